@@ -190,7 +190,7 @@ describe('vicinal import', () => {
       ['{"vector": [1, "2"], "content": "x"}', /`vector` is not an array of numbers/],
       ['{"vector": [1, 2]}', /`content` is not a string/],
       ['{"vector": [1, 2], "content": "x", "content_type": "Sound"}', /`content_type` is not Text or Image/],
-      ['{"vector": [1, 1e39], "content": "x"}', /`vector` has 1e\+39 at 1: no finite float32/],
+      ['{"vector": [1, 1e39], "content": "x"}', /`vector` has 1e\+39 at 1: not a finite float32/],
       ['{"vector": [1, 2, 3], "content": "x"}', /vector has 3 dimensions, the database has 2/],
       ['null', /`vector` is not an array of numbers/],
     ]
@@ -200,7 +200,7 @@ describe('vicinal import', () => {
       assert.equal(code, 1)
       assert.ok(stderr.includes(`${file}:2: `), stderr)
       assert.match(stderr, fault)
-      assert.match(stderr, /1 points are stored; the same command goes on behind them/)
+      assert.match(stderr, /1 points are stored; the same command continues after them/)
     }
     const file = desk.file(
       'mixed.jsonl',
@@ -228,15 +228,19 @@ describe('vicinal import', () => {
     const text = desk.file('text', 'one\n')
     const cases: readonly (readonly [readonly string[], number, RegExp])[] = [
       [[five], 2, /format i8 needs --dimension/],
-      [[five, '--dimension', '2'], 2, /five.i8 has 5 bytes, which is no whole number of rows of 2 bytes/],
+      [[five, '--dimension', '2'], 2, /five.i8 has 5 bytes, which is not a whole number of rows of 2 bytes/],
       [[two, '--dimension', '2', '--texts', text], 1, /text has 1 lines, .*two.i8 has more rows/],
       [
         [two, '--dimension', '4', '--texts', desk.file('more', 'a\nb\n')],
         1,
         /two.i8 has 1 rows, .*more has more lines/,
       ],
-      [[desk.file('x.fvecs', Buffer.alloc(12))], 1, /x.fvecs is no .fvecs file: a row of 0 components/],
-      [[desk.path('missing')], 2, /missing is not there/],
+      [
+        [desk.file('x.fvecs', Buffer.alloc(12))],
+        1,
+        /x.fvecs is not an .fvecs file: it has a row of 0 components/,
+      ],
+      [[desk.path('missing')], 2, /missing does not exist/],
       [[desk.path('.')], 2, /is a directory, it must be a file/],
       [[five, '--scale', 'x'], 2, /--scale <factor>' argument 'x' is invalid/],
     ]
@@ -261,7 +265,7 @@ describe('vicinal import', () => {
       storedBefore = await pointsStored(desk.service.httpUrl)
     }
     const last = await run(args)
-    assert.match(last.stderr, /going on after record \d+, as the journal says/)
+    assert.match(last.stderr, /continuing after record \d+, by the journal/)
     assert.equal(last.code, 0)
     const expected = linesOf(count).map(({ content }) => content)
     assert.deepEqual(await contentsIn(desk.client), [...expected, ...expected].sort(), `seed ${seed}`)
@@ -281,12 +285,12 @@ describe('vicinal import', () => {
     asIfKilled(file, { done: 10, sent: [20, 30] })
 
     const resumed = await desk.vicinal(...args, '--skip-invalid')
-    assertEnded(resumed, 0, /going on after record 10, as the journal says/)
+    assertEnded(resumed, 0, /continuing after record 10, by the journal/)
     assert.match(
       resumed.stderr,
-      /2 batches \(of records 11 to 30\) were sent and not answered: they are sent again under the same keys/,
+      /2 batches \(of records 11 to 30\) were sent and not answered: they are sent again with the same keys/,
     )
-    assert.match(resumed.stderr, /the batches without an answer are stored, each once/)
+    assert.match(resumed.stderr, /the batches without an answer are now stored, each once/)
     assert.deepEqual(idsIn(desk.path('ids')), ids)
     assert.equal(await pointsStored(desk.service.httpUrl), 29)
   })
@@ -322,7 +326,7 @@ describe('vicinal import', () => {
     assertEnded(await desk.vicinal(...args), 1, /records 11 to 20 were sent .*but they have changed/)
 
     write({ 25: '{"vector":[1,2],"content":"mended"}' })
-    assertEnded(await desk.vicinal(...args), 0, /going on after record 10/)
+    assertEnded(await desk.vicinal(...args), 0, /continuing after record 10/)
     assert.equal(new Set(idsIn(desk.path('ids'))).size, 30)
     assert.equal(await pointsStored(desk.service.httpUrl), 30)
     assert.equal((await desk.client.get(idsIn(desk.path('ids'))[25]!)).payload.content, 'mended')
@@ -389,12 +393,12 @@ describe('vicinal import', () => {
     assertEnded(await run(overHttp), 2, /begun into localhost:\d+, not http:.*: 3 points of it are stored/)
     const journal = `${file}.vicinal-import`
     await writeFile(journal, '{}')
-    assertEnded(await desk.vicinal('import', file), 2, /is no journal of an import/)
+    assertEnded(await desk.vicinal('import', file), 2, /is not a journal/)
     await writeFile(journal, '{"source":"{}","done":20,"underWay":[30,40],"idsBytes":0}')
     assertEnded(
       await desk.vicinal('import', file),
       2,
-      /journal of an earlier version .*up to record 20 everything is stored, and 2 batches behind it may be/,
+      /journal of an earlier version .*all records up to 20 are stored, and 2 batches after it may be/,
     )
   })
 
@@ -487,17 +491,17 @@ describe('an import on a terminal', {
     )
     assert.match(
       first.shown,
-      /\n\d+ points are stored, \d+ batches are sent and not answered; the same command goes on behind them\r\nvicinal: interrupted\r\n$/,
+      /\n\d+ points are stored, \d+ batches were sent and not answered; the same command continues after them\r\nvicinal: interrupted\r\n$/,
     )
 
     const second = new TerminalSession(args)
     assert.equal(await second.ended, 0)
-    assert.match(second.shown, /going on after record \d+, as the journal says\r\n/)
+    assert.match(second.shown, /continuing after record \d+, by the journal\r\n/)
     assert.match(
       second.shown,
       /batches \(of records \d+ to \d+\) were sent and not answered: they are sent again/,
     )
-    assert.match(second.shown, /the batches without an answer are stored, each once\r\n/)
+    assert.match(second.shown, /the batches without an answer are now stored, each once\r\n/)
     // The bar ends on a line of its own, and the summary begins on the next.
     assert.match(second.shown, / 100% \| \d+ points \|[^\n]*\r\n\d+ points in [^\n]*\r\n$/)
     assert.equal(await pointsStored(server.httpUrl), count)
@@ -629,7 +633,7 @@ describe('vicinal query, get and delete', () => {
     await desk.client.insert({ vector: [1, 2], payload: { contentType: 'Text', content: 'x' } })
     const cases: readonly (readonly [readonly string[], number, RegExp])[] = [
       [['query'], 2, /give the query as one of --vector, --vector-file, --like and --text/],
-      [['query', '--vector', '[1'], 2, /--vector is no vector like \[1, 2, 3\] or 1,2,3: /],
+      [['query', '--vector', '[1'], 2, /--vector is not a vector like \[1, 2, 3\] or 1,2,3: /],
       [
         ['query', '--vector', '["1"]'],
         2,
@@ -661,13 +665,13 @@ describe('a service that cannot be reached', () => {
         1,
         new RegExp(`no HTTP service answers at http://127.0.0.1:${port}: connect ECONNREFUSED`),
       ],
-      [[...vector, '--http', 'localhost:3000'], 2, /--http: "localhost:3000" is no URL like http:/],
+      [[...vector, '--http', 'localhost:3000'], 2, /--http: "localhost:3000" is not a URL like http:/],
       [
         [...vector, '--grpc', desk.service.grpcAddress, '--api-key', 'wrong'],
         1,
-        /invalid API key .*\(the key came from --api-key; --api-key-file names another\)/,
+        /invalid API key .*\(the key came from --api-key; use --api-key-file to name another\)/,
       ],
-      [[...vector, '--api-key-file', desk.path('none')], 2, /--api-key-file: .*none is not there/],
+      [[...vector, '--api-key-file', desk.path('none')], 2, /--api-key-file: .*none does not exist/],
       [
         ['stats', '--http', `http://127.0.0.1:${port}`],
         1,
@@ -751,10 +755,6 @@ describe('vicinal', () => {
     assertEnded(await run(['frobnicate']), 2, /^error: unknown command 'frobnicate'\n/)
     assertEnded(await run(['--frobnicate']), 2, /^error: unknown option '--frobnicate'\n/)
     assertEnded(await run(['import']), 2, /missing required argument 'file'/)
-    assertEnded(
-      await run(['query', '--frobnicate']),
-      2,
-      /unknown option.*\n\(vicinal query --help says more\)/,
-    )
+    assertEnded(await run(['query', '--frobnicate']), 2, /unknown option.*\n\(see vicinal query --help\)/)
   })
 })

@@ -149,7 +149,7 @@ describe('vicinal with collections', () => {
     const points = file('cut.jsonl', `${linesOf(['a', 'b'])}no JSON\n`)
     const into = (collection: string): Promise<Ended> =>
       overHttp('import', points, '--batch-size', '1', '--collection', collection)
-    assertEnded(await into('left'), 1, /2 points are stored; the same command goes on behind them/)
+    assertEnded(await into('left'), 1, /2 points are stored; the same command continues after them/)
     assertEnded(
       await into('right'),
       2,
@@ -157,7 +157,7 @@ describe('vicinal with collections', () => {
     )
     assertEnded(await overHttp('import', points), 2, /begun into collection left of http:\S+, not http:/)
     writeFileSync(points, linesOf(['a', 'b', 'c']))
-    assertEnded(await into('left'), 0, /going on after record 2/)
+    assertEnded(await into('left'), 0, /continuing after record 2/)
     assertEnded(await into('right'), 2, /was already imported into collection left of http:\S+: 3 points/)
     assert.deepEqual(await contentsOf('left'), ['a', 'b', 'c'])
     assert.deepEqual(await contentsOf('right'), [])
@@ -173,7 +173,7 @@ describe('vicinal with collections', () => {
     await client.collections.setAliases({ set: { current: 'new' } })
     assertEnded(await into('current'), 2, /begun into collection old of http:\S+, not collection new of/)
     writeFileSync(points, linesOf(['a', 'b']))
-    assertEnded(await into('old'), 0, /going on after record 1/)
+    assertEnded(await into('old'), 0, /continuing after record 1/)
     assert.deepEqual(await contentsOf('old'), ['a', 'b'])
     assert.equal((await client.collections.get('new')).points, 0)
   })

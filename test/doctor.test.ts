@@ -51,7 +51,7 @@ describe('vicinal doctor', () => {
 
     const whole = await doctor(sound)
     assert.equal(whole.code, 0, whole.text)
-    assert.match(whole.text, /1200 points.* is whole/)
+    assert.match(whole.text, /1200 points.* is undamaged/)
     assert.match(whole.text, /graph-0-0\.bin: 1200 points linked$/m)
 
     const [graph] = readdirSync(join(sound, 'index'))
@@ -80,7 +80,7 @@ describe('vicinal doctor', () => {
     })
     const told = await doctor(directory.path)
     assert.equal(told.code, 0, told.text)
-    assert.match(told.text, /1197 points.* is whole/)
+    assert.match(told.text, /1197 points.* is undamaged/)
     assert.match(told.text, /graph-0-0\.bin: 1197 points linked$/m)
     await withCollection(directory.path, readConfig({}), async (collection) => {
       assert.deepEqual([collection.stats.points, collection.stats.unindexed], [1197, 0])
@@ -103,9 +103,9 @@ describe('vicinal doctor', () => {
     }
     const whole = await doctor(dataDir)
     assert.equal(whole.code, 0, whole.text)
-    assert.match(whole.text, /^10 points: .* is whole$/m)
+    assert.match(whole.text, /^10 points: .* is undamaged$/m)
     for (const name of ['docs', 'images', 'lost']) {
-      assert.match(whole.text, new RegExp(`^collection ${name}: 10 points: .* is whole$`, 'm'))
+      assert.match(whole.text, new RegExp(`^collection ${name}: 10 points: .* is undamaged$`, 'm'))
     }
 
     const path = join(dataDir, 'collections/2/vectors.rows')
@@ -115,7 +115,7 @@ describe('vicinal doctor', () => {
     rmSync(join(dataDir, 'collections/3/vectors.rows'))
     const told = await doctor(dataDir)
     assert.equal(told.code, 1)
-    assert.match(told.text, /^collection docs: 10 points: .* is whole$/m)
+    assert.match(told.text, /^collection docs: 10 points: .* is undamaged$/m)
     assert.match(
       told.text,
       /^collection images: DAMAGED: point .* in slot 9: its row in vectors\.rows does not/m,
@@ -129,7 +129,7 @@ describe('vicinal doctor', () => {
       repaired.text,
       /^collection images: damaged points were set aside: .*points-images-.*\.jsonl$/m,
     )
-    assert.match(repaired.text, /no repair can mend these collections, the others are served: lost/)
+    assert.match(repaired.text, /these collections cannot be repaired, the others are served: lost/)
     const [file] = readdirSync(join(dataDir, 'set-aside'))
     const kept = JSON.parse(readFileSync(join(dataDir, 'set-aside', file!), 'utf8'))
     assert.deepEqual([kept.id, kept.content], [points[9]!.id, points[9]!.point.payload.content])
@@ -146,7 +146,7 @@ describe('vicinal doctor', () => {
     }
     const after = await doctor(dataDir)
     assert.equal(after.code, 0, after.text)
-    assert.match(after.text, /^collection images: 9 points: .* is whole$/m)
+    assert.match(after.text, /^collection images: 9 points: .* is undamaged$/m)
   })
 
   it('says so when the service runs, or when there is nothing', async () => {

@@ -212,13 +212,13 @@ describe('export', () => {
     const existing = await run(['export', import.meta.filename])
     assert.deepEqual(
       [existing.code, existing.stderr],
-      [2, `vicinal: ${import.meta.filename} is there already\n`],
+      [2, `vicinal: ${import.meta.filename} already exists\n`],
     )
     const both = await run(['export', '--data-dir', directory.path, '--http', 'http://127.0.0.1:1'])
     assert.deepEqual([both.code, both.stderr], [2, 'vicinal: --http and --data-dir exclude each other\n'])
     const nobody = await run(['export', join(directory.path, 'points'), '--http', 'http://127.0.0.1:1'])
     assert.equal(nobody.code, 1)
-    assert.match(nobody.stderr, /no answer from http:\/\/127\.0\.0\.1:1: does the service run/)
+    assert.match(nobody.stderr, /no answer from http:\/\/127\.0\.0\.1:1: is the service running/)
     assert.deepEqual(readdirSync(directory.path), [])
   })
 })

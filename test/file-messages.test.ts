@@ -17,17 +17,17 @@ describe('files that cannot be used', () => {
     await writeFile(at('rows.i8'), 'x')
     const key = ['--api-key', 'x']
     const cases: [string[], number, string][] = [
-      [['import', at('none'), ...key], 2, `${at('none')} is not there`],
+      [['import', at('none'), ...key], 2, `${at('none')} does not exist`],
       [['import', at('.'), ...key], 2, `${at('.')} is a directory, it must be a file`],
       [
         ['import', at('rows.i8'), '--texts', at('none'), '--dimension', '1', ...key],
         2,
-        `--texts: ${at('none')} is not there`,
+        `--texts: ${at('none')} does not exist`,
       ],
       [
         ['import', at('points.jsonl'), '--ids', at('no/ids'), ...key],
         1,
-        `there is no directory ${at('no')} for ${at('no/ids')}: make it, or name another`,
+        `there is no directory ${at('no')} for ${at('no/ids')}: create it, or name another`,
       ],
       [
         ['query', '--vector-file', at('.'), ...key],
@@ -39,8 +39,8 @@ describe('files that cannot be used', () => {
         2,
         `--api-key-file: ${at('.')} is a directory, it must be a file`,
       ],
-      [['get', 'x', '--ca-file', at('none'), ...key], 2, `--ca-file: ${at('none')} is not there`],
-      [['snapshot', 'verify', at('none')], 2, `${at('none')} is not there`],
+      [['get', 'x', '--ca-file', at('none'), ...key], 2, `--ca-file: ${at('none')} does not exist`],
+      [['snapshot', 'verify', at('none')], 2, `${at('none')} does not exist`],
       [
         ['snapshot', 'restore', at('.'), '--data-dir', at('new')],
         2,

@@ -121,7 +121,7 @@ describe('a gRPC client behind TLS', { skip: !hasOpenssl && 'openssl not install
     const missing = await run([...query, '--ca-file', `${proxy.caFile}.none`])
     assert.deepEqual(
       [missing.code, missing.stderr],
-      [2, `vicinal: --ca-file: ${proxy.caFile}.none is not there\n`],
+      [2, `vicinal: --ca-file: ${proxy.caFile}.none does not exist\n`],
     )
     const mixed = await run(['query', '--vector', '[1]', '--http', 'http://127.0.0.1:1', '--tls'])
     assert.equal(mixed.code, 2)

@@ -116,7 +116,7 @@ ${uuid(3)},c,"[1 2]",,,,,,,,\r
     const messages = [
       ':3: `vector` is not made of numbers',
       ':5: 2 fields, the first row names 3 columns',
-      ':6: `vector` has 1e+39 at 1: no finite float32',
+      ':6: `vector` has 1e+39 at 1: not a finite float32',
       ':7: `attributes` is not JSON',
       ':8: vector has 3 dimensions',
       ':10: not UTF-8',
@@ -164,13 +164,13 @@ ${uuid(3)},c,"[1 2]",,,,,,,,\r
         'content,emb\n',
         [],
         2,
-        /no column vector or embedding: --vector-column names it; there are content, emb/,
+        /no column vector or embedding: name the right one with --vector-column; the columns are content, emb/,
       ],
-      ['vector\n', [], 2, /no column content or text: --content-column names it/],
+      ['vector\n', [], 2, /no column content or text: name the right one with --content-column/],
       ['vector,content\n', ['--attribute-columns', 'x'], 2, /no column x/],
-      ['vector,content,content\n', [], 2, /two columns content/],
+      ['vector,content,content\n', [], 2, /two columns named content/],
       ['vector,content,a.b\n', [], 2, /column `a\.b` cannot become an attribute/],
-      ['d0,d2,content\n', ['--vector-prefix', 'd'], 2, /no column d1, but later ones/],
+      ['d0,d2,content\n', ['--vector-prefix', 'd'], 2, /no column d1, but has later ones/],
       ['vector,content\n1 2,"never closed\n', [], 1, /points\.csv:\d+: .*Quote/],
     ]
     for (const [text, flags, code, message] of refusals) {
@@ -229,7 +229,7 @@ describe('import of .npy', () => {
     await using desk = await Desk.open()
     const four = Float32Array.of(1, 2, 3, 4)
     const refusals: (readonly [Uint8Array, RegExp])[] = [
-      [Buffer.alloc(0), /is no \.npy file/],
+      [Buffer.alloc(0), /is not an \.npy file/],
       [npy('<f4', '(2, 2)', four).subarray(0, 60), /its header is cut off/],
       [npy('<f4', '(2, 2)', four).subarray(0, -1), /has 143 bytes, its header says 144/],
       [npy('<f4', '(2, 2)', four, 'True'), /Fortran order/],
@@ -275,10 +275,10 @@ describe('import of HDF5', () => {
     const elsewhere = ['--journal', desk.path('journal 2')]
     const refuse = async (dataset: string, message: RegExp): Promise<void> =>
       assertEnded(await desk.vicinal('import', path, '--dataset', dataset, ...elsewhere), 1, message)
-    await refuse('none', /no dataset none: --dataset names it; at its top are .*train/)
+    await refuse('none', /no dataset none: name one with --dataset; at the top of the file are .*train/)
     await refuse('flat', /dataset flat has the shape \(2\)/)
     await refuse('names', /rows 0 to 0 of dataset names.* cannot be read as numbers/)
-    assertEnded(await desk.vicinal('import', desk.file('no.h5', 'text')), 1, /no\.h5 is no HDF5 file/)
+    assertEnded(await desk.vicinal('import', desk.file('no.h5', 'text')), 1, /no\.h5 is not an HDF5 file/)
   })
 })
 
@@ -359,7 +359,7 @@ describe('import of Parquet', () => {
       'row 1: `vector` is not a list of numbers',
       'row 2: `vector` has no number',
       'row 3: vector has 3 dimensions',
-      'row 4: `big` is 9007199254740993, beyond what a number keeps',
+      'row 4: `big` is 9007199254740993, which a number cannot represent exactly',
     ]
     for (const message of messages) assert.ok(ended.stderr.includes(message), `${message} in ${ended.stderr}`)
     const points = await stored(desk)
@@ -421,7 +421,7 @@ describe('import of Parquet', () => {
     assertEnded(
       await desk.vicinal('import', file, ...flags),
       0,
-      /^going on after record 300, as the journal says\n$/,
+      /^continuing after record 300, by the journal\n$/,
     )
     assert.deepEqual(await vectorsStored(desk), vectors)
     assert.equal(readFileSync(desk.path('ids'), 'utf8').trim().split('\n').length, 450)

@@ -213,11 +213,11 @@ describe('a key that the service has made', () => {
     const call = ['get', '00000000-0000-4000-8000-000000000000', '--grpc', server.grpcAddress]
     const without = await run(call, environment)
     assert.equal(without.code, 2)
-    assert.match(without.stderr, /takes the one of its GRPC_ROOT_PASSWORD, not the one it had made/)
+    assert.match(without.stderr, /accepts its GRPC_ROOT_PASSWORD, not the key it had generated/)
     const wrong = await run(call, { ...environment, GRPC_ROOT_PASSWORD: 'another-key' })
     assert.match(
       wrong.stderr,
-      /invalid API key .*\(the key came from GRPC_ROOT_PASSWORD; --api-key-file names another\)/,
+      /invalid API key .*\(the key came from GRPC_ROOT_PASSWORD; use --api-key-file to name another\)/,
     )
     const stale = await run([...call, '--api-key-file', `${path}.unused`], environment)
     assert.match(stale.stderr, /invalid API key .*\(the key came from \S+api-key\.unused; /)

@@ -207,7 +207,7 @@ describe('a start', () => {
     assert.equal(code, 1)
     assert.match(
       stderr,
-      /^vicinal: \S*vectors\.rows cannot be used: the row of slot 0 at byte 4096 is not what its checksum says[^\n]*\n$/,
+      /^vicinal: \S*vectors\.rows cannot be used: the row of slot 0 at byte 4096 is damaged[^\n]*\n$/,
     )
   })
 
@@ -264,8 +264,8 @@ describe('a start that is probably not meant so', () => {
     await using server = await ServerProcess.start(directory.path, { FRONT_THREADS: '2' })
     server.command.kill('SIGTERM')
     const { stdout, stderr } = await server.command.ended
-    assert.equal(stdout.match(/"level":40,.*"msg":"FRONT_THREADS is not a setting any more/g)?.length, 1)
-    assert.match(stderr, /^vicinal: WARNING: FRONT_THREADS is not a setting any more [^\n]*\n$/)
+    assert.equal(stdout.match(/"level":40,.*"msg":"FRONT_THREADS is no longer a setting/g)?.length, 1)
+    assert.match(stderr, /^vicinal: WARNING: FRONT_THREADS is no longer a setting [^\n]*\n$/)
   })
 
   it('warns of HTTP that other machines reach without a key, whatever the log level', async () => {

@@ -312,7 +312,7 @@ describe('the nginx example', {
         { VICINAL_USER: 'alice', VICINAL_PASSWORD: 'wrong' },
         /answered 401: the proxy .*--user/,
       ],
-      [['stats', '--http', https, '--user', 'alice'], {}, /no password of user alice: give --password-file/],
+      [['stats', '--http', https, '--user', 'alice'], {}, /no password for user alice: give --password-file/],
       [['stats', '--http', 'https://a:b@localhost'], {}, /not in the address/],
       [['stats', '--http', https, '--ca-file', join(path, 'password')], {}, /has no certificate in PEM/],
       [

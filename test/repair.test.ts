@@ -176,7 +176,7 @@ describe('a repair', () => {
     const told = await doctor(dataDir)
     assert.equal(told.code, 1)
     assert.equal(told.stdout.match(/^DAMAGED: /gm)!.length, 5)
-    assert.match(told.stdout, /^1995 whole points/)
+    assert.match(told.stdout, /^1995 undamaged points/)
     for (const slot of gone) {
       const line = new RegExp(
         `^DAMAGED: point ${ids[slot]} in slot ${slot}: its (row|payload) in \\S+ does not match`,
@@ -192,7 +192,7 @@ describe('a repair', () => {
     const repaired = await doctor(dataDir, '--repair')
     assert.equal(repaired.code, 0, repaired.stderr)
     assert.equal(repaired.stdout.match(/^DAMAGED: /gm)!.length, 5)
-    assert.match(repaired.stdout, /what is left of them is in \S+set-aside\/points-\S+\.jsonl/)
+    assert.match(repaired.stdout, /their remains are in \S+set-aside\/points-\S+\.jsonl/)
     const [kept, ...more] = setAside(dataDir)
     assert.deepEqual(more, [])
     assert.deepEqual(new Set(kept!.map(({ slot }) => slot)), gone)
@@ -205,7 +205,7 @@ describe('a repair', () => {
 
     const whole = await doctor(dataDir)
     assert.deepEqual([whole.code, whole.stderr], [0, ''])
-    assert.match(whole.stdout, /^1995 points: every vector and payload was read and is whole/)
+    assert.match(whole.stdout, /^1995 points: every vector and payload was read and is undamaged/)
     await assertServesAllBut(dataDir, gone)
     // Freed slots are used again, and the graph on disk takes the new points for nobody else.
     await withPoints(dataDir, async (collection) => {
@@ -249,7 +249,7 @@ describe('a repair', () => {
     const told = await doctor(dataDir)
     assert.equal(told.stdout.match(/^DAMAGED: /gm)!.length, 2, told.stdout)
     const repaired = await doctor(dataDir, '--repair')
-    assert.match(repaired.stdout, /the next start serves the 2000 whole points/)
+    assert.match(repaired.stdout, /the next start serves the 2000 undamaged points/)
     assert.deepEqual(setAside(dataDir), [])
     await assertServesAllBut(dataDir, new Set())
   })
@@ -269,7 +269,7 @@ describe('a repair', () => {
     await doctor(dataDir, '--repair')
     assert.match(
       (await doctor(dataDir)).stdout,
-      /^2001 points: every vector and payload was read and is whole/,
+      /^2001 points: every vector and payload was read and is undamaged/,
     )
     const again = await withPoints(dataDir, async (collection) => [
       ...(await insertIds(collection, more, { identity })),
@@ -308,7 +308,7 @@ describe('a repair', () => {
       assert.equal(ended.signal, 'SIGKILL', ended.stderr)
       kills += 1
       assert.ok(kills < 20)
-      assert.match((await doctor(dataDir)).stdout, /^1998 whole points/)
+      assert.match((await doctor(dataDir)).stdout, /^1998 undamaged points/)
     }
     assert.ok(kills >= 3, 'file, directory and header were synced')
     for (const file of setAside(dataDir))
@@ -326,7 +326,7 @@ describe('a repair', () => {
   it('finds nothing to do in sound data, and refuses while the directory is in use', async () => {
     const dataDir = copy()
     const told = await doctor(dataDir, '--repair')
-    assert.match(told.stdout, /^2000 points: .* nothing is to be repaired\n$/)
+    assert.match(told.stdout, /^2000 points: .* there is nothing to repair\n$/)
     flipRow(dataDir, 1, 30)
     const store = await openStore({ dataDir, logger })
     const refused = await doctor(dataDir, '--repair')
@@ -351,7 +351,7 @@ describe('a repair', () => {
         const told = await doctor(dataDir, ...flags)
         assert.equal(told.code, 1)
         assert.match(told.stderr, fault)
-        assert.match(told.stderr, /No repair can mend that: restore the newest snapshot/)
+        assert.match(told.stderr, /No repair can fix this: restore the newest snapshot/)
       }
       assert.deepEqual(setAside(dataDir), [])
     }
@@ -396,8 +396,8 @@ describe('a repair of points that carry more than a content', () => {
       [1, /its payload in points\.mdb does not match its checksum$/],
       [2, /its payload in points\.mdb has attributes that cannot be read$/],
       [3, /its payload in points\.mdb is newer than the last change$/],
-      [4, /its payload in points\.mdb does not fit its row in vectors\.rows$/],
-      [5, /its payload in points\.mdb does not fit its row in vectors\.rows$/],
+      [4, /its payload in points\.mdb does not match its row in vectors\.rows$/],
+      [5, /its payload in points\.mdb does not match its row in vectors\.rows$/],
       [6, /its row in vectors\.rows does not match its checksum$/],
     ]
     const lines = told.stdout.split('\n').filter((line) => line.startsWith('DAMAGED: '))
@@ -419,7 +419,10 @@ describe('a repair of points that carry more than a content', () => {
     assert.deepEqual([row.expires_at, row.version, row.order], ['2030-03-17T17:46:40Z', 7, 7])
     assert.ok(kept!.every(({ slot, damaged_payload: bytes }) => (bytes !== undefined) === slot < 3))
 
-    assert.match((await doctor(dataDir)).stdout, /^2 points: every vector and payload was read and is whole/)
+    assert.match(
+      (await doctor(dataDir)).stdout,
+      /^2 points: every vector and payload was read and is undamaged/,
+    )
     const whole = await openStore({ dataDir, logger })
     for (const slot of [0, 7]) {
       assert.deepEqual(whole.record(slot, stored[slot]!.id)?.payload, stored[slot]!.point.payload)

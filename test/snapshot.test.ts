@@ -251,10 +251,7 @@ describe('a snapshot', () => {
     writeFileSync(path, bytes)
     const ended = await run(['snapshot', 'create', join(directory.path, 'copy'), '--data-dir', dataDir])
     assert.equal(ended.code, 1)
-    assert.match(
-      ended.stderr,
-      /vectors\.rows cannot be used: the row of slot 31 is not what was stored there/,
-    )
+    assert.match(ended.stderr, /vectors\.rows cannot be used: the row of slot 31 is damaged/)
     assert.deepEqual(readdirSync(directory.path), ['data'])
   })
 
@@ -298,7 +295,7 @@ describe('a restored service', () => {
     assert.equal(path, file)
     assert.equal(statSync(file).mode & 0o777, 0o600)
     const verified = await run(['snapshot', 'verify', file])
-    assert.equal(verified.stdout, `${summary}: every byte is as it was written\n`)
+    assert.equal(verified.stdout, `${summary}: every byte is undamaged\n`)
     const restored = await run(['snapshot', 'restore', file, '--data-dir', dataDir])
     assert.deepEqual([restored.code, restored.stderr], [0, ''])
 
@@ -425,9 +422,9 @@ describe('a snapshot file', () => {
     await assert.rejects(restoring(directory.path), {
       message: `${directory.path} is not empty: a snapshot is restored into a new or an empty directory`,
     })
-    await assert.rejects(restoring(file), /is no directory/)
+    await assert.rejects(restoring(file), /is not a directory/)
     const again = await run(['snapshot', 'create', file, '--data-dir', directory.path])
-    assert.deepEqual([again.code, again.stderr], [2, `vicinal: ${file} is there already\n`])
+    assert.deepEqual([again.code, again.stderr], [2, `vicinal: ${file} already exists\n`])
     const missing = await run(['snapshot', 'create', `${file}2`, '--data-dir', join(directory.path, 'none')])
     assert.match(missing.stderr, /nothing is stored in/)
     assert.deepEqual(readdirSync(directory.path), ['copy'])
@@ -497,7 +494,7 @@ describe('the database id', () => {
     writeFileSync(file, other)
     const refused = await run(['snapshot', 'create', backups, '--data-dir', dataDir])
     assert.equal(refused.code, 1)
-    assert.match(refused.stderr, /vicinal-[-0-9a-f]{36}-1\.snapshot is there already, with other content/)
+    assert.match(refused.stderr, /vicinal-[-0-9a-f]{36}-1\.snapshot already exists with other content/)
     assert.deepEqual(readFileSync(file), other)
     assert.deepEqual(readdirSync(backups), [basename(file)])
   })
@@ -508,7 +505,7 @@ describe('the database id', () => {
     const id = newId()
     writeFileSync(file, oldSnapshot(id))
     const verified = await run(['snapshot', 'verify', file])
-    assert.equal(verified.stdout, '1 points of 2 dimensions, sequence 7: every byte is as it was written\n')
+    assert.equal(verified.stdout, '1 points of 2 dimensions, sequence 7: every byte is undamaged\n')
     const dataDir = join(directory.path, 'data')
     assert.equal((await run(['snapshot', 'restore', file, '--data-dir', dataDir])).code, 0)
     const { header, points } = await readSnapshot(pieces(await snapshotOf(dataDir)))
@@ -641,6 +638,6 @@ describe('kill -9', () => {
     assert.equal(restored.code, 0, restored.stderr)
     assert.equal(existsSync(`${dataDir}.restoring`), false)
     const examined = await run(['doctor', '--data-dir', dataDir])
-    assert.match(examined.stdout, /^1200 points: every vector and payload was read and is whole/)
+    assert.match(examined.stdout, /^1200 points: every vector and payload was read and is undamaged/)
   })
 })

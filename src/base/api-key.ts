@@ -1,7 +1,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { join } from 'node:path'
 
-/** What a key allows: reading alone, or everything. */
+/** What a key allows: only reads, or everything. */
 export const roles = ['read', 'write'] as const
 export type Role = (typeof roles)[number]
 
@@ -45,7 +45,7 @@ export class Keyring {
     this.#matchers = keys.map(createMatcher)
   }
 
-  /** Replaces the keys; those that stay keep their counts. */
+  /** Replaces the keys. A key that stays keeps its count. */
   replace(keys: readonly ApiKey[]): void {
     const calls = new Map(this.calls)
     this.#matchers = keys.map(createMatcher)

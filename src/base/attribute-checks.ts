@@ -10,13 +10,13 @@ import { dateTimeOf, dateTimeWords, parseDateTime } from './datetime.ts'
 import { DatabaseError } from './errors.ts'
 
 /**
- * What attributes have to meet, in the same words for both transports. `at` is always where the value is in the
+ * The checks of attributes, with the same messages for both transports. `at` is always the place of the value in the
  * request, like `payload.attributes.a.b`.
  */
 
 /**
- * The longest text or message that is read as the attributes of one point. Escapes and white space can make it longer than
- * the canonical JSON, but not without bound: this is what bounds the work of reading it.
+ * The most bytes that the attributes of one point may take in a request. Escapes and white space can make a request
+ * longer than the canonical JSON; this limit bounds the work of reading it.
  */
 export const writtenBytesMax: number = 16 * attributeLimits.bytes
 
@@ -27,7 +27,7 @@ export function checkWrittenBytes(bytes: number, at: string): void {
   }
 }
 
-/** @param at where the map is that has this name */
+/** @param at the place of the map that has this name */
 export function checkName(name: string, at: string): string {
   if (name === '') throw invalid(`${at} has an empty name`)
   if (name.startsWith('$')) {
@@ -56,7 +56,7 @@ export function checkPath(path: string, at: string): string {
   return path
 }
 
-/** @param depth of a map or list: 1 for the attributes themselves */
+/** @param depth the depth of a map or list: 1 for the attributes themselves */
 export function checkDepth(depth: number, at: string): void {
   if (depth > attributeLimits.depth) {
     throw invalid(`${at} is nested deeper than ${attributeLimits.depth} maps and lists`)
@@ -99,9 +99,9 @@ function checkDegrees(value: number | undefined, max: number, at: string): numbe
 }
 
 /**
- * Checks attributes as a whole, after their parts.
+ * Checks the limits that hold for all attributes of a point together. Each part has been checked before.
  *
- * @returns undefined for those that are empty: a point without attributes
+ * @returns undefined if there are no attributes
  */
 export function checkAttributes(attributes: Attributes, at: string): Attributes | undefined {
   if (attributes.size === 0) return undefined
@@ -116,7 +116,7 @@ export function checkAttributes(attributes: Attributes, at: string): Attributes 
   return attributes
 }
 
-/** Names by the names before them. Whole paths as text would repeat long names once for each path. */
+/** The names that follow each name. A set of whole paths would repeat a long name in every path. */
 interface PathTree extends Map<string, PathTree> {}
 
 function countPaths(attributes: Attributes): number {
@@ -138,12 +138,12 @@ function countPaths(attributes: Attributes): number {
   return count
 }
 
-/** Where a name's value is, for messages: the name is quoted unless it is plain, and cut if it is long. */
+/** The place of a name's value, for messages: the name is quoted unless it is plain, and shortened if it is long. */
 export function placeOf(at: string, name: string): string {
   return `${at}.${/^[\p{L}\p{N}_$.:/-]{1,128}$/u.test(name) ? name : shownText(name)}`
 }
 
-/** A text as messages show it: quoted, and cut if it is long. */
+/** A text for messages: quoted, and shortened if it is long. */
 export function shownText(text: string): string {
   return JSON.stringify(text.length > 64 ? `${text.slice(0, 64)}…` : text)
 }

@@ -2,9 +2,9 @@ import { type Attributes, type AttributeValue, DateTime, GeoPoint } from './attr
 import { formatDateTime, parseDateTime } from './datetime.ts'
 
 /**
- * Attributes as canonical JSON: in the payload record on disk, in answers over HTTP and in exports. Equal attributes are
+ * Attributes as canonical JSON, for the payload record on disk, answers over HTTP, and exports. Equal attributes have
  * equal text: names are sorted by their UTF-16 code units, and there is no white space. Moments are `{"$date":"…"}` and
- * places `{"$geo":{"lat":…,"lon":…}}`, which no map can be: no name begins with "$".
+ * places are `{"$geo":{"lat":…,"lon":…}}`. No map looks like that, because no name begins with "$".
  */
 export function attributesToJson(attributes: Attributes): string {
   const names = [...attributes.keys()].sort()
@@ -25,9 +25,9 @@ export function attributeToJson(value: AttributeValue): string {
 }
 
 /**
- * The attributes that `attributesToJson` wrote.
+ * Reads attributes that `attributesToJson` wrote.
  *
- * @throws Error for any other text: then it was damaged, as text that came from a caller is read elsewhere
+ * @throws Error for any other text: the record is damaged, because text from callers is parsed elsewhere
  */
 export function attributesFromJson(text: string): Attributes {
   const parsed: unknown = JSON.parse(text)
@@ -36,14 +36,14 @@ export function attributesFromJson(text: string): Attributes {
 }
 
 /**
- * A finite number as the shortest JSON that is read as the same number. A whole number beyond 2^53 has an exponent: without
- * one it would look as if every digit counted, and would be refused.
+ * A finite number as the shortest JSON that parses to the same number. A whole number beyond 2^53 is written with an
+ * exponent: without one, a request would be refused because its digits look exact.
  */
 export function numberToJson(value: number): string {
   return Math.abs(value) > wholeMax && Number.isInteger(value) ? value.toExponential() : String(value)
 }
 
-/** Up to here every whole number has its own float64. */
+/** Up to here, float64 represents every whole number exactly. */
 export const wholeMax: number = 2 ** 53
 
 export function isList(value: AttributeValue): value is readonly AttributeValue[] {
@@ -64,7 +64,7 @@ function fromParsed(parsed: unknown): AttributeValue {
 }
 
 function mapOf(parsed: object): Attributes {
-  // `Object.entries` has `__proto__` as any other name: `JSON.parse` makes it an own property.
+  // `Object.entries` returns `__proto__` like any other name, because `JSON.parse` makes it an own property.
   return new Map(Object.entries(parsed).map(([name, value]) => [name, fromParsed(value)]))
 }
 
@@ -81,5 +81,5 @@ function geoOf({ $geo }: { readonly $geo: unknown }): GeoPoint {
 }
 
 function damaged(value: unknown): Error {
-  return new Error(`these are not attributes that were stored: ${JSON.stringify(value)?.slice(0, 100)}`)
+  return new Error(`stored attributes are damaged: ${JSON.stringify(value)?.slice(0, 100)}`)
 }

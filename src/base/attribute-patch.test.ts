@@ -24,7 +24,7 @@ const set = (entries: Record<string, string>): Patch => ({
 })
 
 describe('a patch', () => {
-  it('sets values by path and makes the maps on the way', () => {
+  it('sets values by path and creates missing maps', () => {
     assert.equal(
       patched('{"a":{"b":1}}', set({ 'a.c': '2', 'd.e.f': '"x"', n: '[1]' })),
       '{"a":{"b":1,"c":2},"d":{"e":{"f":"x"}},"n":[1]}',
@@ -34,7 +34,7 @@ describe('a patch', () => {
     assert.equal(patched(undefined, set({ '__proto__.constructor': '1' })), '{"__proto__":{"constructor":1}}')
   })
 
-  it('does not lead through what is not a map', () => {
+  it('refuses a path through a value that is not a map', () => {
     for (const [text, words] of [
       ['{"a":1}', /set has the path "a\.b\.c", but "a" is a number and not a map/],
       ['{"a":[{"b":{}}]}', /but "a" is a list/],
@@ -47,7 +47,7 @@ describe('a patch', () => {
     }
   })
 
-  it('removes by path, through lists of maps too; what is not there is ignored', () => {
+  it('removes by path, also through lists of maps, and ignores missing paths', () => {
     assert.equal(
       patched(before, { unset: ['a.b', 'list.x', 'nothing', 'n.m', 'a.z.z'] }),
       '{"a":{"c":2},"list":[{"y":2},[{}],4],"n":1}',
@@ -56,13 +56,13 @@ describe('a patch', () => {
     assert.equal(patched(undefined, { unset: ['a'] }), undefined)
   })
 
-  it('leaves the payload that it was given as it was', () => {
+  it('does not change the given payload', () => {
     const given = payload(before)
     applyPatch(given, { ...set({ 'a.b': '5' }), unset: ['list.x', 'a.c'] })
     assert.equal(attributesToJson(given.attributes!), before)
   })
 
-  it('changes content and expiry, and keeps what it does not name', () => {
+  it('changes content and expiry, and keeps everything else', () => {
     const given = { ...payload('{"a":1}'), expiresAtUs: 5 }
     assert.deepEqual(applyPatch(given, { content: 'new' }), { ...given, content: 'new' })
     assert.deepEqual(applyPatch(given, { contentType: 'Image', expiresAtUs: 7 }), {
@@ -81,7 +81,7 @@ describe('a patch', () => {
     })
   })
 
-  it('has paths that do not overlap', () => {
+  it('is refused when its paths overlap', () => {
     const check = (patch: Patch): void => checkPatchPaths(patch, '')
     check({ ...set({ 'a.b': '1', 'a.c': '1', ab: '1' }), unset: ['a.d', 'a.d.e', 'x', 'x'] })
     assert.throws(() => check(set({ a: '1', 'a.b': '1' })), /set has "a", which overlaps with "a\.b"/)
@@ -108,13 +108,13 @@ describe('selected attributes', () => {
     assert.equal(selected('a', 'a.b'), '{"a":{"b":1,"c":2}}')
   })
 
-  it('are absent when there is nothing', () => {
+  it('are absent when the paths have no value', () => {
     assert.equal(selected('x', 'a.x', 'n.x', 'list.z'), undefined)
     assert.equal(selected(), undefined)
     assert.equal(selectAttributes(undefined, ['a']), undefined)
   })
 
-  it('can be all', () => {
+  it('can be all attributes', () => {
     const attributes = attributesFromJson(before)
     assert.equal(selectAttributes(attributes, 'all'), attributes)
   })

@@ -5,10 +5,10 @@ import { DatabaseError } from './errors.ts'
 import type { Patch, Payload } from './point.ts'
 
 /**
- * Checks the paths of a patch, once for any number of points. Paths that overlap are refused: the names of a map have no
- * order, so it would not be clear which of them comes first.
+ * Checks the paths of a patch, once for any number of points. Overlapping paths are refused: the names of a map have no
+ * order, so it would be unclear which change is made first.
  *
- * @param at where the patch is in the request, with a dot behind it: '' or like `patch.`
+ * @param at the place of the patch in the request, followed by a dot: '' or like `patch.`
  */
 export function checkPatchPaths({ set, unset = [] }: Pick<Patch, 'set' | 'unset'>, at: string): void {
   if (unset.length > attributeLimits.paths) {
@@ -33,10 +33,10 @@ function overlap(path: string, other: string): boolean {
 }
 
 /**
- * What a point's payload is after a patch whose paths were checked. The payload itself does not change.
+ * Returns a point's payload after a patch whose paths were checked. The given payload does not change.
  *
- * @throws DatabaseError `invalid_argument` when a path leads through something that is not a map, and when the attributes
- *   would exceed a limit
+ * @throws DatabaseError `invalid_argument` when a path leads through a value that is not a map, or the attributes would
+ *   exceed a limit
  */
 export function applyPatch(payload: Payload, patch: Patch): Payload {
   const { contentType = payload.contentType, content = payload.content } = patch
@@ -79,7 +79,7 @@ function withValue(
   return new Map(map).set(name, withValue(inner, names, index + 1, value))
 }
 
-/** The same map when there is nothing to remove. Leads through lists of maps, as the paths of filters do. */
+/** Returns the same map when there is nothing to remove. A path leads through lists of maps, as in filters. */
 function without(map: Attributes, names: readonly string[], index: number): Attributes {
   const name = names[index]!
   const inner = map.get(name)

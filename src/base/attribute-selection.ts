@@ -1,14 +1,14 @@
 import { isList, isMap } from './attribute-json.ts'
 import type { Attributes, AttributeValue } from './attributes.ts'
 
-/** What of a map is selected, by name: all of the value, or parts of it. */
+/** The selected names of a map: for each, all of its value or parts of it. */
 interface Selection extends Map<string, Selection | 'all'> {}
 
 /**
- * The attributes at these paths, in the maps and lists that lead to them. Of a list of maps, each map has its selected
- * attributes; elements without any are left out.
+ * Returns the attributes at these paths, inside the maps and lists that contain them. Each map of a list keeps its
+ * selected attributes; elements without any are left out.
  *
- * @returns undefined when there is nothing at the paths
+ * @returns undefined when the paths have no value
  */
 export function selectAttributes(
   attributes: Attributes | undefined,

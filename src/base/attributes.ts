@@ -1,6 +1,6 @@
 /**
- * What a point can carry besides its content: named values, nested in maps and lists. JSON, protobuf and the payload
- * record on disk each have their spelling; this is the one form in between.
+ * The attributes of a point: named values, nested in maps and lists. JSON, protobuf and the payload record on disk each
+ * have their own form; this is the form in memory.
  */
 
 /** A moment, in whole microseconds since 1970; always a number that float64 represents exactly. */
@@ -28,15 +28,15 @@ export type Scalar = string | number | boolean | DateTime | GeoPoint
 
 export type AttributeValue = Scalar | readonly AttributeValue[] | Attributes
 
-/** By name. A `Map`, because names are the caller's: `__proto__` is a name like any other. */
+/** Values by name. A `Map`, because callers choose the names: `__proto__` is a name like any other. */
 export type Attributes = ReadonlyMap<string, AttributeValue>
 
-/** Of one point's attributes. */
+/** Limits of one point's attributes. */
 export const attributeLimits = {
-  /** Of their canonical JSON, in UTF-8. */
+  /** Length of their canonical JSON in UTF-8. */
   bytes: 65_536,
-  /** Maps and lists within each other, the attributes themselves counted. */
+  /** Nested maps and lists, including the attributes themselves. */
   depth: 8,
-  /** Different paths, those of maps included. */
+  /** Different paths, including paths of maps. */
   paths: 256,
 } as const

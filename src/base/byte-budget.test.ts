@@ -12,7 +12,7 @@ function budgetOf8MiB(): ByteBudget {
 }
 
 describe('a byte budget', () => {
-  it('refuses what is too much, says what holds it, and counts it', () => {
+  it('refuses a claim beyond the limit, reports the usage, and counts the refusal', () => {
     const budget = budgetOf8MiB()
     const first = budget.hold(4 * mebibyte)
     assert.throws(() => budget.hold(2 * mebibyte + 1), {
@@ -26,7 +26,7 @@ describe('a byte budget', () => {
     budget.hold(2 * mebibyte + 1)
   })
 
-  it('lets small ones pass beside all the large ones that there can be', () => {
+  it('accepts small claims while large ones fill their share', () => {
     const budget = budgetOf8MiB()
     budget.hold(6 * mebibyte)
     budget.hold(mebibyte)
@@ -34,7 +34,7 @@ describe('a byte budget', () => {
     assert.throws(() => budget.hold(1), { ...overloaded, message: /bytes of small requests/ })
   })
 
-  it('lets in a large one of any size when no other is there', () => {
+  it('accepts a large claim of any size when there is no other', () => {
     const budget = budgetOf8MiB()
     budget.hold(1)
     const huge = budget.hold(100 * mebibyte)
@@ -43,7 +43,7 @@ describe('a byte budget', () => {
     budget.hold(2 * mebibyte)
   })
 
-  it('keeps a claim as it was when it may not grow', () => {
+  it('leaves a claim unchanged when it cannot grow', () => {
     const budget = budgetOf8MiB()
     budget.hold(5 * mebibyte)
     const growing = budget.hold(mebibyte)
@@ -52,7 +52,7 @@ describe('a byte budget', () => {
     assert.equal(budget.usedBytes, 6 * mebibyte)
   })
 
-  it('keeps nothing for a claim that was released, however often and whatever comes late', () => {
+  it('ignores a resize or a second release after a release', () => {
     const budget = budgetOf8MiB()
     const hold = budget.hold(1000)
     hold.release()
@@ -61,7 +61,7 @@ describe('a byte budget', () => {
     assert.equal(budget.usedBytes, 0)
   })
 
-  it('is always the sum of its claims, and within its bound but for single ones', () => {
+  it('is always the sum of its claims, and within its limit except for a single large claim', () => {
     const sizes = fc.oneof(fc.nat(2 * mebibyte), fc.nat(12 * mebibyte))
     const steps = fc.array(fc.tuple(fc.constantFrom('hold', 'resize', 'release'), fc.nat(9), sizes))
     fc.assert(

@@ -2,7 +2,7 @@ import { DatabaseError } from './errors.ts'
 
 export interface ByteBudgetOptions {
   readonly maxBytes: number
-  /** What is held, and the name of the setting `maxBytes` comes from, for the error message. */
+  /** For the error message: what is held, and the setting that `maxBytes` comes from. */
   readonly what: string
   readonly setting: string
 }
@@ -10,9 +10,9 @@ export interface ByteBudgetOptions {
 /**
  * A limit on the total memory of everything in progress, such as all request bodies that are still arriving.
  *
- * Claims larger than 1 MiB share three quarters of it, smaller ones the rest: however many large bodies arrive
- * slowly, searches and single inserts still get through. A claim larger than its whole share is accepted when
- * nothing else is in that share: otherwise it could never be.
+ * Claims larger than 1 MiB share three quarters of the budget, smaller ones the rest. So searches and single inserts
+ * get through, however many large bodies arrive slowly. A claim larger than its whole share is accepted when that share
+ * is empty: otherwise it never could be.
  */
 export class ByteBudget {
   readonly #options: ByteBudgetOptions
@@ -105,7 +105,7 @@ export class ByteHold {
   }
 
   /**
-   * Does nothing after `release`.
+   * Changes the size of the claim. Does nothing after `release`.
    *
    * @throws DatabaseError `overloaded` when there is no room; then the claim is unchanged
    */
@@ -122,7 +122,7 @@ export class ByteHold {
   }
 }
 
-/** Larger than a query or point of any dimension as gRPC sends it. */
+/** Larger than any single query or point, of any dimension, in a gRPC message. */
 const smallBytesMax = 1024 * 1024
 
 const largeShare = 3 / 4

@@ -1,41 +1,41 @@
-/** What `GET /cluster` says: how this node sees its cluster. The names are those of the JSON. */
+/** The answer to `GET /cluster`: how this node sees its cluster. The names are those of the JSON. */
 export interface ClusterStatus {
-  /** Of the cluster. */
+  /** Name of the cluster. */
   readonly name: string
-  /** This node. */
+  /** Name of this node. */
   readonly node: string
   readonly is_ready: boolean
   /** Whether a log server is connected. */
   readonly is_connected: boolean
-  /** What keeps the node from being used; absent when nothing does. */
+  /** Why the node cannot be used; absent when it can. */
   readonly fault?: string
-  /** Why the log of the cluster is lost, as far as this node knows; absent when it is not. */
+  /** Why the log of the cluster is lost; absent when it is not, as far as this node knows. */
   readonly log_lost?: string
-  /** This node has applied all records of the log up to here. */
+  /** The last position up to which this node has applied all records of the log. */
   readonly position: number
   /** Absent while the log servers do not answer. */
   readonly log?: LogStatus
-  /** Where nodes may have a part of the points each; absent where each has all of them. */
+  /** Present where each node may have a part of the points; absent where every node has all of them. */
   readonly partitions?: PartitionsStatus
-  /** All members, those that are away too. */
+  /** All members, including those that are away. */
   readonly nodes: readonly NodeStatus[]
-  /** Positions that the log did not have, since the start. */
+  /** Positions missing in the log, counted since the start. */
   readonly gaps: number
-  /** Comparisons with what other nodes hold that came out different, since the start. */
+  /** Comparisons with the points of other nodes that found a difference, counted since the start. */
   readonly digest_mismatches: number
 }
 
-/** Points are divided into 256 partitions, by the first byte of their ids. */
+/** The state of the 256 partitions into which points are divided by the first byte of their ids. */
 export interface PartitionsStatus {
   /** Nodes that should have each partition. */
   readonly replicas: number
-  /** Copies of partitions that a node has still to get. */
+  /** Copies of partitions that nodes still have to fetch. */
   readonly to_come: number
-  /** Copies that a node has still, and should not. */
+  /** Copies of partitions that nodes still have and should not. */
   readonly to_go: number
-  /** Partitions of which no node that has them can be asked now. */
+  /** Partitions that no reachable node has. */
   readonly without_node: number
-  /** Partitions of which fewer nodes can be asked now than should have them. */
+  /** Partitions that fewer reachable nodes have than should have them. */
   readonly under_replicated: number
 }
 
@@ -50,35 +50,35 @@ export interface NodeStatus {
   readonly name: string
   readonly zone: string
   readonly address: string
-  /** Whether it has been heard of in the last seconds. */
+  /** Whether the node was heard from in the last seconds. */
   readonly is_there: boolean
   readonly is_ready: boolean
   /** Absent for a node that takes part in everything. */
   readonly state?: 'joining' | 'draining' | 'refetching'
   /** Absent where each node has all points. */
   readonly partitions?: NodePartitions
-  /** As it said last; absent for a node that is away. */
+  /** The position that the node last reported; absent for a node that is away. */
   readonly position?: number
   readonly version?: string
 }
 
-/** What `POST /cluster/repair` answers. */
+/** The answer to `POST /cluster/repair`. */
 export interface RepairedLog {
   /** The node that the new log begins with. */
   readonly node: string
-  /** Up to here it has applied the lost log. */
+  /** The last position of the lost log that the node has applied. */
   readonly position: number
-  /** The first position of the new one. */
+  /** The first position of the new log. */
   readonly first: number
 }
 
 export interface NodePartitions {
-  /** It has all of their points, and answers for them. */
+  /** Partitions whose points the node has completely and answers for. */
   readonly owned: number
   readonly wanted: number
-  /** The node that it is getting some from; absent while it gets none. */
+  /** The node that it is fetching partitions from; absent while it fetches none. */
   readonly from?: string
 }
 
-/** What `/readyz` says of a node that takes no clients, and otherwise could. */
+/** The reason in `/readyz` for a node that accepts no clients only because it is being drained. */
 export const drainedReason = 'this node is being drained'

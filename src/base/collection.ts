@@ -1,10 +1,10 @@
-/** The collection of calls that name none: it always exists and cannot be deleted. */
+/** The collection of calls that do not name one. It always exists and cannot be deleted. */
 export const defaultCollection = 'default'
 
 /** The valid names of collections and aliases. */
 export const collectionName: RegExp = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
-/** The same in words. */
+/** The rule of `collectionName` in words. */
 export const collectionNameRule = '1 to 63 of a-z, 0-9, _ and -, the first a letter or digit'
 
 /** The bounds of HNSW_M and HNSW_EF_CONSTRUCTION, and of a collection's own values. */
@@ -18,9 +18,9 @@ export interface HnswSettings {
   readonly efConstruction?: number | undefined
 }
 
-/** What is fixed when a collection is created. */
+/** Settings that are fixed when a collection is created. */
 export interface CollectionSettings {
-  /** Length of every vector; absent to let the first insert fix it. */
+  /** Length of every vector. If absent, the first insert fixes it. */
   readonly dimension?: number | undefined
   readonly hnsw: HnswSettings
 }
@@ -34,6 +34,6 @@ export interface CollectionInfo {
   readonly hnsw: { readonly m: number; readonly efConstruction: number }
   /** In alphabetical order. */
   readonly aliases: readonly string[]
-  /** The model that embeds texts in place of vectors; absent if the service has no embeddings. */
+  /** The model that turns texts into vectors; absent if the service has no embeddings. */
   readonly embeddingModel?: string | undefined
 }

@@ -1,16 +1,16 @@
 /**
- * How new the answer of a node of a cluster has to be: at least as new as the position that the caller gives; as everything
- * that was acknowledged anywhere before; or as it happens to be.
+ * How new the answer of a cluster's node must be. `session`: at least as new as the position that the caller sends.
+ * `latest`: as new as every write acknowledged anywhere before. `available`: as new as the node is.
  */
 export const consistencies = ['session', 'latest', 'available'] as const
 export type Consistency = (typeof consistencies)[number]
 
-/** Headers of HTTP, metadata of gRPC. */
+/** The header that chooses the consistency: an HTTP header, or gRPC metadata. */
 export const consistencyHeader = 'vicinal-consistency'
-/** In a request what the caller has seen, in an answer how far the node is. */
+/** The header for a position: in a request, the last one the caller has seen; in an answer, the node's own. */
 export const positionHeader = 'vicinal-position'
 
-/** A position of a cluster's log in a header; undefined when it is none. */
+/** Reads a position of a cluster's log from a header; undefined if the text is not a position. */
 export function positionOf(text: string): number | undefined {
   const position = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN
   return Number.isSafeInteger(position) ? position : undefined

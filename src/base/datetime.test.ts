@@ -42,7 +42,7 @@ describe('a moment as text', () => {
     '0000-12-31T23:59:59Z',
     '0001-01-01T00:00:00+00:01',
     '9999-12-31T23:59:59-00:01',
-    // Of this year float64 has only every 32nd microsecond.
+    // In this year, float64 represents only every 32nd microsecond.
     '9999-12-31T23:59:59.000001Z',
     ' 2026-11-22T10:00:00Z',
     '2026-11-22T10:00:00Z\n',
@@ -51,7 +51,7 @@ describe('a moment as text', () => {
     it(`is refused: ${JSON.stringify(text.slice(0, 40))}`, () => assert.equal(parseDateTime(text), undefined))
   }
 
-  it('is written in UTC with as many digits as are needed', () => {
+  it('is written in UTC, with only the digits that it needs', () => {
     const written = (text: string): string => formatDateTime(parseDateTime(text)!)
     assert.equal(written('2026-11-22T10:00:00.500+01:00'), '2026-11-22T09:00:00.5Z')
     assert.equal(written('2026-11-22T10:00:00.000Z'), '2026-11-22T10:00:00Z')
@@ -59,7 +59,7 @@ describe('a moment as text', () => {
     assert.equal(written('1969-12-31T23:59:59.999999Z'), '1969-12-31T23:59:59.999999Z')
   })
 
-  it('is read as the moment that was written, at every distance', () => {
+  it('is the same moment after writing and reading, in any year', () => {
     fc.assert(
       fc.property(fc.bigInt({ min: BigInt(firstUs), max: BigInt(lastUs) }), (us) => {
         const moment = dateTimeOf(Number(us))!
@@ -69,7 +69,7 @@ describe('a moment as text', () => {
     )
   })
 
-  it('comes only from microseconds that float64 represents', () => {
+  it('is made only of microseconds that float64 represents', () => {
     assert.deepEqual(dateTimeOf(2n ** 53n), new DateTime(2 ** 53))
     assert.equal(dateTimeOf(2n ** 53n + 1n), undefined)
     assert.equal(dateTimeOf(0.5), undefined)

@@ -1,11 +1,12 @@
 import { DateTime } from './attributes.ts'
 
 /**
- * Moments as text, in RFC 3339. They are whole microseconds, of the years 0001 to 9999 in UTC, and exact in float64: that is
- * every microsecond of the years 1685 to 2254, every 32nd at worst in others, and so every whole second.
+ * Moments as text, in RFC 3339. A moment is a whole number of microseconds in the years 0001 to 9999 UTC that float64
+ * represents exactly: every microsecond of the years 1685 to 2254, at worst every 32nd in other years, and therefore
+ * every whole second.
  */
 
-/** What a moment must be, for messages. */
+/** The accepted form of a moment, for messages. */
 export const dateTimeWords =
   'a time as in RFC 3339, with Z or an offset, at most 6 digits of a second and a year from 0001 to 9999'
 
@@ -18,8 +19,8 @@ const rfc3339 = /^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,6}))?(
 const lengthMax = 40
 
 /**
- * The moment that `text` names; undefined for any other text, and for a moment that float64 cannot hold exactly. A leap
- * second (`:60`) is not accepted: it has no number of its own.
+ * Parses a moment; returns undefined for any other text, and for a moment that float64 cannot represent exactly. A leap
+ * second (`:60`) is not accepted: a count since 1970 has no number for it.
  */
 export function parseDateTime(text: string): DateTime | undefined {
   const match = text.length > lengthMax ? null : rfc3339.exec(text)
@@ -33,20 +34,20 @@ export function parseDateTime(text: string): DateTime | undefined {
     daysSince1970(year, month, day) * 86_400 + hour * 3600 + (minute - offsetMinutes) * 60 + second
   const micros = Number((match[7] ?? '').padEnd(6, '0'))
   const us = seconds * 1e6 + micros
-  // A whole second is exact at any distance, so only adding the fraction can have rounded.
+  // A whole second is exact in every year, so only adding the fraction can have rounded.
   return us - seconds * 1e6 === micros ? dateTimeOf(us) : undefined
 }
 
-/** A moment from its microseconds; undefined when they are not exact in float64, or outside the years 0001 to 9999. */
+/** Makes a moment from microseconds; undefined if float64 cannot represent them or the year is not 0001 to 9999. */
 export function dateTimeOf(us: number | bigint): DateTime | undefined {
   const number = Number(us)
   const isExact = typeof us === 'bigint' ? BigInt(number) === us : Number.isInteger(us)
   return isExact && number >= minUs && number < endUs ? new DateTime(number + 0) : undefined
 }
 
-/** In UTC, with as many digits of a second as are needed. */
+/** Formats a moment in UTC, with only the digits of a second that it needs. */
 export function formatDateTime({ us }: DateTime): string {
-  // The remainder is exact, which a quotient would not be.
+  // The remainder is exact; a quotient would not be.
   const micros = ((us % 1e6) + 1e6) % 1e6
   const whole = new Date((us - micros) / 1e3).toISOString().slice(0, 19)
   if (micros === 0) return `${whole}Z`
@@ -70,6 +71,6 @@ function daysIn(year: number, month: number): number {
 const daysOfMonth = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] as const
 
 function daysSince1970(year: number, month: number, day: number): number {
-  // `Date.UTC` takes the years 0 to 99 for 1900 to 1999; the calendar repeats every 400 years, of 146,097 days.
+  // `Date.UTC` reads the years 0 to 99 as 1900 to 1999, so add 400 years: the calendar repeats every 146,097 days.
   return Date.UTC(year + 400, month - 1, day) / 86_400_000 - 146_097
 }

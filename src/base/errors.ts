@@ -23,9 +23,9 @@ export type Reason =
   | 'internal'
 
 /**
- * The one table of everything that can go wrong for a caller, with the status of each transport.
- * Code throws `DatabaseError` with a reason from here; a transport looks the reason up. Every other error
- * is `internal`: it is logged with its cause, and its text is never sent.
+ * All reasons for which a call can fail, with the status that each transport sends. Code throws `DatabaseError` with
+ * one of these reasons, and the transport looks up its status. Every other error is `internal`: it is logged with its
+ * cause, and its text is never sent.
  */
 export const reasons: Readonly<Record<Reason, { readonly grpc: number; readonly http: number }>> = {
   invalid_argument: { grpc: 3, http: 400 },
@@ -52,10 +52,10 @@ export const reasons: Readonly<Record<Reason, { readonly grpc: number; readonly 
   internal: { grpc: 13, http: 500 },
 }
 
-/** The message to the caller when the fault is ours. The cause goes to the log. */
+/** The message to the caller of an internal error. The cause is only logged. */
 export const internalMessage = 'internal error: the server log has the details'
 
-/** An error whose message may be sent to the caller. `cause` may not. */
+/** An error whose message may be sent to the caller. Its `cause` may not. */
 export class DatabaseError extends Error {
   override readonly name = 'DatabaseError'
   readonly reason: Reason
@@ -66,7 +66,7 @@ export class DatabaseError extends Error {
   }
 }
 
-/** No node of a cluster answers for some of the points that a request needs. */
+/** The error of a request that needs points for which no node of the cluster answers. */
 export class PointsOutOfReach extends DatabaseError {
   constructor(message: string, cause?: unknown) {
     super('not_ready', message, { cause })
@@ -74,15 +74,15 @@ export class PointsOutOfReach extends DatabaseError {
 }
 
 /**
- * Turns any thrown value into an error that may be sent: a `DatabaseError` unchanged, everything else
- * as `internal` with the original as its cause.
+ * Turns any thrown value into an error that may be sent: a `DatabaseError` stays unchanged, everything else becomes
+ * `internal` with the original as its cause.
  */
 export function toDatabaseError(thrown: unknown): DatabaseError {
   if (thrown instanceof DatabaseError) return thrown
   return new DatabaseError('internal', internalMessage, { cause: thrown })
 }
 
-/** The error of an aborted call: the signal's own reason if that may be sent. */
+/** The error of an aborted call: the signal's reason, if that may be sent. */
 export function cancellation(signal: AbortSignal): DatabaseError {
   if (signal.reason instanceof DatabaseError) return signal.reason
   return new DatabaseError('cancelled', 'the caller has gone')

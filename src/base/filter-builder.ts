@@ -4,7 +4,7 @@ import { DatabaseError } from './errors.ts'
 import { type Bounds, type Filter, filterLimits, type metaPaths, type Ordered } from './filter.ts'
 import { FilterOperands } from './filter-operands.ts'
 
-/** The tests that can be written, of which the tree has fewer. */
+/** The operators that a request can use. The tree has fewer kinds of tests. */
 export type Operator =
   | 'eq'
   | 'ne'
@@ -21,27 +21,27 @@ export type Operator =
   | 'box'
 
 /**
- * Builds the tree of one filter while a transport reads it: the checks, the limits and their words are the same for both.
- * `at` is always where something is in the request, like `filter.$or[1].price.$gte`.
+ * Builds the tree of one filter while a transport reads it. Both transports share its checks, limits and messages. `at`
+ * is always a place in the request, like `filter.$or[1].price.$gte`.
  */
 export class FilterBuilder {
   readonly #names: Readonly<Record<Operator, string>>
   #nodes = 0
   #values = 0
 
-  /** @param names how the transport writes the operators, for messages */
+  /** @param names the transport's names of the operators, for messages */
   constructor(names: Readonly<Record<Operator, string>>) {
     this.#names = names
   }
 
-  /** @param depth how many `and`, `or` and `not` are around this filter */
+  /** @param depth how many `and`, `or` and `not` enclose this filter */
   enter(depth: number, at: string): void {
     if (depth > filterLimits.depth) {
       throw invalid(`${at} is within more than ${filterLimits.depth} of and, or and not`)
     }
   }
 
-  /** Counts a node, also before what is in it has been read. */
+  /** Counts a node. May be called before the node's content is read. */
   count(at: string): void {
     this.#nodes += 1
     if (this.#nodes > filterLimits.nodes) {
@@ -56,7 +56,7 @@ export class FilterBuilder {
     }
   }
 
-  /** One filter for several that all have to match: the filter itself when it is the only one. */
+  /** Returns one filter that matches if all of these do: the filter itself when there is only one. */
   allOf(of: readonly Filter[], at: string): Filter {
     if (of.length === 1) return of[0]!
     this.count(at)
@@ -68,20 +68,20 @@ export class FilterBuilder {
     return { kind: 'not', of }
   }
 
-  /** A path of the caller's, or one of ours that begins with "$". */
+  /** Checks a path: one to the caller's attributes, or one of `metaPaths` or `$id`, which begin with "$". */
   path(path: string, at: string): string {
     if (!path.startsWith('$')) return checkPath(path, at)
     if (isMetaPath(path)) return path
     throw invalid(`${at} is not known: names that begin with "$" here are ${metaPathWords}`)
   }
 
-  /** Where the values of a test are collected: the operator has to be one that the path has. */
+  /** Returns a collector for the values of a test. The operator must be allowed for the path. */
   operands(path: string, operator: 'eq' | 'ne' | 'in' | 'nin' | 'all', at: string): FilterOperands {
     this.#checkOperator(path, operator, at)
     return new FilterOperands(path, this)
   }
 
-  /** A test for one of these values. */
+  /** Returns a test that matches any of these values. */
   *anyOf(operands: FilterOperands, at: string): Generator<undefined, Filter, void> {
     this.count(at)
     if (operands.path === '$id') return { kind: 'ids', ids: yield* operands.ids() }
@@ -100,7 +100,7 @@ export class FilterBuilder {
     return expected ? there : this.not(there, at)
   }
 
-  /** One bound of a range. */
+  /** Checks one bound of a range. */
   bound(path: string, operator: keyof Bounds, value: Scalar, at: string): Ordered {
     this.#checkOperator(path, operator, at)
     if (path === '$expires_at' && typeof value === 'string') return checkDateText(value, at)
@@ -155,7 +155,7 @@ export class FilterBuilder {
 
 type MetaPath = '$id' | (typeof metaPaths)[number]
 
-/** What comes where a list or a map cannot be compared. */
+/** The types of values that a test can compare: all but lists and maps. */
 export type ScalarKind = 'text' | 'number' | 'flag' | 'moment' | 'place'
 
 export function kindOf(value: Scalar): ScalarKind {
@@ -165,7 +165,7 @@ export function kindOf(value: Scalar): ScalarKind {
   return value instanceof DateTime ? 'moment' : 'place'
 }
 
-/** The one type that values of a path of ours have. */
+/** The type of the values of a meta path that has only one type; undefined for any other path. */
 function kindOfMetaPath(path: string): ScalarKind | undefined {
   if (path === '$version') return 'number'
   return path === '$expires_at' ? 'moment' : undefined
@@ -185,7 +185,7 @@ export function isMetaPath(path: string): path is MetaPath {
   return Object.hasOwn(operatorsOfMetaPaths, path)
 }
 
-/** All of them, for messages. */
+/** All meta paths, for messages. */
 export const metaPathWords: string = Object.keys(operatorsOfMetaPaths).join(', ')
 
 function invalid(message: string): DatabaseError {

@@ -18,21 +18,21 @@ const numbers = Array.from({ length: 5000 }, (_, index) => index)
 
 const same: readonly (readonly [string, Filter, Filter])[] = [
   ['operands in another order', all(a, b, c), all(c, a, b)],
-  ['operands twice', any(a, b, a), any(b, a)],
-  ['groups of one kind within each other', all(a, all(b, all(c))), all(a, b, c)],
+  ['repeated operands', any(a, b, a), any(b, a)],
+  ['nested groups of one kind', all(a, all(b, all(c))), all(a, b, c)],
   ['a group of one', all(any(a)), a],
-  ['a group of one within another kind', all(a, any(all(b, c))), all(a, b, c)],
+  ['a group of one in a group of another kind', all(a, any(all(b, c))), all(a, b, c)],
   ['a double negation', not(not(a)), a],
   ['a double negation of a group', all(a, not(not(all(b, c)))), all(a, b, c)],
   ['a negation of a group of one negation', not(all(not(a))), a],
   ['values in another order', is('a', 1, 'x', true), is('a', true, 1, 'x')],
-  ['values twice', is('a', 1, 1), is('a', 1)],
-  ['no value and no operand', is('a'), any()],
+  ['repeated values', is('a', 1, 1), is('a', 1)],
+  ['`in` without values, and `any` without operands', is('a'), any()],
   ['everything', all(), not(any())],
-  ['everything beside others', all(a, all(), not(is('x'))), a],
-  ['nothing beside others', all(a, any()), any()],
-  ['a test for each of one value', test('a', { op: 'contains', values: [1] }), a],
-  ['a test for each of no values', test('a', { op: 'contains', values: [] }), all()],
+  ['everything next to other operands', all(a, all(), not(is('x'))), a],
+  ['nothing next to other operands', all(a, any()), any()],
+  ['`contains` with one value', test('a', { op: 'contains', values: [1] }), a],
+  ['`contains` without values', test('a', { op: 'contains', values: [] }), all()],
   ['many values', is('a', ...numbers), is('a', ...numbers.toReversed(), 7)],
   ['no ids', { kind: 'ids', ids: new Uint8Array(0) }, any()],
 ]
@@ -76,7 +76,7 @@ describe('the canonical form of a filter', () => {
     it(`is the same with ${what}`, () => assert.equal(canonicalFilter(one), canonicalFilter(other)))
   }
 
-  it('is different for filters that mean something else', () => {
+  it('differs for filters with different meanings', () => {
     assert.equal(new Set(different.map(canonicalFilter)).size, different.length)
   })
 
@@ -84,7 +84,7 @@ describe('the canonical form of a filter', () => {
     for (const filter of different) assert.ok(canonicalFilter(filter).length <= 1200)
   })
 
-  it('is the same when it is made in turns', async () => {
+  it('is the same when it is computed in turns', async () => {
     const many = is('a', ...Array.from({ length: 50_000 }, (_, index) => `value ${index}`))
     for (const filter of [...different, many]) {
       assert.equal(await canonicalFilterInTurns(filter), canonicalFilter(filter))

@@ -5,9 +5,9 @@ import type { Bounds, Filter, Test } from './filter.ts'
 import { inTurns } from './turns.ts'
 
 /**
- * A filter's canonical form: equal for filters that mean the same as far as their spelling shows. Operands are in a fixed
- * order and each of them is there once, `all` in `all` is one `all`, and `not` of `not` is gone. It has at most about a
- * thousand characters: what is longer is replaced by its SHA-256, so it can be the key of a cache.
+ * Returns a filter's canonical form: the same text for filters that differ only in how they are written. Operands are
+ * sorted and not repeated, nested `all` (or `any`) groups are merged, and double negations are removed. Longer parts
+ * are replaced by their SHA-256, so the form has at most about a thousand characters and can be the key of a cache.
  */
 export function canonicalFilter(filter: Filter): string {
   const steps = formInTurns(filter)
@@ -17,7 +17,7 @@ export function canonicalFilter(filter: Filter): string {
   }
 }
 
-/** The same, without blocking the event loop when the filter has many values: then as a promise. */
+/** The same, but returns a promise for a filter with many values, so as not to block the event loop. */
 export function canonicalFilterInTurns(filter: Filter): string | Promise<string> {
   return inTurns(voided(formInTurns(filter)))
 }
@@ -58,10 +58,10 @@ function* groupForm(of: readonly Filter[], kind: 'all' | 'any', neutral: string,
   return shortened(`${kind}(${[...forms].sort().join(',')})`)
 }
 
-/** The operands of groups of the same kind within each other. */
+/** The operands of a group and of the groups of the same kind nested in it. */
 function* flattened(of: readonly Filter[], kind: 'all' | 'any'): Generator<Filter, void, void> {
   for (const operand of of) {
-    // A group of one is its operand, of whatever kind.
+    // A group with one operand, of any kind, means the same as the operand.
     const isSame =
       operand.kind === kind || ((operand.kind === 'all' || operand.kind === 'any') && operand.of.length === 1)
     if (isSame) yield* flattened((operand as { readonly of: readonly Filter[] }).of, kind)
@@ -83,7 +83,7 @@ function* testForm(path: string, test: Test): Steps {
   if (test.op === 'in' || test.op === 'contains') {
     if (test.values.length === 0) return test.op === 'in' ? nothing : everything
     const values = yield* valuesForm(test.values)
-    // Of one value, both are the same.
+    // With one value, both mean the same.
     const op = values.isOne ? 'in' : test.op
     return shortened(`${name} ${op} [${values.form}]`)
   }
@@ -109,7 +109,9 @@ function geoForm(place: GeoPoint): string {
   return attributeToJson(place)
 }
 
-/** The values as JSON, sorted and without repetitions; many are sorted in groups, so that no sort takes long. */
+/**
+ * The values as JSON, sorted and without repetitions. Many values are sorted in groups, so that no single sort is long.
+ */
 function* valuesForm(
   values: readonly Scalar[],
 ): Generator<undefined, { form: string; isOne: boolean }, void> {
@@ -136,7 +138,7 @@ function* valuesForm(
 
 const valuesPerTurn = 1024
 
-/** A hash of the first characters and the last ones: values that differ nowhere there only make one group larger. */
+/** A hash of the first and last characters. Values that differ only in the middle merely make one group larger. */
 function groupOf(text: string): number {
   let hash = text.length
   for (let index = 0; index < 32 && index < text.length; index += 1) {
@@ -160,7 +162,7 @@ const bytesPerTurn = 262_144
 
 const formMax = 1024
 
-/** Nothing else begins with "#". */
+/** Replaces a long form by its hash. No other form begins with "#". */
 function shortened(form: string): string {
   return form.length <= formMax ? form : `#${createHash('sha256').update(form).digest('hex')}`
 }

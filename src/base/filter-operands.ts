@@ -5,14 +5,14 @@ import { sortIdsInTurns } from './id-sort.ts'
 import { idBytes, isWellFormedId, writeIdBytes } from './ids.ts'
 import { contentTypes } from './point.ts'
 
-/** Counts the values of a whole filter, and refuses one too many. */
+/** Counts the values of a whole filter, and throws when there are too many. */
 export interface ValueCount {
   countValue(at: string): void
 }
 
 /**
- * The values of one test, as its path is compared with them: ids as bytes, since there may be a million; moments of
- * `$expires_at` also from text.
+ * Collects the values of one test and converts them to the type that its path is compared with. Ids become bytes, since
+ * there may be a million; text becomes a moment for `$expires_at`.
  */
 export class FilterOperands {
   readonly path: string
@@ -21,25 +21,25 @@ export class FilterOperands {
   #ids = new Uint8Array(0)
   #idCount = 0
 
-  /** @param path checked */
+  /** @param path a checked path */
   constructor(path: string, count: ValueCount) {
     this.path = path
     this.#count = count
   }
 
-  /** None for `$id`. */
+  /** The values; empty for `$id`. */
   get values(): readonly Scalar[] {
     return this.#values
   }
 
-  /** @param index of a list; undefined for a single value. Its place as text is only made for messages. */
+  /** @param index in a list; undefined for a single value. The place is only formatted when a message needs it. */
   add(value: Scalar, at: string, index?: number): void {
     this.#count.countValue(at)
     if (this.path === '$id') this.#addId(value, at, index)
     else this.#values.push(this.#converted(value, at, index))
   }
 
-  /** Ascending, without repetition. */
+  /** The ids, ascending and without repetition. */
   ids(): Generator<undefined, Uint8Array, void> {
     return sortIdsInTurns(this.#ids.subarray(0, this.#idCount * idBytes))
   }

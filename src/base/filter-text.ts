@@ -4,10 +4,10 @@ import type { Bounds, Filter, Test } from './filter.ts'
 import { idBytes, idFromBytes } from './ids.ts'
 
 /**
- * A filter as JSON for people to read, about as it was written. Writing stops at the bound, so a filter with a million values
- * costs no more than its beginning.
+ * Returns a filter as JSON for people, much like the caller wrote it. Writing stops at the limit, so a filter with a
+ * million values costs no more than its beginning.
  *
- * @param most characters; a longer text is cut, and ends with an ellipsis
+ * @param most the most characters; a longer text is shortened and ends with an ellipsis
  */
 export function filterText(filter: Filter, most: number): string {
   let text = ''

@@ -1,6 +1,6 @@
 /**
- * The number that 16 bits are in IEEE 754: a sign, 5 bits of exponent, 10 of fraction. Node has `Float16Array` for
- * this; not every browser of the console does.
+ * Reads an IEEE 754 half-precision number: a sign, 5 bits of exponent, 10 of fraction. Node has `Float16Array` for
+ * this; not every browser that the console supports does.
  */
 export function numberOfFloat16(bits: number): number {
   const sign = bits & 0x8000 ? -1 : 1

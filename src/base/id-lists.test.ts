@@ -5,7 +5,7 @@ import { IdLists, IdTexts } from './id-lists.ts'
 import { idBytes, idLength, idToBytes, newId } from './ids.ts'
 
 describe('IdLists', () => {
-  it('are the lists that they were made of', () => {
+  it('return the lists that they were made of', () => {
     fc.assert(
       fc.property(fc.array(fc.array(fc.uuid(), { maxLength: 5 }), { maxLength: 6 }), (lists) => {
         const packed = IdLists.of(lists)
@@ -20,7 +20,7 @@ describe('IdLists', () => {
     )
   })
 
-  it('know by number the ids of every list, beside empty ones', () => {
+  it('number the ids of all lists, also between empty ones', () => {
     const ids = Array.from({ length: 5 }, newId)
     const packed = IdLists.of([[], ids.slice(0, 2), [], ids.slice(2), []])
     assert.deepEqual(
@@ -36,7 +36,7 @@ describe('IdLists', () => {
     assert.deepEqual(spelled(packed), ids)
   })
 
-  it('may have more bytes than ids', () => {
+  it('ignore bytes after the last id', () => {
     const ids = Array.from({ length: 3 }, newId)
     const bytes = Buffer.concat([...ids.map(idToBytes), Buffer.alloc(idBytes)])
     const packed = new IdLists(bytes, [1, 3])
@@ -46,7 +46,7 @@ describe('IdLists', () => {
 })
 
 describe('IdTexts', () => {
-  it('spell the ids that they were given', () => {
+  it('spell the given ids', () => {
     const ids = Array.from({ length: 4 }, newId)
     assert.deepEqual(spelled(new IdTexts(ids)), ids)
   })

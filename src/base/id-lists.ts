@@ -4,24 +4,27 @@ import { idBytes, idFromBytes, spellId, writeIdBytes } from './ids.ts'
 export interface SpellableIds {
   /** How many there are. */
   readonly total: number
-  /** Writes the 36 ASCII characters of the id of this number, from 0 on, to `target` at `at`. */
+  /** Writes the 36 ASCII characters of an id to `target` at `at`. Ids are numbered from 0. */
   spell(number: number, target: Buffer, at: number): void
 }
 
 /**
- * Lists of point ids, one list after the other, 16 bytes an id: the result of searches, from the engine to the bytes
- * that a transport sends.
+ * Lists of point ids, one list after the other, 16 bytes an id. Carries the results of searches from the engine to the
+ * bytes that a transport sends.
  *
- * A string for each id would be a heap object, 100,000 of them for a batch of 10,000 queries, and the garbage collector
- * would copy them all in each pass while they wait to be sent.
+ * With strings, a batch of 10,000 queries would have 100,000 heap objects, and the garbage collector would copy them
+ * all in each pass while they wait to be sent.
  */
 export class IdLists implements SpellableIds {
-  /** The bytes of all ids; may be longer. */
+  /** The bytes of all ids; more bytes may follow. */
   readonly bytes: Uint8Array
-  /** For each list, the number of ids up to its end: it begins where the one before it ends. */
+  /** For each list, the number of ids up to its end. A list begins where the previous one ends. */
   readonly ends: readonly number[]
 
-  /** @param bytes at least 16 x the last of `ends`, which ascend */
+  /**
+   * @param bytes at least 16 x the last of `ends`
+   * @param ends ascending
+   */
   constructor(bytes: Uint8Array, ends: readonly number[]) {
     this.bytes = bytes
     this.ends = ends
@@ -78,7 +81,7 @@ export class IdLists implements SpellableIds {
   }
 }
 
-/** Ids that are already lower-case text: those of new points. */
+/** Ids that are already lower-case text: the ids of new points. */
 export class IdTexts implements SpellableIds {
   readonly #ids: readonly string[]
 
@@ -97,18 +100,18 @@ export class IdTexts implements SpellableIds {
 
 /** Writes lists of ids into an answer, part by part. */
 export interface ListWriter {
-  /** Before the ids of a list. */
+  /** Called before the ids of a list. */
   begin?(list: number): void
-  /** The ids [first, end), by number: all of a list, or a part of a long one. */
+  /** Writes the ids with the numbers [first, end): a whole list, or a part of a long one. */
   ids(first: number, end: number): void
-  /** After the ids of a list. */
+  /** Called after the ids of a list. */
   end?(): void
 }
 
 /**
  * Writes lists in steps: each step writes many short lists, or a part of a long one.
  *
- * @param ends those of `IdLists`
+ * @param ends as in `IdLists`
  */
 export function* listSteps(ends: readonly number[], writer: ListWriter): Generator<void, void> {
   let first = 0
@@ -128,5 +131,5 @@ export function* listSteps(ends: readonly number[], writer: ListWriter): Generat
   }
 }
 
-/** Writing this many takes well under a millisecond. */
+/** Writing so many takes well under a millisecond. */
 export const idsPerStep = 1024

@@ -5,7 +5,7 @@ import { sortIdsInTurns } from './id-sort.ts'
 
 const random = seededRandom(7)
 
-/** Ids whose bytes are random from one position on: as from `newId`, or counted up by a client. */
+/** Ids whose bytes are random from a position on: like those of `newId`, or those that a client counts up. */
 function idsOf(count: number, randomFrom: number, values: number): string[] {
   return Array.from({ length: count }, () =>
     Array.from({ length: 16 }, (_, at) => (at < randomFrom ? 0x7f : Math.floor(random() * values)))
@@ -28,7 +28,7 @@ describe('ids sorted in turns', () => {
     it(`ascend without repetition: ${count}, random from byte ${randomFrom}, ${values} values`, () => {
       const ids = idsOf(count, randomFrom, values)
       const given = [...ids, ...ids.slice(0, 10)]
-      // At an odd position in its memory, as the bytes of a request are.
+      // At an odd offset in memory, like the bytes of a request.
       const memory = Buffer.concat([Buffer.alloc(1), Buffer.from(given.join(''), 'hex')]).subarray(1)
       const steps = sortIdsInTurns(memory)
       let step = steps.next()

@@ -1,10 +1,11 @@
 import { idBytes } from './ids.ts'
 
 /**
- * Ids of 16 bytes each, ascending and each of them once. A radix sort, from the last pair of bytes to the first, because
- * its work can be split: it yields from time to time, so that a million ids do not block the event loop.
+ * Sorts ids of 16 bytes each in ascending order and removes repetitions. It is a radix sort, from the last pair of
+ * bytes to the first, because its work can be split: it yields now and then, so that a million ids do not block the
+ * event loop.
  *
- * @param ids is overwritten
+ * @param ids overwritten
  */
 export function* sortIdsInTurns(ids: Uint8Array): Generator<undefined, Uint8Array, void> {
   const count = ids.length / idBytes
@@ -18,7 +19,7 @@ export function* sortIdsInTurns(ids: Uint8Array): Generator<undefined, Uint8Arra
       countDigits(from, pair, start, Math.min(count, start + rowsPerTurn), ends)
       yield undefined
     }
-    // As when all ids begin alike: this pair orders nothing.
+    // All ids have the same value here, so this pair does not change the order.
     if (ends.includes(count)) continue
     for (let digit = 1; digit <= digits; digit += 1) ends[digit]! += ends[digit - 1]!
     for (let start = 0; start < count; start += rowsPerTurn) {
@@ -32,17 +33,17 @@ export function* sortIdsInTurns(ids: Uint8Array): Generator<undefined, Uint8Arra
   return unique(new Uint8Array(from.buffer, from.byteOffset, from.byteLength))
 }
 
-/** As many are sorted by comparison, without the tables that a radix sort needs. */
+/** Up to so many ids are sorted by comparison, without the tables that a radix sort needs. */
 const comparedMax = 1024
 
 const rowsPerTurn = 8192
 
-/** Values of a pair of bytes. */
+/** The number of values that a pair of bytes can have. */
 const digits = 65_536
 
 const wordsPerId = idBytes / 4
 
-/** The ids as words, in the same memory where it is aligned for them. */
+/** The ids as words: in the same memory if it is aligned, otherwise copied. */
 function words(ids: Uint8Array): Uint32Array {
   const aligned = ids.byteOffset % 4 === 0 ? ids : new Uint8Array(ids)
   return new Uint32Array(aligned.buffer, aligned.byteOffset, aligned.length / 4)
@@ -50,11 +51,11 @@ function words(ids: Uint8Array): Uint32Array {
 
 function digitOf(rows: Uint32Array, row: number, pair: number): number {
   const half = (rows[row * wordsPerId + (pair >> 1)]! >>> ((pair & 1) * 16)) & 0xffff
-  // Bytes are in the order of the id, words in that of the processor, which has the low byte first.
+  // Ids have the high byte first, the processor's words the low byte.
   return ((half & 0xff) << 8) | (half >>> 8)
 }
 
-/** Counts each digit one place higher, so that sums become the places where the digits begin. */
+/** Counts each digit one place higher, so that the running sums are the positions where the digits begin. */
 function countDigits(rows: Uint32Array, pair: number, start: number, end: number, ends: Uint32Array): void {
   for (let row = start; row < end; row += 1) ends[digitOf(rows, row, pair) + 1]! += 1
 }
@@ -80,7 +81,7 @@ function sortedByComparison(ids: Uint8Array, count: number): Uint8Array {
   return Buffer.concat(rows.sort(Buffer.compare))
 }
 
-/** Sorted ids without repetitions, in memory of their own size. */
+/** Removes repetitions from sorted ids, and returns a copy of exactly the remaining size. */
 function unique(ids: Uint8Array): Uint8Array {
   let kept = 0
   for (let at = 0; at < ids.length; at += idBytes) {

@@ -1,20 +1,20 @@
 /**
- * The caller's key by which a repeated insert is recognized: what clients and the service share. Imports no modules of
- * Node, because browsers use it too.
+ * Idempotency keys, by which a repeated insert is recognized: the rules that clients and the service share. Imports no
+ * modules of Node, because browsers use this file too.
  */
 
 export const idempotencyKeyCharsMax = 255
 
-/** How long a key is kept: a day, in which an interrupted import can be continued. */
+/** How long a key is kept: a day, so that an interrupted import can be continued within that time. */
 export const idempotencyKeyLifeMs = 86_400_000
 
-/** What is wrong with a key, as the end of a sentence about it; undefined for a valid one. */
+/** Returns the fault of a key, as the end of a sentence about the key; undefined for a valid key. */
 export function faultOfIdempotencyKey(key: string): string | undefined {
   if (key === '') return 'is empty'
   if (key.length > idempotencyKeyCharsMax) {
     return `has ${key.length} characters, the most is ${idempotencyKeyCharsMax}`
   }
   if (!/^[\x20-\x7e]*$/.test(key)) return 'has characters other than printable ASCII'
-  // HTTP strips such spaces, so the same key would be a different one over gRPC.
+  // HTTP strips these spaces and gRPC does not, so one key would become two.
   return key.trim() === key ? undefined : 'begins or ends with a space'
 }

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { idBytes, idFromBytes, idLength, idToBytes, newId, spellId } from './ids.ts'
 
 describe('an id', () => {
-  it('is the same text again after it was 16 bytes, lower-case', () => {
+  it('is the same text, in lower case, after a conversion to 16 bytes and back', () => {
     fc.assert(
       fc.property(fc.uuid(), (id) => {
         assert.equal(idFromBytes(idToBytes(id)), id)
@@ -13,7 +13,7 @@ describe('an id', () => {
     )
   })
 
-  it('is spelled where it is asked for, and nothing beside it is touched', () => {
+  it('is spelled at the given position, and other bytes stay unchanged', () => {
     const ids = Array.from({ length: 3 }, newId)
     const bytes = Buffer.concat(ids.map(idToBytes))
     const target = Buffer.alloc(idLength + 7, '#')

@@ -1,8 +1,8 @@
 import { createCipheriv, randomUUID } from 'node:crypto'
 
 /**
- * Point ids: UUIDs in string form at the edges, 16 bytes inside. Ids are assigned as lower-case version 4;
- * any well-formed UUID is accepted in a request, in either case.
+ * Point ids: UUIDs, as text in requests and answers, as 16 bytes inside. The service assigns lower-case version 4 UUIDs
+ * and accepts any well-formed UUID, in either case.
  */
 
 export const idBytes = 16
@@ -17,14 +17,15 @@ export function newId(): string {
   return randomUUID()
 }
 
-/** Bytes of a seed of ids. */
+/** Bytes of a seed for `idsFromSeed`. */
 export const idSeedBytes = 16
 
 /**
- * Ids that are derived from a random seed, 16 bytes each, so that only the seed has to be kept. To everybody else they
- * are as random as those of `newId`: the blocks of AES in counter mode, with the seed as the key.
+ * Derives ids of 16 bytes each from a random seed, so that only the seed has to be stored. Without the seed, they look
+ * as random as those of `newId`: they are the blocks of AES in counter mode, with the seed as the key.
  *
- * @param isPartitioned whether all begin with the first byte of the seed: a cluster keeps the points of a request together
+ * @param isPartitioned whether all begin with the first byte of the seed: a cluster keeps the points of a request
+ *   together
  */
 export function idsFromSeed(seed: Uint8Array, count: number, isPartitioned = false): Buffer {
   const ids = createCipheriv('aes-128-ctr', seed, Buffer.alloc(idBytes)).update(Buffer.alloc(count * idBytes))
@@ -77,7 +78,7 @@ export function spellId(bytes: Uint8Array, offset: number, target: Uint8Array, a
 
 const form = 'xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx'
 
-/** Ids are written as text here first: a string concatenated from pieces takes three times as long to send. */
+/** Ids are written here first: sending a string that is concatenated from pieces takes three times as long. */
 const spelled = Buffer.alloc(idLength)
 
 /** The positions of each byte's two digits. */

@@ -1,4 +1,6 @@
-/** Numbers as a JSON array that keeps -0, which `JSON.stringify` turns into 0: a stored vector is returned exactly. */
+/**
+ * Writes numbers as a JSON array. Keeps -0, which `JSON.stringify` turns into 0, so that vectors are returned exactly.
+ */
 export function jsonNumbers(values: ArrayLike<number>): string {
   let text = '['
   for (let index = 0; index < values.length; index += 1) {

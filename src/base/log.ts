@@ -4,8 +4,8 @@ import type { LogLevel } from './log-levels.ts'
 export type { Logger }
 
 /**
- * The process's logger: JSON lines on standard output, or coloured lines for people when `pretty`.
- * Keys never belong in a log: anything under these names is replaced before it is written.
+ * Creates the process's logger: JSON lines on standard output, or coloured lines for people when `pretty`. API keys
+ * must never be in a log, so values with these names are replaced before they are written.
  */
 export function createLogger(options: { readonly level: LogLevel; readonly pretty: boolean }): Logger {
   return pino({

@@ -11,7 +11,7 @@ export class ServiceMetrics {
   readonly #registry = new Registry()
   readonly #requests: Counter
   readonly #seconds: Histogram
-  /** By operation and transport. */
+  /** Requests that are not in the metrics yet, by operation and transport. */
   readonly #tallies = new Map<string, Map<Transport, RequestTally>>()
   readonly #fsyncSeconds: Histogram
   /** Only on a node of a cluster. */
@@ -56,7 +56,7 @@ export class ServiceMetrics {
     return tally
   }
 
-  /** From here on, requests are counted for which points of a cluster were out of reach. */
+  /** Starts to count requests for which points of a cluster were out of reach. */
   countIncomplete(): void {
     this.#incomplete = new Counter({
       name: 'vicinal_cluster_incomplete_requests_total',
@@ -64,11 +64,11 @@ export class ServiceMetrics {
       labelNames: ['answer'],
       registers: [this.#registry],
     })
-    // A rate needs a value from before the first one.
+    // A rate needs a value from before the first such request.
     for (const answer of ['partial', 'none']) this.#incomplete.inc({ answer }, 0)
   }
 
-  /** Counts one request that needed points of which no node answered. `answer` is what it got. */
+  /** Counts one request that needed points for which no node answered. `answer` is the kind of answer it got. */
   incomplete(answer: 'partial' | 'none'): void {
     this.#incomplete?.inc({ answer })
   }
@@ -78,7 +78,7 @@ export class ServiceMetrics {
     this.#fsyncSeconds.observe(seconds)
   }
 
-  /** A counter with labels. Returns what adds to it. */
+  /** Adds a counter with labels. Returns the function that increases it. */
   counter(
     name: string,
     help: string,
@@ -88,13 +88,13 @@ export class ServiceMetrics {
     return (labels, count) => counter.inc(labels, count)
   }
 
-  /** A histogram. Returns what adds a value to it. */
+  /** Adds a histogram. Returns the function that adds a value. */
   histogram(name: string, help: string, buckets: readonly number[]): (value: number) => void {
     const histogram = new Histogram({ name, help, buckets: [...buckets], registers: [this.#registry] })
     return (value) => histogram.observe(value)
   }
 
-  /** A gauge whose value is read whenever /metrics is requested. `name` has its unit last. */
+  /** Adds a gauge whose value is read whenever /metrics is requested. `name` ends with its unit. */
   gauge(name: string, help: string, read: () => number): void {
     new Gauge({
       name,
@@ -106,19 +106,19 @@ export class ServiceMetrics {
     })
   }
 
-  /** A histogram of seconds. Returns what adds one. */
+  /** Adds a histogram of seconds. Returns the function that adds a value. */
   seconds(name: string, help: string): (seconds: number) => void {
     const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
     const histogram = new Histogram({ name, help, buckets, registers: [this.#registry] })
     return (seconds) => histogram.observe(seconds)
   }
 
-  /** A gauge that is always 1: its labels hold the information. */
+  /** Adds a gauge that is always 1: its labels hold the information. */
   info(name: string, help: string, labels: Readonly<Record<string, string>>): void {
     new Gauge({ name, help, labelNames: Object.keys(labels), registers: [this.#registry] }).set(labels, 1)
   }
 
-  /** A gauge for each value of a label; a value that is not known yet is left out. */
+  /** Adds a gauge for each value of a label. A gauge that is not known yet is left out. */
   gauges(
     name: string,
     help: string,
@@ -136,7 +136,7 @@ export class ServiceMetrics {
     })
   }
 
-  /** A gauge for each combination of the values of several labels; one that is not known yet is left out. */
+  /** Adds a gauge for each combination of values of several labels. A gauge that is not known yet is left out. */
   gaugesOf(
     name: string,
     help: string,
@@ -154,7 +154,7 @@ export class ServiceMetrics {
     })
   }
 
-  /** The exposition text, and its content type. */
+  /** Returns the text of /metrics, and its content type. */
   async expose(): Promise<{ readonly contentType: string; readonly text: string }> {
     for (const tallies of this.#tallies.values()) for (const tally of tallies.values()) tally.report()
     return { contentType: this.#registry.contentType, text: await this.#registry.metrics() }

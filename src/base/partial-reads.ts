@@ -1,31 +1,32 @@
 import { partitionCount } from './partitions.ts'
 
 /**
- * Where nodes of a cluster have a part of the points each, a read can allow an answer without the partitions of which no node
- * answers. In a request: whether it does; in an answer: how much is missing.
+ * In a cluster whose nodes have a part of the points each, a read can allow a partial answer: one without the
+ * partitions for which no node answers. In a request, this header allows it; in an answer, it reports how much is
+ * missing.
  */
 export const partialHeader = 'vicinal-partial'
 
-/** What a request says of answers that lack something. */
+/** The permission for a partial answer. */
 export interface PartialAllowance {
-  /** Nodes that have not answered after so long are left out; undefined: as long as the link between nodes waits. */
+  /** A node that has not answered after this time is left out. Undefined: the timeout of the link between nodes. */
   readonly waitMs: number | undefined
 }
 
-/** How much of the points an answer could not be made from. */
+/** How many of the points are missing in an answer. */
 export interface Missing {
-  /** Partitions of which no node has answered. */
+  /** Partitions for which no node answered. */
   readonly partitions: number
-  /** All partitions. */
+  /** The number of all partitions. */
   readonly of: number
 }
 
-/** In a request. */
+/** The header's value in a request. */
 export function allowanceText({ waitMs }: PartialAllowance): string {
   return waitMs === undefined ? 'allow' : `allow; wait=${waitMs}`
 }
 
-/** @returns undefined for what no request may say */
+/** Reads the header of a request. @returns undefined for any other text */
 export function allowanceOf(text: string): PartialAllowance | undefined {
   const [, wait] = /^\s*allow\s*(?:;\s*wait\s*=\s*(\d{1,9})\s*)?$/i.exec(text) ?? [undefined, null]
   if (wait === null) return undefined
@@ -33,12 +34,12 @@ export function allowanceOf(text: string): PartialAllowance | undefined {
   return waitMs === 0 ? undefined : { waitMs }
 }
 
-/** In an answer. */
+/** The header's value in an answer. */
 export function missingText(partitions: number): string {
   return `${partitions}/${partitionCount}`
 }
 
-/** @returns undefined where nothing is missing */
+/** Reads the header of an answer. @returns undefined for any other text */
 export function missingOf(text: string): Missing | undefined {
   const [, partitions, of] = /^(\d{1,4})\/(\d{1,4})$/.exec(text) ?? []
   return partitions === undefined ? undefined : { partitions: Number(partitions), of: Number(of) }

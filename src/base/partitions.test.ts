@@ -8,7 +8,7 @@ describe('partitions', () => {
     assert.equal(partitionOf('ffa4b52e-0000-4000-8000-000000000000'), 255)
   })
 
-  it('are in a set once they are added, until they are deleted', () => {
+  it('are in a set after they are added, until they are deleted', () => {
     const set = PartitionSet.of([0, 7, 8, 255, 8])
     assert.deepEqual([...set], [0, 7, 8, 255])
     assert.equal(set.size, 4)

@@ -1,17 +1,17 @@
-/** A cluster divides the points by the first byte of their ids. */
+/** The number of partitions. A cluster divides its points by the first byte of their ids. */
 export const partitionCount = 256
 
-/** Of a well-formed id. */
+/** The partition of a well-formed id. */
 export function partitionOf(id: string): number {
   return Number.parseInt(id.slice(0, 2), 16)
 }
 
-/** Some of the partitions, a bit each. */
+/** A set of partitions, one bit for each. */
 export class PartitionSet {
   /** 32 bytes: partition p is bit p % 8 of byte p / 8. */
   readonly bytes: Uint8Array
 
-  /** @param bytes those of another set, which are shared; absent: an empty set */
+  /** @param bytes shared with the set; absent: an empty set */
   constructor(bytes: Uint8Array = new Uint8Array(partitionCount / 8)) {
     if (bytes.length !== partitionCount / 8) {
       throw new RangeError(`a set of partitions has 32 bytes, not ${bytes.length}`)
@@ -41,7 +41,7 @@ export class PartitionSet {
     for (const [at, byte] of bytes.entries()) this.bytes[at]! |= byte
   }
 
-  /** Those of both, as a set of its own. */
+  /** Returns a new set: the partitions in both sets. */
   common({ bytes }: PartitionSet): PartitionSet {
     return new PartitionSet(this.bytes.map((byte, at) => byte & bytes[at]!))
   }

@@ -2,7 +2,7 @@ import { isList, isMap } from './attribute-json.ts'
 import type { AttributeValue } from './attributes.ts'
 import type { Payload } from './point.ts'
 
-/** About how many bytes a payload takes in memory, and at most about as many in a request. */
+/** Returns about how many bytes a payload takes in memory. In a request it takes about as many at most. */
 export function payloadBytes({ content, attributes }: Pick<Payload, 'content' | 'attributes'>): number {
   return content.length * 2 + (attributes === undefined ? 0 : valueBytes(attributes))
 }

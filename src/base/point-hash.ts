@@ -3,12 +3,12 @@ import { attributesToJson } from './attribute-json.ts'
 import { contentTypes, type NewPoint } from './point.ts'
 
 /**
- * Adds the values of a point to a hash, so that no two different lists of points add the same bytes. A point with nothing
- * but vector, content and content type adds what it always added: hashes that are stored stay valid. The vector of a point
- * whose text is embedded is empty, which no other is.
+ * Adds the values of a point to a hash, so that different lists of points always add different bytes. A point with only
+ * vector, content and content type adds the same bytes as in earlier versions, so stored hashes stay valid. Only a
+ * point whose text is embedded has an empty vector.
  *
- * @param ttlSeconds what the expiry follows from, if the caller sent that instead: it takes the place of the expiry
- * @param text what the vector follows from, if the caller sent that beside the payload
+ * @param ttlSeconds the lifetime, if the caller sent one in place of an expiry: it is hashed in place of the expiry
+ * @param text the text to embed, if the caller sent one in place of a vector
  */
 export function hashPoint(hash: Hash, point: NewPoint, ttlSeconds?: number, text?: string): void {
   const { vector, payload } = point
@@ -25,7 +25,7 @@ export function hashPoint(hash: Hash, point: NewPoint, ttlSeconds?: number, text
   hash.update(head.subarray(0, 1)).update(extension)
 }
 
-/** Everything else of a point as text, the same for equal values; undefined if there is nothing else. */
+/** All other values of a point as text, the same for equal values; undefined if there are none. */
 function extensionOf(
   { id, onConflict, payload }: NewPoint,
   ttlSeconds: number | undefined,
@@ -43,8 +43,8 @@ function extensionOf(
   ])
 }
 
-/** Added to the number of the content type. */
+/** Added to the number of the content type when more values follow. */
 const hasExtension = 0x100
 
-/** What comes before the vector and the content of each point. */
+/** Precedes the vector and the content of each point. */
 const head = new Uint32Array(3)

@@ -1,25 +1,25 @@
 import type { Attributes } from './attributes.ts'
 import type { Filter } from './filter.ts'
 
-/** The metrics a query can choose; a metric's position is its number in `vectordb.Similarity`. */
+/** The metrics that a query can choose. A metric's position is its number in `vectordb.Similarity`. */
 export const distanceMetrics = ['Euclidean', 'Manhattan', 'Hamming', 'Cosine'] as const
 export type Metric = (typeof distanceMetrics)[number]
 
-/** The kinds of content; a kind's position is its number in `vectordb.ContentType`. */
+/** The kinds of content. A kind's position is its number in `vectordb.ContentType`. */
 export const contentTypes = ['Image', 'Text'] as const
 export type ContentType = (typeof contentTypes)[number]
 
 /** The longest vector that can be stored: `DIMENSION` is 1..65,535. */
 export const dimensionMax = 65_535
 
-/** What is stored with a vector. */
+/** The data that is stored with a vector. */
 export interface Payload {
   readonly contentType: ContentType
   /** Opaque to the service. */
   readonly content: string
   /** Absent where a point has none; never empty. */
   readonly attributes?: Attributes | undefined
-  /** In microseconds since 1970, exact in float64: from then on the point is in no answer. */
+  /** In microseconds since 1970, exact in float64. From this time on, the point is in no answer. */
   readonly expiresAtUs?: number | undefined
 }
 
@@ -31,9 +31,9 @@ export type OnConflict = (typeof conflictRules)[number]
 export interface NewPoint {
   readonly vector: Float32Array
   readonly payload: Payload
-  /** Lower-case UUID; absent: the service assigns one. */
+  /** Lower-case UUID. If absent, the service assigns one. */
   readonly id?: string | undefined
-  /** With an id; absent: `error`. */
+  /** Only used with an id. If absent: `error`. */
   readonly onConflict?: OnConflict | undefined
 }
 
@@ -46,29 +46,31 @@ export interface Point {
   readonly version: number
 }
 
-/** What a PATCH changes; what is absent stays as it is. At least one of them is there. */
+/** The changes of a PATCH: at least one. Absent values stay unchanged. */
 export interface Patch {
-  /** By path: `a.b` sets b in the map a, which is made if there is none. A value replaces what was there, maps included. */
+  /**
+   * Values by path: `a.b` sets b in the map a, which is created if missing. A value replaces the old one, even a map.
+   */
   readonly set?: Attributes | undefined
-  /** Paths of attributes to remove; those that are not there are ignored. */
+  /** Paths of attributes to remove. Missing paths are ignored. */
   readonly unset?: readonly string[] | undefined
   readonly content?: string | undefined
   readonly contentType?: ContentType | undefined
-  /** null: the point does not expire any more. */
+  /** null: the point no longer expires. */
   readonly expiresAtUs?: number | null | undefined
   readonly vector?: Float32Array | undefined
 }
 
-/** What has to be true of a point for a write to happen; otherwise it fails with `precondition_failed`. */
+/** A condition that a point must meet for a write. Otherwise the write fails with `precondition_failed`. */
 export type Precondition =
   | { readonly kind: 'version'; readonly version: number }
   | { readonly kind: 'filter'; readonly filter: Filter }
   | { readonly kind: 'absent' }
 
-/** What an answer holds besides ids. */
+/** What an answer contains in addition to ids. */
 export interface Include {
   readonly distance: boolean
-  /** Content, content type and expiry; and all attributes, unless `attributes` selects some. */
+  /** Content, content type, expiry, and all attributes unless `attributes` selects some. */
   readonly payload: boolean
   /** Paths of attributes to return, also without `payload`; `all` of them; absent: see `payload`. */
   readonly attributes?: readonly string[] | 'all' | undefined
@@ -78,24 +80,27 @@ export interface Include {
 
 /** A checked query. `limit` is 1..`MAX_LIMIT`; `ef` has its default filled in and is at least `limit`. */
 export interface SearchQuery {
-  /** What to search near: a vector, or a stored point by its id, which is left out of the results. */
+  /** A vector to search near, or the id of a stored point, which is left out of the results. */
   readonly vector: Float32Array | string
   readonly metric: Metric
   readonly limit: number
   readonly ef: number
   readonly filter?: Filter | undefined
-  /** Whether the results have to be the true nearest. */
+  /** Whether the results must be the true nearest neighbours. */
   readonly exact?: boolean | undefined
   /** Only results at most this far away, in the units of the metric. */
   readonly maxDistance?: number | undefined
   readonly include?: Include | undefined
-  /** Whether the answer says how it was found. */
+  /** Whether the answer includes a profile of the search. */
   readonly profile?: boolean | undefined
-  /** Whether the answer has what its results are ordered by, for merging it with others; of all queries of a request or none. */
+  /**
+   * Whether the answer includes the keys that order its results, for merging with other answers. The same for all
+   * queries of a request.
+   */
   readonly ranked?: boolean | undefined
 }
 
-/** A query with the vector to search near. */
+/** A query near a vector, not near a stored point. */
 export interface VectorQuery extends SearchQuery {
   readonly vector: Float32Array
 }

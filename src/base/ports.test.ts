@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { isLoopback } from './ports.ts'
 
 describe('loopback', () => {
-  it('is what only this machine reaches, as an address and as a name', async () => {
+  it('is an address or a name that only this machine can reach', async () => {
     for (const host of ['127.0.0.1', '127.0.1.1', '::1', '::ffff:127.0.0.1', 'localhost']) {
       assert.equal(await isLoopback(host), true, host)
     }

@@ -4,7 +4,11 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import { describe, it } from 'node:test'
 import { ReadScheduler } from './read-scheduler.ts'
 
-/** Each byte that a client sends is a call that takes a millisecond. Until its first one it is known, or not, what a connection asks for. */
+/**
+ * Floods a server with calls: each byte that a client sends is a call that takes a millisecond.
+ *
+ * @param isKnown whether the connections are throttled before their first call
+ */
 async function flood(
   connections: number,
   bytes: number,
@@ -42,21 +46,21 @@ async function flood(
   return { most, received }
 }
 
-describe('an readScheduler', () => {
-  it('lets a round of the event loop have a few calls only, and every call in the end', async () => {
+describe('a read scheduler', () => {
+  it('accepts only a few calls in a round of the event loop, and every call in the end', async () => {
     const { most, received } = await flood(100, 2)
     assert.equal(received, 200)
-    // Three calls of a millisecond are over the time; the connection that is being read goes on to its end.
+    // Three calls of a millisecond exceed the time limit; the connection that is being read is read to its end.
     assert.ok(most <= 8, `${most} calls in one round`)
   })
 
-  it('does so too where no connection has asked for anything before', async () => {
+  it('does the same when no connection has sent a request before', async () => {
     const { most, received } = await flood(100, 2, false)
     assert.equal(received, 200)
     assert.ok(most <= 8, `${most} calls in one round`)
   })
 
-  it('lets a single connection have all its calls', async () => {
+  it('accepts all calls of a single connection', async () => {
     assert.equal((await flood(1, 50)).received, 50)
   })
 })

@@ -1,19 +1,19 @@
 import type { Socket } from 'node:net'
 
 /**
- * Accepts calls for a few milliseconds at a time, however many or large they are. Then all throttled connections
- * pause, and are resumed one by one, one more in each round of the event loop.
+ * Accepts calls for a few milliseconds at a time, however many or large they are. Then it pauses all throttled
+ * connections, and resumes one more of them in each round of the event loop.
  *
- * Without it, libuv reads every socket with bytes until it is empty, and starts all their calls within the same
- * round: 16,000 calls over 40 connections would block the loop for more than a second, and everybody else with
- * it, health checks too; and two megabytes of a large request, which are read at once, block it for 10 ms. What
- * is not read yet waits in the kernel's buffers, and TCP or HTTP/2 tells the sender to wait.
+ * Without it, libuv would read every socket until it is empty, and start all calls within the same round. 16,000 calls
+ * over 40 connections would block the loop for more than a second, and with it every other request, including health
+ * checks. Two megabytes of a large request, read in one go, would block it for 10 ms. Unread bytes wait in the kernel's
+ * buffers, and TCP or HTTP/2 makes the sender wait.
  */
 export class ReadScheduler {
-  /** Connections that have not sent a request yet: whether to throttle them is not known. */
+  /** Connections that have not sent a request yet, so that it is not known whether to throttle them. */
   readonly #fresh = new Set<Socket>()
   readonly #reading = new Set<Socket>()
-  /** Paused connections. The first one is resumed next; fresh ones before all others. */
+  /** Paused connections. The first one is resumed next; fresh ones are resumed before all others. */
   readonly #restingFresh = new Set<Socket>()
   readonly #resting = new Set<Socket>()
   #turnBeganMs: number | undefined
@@ -28,18 +28,20 @@ export class ReadScheduler {
     })
   }
 
-  /** From now on, this connection may be paused: its requests take time. */
+  /** Allows this connection to be paused: its requests take time. */
   throttle(socket: Socket): void {
     this.#fresh.delete(socket)
     if (!this.#resting.has(socket)) this.#reading.add(socket)
   }
 
-  /** From now on, this connection is not paused: its requests are cheap. */
+  /** Keeps this connection from being paused: its requests are cheap. */
   exempt(socket: Socket): void {
     this.#fresh.delete(socket)
   }
 
-  /** Call when a call begins or a piece of a large one arrives, on any connection; pauses reading when the time is up. */
+  /**
+   * Call when a call begins or a piece of a large one arrives, on any connection; pauses reading when the time is up.
+   */
   noteWork(): void {
     const now = performance.now()
     if (this.#turnBeganMs === undefined) this.#begin(now)
@@ -69,7 +71,7 @@ export class ReadScheduler {
   }
 }
 
-/** A started read runs to its end, 64 KiB, which is about 6 ms of calls with small vectors. */
+/** Longest time of reading in a round. A read in progress still completes: 64 KiB, or about 6 ms of small calls. */
 const turnMs = 2
 
 function stop(reading: Set<Socket>, resting: Set<Socket>): void {
@@ -86,8 +88,8 @@ interface ReadingHandle {
 }
 
 /**
- * Both transports' parsers read directly from a socket's handle, so that `pause` of the socket has no effect. If Node
- * ever removed the handle, reading would just not be paused.
+ * Returns the socket's handle. The parsers of both transports read directly from it, so `socket.pause()` has no effect.
+ * If Node ever removed the handle, reading would merely not be paused.
  */
 function handleOf(socket: Socket): ReadingHandle | undefined {
   const { _handle: handle } = socket as unknown as { readonly _handle?: ReadingHandle | null }

@@ -2,13 +2,13 @@ import type { Logger } from './log.ts'
 import type { Transport } from './metrics.ts'
 
 /**
- * Counts and logs calls without a valid key: the first one at once, then at most one line a second with their number.
- * Never logs what was sent as the key.
+ * Counts and logs calls without a valid key: the first one immediately, then at most one line a second with their
+ * number. Never logs the invalid key.
  */
 export class RefusedKeys {
   readonly #logger: Logger
   readonly #counts: Record<Transport, number> = { grpc: 0, http: 0 }
-  /** Since the last line. */
+  /** Calls since the last log line. */
   #unreported = 0
   #timer: NodeJS.Timeout | undefined
 
@@ -16,24 +16,24 @@ export class RefusedKeys {
     this.#logger = logger
   }
 
-  /** Refused since the start. */
+  /** Calls refused since the start. */
   get counts(): Readonly<Record<Transport, number>> {
     return this.#counts
   }
 
-  /** @param from the caller's address, where that is known */
+  /** @param from the caller's address, if it is known */
   add(transport: Transport, from: string | undefined): void {
     this.#counts[transport] += 1
     this.#unreported += 1
-    if (this.#timer === undefined) this.#tell(transport, from)
+    if (this.#timer === undefined) this.#report(transport, from)
   }
 
-  #tell(transport: Transport, from: string | undefined): void {
+  #report(transport: Transport, from: string | undefined): void {
     this.#logger.warn({ transport, from, calls: this.#unreported }, 'refused a missing or invalid API key')
     this.#unreported = 0
     this.#timer = setTimeout(() => {
       this.#timer = undefined
-      if (this.#unreported > 0) this.#tell(transport, from)
+      if (this.#unreported > 0) this.#report(transport, from)
     }, 1000)
     this.#timer.unref()
   }

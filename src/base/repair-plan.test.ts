@@ -4,10 +4,10 @@ import { PartitionSet, partitionCount } from './partitions.ts'
 import { type HeldPart, isInParts, partitionsIn, repairPlanOf } from './repair-plan.ts'
 
 describe('the plan of a repair', () => {
-  it('has every partition from the nodes that are the furthest with it, and from all that have the same', () => {
+  it('keeps every partition on all nodes that have its newest points', () => {
     const { plan, missing } = repairPlanOf([
       part('a', 900, [0, 127], { docs: [900, (partition) => (partition < 64 ? 1 : 2)] }),
-      // Further, but only with some of what both have.
+      // Further, but only in some of the partitions that both have.
       part('b', 905, [0, 255], { docs: [905, (partition) => (partition < 64 ? 1 : 3)] }),
       part('c', 899, [128, 255], { docs: [899, () => 3] }),
     ])
@@ -21,12 +21,12 @@ describe('the plan of a repair', () => {
     assert.deepEqual(
       keptBy(plan.nodes.c!.keeps),
       range(128, 255),
-      'it is behind in the log, and has the same',
+      'it is behind in the log, but has the same points',
     )
     assert.equal(plan.replicas, 2)
   })
 
-  it('keeps what only a node has that is behind with everything else', () => {
+  it('keeps partitions that only a lagging node has', () => {
     const { plan } = repairPlanOf([
       part('a', 10, [0, 200], { docs: [10, () => 1] }),
       part('b', 20, [0, 100], { docs: [20, () => 2], more: [19, () => 1] }),
@@ -42,7 +42,7 @@ describe('the plan of a repair', () => {
     assert.deepEqual(keptBy(alone.nodes.a!.keeps), range(101, 255))
   })
 
-  it('takes the node further in the log where two have something each that the other lacks', () => {
+  it('chooses the node further in the log when two nodes each lack points of the other', () => {
     const { plan } = repairPlanOf([
       part('a', 30, [0, 255], { docs: [30, () => 1], more: [29, () => 1] }),
       part('b', 31, [0, 255], { docs: [29, () => 2], more: [31, () => 2] }),
@@ -52,14 +52,14 @@ describe('the plan of a repair', () => {
     assert.deepEqual(keptBy(plan.nodes.a!.keeps), [])
   })
 
-  it('says which partitions no node has, and leaves out nodes of an earlier log', () => {
+  it('reports partitions that no node has, and leaves out nodes of an earlier log', () => {
     const old = { ...part('c', 5, [100, 255], { docs: [5, () => 9] }), log: 'before' }
     const { plan, missing } = repairPlanOf([part('a', 30, [0, 99], { docs: [30, () => 1] }), old])
     assert.deepEqual(missing, range(100, 255))
     assert.deepEqual(Object.keys(plan.nodes), ['a'])
   })
 
-  it('has the newest topology that any node knows', () => {
+  it('contains the newest topology that any node knows', () => {
     const ring = (replicas: number) => ({ replicas, nodes: ['a'], firsts: [] })
     const one = { ...part('a', 3, [0, 255], {}), topology: { generation: 4, ring: ring(1) } }
     const other = { ...part('b', 2, [0, 255], {}), topology: { generation: 7, ring: ring(2) } }
@@ -72,7 +72,7 @@ describe('the plan of a repair', () => {
   })
 })
 
-/** @param collections by name: position, and what the digest of each partition consists of */
+/** @param collections by name: the position, and the byte that fills the digest of each partition */
 function part(
   node: string,
   position: number,

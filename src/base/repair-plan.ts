@@ -1,36 +1,37 @@
 import { PartitionSet, partitionCount } from './partitions.ts'
 
 /**
- * How a cluster whose nodes have a part of the points each goes on when its log is lost. Each node says what it holds; for every
- * partition the furthest of those that hold it count, and the others fetch it from these:
+ * The plan by which a cluster whose nodes have a part of the points each continues after its log is lost. Each node
+ * reports the partitions it holds. For every partition, the nodes with its newest points keep it, and the others fetch
+ * it from them:
  *
  *               partition 7    partition 8    partition 9
- *   node a      ≤ 900          ≤ 900                         7 is the same on both, and both keep it;
- *   node b      ≤ 900                         ≤ 898          8 is further on c: a fetches it from there
- *   node c                     ≤ 905          ≤ 905          and so does b with 9
+ *   node a      ≤ 900          ≤ 900                         7 is the same on a and b: both keep it.
+ *   node b      ≤ 900                         ≤ 898          8 is newer on c: a fetches it from c.
+ *   node c                     ≤ 905          ≤ 905          9 is newer on c: b fetches it from c.
  *
- * What is compared is not positions, but the points: a node that is behind with other partitions need not be with this one. The
- * names are those of the JSON.
+ * The plan compares points, not positions: a node that is behind with other partitions need not be behind with this
+ * one. The names are those of the JSON.
  */
 
-/** What a node holds: `GET /cluster/repair`. */
+/** The data that a node holds: the answer to `GET /cluster/repair`. */
 export interface HeldPart {
   readonly node: string
   readonly zone: string
   readonly address: string
-  /** Of its directory. */
+  /** Id of its data directory. */
   readonly database_id: string
-  /** Names the log that it has applied. */
+  /** Name of the log that it has applied. */
   readonly log: string
-  /** Up to here it has applied all of the log, as far as it knows. */
+  /** The position up to which, as far as it knows, it has applied all of the log. */
   readonly position: number
-  /** Of the last record that any of its collections has applied. */
+  /** The position of the last record that any of its collections has applied. */
   readonly reach: number
-  /** The partitions that it has: 32 bytes, base64. */
+  /** The partitions that it holds: 32 bytes, base64. */
   readonly held: string
-  /** As it knew it last; absent where all nodes have all points, or the node has not read it since its start. */
+  /** The last topology that it knew; absent if all nodes have all points, or it has not read one since its start. */
   readonly topology?: HeldTopology
-  /** By name. */
+  /** Its collections by name. */
   readonly collections: Readonly<Record<string, HeldCollection>>
 }
 
@@ -39,7 +40,7 @@ export interface HeldTopology {
   readonly ring: HeldRing
 }
 
-/** As ring.ts of the cluster has it. */
+/** The ring of src/cluster/ring.ts. */
 export interface HeldRing {
   readonly replicas: number
   readonly nodes: readonly string[]
@@ -47,30 +48,32 @@ export interface HeldRing {
 }
 
 export interface HeldCollection {
-  /** Of the last record of the log that it has applied. */
+  /** The position of the last record of the log that the collection has applied. */
   readonly position: number
-  /** By partition, a digest of its points: all of the same length, base64. */
+  /** A digest of the points of each partition, all of the same length: base64. */
   readonly digest: string
-  /** A hash of the last keyed request that it knows; null where there is none. */
+  /** A hash of the last keyed request that the collection knows; null if there is none. */
   readonly last_key: string | null
 }
 
-/** What the nodes do: the body of `POST /cluster/repair`. */
+/** The body of `POST /cluster/repair`. */
 export interface RepairPlan {
-  /** The node that the new log begins with: it has applied the most of the former one. */
+  /**
+   * The node that the new log begins with: the one that has applied the most of the lost log, unless the caller chose.
+   */
   readonly leader: string
-  /** No node has given out a position beyond it. */
+  /** No node has sent a later position to a client. */
   readonly position: number
   readonly nodes: Readonly<Record<string, PlannedNode>>
-  /** Of the topology that the nodes know; 0 where none does. */
+  /** Generation of the newest topology that a node knows; 0 if no node knows one. */
   readonly generation: number
-  /** Absent where no node knows it. */
+  /** Ring of the same topology; absent if no node knows one. */
   readonly ring?: HeldRing
-  /** Nodes that should have each point where there is no ring. */
+  /** Number of nodes that should have each point if there is no ring. */
   readonly replicas: number
-  /** Copies of partitions that are behind others, and are fetched anew. */
+  /** Copies of partitions that are behind others and will be fetched again. */
   readonly behind: number
-  /** Partitions of which two nodes have something each that the other lacks: the one further in the log counts. */
+  /** Partitions in which two nodes each lack points of the other. The node further in the log keeps them. */
   readonly divided: readonly number[]
 }
 
@@ -78,25 +81,30 @@ export interface PlannedNode {
   readonly zone: string
   readonly address: string
   readonly database_id: string
-  /** The partitions that it has as far as any node, base64. */
+  /** The partitions that no node has newer: base64. */
   readonly keeps: string
-  /** By collection, the last keyed request that it knows. */
+  /** The last keyed request that it knows, by collection. */
   readonly last_keys: Readonly<Record<string, string | null>>
 }
 
-/** Whether nodes have a part of the points each, as far as these know. */
+/** Whether nodes have a part of the points each, as far as these nodes know. */
 export function isInParts(parts: readonly HeldPart[]): boolean {
   return parts.some(({ topology, held }) => topology !== undefined || !partitionsIn(held).isAll)
 }
 
-/** @returns the plan, and the partitions that none of the nodes has: with any, it cannot be carried out */
+/**
+ * Plans a repair.
+ *
+ * @param from the leader; absent: the node that has applied the most of the log
+ * @returns the plan, and the partitions that no node has: unless there are none, the plan cannot be carried out
+ */
 export function repairPlanOf(
   parts: readonly HeldPart[],
   from?: string,
 ): { readonly plan: RepairPlan; readonly missing: readonly number[] } {
   const sorted = parts.toSorted((a, b) => b.position - a.position || b.reach - a.reach)
   const leader = sorted.find(({ node }) => node === from) ?? sorted[0]!
-  // One that has applied an earlier log holds nothing that the others have not.
+  // A node that has applied an earlier log has no points that the others lack.
   const nodes = sorted.filter(({ log }) => log === leader.log).map((part) => new Holder(part))
   const keeps = new Map(nodes.map(({ part }) => [part.node, new PartitionSet()]))
   const [missing, divided]: [number[], number[]] = [[], []]
@@ -126,12 +134,12 @@ export function repairPlanOf(
   return { plan, missing }
 }
 
-/** 32 bytes in base64. */
+/** Reads a set of partitions from its 32 bytes in base64. */
 export function partitionsIn(base64: string): PartitionSet {
   return new PartitionSet(new Uint8Array(Buffer.from(base64, 'base64')))
 }
 
-/** A node, with what it says in bytes. */
+/** A node's report with its base64 decoded. */
 class Holder {
   readonly part: HeldPart
   readonly held: PartitionSet
@@ -145,7 +153,7 @@ class Holder {
     )
   }
 
-  /** How far it has applied a collection; -1 where it has none of that name. */
+  /** The position up to which it has applied a collection; -1 if it has none of that name. */
   positionIn(collection: string): number {
     return this.part.collections[collection]?.position ?? -1
   }
@@ -155,12 +163,15 @@ class Holder {
     if (digest === undefined) return noDigest
     const bytes = digest.length / partitionCount
     const own = digest.subarray(partition * bytes, (partition + 1) * bytes)
-    // As one that has no such collection, and no points in it.
+    // No points: the same as a node without this collection.
     return own.every((byte) => byte === 0) ? noDigest : own
   }
 }
 
-/** Those whose points of a partition are the furthest in every collection: of the same log, the one after more of it has all. */
+/**
+ * Returns the holders that have the newest points of a partition in every collection: the same points as the holder
+ * that has applied the most of the log to that collection.
+ */
 function furthestOf(
   holders: readonly Holder[],
   partition: number,

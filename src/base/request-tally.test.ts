@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { ServiceMetrics } from './metrics.ts'
 
-describe('requests that are counted', () => {
-  it('are all on the page, by operation, transport and outcome, however many there were since it was last read', async () => {
+describe('counted requests', () => {
+  it('are all in /metrics by operation, transport and outcome, however many there were since the last request for it', async () => {
     const metrics = new ServiceMetrics()
     const expected = { ok: 0, failed: 0, seconds: 0 }
     for (const count of [1, 255, 256, 257, 1000]) {
@@ -29,7 +29,7 @@ describe('requests that are counted', () => {
   })
 })
 
-/** The value of a sample; undefined when the page does not have it. */
+/** The value of a sample; undefined if /metrics does not contain it. */
 function sampleOf(text: string, sample: string): number | undefined {
   const line = text.split('\n').find((each) => each.startsWith(`${sample} `))
   return line === undefined ? undefined : Number(line.slice(sample.length + 1))

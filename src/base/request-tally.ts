@@ -1,6 +1,6 @@
 /**
- * Requests of one operation that are not reported yet. To report each by itself, with its labels, takes as long as decoding a
- * small search; hundreds in a row take a fraction of that each.
+ * Collects the requests of one operation to report them together. Reporting one request with its labels takes as long
+ * as decoding a small search; in a batch of hundreds, each takes a fraction of that.
  */
 export class RequestTally {
   readonly #report: (outcomes: ReadonlyMap<string, number>, seconds: Float64Array) => void
@@ -20,7 +20,7 @@ export class RequestTally {
     if (this.#count === requestsMax) this.report()
   }
 
-  /** Reports what has not been reported. */
+  /** Reports all requests that have not been reported. */
   report(): void {
     this.#report(this.#outcomes, this.#seconds.subarray(0, this.#count))
     this.#outcomes.clear()
@@ -28,5 +28,5 @@ export class RequestTally {
   }
 }
 
-/** Reported in about a tenth of a millisecond. */
+/** Reporting so many takes about a tenth of a millisecond. */
 const requestsMax = 256

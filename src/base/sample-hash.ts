@@ -1,8 +1,8 @@
 import { idBytes } from './ids.ts'
 
 /**
- * A hash by which points are chosen at random, those with the lowest: MurmurHash3 of an id (Appleby, public domain), since ids
- * that callers choose can be consecutive numbers.
+ * Hashes an id for random sampling: a sample is the points with the lowest hashes. Ids that callers choose can be
+ * consecutive numbers, hence MurmurHash3 (Appleby, public domain).
  *
  * @param words the 16 bytes of the id as four words
  * @returns 0..2^32 - 1

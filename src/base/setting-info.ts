@@ -1,17 +1,19 @@
-/** Where the value of a setting comes from; undefined where that is not known, as for a service that a program starts. */
+/**
+ * Where the value of a setting comes from; undefined if that is not known, as in a service started by a program.
+ */
 export type SettingSource = 'default' | 'environment' | 'flag' | undefined
 
-/** A setting that is in force, for people. */
+/** A setting with its current value, for people. */
 export interface SettingInfo {
-  /** Of the environment variable. */
+  /** The environment variable. */
   readonly name: string
   readonly flag: string
-  /** Title of the settings that it belongs to. */
+  /** Title of its group of settings. */
   readonly group: string
-  /** Null where none is set; of a secret only that it is set. */
+  /** Null if not set. For a secret, only whether it is set. */
   readonly value: string | number | boolean | null
   readonly source: SettingSource
-  /** The default as the docs print it. */
+  /** The default as in the docs. */
   readonly default: string
   readonly isSecret: boolean
   readonly doc: string

@@ -4,8 +4,8 @@ import { open } from 'node:fs/promises'
 /**
  * Makes the names in a directory durable: a synced file whose name is not durable would be lost.
  *
- * On Windows it does nothing: there a directory cannot be flushed by a program without special rights, and NTFS keeps a
- * journal of names.
+ * On Windows it does nothing: a program needs special rights to flush a directory there, and NTFS keeps a journal of
+ * names.
  */
 export function syncDirectory(path: string, platform: NodeJS.Platform = process.platform): void {
   if (platform === 'win32') return

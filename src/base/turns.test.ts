@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { inTurns, Turn } from './turns.ts'
 
-/** Steps that take about a millisecond each, and what they come to. */
+/** Makes steps of about a millisecond each, and returns their number. */
 function* slow(steps: number, log: string[] = [], name = ''): Generator<void, number> {
   for (let step = 0; step < steps; step += 1) {
     const endMs = performance.now() + 1
@@ -14,17 +14,18 @@ function* slow(steps: number, log: string[] = [], name = ''): Generator<void, nu
 }
 
 describe('work in turns', () => {
-  it('is done at once where it is short', () => {
+  it('returns its result directly when it is short', () => {
     function* short(): Generator<void, string> {
       yield
       return 'done'
     }
-    // A busy machine can make a millisecond of any step, and then it takes turns; not of a hundred of them.
+    // On a busy machine any step can take a millisecond, and then the work takes turns; but not in all of a hundred
+    // runs.
     const results = Array.from({ length: 100 }, () => inTurns(short()))
     assert.ok(results.includes('done'))
   })
 
-  it('makes way for others where it is long', async () => {
+  it('lets other work run when it is long', async () => {
     let others = 0
     const timer = setInterval(() => {
       others += 1
@@ -36,7 +37,7 @@ describe('work in turns', () => {
     assert.ok(others > 3, `others had ${others} turns`)
   })
 
-  it('fails as its steps do', async () => {
+  it('fails when a step fails', async () => {
     const failing = (function* (): Generator<void, void> {
       yield* slow(3)
       throw new Error('in the middle')
@@ -44,7 +45,7 @@ describe('work in turns', () => {
     await assert.rejects(async () => inTurns(failing), /in the middle/)
   })
 
-  it('takes turns with other work: one of them in a round of the event loop', async () => {
+  it('takes turns with other work, one of them in each round of the event loop', async () => {
     const log: string[] = []
     let rounds = 0
     let isOver = false
@@ -60,7 +61,7 @@ describe('work in turns', () => {
     assert.ok(rounds >= 11, `${rounds} rounds`)
   })
 
-  it('goes on with whoever waits when one of them gives up', async () => {
+  it('resumes all waiting work', async () => {
     const first = new Turn().next()
     const second = new Turn().next()
     await first

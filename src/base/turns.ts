@@ -1,11 +1,11 @@
 /**
- * Turns on the event loop, for work that would block it for long: the work runs for a millisecond, then everything
- * else has a turn before it continues.
+ * A turn on the event loop, for work that would block it for long. The work runs for a millisecond; then everything
+ * else has a turn before the work continues.
  */
 export class Turn {
   #endMs = performance.now() + turnMs
 
-  /** Whether the time is up: then call `next`. */
+  /** Whether the time is up. If so, call `next`. */
   get isOver(): boolean {
     return performance.now() >= this.#endMs
   }
@@ -20,8 +20,8 @@ export class Turn {
 }
 
 /**
- * Runs all steps of some work and returns its result: directly if it takes no longer than one turn, as it nearly always
- * does, otherwise as a promise.
+ * Runs all steps of some work and returns its result: directly if the work takes no longer than one turn, as it nearly
+ * always does, otherwise as a promise.
  */
 export function inTurns<Result>(work: Iterator<void, Result>): Result | Promise<Result> {
   const turn = new Turn()
@@ -43,7 +43,7 @@ async function goOn<Result>(work: Iterator<void, Result>, turn: Turn): Promise<R
 /** How long work runs before the event loop handles other events. */
 const turnMs = 1
 
-/** Work that waits for a turn, in order: one in each round of the loop, so that many block it no longer than one. */
+/** Work that waits for a turn, in order. Only one runs in each round of the loop, so that many block it no longer. */
 const waiting: (() => void)[] = []
 
 function callNext(): void {

@@ -1,9 +1,9 @@
 import { DatabaseError } from './errors.ts'
 
 /**
- * The error for a vector whose length differs from that of the stored ones.
+ * The error for a vector whose length differs from the stored vectors.
  *
- * @param path of the vector in the request, like `vectors[3].vector`
+ * @param path place of the vector in the request, like `vectors[3].vector`
  */
 export function wrongDimension(path: string, length: number, dimension: number): DatabaseError {
   return new DatabaseError(

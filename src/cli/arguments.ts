@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from 'commander'
 
-/** Numbers as they are given on the command line. */
+/** Parsers for values on the command line. */
 
 export function whole(text: string): number {
   if (!/^[1-9]\d*$/.test(text)) throw new InvalidArgumentError('It is not a whole number of at least 1.')
@@ -18,7 +18,7 @@ export function finite(text: string): number {
   return value
 }
 
-/** Names with commas between them; an empty text is no name. */
+/** Parses names separated by commas. An empty text has no names. */
 export function names(text: string): string[] {
   return text === '' ? [] : text.split(',').map((name) => name.trim())
 }

@@ -8,8 +8,9 @@ import { snapshotBytes } from './snapshot-bytes.ts'
 import { type Environment, UsageError } from './usage.ts'
 
 /**
- * Writes all collections and aliases to one file, or one collection where the options name one: each with everything that was
- * acknowledged before, on any node. It is verified as it comes, and there whole or not at all.
+ * Writes all collections and aliases to one file, or a snapshot of the collection that the options name. The file
+ * contains every write that any node acknowledged before. The bytes are verified as they arrive, and the file is
+ * complete or not created.
  */
 export async function createBackup(
   place: string,
@@ -19,7 +20,7 @@ export async function createBackup(
   if (collectionOf(options, environment) !== undefined) {
     return await createSnapshot(place, { ...options, isLatest: true }, environment)
   }
-  if (existsSync(place)) throw new UsageError(`${place} is there already`)
+  if (existsSync(place)) throw new UsageError(`${place} already exists`)
   await writeWholeFile(`${place}.partial-${process.pid}`, async (file) => {
     const writer = new BackupWriter(file)
     const snapshot = (collection: string): AsyncIterable<Uint8Array> =>
@@ -29,7 +30,7 @@ export async function createBackup(
       withClient({ ...options, http }, environment, (client) => client.collections.list())
     const isMain = ({ name }: CollectionInfo): boolean => name === defaultCollection
     report(await writer.add((await list()).find(isMain)!, snapshot(defaultCollection)))
-    // That has waited for the log, so this list is as new.
+    // The snapshot waited for the log, so this list is as new as the snapshot.
     const infos = await list()
     for (const info of infos) if (!isMain(info)) report(await writer.add(info, snapshot(info.name)))
     const aliases = new Map(infos.flatMap((info) => info.aliases.map((alias) => [alias, info.name])))

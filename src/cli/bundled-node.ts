@@ -3,7 +3,8 @@ import { createRequire } from 'node:module'
 import { constants } from 'node:os'
 
 /*
- * What an older Node runs: this file, parent-watch.ts and main.ts keep to the language and the library of Node 18.
+ * An older Node also runs this file, parent-watch.ts and main.ts, so they only use the language and the library of Node
+ * 18.
  */
 
 export const nodeMajorMin = 24
@@ -13,29 +14,29 @@ export function isNodeNewEnough(): boolean {
 }
 
 /**
- * The Node that the installation brought, as a module of the package finds it: `npm install` links it into a
- * project's `node_modules/.bin`, but that is first on the path of npm scripts only.
+ * Finds the Node that was installed with the package, from a module of the package. `npm install` also links it into
+ * `node_modules/.bin` of a project, but only npm scripts have this directory first in their path.
  */
 export function findBundledNode(module: string): string | undefined {
   try {
     return createRequire(module).resolve(`${bundlePackage}/bin/node`)
   } catch {
-    // Not installed: an optional dependency that this platform has not, or that `--omit=optional` left out.
+    // Not installed: the optional dependency does not exist for this platform, or `--omit=optional` left it out.
     return undefined
   }
 }
 
-/** Why there is nothing to run on, for people. */
+/** The message when there is no suitable Node. */
 export function noNodeMessage(): string {
   return (
     `vicinal needs Node ${nodeMajorMin} or later: this is ${process.versions.node}, and ${bundlePackage}, ` +
-    'the optional package that would bring one, is not installed'
+    'the optional package that contains one, is not installed'
   )
 }
 
 /**
- * Runs `script` on another Node, with this process's options, arguments and standard streams, passes signals on to
- * it, and ends as it ends: with its exit code or by its signal.
+ * Runs `script` on another Node with this process's options, arguments and standard streams. Passes signals on to it,
+ * and ends like it: with its exit code or by its signal.
  */
 export function runOn(node: string, script: string, environment: NodeJS.ProcessEnv): void {
   const child = spawn(node, [...process.execArgv, script, ...process.argv.slice(2)], {
@@ -50,7 +51,7 @@ export function runOn(node: string, script: string, environment: NodeJS.ProcessE
   child.on('exit', (code, signal) => {
     for (const each of passedOn) process.removeAllListeners(each)
     if (signal === null) process.exit(code ?? 1)
-    // The code is for where a signal of its own does not end a process: the first one of a container.
+    // The code is for the first process of a container, which its own signal does not end.
     process.exitCode = 128 + constants.signals[signal]
     process.kill(process.pid, signal)
   })

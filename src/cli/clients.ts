@@ -3,8 +3,9 @@ import { type ConnectionOptions, collectionOf, grpcKey, httpService, targetOf, t
 import { type Environment, UsageError } from './usage.ts'
 
 /**
- * Connects as the options, the environment and the settings say, in that order. A command fails at once where nobody answers;
- * an import waits by itself. Only the client of the transport that is used is loaded: that of gRPC takes a while.
+ * Connects by the options, the environment and the settings, in this order. The client does not retry: a command fails
+ * immediately if nobody answers, and an import has its own retries. Loads only the client of the chosen transport,
+ * because loading gRPC takes a while.
  */
 export async function connect(options: ConnectionOptions, environment: Environment): Promise<VectorClient> {
   if (options.http !== undefined) {
@@ -26,7 +27,7 @@ export async function connect(options: ConnectionOptions, environment: Environme
   return createGrpcClient({ address, apiKey, tls, collection, retries: 0 })
 }
 
-/** Connects for as long as `use` takes. */
+/** Connects, calls `use`, and closes the connection. */
 export async function withClient<Result>(
   options: ConnectionOptions,
   environment: Environment,

@@ -12,7 +12,7 @@ export interface RepairOptions extends HttpOptions {
   readonly yes?: boolean
 }
 
-/** What one node says, or why it says nothing. */
+/** The status of one node, or why it did not answer. */
 interface Asked {
   readonly name: string
   readonly url: string
@@ -21,11 +21,11 @@ interface Asked {
 }
 
 /**
- * Asks all nodes how far they have applied the log that is lost, shows it, and has the furthest one begin a new log once that
- * is confirmed: with what it holds, or where nodes have a part of the points each, with what all of them hold.
+ * Asks all nodes how far they have applied the lost log, and prints that. If confirmed, makes the furthest node begin a
+ * new log: with its data, or, if nodes have a part of the points each, with the data of all nodes.
  *
- * @param others addresses of nodes that the asked one does not know
- * @throws UsageError, Error when nothing can be repaired, or a node cannot be asked
+ * @param others addresses of nodes that the first node does not know
+ * @throws UsageError, Error if nothing can be repaired, or a node cannot be asked
  */
 export async function repairLog(
   others: readonly string[],
@@ -40,10 +40,10 @@ export async function repairLog(
   if (!options.yes) {
     const what =
       plan === undefined
-        ? `A new log would begin with what ${node} holds, at position ${position}; the others would fetch that`
-        : `A new log would begin with what all of these hold; ${behindText(plan)}`
+        ? `A new log would begin with the data of ${node}, at position ${position}; the others would fetch that`
+        : `A new log would begin with the data of all these nodes; ${behindText(plan)}`
     console.log(
-      `\n${what}, and what is left of the former log would be deleted.\nNothing was changed: confirm with --yes.`,
+      `\n${what}, and what is left of the old log would be deleted.\nNothing was changed: confirm with --yes.`,
     )
     return
   }
@@ -58,12 +58,12 @@ export async function repairLog(
   if (!response.ok)
     throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
   const { first } = JSON.parse(text) as { readonly first: number }
-  const holders = plan === undefined ? `${node} holds` : `the nodes hold, and ${node} is the first of them`
-  console.log(`\na new log has begun with what ${holders}; its first position is ${first}`)
+  const source = plan === undefined ? node : `the nodes, of which ${node} is the first`
+  console.log(`\na new log has begun with the data of ${source}; its first position is ${first}`)
   await awaitJoin({ ...options, http: url }, environment)
 }
 
-/** What each node keeps where nodes have a part of the points each; undefined where each has all of them. */
+/** Plans what each node keeps if nodes have a part of the points each; undefined if each node has all points. */
 async function planOf(
   asked: readonly Asked[],
   options: RepairOptions,
@@ -74,7 +74,7 @@ async function planOf(
   for (const { url } of lost) {
     const response = await fetchFrom(httpService({ ...options, http: url }, environment), '/cluster/repair')
     const text = await response.text()
-    // An earlier program, which refuses a repair where nodes have a part of the points.
+    // An earlier program, which refuses a repair if nodes have a part of the points each.
     if (response.status === 404 || response.status === 405) return undefined
     if (!response.ok)
       throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
@@ -84,7 +84,7 @@ async function planOf(
   const { plan, missing } = repairPlanOf(parts, options.from)
   if (missing.length > 0) {
     throw new Error(
-      `none of these nodes has ${missing.length} of the 256 partitions: start those that have them, or restore a backup`,
+      `none of these nodes has ${missing.length} of the 256 partitions: start the nodes that have them, or restore a backup`,
     )
   }
   return plan
@@ -98,15 +98,15 @@ function behindText({ leader, behind, divided }: RepairPlan): string {
   const copies =
     behind === 0
       ? 'all copies of a partition are equal'
-      : `${behind} copies of partitions are behind others, and would be fetched from these`
+      : `${behind} copies of partitions are behind others, and would be fetched again`
   const sides =
     divided.length === 0
       ? ''
-      : `; of ${divided.length} partitions two nodes have something each that the other lacks, and the one further in the log would count`
-  return `${leader} is the furthest, and ${copies}${sides}`
+      : `; in ${divided.length} partitions two nodes each lack points of the other, and the data of the node further in the log would be used`
+  return `${leader} is the furthest; ${copies}${sides}`
 }
 
-/** The node that is asked, those that it knows, and those that are named. */
+/** Asks the node of the options, all nodes that it knows, and the nodes at the given addresses. */
 async function askAll(
   others: readonly string[],
   options: HttpOptions,
@@ -122,7 +122,7 @@ async function askAll(
     ...others.map((address) => ask(address, urlOf(address), options, environment)),
   ])
   const all = [first, ...asked]
-  // A node can be named, and known to the first one too.
+  // The first node may also know a node at a given address.
   return all.filter(({ name }, index) => all.findIndex((each) => each.name === name) === index)
 }
 
@@ -145,33 +145,33 @@ async function ask(
   }
 }
 
-/** The furthest node, or the one that is named, once it is sure that no other one is further. */
+/** Returns the furthest node or the named node. @throws Error if another node could be further */
 function chosenOf(asked: readonly Asked[], { from, without = [] }: RepairOptions): Asked {
   const lost = asked.filter(({ status }) => status?.log_lost !== undefined)
-  if (lost.length === 0) throw new Error('no node says that the log of the cluster is lost')
+  if (lost.length === 0) throw new Error('no node reports that the log of the cluster is lost')
   const unknown = asked.filter((each) => !lost.includes(each) && !without.includes(each.name))
   if (unknown.length > 0) {
     const names = unknown.map(({ name }) => name)
     throw new Error(
-      `${names.join(', ')} did not answer, or did not say that the log is lost, and could be further than the others: start it, or ask again; if it is gone for good, go on without it: ${names.map((name) => `--without ${name}`).join(' ')}`,
+      `${names.join(', ')} did not answer, or did not report that the log is lost, and could be further than the others: start it, or ask again; if it is gone for good, continue without it: ${names.map((name) => `--without ${name}`).join(' ')}`,
     )
   }
   const [furthest] = lost.toSorted((a, b) => b.status!.position - a.status!.position)
   if (from === undefined) return furthest!
   const named = lost.find(({ name }) => name === from)
-  if (named === undefined) throw new UsageError(`--from: ${from} is none of the nodes whose log is lost`)
+  if (named === undefined) throw new UsageError(`--from: ${from} is not one of the nodes whose log is lost`)
   return named
 }
 
 function textOf(asked: readonly Asked[]): string {
   const rows = asked.map(({ name, url, status, failure }) => [
     ...[name, url, String(status?.position ?? '')],
-    failure ?? status?.log_lost ?? 'does not say that the log is lost',
+    failure ?? status?.log_lost ?? 'does not report that the log is lost',
   ])
   return aligned([['node', 'address', 'position', 'log'], ...rows]).join('\n')
 }
 
-/** An address as a node announces it. */
+/** The URL of an address that a node announces. */
 function urlOf(address: string): string {
   return /^https?:/.test(address) ? address : `http://${address}`
 }

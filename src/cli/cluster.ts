@@ -22,7 +22,7 @@ export async function showCluster(options: ClusterStatusOptions, environment: En
   console.log(options.json ? text : textOf(JSON.parse(text) as ClusterStatus))
 }
 
-/** Has a node take no more clients, or take them again. */
+/** Makes a node accept no more clients, or accept them again. */
 export async function drainNode(
   node: string,
   options: HttpOptions & { readonly undo?: boolean },
@@ -32,15 +32,15 @@ export async function drainNode(
   await changeNode(node, '/drain', method, options, environment)
   console.log(
     options.undo
-      ? `node ${node} takes clients again`
-      : `node ${node} takes no more clients: when the last of them has gone, and it has no partitions that others have not, stop it, and remove it if it is not to come back`,
+      ? `node ${node} accepts clients again`
+      : `node ${node} accepts no more clients: when its last client has gone, and other nodes have all its partitions, stop it; remove it if it will not come back`,
   )
 }
 
 /**
- * Has each point on so many nodes from now on.
+ * Sets how many nodes have each point.
  *
- * @throws UsageError when that would be fewer than now, and is not confirmed
+ * @throws UsageError if that is fewer than now, and is not confirmed
  */
 export async function setReplicas(
   count: string,
@@ -48,13 +48,13 @@ export async function setReplicas(
   environment: Environment,
 ): Promise<void> {
   const replicas = Number(count)
-  if (!Number.isInteger(replicas) || replicas < 1) throw new UsageError(`${count} is no number of nodes`)
+  if (!Number.isInteger(replicas) || replicas < 1) throw new UsageError(`${count} is not a number of nodes`)
   const service = httpService(options, environment)
   const { partitions } = JSON.parse(await textFrom(service, '/cluster')) as ClusterStatus
   const before = partitions?.replicas ?? 0
   if (replicas < before && !options.yes) {
     throw new UsageError(
-      `each point is on ${before} nodes, and would be on ${replicas}: ${before - replicas} nodes fewer may fail at a time; confirm with --yes`,
+      `each point is on ${before} nodes, and would be on ${replicas}, so that ${before - replicas} fewer nodes may fail at a time; confirm with --yes`,
     )
   }
   const response = await fetchFrom(service, `/cluster/replicas?count=${replicas}`, 'PUT')
@@ -62,11 +62,11 @@ export async function setReplicas(
   if (!response.ok)
     throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
   console.log(
-    `each point is to be on ${replicas === 1 ? 'one node' : `${replicas} nodes`}: \`vicinal cluster status\` shows how many copies have still to come and to go`,
+    `each point will be on ${replicas === 1 ? 'one node' : `${replicas} nodes`}: \`vicinal cluster status\` shows how many copies are still to be fetched and deleted`,
   )
 }
 
-/** Has a node fetch everything from another one. */
+/** Makes a node fetch all data from another node. */
 export async function refetchNode(
   node: string,
   options: HttpOptions & { readonly yes?: boolean },
@@ -74,16 +74,16 @@ export async function refetchNode(
 ): Promise<void> {
   if (!options.yes) {
     throw new UsageError(
-      `node ${node} would give up what it holds, and not be ready meanwhile: confirm with --yes`,
+      `node ${node} would discard its data, and not be ready until it has fetched them again: confirm with --yes`,
     )
   }
   await changeNode(node, '/refetch', 'POST', options, environment)
   console.log(
-    `node ${node} fetches everything from another one: \`vicinal cluster join\` there shows how far it is`,
+    `node ${node} fetches all data from another node: \`vicinal cluster join\` at this node shows its progress`,
   )
 }
 
-/** Waits until the node is ready, but for being drained, and prints what it waits for. */
+/** Waits until the node is ready, or only being drained, and prints what it waits for. */
 export async function awaitJoin(options: HttpOptions, environment: Environment): Promise<void> {
   const service = httpService(options, environment)
   let isDrained = false
@@ -102,11 +102,11 @@ export async function awaitJoin(options: HttpOptions, environment: Environment):
 }
 
 /**
- * Writes all collections to a file, with everything that was acknowledged before, on any node. It can be restored to a service
- * by itself, or to the first node of a new cluster.
+ * Writes all collections to a file, with every write that any node acknowledged before. It can be restored to a single
+ * service, or to the first node of a new cluster.
  */
 export async function backUp(file: string, options: HttpOptions, environment: Environment): Promise<void> {
-  // Refused where there is no cluster: there `vicinal snapshot create` does the same.
+  // This fails if there is no cluster: use `vicinal snapshot create` then.
   await textFrom(httpService(options, environment), '/cluster')
   await createBackup(file, options, environment)
 }
@@ -125,13 +125,13 @@ async function changeNode(
     throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
 }
 
-/** Takes a node out of its cluster. */
+/** Removes a node from its cluster. */
 export async function removeNode(
   node: string,
   options: HttpOptions & { readonly yes?: boolean },
   environment: Environment,
 ): Promise<void> {
-  if (!options.yes) throw new UsageError(`node ${node} would have to join anew: confirm with --yes`)
+  if (!options.yes) throw new UsageError(`node ${node} would have to join again: confirm with --yes`)
   await changeNode(node, '', 'DELETE', options, environment)
   console.log(`node ${node} was removed`)
 }
@@ -156,7 +156,7 @@ function textOf(status: ClusterStatus): string {
       : `log: positions ${log.first} to ${log.last}, ${log.bytes} of ${log.bytes_max} bytes`,
     ...(fault === undefined ? [] : [`fault: ${fault}`]),
     ...(partitions === undefined ? [] : [partitionsOf(partitions)]),
-    ...(status.gaps === 0 ? [] : [`positions that the log did not have: ${status.gaps}`]),
+    ...(status.gaps === 0 ? [] : [`positions missing in the log: ${status.gaps}`]),
     ...(status.digest_mismatches === 0 ? [] : [`digests that differed: ${status.digest_mismatches}`]),
     '',
     ...aligned([
@@ -178,13 +178,13 @@ function textOf(status: ClusterStatus): string {
 function partitionsOf(partitions: PartitionsStatus): string {
   const { replicas, to_come, to_go, without_node, under_replicated } = partitions
   const moves = [
-    ...(to_come === 0 ? [] : [`${to_come} copies still to come`]),
-    ...(to_go === 0 ? [] : [`${to_go} still to go`]),
+    ...(to_come === 0 ? [] : [`${to_come} copies still to be fetched`]),
+    ...(to_go === 0 ? [] : [`${to_go} still to be deleted`]),
   ]
   const texts = [
-    `partitions: 256, on ${replicas} nodes each: ${moves.join(' and ') || 'all in their places'}`,
-    ...(under_replicated === 0 ? [] : [`${under_replicated} on fewer nodes that can be asked`]),
-    ...(without_node === 0 ? [] : [`${without_node} without a node that can be asked`]),
+    `partitions: 256, on ${replicas} nodes each: ${moves.join(' and ') || 'all in place'}`,
+    ...(under_replicated === 0 ? [] : [`${under_replicated} on fewer reachable nodes`]),
+    ...(without_node === 0 ? [] : [`${without_node} without a reachable node`]),
   ]
   return texts.join('; ')
 }
@@ -197,5 +197,5 @@ function cellsOf({ name, zone, address, position, version, partitions, ...node }
 
 function shareText({ owned, wanted, from }: NodePartitions): string {
   const share = owned === wanted ? `${owned}` : `${owned}, should be ${wanted}`
-  return from === undefined ? share : `${share}, getting some from ${from}`
+  return from === undefined ? share : `${share}, fetching from ${from}`
 }

@@ -5,18 +5,18 @@ import type { CreateOptions, DeleteOptions, ListOptions } from './collections.ts
 import { addConnectionOptions, type ConnectionOptions } from './connection.ts'
 import type { Environment } from './usage.ts'
 
-/** Adds `vicinal collections` with its subcommands; what they do is loaded when one runs. */
+/** Adds `vicinal collections` with its subcommands. Their code is loaded when one runs. */
 export function addCollections(program: Command, environment: Environment): void {
   const collections = program
     .command('collections')
-    .description('list, create and delete collections, and give them aliases')
+    .description('list, create and delete collections, and set their aliases')
     .addHelpText('after', examples)
   const add = (usage: string, description: string): Command =>
     addConnectionOptions(collections.command(usage).description(description))
   const actions = (): Promise<typeof import('./collections.ts')> => import('./collections.ts')
 
-  add('list', 'all collections, with their points, settings and aliases')
-    .option('--json', 'print a JSON object a line')
+  add('list', 'print all collections, with their points, settings and aliases')
+    .option('--json', 'print one JSON object per line')
     .action(async (options: ListOptions) => (await actions()).listCollections(options, environment))
   add('create <name>', 'create a collection; does nothing if it exists with these settings')
     .option('--dimension <n>', 'components of every vector; by default the first insert decides', whole)
@@ -34,11 +34,11 @@ export function addCollections(program: Command, environment: Environment): void
     .action(async (name: string, options: DeleteOptions) =>
       (await actions()).deleteCollection(name, options, environment),
     )
-  add('alias <alias> <name>', 'make an alias refer to a collection; moves one that refers to another').action(
+  add('alias <alias> <name>', 'make an alias refer to a collection; moves an existing alias').action(
     async (alias: string, name: string, options: ConnectionOptions) =>
       (await actions()).setAlias(alias, name, options, environment),
   )
-  add('unalias <alias>', 'remove an alias; its collection stays').action(
+  add('unalias <alias>', 'remove an alias, but not its collection').action(
     async (alias: string, options: ConnectionOptions) =>
       (await actions()).removeAlias(alias, options, environment),
   )

@@ -18,14 +18,12 @@ export interface DeleteOptions extends ConnectionOptions {
   readonly yes?: boolean
 }
 
-/** Prints every collection: a table, or a JSON object a line. */
+/** Prints all collections, as a table or as one JSON object per line. */
 export async function listCollections(options: ListOptions, environment: Environment): Promise<void> {
   const collections = await withClient(options, environment, (client) =>
     client.collections.list({
       onPartial: ({ partitions, of }) =>
-        console.error(
-          `of ${partitions} of ${of} partitions no node has answered: their points are not counted`,
-        ),
+        console.error(`no node answered for ${partitions} of ${of} partitions: their points are not counted`),
     }),
   )
   const lines = options.json ? collections.map(jsonOf) : tableOf(collections)
@@ -45,16 +43,14 @@ export async function createCollection(
   console.log(created ? `created ${name}` : `${name} already exists with these settings`)
 }
 
-/** @throws UsageError without `yes`: nothing brings the points back */
+/** Deletes a collection. @throws UsageError without `yes`, because the points cannot be restored */
 export async function deleteCollection(
   name: string,
   options: DeleteOptions,
   environment: Environment,
 ): Promise<void> {
   if (!options.yes) {
-    throw new UsageError(
-      `this would delete the collection ${name} with all its points: confirm it with --yes`,
-    )
+    throw new UsageError(`this would delete the collection ${name} with all its points: confirm with --yes`)
   }
   await withClient(options, environment, (client) => client.collections.delete(name))
   console.log(`deleted ${name}`)
@@ -81,7 +77,7 @@ export async function removeAlias(
   console.log(`removed ${alias}`)
 }
 
-/** In the words of the HTTP interface. */
+/** Formats a collection with the names of the HTTP interface. */
 function jsonOf({ hnsw, ...rest }: CollectionInfo): string {
   return JSON.stringify({ ...rest, hnsw: { m: hnsw.m, ef_construction: hnsw.efConstruction } })
 }

@@ -6,9 +6,9 @@ import { noVector, type Outcome, outcomeOf, type ReaderOptions } from './items.t
 import { attributesIn, microsecondsIn } from './json-lines.ts'
 import { UsageError } from './usage.ts'
 
-/** Which column of a table means what; by name. */
+/** The meaning of the columns of a table, by their names. */
 export interface ColumnPlan {
-  /** One column with the whole vector, or several with a component each; none where the service embeds contents. */
+  /** One column with the whole vector, or one column for each component; none if the service embeds the contents. */
   readonly vector: readonly string[]
   readonly isSplit: boolean
   readonly content?: string
@@ -16,34 +16,34 @@ export interface ColumnPlan {
   readonly contentType?: string
   readonly attributes?: string
   readonly expiresAt?: string
-  /** Columns that become an attribute each. */
+  /** Columns that each become an attribute. */
   readonly others: readonly string[]
 }
 
-/** How a format reads its cells. A cell that is undefined is absent. */
+/** How a format reads its cells. An undefined cell is absent. */
 export interface CellReader {
-  /** @throws Error that says what is wrong with it */
+  /** @throws Error that describes the fault of the cell */
   readonly vector: (cell: unknown) => ArrayLike<number>
   readonly number: (cell: unknown) => number
-  /** Undefined: there is none. @throws Error that says what is wrong with it */
+  /** Returns undefined for no attribute. @throws Error that describes the fault of the cell */
   readonly attribute: (cell: unknown, column: string) => AttributeValue | undefined
 }
 
 /**
- * Finds the columns that the options name, or those with the usual names.
+ * Finds the columns that the options name, or the columns with the usual names.
  *
- * @throws UsageError if one is missing; it lists those that there are
+ * @throws UsageError if a column is missing; it lists the existing columns
  */
 export function planColumns(file: string, names: readonly string[], options: ReaderOptions): ColumnPlan {
   const duplicate = names.find((name, index) => names.indexOf(name) !== index)
-  if (duplicate !== undefined) throw new UsageError(`${file} has two columns ${duplicate}`)
+  if (duplicate !== undefined) throw new UsageError(`${file} has two columns named ${duplicate}`)
   const { attributeColumns, textColumns = [], vectorPrefix, vectorsOnly = false, keepIds = false } = options
   const find = (flag: string, given: string | undefined, usual: readonly string[]): string => {
     const found = given === undefined ? usual.find((name) => names.includes(name)) : given
     if (found !== undefined && names.includes(found)) return found
     const missing = given ?? usual.join(' or ')
     throw new UsageError(
-      `${file} has no column ${missing}: --${flag} names it; there are ${names.join(', ')}`,
+      `${file} has no column ${missing}: name the right one with --${flag}; the columns are ${names.join(', ')}`,
     )
   }
   const usual = ['vector', 'embedding']
@@ -79,7 +79,7 @@ function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], 
   }
 }
 
-/** The columns that the prefix and a number name, in the order of the numbers: there must be one for each component. */
+/** Finds the columns named by the prefix and a number, in the order of the numbers. None may be missing in between. */
 function splitColumns(file: string, names: readonly string[], prefix: string): string[] {
   const numbered = names
     .filter((name) => name.startsWith(prefix) && /^\d+$/.test(name.slice(prefix.length)))
@@ -87,10 +87,13 @@ function splitColumns(file: string, names: readonly string[], prefix: string): s
     .sort((a, b) => a.number - b.number)
   const [first] = numbered
   if (first === undefined) {
-    throw new UsageError(`${file} has no columns ${prefix}0, ${prefix}1, …; there are ${names.join(', ')}`)
+    throw new UsageError(
+      `${file} has no columns ${prefix}0, ${prefix}1, …; the columns are ${names.join(', ')}`,
+    )
   }
   const gap = numbered.findIndex(({ number }, index) => number !== first.number + index)
-  if (gap !== -1) throw new UsageError(`${file} has no column ${prefix}${first.number + gap}, but later ones`)
+  if (gap !== -1)
+    throw new UsageError(`${file} has no column ${prefix}${first.number + gap}, but has later ones`)
   return numbered.map(({ name }) => name)
 }
 
@@ -101,7 +104,7 @@ function checkName(file: string, name: string): void {
   )
 }
 
-/** What a row of a table is. `cell` returns the value in a column. */
+/** Converts a row of a table to a point, or describes its fault. `cell` returns the value in a column. */
 export function outcomeOfRow(
   cell: (column: string) => unknown,
   plan: ColumnPlan,
@@ -143,7 +146,7 @@ function attributesOf(cell: (column: string) => unknown, plan: ColumnPlan, read:
   if (plan.attributes !== undefined) {
     const value = cell(plan.attributes)
     const own = typeof value === 'string' ? parsedAttributes(value) : read.attribute(value, plan.attributes)
-    if (own !== undefined && !(own instanceof Map)) throw new Error('`attributes` is no map')
+    if (own !== undefined && !(own instanceof Map)) throw new Error('`attributes` is not a map')
     for (const [name, each] of own ?? []) attributes.set(name, each)
   }
   for (const column of plan.others) {

@@ -14,19 +14,19 @@ export interface ConnectionOptions extends HttpOptions {
   readonly tls?: boolean
 }
 
-/** Of a service that is called over HTTP. */
+/** Options for a service that is called over HTTP. */
 export interface HttpOptions {
   readonly http?: string
   readonly apiKey?: string
   readonly apiKeyFile?: string
-  /** Of a proxy in front of the service. */
+  /** User name for a proxy in front of the service. */
   readonly user?: string
   readonly passwordFile?: string
   readonly caFile?: string
   readonly collection?: string
 }
 
-/** The collection whose points a command is for; undefined for the default one. */
+/** The collection that a command works on; undefined for the default collection. */
 export function collectionOf(
   { collection }: Pick<HttpOptions, 'collection'>,
   environment: Environment,
@@ -40,19 +40,19 @@ export function collectionOf(
   )
 }
 
-/** Where the key came from that a command has presented, in words for the message that it was refused. */
+/** Describes the origin of the key that a command sent, for the message that the key was refused. */
 export function keyOrigin(options: ConnectionOptions, environment: Environment): string {
   const source = (options.http === undefined ? grpcKey : httpKey)(options, environment)
   return source === undefined ? 'no key was given' : `the key came from ${source.origin}`
 }
 
-/** Read once: a file may be a pipe. */
+/** A key, and where it comes from. Read it only once: a file may be a pipe. */
 export interface KeySource {
   readonly origin: string
   readonly read: () => string
 }
 
-/** The key for gRPC; whether it is there is seen when it is read. */
+/** The key for gRPC. A missing key is only noticed when it is read. */
 export function grpcKey(options: ConnectionOptions, environment: Environment): KeySource {
   const given = givenKey(options, environment)
   if (given !== undefined) return given
@@ -61,7 +61,7 @@ export function grpcKey(options: ConnectionOptions, environment: Environment): K
   return { origin: apiKeyPath(dataDir), read: () => generatedKey(dataDir) }
 }
 
-/** Undefined where there is none, which an open service does not mind. */
+/** The key for HTTP; undefined if there is none, which an open service accepts. */
 function httpKey(options: ConnectionOptions, environment: Environment): KeySource | undefined {
   return givenKey(options, environment) ?? keyIn('HTTP_API_KEY', environment)
 }
@@ -80,7 +80,7 @@ function keyIn(variable: string, environment: Environment): KeySource | undefine
   return key ? { origin: variable, read: () => key } : undefined
 }
 
-/** What tells one service from another, for the journal of an import. */
+/** The address that identifies a service, for the journal of an import. */
 export function targetOf(options: ConnectionOptions, environment: Environment): string {
   if (options.http !== undefined) return options.http
   if (options.grpc !== undefined) return options.grpc
@@ -88,13 +88,13 @@ export function targetOf(options: ConnectionOptions, environment: Environment): 
   return grpcHost.includes(':') ? `[${grpcHost}]:${grpcPort}` : `${grpcHost}:${grpcPort}`
 }
 
-/** Where a service with these settings speaks HTTP. */
+/** The HTTP address of a service with these settings. */
 export function defaultHttpUrl(environment: Environment): string {
   const { httpHost, httpPort } = readConfig(environment)
   return `http://${httpHost.includes(':') ? `[${httpHost}]` : httpHost}:${httpPort}`
 }
 
-/** How a service is called over HTTP. With `--ca-file` this process trusts what that has, and nothing else. */
+/** How to call a service over HTTP. With `--ca-file`, this process trusts only the certificates in that file. */
 export function httpService(options: HttpOptions, environment: Environment): HttpService {
   const url = options.http === undefined ? defaultHttpUrl(environment) : httpUrl(options.http)
   const baseUrl = url.replace(/\/+$/, '')
@@ -103,14 +103,14 @@ export function httpService(options: HttpOptions, environment: Environment): Htt
   if (basicAuth === undefined) return { baseUrl, apiKey: httpKey(options, environment)?.read() }
   if (options.apiKey === undefined && options.apiKeyFile === undefined) return { baseUrl, basicAuth }
   throw new UsageError(
-    '--user and --api-key exclude each other: both travel in the authorization header, and a proxy that asks for users sends the key itself',
+    '--user and --api-key exclude each other: both are sent in the authorization header, and a proxy that asks for users sends the key itself',
   )
 }
 
 /**
- * An answer to what only HTTP offers, whatever its status.
+ * Calls an operation that only HTTP has, and returns the answer, whatever its status.
  *
- * @throws Error that says why there is none
+ * @throws Error that says why there is no answer
  */
 export async function fetchFrom(
   service: HttpService,
@@ -127,7 +127,7 @@ export async function fetchFrom(
     const why = causeOf(cause)
     throw new Error(
       tlsFault(baseUrl, why) ??
-        `no answer from ${baseUrl}: does the service run, with HTTP, and is --http right? (${why})`,
+        `no answer from ${baseUrl}: is the service running with HTTP, and is --http right? (${why})`,
       { cause },
     )
   }
@@ -144,10 +144,10 @@ function basicAuthOf(
   }
   const password = textOf('--password-file', options.passwordFile) ?? environment.VICINAL_PASSWORD
   if (password !== undefined) return { user, password }
-  throw new UsageError(`no password of user ${user}: give --password-file or VICINAL_PASSWORD`)
+  throw new UsageError(`no password for user ${user}: give --password-file or VICINAL_PASSWORD`)
 }
 
-/** Of the whole process: fetch has no other way. */
+/** Sets the trusted certificates of the whole process, because fetch has no other way. */
 function trust(caFile: string | undefined, url: string): void {
   const ca = textOf('--ca-file', caFile)
   if (ca === undefined) return
@@ -159,17 +159,17 @@ function trust(caFile: string | undefined, url: string): void {
   }
 }
 
-/** @throws UsageError when `text` is no address that HTTP can be spoken to */
+/** @throws UsageError if `text` is not an HTTP address */
 export function httpUrl(text: string): string {
   const url = /^https?:\/\//.test(text) ? URL.parse(text) : null
   if (url !== null && url.username + url.password !== '') {
     throw new UsageError('--http: give user and password with --user and --password-file, not in the address')
   }
   if (url !== null) return text
-  throw new UsageError(`--http: ${JSON.stringify(text)} is no URL like http://127.0.0.1:3000`)
+  throw new UsageError(`--http: ${JSON.stringify(text)} is not a URL like http://127.0.0.1:3000`)
 }
 
-/** What the file of an option holds; undefined where the option is not given. */
+/** Reads the file of an option; undefined if the option is not given. */
 export function textOf(option: string, path: string | undefined): string | undefined {
   return path === undefined ? undefined : readNamed(path, option).trim()
 }
@@ -179,18 +179,18 @@ function generatedKey(dataDir: string): string {
   if (existsSync(path)) return readFileSync(path, 'utf8').trim()
   if (existsSync(unusedApiKeyPath(dataDir))) {
     throw new UsageError(
-      `no API key: the service of ${dataDir} takes the one of its GRPC_ROOT_PASSWORD, not the one it had made (${unusedApiKeyPath(dataDir)}); give it as GRPC_ROOT_PASSWORD here too, or --api-key-file, VICINAL_API_KEY or --api-key`,
+      `no API key: the service of ${dataDir} accepts its GRPC_ROOT_PASSWORD, not the key it had generated (${unusedApiKeyPath(dataDir)}); set GRPC_ROOT_PASSWORD here too, or give --api-key-file, VICINAL_API_KEY or --api-key`,
     )
   }
   throw new UsageError(
-    `no API key: there is no ${path} of a service that runs here; give --api-key-file, VICINAL_API_KEY or --api-key`,
+    `no API key: there is no ${path} of a service on this machine; give --api-key-file, VICINAL_API_KEY or --api-key`,
   )
 }
 
-/** The options for a proxy in front of the service, such as docs/examples has. */
+/** Adds the options for a proxy in front of the service, like those in docs/examples. */
 function addProxyOptions(command: Command): Command {
   return command
-    .option('--ca-file <file>', 'certificates to trust over TLS, PEM, instead of those Node knows')
+    .option('--ca-file <file>', 'PEM file of certificates to trust for TLS, in place of those of Node')
     .option('--user <name>', 'user of a proxy that asks for one over HTTP (env: VICINAL_USER)')
     .option('--password-file <file>', 'file with the password of --user (env: VICINAL_PASSWORD)')
 }
@@ -202,26 +202,26 @@ export function addCollectionOption(command: Command): Command {
   )
 }
 
-/** The options of what only HTTP offers. */
+/** Adds the options of commands that use HTTP only. */
 export function addHttpOptions(command: Command): Command {
   return addProxyOptions(
     command
       .option('--http <url>', 'HTTP address of a running service (default: HTTP_HOST and HTTP_PORT)')
       .option('--api-key-file <file>', 'file with the key of a service with HTTP_API_KEY')
-      .option('--api-key <key>', 'the key itself; shows in the process list'),
+      .option('--api-key <key>', 'the key itself; visible in the process list'),
   )
 }
 
-/** The options that say which service a command speaks to. */
+/** Adds the options that choose the service. */
 export function addConnectionOptions(command: Command): Command {
   const withAddress = command
     .option('--grpc <address>', 'gRPC address of the service (default: GRPC_HOST and GRPC_PORT)')
     .option('--http <url>', 'use HTTP at this address instead of gRPC')
-    .option('--tls', 'speak TLS over gRPC, to a proxy in front of the service')
+    .option('--tls', 'use TLS with gRPC, to a proxy in front of the service')
   return addProxyOptions(withAddress)
     .option('--api-key-file <file>', 'file with the API key (default: DATA_DIR/api-key)')
     .option(
       '--api-key <key>',
-      'API key; shows in the process list, so prefer the file, VICINAL_API_KEY or GRPC_ROOT_PASSWORD',
+      'API key; visible in the process list, so prefer the file, VICINAL_API_KEY or GRPC_ROOT_PASSWORD',
     )
 }

@@ -10,13 +10,13 @@ import { lineBytesMax } from './lines.ts'
 
 interface Row {
   readonly fields: readonly Buffer[]
-  /** Where the row begins: one with line breaks inside is longer than a line. */
+  /** The line where the row begins. A row with line breaks in a field has several lines. */
   readonly line: number
-  /** Of the file, to the end of the row. */
+  /** Bytes of the file up to the end of the row. */
   readonly bytes: number
 }
 
-/** A table whose first row names the columns; `-` is standard input. */
+/** Reads a table whose first row names the columns; `-` is standard input. */
 export async function* readCsv(
   file: string,
   delimiter: string,
@@ -56,7 +56,7 @@ function tableOf(name: string, header: readonly Buffer[], options: ReaderOptions
 async function* rowsOf(file: string, name: string, delimiter: string): AsyncGenerator<Row> {
   const parser = parse({
     delimiter,
-    // Fields come as bytes: text that is no UTF-8 has to be noticed.
+    // Get fields as bytes, to notice text that is not UTF-8.
     encoding: null,
     info: true,
     max_record_size: lineBytesMax,
@@ -64,9 +64,9 @@ async function* rowsOf(file: string, name: string, delimiter: string): AsyncGene
     skip_empty_lines: true,
   })
   const input = file === '-' ? process.stdin : createReadStream(file)
-  // An error of either stream ends the loop below with it.
+  // An error of either stream ends the loop below with that error.
   const feeding = pipeline(withoutMark(input), parser).catch(() => undefined)
-  // The parser takes a carriage return with a line feed for two lines when they are inside a field.
+  // The parser counts a carriage return and line feed inside a field as two lines.
   let surplus = 0
   try {
     for await (const { record, info } of parser as AsyncIterable<{
@@ -78,7 +78,7 @@ async function* rowsOf(file: string, name: string, delimiter: string): AsyncGene
       yield { fields: record, line: info.lines - surplus - breaks, bytes: info.bytes }
     }
   } catch (error) {
-    // Behind a quote that is never closed, or not where it may be, nobody knows where a row begins.
+    // After an unclosed or misplaced quote, it is unknown where the next row begins.
     throw new Error(`${name}:${parser.info.lines - surplus}: ${(error as Error).message}`)
   } finally {
     parser.destroy()
@@ -94,7 +94,7 @@ function countOf(field: Buffer, pattern: RegExp): number {
   return field.toString('latin1').match(pattern)?.length ?? 0
 }
 
-/** The bytes behind a byte order mark: the parser would take one for a sign to decode the fields itself. */
+/** Skips a byte order mark: with one, the parser would decode the fields itself. */
 async function* withoutMark(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let start = Buffer.alloc(0)
   let isStart = true
@@ -125,7 +125,7 @@ function cellReader(textColumns: ReadonlySet<string>): CellReader {
   }
 }
 
-/** A JSON array, or numbers between spaces or commas, in brackets or not: numpy prints them with spaces. */
+/** Parses a JSON array, or numbers separated by spaces or commas, with or without brackets. numpy prints spaces. */
 function vectorIn(text: string): number[] {
   const inside = text
     .trim()
@@ -141,14 +141,16 @@ function numberIn(text: string): number {
   throw new Error(`is not made of numbers: ${JSON.stringify(text.slice(0, 40))}`)
 }
 
-/** What a field looks like: a number, a truth value, a moment; text otherwise. */
+/** Converts a field by what it looks like: a number, true or false, or a moment; otherwise text. */
 function attributeOf(text: string): AttributeValue {
   if (/^(?:true|false)$/i.test(text)) return text.toLowerCase() === 'true'
   if (isNumber(text)) return Number(text)
   return parseDateTime(text) ?? text
 }
 
-/** A number as JSON has it. One with leading zeros or with more digits than a number can keep is a code of some kind. */
+/**
+ * Whether a text is a number in JSON. With leading zeros, or more digits than a number can hold, it is likely a code.
+ */
 function isNumber(text: string): boolean {
   if (!/^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/.test(text)) return false
   const value = Number(text)

@@ -10,9 +10,9 @@ export interface DoctorOptions {
 type Diagnosis = Awaited<ReturnType<typeof examineData>>
 
 /**
- * Examines the stored data and prints what it found; with `repair`, sets damaged points aside.
+ * Examines the stored data and prints the findings. With `repair`, sets damaged points aside.
  *
- * @throws Error when points are damaged and not set aside, or the data directory is missing or in use
+ * @throws Error if points are damaged and not set aside, or the data directory is missing or in use
  */
 export async function examineDataDirectory(config: Config, options: DoctorOptions): Promise<void> {
   const { dataDir } = config
@@ -35,7 +35,7 @@ export async function examineDataDirectory(config: Config, options: DoctorOption
   }
 }
 
-/** Of the default collection and of all named ones. */
+/** The diagnoses of the default collection and of all named collections. */
 function all(diagnosis: Diagnosis): readonly CollectionDiagnosis[] {
   return [diagnosis, ...(diagnosis.collections ?? [])]
 }
@@ -51,8 +51,8 @@ function printOne({ name, points, graphs, damage, damageCount, staleIndex }: Col
   const whose = prefixOf(name)
   console.log(
     damageCount === 0
-      ? `${whose}${points} points: every vector and payload was read and is whole`
-      : `${whose}${points} whole points: every vector and payload was read`,
+      ? `${whose}${points} points: every vector and payload was read and is undamaged`
+      : `${whose}${points} undamaged points: every vector and payload was read`,
   )
   for (const { file, linked, unlinked } of graphs) {
     console.log(
@@ -60,7 +60,7 @@ function printOne({ name, points, graphs, damage, damageCount, staleIndex }: Col
     )
   }
   for (const each of staleIndex) {
-    console.log(`${whose}index: ${each} (no point is lost; the next start mends it)`)
+    console.log(`${whose}index: ${each} (no point is lost; the next start repairs it)`)
   }
   printDamage(whose, damage, damageCount)
 }
@@ -69,12 +69,12 @@ function printRepair(diagnosis: Diagnosis, file: string | undefined): void {
   for (const each of all(diagnosis)) printRepairOfOne(each, each === diagnosis ? file : each.setAside)
 }
 
-/** @throws Error that names the collections that are as damaged as before */
+/** @throws Error that names the collections that could not be repaired */
 function checkRepaired(diagnosis: Diagnosis): void {
   const names = all(diagnosis).flatMap(({ name, isBeyondRepair }) => (isBeyondRepair ? [name] : []))
   if (names.length > 0)
     throw new Error(
-      `no repair can mend these collections, the others are served: ${names.join(', ')}. Drop them, or keep the directory as it is and restore a snapshot into another`,
+      `these collections cannot be repaired, the others are served: ${names.join(', ')}. Drop them, or keep the directory unchanged and restore a snapshot into another`,
     )
 }
 
@@ -83,16 +83,16 @@ function printRepairOfOne(found: CollectionDiagnosis, file: string | undefined):
   const whose = prefixOf(name)
   if (damageCount === 0) {
     console.log(
-      `${whose}${points} points: every vector and payload was read and is whole, nothing is to be repaired`,
+      `${whose}${points} points: every vector and payload was read and is undamaged; there is nothing to repair`,
     )
     return
   }
   printDamage(whose, damage, damageCount)
   if (isBeyondRepair) return
   if (file !== undefined) {
-    console.log(`${whose}damaged points were set aside: what is left of them is in ${file}`)
+    console.log(`${whose}damaged points were set aside: their remains are in ${file}`)
   }
-  console.log(`${whose}repaired: the next start serves the ${points} whole points`)
+  console.log(`${whose}repaired: the next start serves the ${points} undamaged points`)
 }
 
 function prefixOf(name: string | undefined): string {

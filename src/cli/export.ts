@@ -17,8 +17,8 @@ export interface ExportOptions extends SourceOptions {
 }
 
 /**
- * Writes every point such as `import` reads it, numbers so that float32 comes back to the bit: to a file, which is there
- * whole or not at all, or to standard output. As lines of JSON, or as Parquet when the file or the options say so.
+ * Writes all points in a format that `import` reads, with exact float32 numbers: JSON lines, or Parquet if the options
+ * or the ending of the file say so. Writes to standard output, or to a file, which is complete or not created.
  */
 export async function exportPoints(
   file: string | undefined,
@@ -33,7 +33,7 @@ export async function exportPoints(
     console.error(`${points} points`)
     return
   }
-  if (existsSync(file)) throw new UsageError(`${file} is there already`)
+  if (existsSync(file)) throw new UsageError(`${file} already exists`)
   await writeWholeFile(`${file}.partial-${process.pid}`, async (handle) => {
     const { points, sequence } = await writePoints(format, options, environment, (chunk) =>
       handle.writeFile(chunk),
@@ -79,7 +79,7 @@ function lineOf({ id, vector, payload }: Point): string {
     ...(expiresAtUs === undefined ? [] : [`"expires_at":"${formatDateTime(new DateTime(expiresAtUs))}"`]),
   ]
   const line = `{${fields.join(',')}}\n`
-  // JSON takes these two as they are, but many readers of lines, Node's own too, take them for ends of lines.
+  // JSON allows these two characters, but many readers of lines, including Node's, take them for ends of lines.
   return line.replace(/[\u2028\u2029]/g, (end) => (end === '\u2028' ? '\\u2028' : '\\u2029'))
 }
 

@@ -4,7 +4,7 @@ import { dimensionMax } from '../base/point.ts'
 import type { Item, ReaderOptions } from './items.ts'
 import { type VectorRow, withTexts } from './texts.ts'
 
-/** The rows of a two-dimensional dataset of numbers, as the files of ann-benchmarks have them. */
+/** Reads the rows of a two-dimensional dataset of numbers, like those in the files of ann-benchmarks. */
 export async function* readHdf5(file: string, options: ReaderOptions): AsyncGenerator<Item> {
   const { dataset: name = 'train' } = options
   await checkSignature(file)
@@ -21,19 +21,21 @@ function datasetOf(opened: Hdf5File, name: string, file: string): Dataset {
   const found = opened.get(name)
   if (!(found instanceof Dataset)) {
     const names = opened.keys().join(', ')
-    throw new Error(`${file} has no dataset ${name}: --dataset names it; at its top are ${names || 'none'}`)
+    throw new Error(
+      `${file} has no dataset ${name}: name one with --dataset; at the top of the file are ${names || 'none'}`,
+    )
   }
   const shape = found.shape ?? []
   const [, dimension = 0] = shape
   if (shape.length !== 2 || dimension < 1 || dimension > dimensionMax) {
     throw new Error(
-      `${file}: dataset ${name} has the shape (${shape.join(', ')}): it must be two-dimensional, with 1 to ${dimensionMax} components a row`,
+      `${file}: dataset ${name} has the shape (${shape.join(', ')}): it must be two-dimensional, with 1 to ${dimensionMax} components per row`,
     )
   }
   return found
 }
 
-/** Reads a range of rows at a time: whole chunks, because HDF5 decompresses nothing less. */
+/** Reads a range of rows at a time: whole chunks, because HDF5 decompresses whole chunks. */
 async function* rowsOf(file: string, name: string, dataset: Dataset): AsyncGenerator<VectorRow> {
   const [rows, dimension] = dataset.shape as [number, number]
   const { size, chunks } = dataset.metadata
@@ -57,22 +59,22 @@ async function* rowsOf(file: string, name: string, dataset: Dataset): AsyncGener
   }
 }
 
-/** Undefined where they are damaged, or no numbers; h5wasm throws for some of these and returns nothing for others. */
+/** Returns undefined if rows are damaged or not numbers: h5wasm throws in some cases and returns nothing in others. */
 function numbersIn(dataset: Dataset, from: number, end: number): ArrayLike<number> | undefined {
   try {
     const values: unknown = dataset.slice([[from, end], []])
     if (values instanceof BigInt64Array || values instanceof BigUint64Array) return Array.from(values, Number)
     if (ArrayBuffer.isView(values)) return values as unknown as ArrayLike<number>
-    // Booleans, which h5py writes for vectors of bits.
+    // h5py writes vectors of bits as booleans.
     if (Array.isArray(values) && values.every((value) => typeof value === 'boolean'))
       return values.map(Number)
   } catch {
-    // Said by the caller, who knows which rows they are.
+    // The caller reports this, because it knows which rows they are.
   }
   return undefined
 }
 
-/** HDF5 itself would print a page of its own calls. The signature may come after a block of the user's. */
+/** Checks the signature, because HDF5's own error is a page of its calls. The signature may follow a user block. */
 async function checkSignature(file: string): Promise<void> {
   const handle = await open(file)
   try {
@@ -83,7 +85,7 @@ async function checkSignature(file: string): Promise<void> {
   } finally {
     await handle.close()
   }
-  throw new Error(`${file} is no HDF5 file: it does not begin as one`)
+  throw new Error(`${file} is not an HDF5 file: it does not begin like one`)
 }
 
 const signature = Buffer.from('\x89HDF\r\n\x1a\n', 'latin1')

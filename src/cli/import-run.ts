@@ -12,16 +12,16 @@ import type { Item } from './items.ts'
 import type { Journal, SentBatch } from './journal.ts'
 import type { Progress } from './progress.ts'
 
-/** How the points of a file are sent. */
+/** Options for sending the points of a file. */
 export interface RunOptions {
-  /** Points a request. */
+  /** Points per request. */
   readonly batchSize: number
-  /** Requests under way at once. */
+  /** Requests in progress at a time. */
   readonly concurrency: number
   /** File that the new ids are appended to, in input order. */
   readonly ids?: string
   readonly skipInvalid?: boolean
-  /** Sends batches again of which nobody can tell any more whether they are stored. */
+  /** Sends batches again if it is no longer known whether they are stored. */
   readonly resendUncertain?: boolean
 }
 
@@ -36,21 +36,21 @@ interface Batch {
   end: number
   readonly records: FileRecord[]
   readonly hash: Hash
-  /** Of all records up to its end. */
+  /** Hash of all records up to its end. */
   doneDigest: string
-  /** About what the request takes. */
+  /** Approximate size of the request. */
   bytes: number
-  /** What the batch takes in the file. */
+  /** Size of the batch in the file. */
   fileBytes: number
   key: string
-  /** Whether it was sent, and nobody knows what became of it. */
+  /** Whether it was sent, but its outcome is unknown. */
   isUncertain: boolean
   ids?: readonly string[]
 }
 
 /**
- * One pass over a file: a window of batches under way, acknowledged in any order, journalled in file order.
- * The window is what bounds memory, and what slows reading down to the pace of the service.
+ * One pass over a file. A window of batches is in progress; they are acknowledged in any order, and journalled in file
+ * order. The window bounds memory, and slows reading down to the pace of the service.
  */
 export class ImportRun {
   readonly #client: PointsClient
@@ -58,13 +58,13 @@ export class ImportRun {
   readonly #journal: Journal | undefined
   readonly #importId: string
   readonly #progress: Progress
-  /** Of all records that have been read. */
+  /** Hash of all records that have been read. */
   readonly #readHash = createHash('sha256')
-  /** Batches in file order, of which the first is not acknowledged yet. */
+  /** Batches in file order. The first is not acknowledged yet. */
   readonly #window: Batch[] = []
-  /** Batches that an earlier run sent and had no answer to. */
+  /** Batches that an earlier run sent without getting an answer. */
   readonly #uncertain: SentBatch[]
-  /** Where the last of these ends, until they are stored. */
+  /** The end of the last uncertain batch, until all of them are stored. */
   #uncertainEnd: number | undefined
   #points: number
   #idsBytes: number
@@ -75,7 +75,7 @@ export class ImportRun {
   skipped = 0
   vectorBytes = 0
 
-  /** @param parts.importId what the idempotency keys of the batches begin with */
+  /** @param parts.importId the start of the idempotency keys of all batches */
   constructor(parts: {
     readonly client: PointsClient
     readonly options: RunOptions
@@ -94,15 +94,17 @@ export class ImportRun {
     this.#idsBytes = parts.journal?.done.idsBytes ?? 0
   }
 
-  /** @throws Error when it cannot be known any more whether batches are stored, and nobody said to send them again */
+  /**
+   * @throws Error if it is no longer known whether batches are stored, and the options do not say to send them again
+   */
   async all(items: AsyncIterable<Item>): Promise<void> {
     this.#checkAge()
-    const underWay = new Set<Promise<void>>()
+    const inProgress = new Set<Promise<void>>()
     const start = (batch: Batch): void => {
       this.#begin(batch)
       this.#window.push(batch)
-      const sending = this.#send(batch).finally(() => underWay.delete(sending))
-      underWay.add(sending)
+      const sending = this.#send(batch).finally(() => inProgress.delete(sending))
+      inProgress.add(sending)
     }
     const skip = this.#journal?.done.records ?? 0
     let record = 0
@@ -119,27 +121,27 @@ export class ImportRun {
         if (!this.#isComplete(batch)) continue
         start(batch)
         batch = emptyBatch(record)
-        // Waiting for the first of the window too: others may have overtaken it, and they are kept for it.
-        while (this.#window.length >= this.#options.concurrency && underWay.size > 0) {
-          await Promise.race(underWay)
+        // Also wait for the first batch of the window: batches that overtook it must stay until it is acknowledged.
+        while (this.#window.length >= this.#options.concurrency && inProgress.size > 0) {
+          await Promise.race(inProgress)
         }
         if (this.#failure !== undefined) break
       }
       if (this.#failure === undefined) {
-        if (record < skip) throw changedBefore(`has ${record} records, ${skip} were done with`)
+        if (record < skip) throw changedBefore(`has only ${record} of the ${skip} records that were imported`)
         const isEmpty = batch.records.length === 0
         const missing = this.#uncertain.find(({ after }) => isEmpty || after !== batch.after)
         if (missing !== undefined) this.#doubt(`the file ends at record ${record}`, missing)
         if (!isEmpty) start(batch)
       }
     } finally {
-      // Also when reading has failed: what is under way is stored, and to be counted.
-      await Promise.all(underWay)
+      // Also if reading has failed: batches in progress are stored, and must be counted.
+      await Promise.all(inProgress)
     }
     if (this.#failure !== undefined) throw this.#failure
   }
 
-  /** A key is forgotten after its life, and with it whether its batch was stored. */
+  /** Checks the age of uncertain batches: the service deletes a key after its life, and no longer knows its batch. */
   #checkAge(): void {
     const before = Date.now() - idempotencyKeyLifeMs + clockDifferenceMs
     const old = this.#uncertain.filter(({ sentMs }) => sentMs < before)
@@ -147,32 +149,32 @@ export class ImportRun {
     const records = old.reduce((sum, { after, end }) => sum + end - after, 0)
     const what = `${old.length} batches with ${records} records (${old.map(spelled).slice(0, 10).join(', ')}${old.length > 10 ? ', …' : ''}) were sent about a day ago or earlier and not answered`
     if (this.#options.resendUncertain) {
-      this.#progress.note(`WARNING: ${what}: they are sent again, and may then be stored twice`)
+      this.#progress.note(`WARNING: ${what}: they are sent again, and may be stored twice`)
       return
     }
     throw new Error(
-      `${what}. The service keeps the keys by which it recognizes them for a day, so nobody knows any more whether they are stored. Look at what is stored; --resend-uncertain sends them again, and what was stored is then there twice`,
+      `${what}. The service keeps the keys by which it recognizes them for a day, so it is no longer known whether they are stored. Check which of their points are stored; --resend-uncertain sends them again, and points that were stored are then stored twice`,
     )
   }
 
-  /** What is done is recognized by its records; the rest may have been mended. */
+  /** Compares the stored part of the file with the journal. The rest of the file may have been corrected. */
   #checkDone(): void {
     if (this.#readHash.copy().digest('hex') === this.#journal!.done.digest) return
     throw changedBefore('has changed in the part that is stored')
   }
 
-  /** A batch whose records are no more what was sent cannot be recognized by the service. */
+  /** Handles an uncertain batch whose records have changed: the service cannot recognize it. */
   #doubt(change: string, sent: SentBatch): void {
     const what = `${spelled(sent)} were sent before and not answered, but ${change}`
     if (!this.#options.resendUncertain) {
       throw new Error(
-        `${what}: nobody knows whether they are stored as they were. Put them back as they were to go on; --resend-uncertain sends them as they are now, and what was stored is then there too`,
+        `${what}: it is unknown whether the old records are stored. Restore the old records to continue; --resend-uncertain sends the new ones, and old ones that were stored stay stored too`,
       )
     }
-    this.#progress.note(`WARNING: ${what}: they are sent as they are now, and may be stored as they were too`)
+    this.#progress.note(`WARNING: ${what}: the new records are sent, and the old ones may be stored too`)
   }
 
-  /** Gives a complete batch its key, and notes that it is about to be sent. */
+  /** Sets the key of a complete batch, and notes in the journal that the batch is about to be sent. */
   #begin(batch: Batch): void {
     const { after, end } = batch
     const digest = batch.hash.digest('hex')
@@ -197,19 +199,19 @@ export class ImportRun {
   }
 
   #skip(message: string): void {
-    if (!this.#options.skipInvalid) throw new Error(`${message} (--skip-invalid passes over such records)`)
+    if (!this.#options.skipInvalid) throw new Error(`${message} (--skip-invalid skips such records)`)
     this.skipped += 1
     this.#progress.note(message)
   }
 
-  /** A batch that was sent before is made again as it was: only then is it recognized. */
+  /** Whether a batch is complete. A batch that was sent before must have the same bounds again, to be recognized. */
   #isComplete({ after, end, records, bytes }: Batch): boolean {
     const [sent] = this.#uncertain
     if (sent?.after === after) return end === sent.end
     return records.length >= this.#options.batchSize || bytes >= batchBytesMax || end === sent?.after
   }
 
-  /** Never rejects: the first failure stops the run, after what is under way has ended. */
+  /** Sends a batch. Never rejects: the first failure stops the run after the batches in progress have ended. */
   async #send(batch: Batch): Promise<void> {
     try {
       batch.ids = await this.#storePatiently(batch)
@@ -234,19 +236,19 @@ export class ImportRun {
             `the service does not answer: trying for ${patienceMs / 1000} s, with the same idempotency keys`,
           )
         }
-        // At random, lest all that were refused together come back together.
+        // Wait a random time, so that batches that were refused together do not come back together.
         await delay(Math.random() * Math.min(50 * 2 ** attempt, 2000))
       }
     }
   }
 
-  /** A service that has answered before may be restarting; one that never did is not there. */
+  /** Whether to retry: a service that has answered before may be restarting; one that never did is not running. */
   #isWorthWaiting(error: unknown): error is DatabaseError {
     if (!(error instanceof DatabaseError) || performance.now() - this.#lastStoredMs > patienceMs) return false
     return error.reason === 'overloaded' || (error.reason === 'not_ready' && this.stored > 0)
   }
 
-  /** Sends a batch; records that the service refuses are named by where they are, and maybe left out. */
+  /** Sends a batch. Reports records that the service refuses by their place in the file, and skips them if allowed. */
   async #insert(batch: Batch): Promise<readonly string[]> {
     const { records, key: idempotencyKey } = batch
     while (records.length > 0) {
@@ -284,7 +286,7 @@ export class ImportRun {
       this.#progress.advance(ids!.length, fileBytes)
       if (this.#uncertainEnd !== undefined && end >= this.#uncertainEnd) {
         this.#uncertainEnd = undefined
-        this.#progress.note('the batches without an answer are stored, each once')
+        this.#progress.note('the batches without an answer are now stored, each once')
       }
     }
   }
@@ -305,7 +307,7 @@ function emptyBatch(after: number): Batch {
   }
 }
 
-/** The client has moments of its own. */
+/** Converts a point for the client, which has its own type for moments. */
 function pointToSend(point: NewPoint): PointToInsert {
   const { payload, vector, ...others } = point
   const { expiresAtUs } = payload
@@ -321,20 +323,20 @@ function hashItem(hash: Hash, { point }: Item): void {
   else hashPoint(hash, point)
 }
 
-/** Records of a batch as people count them. */
+/** The records of a batch, counted from 1. */
 function spelled({ after, end }: SentBatch): string {
   return `records ${after + 1} to ${end}`
 }
 
 function changedBefore(change: string): Error {
   return new Error(
-    `the file ${change}, or its --texts have: put that part back as it was to go on, or import what is new as a file of its own`,
+    `the file ${change}, or its --texts have: restore that part to continue, or import the new records as a separate file`,
   )
 }
 
 /**
- * Whether after this error nobody knows what became of the request. What the service has answered it has refused; and
- * where there was no connection, nothing was sent.
+ * Whether the outcome of the request is unknown after this error. It is known if the service answered with a refusal,
+ * or if there was no connection, so that nothing was sent.
  */
 function leavesDoubt(error: unknown): boolean {
   if (!(error instanceof DatabaseError)) return true
@@ -342,11 +344,11 @@ function leavesDoubt(error: unknown): boolean {
   return !isAnswer && !noConnection.test(error.message)
 }
 
-/** How the clients say that a connection was never made. */
+/** The messages of the clients when there was no connection. */
 const noConnection =
   /^no gRPC service answers at |^no HTTP service answers at \S+: (?:connect |getaddrinfo |ECONNREFUSED)/
 
-/** How the service begins what it says of one item of a batch. */
+/** The start of the service's message about one item of a batch. */
 const refusedPlace = /^vectors\[(\d+)\]\.?/
 
 function refusedIndex(error: unknown): number | undefined {
@@ -355,9 +357,9 @@ function refusedIndex(error: unknown): number | undefined {
   return index === undefined ? undefined : Number(index)
 }
 
-/** Well below the server's default MAX_REQUEST_BYTES, whichever way the numbers are written. */
+/** Well below the server's default MAX_REQUEST_BYTES, in any format of the numbers. */
 const batchBytesMax = 8 * 1024 * 1024
-/** Clocks of the service and of this machine may differ, and sending takes its time. */
+/** The clocks of the service and of this machine may differ, and sending takes time. */
 const clockDifferenceMs = 3_600_000
-/** How long an import goes on asking a service that stores nothing. */
+/** How long an import retries while the service stores nothing. */
 const patienceMs = 30_000

@@ -15,13 +15,13 @@ import type { Environment } from './usage.ts'
 
 export interface ImportOptions extends ConnectionOptions, ReaderOptions, RunOptions {
   readonly journal?: string
-  /** Imports once more what was imported already. */
+  /** Repeats an import that is finished. */
   readonly again?: boolean
 }
 
 /**
- * Stores the points of a file through the public API, each exactly once however often the command is cut
- * short and called again, and says how it went.
+ * Stores the points of a file through the public API, and prints a summary. Each point is stored exactly once, however
+ * often the command is interrupted and run again.
  */
 export async function importFile(
   file: string,
@@ -44,8 +44,8 @@ export async function importFile(
 }
 
 /**
- * The collection itself where an alias is given: the alias may move while the import runs, or before it goes on. Undefined
- * for the default one.
+ * Looks up the collection of an alias, because the alias may move during the import or before it continues. Undefined
+ * for the default collection.
  */
 async function nameOfCollection(
   { collections }: VectorClient,
@@ -61,9 +61,9 @@ function inWords(service: string, collection: string | undefined): string {
 }
 
 interface Import extends ImportOptions {
-  /** Where the points go, in words. */
+  /** Description of the place that the points are stored in. */
   readonly target: string
-  /** Rejects when somebody stops the import. */
+  /** Rejects when the import is stopped. */
   readonly interruption: Promise<never>
 }
 
@@ -91,23 +91,23 @@ async function importInto(client: PointsClient, file: string, options: Import): 
 
 function noteResumption({ done, sent }: Journal, progress: Progress): void {
   if (done.records + sent.length === 0) return
-  progress.note(`going on after record ${done.records}, as the journal says`)
+  progress.note(`continuing after record ${done.records}, by the journal`)
   if (sent.length === 0) return
   progress.note(
-    `${sent.length} batches (of records ${sent[0]!.after + 1} to ${sent.at(-1)!.end}) were sent and not answered: they are sent again under the same keys, so that none is stored twice`,
+    `${sent.length} batches (of records ${sent[0]!.after + 1} to ${sent.at(-1)!.end}) were sent and not answered: they are sent again with the same keys, so that none is stored twice`,
   )
 }
 
-/** How far it came, and how to go on. */
+/** Prints how many points are stored, and how to continue. */
 function noteStored({ stored }: ImportRun, journal: Journal | undefined): void {
   if (journal === undefined) {
-    if (stored > 0) console.error(`${stored} points are stored, from the beginning of standard input on`)
+    if (stored > 0) console.error(`the first ${stored} points of standard input are stored`)
     return
   }
   const { done, sent } = journal
   if (done.points + sent.length === 0) return
-  const inDoubt = sent.length === 0 ? '' : `, ${sent.length} batches are sent and not answered`
-  console.error(`${done.points} points are stored${inDoubt}; the same command goes on behind them`)
+  const inDoubt = sent.length === 0 ? '' : `, ${sent.length} batches were sent and not answered`
+  console.error(`${done.points} points are stored${inDoubt}; the same command continues after them`)
 }
 
 function openJournal(file: string, options: Import): Journal {
@@ -115,7 +115,7 @@ function openJournal(file: string, options: Import): Journal {
   return Journal.open(options.journal ?? `${file}.vicinal-import`, source, options.again ?? false)
 }
 
-/** The flags that change what is stored, by their names. */
+/** The flags that affect the stored points, by their names. */
 function flagsOf(options: Import): ImportSource['flags'] {
   const { format, dimension, scale, normalize, dataset } = options
   const given = {
@@ -137,13 +137,13 @@ function flagsOf(options: Import): ImportSource['flags'] {
   ) as ImportSource['flags']
 }
 
-/** Makes the file of ids as long as the journal knows it: what was appended behind that will be again. */
+/** Truncates the file of ids to its length in the journal. The ids after that will be appended again. */
 function cutIds(path: string, bytes: number): void {
   const file = openSync(path, 'a')
   try {
     const { size } = fstatSync(file)
     if (size < bytes)
-      throw new Error(`${path} has ${size} bytes, the import that goes on had written ${bytes}`)
+      throw new Error(`${path} has ${size} bytes, but the import that continues had written ${bytes}`)
     ftruncateSync(file, bytes)
   } finally {
     closeSync(file)

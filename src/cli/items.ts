@@ -9,41 +9,41 @@ export interface ReaderOptions {
   readonly scale?: number
   readonly normalize?: boolean
   readonly texts?: string
-  /** Of an HDF5 file. */
+  /** Dataset of an HDF5 file. */
   readonly dataset?: string
   readonly vectorColumn?: string
-  /** What the names of columns begin with that hold a component each. */
+  /** The prefix of the columns that have one component each. */
   readonly vectorPrefix?: string
   readonly contentColumn?: string
   readonly idColumn?: string
-  /** Columns that become attributes; all that mean nothing else if absent. */
+  /** Columns that become attributes; if absent, all columns without another meaning. */
   readonly attributeColumns?: readonly string[]
-  /** Columns of a CSV file whose values stay text, whatever they look like. */
+  /** Columns of a CSV file whose values stay text, even if they look like numbers. */
   readonly textColumns?: readonly string[]
-  /** Whether points keep the ids that they have in the file. */
+  /** Whether points keep their ids from the file. */
   readonly keepIds?: boolean
-  /** Whether a record without a vector is a point whose content the service embeds. */
+  /** Whether the service embeds the content of a record without a vector. */
   readonly embed?: boolean
-  /** Whether columns other than those of the vector are left unread. */
+  /** Whether only the columns of the vector are read. */
   readonly vectorsOnly?: boolean
 }
 
-/** One record of a file: a point, or what is wrong with it. `where` is like `file:12`. */
+/** One record of a file: a point, or its fault. `where` is like `file:12`. */
 export interface Item {
   readonly where: string
-  /** Bytes of the file that the record takes, blank lines before it included. */
+  /** Bytes of the record in the file, including blank lines before it. */
   readonly bytes: number
   readonly point?: NewPoint
   readonly fault?: string
 }
 
-/** What a record is, without its place. */
+/** A record without its place. */
 export type Outcome = Pick<Item, 'point' | 'fault'>
 
-/** What takes the place of the vector of a point whose content the service embeds. */
+/** Replaces the vector of a point whose content the service embeds. */
 export const noVector: readonly number[] = []
 
-/** The point of a vector and its payload, scaled as the options say; a fault if a component is no finite float32. */
+/** Makes a point, scaled by the options; a fault if a component is not a finite float32. */
 export function outcomeOf(
   components: ArrayLike<number>,
   payload: Payload,
@@ -55,7 +55,7 @@ export function outcomeOf(
   for (let index = 0; index < components.length; index += 1) {
     vector[index] = components[index]! * factor
     if (!Number.isFinite(vector[index])) {
-      return { fault: `\`vector\` has ${components[index]! * factor} at ${index}: no finite float32` }
+      return { fault: `\`vector\` has ${components[index]! * factor} at ${index}: not a finite float32` }
     }
   }
   return { point: { vector, payload, ...(id === undefined ? {} : { id }) } }

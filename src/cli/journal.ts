@@ -2,15 +2,15 @@ import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { UsageError } from './usage.ts'
 
-/** What tells an import from others; kept in words, because people read it in messages. */
+/** Identifies an import. Kept as text, because messages show it to people. */
 export interface ImportSource {
   readonly file: string
   readonly target: string
-  /** That change what is stored. */
+  /** Flags that affect the stored points. */
   readonly flags: Readonly<Record<string, string | number | boolean>>
 }
 
-/** A batch that was sent and has no answer yet. */
+/** A batch that was sent but not answered yet. */
 export interface SentBatch {
   /** Records of the file before it. */
   readonly after: number
@@ -22,10 +22,10 @@ export interface SentBatch {
   readonly sentMs: number
 }
 
-/** Everything up to some record that is stored. */
+/** The finished part of a file: all records up to one of them. */
 export interface Done {
   readonly records: number
-  /** Hash of these records, by which the file is recognized: what comes behind them may have been mended. */
+  /** Hash of these records, by which the file is recognized. Later records may have been corrected. */
   readonly digest: string
   readonly points: number
   /** Length of the file of ids. */
@@ -33,20 +33,20 @@ export interface Done {
 }
 
 /**
- * How far an import has come, on disk. Each batch is sent under an idempotency key that follows from the import's id,
- * the batch's bounds and its records, and its bounds are here before it is sent. A run that was cut short leaves batches
- * behind whose answers are lost; the next run sends exactly these again, under the same keys, and the service stores none
- * of them twice.
+ * The progress of an import, on disk. Each batch is sent with an idempotency key, which follows from the import's id
+ * and the batch's bounds and records. The bounds are written to the journal before the batch is sent. An interrupted
+ * run leaves batches whose answers are lost. The next run sends exactly these batches again with the same keys, and the
+ * service stores none of them twice.
  *
  *   records   0 ........ done ├─ sent ─┼─ sent ─┤ refused ├─ sent ─┤ not sent
  *
- * A finished import leaves its journal too: calling it again by mistake would store everything twice.
+ * A finished import also leaves its journal: otherwise, running it again by mistake would store everything twice.
  *
- * The file survives the death of the importing process, not a power cut of its machine: it is not fsynced.
+ * The file survives a crash of the importing process, but not a power failure: it is not fsynced.
  */
 export class Journal {
   readonly #path: string
-  /** The journal of the finished import that this one repeats: it stays until something is stored again. */
+  /** The journal of the finished import that this import repeats. It stays until something is stored again. */
   readonly #finished: State | undefined
   #state: State
 
@@ -57,10 +57,10 @@ export class Journal {
   }
 
   /**
-   * Takes up the import that the journal at `path` is of, or begins one.
+   * Continues the import of the journal at `path`, or begins one.
    *
-   * @param again whether an import that is finished is begun again
-   * @throws UsageError that says how to go on, when the journal is not one that can be taken up
+   * @param again whether to repeat a finished import
+   * @throws UsageError that says what to do, if the import of the journal cannot be continued
    */
   static open(path: string, source: ImportSource, again: boolean): Journal {
     const found = existsSync(path) ? stateIn(path) : undefined
@@ -81,12 +81,12 @@ export class Journal {
     return this.#state.done
   }
 
-  /** In file order. */
+  /** Batches without an answer, in file order. */
   get sent(): readonly SentBatch[] {
     return this.#state.sent
   }
 
-  /** Notes a batch that is about to be sent. One that was sent before keeps its time. */
+  /** Notes a batch that is about to be sent. A batch that was sent before keeps its time. */
   begin(batch: Omit<SentBatch, 'sentMs'>): void {
     const before = this.#state.sent.find((each) => each.after === batch.after)
     const isSame = before?.end === batch.end && before.digest === batch.digest
@@ -96,7 +96,7 @@ export class Journal {
     this.#write({ sent })
   }
 
-  /** Notes that the batch behind this record was refused: nothing of it is stored. */
+  /** Notes that the batch after this record was refused: nothing of it is stored. */
   withdraw(after: number): void {
     this.#write({ sent: this.#state.sent.filter((each) => each.after !== after) })
   }
@@ -111,7 +111,7 @@ export class Journal {
 
   #write(changes: Partial<State>): void {
     this.#state = { ...this.#state, ...changes }
-    // With nothing stored and nothing in doubt there is nothing to take up: the next call may have other flags.
+    // If nothing is stored or in doubt, there is nothing to continue: the next run may have other flags.
     const state = hasStored(this.#state) ? this.#state : this.#finished
     if (state === undefined) {
       rmSync(this.#path, { force: true })
@@ -131,7 +131,7 @@ interface State {
   readonly finished?: string
 }
 
-/** Of this form; the first one had none. */
+/** Number of this format. The first format had no number. */
 const format = 2
 
 const beginning = {
@@ -140,7 +140,7 @@ const beginning = {
   sent: [],
 } as const
 
-/** Whether anything is stored, or may be. */
+/** Whether anything is stored or may be stored. */
 function hasStored({ done, sent }: State): boolean {
   return done.points > 0 || sent.length > 0
 }
@@ -151,11 +151,11 @@ function stateIn(path: string): State {
   const former = state as { readonly done?: unknown; readonly underWay?: unknown } | undefined
   if (typeof former?.done === 'number' && Array.isArray(former.underWay)) {
     throw new UsageError(
-      `${path} is the journal of an earlier version of vicinal, which this one cannot take up: up to record ${former.done} everything is stored, and ${former.underWay.length} batches behind it may be. Finish the import with the version that began it; or import what comes behind record ${former.done} as a file of its own, and then delete the journal`,
+      `${path} is the journal of an earlier version of vicinal, which this version cannot continue: all records up to ${former.done} are stored, and ${former.underWay.length} batches after it may be. Finish the import with the version that began it; or import the records after ${former.done} as a separate file, and then delete the journal`,
     )
   }
   throw new UsageError(
-    `${path} is no journal of an import that this version can read: delete it to begin again, or name another with --journal`,
+    `${path} is not a journal that this version can read: delete it to begin again, or name another journal with --journal`,
   )
 }
 
@@ -164,18 +164,18 @@ function parsed(text: string): Partial<State> | undefined {
     const value: unknown = JSON.parse(text)
     return typeof value === 'object' && value !== null ? value : undefined
   } catch {
-    // Said by the caller, in the same words as for JSON that is no journal.
+    // The caller reports this, in the same words as for JSON that is not a journal.
     return undefined
   }
 }
 
 function finishedBefore(path: string, { source, done }: State, finished: string): UsageError {
   return new UsageError(
-    `${source.file} was already imported into ${source.target}: ${done.points} points, finished ${finished} (${path}). --again imports it once more: then every point is there twice`,
+    `${source.file} was already imported into ${source.target}: ${done.points} points, finished ${finished} (${path}). --again imports it once more: then every point is stored twice`,
   )
 }
 
-/** What differs, as the user has given it; undefined when it is the same import. Files are told apart by their records. */
+/** Describes the difference to an earlier call; undefined if it is the same import. Files are compared by records. */
 function changeOf(before: ImportSource, now: ImportSource): string | undefined {
   if (before.target !== now.target) return `into ${before.target}, not ${now.target}`
   const [flagsBefore, flagsNow] = [before.flags, now.flags].map(spelled)
@@ -190,8 +190,8 @@ function spelled(flags: ImportSource['flags']): string {
 }
 
 function changedSource(path: string, { done, sent }: State, change: string): UsageError {
-  const inDoubt = sent.length > 0 ? `, and ${sent.length} batches behind them may be` : ''
+  const inDoubt = sent.length > 0 ? `, and ${sent.length} batches after them may be` : ''
   return new UsageError(
-    `${path} is of an import that was begun ${change}: ${done.points} points of it are stored${inDoubt}. Call it as it was begun to go on; to begin another import, name another journal with --journal`,
+    `${path} belongs to an import that was begun ${change}: ${done.points} points of it are stored${inDoubt}. Use the same flags to continue; to begin another import, name another journal with --journal`,
   )
 }

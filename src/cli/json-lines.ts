@@ -5,7 +5,7 @@ import type { Payload } from '../base/point.ts'
 import { type Item, noVector, type Outcome, outcomeOf, type ReaderOptions } from './items.ts'
 import { linesOf } from './lines.ts'
 
-/** Points as lines of JSON; `-` is standard input. */
+/** Reads points from lines of JSON; `-` is standard input. */
 export async function* readJsonLines(file: string, options: ReaderOptions): AsyncGenerator<Item> {
   const name = file === '-' ? 'standard input' : file
   let number = 0
@@ -21,7 +21,7 @@ export async function* readJsonLines(file: string, options: ReaderOptions): Asyn
   }
 }
 
-/** A line as the documentation shows it, or a point as `vicinal get` prints it. */
+/** Parses a line in the documented format, or a point that `vicinal get` printed. */
 function parsed(line: string, options: ReaderOptions): Outcome {
   let record: unknown
   try {
@@ -60,7 +60,7 @@ function parsed(line: string, options: ReaderOptions): Outcome {
   }
 }
 
-/** Attributes as `export` writes them; null stands for absent. */
+/** Reads attributes in the format of `export`. null means absent. */
 export function attributesIn(value: unknown): NonNullable<Payload['attributes']> {
   const text = JSON.stringify(value, function (this: unknown, _, each: unknown) {
     return each === null && !Array.isArray(this) ? undefined : each

@@ -2,15 +2,15 @@ import { isUtf8 } from 'node:buffer'
 import { createReadStream } from 'node:fs'
 
 export interface Line {
-  /** Without its end; undefined when it is not UTF-8. */
+  /** Without the end of the line; undefined if it is not UTF-8. */
   readonly text: string | undefined
-  /** With its end. */
+  /** With the end of the line. */
   readonly bytes: number
 }
 
 /**
- * Lines end with \n or \r\n and with nothing else: U+2028 and U+2029, which Node's readline takes for ends, may be
- * in JSON as they are.
+ * Reads lines that end with \n or \r\n only. JSON may contain U+2028 and U+2029, which Node's readline takes for ends
+ * of lines.
  *
  * @throws Error at a line that is longer than any point
  */
@@ -48,5 +48,5 @@ function textOf(pieces: readonly Buffer[]): string | undefined {
 
 const newline = 0x0a
 const carriageReturn = 0x0d
-/** As large as a request may be, unless the service was told otherwise. */
+/** The default limit of a request. */
 export const lineBytesMax: number = 64 * 1024 * 1024

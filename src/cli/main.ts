@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { findBundledNode, isNodeNewEnough, noNodeMessage, runOn } from './bundled-node.ts'
 import { stopWithParent } from './parent-watch.ts'
 
-// What is imported above has to run on an older Node; everything else is loaded on a new enough one.
+// The imports above must run on an older Node; everything else is only loaded on a new one.
 const { VICINAL_LAUNCHER: launcher, ...environment } = process.env
 delete process.env.VICINAL_LAUNCHER
 stopWithParent(environment, launcher === undefined ? undefined : Number(launcher))
@@ -15,10 +15,10 @@ else if (launcher === undefined) runOnOther()
 else fail(noNodeMessage())
 
 async function runHere(): Promise<void> {
-  // A reader that has seen enough (`vicinal query … | head -1`) is no failure.
+  // A reader that stops reading (`vicinal query … | head -1`) is not a failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
 
-  // From sources: they are stripped of their types and compiled once, not at every start by every thread.
+  // When running from sources, cache the compiled files: otherwise every thread would strip types at every start.
   if (import.meta.filename.endsWith('.ts')) {
     process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, '../../node_modules/.cache/node-compile')
     nodeModule.enableCompileCache(process.env.NODE_COMPILE_CACHE)

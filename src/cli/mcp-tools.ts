@@ -13,7 +13,7 @@ import type { Changed, PointsClient, VectorClient } from '../client/client.ts'
 import type { Filter } from '../client/filters.ts'
 import { lineOf } from './points.ts'
 
-/** What the tools work on. */
+/** Options of the tools. */
 export interface ToolOptions {
   readonly client: VectorClient
   /** Adds the tools that change points. */
@@ -25,16 +25,16 @@ const filter = z
   .record(z.string(), z.unknown())
   .optional()
   .describe(
-    'which points: tests by attribute path, like {"price": {"$lt": 10}, "tags": {"$in": ["new"]}}; operators $eq $ne $in $nin $gt $gte $lt $lte $exists $all $prefix, and $and $or $not around filters; times are {"$date": "2026-01-31T00:00:00Z"}',
+    'selects points: tests by attribute path, like {"price": {"$lt": 10}, "tags": {"$in": ["new"]}}; operators $eq $ne $in $nin $gt $gte $lt $lte $exists $all $prefix, and $and $or $not around filters; times are {"$date": "2026-01-31T00:00:00Z"}',
   )
 const id = z.uuid().describe('id of a point')
 
-/** An MCP server with the operations on points as tools: answers are JSON as the HTTP interface has it. */
+/** Creates an MCP server with the operations on points as tools. Answers are the JSON of the HTTP interface. */
 export function createMcpServer({ client, write }: ToolOptions): McpServer {
   const server = new McpServer(
     { name: 'vicinal', version: version() },
     {
-      instructions: 'A vector database. Call describe first: it names the collections and their dimensions.',
+      instructions: 'A vector database. Call describe first: it lists the collections and their dimensions.',
     },
   )
   addReading(server, client)
@@ -49,7 +49,7 @@ function addReading(server: McpServer, client: VectorClient): void {
     'describe',
     {
       description:
-        'The collections, with the dimension and number of points of each; with embeddingModel if texts can be embedded.',
+        'Lists the collections, with the dimension and number of points of each, and with embeddingModel if texts can be embedded.',
       annotations: readOnly,
     },
     () => answer(async () => JSON.stringify(await client.collections.list())),
@@ -58,16 +58,16 @@ function addReading(server: McpServer, client: VectorClient): void {
     'search',
     {
       description:
-        'The nearest points to a text (if describe shows an embeddingModel), to a vector or to a stored point, closest first, with distance and payload.',
+        'Finds the nearest points to a text (if describe shows an embeddingModel), to a vector or to a stored point, closest first, with distance and payload.',
       inputSchema: z.object({
         collection,
         text: z.string().optional().describe('what to search near: the service embeds it'),
-        vector: z.array(z.number()).optional().describe('or a vector, as long as the dimension'),
+        vector: z.array(z.number()).optional().describe('or a vector with the dimension of the collection'),
         id: z.uuid().optional().describe('or a stored point, which is left out of the results'),
         metric: z.enum(distanceMetrics).default('Cosine').describe('how distance is measured'),
         limit: z.number().int().min(1).max(1000).default(10),
         filter,
-        max_distance: z.number().optional().describe('the farthest that a result may be'),
+        max_distance: z.number().optional().describe('the greatest distance of a result'),
       }),
       annotations: readOnly,
     },
@@ -82,7 +82,7 @@ function addReading(server: McpServer, client: VectorClient): void {
   server.registerTool(
     'get',
     {
-      description: 'A point with its payload.',
+      description: 'Returns a point with its payload.',
       inputSchema: z.object({ collection, id }),
       annotations: readOnly,
     },
@@ -95,7 +95,7 @@ function addReading(server: McpServer, client: VectorClient): void {
   server.registerTool(
     'count',
     {
-      description: 'How many points match.',
+      description: 'Counts the points that match.',
       inputSchema: z.object({ collection, filter }),
       annotations: readOnly,
     },
@@ -105,12 +105,12 @@ function addReading(server: McpServer, client: VectorClient): void {
   server.registerTool(
     'list',
     {
-      description: 'Points in the order of their insertion, a page at a time.',
+      description: 'Lists points in the order of their insertion, one page at a time.',
       inputSchema: z.object({
         collection,
         filter,
         limit: z.number().int().min(1).max(1000).default(20),
-        cursor: z.string().optional().describe('of the page before'),
+        cursor: z.string().optional().describe('next_cursor of the previous page'),
       }),
       annotations: readOnly,
     },
@@ -125,7 +125,7 @@ function addReading(server: McpServer, client: VectorClient): void {
   server.registerTool(
     'facets',
     {
-      description: 'The most frequent values of attributes, with the number of points that have them.',
+      description: 'Lists the most frequent values of attributes, with the number of points that have them.',
       inputSchema: z.object({
         collection,
         filter,
@@ -146,16 +146,16 @@ function addWriting(server: McpServer, client: VectorClient): void {
   server.registerTool(
     'upsert',
     {
-      description: 'Stores a point, or replaces the one that has the id. Answers with the id.',
+      description: 'Stores a point, or replaces the point with this id. Returns the id.',
       inputSchema: z.object({
         collection,
-        id: z.uuid().optional().describe('assigned when not given'),
+        id: z.uuid().optional().describe('assigned if not given'),
         vector: z
           .array(z.number())
           .min(1)
           .optional()
-          .describe('without it the service embeds text, or a content that is Text, if it has embeddings'),
-        text: z.string().optional().describe('embedded in place of the content; it is not stored'),
+          .describe('without it, the service embeds text, or content of type Text, if it has embeddings'),
+        text: z.string().optional().describe('embedded in place of the content; not stored'),
         content: z.string(),
         content_type: z.enum(['Text', 'Image']).default('Text'),
         attributes: z.record(z.string(), z.unknown()).optional(),
@@ -220,7 +220,7 @@ interface ToolAnswer {
   isError?: boolean
 }
 
-/** What the service refuses is an answer that the model can read and act on. */
+/** Turns a refusal of the service into an answer that the model can read and act on. */
 async function answer(make: () => Promise<string>): Promise<ToolAnswer> {
   try {
     return { content: [{ type: 'text', text: await make() }] }

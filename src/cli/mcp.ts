@@ -17,11 +17,11 @@ import type { Environment } from './usage.ts'
 
 export interface McpOptions extends ConnectionOptions {
   readonly write?: boolean
-  /** Port of 127.0.0.1 for Streamable HTTP; standard input and output when not given. */
+  /** Port on 127.0.0.1 for Streamable HTTP; if not given, uses standard input and output. */
   readonly port?: number
 }
 
-/** Serves the points to language models over the Model Context Protocol until it is stopped. */
+/** Serves the points to language models over the Model Context Protocol, until it is stopped. */
 export async function serveMcp(options: McpOptions, environment: Environment): Promise<void> {
   const stop = stopSignal()
   await withClient(options, environment, async (client) => {
@@ -31,14 +31,14 @@ export async function serveMcp(options: McpOptions, environment: Environment): P
   })
 }
 
-/** Ends with its input, too: that is how a host ends what it has started. */
+/** Also ends when its input ends: that is how a host stops a server that it has started. */
 async function serveProcess(tools: ToolOptions, stop: Promise<unknown>): Promise<void> {
   const handle = serveStdio(() => createMcpServer(tools))
   await Promise.race([stop, once(process.stdin, 'close')])
   await handle.close()
 }
 
-/** On this machine alone: a page of another origin is refused. */
+/** Serves this machine only. Pages of other origins are refused. */
 async function serveHttp(tools: ToolOptions, port: number, stop: Promise<unknown>): Promise<void> {
   const handle = toNodeHandler(createMcpHandler(() => createMcpServer(tools)))
   const isHostAllowed = localhostHostValidation()

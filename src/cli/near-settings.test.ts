@@ -6,12 +6,12 @@ import { removedSettings } from './removed-settings.ts'
 
 const names = Object.values(settings).map(({ env }) => env)
 
-/** What is found for one variable: the setting that was meant. */
+/** Returns the setting that one variable was probably meant for. */
 function meantBy(variable: string, value = 'x'): string | undefined {
   return nearSettings({ [variable]: value })[0]?.setting
 }
 
-describe('variables that are nearly a setting', () => {
+describe('variables that resemble a setting', () => {
   it('are found with the setting that was meant', () => {
     for (const [variable, setting] of Object.entries({
       HTTP_APIKEY: 'HTTP_API_KEY',
@@ -54,21 +54,21 @@ describe('variables that are nearly a setting', () => {
     }
   })
 
-  it('are not looked for among those that are empty, or that are settings', () => {
+  it('do not include empty variables and settings', () => {
     assert.deepEqual(
       nearSettings({ HTTP_APIKEY: '', ...Object.fromEntries(names.map((each) => [each, 'x'])) }),
       [],
     )
   })
 
-  it('are not looked for among the settings of earlier versions, which have a warning of their own', () => {
+  it('do not include settings of earlier versions, which have their own warning', () => {
     const removed = Object.keys(removedSettings)
     assert.deepEqual(nearSettings(Object.fromEntries(removed.map((name) => [name, 'x']))), [])
   })
 })
 
 describe('ordinary variables', () => {
-  it('are no settings misspelt', () => {
+  it('are not taken for misspelt settings', () => {
     const ordinary = `PATH HOME PWD OLDPWD USER LOGNAME SHELL SHLVL TERM COLORTERM LANG LC_ALL TZ TMPDIR TEMP TMP EDITOR
       HOST HOSTNAME PORT URL ADDR DEBUG DISPLAY MAIL HTTP HTTPS HTTP_PROXY HTTPS_PROXY http_proxy https_proxy NO_PROXY
       ALL_PROXY HTTPS_PORT HTTP_PROXY_HOST HTTP_USER_AGENT HTTP_ACCEPT HTTP_COOKIE HTTP_REFERER HTTP_TIMEOUT
@@ -86,7 +86,7 @@ describe('ordinary variables', () => {
     assert.deepEqual(nearSettings(environment), [])
   })
 
-  it('are those that Kubernetes makes of a service’s name', () => {
+  it('include those that Kubernetes derives from the name of a service', () => {
     assert.equal(meantBy('VICINAL_HTTP_PORT', 'tcp://10.0.0.1:3000'), undefined)
     assert.equal(meantBy('VICINAL_HTTP_PORT', '3000'), 'HTTP_PORT')
   })

@@ -1,15 +1,15 @@
 import { settingRows } from '../settings/table.ts'
 import { removedSettings } from './removed-settings.ts'
 
-/** A variable that is no setting, and the setting that was probably meant. */
+/** A variable that is not a setting, and the setting that was probably meant. */
 export interface NearSetting {
   readonly variable: string
   readonly setting: string
 }
 
 /**
- * Finds variables whose names come so close to a setting's that they were probably meant for it. The service would
- * ignore them: with `HTTP_APIKEY` it would be open though its operator believes that it has a key.
+ * Finds variables whose names are so similar to a setting's that the setting was probably meant. The service would
+ * ignore them: with `HTTP_APIKEY` it would be open, although its operator believes that it has a key.
  */
 export function nearSettings(environment: Readonly<Record<string, string | undefined>>): NearSetting[] {
   return Object.entries(environment).flatMap(([variable, value]) => {
@@ -25,7 +25,7 @@ export function nearSettings(environment: Readonly<Record<string, string | undef
 const names: readonly string[] = settingRows.map(([, { env }]) => env)
 const wordsOfNames: readonly (readonly string[])[] = names.map(wordsOf)
 
-/** Variables of other programs whose names are near to a setting's, by accident. */
+/** Variables of other programs whose names happen to be similar to a setting's. */
 const wellKnown: readonly string[] = [
   'HTTP_PROXY',
   'HTTPS_PROXY',
@@ -34,11 +34,11 @@ const wellKnown: readonly string[] = [
   'VICINAL_API_KEY',
 ]
 
-/** Kubernetes sets variables of its own for every service in a namespace, whatever the service is called. */
+/** The value of variables that Kubernetes sets for every service in a namespace. */
 const serviceLink = /^(tcp|udp|sctp):\/\//
 
 function isNotForUs(variable: string, value: string): boolean {
-  // A setting of an earlier version has a warning of its own.
+  // A setting of an earlier version has its own warning.
   if (names.includes(variable) || variable in removedSettings) return true
   return wellKnown.includes(variable.toUpperCase()) || serviceLink.test(value)
 }
@@ -52,15 +52,15 @@ function isNearSpelling(words: readonly string[], meant: readonly string[]): boo
   const text = words.join('')
   const meantText = meant.join('')
   const distanceMax = meantText.length < shortLength ? 1 : 2
-  // Lengths that differ by more cannot be nearer: that saves nearly all of the work.
+  // The distance is at least the difference of the lengths: this check saves nearly all of the work.
   const couldBeNear = Math.abs(text.length - meantText.length) <= distanceMax
   if (couldBeNear && editDistance(text, meantText) <= distanceMax) return true
-  // `MAX_MEMORY`, `GRPC_PASSWORD`, `HTTP_API_KEY_FILE`. Of two words, one alone says nothing.
+  // `MAX_MEMORY`, `GRPC_PASSWORD`, `HTTP_API_KEY_FILE`. One word of a setting with two words is not enough.
   if (words.length < 2 || meant.length < 3 || words[0] !== meant[0]) return false
   return isWithoutOne(words, meant) || isWithoutOne(meant, words)
 }
 
-/** Names with fewer letters have others of their own kind at a distance of two. */
+/** For names with fewer letters, a distance of two also reaches unrelated names. */
 const shortLength = 10
 
 function wordsOf(name: string): string[] {
@@ -75,7 +75,7 @@ function isWithoutOne(words: readonly string[], all: readonly string[]): boolean
   )
 }
 
-/** Letters to insert, remove, replace, or swap with the next one: the restricted Damerau-Levenshtein distance. */
+/** The restricted Damerau-Levenshtein distance: letters to insert, remove, replace, or swap with the next letter. */
 function editDistance(left: string, right: string): number {
   let before: number[] = []
   let last = Array.from({ length: right.length + 1 }, (_, column) => column)

@@ -4,7 +4,7 @@ import type { Item, ReaderOptions } from './items.ts'
 import { type Component, components, rowsOf } from './raw-rows.ts'
 import { withTexts } from './texts.ts'
 
-/** The rows of an array that numpy has saved: two dimensions, in C order. */
+/** Reads the rows of an array that numpy has saved: two dimensions, in C order. */
 export async function* readNpy(file: string, options: ReaderOptions): AsyncGenerator<Item> {
   const { component, rows, dimension, start, size } = await headerOf(file)
   const expected = start + rows * dimension * component.bytes
@@ -17,14 +17,14 @@ interface Header {
   readonly component: Component
   readonly rows: number
   readonly dimension: number
-  /** Where the first row begins. */
+  /** Offset of the first row. */
   readonly start: number
-  /** Of the file. */
+  /** Size of the file. */
   readonly size: number
 }
 
 /**
- *   ├ \x93NUMPY ┼ major, minor ┼ length ┼ a dictionary of Python, padded ┼ rows …
+ *   ├ \x93NUMPY ┼ major, minor ┼ length ┼ a Python dictionary, padded ┼ rows …
  *        6             2        2 or 4: since version 2, 4
  */
 async function headerOf(file: string): Promise<Header> {
@@ -34,12 +34,11 @@ async function headerOf(file: string): Promise<Header> {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(headerBytesMax), 0, headerBytesMax, 0)
     const head = buffer.subarray(0, bytesRead)
     if (head.length < 12 || head.toString('latin1', 0, 6) !== '\x93NUMPY') {
-      throw new Error(`${file} is no .npy file: it does not begin as numpy begins one`)
+      throw new Error(`${file} is not an .npy file: it does not begin like one`)
     }
     const lengthBytes = head[6] === 1 ? 2 : 4
     const start = 8 + lengthBytes + head.readUIntLE(8, lengthBytes)
-    if (start > head.length)
-      throw new Error(`${file} is no .npy file that can be read: its header is cut off`)
+    if (start > head.length) throw new Error(`${file} is not a readable .npy file: its header is cut off`)
     return { ...layoutIn(head.toString('utf8', 8 + lengthBytes, start), file), start, size }
   } finally {
     await handle.close()
@@ -62,13 +61,13 @@ function layoutIn(text: string, file: string): Pick<Header, 'component' | 'rows'
   const [rows = 0, dimension = 0] = shape
   if (shape.length !== 2 || dimension < 1 || dimension > dimensionMax) {
     throw new Error(
-      `${file} has the shape (${shape.join(', ')}): it must be two-dimensional, with 1 to ${dimensionMax} components a row`,
+      `${file} has the shape (${shape.join(', ')}): it must be two-dimensional, with 1 to ${dimensionMax} components per row`,
     )
   }
   return { component, rows, dimension }
 }
 
-/** By numpy's names. */
+/** Types by numpy's names. */
 const types: Readonly<Record<string, Component>> = {
   '<f8': components.f64,
   '<f4': components.f32,

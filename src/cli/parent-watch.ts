@@ -1,16 +1,16 @@
 import { readFileSync } from 'node:fs'
 
 /**
- * Ends this process as SIGTERM would when what started it is gone and nobody is left who could pass a signal on.
+ * Sends SIGTERM to this process when the process that started it has ended, and no other process can pass signals on.
  *
- * - `npx vicinal serve` is npm, a shell and the service. npm passes SIGTERM on to the shell, the shell dies of it,
- *   and the service would go on alone, holding its ports and its data directory. So does a script of package.json
- *   that says `vicinal serve` without `exec`.
- * - The process that passes signals on to a newer Node (bundled-node.ts) may be killed by one that it cannot pass on.
+ * - `npx vicinal serve` is npm, a shell and the service. npm passes SIGTERM on to the shell, and the shell ends. The
+ *   service would keep running alone, and hold its ports and its data directory. The same happens with a script of
+ *   package.json that contains `vicinal serve` without `exec`.
+ * - The process that passes signals on to a newer Node (bundled-node.ts) may be killed by a signal that it cannot pass
+ *   on.
  *
- * Nothing else is a reason: a service started by a shell, `nohup`, `setsid` or a supervisor outlives its parent as
- * any process does. A script in which `vicinal` is not the only command may have put it into the background, and is
- * left alone for that.
+ * In all other cases it does nothing. A service started by a shell, `nohup`, `setsid` or a supervisor outlives its
+ * parent, like any process. A script in which `vicinal` is not the only command may have put it into the background.
  *
  * @param launcher the process that runs this one on a newer Node
  */
@@ -26,23 +26,23 @@ export function stopWithParent(
     process.kill(process.pid, 'SIGTERM')
   }
   const timer = setInterval(check, intervalMs)
-  // Watching is no work: a process that is done ends.
+  // The timer does not keep a process alive that has nothing else to do.
   timer.unref()
   check()
 }
 
-/** The parents of this process up to npm, nearest first, when npm runs nothing but `vicinal`. */
+/** Returns the parents of this process up to npm, nearest first, if npm runs only `vicinal`. */
 function npmAbove(script = ''): readonly number[] | undefined {
   if (!plainCommand.test(script)) return undefined
   const parent = parentProcess(process.ppid)
   if (parent === undefined) return undefined
-  // Some shells become the command that they run.
+  // Some shells replace themselves with the command that they run.
   if (isNpm(parent)) return [process.ppid]
   const grandparent = parentProcess(parent.parent)
   return grandparent !== undefined && isNpm(grandparent) ? [process.ppid, parent.parent] : undefined
 }
 
-/** Orphans get another parent, and process numbers are used again: what counts is who is whose parent. */
+/** Checks who is whose parent. Orphans get another parent, and process numbers are reused. */
 function isAbove([parent, grandparent]: readonly number[]): boolean {
   if (process.ppid !== parent) return false
   return grandparent === undefined || parentProcess(parent)?.parent === grandparent
@@ -53,10 +53,10 @@ interface ParentProcess {
   readonly parent: number
 }
 
-/** Undefined when there is no such process, and where the system has no /proc. */
+/** Returns undefined if there is no such process, or the system has no /proc. */
 function parentProcess(pid: number): ParentProcess | undefined {
   try {
-    // `4711 (npm exec vicinal) S 4242 …`; a name may hold anything, parentheses too.
+    // `4711 (npm exec vicinal) S 4242 …`; a name may contain any characters, also parentheses.
     const [, name, parent] = /\((.*)\) \S+ (\d+)/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))!
     return { name: name!, parent: Number(parent) }
   } catch {
@@ -69,8 +69,8 @@ function isNpm({ name }: ParentProcess): boolean {
   return name.startsWith('npm')
 }
 
-/** `vicinal serve`, `'vicinal'`, `DATA_DIR=data vicinal`: no operator of the shell's in it. */
+/** `vicinal serve`, `'vicinal'`, `DATA_DIR=data vicinal`: without operators of the shell. */
 const plainCommand = /^\s*(?:\w+=[^\s&|;]*\s+)*(['"]?)vicinal\1(?:\s[^&|;\n]*)?$/
 
-/** Ports and lock are free within about this time and the drain. Reading two lines of /proc costs nothing. */
+/** Ports and lock are free after about this time plus the drain. Reading two lines of /proc costs almost nothing. */
 const intervalMs = 1000

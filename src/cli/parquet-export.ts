@@ -4,8 +4,8 @@ import { attributesToJson } from '../base/attribute-json.ts'
 import type { Point } from '../base/point.ts'
 
 /**
- * Writes points as a Parquet file that `import` reads back to the bit. A row group is written as soon as it is full, so
- * memory stays flat.
+ * Writes points as a Parquet file that `import` reads back exactly. A row group is written as soon as it is full, so
+ * memory use is constant.
  */
 export async function writeParquet(
   points: AsyncIterable<Point>,
@@ -39,7 +39,7 @@ export async function writeParquet(
 function columnsOf(points: readonly Point[]): ColumnSource[] {
   return [
     { name: 'id', data: points.map(({ id }) => id) },
-    // A dictionary would take -0 for 0.
+    // A dictionary would turn -0 into 0.
     {
       name: 'vector',
       data: points.map(({ vector }) => Array.from(vector)),
@@ -83,7 +83,7 @@ const schema: SchemaElement[] = [
   },
 ]
 
-/** Of vectors and contents; the writer needs a few times as much. */
+/** Bytes of vectors and contents in a row group; the writer needs a few times as much memory. */
 const groupBytesMax = 8 * 1024 * 1024
-/** About what a point takes besides. */
+/** Approximate bytes of the rest of a point. */
 const pointBytes = 64

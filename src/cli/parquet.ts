@@ -15,7 +15,7 @@ import { dateTimeOf } from '../base/datetime.ts'
 import { type CellReader, type ColumnPlan, outcomeOfRow, planColumns } from './columns.ts'
 import type { Item, ReaderOptions } from './items.ts'
 
-/** The rows of a Parquet file. A row group is in memory at a time, and of it only the columns that are needed. */
+/** Reads the rows of a Parquet file. Only the needed columns of one row group are in memory at a time. */
 export async function* readParquet(file: string, options: ReaderOptions): AsyncGenerator<Item> {
   const source = await asyncBufferFromFile(file)
   const metadata = await reading(file, () => parquetMetadataAsync(source))
@@ -29,7 +29,7 @@ export async function* readParquet(file: string, options: ReaderOptions): AsyncG
     const { bytes, uncompressedBytes } = sizeOf(group, columns)
     if (uncompressedBytes > groupBytesMax) {
       throw new Error(
-        `${file}: rows ${row} to ${row + rows - 1} are one row group of ${uncompressedBytes} bytes, at most ${groupBytesMax} can be read at once: write the file with smaller ones (row_group_size=10000 in pyarrow and pandas)`,
+        `${file}: rows ${row} to ${row + rows - 1} are one row group of ${uncompressedBytes} bytes, at most ${groupBytesMax} can be read: write the file with smaller row groups (row_group_size=10000 in pyarrow and pandas)`,
       )
     }
     const range = { columns, rowStart: row, rowEnd: row + rows }
@@ -75,12 +75,12 @@ async function reading<T>(what: string, read: () => Promise<T>): Promise<T> {
   try {
     return await read()
   } catch (error) {
-    // Damaged bytes lead the library anywhere, into a RangeError too, which here is a fault of the file.
+    // With damaged bytes, the library can fail in any way, also with a RangeError. Here that is a fault of the file.
     throw new Error(`${what}: ${(error as Error).message}`)
   }
 }
 
-/** A moment that cannot be kept to the microsecond. */
+/** A moment that whole microseconds cannot represent. */
 class LostMoment {
   readonly text: string
 
@@ -89,7 +89,7 @@ class LostMoment {
   }
 }
 
-/** The library's own would round moments to milliseconds, and drop a byte order mark that begins a text. */
+/** The library's own parsers would round moments to milliseconds, and drop a byte order mark at the start of a text. */
 const parsers: Partial<ParquetParsers> = {
   timestampFromMilliseconds: (millis: bigint | undefined) => momentOf(millis, 1000n, 1n),
   timestampFromMicroseconds: (micros: bigint | undefined) => momentOf(micros, 1n, 1n),
@@ -129,12 +129,12 @@ function numberIn(cell: unknown): number {
   throw new Error(cell === undefined || cell === null ? 'has no number' : 'is not made of numbers')
 }
 
-/** NaN is how many tools write that there is no number. */
+/** Converts a cell to an attribute. Many tools write NaN for a missing number. */
 function attributeOf(cell: unknown): AttributeValue | undefined {
   if (cell === undefined || cell === null || Number.isNaN(cell)) return undefined
   if (typeof cell === 'string' || typeof cell === 'boolean' || cell instanceof DateTime) return cell
   if (typeof cell === 'bigint' || typeof cell === 'number') return exactNumber(cell)
-  if (cell instanceof LostMoment) throw new Error(`is no moment in whole microseconds: ${cell.text}`)
+  if (cell instanceof LostMoment) throw new Error(`is not a moment in whole microseconds: ${cell.text}`)
   if (cell instanceof Uint8Array) return decoded(cell)
   if (Array.isArray(cell) || ArrayBuffer.isView(cell)) return listOf(cell as ArrayLike<unknown>)
   const entries = Object.entries(cell as object).map(([name, each]) => [name, attributeOf(each)] as const)
@@ -145,7 +145,7 @@ function exactNumber(cell: bigint | number): number {
   const value = Number(cell)
   if (!Number.isFinite(value)) throw new Error(`is ${value}`)
   if (typeof cell === 'bigint' && BigInt(value) !== cell)
-    throw new Error(`is ${cell}, beyond what a number keeps`)
+    throw new Error(`is ${cell}, which a number cannot represent exactly`)
   return value
 }
 
@@ -158,10 +158,10 @@ function decoded(bytes: Uint8Array): string {
 function listOf(list: ArrayLike<unknown>): AttributeValue[] {
   return Array.from(list, (each) => {
     const value = attributeOf(each)
-    if (value === undefined) throw new Error('is a list with nothing in a place')
+    if (value === undefined) throw new Error('is a list with a missing element')
     return value
   })
 }
 
-/** Decoded, lists of numbers take up to nine times as much: Node's heap ends at 4 GiB, unless it was told otherwise. */
+/** Decoded lists of numbers take up to nine times as much memory, and the default limit of Node's heap is 4 GiB. */
 const groupBytesMax = 384 * 1024 * 1024

@@ -14,34 +14,36 @@ import type {
 } from './points.ts'
 import type { Environment } from './usage.ts'
 
-/** Adds the commands on points; what they do is loaded when one runs. */
+/** Adds the commands on points. Their code is loaded when one runs. */
 export function addPoints(program: Command, environment: Environment): void {
   const add = (usage: string, description: string): Command =>
     addPointsOptions(program.command(usage).description(description))
   const actions = (): Promise<typeof import('./points.ts')> => import('./points.ts')
 
   add('get <id>', 'print a point as JSON')
-    .option('--with-version', 'print its version, too')
+    .option('--with-version', 'also print its version')
     .action(async (id: string, options: GetOptions) => (await actions()).getPoint(id, options, environment))
-  add('put <id>', 'store a point under its id, in place of the one that was there')
-    .addOption(new Option('--vector <numbers>', 'its vector as a JSON array, or as 1,2,3').conflicts('text'))
+  add('put <id>', 'store a point with this id; replaces an existing point')
+    .addOption(new Option('--vector <numbers>', 'its vector, as a JSON array or as 1,2,3').conflicts('text'))
     .option('--text <text>', textHelp)
     .requiredOption('--content <text>', 'its content')
-    .addOption(new Option('--content-type <type>', 'what it is').choices(contentTypes).default('Text'))
+    .addOption(
+      new Option('--content-type <type>', 'the kind of its content').choices(contentTypes).default('Text'),
+    )
     .option('--attributes <json>', 'its attributes, as a JSON object')
     .option('--expires-at <time>', expiryHelp)
-    .option('--if-version <n>', 'only if this is its version', wholeOrNone)
-    .option('--if-absent', 'only if there is no such point')
+    .option('--if-version <n>', 'only if it has this version', wholeOrNone)
+    .option('--if-absent', 'only if there is no point with this id')
     .action(async (id: string, options: PutOptions) => (await actions()).putPoint(id, options, environment))
   addChange(add('set <id>', 'change attributes, content or expiry of a point'))
     .option('--content <text>', 'its new content')
-    .option('--text <text>', 'a text that the service embeds: its new vector')
-    .option('--if-version <n>', 'only if this is its version', wholeOrNone)
+    .option('--text <text>', 'a text that the service embeds for its new vector')
+    .option('--if-version <n>', 'only if it has this version', wholeOrNone)
     .action(async (id: string, options: SetOptions) => (await actions()).setPoint(id, options, environment))
   addPartialOptions(add('list', 'print points as JSON, in the order of their insertion'))
     .option('--filter <json>', filterHelp)
-    .option('--limit <n>', 'the most points; all of them when not given', whole)
-    .option('--vectors', 'print their vectors, too')
+    .option('--limit <n>', 'the most points (default: all)', whole)
+    .option('--vectors', 'also print their vectors')
     .action(async (options: ListOptions) => (await actions()).listPoints(options, environment))
   addPartialOptions(add('count', 'print how many points match'))
     .option('--filter <json>', filterHelp)
@@ -50,7 +52,7 @@ export function addPoints(program: Command, environment: Environment): void {
     add('facets <paths...>', 'print the most frequent values at these paths, with their counts'),
   )
     .option('--filter <json>', filterHelp)
-    .option('--limit <n>', 'values a path', whole, 10)
+    .option('--limit <n>', 'values per path', whole, 10)
     .option('--json', 'print JSON')
     .action(async (paths: string[], options: FacetsOptions) =>
       (await actions()).countFacets(paths, options, environment),
@@ -64,26 +66,26 @@ export function addPoints(program: Command, environment: Environment): void {
   )
 }
 
-/** The options that say which points of which service a command is for. */
+/** Adds the options that choose the service and the collection. */
 export function addPointsOptions(command: Command): Command {
   return addCollectionOption(addConnectionOptions(command))
 }
 
-/** The options of reads that may lack points of a cluster. */
+/** Adds the options of reads whose answer may lack points of a cluster. */
 export function addPartialOptions(command: Command): Command {
   return command
     .option(
       '--allow-partial',
-      'of a cluster, answer without the partitions of which no node answers, and say how many those are',
+      'in a cluster, answer without the partitions for which no node answers, and print how many are missing',
     )
     .option(
       '--partial-after <ms>',
-      'with --allow-partial: leave nodes out that have not answered by then',
+      'with --allow-partial: leave out nodes that have not answered after this time',
       whole,
     )
 }
 
-/** The options of a change. */
+/** Adds the options of a change. */
 function addChange(command: Command): Command {
   return command
     .option('--set <json>', 'attributes to set by path, like {"price": 5, "size.width": 3}')
@@ -91,16 +93,16 @@ function addChange(command: Command): Command {
     .option('--expires-at <time>', expiryHelp)
 }
 
-/** The options that select points to change. */
+/** Adds the options that select the points to change. */
 function addSelection(command: Command): Command {
   return command
     .option('--filter <json>', filterHelp)
     .option('--limit <n>', 'the most points to change', whole)
     .option('--dry-run', 'only count them')
-    .option('--everything', 'confirms an empty filter, which is all points')
+    .option('--everything', 'confirm an empty filter, which selects all points')
 }
 
 export const filterHelp = 'a filter, like {"price": {"$lt": 10}}'
 const textHelp =
-  'a text that the service embeds, in place of a vector (default: the content, if the service has embeddings)'
+  'a text that the service embeds in place of a vector (default: the content, if the service has embeddings)'
 const expiryHelp = 'when it expires, like 2026-12-01T00:00:00Z; `never` for no expiry'

@@ -17,7 +17,7 @@ import { type PartialOptions, partialOptions } from './partial-answers.ts'
 import { type Environment, UsageError } from './usage.ts'
 import { vectorIn } from './vectors.ts'
 
-/** What the commands on points do: points and values are printed in the words of the HTTP interface. */
+/** The commands on points. They print points and values in the JSON of the HTTP interface. */
 
 export interface GetOptions extends ConnectionOptions {
   readonly withVersion?: boolean
@@ -174,7 +174,7 @@ export async function deletePoints(
   )
 }
 
-/** The service changes a bounded number at a time: goes on until none is left. */
+/** Repeats a change until no points are left: the service changes a limited number at a time. */
 async function changeMatching(
   options: SelectionOptions,
   environment: Environment,
@@ -196,7 +196,8 @@ async function changeMatching(
 
 function selectionIn(options: SelectionOptions): Selection {
   const filter = filterIn(options)
-  if (filter === undefined) throw new UsageError('--filter is missing; {} and --everything are all points')
+  if (filter === undefined)
+    throw new UsageError('--filter is missing; {} with --everything selects all points')
   const { limit, dryRun, everything } = options
   return { filter, limit, dryRun, everything }
 }
@@ -232,7 +233,7 @@ function objectIn(text: string, option: string): object {
   throw new UsageError(`${option} is not a JSON object: ${text}`)
 }
 
-/** null for `never`. */
+/** Parses a moment; null for `never`. */
 function momentIn(text: string | undefined): Moment | null | undefined {
   if (text === undefined) return undefined
   if (text === 'never') return null
@@ -241,7 +242,7 @@ function momentIn(text: string | undefined): Moment | null | undefined {
   throw new UsageError(`--expires-at: ${JSON.stringify(text)} is not ${dateTimeWords}`)
 }
 
-/** A point as the HTTP interface has it. */
+/** Formats a point as the JSON of the HTTP interface. */
 export function lineOf({ id, vector, payload, version, distance }: Hit): string {
   const vectorText = vector === undefined ? '' : `,"vector":${jsonNumbers(vector)}`
   const rest = JSON.stringify({ payload: payload && payloadJson(payload), version, distance })

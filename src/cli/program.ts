@@ -20,7 +20,7 @@ import type { SourceOptions } from './snapshot-bytes.ts'
 import { Interrupted } from './stop-signal.ts'
 import { type Environment, UsageError } from './usage.ts'
 
-/** Runs one command line and sets the exit code: 0 done, 1 failed, 2 called wrongly. */
+/** Runs one command line and sets the exit code: 0 done, 1 failed, 2 usage error. */
 export async function runProgram(argv: readonly string[], environment: Environment): Promise<void> {
   const program = createProgram(environment)
   let options: ConnectionOptions = {}
@@ -31,12 +31,12 @@ export async function runProgram(argv: readonly string[], environment: Environme
     await program.parseAsync([...argv])
   } catch (error) {
     process.exitCode = report(error, () => keyOrigin(options, environment))
-    // Input that is awaited, or a request under way, must not hold it up.
+    // Pending input or a request in progress must not delay the exit.
     if (error instanceof Interrupted) process.exit()
   }
 }
 
-/** Commands load their parts when they run: asking for help takes no database. */
+/** Creates the commands. Each loads its code when it runs, so that help does not load a database. */
 function createProgram(environment: Environment): Command {
   const program = new Command('vicinal')
     .description('A vector database service you install in a minute and trust with your data.')
@@ -51,7 +51,9 @@ function createProgram(environment: Environment): Command {
   addCluster(program, environment)
   addPoints(program, environment)
   addCollectionOption(addHttpOptions(program.command('stats')))
-    .description('figures of a running service, over HTTP; with --collection, those of a collection too')
+    .description(
+      'print figures of a running service, over HTTP; with --collection, also those of a collection',
+    )
     .option('--json', 'print JSON')
     .action(async (options) => (await import('./stats.ts')).showStats(options, environment))
   addPointsOptions(program.command('mcp'))
@@ -59,21 +61,24 @@ function createProgram(environment: Environment): Command {
     .option('--write', 'add tools that store and delete points')
     .option(
       '--port <n>',
-      'speak Streamable HTTP on this port of 127.0.0.1, and not standard input and output',
+      'use Streamable HTTP on this port of 127.0.0.1 in place of standard input and output',
       wholeOrNone,
     )
     .action(async (options: McpOptions) => (await import('./mcp.ts')).serveMcp(options, environment))
   program
     .command('doctor')
-    .description('check every checksum, id and link of the stored data; the service must not run')
+    .description('check every checksum, id and link of the stored data; the service must not be running')
     .addOption(optionOf(settings.dataDir))
-    .option('--repair', 'set damaged points aside, in a file beside the data, so that the rest can be served')
+    .option(
+      '--repair',
+      'set damaged points aside in a file in the data directory, so that the rest can be served',
+    )
     .option('--json', 'print JSON')
     .action(async ({ dataDir, ...options }) =>
       (await import('./doctor.ts')).examineDataDirectory(readConfig(environment, { dataDir }), options),
     )
   for (const command of withSubcommands(program)) {
-    command.exitOverride().showHelpAfterError(`(${commandLine(command)} --help says more)`)
+    command.exitOverride().showHelpAfterError(`(see ${commandLine(command)} --help)`)
   }
   return program
 }
@@ -90,7 +95,7 @@ function addServe(program: Command, environment: Environment): void {
   const command = program
     .command('serve', { isDefault: true })
     .description('run the service in the foreground (the default command)')
-    // What is no command ends up here, and "too many arguments for serve" would help nobody.
+    // An unknown command ends up here, and "too many arguments for serve" would be a poor message.
     .argument('[none...]')
     .usage('[options]')
   for (const [, row] of settingRows) command.addOption(optionOf(row).helpGroup(`${row.group}:`))
@@ -108,7 +113,7 @@ function addServe(program: Command, environment: Environment): void {
   })
 }
 
-/** The flag of a setting. One that is true or false may stand alone, for true. */
+/** The flag of a setting. A flag that is true or false can be given without a value, which means true. */
 function optionOf(row: Setting<unknown>): Option {
   const description = `${row.doc} (env: ${row.env}, default: ${defaultText(row)})`
   if (typeof row.default !== 'boolean') return new Option(`--${row.flag} <${row.placeholder}>`, description)
@@ -118,19 +123,18 @@ function optionOf(row: Setting<unknown>): Option {
 function addRowOptions(command: Command): Command {
   return command
     .addOption(
-      new Option('--format <format>', 'how the file is written; by its ending when not given').choices(
-        formats,
-      ),
+      new Option('--format <format>', 'format of the file (default: by its ending)').choices(formats),
     )
-    .option('--dimension <n>', 'components of a raw row', whole)
-    .option('--scale <factor>', 'what components are multiplied with', finite)
+    .option('--dimension <n>', 'components per raw row', whole)
+    .option('--scale <factor>', 'factor by which components are multiplied', finite)
     .option('--normalize', 'scale every vector to length 1')
     .option('--dataset <name>', 'the dataset of an HDF5 file (default: train)')
     .option('--vector-column <name>', 'the column with vectors (default: vector or embedding)')
     .addOption(
-      new Option('--vector-prefix <prefix>', 'vectors are in columns of this prefix and a number').conflicts(
-        'vectorColumn',
-      ),
+      new Option(
+        '--vector-prefix <prefix>',
+        'vectors are in columns named by this prefix and a number',
+      ).conflicts('vectorColumn'),
     )
 }
 
@@ -147,7 +151,7 @@ function addImport(program: Command, environment: Environment): void {
     .option('--id-column <name>', 'the column with ids, for --keep-ids (default: id)')
     .option(
       '--attribute-columns <names>',
-      'columns to store as attributes, with commas between; "" for none (default: all other columns)',
+      'columns to store as attributes, separated by commas; "" for none (default: all other columns)',
       names,
     )
     .option(
@@ -157,21 +161,18 @@ function addImport(program: Command, environment: Environment): void {
     )
     .option(
       '--embed',
-      'store records without a vector, too: the service embeds their contents, if it has embeddings',
+      'also store records without a vector: the service embeds their contents, if it has embeddings',
     )
-    .option('--batch-size <n>', 'points a request', whole, 1000)
-    .option('--concurrency <n>', 'requests under way at once', whole, 4)
+    .option('--batch-size <n>', 'points per request', whole, 1000)
+    .option('--concurrency <n>', 'requests in progress at a time', whole, 4)
     .option('--ids <file>', 'write the new ids there, in input order')
-    .option(
-      '--keep-ids',
-      'store points under the ids that they have in the file; one that exists is an error',
-    )
-    .option('--journal <file>', 'where to keep how far the import is (default: <file>.vicinal-import)')
+    .option('--keep-ids', 'keep the ids of the file; an id that already exists is an error')
+    .option('--journal <file>', 'file for the progress of the import (default: <file>.vicinal-import)')
     .option('--skip-invalid', 'count and report bad records instead of stopping')
-    .option('--again', 'import once more what was imported already')
+    .option('--again', 'repeat an import that is finished')
     .option(
       '--resend-uncertain',
-      'send batches again of which nobody can tell any more whether they are stored: they may then be there twice',
+      'send batches again if it is no longer known whether they are stored: their points may then be stored twice',
     )
     .action(async (file: string, options: ImportOptions) =>
       (await import('./import.ts')).importFile(file, options, environment),
@@ -182,9 +183,13 @@ function addImport(program: Command, environment: Environment): void {
 function addQuery(program: Command, environment: Environment): void {
   const command = addPartialOptions(addPointsOptions(program.command('query')))
     .description('find the nearest points')
-    .option('--vector <numbers>', 'the query as a JSON array, or as 1,2,3')
-    .option('--vector-file <file>', 'a file with such numbers, or with a JSON object that has a `vector`')
-    .option('--row <n>', 'take row n, from 0, of a vector file such as `import` reads', wholeOrNone)
+    .option('--vector <numbers>', 'the query vector, as a JSON array or as 1,2,3')
+    .option('--vector-file <file>', 'a file with these numbers, or with a JSON object that has a `vector`')
+    .option(
+      '--row <n>',
+      'use row n, counted from 0, of a --vector-file in a format that `import` reads',
+      wholeOrNone,
+    )
     .option('--like <id>', 'the vector of a stored point')
     .option('--text <text>', 'a text that the service embeds, if it has embeddings')
   addRowOptions(command)
@@ -194,19 +199,19 @@ function addQuery(program: Command, environment: Environment): void {
         .default('Cosine'),
     )
     .option('--limit <n>', 'the most results', whole, 10)
-    .option('--ef <n>', 'search breadth; the server decides when not given', whole)
+    .option('--ef <n>', 'search breadth (default: the server decides)', whole)
     .option('--filter <json>', filterHelp)
-    .option('--max-distance <x>', 'the farthest that a result may be', finite)
-    .option('--exact', 'find the true nearest, however long it takes')
+    .option('--max-distance <x>', 'the greatest distance of a result', finite)
+    .option('--exact', 'find the true nearest neighbours, however long it takes')
     .option('--profile', 'print how the search was answered, to standard error')
-    .option('--json', 'print a JSON object a line')
+    .option('--json', 'print one JSON object per line')
     .action(async (options: QueryOptions) => (await import('./query.ts')).query(options, environment))
 }
 
 function addSnapshot(program: Command, environment: Environment): void {
-  const snapshot = program.command('snapshot').description('take, check and restore copies of all points')
+  const snapshot = program.command('snapshot').description('create, check and restore copies of all points')
   addSourceOptions(snapshot.command('create <place>'))
-    .description('copy all points, as they are at one sequence number, to a file or into a directory')
+    .description('copy all points at one sequence number to a file or into a directory')
     .action(async (place: string, options: SourceOptions) =>
       (await import('./snapshot.ts')).createSnapshot(place, options, environment),
     )
@@ -216,7 +221,9 @@ function addSnapshot(program: Command, environment: Environment): void {
     .action(async (file: string) => (await import('./snapshot.ts')).verifySnapshot(file))
   snapshot
     .command('restore <snapshot>')
-    .description('make a data directory of a snapshot, or of a backup of a cluster; it must be new or empty')
+    .description(
+      'create a data directory from a snapshot, or from a backup of a cluster; it must be new or empty',
+    )
     .addOption(optionOf(settings.dataDir).makeOptionMandatory())
     .action(async (file: string, options: { dataDir: string }) =>
       (await import('./snapshot.ts')).restoreSnapshot(file, options),
@@ -226,10 +233,10 @@ function addSnapshot(program: Command, environment: Environment): void {
 function addExport(program: Command, environment: Environment): void {
   addSourceOptions(program.command('export [file]'))
     .description(
-      'write all points such as `import` reads them: JSON lines, or Parquet; to standard output without a file',
+      'write all points in a format that `import` reads: JSON lines or Parquet; without a file, to standard output',
     )
     .addOption(
-      new Option('--format <format>', 'how to write; by the ending of the file when not given').choices([
+      new Option('--format <format>', 'format of the file (default: by its ending)').choices([
         'jsonl',
         'parquet',
       ]),
@@ -239,11 +246,11 @@ function addExport(program: Command, environment: Environment): void {
     )
 }
 
-/** The options that say where all points are read from. */
+/** Adds the options that choose where all points are read from. */
 function addSourceOptions(command: Command): Command {
   return addCollectionOption(addHttpOptions(command)).option(
     '--data-dir <path>',
-    'read this data directory instead; its service must not run',
+    'read this data directory instead; its service must not be running',
   )
 }
 
@@ -270,26 +277,26 @@ Examples:
 Settings, as environment variables or as flags of serve (vicinal serve --help explains them), with their defaults:
 ${settingsOverview()}
 
-Exit codes: 0 done, 1 failed, 2 called wrongly, 130 and 143 stopped by a signal.
+Exit codes: 0 done, 1 failed, 2 usage error, 130 and 143 stopped by a signal.
 `
 
 const importBelow = `
 A line of JSON is {"vector": [0.1, ...], "content": "...", "content_type": "Text", "attributes": {...}, "expires_at": "..."};
-all but vector and content may be left out, with --embed the vector too.
-CSV (.csv; .tsv with tabs) and Parquet files have a column for each of these; other columns become attributes. A CSV file
-names its columns in its first row, and has a vector as a JSON array, as numbers between spaces or commas, or in columns of
-their own (--vector-prefix dim_ for dim_0, dim_1, ...). Its fields become numbers, true or false, moments (RFC 3339) or
-text, by what they look like; an empty one is no attribute. Columns id, content_type, attributes (JSON) and expires_at mean
-what they mean in JSON; to store one as an attribute, list it in --attribute-columns. Without --keep-ids, ids are ignored.
-.npy files and HDF5 datasets have a vector a row, two dimensions; contents come from --texts.
-An import that was cut short, by Ctrl-C too, goes on where it was when the same command is called again within a day: it
-keeps a journal, and no point is stored twice or left out. After a bad record mend it and call again. A finished import
-leaves its journal, so that it is not done twice by mistake (--again).
-With --collection an alias is looked up once, at the start: all points go into one collection, even if the alias moves
-during the import. An import that was cut short does not continue if its alias has moved since.
+only vector and content are required, with --embed only content.
+CSV (.csv; .tsv with tabs) and Parquet files have a column for each of these; other columns become attributes. The first
+row of a CSV file names its columns. Its vectors are JSON arrays, numbers separated by spaces or commas, or separate columns
+(--vector-prefix dim_ for dim_0, dim_1, ...). Its fields become numbers, true or false, moments (RFC 3339) or text, by what
+they look like; an empty field is no attribute. Columns id, content_type, attributes (JSON) and expires_at have the same
+meaning as in JSON; to store one as an attribute, list it in --attribute-columns. Without --keep-ids, ids are ignored.
+.npy files and HDF5 datasets are two-dimensional, with one vector per row; contents come from --texts.
+An interrupted import (also by Ctrl-C) continues where it stopped if you run the same command again within a day: it keeps
+a journal, and no point is stored twice or left out. After a bad record, correct it and run the command again. A finished
+import leaves its journal, so that it is not repeated by mistake (--again).
+With --collection, an alias is looked up once, at the start: all points go into one collection, even if the alias moves
+during the import. An interrupted import does not continue if its alias has moved since.
 `
 
-/** A line a setting, below the titles of their groups. */
+/** One line for each setting, below the titles of their groups. */
 function settingsOverview(): string {
   const rows = settingRows.map(([, row]) => row)
   const width = 2 + Math.max(...rows.map(({ env }) => env.length))
@@ -306,9 +313,9 @@ function optionName(flag: string): string {
   return flag.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())
 }
 
-/** Says what went wrong, in a line or two; a stack only where the fault is ours. Gives the exit code. */
+/** Prints an error in one or two lines, with a stack only for a programming error. Returns the exit code. */
 function report(error: unknown, originOfKey: () => string): number {
-  // Commander has said it already.
+  // Commander has already printed it.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
   const interruption = error instanceof Interrupted ? error.exitCode : undefined
   const isUsage = error instanceof UsageError || error instanceof ConfigError
@@ -320,7 +327,7 @@ function report(error: unknown, originOfKey: () => string): number {
       : String(error)
   const isKey =
     error instanceof DatabaseError && error.reason === 'unauthenticated' && !error.message.includes('--user')
-  const aboutKey = isKey ? ` (${originOfKey()}; --api-key-file names another)` : ''
+  const aboutKey = isKey ? ` (${originOfKey()}; use --api-key-file to name another)` : ''
   console.error(`vicinal: ${text}${aboutKey}`)
   return interruption ?? (isUsage ? 2 : 1)
 }

@@ -1,8 +1,8 @@
 import { MultiBar, type SingleBar } from 'cli-progress'
 
-/** Shows how far an import is: a bar on a terminal, nothing elsewhere, so that logs stay readable. */
+/** Shows the progress of an import: a bar on a terminal, nothing elsewhere, so that logs stay readable. */
 export class Progress {
-  /** One bar, in what can write lines above it. */
+  /** Holds the bar, because it can write lines above it. */
   readonly #bars: MultiBar | undefined
   readonly #bar: SingleBar | undefined
   readonly #stream: NodeJS.WriteStream
@@ -11,7 +11,7 @@ export class Progress {
   #points = 0
   #bytes = 0
 
-  /** @param totalBytes size of the input, undefined when nobody knows it */
+  /** @param totalBytes size of the input; undefined if it is unknown */
   constructor(totalBytes: number | undefined, stream: NodeJS.WriteStream = process.stderr) {
     this.#stream = stream
     this.#totalBytes = totalBytes
@@ -33,7 +33,7 @@ export class Progress {
     this.#bars.update()
   }
 
-  /** Counts points as stored, and the bytes of the input that they came from. */
+  /** Counts stored points, and the bytes of the input that they came from. */
   advance(points: number, bytes: number): void {
     this.#points += points
     this.#bytes += bytes
@@ -51,7 +51,7 @@ export class Progress {
     this.#bars.update()
   }
 
-  /** Leaves the last state of the bar on a line of its own, and the terminal as it was. Harmless to repeat. */
+  /** Leaves the last state of the bar on its own line, and restores the terminal. Idempotent. */
   stop(): void {
     if (this.#bars?.isActive) this.#bars.stop()
   }

@@ -28,7 +28,7 @@ export interface QueryOptions extends ConnectionOptions, ReaderOptions, PartialO
   readonly json?: boolean
 }
 
-/** Searches and prints rank, id and content of what was found. */
+/** Searches, and prints rank, id and content of each result. */
 export async function query(options: QueryOptions, environment: Environment): Promise<void> {
   checkSources(options)
   const filter = filterIn(options)
@@ -53,7 +53,7 @@ function nothingFound(options: QueryOptions, environment: Environment): string {
   return `nothing found: ${place} is empty`
 }
 
-/** What to search near. */
+/** The vector or text to search near. */
 async function nearOf(options: QueryOptions, client: PointsClient): Promise<Pick<Query, 'vector' | 'text'>> {
   const { text, like } = options
   if (text !== undefined) return { text }
@@ -82,10 +82,10 @@ async function vectorOfRow(file: string, row: number, options: QueryOptions): Pr
     if (at === row) throw new Error(`${where}: ${fault}`)
     at += 1
   }
-  throw new UsageError(`--row: ${file} has rows 0 to ${at - 1}, none is ${row}`)
+  throw new UsageError(`--row: ${file} has rows 0 to ${at - 1}, not ${row}`)
 }
 
-/** One line a point: white space within a content would break the table, in JSON it is escaped. */
+/** Formats a point as one line. White space in a content would break the table; in JSON it is escaped. */
 function lineOf({ id, payload, distance }: Hit, rank: number, asJson: boolean): string {
   if (asJson) return JSON.stringify({ id, distance, payload: payload && payloadJson(payload) })
   return `${String(rank).padStart(3)}  ${id}  ${payload?.content?.replace(/\s+/g, ' ')}`

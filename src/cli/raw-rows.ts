@@ -7,7 +7,7 @@ import { UsageError } from './usage.ts'
 
 type RawFormat = Extract<Format, 'fvecs' | 'f32' | 'i8'>
 
-/** Raw rows of `dimension` components; an .fvecs row has its dimension, an int32, in front. */
+/** Reads raw rows of `dimension` components. An .fvecs row begins with its dimension, an int32. */
 export function readRows(file: string, format: RawFormat, options: ReaderOptions): AsyncGenerator<Item> {
   const component = format === 'i8' ? components.i8 : components.f32
   const layout =
@@ -17,16 +17,16 @@ export function readRows(file: string, format: RawFormat, options: ReaderOptions
   return withTexts(file, rowsOf(file, layout), options)
 }
 
-/** How rows lie in a file. */
+/** The layout of the rows of a file. */
 export interface RowLayout {
   readonly component: Component
-  /** Of every row; absent where an int32 in front of each row says it. */
+  /** Dimension of every row; absent if each row begins with it, as an int32. */
   readonly dimension?: number
   /** Bytes of the file before the first row. */
   readonly start?: number
 }
 
-/** The rows of a file, which ends behind the last one. */
+/** Reads the rows of a file, which must end after the last row. */
 export async function* rowsOf(
   file: string,
   { component, dimension, start = 0 }: RowLayout,
@@ -39,10 +39,11 @@ export async function* rowsOf(
     while (rest.length - at >= Math.max(head, 1)) {
       const length = dimension ?? rest.readInt32LE(at)
       if (length < 1 || length > dimensionMax)
-        throw new Error(`${file} is no .fvecs file: a row of ${length} components`)
+        throw new Error(`${file} is not an .fvecs file: it has a row of ${length} components`)
       const end = at + head + length * component.bytes
       if (end > rest.length) break
-      // A row begins anywhere in its chunk; a typed array must begin at a multiple of its component's size.
+      // A row can begin anywhere in a chunk, but a typed array must begin at a multiple of its component's size. So
+      // copy it.
       const { buffer, byteOffset } = rest
       const bytes = buffer.slice(byteOffset + at + head, byteOffset + end) as ArrayBuffer
       yield { bytes: end - at, components: component.read(bytes) }
@@ -53,7 +54,7 @@ export async function* rowsOf(
   if (rest.length > 0) throw new Error(`${file} ends inside a row: ${rest.length} bytes are left`)
 }
 
-/** How a component is written, little-endian. */
+/** The format of a component, little-endian. */
 export interface Component {
   readonly bytes: number
   readonly read: (bytes: ArrayBuffer) => ArrayLike<number>
@@ -67,7 +68,7 @@ export const components: Readonly<Record<'f64' | 'f32' | 'f16' | 'i8' | 'u8', Co
   u8: { bytes: 1, read: (bytes) => new Uint8Array(bytes) },
 }
 
-/** Rows without their length in front look right whatever their length: the size is the only check there is. */
+/** Checks the dimension against the size of the file, the only possible check: rows do not contain their length. */
 function checkedDimension(
   file: string,
   format: RawFormat,
@@ -79,6 +80,6 @@ function checkedDimension(
   const rowBytes = dimension * component.bytes
   if (size % rowBytes === 0) return dimension
   throw new UsageError(
-    `${file} has ${size} bytes, which is no whole number of rows of ${rowBytes} bytes: is --dimension ${dimension} right?`,
+    `${file} has ${size} bytes, which is not a whole number of rows of ${rowBytes} bytes: is --dimension ${dimension} right?`,
   )
 }

@@ -4,8 +4,8 @@ import { readRows } from './raw-rows.ts'
 import { UsageError } from './usage.ts'
 
 /**
- * Reads a file record by record; memory stays flat whatever its size, or is bounded by a row group where the format has
- * those. `-` is standard input. The readers that take a library are loaded when they are needed.
+ * Reads a file record by record. Memory use does not depend on the size of the file; if the format has row groups, one
+ * of them is in memory. `-` is standard input. Readers that need a library are loaded when they are used.
  */
 export async function* readItems(file: string, options: ReaderOptions): AsyncGenerator<Item> {
   const format = options.format ?? formatOf(file)
@@ -30,11 +30,11 @@ export async function* readItems(file: string, options: ReaderOptions): AsyncGen
   }
 }
 
-/** The format of a file by the ending of its name; JSON lines for any other. */
+/** The format of a file by the ending of its name. JSON lines for any other ending. */
 export function formatOf(file: string): Format {
   if (file.endsWith('.h5')) return 'hdf5'
   return formats.find((format) => file.endsWith(`.${format}`)) ?? 'jsonl'
 }
 
-/** That can be read from beginning to end. */
+/** Formats that can be read as a stream. */
 const streamed: readonly Format[] = ['jsonl', 'csv', 'tsv']

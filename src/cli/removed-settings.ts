@@ -1,6 +1,6 @@
 const buffered = 'MAX_BUFFERED_BYTES bounds requests, waiting changes and answers alike; set that instead'
 
-/** Settings of earlier versions, by their variables, and what their operator should know. */
+/** Advice for the settings of earlier versions, by their variables. */
 export const removedSettings: Readonly<Record<string, string>> = {
   FRONT_THREADS: 'the main thread serves both ports; remove it',
   GRPC_KEEPALIVE_MS: 'gRPC connections are pinged every 60 s; remove it',
@@ -11,7 +11,7 @@ export const removedSettings: Readonly<Record<string, string>> = {
   MAX_UNINDEXED_BYTES: 'inserts wait while more than 2 MiB of vectors are not indexed; remove it',
 }
 
-/** Finds the variables of removed settings: an environment may still set them, and nothing else would tell. */
+/** Finds variables of removed settings, which an environment may still set. */
 export function removedSettingsIn(environment: Readonly<Record<string, string | undefined>>): string[] {
   return Object.keys(removedSettings).filter((variable) => environment[variable])
 }

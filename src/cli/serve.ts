@@ -7,10 +7,10 @@ import { stopSignal } from './stop-signal.ts'
 import type { Environment } from './usage.ts'
 
 /**
- * Serves in the foreground until SIGTERM or SIGINT, then drains and ends the process. A second signal ends
- * it at once.
+ * Serves in the foreground until SIGTERM or SIGINT, then drains and ends the process. A second signal ends it
+ * immediately.
  *
- * @throws what `startService` throws, and what makes the stored data unusable
+ * @throws the errors of `startService`, and errors that make the stored data unusable
  */
 export async function serve(
   config: Config,
@@ -29,7 +29,7 @@ export async function serve(
       'stopping: running requests may end; a second signal stops at once',
     )
   } finally {
-    // Whatever holds it up: all that was acknowledged is on disk, and the index there is a cache.
+    // Ending the process is safe: all acknowledged writes are on disk, and the index on disk is only a cache.
     setTimeout(() => {
       logger.error(
         { timeoutMs: config.shutdownTimeoutMs },
@@ -40,17 +40,17 @@ export async function serve(
     await service.close()
   }
   logger.info('stopped')
-  // Everything is closed, and yet a gRPC client that does not hang up would keep the process: once a session
-  // has said goodbye, Node waits for the other side to close the socket, whatever is destroyed after that.
+  // Everything is closed, but a gRPC client that does not disconnect would keep the process running: after a session's
+  // GOAWAY, Node waits until the other side closes the socket, whatever is destroyed after that.
   process.exit()
 }
 
-/** In the log and before the eyes of whoever starts the service, where the log goes elsewhere. */
+/** Writes a warning to the log, and to standard error if the log is not visible on the terminal. */
 function warn(logger: Logger, warning: string): void {
   logger.warn(warning)
   const isSeenInLog = process.stdout.isTTY && logger.isLevelEnabled('warn')
   if (!isSeenInLog) console.error(`vicinal: WARNING: ${warning}`)
 }
 
-/** What closing may take once requests have ended, or have been ended. */
+/** How long closing may take after all requests have ended or were aborted. */
 const closingMs = 5_000

@@ -5,21 +5,21 @@ import { snapshotOfData } from '../service/stored-data.ts'
 import { collectionOf, fetchFrom, type HttpOptions, httpService } from './connection.ts'
 import { type Environment, UsageError } from './usage.ts'
 
-/** Where points are read from: a service that runs, or the directory of one that does not. */
+/** The source of points: a running service, or the data directory of one that is not running. */
 export interface SourceOptions extends HttpOptions {
-  /** Of a service that does not run. */
+  /** Data directory of a service that is not running. */
   readonly dataDir?: string
-  /** With everything that was acknowledged before, on any node of its cluster. */
+  /** Whether to include every write that any node of the cluster acknowledged before. */
   readonly isLatest?: boolean
 }
 
-/** The bytes of a snapshot; one of the service at HTTP_HOST and HTTP_PORT when the options name none. */
+/** Reads a snapshot. If the options name no source, it is the service at HTTP_HOST and HTTP_PORT. */
 export function snapshotBytes(options: SourceOptions, environment: Environment): AsyncIterable<Uint8Array> {
   if (options.dataDir === undefined) return downloaded(options, environment)
   if (options.http !== undefined) throw new UsageError('--http and --data-dir exclude each other')
   if (collectionOf(options, environment) !== undefined) {
     throw new UsageError(
-      '--collection (VICINAL_COLLECTION) and --data-dir exclude each other: it takes a running service',
+      '--collection (VICINAL_COLLECTION) and --data-dir exclude each other: a snapshot of a collection needs a running service',
     )
   }
   return snapshotOfData(readConfig(environment, { dataDir: options.dataDir }))
@@ -38,6 +38,6 @@ async function* downloaded(options: SourceOptions, environment: Environment): As
   try {
     yield* response.body!
   } catch (cause) {
-    throw new Error(`${url} broke the snapshot off: its log may say why`, { cause })
+    throw new Error(`${url} aborted the snapshot: its log may contain the reason`, { cause })
   }
 }

@@ -18,8 +18,8 @@ import { type SourceOptions, snapshotBytes } from './snapshot-bytes.ts'
 import { type Environment, UsageError } from './usage.ts'
 
 /**
- * Writes a snapshot to a file, or under a name of its own into a directory. It is verified as it comes, and
- * there whole or not at all.
+ * Writes a snapshot to a file, or into a directory under a generated name. The bytes are verified as they arrive, and
+ * the file is complete or not created.
  */
 export async function createSnapshot(
   place: string,
@@ -27,7 +27,7 @@ export async function createSnapshot(
   environment: Environment,
 ): Promise<void> {
   const isDirectory = existsSync(place) && statSync(place).isDirectory()
-  if (!isDirectory && existsSync(place)) throw new UsageError(`${place} is there already`)
+  if (!isDirectory && existsSync(place)) throw new UsageError(`${place} already exists`)
   const base = isDirectory ? join(place, 'vicinal.snapshot') : place
   const bytes = snapshotBytes(options, environment)
   const { path, isOld } = await writeWholeFile(`${base}.partial-${process.pid}`, async (file) => {
@@ -35,19 +35,23 @@ export async function createSnapshot(
     console.log(summaryOf(header))
     return isDirectory ? join(place, nameOf(header, collectionOf(options, environment))) : place
   })
-  if (isOld) console.error('It is there already, with the same content.')
+  if (isOld) console.error('It already exists with the same content.')
   console.log(path)
 }
 
-/** @throws DatabaseError that says what is damaged */
+/** Verifies a snapshot or backup. @throws DatabaseError that describes the damage */
 export async function verifySnapshot(file: string): Promise<void> {
   checkReadable(file)
   const backup = await readBackup(file)
   if (backup !== undefined) return await verifyBackup(backup)
-  console.log(`${summaryOf(await verified(createReadStream(file)))}: every byte is as it was written`)
+  console.log(`${summaryOf(await verified(createReadStream(file)))}: every byte is undamaged`)
 }
 
-/** @throws DatabaseError when the directory is not empty or the snapshot is damaged; then nothing is left */
+/**
+ * Restores a snapshot or backup to a data directory.
+ *
+ * @throws DatabaseError if the directory is not empty or the snapshot is damaged; then nothing is restored
+ */
 export async function restoreSnapshot(file: string, options: Pick<Config, 'dataDir'>): Promise<void> {
   checkReadable(file)
   const config = readConfig({}, options)
@@ -68,10 +72,10 @@ async function verifyBackup(backup: Backup): Promise<void> {
     for await (const _ of reader.points());
     console.log(`${collection.name}: ${summaryOf(reader.header)}`)
   }
-  console.log(`${backupSummaryOf(backup)}: every byte is as it was written`)
+  console.log(`${backupSummaryOf(backup)}: every byte is undamaged`)
 }
 
-/** What a backup of all collections has, in words. */
+/** Summarizes a backup of all collections, in words. */
 export function backupSummaryOf({ manifest }: Pick<Backup, 'manifest'>): string {
   const { collections, aliases } = manifest
   const points = collections.reduce((sum, each) => sum + each.points, 0)
@@ -91,7 +95,9 @@ async function* writtenTo(file: FileHandle, bytes: AsyncIterable<Uint8Array>): A
   }
 }
 
-/** A restore begins a new history under a new id, so diverging histories never share a name. */
+/**
+ * Generates the name of a snapshot. A restore begins a new history with a new id, so two histories never share a name.
+ */
 function nameOf({ databaseId, sequence }: SnapshotHeader, collection: string | undefined): string {
   const parts = ['vicinal', collection, databaseId, sequence]
   return `${parts.filter((part) => part !== undefined).join('-')}.snapshot`

@@ -4,7 +4,7 @@ import { nearSettings } from './near-settings.ts'
 import { removedSettings, removedSettingsIn } from './removed-settings.ts'
 import type { Environment } from './usage.ts'
 
-/** What an operator should know before the service starts: settings that have no effect, and doors that are open. */
+/** Warnings before the service starts: about settings without effect, and about an open HTTP port. */
 export async function startWarnings(config: Config, environment: Environment): Promise<readonly string[]> {
   const ignored = [
     ...nearSettings(environment).map(
@@ -12,18 +12,18 @@ export async function startWarnings(config: Config, environment: Environment): P
         `${variable} is not a setting and has no effect: did you mean ${setting}? (vicinal serve --help lists all)`,
     ),
     ...removedSettingsIn(environment).map(
-      (variable) => `${variable} is not a setting any more and has no effect: ${removedSettings[variable]}`,
+      (variable) => `${variable} is no longer a setting and has no effect: ${removedSettings[variable]}`,
     ),
   ]
   return (await isOpenToOthers(config)) ? [...ignored, openWarning(config)] : ignored
 }
 
-/** A host without an address stops the start, which says so itself. */
+/** Whether others can reach HTTP without a key. A host without an address makes the start fail with its own message. */
 async function isOpenToOthers(config: Config): Promise<boolean> {
   if (config.disableHttp || !isHttpOpen(config)) return false
   return !(await isLoopback(config.httpHost).catch(() => true))
 }
 
 function openWarning({ httpHost }: Config): string {
-  return `HTTP IS OPEN: it listens on ${httpHost} (HTTP_HOST) without a key, so whoever reaches it can read, change and delete everything. Set HTTP_API_KEY, or HTTP_HOST=127.0.0.1 behind a proxy that asks for a key, or DISABLE_HTTP=true`
+  return `HTTP IS OPEN: it listens on ${httpHost} (HTTP_HOST) without a key, so anyone who can reach it can read, change and delete everything. Set HTTP_API_KEY, or HTTP_HOST=127.0.0.1 behind a proxy that asks for a key, or DISABLE_HTTP=true`
 }

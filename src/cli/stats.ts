@@ -10,7 +10,7 @@ export interface StatsOptions extends HttpOptions {
   readonly json?: boolean
 }
 
-/** Figures of a running service, from its metrics, and of a collection where one is named. */
+/** Prints figures of a running service from its metrics, and figures of a collection if the options name one. */
 export async function showStats(options: StatsOptions, environment: Environment): Promise<void> {
   const service = httpService(options, environment)
   const ready = await fetchFrom(service, '/readyz')
@@ -47,7 +47,7 @@ async function figuresOfCollection(
   }
 }
 
-/** Of a cluster whose nodes have a part of the points each: the figures before are of the node that was asked. */
+/** Figures of a cluster whose nodes have a part of the points each. The other figures are of one node only. */
 async function figuresOfNodes(
   service: HttpService,
   collection: string | undefined,
@@ -76,7 +76,7 @@ function sumOf({ index, ids, attributes }: CollectionStats['memoryBytes']): numb
   return index + ids + attributes
 }
 
-/** By metric, how searches are answered and with what recall, also with a filter. */
+/** Figures of the index; by metric, the plan and recall of searches, also with a filter. */
 function figuresOfIndex(stats: CollectionStats): Record<string, number | string | boolean> {
   const { linked, waiting, tombstones, isSettling, segments, memoryBytes, graphs, searches } = stats
   const figures: Record<string, number | string | boolean> = {
@@ -100,8 +100,8 @@ function figuresOfIndex(stats: CollectionStats): Record<string, number | string 
 }
 
 /**
- * Our own gauges by their names without the prefix, those of the index for each metric and of filtered searches for each plan,
- * the process's memory, and requests summed.
+ * Selects figures from the text of /metrics: our gauges, with names without the prefix (gauges of the index for each
+ * metric, of filtered searches for each plan), the memory of the process, and the sum of all requests.
  */
 function figuresOf(text: string): Record<string, number | string> {
   const figures: Record<string, number | string> & { requests?: number } = {}
@@ -119,5 +119,5 @@ function figuresOf(text: string): Record<string, number | string> {
   return figures
 }
 
-/** By the numbers of the metric. */
+/** Words for the values of the metric. */
 const distanceSourceWords = ['no graph yet', 'codes', 'vectors', 'no graph: nothing tells the points apart']

@@ -2,7 +2,7 @@ const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
 
 export type StopSignal = keyof typeof exitCodes
 
-/** A command that was stopped before it had ended. */
+/** The error of a command that was stopped before its end. */
 export class Interrupted extends Error {
   override readonly name = 'Interrupted'
   readonly exitCode: number
@@ -14,8 +14,8 @@ export class Interrupted extends Error {
 }
 
 /**
- * Resolves with the first SIGINT or SIGTERM. A second one of either kind ends the process at once, with the
- * exit code that shells know it by.
+ * Resolves with the first SIGINT or SIGTERM. A second signal of either kind ends the process immediately, with the
+ * usual exit code for that signal.
  */
 export function stopSignal(): Promise<StopSignal> {
   return new Promise((resolve) => {
@@ -30,7 +30,7 @@ export function stopSignal(): Promise<StopSignal> {
 }
 
 /**
- * A Ctrl-C under `npm start` comes twice: from the terminal, which tells its whole process group, and from
- * npm, which passes it on. Nobody types it again this fast.
+ * A Ctrl-C under `npm start` arrives twice: from the terminal, which signals its whole process group, and from npm,
+ * which passes it on. Nobody types it again this fast.
  */
 const echoMs = 300

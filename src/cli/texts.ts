@@ -1,14 +1,14 @@
 import { type Item, outcomeOf, type ReaderOptions } from './items.ts'
 import { linesOf } from './lines.ts'
 
-/** A vector of a file that holds nothing but vectors. */
+/** A row of a file that contains only vectors. */
 export interface VectorRow {
-  /** That it takes in the file. */
+  /** Size of the row in the file. */
   readonly bytes: number
   readonly components: ArrayLike<number>
 }
 
-/** Joins vectors with the lines of `--texts`; without it, a row's content is its number. */
+/** Joins vectors with the lines of `--texts`. Without it, the content of a row is its number. */
 export async function* withTexts(
   file: string,
   rows: AsyncIterable<VectorRow>,

@@ -15,7 +15,7 @@ describe('the API key of a data directory', () => {
 
   const modeOf = async (path: string): Promise<number> => (await stat(path)).mode & 0o777
 
-  it('is made at the first start, 256 random bits that only the owner can read', async () => {
+  it('is created at the first start: 256 random bits that only the owner can read', async () => {
     const { key, path, created } = await loadOrCreateApiKey(dataDir)
     assert.equal(created, true)
     assert.equal(path, apiKeyPath(dataDir))
@@ -25,25 +25,25 @@ describe('the API key of a data directory', () => {
     assert.deepEqual(await readdir(dataDir), ['api-key'])
   })
 
-  it('is kept from then on', async () => {
+  it('stays the same at later starts', async () => {
     const first = await loadOrCreateApiKey(dataDir)
     assert.deepEqual(await loadOrCreateApiKey(dataDir), { ...first, created: false })
   })
 
-  it('is another one in another directory', async () => {
+  it('differs between directories', async () => {
     const { key } = await loadOrCreateApiKey(dataDir)
     await rm(apiKeyPath(dataDir))
     assert.notEqual((await loadOrCreateApiKey(dataDir)).key, key)
   })
 
-  it('may be written by hand, and is closed to others then', async () => {
+  it('can be written by hand, and is then made private to the owner', async () => {
     await writeFile(apiKeyPath(dataDir), '  a-key-of-my-own-choice \r\n')
     await chmod(apiKeyPath(dataDir), 0o644)
     assert.equal((await loadOrCreateApiKey(dataDir)).key, 'a-key-of-my-own-choice')
     assert.equal(await modeOf(apiKeyPath(dataDir)), 0o600)
   })
 
-  it('is never guessed from a file that holds none, and what the file holds is not shown', async () => {
+  it('is refused if the file has no valid key, without showing the content of the file', async () => {
     for (const content of [
       '',
       '\n',
@@ -60,7 +60,7 @@ describe('the API key of a data directory', () => {
     }
   })
 
-  it('replaces what a start that was cut short left behind', async () => {
+  it('replaces the leftovers of an interrupted start', async () => {
     await writeFile(`${apiKeyPath(dataDir)}.new`, 'half a k', { mode: 0o644 })
     const { key } = await loadOrCreateApiKey(dataDir)
     assert.match(key, /^[A-Za-z0-9_-]{43}$/)

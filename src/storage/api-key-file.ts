@@ -10,11 +10,11 @@ export interface ApiKeyFile {
 }
 
 /**
- * Renames the file of a generated key that is not valid because a setting overrides it: otherwise the command line would
- * read it and be refused. Without the setting, it becomes valid again.
+ * Renames the file of a generated key that is invalid because a setting overrides it. Otherwise the command line would
+ * read the key and be refused. Without the setting, the key becomes valid again.
  *
- * @param keys the valid ones
- * @returns its new path; undefined if there is none, or if the file has a valid key
+ * @param keys the valid keys
+ * @returns the new path; undefined if there is no file, or if its key is valid
  */
 export async function setAsideApiKey(dataDir: string, keys: readonly string[]): Promise<string | undefined> {
   const generated = await readIfThere(apiKeyPath(dataDir))
@@ -24,14 +24,14 @@ export async function setAsideApiKey(dataDir: string, keys: readonly string[]): 
 }
 
 /**
- * The valid key if no setting gives one: read from `dataDir`, or generated and stored there with mode 0600. The
- * file is created atomically.
+ * Returns the key that is valid when no setting contains one. Reads it from `dataDir`, or generates it and stores it
+ * there with mode 0600. The file is created atomically.
  *
- * @throws Error when the file holds something that cannot be a key
+ * @throws Error if the content of the file cannot be a key
  */
 export async function loadOrCreateApiKey(dataDir: string): Promise<ApiKeyFile> {
   const path = apiKeyPath(dataDir)
-  const existing = (await readIfThere(path)) ?? (await takeBack(path, dataDir))
+  const existing = (await readIfThere(path)) ?? (await restoreSetAside(path, dataDir))
   if (existing === undefined) return { key: await create(path, dataDir), path, created: true }
   const key = existing.trim()
   if (!/^[\x21-\x7e]{16,}$/.test(key)) {
@@ -47,7 +47,7 @@ async function create(path: string, dataDir: string): Promise<string> {
   const key = newApiKey()
   const temporary = `${path}.new`
   await using file = await open(temporary, 'w', 0o600)
-  // A file that an earlier start left behind would keep its mode.
+  // If an earlier start left this file behind, `open` has kept its mode.
   await file.chmod(0o600)
   await file.writeFile(`${key}\n`)
   await file.sync()
@@ -55,8 +55,8 @@ async function create(path: string, dataDir: string): Promise<string> {
   return key
 }
 
-/** Restores a key that was set aside, so that clients which have it continue to work. */
-async function takeBack(path: string, dataDir: string): Promise<string | undefined> {
+/** Restores a key that was set aside, so that clients with this key continue to work. */
+async function restoreSetAside(path: string, dataDir: string): Promise<string | undefined> {
   const unused = await readIfThere(unusedApiKeyPath(dataDir))
   if (unused !== undefined) await renameDurably(unusedApiKeyPath(dataDir), path, dataDir)
   return unused

@@ -2,29 +2,30 @@ import { idBytes } from '../base/ids.ts'
 import { partitionCount } from '../base/partitions.ts'
 
 /**
- * What a replica has applied of its cluster's log: a part of the meta record of each collection, so that it changes in the
- * transaction that changes the points. A record of the log is applied exactly once that way, whenever a process dies.
+ * The state of a replica: how much of its cluster's log it has applied. It is a part of the meta record of each
+ * collection, so that it changes in the same transaction as the points. Each record of the log is therefore applied
+ * exactly once, even if the process dies.
  */
 export interface Applied {
-  /** Names the log: 16 bytes in hex. Positions of another log mean nothing here. */
+  /** Id of the log: 16 bytes in hex. Positions of another log are meaningless here. */
   readonly logId: string
-  /** Of the last record of the log that this collection has applied; 0 for none. */
+  /** Position of the last record of the log that this collection has applied; 0 if none. */
   readonly position: number
   /** The cluster's clock at that record, in microseconds since 1970. */
   readonly clockUs: number
-  /** Every collection of the directory has applied the records up to here: a start reads on from it. */
+  /** Every collection of the directory has applied the records up to here. A start reads the log from here on. */
   readonly floor: number
   /** The cluster's clock at the floor. */
   readonly floorClockUs: number
-  /** Sequence numbers of the log's changes are above it: the highest of those from before the cluster. */
+  /** The highest sequence number from before the cluster. The changes of the log have higher ones. */
   readonly base: number
   /** The bytes of a `PartitionDigest`. */
   readonly digest: Uint8Array
-  /** The partitions that the node has, `heldBytes` of a `PartitionSet`; absent: all. */
+  /** The partitions that the node holds: the `heldBytes` bytes of a `PartitionSet`. Absent: all partitions. */
   readonly held?: Uint8Array | undefined
 }
 
-/** Of a partition: points u32, sum of hashes 2 x u32. */
+/** For each partition: points u32, sum of hashes 2 x u32. */
 const digestEntryBytes = 12
 
 export const digestBytes: number = partitionCount * digestEntryBytes
@@ -32,14 +33,14 @@ export const digestBytes: number = partitionCount * digestEntryBytes
 /** A bit for each partition. */
 export const heldBytes: number = partitionCount / 8
 
-/** In a meta record, of a node that has all partitions; `heldBytes` more of any other. */
+/** Length in a meta record of a node that holds all partitions. Any other node needs `heldBytes` more. */
 export const appliedBytes: number = idBytes + 5 * 8 + digestBytes
 
 export function appliedBytesOf({ held }: Applied): number {
   return appliedBytes + (held === undefined ? 0 : heldBytes)
 }
 
-/** Writes to `target` at `offset`, `appliedBytesOf`. */
+/** Writes `appliedBytesOf` bytes to `target` at `offset`. */
 export function writeApplied(applied: Applied, target: Buffer, offset: number): void {
   target.write(applied.logId, offset, idBytes, 'hex')
   let at = offset + idBytes
@@ -52,7 +53,7 @@ export function writeApplied(applied: Applied, target: Buffer, offset: number): 
   if (applied.held !== undefined) target.set(applied.held, at + digestBytes)
 }
 
-/** @param isPart whether the node does not have all partitions */
+/** @param isPart whether the node holds only a part of the partitions */
 export function readApplied(source: Buffer, offset: number, isPart: boolean): Applied {
   const numbersAt = offset + idBytes
   const digestAt = numbersAt + 5 * 8

@@ -10,16 +10,17 @@ import { fillStore, restoreInto } from './snapshot-restore.ts'
 import { isTar, type TarEntry, TarWriter, tarContent, tarEntries } from './tar.ts'
 
 /**
- * All collections and aliases in one file: a tar with an ordinary snapshot of each collection, and at the end `manifest.json`,
- * which says what they are, with a checksum beside it. A snapshot that is unpacked from it can be used by itself.
+ * Backups: all collections and aliases in one file. The file is a tar with an ordinary snapshot of each collection. At
+ * the end are `manifest.json`, which describes them, and its checksum. Each snapshot can also be unpacked and used
+ * alone.
  */
 
 export interface BackedUpCollection {
   readonly name: string
-  /** In the tar. */
+  /** Name in the tar. */
   readonly file: string
   readonly bytes: number
-  /** Of the file, in hex. */
+  /** Checksum of the file, in hex. */
   readonly sha256: string
   readonly points: number
   readonly dimension?: number | undefined
@@ -30,9 +31,9 @@ export interface BackupManifest {
   readonly version: number
   /** RFC 3339. */
   readonly createdAt: string
-  /** The default one is the first. */
+  /** The default collection comes first. */
   readonly collections: readonly BackedUpCollection[]
-  /** By alias, the name of its collection. */
+  /** The name of the collection, by alias. */
   readonly aliases: Readonly<Record<string, string>>
 }
 
@@ -49,7 +50,7 @@ export class BackupWriter {
     this.#tar = new TarWriter(file)
   }
 
-  /** Adds a collection, from the bytes of its snapshot, which are verified as they come. */
+  /** Adds a collection from the bytes of its snapshot. Verifies them as they arrive. */
   async add(
     settings: Pick<BackedUpCollection, 'name' | 'dimension' | 'hnsw'>,
     snapshot: AsyncIterable<Uint8Array>,
@@ -74,7 +75,7 @@ export class BackupWriter {
     return added
   }
 
-  /** Aliases of collections that are not in the backup are left out. */
+  /** Ends the backup. Leaves out aliases of collections that are not in the backup. */
   async end(aliases: ReadonlyMap<string, string>): Promise<BackupManifest> {
     const names = new Set(this.#collections.map(({ name }) => name))
     const manifest: BackupManifest = {
@@ -98,9 +99,9 @@ export interface Backup {
 }
 
 /**
- * What a file has, if it is a backup; undefined for a file that is none, such as a snapshot.
+ * Reads the manifest of a backup; returns undefined if the file is not a backup, but for example a snapshot.
  *
- * @throws DatabaseError `invalid_argument` when it is a damaged one, or one of a later program
+ * @throws DatabaseError `invalid_argument` if the backup is damaged, or a later program wrote it
  */
 export async function readBackup(path: string): Promise<Backup | undefined> {
   const file = await open(path)
@@ -124,7 +125,7 @@ export async function readBackup(path: string): Promise<Backup | undefined> {
   }
 }
 
-/** As `sha256sum` writes and checks it. */
+/** The checksum in the format of `sha256sum`. */
 function sumOf(manifest: Buffer): string {
   return `${createHash('sha256').update(manifest).digest('hex')}  ${manifestName}\n`
 }
@@ -134,26 +135,27 @@ function manifestIn(text: string): BackupManifest {
   try {
     manifest = JSON.parse(text) as BackupManifest
   } catch (cause) {
-    throw refused(`${manifestName} is no JSON`, cause)
+    throw refused(`${manifestName} is not JSON`, cause)
   }
   if (manifest.version !== backupVersion) {
-    throw refused(`it has version ${manifest.version}, and this program reads version ${backupVersion}`)
+    throw refused(`it has version ${manifest.version}, this program reads version ${backupVersion}`)
   }
   if (manifest.collections[0]?.name !== defaultCollection) throw refused('it has no default collection')
   return manifest
 }
 
 /**
- * The snapshot of a collection.
+ * Opens the snapshot of a collection.
  *
- * @throws DatabaseError `invalid_argument` when it is not what the manifest says, at the latest with its last byte
+ * @throws DatabaseError `invalid_argument` if the snapshot does not match the manifest; at the latest, reading its last
+ *   byte throws it
  */
 export async function snapshotIn(
   { path, entries }: Backup,
   { file, bytes, sha256 }: BackedUpCollection,
 ): Promise<SnapshotReader> {
   const entry = entries.find(({ name }) => name === file)
-  if (entry?.bytes !== bytes) throw refused(`${file} is not there, or has another length`)
+  if (entry?.bytes !== bytes) throw refused(`${file} is missing or has the wrong length`)
   const hash = createHash('sha256')
   const chunks = async function* (): AsyncGenerator<Buffer> {
     for await (const chunk of tarContent(path, entry)) {
@@ -166,7 +168,7 @@ export async function snapshotIn(
 }
 
 /**
- * Creates a data directory from a backup, as `restoreSnapshot` does from a snapshot: completely, or not at all.
+ * Creates a data directory from a backup, completely or not at all, like `restoreSnapshot` from a snapshot.
  *
  * @throws DatabaseError `invalid_argument` if `dataDir` is not empty or the backup is damaged
  */

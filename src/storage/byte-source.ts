@@ -7,13 +7,13 @@ export class ByteSource {
   /** Bytes taken so far. */
   position = 0
 
-  /** @param refused makes the error for chunks that end too early */
+  /** @param refused creates the error for chunks that end too early */
   constructor(chunks: AsyncIterable<Uint8Array>, refused: (fault: string) => Error) {
     this.#chunks = chunks[Symbol.asyncIterator]()
     this.#refused = refused
   }
 
-  /** The next `length` bytes; a view, if they came in one chunk. */
+  /** Takes the next `length` bytes: a view, if they are in one chunk. */
   async take(length: number): Promise<Buffer> {
     while (this.#available < length) {
       if (!(await this.#more())) {
@@ -27,7 +27,7 @@ export class ByteSource {
     return all.subarray(0, length)
   }
 
-  /** Everything after the pieces that were taken, as it comes. */
+  /** Yields everything after the pieces that were taken, as it arrives. */
   async *rest(): AsyncGenerator<Uint8Array> {
     try {
       do {

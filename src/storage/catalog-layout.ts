@@ -2,23 +2,25 @@ import { crc32 } from 'node:zlib'
 import type { HnswSettings } from '../base/collection.ts'
 
 /**
- * The bytes of DATA_DIR/collections.mdb, the LMDB file of all named collections. Numbers are little-endian, except for
- * those in keys of 8 bytes; checksums are CRC-32 (zlib's).
+ * The format of DATA_DIR/collections.mdb, the LMDB file of all named collections. Numbers are little-endian, except in
+ * keys of 8 bytes. Checksums are CRC-32 (zlib's).
  *
  *   catalog    0           ->  format version u32 | number of the next collection u32 | crc of all before
- *              number u32  ->  state u8 (0: there, 1: dropped, being removed) | dimension u32 | m u32 |
+ *              number u32  ->  state u8 (0: exists, 1: dropped, being removed) | dimension u32 | m u32 |
  *                              efConstruction u32 (0 each: not given) | created, ms since 1970, f64 | name, UTF-8 |
  *                              crc of key and all before
- *   aliases    place u32   ->  number of the collection u32 (0: the default one) | name, UTF-8 | crc of key and all before
+ *   aliases    place u32   ->  number of the collection u32 (0: the default one) | name, UTF-8 |
+ *                              crc of key and all before
  *
- *   payloads, live, meta: as in points.mdb, under keys of number u32 | key u32, both big-endian. So the entries of a
- *   collection are neighbours, and thousands of collections are one environment, one file and one transaction.
+ *   payloads, live, meta: as in points.mdb, with keys of number u32 | key u32, both big-endian. So the entries of a
+ *   collection are adjacent, and thousands of collections share one environment, one file and one transaction.
  *
- * Meta records here are of format version 2, 3 or 5 as in points.mdb, one a collection.
+ * Each collection has a meta record of format version 2, 3 or 5, as in points.mdb.
  *
- * DATA_DIR/collections/NUMBER/vectors.rows is the row file of a collection, DATA_DIR/collections/NUMBER/index/ its index.
+ * DATA_DIR/collections/NUMBER/vectors.rows is the row file of a collection, DATA_DIR/collections/NUMBER/index/ its
+ * index.
  *
- * Numbers begin with 1 and are never reused, so that no leftover of a dropped collection is taken for another's.
+ * Numbers begin at 1 and are never reused, so that leftovers of a dropped collection never become part of another.
  */
 export const catalogVersion = 1
 
@@ -40,7 +42,7 @@ export function encodeHead({ nextNumber }: CatalogHead): Buffer {
   return value
 }
 
-/** The head, or what is wrong with it; `isOtherVersion` when another program wrote it. */
+/** Returns the head, or its fault; `isOtherVersion` if a program with another format version wrote it. */
 export function decodeHead(
   value: Buffer | undefined,
 ): CatalogHead | { readonly fault: string; readonly isOtherVersion: boolean } {
@@ -60,11 +62,11 @@ const headBytes = 12
 /** A collection's record in the catalog. */
 export interface CatalogRecord {
   readonly name: string
-  /** As given when it was created. */
+  /** As given at its creation. */
   readonly dimension: number | undefined
   readonly hnsw: HnswSettings
   readonly createdMs: number
-  /** What it stored is being removed. */
+  /** Whether the collection is dropped and its data are being removed. */
   readonly isDropped: boolean
 }
 
@@ -80,7 +82,7 @@ export function encodeRecord(number: number, record: CatalogRecord): Buffer {
   return sealed(number, value)
 }
 
-/** Undefined when it does not match its checksum. */
+/** Returns undefined if the record does not match its checksum. */
 export function decodeRecord(number: number, value: Buffer): CatalogRecord | undefined {
   if (value.length < recordHeadBytes + 4 || !isSealed(number, value)) return undefined
   const m = value.readUInt32LE(5)
@@ -109,13 +111,13 @@ export function encodeAlias(place: number, { name, target }: AliasRecord): Buffe
   return sealed(place, value)
 }
 
-/** Undefined when it does not match its checksum. */
+/** Returns undefined if the record does not match its checksum. */
 export function decodeAlias(place: number, value: Buffer): AliasRecord | undefined {
   if (value.length < 8 || !isSealed(place, value)) return undefined
   return { target: value.readUInt32LE(0), name: value.toString('utf8', 4, value.length - 4) }
 }
 
-/** Fills in the last four bytes. */
+/** Fills in the checksum: the last four bytes. */
 function sealed(key: number, value: Buffer): Buffer {
   const end = value.length - 4
   value.writeUInt32LE(checksumOf(key, value.subarray(0, end)), end)

@@ -16,22 +16,22 @@ import { beyondRepair } from './data-directory.ts'
 import type { CollectionRecord } from './store.ts'
 import type { EntryChange } from './writer-messages.ts'
 
-/** A change of the catalog: the entries to commit, and the update of the memory afterwards. */
+/** A change of the catalog: the entries to commit, and the update in memory after the commit. */
 export interface CatalogChange {
   readonly entries: readonly EntryChange[]
   readonly apply: () => void
 }
 
-/** The names and settings of all collections and aliases, in memory, as of the last commit. */
+/** The collections and aliases in memory, as of the last commit. */
 export class Catalog {
-  /** By name. */
+  /** Collections by name. */
   readonly collections: Map<string, CollectionRecord> = new Map()
-  /** By alias, the name of its collection. */
+  /** The name of the collection, by alias. */
   readonly aliases: Map<string, string> = new Map()
-  /** Numbers of collections that are dropped and not yet removed from the disk. */
+  /** Numbers of collections that are dropped but not yet removed from the disk. */
   readonly dropped: Set<number> = new Set()
   readonly #names = new Map<number, string>([[mainNumber, defaultCollection]])
-  /** By alias, its key in the table of aliases. */
+  /** The key in the table of aliases, by alias. */
   readonly #places = new Map<string, number>()
   #nextNumber = 1
 
@@ -39,7 +39,7 @@ export class Catalog {
     return this.#nextNumber
   }
 
-  /** @throws DatabaseError when a record is damaged */
+  /** Reads the tables. @throws DatabaseError if a record is damaged */
   read({ catalog, aliases }: Pick<CollectionTables, 'catalog' | 'aliases'>, path: string): void {
     const head = decodeHead(catalog.getBinary(headKey))
     if ('fault' in head) throw beyondRepair(path, head.fault)
@@ -60,7 +60,7 @@ export class Catalog {
     }
   }
 
-  /** The name of a collection, the default one included; undefined if it does not exist or is dropped. */
+  /** The name of a collection, also of the default one; undefined if it does not exist or is dropped. */
   nameOf(number: number): string | undefined {
     return this.#names.get(number)
   }
@@ -83,7 +83,7 @@ export class Catalog {
     }
   }
 
-  /** With the aliases of the collection. */
+  /** Drops a collection and its aliases. */
   drop({ number, ...record }: CollectionRecord): CatalogChange {
     const aliases = [...this.aliases].filter(([, target]) => target === record.name).map(([alias]) => alias)
     const removal = this.#removal(aliases)
@@ -136,7 +136,7 @@ export class Catalog {
     }
   }
 
-  /** An existing alias keeps its place, a new one takes the lowest free one. */
+  /** An existing alias keeps its place; a new alias gets the lowest free place. */
   #additions(
     set: ReadonlyMap<string, string>,
   ): readonly { readonly name: string; readonly target: string; readonly place: number }[] {

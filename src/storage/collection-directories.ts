@@ -7,11 +7,12 @@ import { beyondRepair, collectionDirectory, collectionsDirectory, collectionsPat
 import { rowsHeaderBytes } from './key-layout.ts'
 
 /**
- * Removes the leftovers of interrupted creations: directories of unassigned numbers, without any row. Dropped
- * collections stay in the catalog until their directories are removed.
+ * Removes the leftovers of interrupted creations: directories of unassigned numbers, without rows. Dropped collections
+ * stay in the catalog until their directories are removed.
  *
- * @param catalog undefined where there is no collections.mdb
- * @throws DatabaseError if there are points that are in no catalog: the catalog was lost, and nothing is removed
+ * @param catalog undefined if there is no collections.mdb
+ * @throws DatabaseError if there are points of collections that the catalog does not contain. The catalog was lost;
+ *   nothing is removed
  */
 export function clearLeftovers(dataDir: string, catalog: Catalog | undefined): void {
   const path = collectionsPath(dataDir)

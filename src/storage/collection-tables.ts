@@ -18,7 +18,7 @@ export interface CollectionTables {
 }
 
 /**
- * Creates the environment of named collections, empty.
+ * Creates the empty environment of named collections.
  *
  * @throws DatabaseError if it cannot be created
  */
@@ -30,18 +30,18 @@ export async function makeCollectionTables(dataDir: string): Promise<void> {
   })
 }
 
-/** What opening the environment as the first in the process found. */
+/** The result of `openCheckedCollections`. */
 export interface CheckedCollections {
   readonly tables: CollectionTables
-  /** By number of a collection: damage of its tables. */
+  /** Damage of the tables of a collection, by its number. */
   readonly faults: ReadonlyMap<number, string>
 }
 
 /**
- * Opens the environment as the first in the process; undefined if there is none. As for points.mdb, it first checks for
- * everything that would end the process inside LMDB.
+ * Opens the environment, before any other thread of the process does; returns undefined if there is none. As for
+ * points.mdb, it first checks for everything that would end the process inside LMDB.
  *
- * @throws DatabaseError that says why it cannot be opened, or which part shared by all collections is damaged
+ * @throws DatabaseError if it cannot be opened, or a part that all collections share is damaged
  */
 export function openCheckedCollections(dataDir: string): CheckedCollections | undefined {
   const path = collectionsPath(dataDir)
@@ -55,7 +55,7 @@ export function openCheckedCollections(dataDir: string): CheckedCollections | un
 /**
  * Opens the environment that another thread of this process has opened: see `openTables`.
  *
- * @throws DatabaseError that says why it cannot be opened
+ * @throws DatabaseError if it cannot be opened
  */
 export function openCollectionTables(dataDir: string): CollectionTables {
   const path = collectionsPath(dataDir)
@@ -63,7 +63,7 @@ export function openCollectionTables(dataDir: string): CollectionTables {
   return openAt(path, dataDir)
 }
 
-/** Where the points of a named collection are. */
+/** The files with the points of a named collection. */
 export function collectionFiles(
   dataDir: string,
   number: number,

@@ -5,7 +5,7 @@ import { partsOf } from './group-parts.ts'
 import type { WriteGroup } from './store.ts'
 import type { StoredState, ToWriter } from './writer-messages.ts'
 
-/** The part of `Writer`, which owns the thread, that the writer of one collection uses. */
+/** The methods of `Writer`, which owns the thread, that the writer of one collection uses. */
 export interface WriterBackend {
   readonly isBroken: boolean
   checkTrusted(): void
@@ -30,17 +30,17 @@ export class CollectionWriter {
     this.#all = all
   }
 
-  /** Whether nothing will be written any more. */
+  /** Whether writing has failed for good. */
   get isBroken(): boolean {
     return this.#poison !== undefined || this.#all.isBroken
   }
 
-  /** What is on disk, as of the last commit. */
+  /** The state on disk, as of the last commit. */
   get state(): StoredState {
     return this.#state
   }
 
-  /** @throws DatabaseError when the disk can no longer be trusted, with anything that is read of it either */
+  /** @throws DatabaseError if the disk can no longer be trusted; then what is read from it cannot be trusted either */
   checkTrusted(): void {
     this.#all.checkTrusted()
     if (this.#poison !== undefined) throw this.#poison
@@ -53,7 +53,7 @@ export class CollectionWriter {
     const parts = partsOf(this.#number, group)
     const outcome = Promise.withResolvers<void>()
     this.#outcome = outcome
-    // It can fail while later parts are still being packed; the await below reports that.
+    // The group can fail while later parts are still being packed; the await below reports that.
     outcome.promise.catch(() => {})
     const turn = new Turn()
     try {
@@ -62,7 +62,7 @@ export class CollectionWriter {
         if (!part.isLast && turn.isOver) await turn.next()
       }
     } catch (error) {
-      // Half a group remains in the thread: the next one must not be added to it.
+      // The thread has half a group: the next group must not be added to it.
       this.#all.fail('the storage writer failed', error)
     }
     await outcome.promise
@@ -95,7 +95,7 @@ export class CollectionWriter {
     else outcome?.reject(error)
   }
 
-  /** Call when the group has failed in a way that leaves the state of this collection, and of no other, unknown. */
+  /** Call after a failure that leaves the state of this collection unknown, but not of others. */
   poison(error: DatabaseError): void {
     this.#poison ??= error
     this.settle(this.#poison)

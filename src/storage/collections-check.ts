@@ -5,19 +5,20 @@ import { LmdbCheck, type TreeReader } from './lmdb-check.ts'
 import { LmdbFault } from './lmdb-pages.ts'
 
 export interface CollectionsFaults {
-  /** Damage of a part that all collections share; then the file is unusable. */
+  /** Damage of a part that all collections share. It makes the file unusable. */
   readonly fault?: string | undefined
-  /** Nothing is damaged: another program wrote it. */
+  /** Whether the file is undamaged, but has another format version. */
   readonly isOtherVersion?: boolean
-  /** By number of a collection: damage of its tables. */
+  /** Damage of the tables of a collection, by its number. */
   readonly faults: ReadonlyMap<number, string>
 }
 
 /**
- * Checks collections.mdb before LMDB opens it. Without a fault, the file is a valid LMDB file, catalog and aliases match
- * their checksums, and each collection without a fault of its own has a payload for each live slot and for no other.
+ * Checks collections.mdb before LMDB opens it. Without `fault`, the file is a valid LMDB file, and catalog and aliases
+ * match their checksums. Each collection that is not in `faults` has a payload for every live slot and for no other
+ * slot.
  *
- * @throws Error when the file cannot be read
+ * @throws Error if the file cannot be read
  */
 export function faultsOfCollections(path: string): CollectionsFaults {
   const file = openSync(path, 'r')
@@ -67,7 +68,7 @@ function faultsOfTables(check: LmdbCheck): CollectionsFaults {
   return { faults }
 }
 
-/** The catalog and the aliases, as they are gone through in whatever order. */
+/** Checks the catalog and the aliases. Their tables can be visited in any order. */
 class CatalogCheck {
   readonly dropped = new Set<number>()
   readonly #numbers = new Set<number>()
@@ -93,7 +94,7 @@ class CatalogCheck {
     else this.#targets.add(alias.target)
   }
 
-  /** @param stored numbers of the collections that have entries in tables */
+  /** @param stored numbers of the collections with entries in tables */
   faultWith(stored: Iterable<number>): Pick<CollectionsFaults, 'fault' | 'isOtherVersion'> | undefined {
     const head = this.#head
     if ('fault' in head) return head
@@ -104,12 +105,12 @@ class CatalogCheck {
   #strangers(stored: Iterable<number>, nextNumber: number): string | undefined {
     for (const number of stored)
       if (!this.#numbers.has(number))
-        return `it has entries of collection ${number}, which its catalog has not`
+        return `it has entries of collection ${number}, which is not in its catalog`
     for (const number of this.#numbers)
       if (number >= nextNumber) return `collection ${number} is not below the next number, ${nextNumber}`
     for (const target of this.#targets)
       if (target !== mainNumber && !this.#numbers.has(target))
-        return `an alias names collection ${target}, which its catalog has not`
+        return `an alias names collection ${target}, which is not in its catalog`
     return undefined
   }
 }

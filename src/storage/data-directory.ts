@@ -8,21 +8,21 @@ export const rowFilePath = (dataDir: string): string => join(dataDir, 'vectors.r
 export const databasePath = (dataDir: string): string => join(dataDir, 'points.mdb')
 export const lockPath = (dataDir: string): string => join(dataDir, 'lock.db')
 export const reservePath = (dataDir: string): string => join(dataDir, 'reserve')
-/** The LMDB file of all named collections; exists once the first one was created. */
+/** The LMDB file of all named collections. It exists after the first one was created. */
 export const collectionsPath = (dataDir: string): string => join(dataDir, 'collections.mdb')
-/** The other files of named collections, each in a directory named after its number. */
+/** The other files of named collections. Each collection has a directory, named after its number. */
 export const collectionsDirectory = (dataDir: string): string => join(dataDir, 'collections')
 export const collectionDirectory = (dataDir: string, number: number): string =>
   join(collectionsDirectory(dataDir), String(number))
 export const collectionsReservePath = (dataDir: string): string =>
   join(collectionsDirectory(dataDir), 'reserve')
-/** The points that a repair removed, for people: the program never reads them. */
+/** The points that a repair removed. They are for people; the program never reads them. */
 export const setAsidePath = (dataDir: string): string => join(dataDir, 'set-aside')
 
 /**
- * Creates the directory if it is missing, with its parents, durably.
+ * Creates the directory and its parents durably, if missing.
  *
- * @throws Error that names the directory, its setting and what is wrong
+ * @throws Error that names the directory, its setting and the fault
  */
 export function makeDirectory(dataDir: string): void {
   const first = orUnusable(dataDir, () => mkdirSync(dataDir, { recursive: true, mode: 0o700 }))
@@ -31,10 +31,10 @@ export function makeDirectory(dataDir: string): void {
 }
 
 /**
- * Checks that this user may write the directory and the files in it: LMDB and SQLite would only say that a file
- * cannot be opened.
+ * Checks that this user may write to the directory and its files. The errors of LMDB and SQLite would only say that a
+ * file cannot be opened.
  *
- * @throws Error that names the directory, its setting and what is wrong
+ * @throws Error that names the directory, its setting and the fault
  */
 export function checkWritable(dataDir: string): void {
   orUnusable(dataDir, () => accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK))
@@ -71,12 +71,12 @@ const faults: Readonly<Record<string, string>> = {
   ENOTDIR: 'a part of its path is a file: set DATA_DIR to a directory',
 }
 
-/** An error that says which file is damaged, how, and what to do: damage that a repair can set aside. */
+/** The error for damage that a repair can set aside: the file, the fault, and what to do. */
 export function damaged(path: string, fault: string, cause?: unknown): DatabaseError {
   return new DatabaseError('internal', `${path} cannot be used: ${fault}. ${repairableAdvice}`, { cause })
 }
 
-/** The same for undamaged data of another format version. */
+/** The error for undamaged data of another format version. */
 export function ofOtherVersion(path: string, fault: string): DatabaseError {
   return new DatabaseError(
     'internal',
@@ -84,7 +84,7 @@ export function ofOtherVersion(path: string, fault: string): DatabaseError {
   )
 }
 
-/** The same for damage that no repair can fix. */
+/** The error for damage that no repair can fix. */
 export function beyondRepair(path: string, fault: string): DatabaseError {
   return new DatabaseError('internal', `${path} cannot be used: ${fault}. ${lostAdvice}`)
 }
@@ -93,11 +93,11 @@ const repairableAdvice =
   '`vicinal doctor` lists all damage, `vicinal doctor --repair` sets damaged points aside so that the rest can be served. Or restore a snapshot.'
 
 const lostAdvice =
-  'No repair can mend that: restore the newest snapshot into another directory, and keep this one as it is.'
+  'No repair can fix this: restore the newest snapshot into another directory, and keep this one as it is.'
 
 /**
- * The error among an error and its causes that says that stored data are damaged. Recognized by its text, since an error
- * that comes from another thread keeps nothing else.
+ * Finds the error that reports damaged data, among an error and its causes. It recognizes the text, because an error
+ * from another thread keeps nothing else.
  */
 export function damageIn(error: unknown): Error | undefined {
   for (let each = error; each instanceof Error; each = each.cause) {

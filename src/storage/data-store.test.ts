@@ -58,7 +58,7 @@ function numberOf(data: DataStore, name: string): number {
   return data.collections.get(name)!.number
 }
 
-/** Directories of collections, once what is dropped is gone. */
+/** The directories of collections. */
 function directories(): string[] {
   return readdirSync(join(dataDir, 'collections'))
     .filter((name) => name !== 'reserve')
@@ -66,7 +66,7 @@ function directories(): string[] {
 }
 
 describe('named collections', () => {
-  it('are there after reopening with what was stored in each, the default one too', async () => {
+  it('keep their points after reopening, and so does the default collection', async () => {
     const [docs, images, main] = [insertionsOf(2000), insertionsOf(3), insertionsOf(4)]
     const settings = { name: 'images', dimension: 5, hnsw: { m: 24, efConstruction: 300 } }
     let created: CollectionRecord
@@ -97,7 +97,7 @@ describe('named collections', () => {
     })
   })
 
-  it('take groups of several at a time, each into its own', async () => {
+  it('accept groups concurrently, each in its own collection', async () => {
     const names = Array.from({ length: 8 }, (_, index) => `c${index}`)
     const rounds = 5
     await withData(async (data) => {
@@ -120,7 +120,7 @@ describe('named collections', () => {
     })
   })
 
-  it('have keyed requests, sequence numbers and a database id of their own', async () => {
+  it('each have their own keyed requests, sequence numbers and database id', async () => {
     const request = (key: number, points: number): KeyedRequest => ({
       keyHash: Buffer.alloc(16, key),
       bodyHash: Buffer.alloc(16, 7),
@@ -148,7 +148,7 @@ describe('named collections', () => {
     })
   })
 
-  it('that are dropped are gone, with their aliases, files and entries; their names are free, their numbers not', async () => {
+  it('lose aliases, files and entries when they are dropped; their names can be reused, their numbers are not', async () => {
     await withData(async (data) => {
       const store = await filled(data, 'docs', insertionsOf(5000))
       await filled(data, 'kept', insertionsOf(2))
@@ -171,7 +171,7 @@ describe('named collections', () => {
     assert.deepEqual(directories(), ['2', '3'])
   })
 
-  it('have aliases, of the default one too, that change together', async () => {
+  it('have aliases that change together, also those of the default collection', async () => {
     const expected = new Map([
       ['a', 'other'],
       ['c', 'docs'],
@@ -193,7 +193,7 @@ describe('named collections', () => {
     await withData(async (data) => assert.deepEqual(new Map(data.aliases), expected))
   })
 
-  it('give snapshots of one collection, which say nothing of others', async () => {
+  it('have snapshots of one collection, without anything of others', async () => {
     await withData(async (data) => {
       const store = await filled(data, 'docs', insertionsOf(20))
       await filled(data, 'other', insertionsOf(30))
@@ -210,7 +210,7 @@ describe('named collections', () => {
     })
   })
 
-  it('of a thousand, of 100 points of 384 each, are opened and read with few descriptors and one more thread', async () => {
+  it('use few descriptors and one more thread, even a thousand with 100 points of 384 dimensions each', async () => {
     const names = Array.from({ length: 1000 }, (_, index) => `c${index}`)
     const points = Array.from({ length: 100 }, (_, slot) => insertion(slot, slot + 1, 'x', 384))
     await withData(async (data) => {
@@ -224,7 +224,7 @@ describe('named collections', () => {
         assert.equal(contents.size, 100)
         assert.equal(contents.get(99)?.content, 'x')
       }
-      // Row files at 64 a time, LMDB and a thread.
+      // At most 64 row files at a time, LMDB, and a thread.
       assert.ok(openFiles() - before < 100, `${openFiles() - before} more descriptors`)
       await Promise.all(stores.map((store) => store.commit(groupOf([insertion(100, 101, 'y', 384)]))))
       assert.ok(openFiles() - before < 100)
@@ -238,7 +238,7 @@ const aliases = [
   ['b', 'docs'],
 ] as const
 
-/** Opens and closes until what was dropped is removed: closing does not wait for more than the piece under way. */
+/** Opens and closes until the dropped collection is removed: closing only waits for the piece in progress. */
 async function untilRemoved(): Promise<void> {
   for (let attempt = 0; attempt < 100; attempt += 1) {
     if (!directories().includes('1')) return
@@ -264,7 +264,7 @@ describe('the format of a data directory', () => {
       return number
     })
 
-  it('stays as it is while no collection is created, whatever opens it', async () => {
+  it('does not change while no collection is created, whichever program opens it', async () => {
     const store = await openStore({ dataDir, logger })
     await store.commit(groupOf(insertionsOf(10)))
     await store.close()
@@ -280,7 +280,7 @@ describe('the format of a data directory', () => {
     assert.equal(await version(), 2)
   })
 
-  it('has version 4 from the first collection on, with keyed requests and without', async () => {
+  it('has version 4 after the first collection is created, with and without keyed requests', async () => {
     await withData(async (data) => {
       await data.main.commit(groupOf(insertionsOf(1)))
       await data.create({ name: 'docs' })
@@ -294,7 +294,7 @@ describe('the format of a data directory', () => {
     assert.equal(await version(), 4)
   })
 
-  it('is told by its number, to programs that know fewer', () => {
+  it('has a version number, so that older programs can report it', () => {
     const state = { ...emptyMeta, dimension: 3, sequence: 7, slotCount: 2, pointCount: 1 }
     const keyedRequests = { first: 5, count: 6, outcomeBytes: 0 }
     const withOutcomes = { ...keyedRequests, outcomeBytes: 2 ** 40 + 3 }
@@ -338,7 +338,7 @@ describe('the format of a data directory', () => {
         isOtherVersion: true,
       })
     }
-    // A record of version 3 is never as short as one of version 2, nor the other way round.
+    // A record of version 3 never has the length of version 2, nor the other way round.
     for (const [from, to] of [
       [0, 3],
       [1, 2],
@@ -349,7 +349,7 @@ describe('the format of a data directory', () => {
     }
   })
 
-  it('that has lost its catalog is refused, and nothing is removed', async () => {
+  it('is refused when its catalog is lost, and nothing is removed', async () => {
     await withData(async (data) => filled(data, 'docs', insertionsOf(2)))
     rmSync(join(dataDir, 'collections.mdb'))
     await assert.rejects(
@@ -365,7 +365,7 @@ describe('the format of a data directory', () => {
 })
 
 describe('a disk that fails', () => {
-  it('for one collection leaves others writable', async () => {
+  it('only blocks the collection whose write it fails', async () => {
     using disk = new FailingDisk()
     await withData(
       async (data) => {
@@ -391,9 +391,9 @@ describe('a disk that fails', () => {
     )
   })
 
-  it('otherwise stops writes to all named collections, and not to the default one; reads go on', async () => {
+  it('otherwise stops writes to all named collections, but not to the default one; reads continue', async () => {
     using disk = new FailingDisk()
-    const told: unknown[] = []
+    const reported: unknown[] = []
     await withData(
       async (data) => {
         const points = insertionsOf(1)
@@ -405,9 +405,9 @@ describe('a disk that fails', () => {
         await assert.rejects(data.create({ name: 'third' }), refusal)
         await data.main.commit(groupOf([insertion(0, 1)]))
         assert.deepEqual(one.record(0, points[0]!.id)?.payload, points[0]!.point.payload)
-        assert.deepEqual(told, ['disk_failed'])
+        assert.deepEqual(reported, ['disk_failed'])
       },
-      { writerExecArgv: disk.execArgv, onWritesBlocked: (reason) => told.push(reason) },
+      { writerExecArgv: disk.execArgv, onWritesBlocked: (reason) => reported.push(reason) },
     )
     await withData(async (data) => {
       assert.deepEqual([...data.collections.keys()].sort(), ['one', 'other'])
@@ -415,7 +415,7 @@ describe('a disk that fails', () => {
     })
   })
 
-  it('that is really full takes deletions and drops, and what they free goes to others', async (context) => {
+  it('accepts deletions and drops when it is really full, and others can use the freed space', async (context) => {
     using small = SmallDisk.mount(24 * 1024 * 1024)
     if (small === undefined) return context.skip(noSmallDisk)
     rmSync(join(dataDir, '..'), { recursive: true })

@@ -8,7 +8,7 @@ import type { CollectionRecord, CollectionSummary, DataStore, NewCollection, Sto
  * Opens everything in `dataDir`, creates it if missing, and locks it against other processes. Removes the leftovers of
  * interrupted creations of collections, and continues the removal of dropped ones.
  *
- * @throws Error that says what is wrong: in use, damaged, of another format version or dimension
+ * @throws Error if the directory is in use or damaged, or has another format version or dimension
  */
 export async function openDataStore(given: StoreOptions): Promise<DataStore> {
   const options = { ...given, dataDir: resolve(given.dataDir) }
@@ -80,14 +80,14 @@ class DirectoryStore implements DataStore {
   }
 }
 
-/** Combines why two writers refuse changes: the worse reason is reported. */
+/** Combines the reasons why two writers refuse changes, and reports the worse one. */
 class BlockedWriters {
   readonly #reasons = new Map<string, WritesBlocked>()
-  readonly #tell: (reason: WritesBlocked | undefined) => void
-  #told: WritesBlocked | undefined
+  readonly #report: (reason: WritesBlocked | undefined) => void
+  #reported: WritesBlocked | undefined
 
-  constructor(tell: (reason: WritesBlocked | undefined) => void) {
-    this.#tell = tell
+  constructor(report: (reason: WritesBlocked | undefined) => void) {
+    this.#report = report
   }
 
   set(writer: string, reason: WritesBlocked | undefined): void {
@@ -95,8 +95,8 @@ class BlockedWriters {
     else this.#reasons.set(writer, reason)
     const reasons = [...this.#reasons.values()]
     const worst = reasons.find((each) => each === 'disk_failed') ?? reasons[0]
-    if (worst === this.#told) return
-    this.#told = worst
-    this.#tell(worst)
+    if (worst === this.#reported) return
+    this.#reported = worst
+    this.#report(worst)
   }
 }

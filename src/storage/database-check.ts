@@ -6,11 +6,11 @@ import { LmdbFault } from './lmdb-pages.ts'
 
 /**
  * Checks points.mdb before LMDB opens it. Without a fault, the file is a valid LMDB file, and there is a payload for
- * each live slot and for no other. Payloads themselves are not read: each has a checksum that is checked when the
- * payload is read.
+ * every live slot and for no other slot. The check does not read payloads: each has a checksum that is checked on
+ * reading it.
  *
- * @returns what is wrong; undefined for a sound file
- * @throws Error when the file cannot be read
+ * @returns undefined for an undamaged file
+ * @throws Error if the file cannot be read
  */
 export function faultOfDatabase(path: string): DatabaseFault | undefined {
   const file = openSync(path, 'r')
@@ -27,11 +27,11 @@ export function faultOfDatabase(path: string): DatabaseFault | undefined {
 
 export interface DatabaseFault {
   readonly fault: string
-  /** Whether LMDB can open the file anyway: the fault is in the contents of the tables. */
+  /** Whether LMDB can open the file: then the fault is only in the contents of the tables. */
   readonly isRepairable: boolean
 }
 
-/** @throws LmdbFault when the file is not sound as LMDB's */
+/** @throws LmdbFault if the file is not a valid LMDB file */
 function faultOfTables(check: LmdbCheck): string | undefined {
   const tables = check.tables({ live: 'u32', meta: 'u32', payloads: 'u32' })
   const found = new TablesCheck()
@@ -42,13 +42,13 @@ function faultOfTables(check: LmdbCheck): string | undefined {
 
 type Visit = TreeReader['visit']
 
-/** What the tables of one collection hold, as they are gone through in whatever order. */
+/** Checks the tables of one collection. They can be visited in any order. */
 export class TablesCheck {
   readonly #slots = new Map<number, Buffer>()
   readonly #live = new Map<number, Buffer>()
   #fault: string | undefined
   #keyedRequests = 0
-  /** Undefined if another program wrote the meta record: whoever reads it then says so. */
+  /** Undefined if the meta record has another format version; the code that reads it later reports that. */
   #keyedRequestsStated: number | undefined = 0
 
   readonly live: Visit = (block, page, at, bytes) => {
@@ -57,7 +57,7 @@ export class TablesCheck {
     else this.#live.set(block, bits)
   }
 
-  /** Records are checked when they are read. */
+  /** Only counts keyed requests: their records are checked on reading them. */
   readonly meta: Visit = (key, page, at, bytes) => {
     if (isKeyOfRequest(key)) this.#keyedRequests += 1
     if (key !== metaKeys.state) return
@@ -88,7 +88,7 @@ function faultOfLive(
   for (const block of new Set([...live.keys(), ...payloads.keys()])) {
     if ((live.get(block) ?? emptyBlock).equals(payloads.get(block) ?? emptyBlock)) continue
     const first = block * slotsPerBlock
-    return `of slots ${first} to ${first + slotsPerBlock - 1} not those have payloads that live`
+    return `among slots ${first} to ${first + slotsPerBlock - 1}, the live slots are not those with payloads`
   }
   return undefined
 }

@@ -24,19 +24,23 @@ export class DirectoryLock {
     chmodSync(path, 0o600)
     try {
       database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
-      // SQLite opens a file read-only if it cannot be written, and several processes may lock that: only a change shows it.
+      // SQLite opens a file that it cannot write as read-only, and several processes can lock that. Only a change
+      // fails.
       database.exec('PRAGMA user_version = 1')
     } catch (error) {
       database.close()
       if (/not a database|malformed/i.test(String(error))) {
-        throw new Error(`${path} is damaged: it holds nothing but the lock, delete it and start again`, {
+        throw new Error(`${path} is damaged: it contains only the lock, so delete it and start again`, {
           cause: error,
         })
       }
       if (/readonly/i.test(String(error))) {
-        throw new Error(`${path} cannot be opened for writing: too many open files, or it is not ours`, {
-          cause: error,
-        })
+        throw new Error(
+          `${path} cannot be opened for writing: too many files are open, or another user owns it`,
+          {
+            cause: error,
+          },
+        )
       }
       if (!/locked|busy/i.test(String(error))) throw error
       throw new Error(`data directory ${dataDir} is in use by process ${ownerOf(ownerPath)}`, {
@@ -53,12 +57,12 @@ export class DirectoryLock {
   }
 }
 
-/** For the message alone: the lock itself does not depend on this file. */
+/** Returns the owner for the error message. The lock does not depend on this file. */
 function ownerOf(path: string): string {
   try {
     return readFileSync(path, 'utf8').trim()
   } catch {
-    // The owner may not have written it yet; it is only for the message.
+    // The owner may not have written the file yet, and only the message needs it.
     return '(unknown)'
   }
 }

@@ -10,9 +10,9 @@ import type { CollectionRecord } from './store.ts'
 import { Survey } from './survey.ts'
 import { openDamagedDatabase } from './tables.ts'
 
-/** All collections of a data directory that may be damaged; changes nothing by itself. */
+/** Finds the damage in all collections of a data directory. It changes nothing. */
 export class DirectorySurvey implements AsyncDisposable {
-  /** Of the default collection; undefined when nothing was ever stored there. */
+  /** Survey of the default collection; undefined if nothing was ever stored there. */
   readonly main: Survey | undefined
   /** In the order of their numbers. */
   readonly collections: readonly CollectionRecord[]
@@ -44,7 +44,7 @@ export class DirectorySurvey implements AsyncDisposable {
   /**
    * Locks the directory until it is closed.
    *
-   * @throws Error that says that the directory is in use, or names damage which prevents reading anything
+   * @throws Error if the directory is in use, or so damaged that nothing can be read
    */
   static async open(path: string): Promise<DirectorySurvey> {
     const dataDir = resolve(path)
@@ -55,9 +55,9 @@ export class DirectorySurvey implements AsyncDisposable {
   }
 
   /**
-   * Opens the survey of a named collection, for the caller to close.
+   * Opens the survey of a named collection. The caller closes it.
    *
-   * @throws Error that names damage which prevents reading anything of the collection
+   * @throws Error if the collection is so damaged that nothing of it can be read
    */
   collection({ number, name }: CollectionRecord): Survey {
     return Survey.of(this.#dataDir, this.#named!.of(number, name))!

@@ -2,8 +2,8 @@ import { statfsSync } from 'node:fs'
 import { constants as osConstants } from 'node:os'
 
 /**
- * Whether an error is caused by a full disk. A full disk causes a short write, which LMDB reports as EIO: then
- * the free space of the file system of `path` decides.
+ * Whether an error is caused by a full disk. A full disk can cause a short write, which LMDB reports as EIO. In that
+ * case, the free space of the file system of `path` decides.
  */
 export function isDiskFull(error: unknown, path: string): boolean {
   const { code, message = '' } = error as { code?: unknown; message?: string }
@@ -15,8 +15,8 @@ export function isDiskFull(error: unknown, path: string): boolean {
 }
 
 const { errno } = osConstants
-/** Node names its errors, LMDB numbers them. */
+/** Node reports names of errors, LMDB their numbers. */
 const diskFullCodes: readonly unknown[] = ['ENOSPC', 'EDQUOT', 'EFBIG', errno.ENOSPC, errno.EDQUOT]
 
-/** Less than the largest single write of LMDB: with more free space, a short write has another cause. */
+/** Less than the largest single write of LMDB. With more free space, a short write has another cause. */
 const fullBytes = 1024 * 1024

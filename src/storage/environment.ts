@@ -16,15 +16,14 @@ import { syncDirectory } from '../base/sync-directory.ts'
 import { beyondRepair } from './data-directory.ts'
 
 /**
- * Opens the environment of an LMDB file and its tables. Within a process, lmdb shares one environment between all
- * threads, which it identifies by the file.
+ * Opens the environment of an LMDB file and its tables. All threads of a process share one environment for each file.
  *
  * @param tables opens the tables
- * @throws DatabaseError when LMDB cannot open it
+ * @throws DatabaseError if LMDB cannot open the file
  */
 export function openEnvironment<Opened>(path: string, tables: (root: RootDatabase) => Opened): Opened {
   try {
-    // Without `overlappingSync`, a transaction ends after its fsync, not when it becomes visible.
+    // With `overlappingSync: false`, a transaction ends after its fsync, not already when it becomes visible.
     const root = openLmdb({ path, noSubdir: true, maxDbs: 6, overlappingSync: false, mapSize })
     for (const file of [path, lockPath(path)]) chmodSync(file, 0o600)
     return tables(root)
@@ -33,7 +32,7 @@ export function openEnvironment<Opened>(path: string, tables: (root: RootDatabas
   }
 }
 
-/** Bytes of the file that are in use. */
+/** The number of bytes of the file that are in use. */
 export function databaseBytes(root: RootDatabase): number {
   const { pageSize, lastPageNumber } = root.getStats() as {
     readonly pageSize: number
@@ -43,8 +42,8 @@ export function databaseBytes(root: RootDatabase): number {
 }
 
 /**
- * Creates an environment. The file gets its name when it is durable: LMDB does not sync the first pages of a file
- * before the first commit, and after a loss of power they might not be a database.
+ * Creates an environment. The file gets its final name only when it is durable: LMDB does not sync the first pages of a
+ * file before the first commit, so after a power failure they might not be a database.
  *
  * @param fill opens the new file, creates its tables and their first entries, and returns its root
  */
@@ -64,7 +63,7 @@ export async function makeEnvironment(path: string, fill: (making: string) => Ro
   syncDirectory(dirname(path))
 }
 
-/** Creates an empty file, if there is room for a small one. */
+/** Creates an empty file. @throws Error if the disk has no room for a small file */
 function makeRoom(path: string): void {
   const file = openSync(path, 'w', 0o600)
   try {
@@ -76,11 +75,11 @@ function makeRoom(path: string): void {
   }
 }
 
-/** Tries what LMDB will do: opens the file for writing, creates its lock file, and opens as many descriptors. */
+/** Tries what LMDB will do: open the file for writing, create its lock file, and open as many descriptors. */
 export function tryToOpen(path: string): void {
   try {
-    // LMDB writes it through a memory map, which on a full disk ends the process: so its blocks are allocated here. Nothing
-    // in it outlives the process, and the caller holds the lock of the directory.
+    // LMDB writes the lock file through a memory map, which would end the process on a full disk. So allocate its
+    // blocks here. Nothing in it outlives the process, and the caller holds the lock of the directory.
     writeFileSync(lockPath(path), Buffer.alloc(lockBytes), { mode: 0o600 })
   } catch (error) {
     throw cannotOpen(path, error)
@@ -88,7 +87,7 @@ export function tryToOpen(path: string): void {
   tryDescriptors(path)
 }
 
-/** Opens as many descriptors as LMDB will take, and closes them. */
+/** Opens as many descriptors as LMDB will use, and closes them. */
 export function tryDescriptors(path: string): void {
   const files: number[] = []
   try {
@@ -112,11 +111,11 @@ function lockPath(path: string): string {
 const firstBytes = 64 * 1024
 /** The size of LMDB's lock file, for 126 readers. */
 const lockBytes = 8272
-/** More than LMDB and the writer thread open. */
+/** More than LMDB and the writer thread will open. */
 const descriptors = 16
 
 /**
- * Address space, not memory or disk. A smaller map would be doubled as the file grows, while other threads read it;
- * lmdb keeps the old maps for them, but it is better not to depend on that.
+ * Address space, not memory or disk. LMDB would double a smaller map as the file grows, while other threads read it.
+ * The lmdb package keeps the old maps for them, but it is better not to depend on that.
  */
 const mapSize = 64 * 1024 ** 3

@@ -6,12 +6,12 @@ import type { PageRoom } from './page-room.ts'
 import type { ReserveFile } from './reserve-file.ts'
 
 /**
- * Makes the pending groups of all collections of one environment durable, in one transaction:
+ * Makes the pending groups of all collections of one environment durable in one transaction:
  *
  *   fdatasync of each row file ─> one LMDB transaction ─> its fsync
  *
- * Each group is atomic, and one that fails does not affect the others: if the common transaction fails because the disk
- * is full, or because a record of one collection is damaged, each group gets a transaction of its own.
+ * Each group is atomic, and a group that fails does not affect the others. If the common transaction fails because the
+ * disk is full or a record of one collection is damaged, each group gets its own transaction.
  */
 export class GroupCommit {
   readonly #root: RootDatabase
@@ -27,7 +27,7 @@ export class GroupCommit {
     this.#path = path
   }
 
-  /** Returns the errors of the groups that could not be stored. */
+  /** Commits the groups. Returns the errors of those that could not be stored. */
   commit(groups: readonly GroupWriter[]): ReadonlyMap<GroupWriter, unknown> {
     const faults = new Map<GroupWriter, unknown>()
     const attempt = (group: GroupWriter, work: () => void): void => {
@@ -51,7 +51,7 @@ export class GroupCommit {
     return faults
   }
 
-  /** Commits one group; deletions succeed on a full disk too. */
+  /** Commits one group. Deletions also succeed on a full disk. */
   #alone(group: GroupWriter): void {
     try {
       this.#transaction([group])
@@ -63,8 +63,8 @@ export class GroupCommit {
   }
 
   /**
-   * It is on the disk when this returns. Not one of lmdb's asynchronous ones: when a disk is full, those neither
-   * resolve nor reject.
+   * Runs one transaction, which is durable when this returns. It is synchronous because lmdb's asynchronous
+   * transactions neither resolve nor reject when the disk is full.
    */
   #transaction(groups: readonly GroupWriter[]): void {
     this.#room.ensure(() => groups.reduce((sum, group) => sum + group.tableBytes, 0))

@@ -8,9 +8,10 @@ import type { Change, WriteGroup } from './store.ts'
 import type { GroupPart, PackedRecords } from './writer-messages.ts'
 
 /**
- * Cuts a group into parts of about `partBytesMax`, packing each only when the iteration reaches it.
+ * Divides a group into parts of about `partBytesMax`. Each part is packed only when the iteration reaches it.
  *
- * @throws DatabaseError at once, `request_too_large`, when the outcome of a keyed request cannot be stored
+ * @throws DatabaseError `request_too_large`, before the iteration begins, if the outcome of a keyed request is too
+ *   large
  */
 export function partsOf(collection: number, group: WriteGroup): Generator<GroupPart> {
   const { changes, slots, keyedRequests = [], applied } = group
@@ -45,13 +46,13 @@ function* packParts(
   } while (at < changes.length)
 }
 
-/** What has to be written of some changes. */
+/** Collects the data to write for some changes. */
 class PartDraft {
-  /** What packing it costs, in bytes that could be copied meanwhile. */
+  /** The cost of packing this part, in bytes that could be copied in the same time. */
   bytes = 0
   readonly #rows: { readonly slot: number; readonly row: Row }[] = []
   readonly #records: { readonly slot: number; readonly id: string; readonly payload: Payload }[] = []
-  /** By record; empty while none has any. */
+  /** Extras by record; empty if no record has any. */
   readonly #extras: (RecordExtras | undefined)[] = []
   readonly #leftSlots: number[] = []
   #sequence = 0
@@ -76,7 +77,7 @@ class PartDraft {
         'a point with another vector gets another slot',
       )
       if (vector !== undefined) this.#addRow(slot, { id, sequence, vector })
-      // The row that stays has an older sequence number: the record has to have all numbers then.
+      // A row that stays has an older sequence number, so the record must contain all numbers.
       const row = vector === undefined ? 0 : sequence
       this.#addRecord(slot, id, payload, extrasOf(payload, row, sequence, order))
     }
@@ -107,7 +108,8 @@ class PartDraft {
 
   #packRows(dimension: number): Uint8Array<ArrayBuffer> {
     const rowBytes = rowBytesOf(dimension)
-    // Not from the pool: the buffer is transferred. Not zeroed: every byte is written here or by the writer.
+    // Not from the pool, because the buffer is transferred. Not zeroed, because this code or the writer sets every
+    // byte.
     const packed = Buffer.allocUnsafeSlow(this.#rows.length * rowBytes)
     for (const [index, { row }] of this.#rows.entries()) {
       assert(row.vector.length === dimension, 'the vectors of a group have one dimension')
@@ -136,11 +138,11 @@ interface Row {
   readonly vector: Float32Array
 }
 
-/** What a point costs besides copying it, in bytes that could be copied meanwhile. */
+/** The cost of a point in addition to copying it, in bytes that could be copied in the same time. */
 const pointWorkBytes = 512
 
-/** The same of a deletion, which is a number to the writer thread. */
+/** The cost of a deletion, for which the writer thread only gets a number. */
 const deletionWorkBytes = 16
 
-/** Packing this much takes under a millisecond; then the event loop has its turn. */
+/** Packing so many bytes takes under a millisecond; then the event loop has a turn. */
 const partBytesMax = 1024 * 1024

@@ -32,12 +32,12 @@ export interface GroupWriterSetup {
 }
 
 /**
- * Writes groups of changes of one collection, synchronously; nothing else writes to its points.
+ * Writes groups of changes of one collection, synchronously. Nothing else writes to its points.
  *
- *   add: rows written   syncRows: fdatasync   writeTables: within an LMDB transaction   accept: it is durable
+ *   add: write rows   syncRows: fdatasync   writeTables: within an LMDB transaction   accept: the group is durable
  *
- * A crash before the transaction leaves rows without live bits; after it, everything is stored. After an error,
- * the caller decides whether the writer is used again.
+ * A crash before the end of the transaction leaves rows without live bits; after it, everything is stored. After an
+ * error, the caller decides whether to use the writer again.
  */
 export class GroupWriter {
   readonly #tables: Tables
@@ -48,13 +48,13 @@ export class GroupWriter {
   readonly #requestBounds: RequestBounds
   readonly #room: PageRoom
   #meta: Meta
-  /** The dimension of the row file; after a first insertion that failed, it is not the collection's. */
+  /** The dimension of the row file. After a failed first insertion, it is not that of the collection. */
   #rowsDimension: number | undefined
   #rowFileBytes = 0
   #parts: GroupPart[] = []
   #next: NextState | undefined
 
-  /** @throws DatabaseError when what the collection has on disk is damaged */
+  /** @throws DatabaseError if the collection's files are damaged */
   constructor({ tables, rowFiles, dimension, requestBounds, room }: GroupWriterSetup) {
     this.#tables = tables
     this.#rowFiles = rowFiles
@@ -80,14 +80,14 @@ export class GroupWriter {
     return { meta: this.#meta, rowFileBytes: this.#rowFileBytes, databaseId: this.#databaseId }
   }
 
-  /** Whether the group stores anything; otherwise it only removes points. */
+  /** Whether the group stores anything. Otherwise it only removes points. */
   get needsSpace(): boolean {
     return this.#parts.some(
       ({ dimension, records, keyedRequests }) => dimension + records.slots.length + keyedRequests.length > 0,
     )
   }
 
-  /** What the group can need of the disk for its tables, at most or nearly so. */
+  /** An upper estimate of the disk space that the tables need for the group. */
   get tableBytes(): number {
     const { payloads, meta } = this.#tables
     const keyedBytes = this.#parts.reduce((sum, { keyedRequests }) => sum + keyedRequests.length, 0)
@@ -100,7 +100,7 @@ export class GroupWriter {
     return transactionBytes + values + changed * pageBytes
   }
 
-  /** Writes the rows of one part of the group that the next transaction makes durable. */
+  /** Adds one part to the group of the next transaction, and writes its rows. */
   add(part: GroupPart): void {
     this.#parts.push(part)
     if (part.dimension === 0) return
@@ -110,12 +110,12 @@ export class GroupWriter {
     rows.write(bufferOf(part.rows), part.slots)
   }
 
-  /** Returns when the rows of the group are on the disk; a group that changes payloads alone has none. */
+  /** Returns when the rows of the group are on the disk. A group that only changes payloads has none. */
   syncRows(): void {
     if (this.#parts.some(({ slots }) => slots.length > 0)) this.#rowFiles.sync(this.#tables.files.rows)
   }
 
-  /** Writes everything else of the group; to be called within a transaction. */
+  /** Writes the rest of the group. Call it within a transaction. */
   writeTables(): void {
     const parts = this.#parts
     const { payloads, live } = this.#tables
@@ -139,13 +139,13 @@ export class GroupWriter {
     this.abandon()
   }
 
-  /** Discards the group; its rows are garbage. */
+  /** Discards the group. Its rows become garbage. */
   abandon(): void {
     this.#parts = []
     this.#next = undefined
   }
 
-  /** Commits a meta record which says that named collections exist. */
+  /** Commits a meta record with the flag that named collections exist. */
   announceCollections(): void {
     const meta = { ...this.#meta, hasCollections: true }
     this.#putMeta(meta)
@@ -156,7 +156,7 @@ export class GroupWriter {
     this.#rowFiles.close(this.#tables.files.rows)
   }
 
-  /** Opens or makes the row file for vectors of `dimension`. */
+  /** Opens or creates the row file for vectors of `dimension`. */
   #openRows(dimension: number): RowFile {
     const path = this.#tables.files.rows
     if (this.#rowsDimension === dimension) return this.#rowFiles.open(path, dimension)
@@ -178,7 +178,7 @@ export class GroupWriter {
     this.#meta = meta
   }
 
-  /** Stores an id in a database from an earlier program. If the disk is full, the next commit that succeeds stores it. */
+  /** Stores an id in a database of an earlier program. If the disk is full, the next successful commit stores it. */
   #tryToStoreId(): void {
     try {
       this.#putMeta(this.#meta)
@@ -199,7 +199,10 @@ export class GroupWriter {
     if (!this.#isIdStored) table.putSync(metaKeys.databaseId, encodeDatabaseId(this.#databaseId))
   }
 
-  /** Not if points are only removed: removing old requests takes space, and deletions must not need any. */
+  /**
+   * Adds the group's keyed requests. Does nothing for deletions: removing old requests takes space, which they must not
+   * need.
+   */
   #changeRequests(parts: readonly GroupPart[]): Pick<Meta, 'keyedRequests' | 'hasOutcomes'> {
     const { keyedRequests: queue, hasOutcomes } = this.#meta
     const records = unpackRequests(parts.at(-1)!.keyedRequests)
@@ -233,7 +236,7 @@ export class GroupWriter {
         live.set(slot, true)
         slotCount = Math.max(slotCount, slot + 1)
       }
-      for (const slot of records.slots) assert(live.has(slot), 'a payload is that of a stored point')
+      for (const slot of records.slots) assert(live.has(slot), 'every payload belongs to a stored point')
       for (const slot of leftSlots) live.set(slot, false)
       sequence = Math.max(sequence, part.sequence)
       if (part.dimension > 0) dimension ??= part.dimension
@@ -245,12 +248,14 @@ export class GroupWriter {
   }
 }
 
-/** Pages that are written anew for so many changes of a table: a page for each, which may be cut in two, but no more than it has. */
+/**
+ * The most pages that so many changes of a table rewrite: one for each, which may be split in two, or all of its pages.
+ */
 function changedPages(changes: number, { pages }: Table): number {
   return 2 * Math.min(changes, pages.tree)
 }
 
-/** What the values of records take: a large one has pages of its own. */
+/** Estimates the space for the values of records. A large value has its own pages. */
 function valueBytesOf({ slots, contents, extras }: PackedRecords): number {
   let bytes = 0
   for (let at = 0; at < slots.length; at += 1) {
@@ -264,9 +269,13 @@ function valueBytesOf({ slots, contents, extras }: PackedRecords): number {
 const pageBytes = 4096
 /** Id, numbers and lengths. */
 const recordHeadBytes = 64
-/** Of the pages that every transaction writes: roots, branches, the meta record, blocks of live bits, the list of free pages. */
+/**
+ * Pages that every transaction writes: roots, branches, the meta record, blocks of live bits, the list of free pages.
+ */
 const transactionBytes = 128 * 1024
-/** A request of about a hundred bytes changes the pages of its own number and key, and of those that are forgotten for it. */
+/**
+ * A keyed request of about a hundred bytes changes the pages of its number and its key, and those of removed requests.
+ */
 const keyedPartBytes = 8
 
 interface NextState {

@@ -1,14 +1,15 @@
 import type { RootDatabase, Transaction } from 'lmdb'
 
 /**
- * Read transactions of one environment that are held while groups are committed, so that reads go on as if there were no
- * commit until it is acknowledged. LMDB has room for 126 readers in all threads: a commit that would need more waits.
+ * Limits the read transactions of one environment that are held during commits. A held transaction keeps reads from
+ * seeing a commit before it is acknowledged. LMDB has room for 126 readers in all threads, so a commit beyond the limit
+ * waits.
  */
 export class HeldReads {
   #count = 0
   readonly #waiting: (() => void)[] = []
 
-  /** Resolves when there is room for one more; call `leave` in the end. */
+  /** Resolves when there is room for one more transaction. Call `leave` at its end. */
   async enter(): Promise<void> {
     if (this.#count < heldMax) this.#count += 1
     else await new Promise<void>((resolve) => this.#waiting.push(resolve))
@@ -21,9 +22,9 @@ export class HeldReads {
   }
 }
 
-/** A read transaction that sees everything that has been committed, and nothing later. */
+/** Returns a read transaction that sees everything committed before, and nothing committed later. */
 export function currentRead(root: RootDatabase): Transaction {
-  // The one that is open already may be older than the last acknowledged commit.
+  // The transaction that is already open may be older than the last acknowledged commit.
   root.resetReadTxn()
   return root.useReadTransaction()
 }

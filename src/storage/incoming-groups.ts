@@ -2,13 +2,13 @@ import type { GroupWriter } from './group-writer.ts'
 import type { WriterEnvironment } from './writer-environment.ts'
 import type { FromWriter, GroupPart } from './writer-messages.ts'
 
-/** Writes parts as they arrive. Groups whose last part has arrived are committed together, when no message is pending. */
+/** Writes parts as they arrive. Commits all complete groups together when no message is pending. */
 export class IncomingGroups {
   readonly #environment: WriterEnvironment
   readonly #say: (message: FromWriter) => void
-  /** By collection, what went wrong with an earlier part of the group that is coming in. */
+  /** The error of an earlier part of the group that is arriving, by collection. */
   readonly #faults = new Map<number, unknown>()
-  /** By collection. */
+  /** Complete groups, by collection. */
   readonly #ready = new Map<number, GroupWriter>()
 
   constructor(environment: WriterEnvironment, say: (message: FromWriter) => void) {

@@ -10,9 +10,9 @@ import {
 } from './applied.ts'
 
 /**
- * Every byte that storage writes. Numbers are little-endian; checksums are CRC-32 (zlib's).
+ * The format of the files of a collection. Numbers are little-endian; checksums are CRC-32 (zlib's).
  *
- * DATA_DIR/vectors.rows, a header and then one fixed row for each slot:
+ * DATA_DIR/vectors.rows has a header, then one row of fixed length for each slot:
  *
  *   0         8         12          16       20                   4096
  *   ├─────────┼─────────┼───────────┼────────┼────────────────────┤
@@ -26,40 +26,41 @@ import {
  *   │ 16      │ 8            │ 4 * dim              │ 4                   │
  *   └─────────┴──────────────┴──────────────────────┴─────────────────────┘
  *
- * A row is valid only while its slot's bit is set in LMDB: a row that was written for a commit that never
- * happened is garbage, and the next use of the slot overwrites it.
+ * A row is valid only while its slot's bit is set in LMDB. A row that was written for a commit that never happened is
+ * garbage; the next use of the slot overwrites it.
  *
- * DATA_DIR/points.mdb, LMDB with u32 keys in three tables:
+ * DATA_DIR/points.mdb is an LMDB file with u32 keys in three tables:
  *
- *   payloads   slot          ->  id and payload, and what the row does not know: see payload-record.ts
+ *   payloads   slot          ->  id, payload, and numbers that are not in the row: see payload-record.ts
  *   live       slot >> 12    ->  512 bytes: bit (slot & 7) of byte (slot & 4095) >> 3 is set for a live slot;
  *                               crc of the key and of these
- *   meta       0             ->  format version u32 | dimension u32 (0: none yet) | sequence f64 | slots f64 | points f64 |
+ *   meta       0             ->  format version u32 | dimension u32 (0: none yet) | sequence f64 | slots f64 |
+ *                               points f64 |
  *                               if there have been any: oldest keyed request u32 | keyed requests u32 |
  *                               from version 5 on: flags u32 (1: named collections, 2: extended records,
  *                               4: keyed requests with outcomes) | with the last flag: bytes of outcomes f64 |
- *                               in version 6: what is applied of a cluster's log, see applied.ts | crc of all before
+ *                               in version 6: the state of a replica, see applied.ts | crc of all before
  *              1             ->  database id 16 | crc; absent in a database that only earlier programs have opened
  *              2 + number    ->  a keyed request: see request-record.ts
  *              2^31 + first 31 bits of a key's hash
- *                            ->  numbers of the requests whose keys' hashes begin so, u32 each | crc of the key and of these
+ *                            ->  numbers of the requests with these bits in their keys' hashes, u32 each |
+ *                               crc of the key and of these
  *
- * Keyed requests are numbered in the order of their commits, modulo 2^31 - 2: they are a queue, the oldest first.
+ * Keyed requests are numbered in the order of their commits, modulo 2^31 - 2. They are a queue, the oldest first.
  *
- * A database has version 2 until the first request with a key changes it to version 3. Why these requests are in the
- * table `meta` and not in a table of their own: a program that only knows version 2 checks the names of the tables
- * before it reads the version. It would report a damaged file; this way it reports that the version is too new.
+ * The meta record has the oldest version that can represent it:
  *
- * Before the first named collection is created, the database changes to version 4, with or without keyed requests, and
- * keeps it: a program that does not know collections must not serve, copy or repair a part of the data as if it were
- * all. catalog-layout.ts has the bytes of named collections.
- *
- * The first extended record of a point, and the first keyed request with outcomes, change a database to version 5, in the
- * commit that stores them; it keeps it. So a database that nobody has stored attributes in remains one that earlier programs
- * can open.
- *
- * The first record of a cluster's log that is applied to a collection changes it to version 6. A program that does not know
- * clusters must not write to a replica: its changes would be on no other one.
+ *   2   A database without keyed requests.
+ *   3   It has had keyed requests. They are in the table `meta` because a program that only knows version 2 checks the
+ *       names of the tables before it reads the version. It would report another table as damage; it reports version 3
+ *       as too new.
+ *   4   It has had named collections, with or without keyed requests. The database changes to this version before the
+ *       first one is created: a program that does not know collections must not serve, copy or repair a part of the
+ *       data as if it were all. catalog-layout.ts has the format of named collections.
+ *   5   It has had extended records of points, or keyed requests with outcomes. The commit that stores the first of
+ *       them changes the version. So earlier programs can open a database in which nobody has stored attributes.
+ *   6   A replica. The first record of a cluster's log that is applied to a collection changes the version. A program
+ *       that does not know clusters must not write to a replica: no other replica would get its changes.
  */
 
 /** The version of the row file, and of a database without keyed requests. */
@@ -100,9 +101,9 @@ export function isRowsHeader(header: Buffer): boolean {
   return header.readUInt32LE(16) === crc32(header.subarray(0, 16))
 }
 
-/** What is wrong with a row file's header, or undefined. */
+/** Returns the fault of a row file's header, or undefined. */
 export function faultOfRowsHeader(header: Buffer, dimension: number): string | undefined {
-  if (!header.subarray(0, 8).equals(rowsMagic)) return 'it does not begin as a row file'
+  if (!header.subarray(0, 8).equals(rowsMagic)) return 'it does not begin like a row file'
   if (!isRowsHeader(header)) return 'its header does not match its checksum'
   const version = header.readUInt32LE(8)
   if (version !== formatVersion)
@@ -131,7 +132,7 @@ export function sealRow(target: Buffer, offset: number, rowBytes: number): void 
 
 /** Views of the parts of a row in a buffer that is reused for reading. */
 export class RowView {
-  /** All of the row. */
+  /** The whole row. */
   readonly bytes: Buffer
   readonly id: Buffer
   readonly vector: Float32Array
@@ -151,7 +152,7 @@ export class RowView {
     this.#numbers = new DataView(source.buffer, at, rowBytesOf(dimension))
   }
 
-  /** The sequence number of the row in the buffer; undefined if the checksum does not match. */
+  /** Returns the sequence number of the row in the buffer; undefined if the checksum does not match. */
   verify(): number | undefined {
     if (this.#numbers.getUint32(this.#sealed.length, true) !== crc32(this.#sealed)) return undefined
     return this.#numbers.getFloat64(idBytes, true)
@@ -170,7 +171,7 @@ export const slotsPerBlock = 4096
 
 export const blockBytes: number = slotsPerBlock / 8
 
-/** Bits of one block of slots, none set. */
+/** The bits of one block of slots, none set. */
 export const emptyBlock: Buffer = Buffer.alloc(blockBytes)
 
 /** The value of a block of bits in the table `live`. */
@@ -181,7 +182,7 @@ export function encodeBlock(block: number, bits: Buffer): Buffer {
   return value
 }
 
-/** A copy of the bits; undefined when they do not match their checksum. */
+/** Returns a copy of the bits; undefined if they do not match their checksum. */
 export function decodeBlock(block: number, value: Buffer): Buffer | undefined {
   const bits = Buffer.from(value.subarray(0, blockBytes))
   const isWhole = value.length === blockBytes + 4
@@ -200,25 +201,25 @@ export interface Meta {
   readonly dimension: number | undefined
   readonly sequence: number
   readonly slotCount: number
-  /** Live points: as many payloads and live bits have to be there. */
+  /** Number of live points. There must be as many payloads and live bits. */
   readonly pointCount: number
-  /** Undefined until the first request that has a key. */
+  /** Undefined until the first request with a key. */
   readonly keyedRequests?: RequestQueue | undefined
-  /** Of the default collection: whether there have been others. */
+  /** For the default collection: whether there have been named collections. */
   readonly hasCollections?: boolean
   /** Whether there have been extended records of points. */
   readonly hasExtendedRecords?: boolean | undefined
   /** Whether there have been keyed requests with outcomes. */
   readonly hasOutcomes?: boolean | undefined
-  /** On a node of a cluster. */
+  /** Only on a node of a cluster. */
   readonly applied?: Applied | undefined
 }
 
-/** The numbers of the keyed requests: from the oldest on. */
+/** The numbers of the keyed requests, from the oldest on. */
 export interface RequestQueue {
   readonly first: number
   readonly count: number
-  /** What their outcomes take on disk: see `outcomeBytesOf`. */
+  /** Disk space of their outcomes: see `outcomeBytesOf`. */
   readonly outcomeBytes: number
 }
 
@@ -250,7 +251,7 @@ export function encodeMeta(meta: Meta): Buffer {
   return value
 }
 
-/** The oldest version that can say it. */
+/** The oldest version that can represent this record. */
 function versionOf({
   keyedRequests,
   hasCollections,
@@ -270,7 +271,7 @@ function lengthOf({ keyedRequests, hasOutcomes, applied }: Meta, version: number
   return bytes + (applied === undefined ? 0 : appliedBytesOf(applied))
 }
 
-/** What is applied of a cluster's log comes last, before the checksum. */
+/** The state of a replica is at the end, before the checksum. */
 function appliedAt(value: Buffer, bytes: number): number {
   return value.length - 4 - bytes
 }
@@ -298,7 +299,7 @@ const extendedMetaBytes: number = keyedMetaBytes + 4
 const outcomeBytesAt = 44
 const outcomesMetaBytes: number = extendedMetaBytes + 8
 
-/** By format version: the lengths of a meta record, which tells whether it has keyed requests. */
+/** The lengths of a meta record by format version. The length shows whether it has keyed requests. */
 const metaLengths: ReadonlyMap<number | undefined, readonly number[]> = new Map([
   [formatVersion, [metaBytes]],
   [keyedFormatVersion, [keyedMetaBytes]],
@@ -323,7 +324,7 @@ export function encodeDatabaseId(id: string): Buffer {
   return value
 }
 
-/** Undefined when it does not match its checksum. */
+/** Returns undefined if the record does not match its checksum. */
 export function decodeDatabaseId(value: Buffer): string | undefined {
   const isWhole = value.length === idBytes + 4
   if (!isWhole || value.readUInt32LE(idBytes) !== crc32(value.subarray(0, idBytes))) return undefined
@@ -332,11 +333,11 @@ export function decodeDatabaseId(value: Buffer): string | undefined {
 
 interface MetaFault {
   readonly fault: string
-  /** Nothing is damaged: another program wrote it. */
+  /** Whether the record is undamaged, but has another format version. */
   readonly isOtherVersion: boolean
 }
 
-/** The format version comes first in every version, so that any program can say which one it found. */
+/** Reads a meta record. Every format begins with its version, so that any program can report it. */
 export function decodeMeta(value: Buffer): Meta | MetaFault {
   const version = value.length >= 4 ? value.readUInt32LE(0) : undefined
   const lengths = metaLengths.get(version)
@@ -372,10 +373,10 @@ export function decodeMeta(value: Buffer): Meta | MetaFault {
   }
 }
 
-/** The range of numbers of keyed requests, which then wrap around: far more than can exist at once. */
+/** How many numbers keyed requests can have before they wrap around: far more than can exist at a time. */
 export const requestNumbers: number = 2 ** 31 - 2
 
-/** After the keys of other records. */
+/** The keys before it belong to other records. */
 export const firstRequestKey = 2
 
 /** The key of a keyed request in the table `meta`. */
@@ -387,7 +388,7 @@ export function isKeyOfRequest(key: number): boolean {
   return key >= firstRequestKey && key < firstRequestKey + requestNumbers
 }
 
-/** The key in the table `meta` of the numbers of all requests whose keys' hashes begin like this one. */
+/** The key in the table `meta` for the numbers of all requests whose keys' hashes have the same first 31 bits. */
 export function keyOfHash(hash: Uint8Array): number {
   const first = (hash[0]! << 24) | (hash[1]! << 16) | (hash[2]! << 8) | hash[3]!
   return 2 ** 31 + (first >>> 1)
@@ -401,7 +402,7 @@ export function encodeRequestNumbers(key: number, numbers: readonly number[]): B
   return value
 }
 
-/** In the order of their commits; undefined when they do not match their checksum. */
+/** Returns the numbers in the order of their commits; undefined if they do not match their checksum. */
 export function decodeRequestNumbers(key: number, value: Buffer): number[] | undefined {
   const end = value.length - 4
   if (end < 4 || end % 4 !== 0) return undefined

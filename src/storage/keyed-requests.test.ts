@@ -36,7 +36,7 @@ afterEach(async () => {
 
 const day: RequestBounds = { maxKeys: 1000, maxBytes: 2 ** 30, keyLifeMs: 86_400_000 }
 
-/** @param key also the beginning of the key's hash, so that neighbours share the first 31 bits */
+/** @param key also the first bytes of the key's hash, so that keys 2n and 2n + 1 share the first 31 bits */
 function request(key: number, acceptedMs = Date.now()): KeyedRequest {
   const keyHash = Buffer.alloc(16)
   keyHash.writeUInt32BE(key)
@@ -63,7 +63,7 @@ function range(first: number, end: number): number[] {
 const entries = (): number => [...tables.meta.getKeys()].length
 
 describe('keyed requests', () => {
-  it('are found by their keys, those whose hashes begin alike too, and the newest of a key', () => {
+  it('are found by their keys, also when hashes have the same first bits; the newest of a key is found', () => {
     let queue = add(
       range(0, 100).map((key) => request(key)),
       emptyQueue,
@@ -75,7 +75,7 @@ describe('keyed requests', () => {
     assert.deepEqual([...faultsOfRequests(tables.meta)], [])
   })
 
-  it('are at most so many: the oldest go, with everything that was kept of them', () => {
+  it('are limited in number: the oldest are removed completely', () => {
     let queue = emptyQueue
     for (const key of range(0, 300)) queue = add([request(key)], queue, { ...day, maxKeys: 50 })
     assert.deepEqual(queue, { ...emptyQueue, first: 250, count: 50 })
@@ -83,7 +83,7 @@ describe('keyed requests', () => {
     assert.equal(entries(), 50 + 25)
   })
 
-  it('go when they are too old, a few with each commit, one without keys too', () => {
+  it('are removed when they are too old, a few with each commit, also with a commit without keys', () => {
     const now = Date.now()
     const old = range(0, 100).map((key) => request(key, now - day.keyLifeMs - 1000 + key))
     let queue = add(old.slice(0, 50), emptyQueue, { ...day, keyLifeMs: 2 * day.keyLifeMs })
@@ -100,14 +100,14 @@ describe('keyed requests', () => {
     assert.equal(entries(), 2 + 1)
   })
 
-  it('begin their numbers anew behind the last one', () => {
+  it('restart their numbers after the last one', () => {
     let queue: RequestQueue = { ...emptyQueue, first: requestNumbers - 3 }
     for (const key of range(0, 10)) queue = add([request(key)], queue, { ...day, maxKeys: 5 })
     assert.deepEqual(queue, { ...emptyQueue, first: 2, count: 5 })
     assert.deepEqual(range(0, 10).map(found), [...Array(5).fill(undefined), ...range(5, 10)])
   })
 
-  it('that are damaged are refused one by one, and told of', () => {
+  it('are refused one by one when they are damaged, and reported', () => {
     let queue = add([request(1), request(2), request(300)], emptyQueue)
     const damage = (key: number): void => {
       const value = Buffer.from(tables.meta.getBinary(key)!)
@@ -120,7 +120,7 @@ describe('keyed requests', () => {
     damage(keyOfHash(request(300).keyHash))
     assert.throws(() => found(300), /do not match their checksum/)
     assert.equal([...faultsOfRequests(tables.meta)].length, 2)
-    // They are in the way of nothing else.
+    // Damaged requests do not affect others.
     queue = add(
       range(400, 410).map((key) => request(key)),
       queue,
@@ -147,7 +147,7 @@ describe('the outcome of a keyed request', () => {
   const outcomeOf = (key: number): KeyedRequest['outcome'] =>
     findRequest(tables.meta, request(key).keyHash)?.outcome
 
-  it('is kept with it, and goes with it', () => {
+  it('is stored and removed with the request', () => {
     let queue = add([request(0), mixed, request(2)], emptyQueue)
     assert.deepEqual(outcomeOf(1), mixed.outcome)
     assert.equal(outcomeOf(0), undefined)
@@ -158,7 +158,7 @@ describe('the outcome of a keyed request', () => {
     assert.equal(entries(), queue.count + 1)
   })
 
-  it('counts towards the bytes that all may take: the oldest keys go, with outcomes or without', () => {
+  it('counts towards the limit of bytes: the oldest keys are removed, with and without outcomes', () => {
     const maxBytes = 4_000_000
     const bytesOf = ({ count, outcomeBytes }: RequestQueue): number => 160 * count + outcomeBytes
     const withOutcome = (key: number, points: number): KeyedRequest => {
@@ -174,12 +174,12 @@ describe('the outcome of a keyed request', () => {
     assert.ok(bytesOf(queue) > maxBytes / 2)
     assert.deepEqual([found(19_999), found(20_051), found(20_059)], [undefined, 10, 10])
     assert.equal(entries(), queue.count + new Set(range(queue.first, 20_060).map((key) => key >> 1)).size)
-    // A limit that has become smaller is reached step by step.
+    // A reduced limit is reached step by step.
     for (const key of range(30_000, 30_010)) queue = add([request(key)], queue, { ...day, maxBytes: 1600 })
     assert.deepEqual(queue, { first: 20_060, count: 10, outcomeBytes: 0 })
   })
 
-  it('is kept as long as there was room, however large those are that come with it', () => {
+  it('is not removed by the requests for which there was room, however large they are', () => {
     const bounds = { ...day, maxKeys: 10, maxBytes: 8_000_000 }
     assert.equal(roomForRequests(emptyQueue, { ...bounds, maxKeys: 3 }), 3)
     let queue = add([request(0)], emptyQueue, bounds)
@@ -194,7 +194,7 @@ describe('the outcome of a keyed request', () => {
     assert.equal(add([largest(99)], queue, bounds).first, 2)
   })
 
-  it('is what it was, however many points and of whichever kind', () => {
+  it('is the same after encoding and decoding, for any number and kind of outcomes', () => {
     const outcomes: readonly (readonly ItemOutcome[])[] = [
       Array<null>(10_000).fill(null),
       Array<string>(10_000).fill(own),
@@ -208,7 +208,7 @@ describe('the outcome of a keyed request', () => {
     }
   })
 
-  it('is not read when any byte of the record is changed, nor one that nobody could have written', () => {
+  it('is refused when any byte of its record is changed, or the record is forged', () => {
     const sound = encodeKeyedRequest(mixed)
     for (let at = 0; at < sound.length; at += 1) {
       const damaged = Buffer.from(sound)
@@ -232,7 +232,7 @@ describe('the outcome of a keyed request', () => {
     }
   })
 
-  it('that is too large for a record is refused before anything is stored', async () => {
+  it('is refused before anything is stored when it is too large for a record', async () => {
     await tables.root.close()
     const store = await openStore({ dataDir, logger })
     const outcome = Array<string>(61_682).fill(own)
@@ -247,7 +247,7 @@ describe('the outcome of a keyed request', () => {
     tables = await openDatabase(dataDir)
   })
 
-  it('is stored without any point too, in a database of a format that earlier programs refuse', async () => {
+  it('is stored even without a point, in a format that earlier programs refuse', async () => {
     await tables.root.close()
     let store = await openStore({ dataDir, logger })
     const refused = { ...mixed, points: 1, outcome: mixed.outcome!.slice(2, 3) }
@@ -276,7 +276,7 @@ describe('the format of a database', () => {
   })
   const versionOf = (): number => tables.meta.getBinary(0)!.readUInt32LE(0)
 
-  it('is what it was until the first request with a key; then an older program reads that it is too new', async () => {
+  it('stays the same until the first request with a key; then an older program reports it as too new', async () => {
     await tables.root.close()
     const store = await openStore({ dataDir, logger })
     try {
@@ -290,7 +290,7 @@ describe('the format of a database', () => {
       tables.root.resetReadTxn()
       assert.equal(versionOf(), 3)
       assert.deepEqual(readMeta(tables)?.keyedRequests, { ...emptyQueue, count: 1 })
-      // No table that an older program does not know: it would take it for damage before it read the version.
+      // No new table: an older program would report it as damage before it read the version.
       assert.deepEqual([...tables.root.getKeys()], ['live', 'meta', 'payloads'])
     } finally {
       await store.close()
@@ -298,7 +298,7 @@ describe('the format of a database', () => {
     tables = await openDatabase(dataDir)
   })
 
-  it('has as many requests as it says', async () => {
+  it('includes the number of requests, which is checked', async () => {
     await tables.root.close()
     const store = await openStore({ dataDir, logger })
     await store.commit(groupOf([insertion(0)], [request(5), request(6)]))

@@ -18,33 +18,34 @@ import type { KeyedRequest } from './store.ts'
 import type { Table } from './table.ts'
 
 /**
- * Requests that are recognized by their keys, in the table `meta` (key-layout.ts and request-record.ts have the bytes): a
- * queue of records in the order of their commits, and by hash of the key the places of its records in the queue.
+ * Requests that are recognized by their keys, in the table `meta`: a queue of records in the order of their commits,
+ * and an index from the hash of a key to the numbers of its records. key-layout.ts and request-record.ts have the
+ * format.
  *
  *   hash of a key ──> numbers of requests ──> requests   oldest ├──┼──┼──┼──┤ newest
  *                                                        removed ┘         └ added
  *
- * Nothing is kept in memory: a lookup reads the table, and an addition reads and writes it, in the transaction that
- * stores the points.
+ * Nothing is kept in memory. A lookup reads the table; an addition reads and writes it in the transaction that stores
+ * the points.
  */
 
-/** How many requests are kept, how much they take on disk, and how long. */
+/** How many requests are kept, how much disk space they may use, and for how long. */
 export interface RequestBounds {
   readonly maxKeys: number
-  /** Of `keyedRequestDiskBytes` each and their outcomes. */
+  /** Counts `keyedRequestDiskBytes` for each request, and its outcome. */
   readonly maxBytes: number
   readonly keyLifeMs: number
 }
 
 /**
- * The newest request under this key.
+ * Returns the newest request with this key.
  *
- * @throws RequestFault for a damaged record: then it is unknown whether the request was stored
+ * @throws RequestFault if a record is damaged, so that it is unknown whether the request was stored
  */
 export function findRequest(table: Table, keyHash: Uint8Array): KeyedRequest | undefined {
   for (const number of numbersUnder(table, keyOfHash(keyHash)).reverse()) {
     const value = table.getBinary(keyOfRequest(number))
-    // The number may belong to a damaged request that was removed unread: its record may be missing or another's.
+    // The number may belong to a damaged request that was removed unread. Then its record is missing, or another's.
     if (value === undefined) continue
     const request = decodeKeyedRequest(value)
     if (request === undefined) throw new RequestFault(`keyed request ${number} does not match its checksum`)
@@ -54,11 +55,13 @@ export function findRequest(table: Table, keyHash: Uint8Array): KeyedRequest | u
 }
 
 /**
- * Adds records of requests to the queue, and removes those that are too old or too many: a few more than were added, or twice
- * the bytes, so that the queue shrinks and no commit takes long. Call it within the transaction that stores their points.
+ * Adds records of requests to the queue, and removes requests that are too old or exceed a limit. The removals are
+ * bounded too: at most a few more than twice the added requests, or twice their bytes, whichever is more. So the queue
+ * shrinks, and no commit takes long. Call it within the transaction that stores the points.
  *
- * @param nowMs the time that ages count from: on a node of a cluster that of the log, so that all forget the same
- * @throws RequestFault if a record to be changed is damaged
+ * @param nowMs the current time, for ages. A node of a cluster uses the clock of the log, so that all nodes remove the
+ *   same
+ * @throws RequestFault if a record to change is damaged
  */
 export function addRequests(
   table: Table,
@@ -81,7 +84,7 @@ export function addRequests(
   return removeOldest(table, { first, count, outcomeBytes }, added, bounds, nowMs - bounds.keyLifeMs)
 }
 
-/** @param added the requests of this commit, as a queue of their own */
+/** @param added the requests of this commit, as a queue */
 function removeOldest(
   table: Table,
   queue: RequestQueue,
@@ -96,7 +99,7 @@ function removeOldest(
     const { first, count, outcomeBytes } = left
     const value = table.getBinary(keyOfRequest(first))
     const oldest = value && decodeKeyedRequest(value)
-    // The age of a damaged request is unknown: it stays until there are too many.
+    // The age of a damaged request is unknown, so it stays until the queue exceeds a limit.
     const isOld = oldest !== undefined && oldest.acceptedMs <= expiredBeforeMs
     if (!isOld && count <= maxKeys && diskBytesOf(left) <= maxBytes) break
     if (oldest !== undefined) removeNumber(table, keyOfHash(oldest.keyHash), first)
@@ -104,14 +107,14 @@ function removeOldest(
     left = {
       first: (first + 1) % requestNumbers,
       count: count - 1,
-      // Programs that did not count them have left some out.
+      // Earlier programs did not count the bytes of outcomes, so the sum can be too small.
       outcomeBytes: Math.max(0, outcomeBytes - (value === undefined ? 0 : outcomeBytesOf(value))),
     }
   }
   return left
 }
 
-/** How many requests of any size can be added together without one being forgotten for them. */
+/** Returns how many requests of any size can be added together without the removal of others. */
 export function roomForRequests(queue: RequestQueue, { maxKeys, maxBytes }: RequestBounds): number {
   const byBytes = Math.floor((maxBytes - diskBytesOf(queue)) / largestDiskBytes)
   return Math.max(0, Math.min(maxKeys - queue.count, byBytes))
@@ -121,7 +124,7 @@ function diskBytesOf({ count, outcomeBytes }: RequestQueue): number {
   return count * keyedRequestDiskBytes + outcomeBytes
 }
 
-/** Removes all requests, damaged ones too. Call it within a transaction. */
+/** Removes all requests, including damaged ones. Call it within a transaction. */
 export function removeRequests(table: Table): void {
   for (const key of [...table.getKeys({ start: firstRequestKey })]) table.removeSync(key)
 }
@@ -149,15 +152,15 @@ function numbersUnder(table: Table, key: number): number[] {
 function removeNumber(table: Table, key: number, number: number): void {
   const value = table.getBinary(key)
   const numbers = value && decodeRequestNumbers(key, value)
-  // A damaged list stays for `doctor` to find; its requests are not found any more.
+  // A damaged list stays for `doctor` to report; lookups no longer find its requests.
   if (numbers === undefined) return
   const left = numbers.filter((each) => each !== number)
   if (left.length === 0) table.removeSync(key)
   else table.putSync(key, encodeRequestNumbers(key, left))
 }
 
-/** Removed with each commit, besides twice those added: this also shrinks a queue from a time with more keys. */
+/** Removed with each commit in addition to twice those added. This also shrinks a queue after a limit was reduced. */
 const extraRemovals = 16
 
-/** Of a request with the largest outcome, in whole pages. */
+/** Disk space of a request with the largest outcome, in whole pages. */
 const largestDiskBytes = keyedRequestBytesMax + 8192

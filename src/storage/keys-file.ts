@@ -4,19 +4,19 @@ import { type ApiKey, type Role, roles } from '../base/api-key.ts'
 /** A file of keys as it was read. */
 export interface KeysFile {
   readonly keys: readonly ApiKey[]
-  /** Changes with the file. */
+  /** Identifies the version of the file: changes when the file changes. */
   readonly version: string
 }
 
 /**
- * Reads a file of keys (API_KEYS_FILE): a role, a name and a key on each line, with white space between them. Blank
- * lines and those that begin with # are skipped.
+ * Reads a file of keys (API_KEYS_FILE). Each line has a role, a name and a key, with white space between them. Blank
+ * lines and lines that begin with # are skipped.
  *
  *   # role  name       key
  *   write   importer   Zk3tJv0wq9Lr7mXb
  *   read    dashboard  aX9cQ2nT5uYhRe8d
  *
- * @throws Error that names the file, the line and what is wrong, and never a key
+ * @throws Error that names the file, the line and the fault, but never a key
  */
 export function readKeysFile(path: string): KeysFile {
   const file = opened(path)
@@ -25,7 +25,7 @@ export function readKeysFile(path: string): KeysFile {
     if (process.platform !== 'win32' && (stats.mode & 0o027) !== 0) {
       const mode = (stats.mode & 0o777).toString(8)
       throw new Error(
-        `${path} (API_KEYS_FILE) has mode ${mode}, so that others could read or change it: chmod 600`,
+        `${path} (API_KEYS_FILE) has mode ${mode}, with which others can read or change it: use chmod 600`,
       )
     }
     if (stats.size > bytesMax) {
@@ -46,8 +46,8 @@ function opened(path: string): number {
 }
 
 /**
- * Reads the file again after each change, within a second; an invalid file is logged once and ignored. Returns the
- * function that stops it.
+ * Reads the file again within a second after each change. Calls `onFault` once for an invalid file. Returns the
+ * function that stops watching.
  */
 export function watchKeysFile(
   path: string,
@@ -75,7 +75,7 @@ export function watchKeysFile(
 
 const intervalMs = 1000
 
-/** Bounded because every call compares all of them. */
+/** Limited because every call compares all keys. */
 const keysMax = 100
 const bytesMax = 64 * 1024
 
@@ -91,7 +91,7 @@ function keysIn(text: string, path: string): ApiKey[] {
       refuse('is not like `read dashboard <key>`: a role, a name and a key')
     if (!isRole(role)) refuse(`has the role ${JSON.stringify(role.slice(0, 20))}, it must be read or write`)
     if (!/^[\w.-]{1,64}$/.test(name))
-      refuse('has a name with others than letters, digits and _.-, or over 64 of them')
+      refuse('has an invalid name: it must be 1 to 64 letters, digits and _.-')
     if (!/^[\x21-\x7e]{16,}$/.test(key)) refuse('has a key that is not 16 or more visible ASCII characters')
     if (keys.some((each) => each.name === name)) refuse(`has the name ${name} again`)
     if (keys.some((each) => each.key === key)) refuse('has the key of another line')

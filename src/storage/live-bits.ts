@@ -1,8 +1,8 @@
 import { emptyBlock, slotsPerBlock } from './key-layout.ts'
 
-/** Sets of slots as bits, in blocks as the table `live` has them: the memory of a set depends on the slots it holds. */
+/** Sets of slots as bits, in the blocks of the table `live`. A set only takes memory for blocks with slots. */
 
-/** Whether the bit of a slot is set; the slot counts from the first of these bits. */
+/** Whether the bit of a slot is set. The first of these bits is slot 0. */
 export function hasBit(bits: Uint8Array, slot: number): boolean {
   return (bits[slot >> 3]! & (1 << (slot & 7))) !== 0
 }
@@ -30,7 +30,7 @@ export function setBit(block: Buffer, slot: number, isSet: boolean): boolean {
   return true
 }
 
-/** In the order of the blocks. */
+/** Yields the slots in the order of the blocks. */
 export function* slotsIn(blocks: ReadonlyMap<number, Uint8Array>): Generator<number, undefined> {
   for (const [block, bits] of blocks) {
     for (let slot = 0; slot < slotsPerBlock; slot += 1) {

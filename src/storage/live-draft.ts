@@ -1,11 +1,11 @@
 import { emptyBlock } from './key-layout.ts'
 import { blockOf, hasSlot, setBit } from './live-bits.ts'
 
-/** The bits of live slots as they will be after a group; the blocks that are committed stay as they are. */
+/** The bits of live slots after a group. The committed blocks do not change. */
 export class LiveDraft {
   /** The changed blocks. */
   readonly blocks: Map<number, Buffer> = new Map()
-  /** How many more slots are live than before. */
+  /** The change in the number of live slots. */
   added = 0
   readonly #committed: ReadonlyMap<number, Buffer>
 

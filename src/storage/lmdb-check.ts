@@ -25,48 +25,48 @@ import {
 } from './lmdb-pages.ts'
 
 /**
- * How LMDB orders keys: as native integers of 4 or 8 bytes; or `scoped`, 8 bytes that are compared one by one, which
- * equals the order of one big-endian number.
+ * How LMDB orders keys: as native integers of 4 or 8 bytes, or `scoped`: 8 bytes that it compares one by one, which is
+ * the order of a big-endian number.
  */
 export type KeyKind = 'u32' | 'u64' | 'scoped'
 
-/** What is checked of a tree besides its structure. */
+/** Reads the entries of a tree. `LmdbCheck` itself only checks the structure. */
 export interface TreeReader {
   readonly keys: KeyKind
-  /** Whether `visit` is to receive values that have pages of their own. */
+  /** Whether `visit` receives values that have their own pages. */
   readonly readsLongValues?: boolean
   /**
-   * Called for each entry; `page` is valid until it returns. Without `readsLongValues`, it only contains short values.
+   * Called for each entry. `page` is valid until it returns; without `readsLongValues`, it only contains short values.
    *
-   * @param scope the first half of a scoped key, of which `key` is the second; 0 for others
+   * @param scope the first half of a scoped key, of which `key` is the second half; 0 for other keys
    */
   visit(key: number, page: Buffer, valueAt: number, valueBytes: number, scope: number): void
 }
 
 /**
- * Checks an LMDB file, by plain reads: LMDB maps it and trusts every byte. A page that is cut off ends the process
- * with SIGBUS; a damaged one with SIGSEGV, or leads to wrong results, or to writes over pages in use.
+ * Checks an LMDB file with plain reads, because LMDB maps the file and trusts every byte. A missing page ends the
+ * process with SIGBUS. A damaged page ends it with SIGSEGV, or causes wrong results or writes over pages in use.
  *
- * When `finish` returns, it is certain that LMDB will use the newest transaction; that every tree that was read has the
- * shape, order and counts that it claims; and that no page is in use twice, or in use and free.
- * Branches are read one by one, leaves and the first pages of long values in the order of the file.
+ * When `finish` returns, LMDB is certain to use the newest transaction, every tree that was read has the shape, order
+ * and counts that it claims, and no page is in use twice, or in use and free. Branches are read one by one; leaves and
+ * the first pages of long values are read in the order of the file.
  */
 export class LmdbCheck {
   readonly #file: number
-  /** Whole ones, in the file. */
+  /** Number of whole pages in the file. */
   readonly #pageCount: number
   readonly #meta: Meta
   readonly #isUsed: Uint8Array
-  /** By page, of the tree that is being read: one more than the leaf's place in `#froms`; 0 for what is no leaf of it. */
+  /** By page: 1 + the position of a leaf of the current tree in `#froms`; 0 for any other page. */
   readonly #leaves: Uint32Array
-  /** By page, where a long value begins: its pages. */
+  /** By page: the number of pages of the long value that begins there. */
   readonly #values: Uint32Array
   readonly #window: Buffer
-  /** Of each leaf, the first key that it may have; its keys end before those of the next one. */
+  /** The first key that each leaf may have. The keys of a leaf end before that of the next leaf. */
   #froms: Key[] = []
   #found = { branchPages: 0, leafPages: 0, valuePages: 0, entries: 0 }
 
-  /** @throws LmdbFault when the meta pages are damaged, or LMDB would not take the newest transaction */
+  /** @throws LmdbFault if the meta pages are damaged, or LMDB would not use the newest transaction */
   constructor(file: number) {
     this.#file = file
     const first = readMeta(this.#bytes(0, metaBytes), 0)
@@ -82,7 +82,7 @@ export class LmdbCheck {
     this.#checkRoot(this.#meta)
   }
 
-  /** The tables in the file, of which it may have these; no tree yet for one that is not there. */
+  /** Returns the trees of the tables in the file, which may only have these tables. Missing tables have no tree. */
   tables<Name extends string>(kinds: Readonly<Record<Name, 'u32' | 'scoped'>>): Map<Name, Tree> {
     const names = Object.keys(kinds) as Name[]
     const { root, depth, branchPages, leafPages, valuePages, entries } = this.#meta.main
@@ -92,13 +92,13 @@ export class LmdbCheck {
     const page = this.#page(root, pageFlags.leaf)
     const count = countOfNodes(page, root)
     const isLeaf = depth === 1 && branchPages === 0 && leafPages === 1 && valuePages === 0
-    if (!isLeaf || entries !== count) throw new LmdbFault(`page ${root} is not what its meta page says`)
+    if (!isLeaf || entries !== count) throw new LmdbFault(`page ${root} does not match its meta page`)
     let nodesBytes = 0
     for (let index = 0; index < count; index += 1) {
       const at = placeOfNode(page, root, index)
       const keyBytes = page.readUInt16LE(at + 6)
       const valueAt = at + nodeBytes + keyBytes
-      // A name ends with a zero. They are in order, so the last one found was the one before.
+      // A name ends with a zero byte. Names are in order, so this name must be after all that were found.
       const name = names.find((each) => page.toString('latin1', at + nodeBytes, valueAt) === `${each}\0`)
       const isTable = page.readUInt32LE(at) === treeBytes && page.readUInt16LE(at + 4) === nodeFlags.tree
       const tree = isTable && valueAt + treeBytes <= page.length ? readTree(page, valueAt) : undefined
@@ -112,7 +112,7 @@ export class LmdbCheck {
     return found
   }
 
-  /** Reads a whole tree: of keys that are integers, each once. */
+  /** Reads and checks a whole tree. */
   read(tree: Tree, reader: TreeReader): void {
     const { root, depth } = tree
     this.#froms = []
@@ -128,11 +128,13 @@ export class LmdbCheck {
     const { branchPages, leafPages, valuePages, entries } = this.#found
     const hasCounts = branchPages === tree.branchPages && leafPages === tree.leafPages
     if (!hasCounts || valuePages !== tree.valuePages || entries !== tree.entries) {
-      throw new LmdbFault(`a tree should have ${tree.entries} entries, ${entries} are there, or other pages`)
+      throw new LmdbFault(
+        `a tree should have ${tree.entries} entries, but has ${entries}, or its pages differ`,
+      )
     }
   }
 
-  /** Reads the lists of free pages and what long values begin with, when all tables have been read. */
+  /** Checks the lists of free pages and the heads of long values. Call it after all tables were read. */
   finish(): void {
     const ranges: PageRange[] = []
     const visit: TreeReader['visit'] = (transaction, page, at, bytes) => {
@@ -149,10 +151,10 @@ export class LmdbCheck {
   }
 
   /**
-   * Every transaction of ours changes a table, and so writes a new root of the main tree. That tells a meta page
-   * that is taken for the newest because the number of its transaction is damaged. Nothing can be said of the older
-   * one: when writing a meta page has failed, LMDB leaves the roots of the failed transaction there, under the
-   * number of the one before.
+   * Checks that the newest transaction wrote the root of the main tree. Each of our transactions changes a table, and
+   * so writes this root. The check detects a meta page that only seems the newest because its transaction number is
+   * damaged. The older meta page cannot be checked: if writing it fails, LMDB leaves the roots of the failed
+   * transaction there, with the number of the transaction before.
    */
   #checkRoot({ main, transaction }: Meta): void {
     if (main.root === noPage && transaction === 0) return
@@ -160,7 +162,7 @@ export class LmdbCheck {
     if (readU64(root, transactionAt) !== transaction) throw strange(main.root)
   }
 
-  /** Reads branches; leaves are read later, in their order in the file. */
+  /** Reads branches. Leaves are read later, in the order of the file. */
   #descend(number: number, depth: number, from: Key, end: Key, reader: TreeReader): void {
     this.#use(number, 1)
     if (depth === 1) {
@@ -225,7 +227,7 @@ export class LmdbCheck {
     const first = readU64(page, at)
     const count = Math.ceil((headBytes + bytes) / pageBytes)
     if (readU64(page, at + 16) !== count)
-      throw new LmdbFault(`a value of ${bytes} bytes has not ${count} pages`)
+      throw new LmdbFault(`a value of ${bytes} bytes does not have ${count} pages`)
     this.#use(first, count)
     this.#values[first] = count
     this.#found.valuePages += count
@@ -233,7 +235,7 @@ export class LmdbCheck {
     visit(reader, page, keyAt, value, headBytes, bytes)
   }
 
-  /** Free pages at the end may never have been written. */
+  /** Checks the free pages. Those at the end may never have been written. */
   #checkFree(ranges: readonly PageRange[]): void {
     const { lastPage } = this.#meta
     const beyond = new Set<number>()
@@ -245,13 +247,13 @@ export class LmdbCheck {
       }
     }
     if (lastPage >= this.#pageCount + beyond.size) {
-      throw new LmdbFault(`it is cut off: of ${lastPage + 1} pages ${this.#pageCount} are there`)
+      throw new LmdbFault(`it is cut off: it has ${this.#pageCount} of ${lastPage + 1} pages`)
     }
   }
 
   #use(first: number, count: number): void {
     const last = first + count - 1
-    if (!(first >= 2 && last <= this.#meta.lastPage)) throw new LmdbFault(`there can be no page ${last}`)
+    if (!(first >= 2 && last <= this.#meta.lastPage)) throw new LmdbFault(`page ${last} cannot exist`)
     if (last >= this.#pageCount) throw new LmdbFault(`it is cut off before page ${last}`)
     for (let page = first; page <= last; page += 1) {
       if (this.#isUsed[page] !== 0) throw new LmdbFault(`page ${page} is in use twice`)
@@ -312,16 +314,16 @@ interface PageRange {
   readonly count: number
 }
 
-/** Transaction n writes meta page n % 2, so that the two are one apart; in a new file both are of none. */
+/** Transaction n writes meta page n % 2, so the two numbers differ by one. In a new file, both are 0. */
 function checkTurns(even: Meta, odd: Meta): void {
   const isNew = even.transaction === 0 && odd.transaction === 0
   const isOneApart = Math.abs(even.transaction - odd.transaction) === 1
   const areTurns = even.transaction % 2 === 0 && isOneApart
   if (even.pageBytes === odd.pageBytes && (isNew || areTurns)) return
-  throw new LmdbFault('its two meta pages do not fit together')
+  throw new LmdbFault('its two meta pages do not match')
 }
 
-/** Its length, then pages; before a page, -n makes it the first of n; 0 stands for none. */
+/** Reads a list of free pages: its length, then pages. -n before a page makes it the first of n; 0 is no page. */
 function* readFreePages(page: Buffer, at: number, bytes: number): Generator<PageRange> {
   const count = bytes < 8 ? 0 : readU64(page, at)
   if (bytes < (count + 1) * 8) throw new LmdbFault('a list of free pages is damaged')
@@ -344,7 +346,7 @@ function branchKey(page: Buffer, number: number, index: number, { keys }: TreeRe
   return readKey(page, at + nodeBytes, keys)
 }
 
-/** Scoped ones are larger than the integers that a number can hold. */
+/** Scoped keys are larger than the integers that a number can hold. */
 type Key = number | bigint
 
 const bytesOfKeys: Readonly<Record<KeyKind, number>> = { u32: 4, u64: 8, scoped: 8 }
@@ -368,15 +370,15 @@ function visit(
 }
 
 function strange(page: number): LmdbFault {
-  return new LmdbFault(`page ${page} is not what should be there`)
+  return new LmdbFault(`page ${page} is not the expected page`)
 }
 
 function disordered(page: number): LmdbFault {
   return new LmdbFault(`the keys of page ${page} are out of order`)
 }
 
-/** LMDB's own bound. */
+/** The limit of LMDB. */
 const depthMax = 32
-/** The bytes of one read, and how many unwanted pages it may include: fewer, larger reads are faster. */
+/** The bytes of one read, and how many unneeded pages it may include: fewer, larger reads are faster. */
 const windowBytes = 1024 * 1024
 const gapPages = 8

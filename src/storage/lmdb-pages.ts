@@ -1,14 +1,14 @@
 /**
- * The pages of LMDB's file, as far as checking needs them (data version 2, which lmdb 3 writes; after LMDB's
- * mdb.c). Numbers are little-endian. Pages have 2^n bytes; the first two are meta pages, written alternately.
+ * The pages of an LMDB file, as far as the check needs them (data version 2, which lmdb 3 writes; see LMDB's mdb.c).
+ * Numbers are little-endian. Pages have 2^n bytes. The first two are meta pages, which are written alternately.
  *
- *   page   number u64 | transaction u64 | pad u16 | flags u16 | lower u16, upper u16; of a value: pages u32
+ *   page   number u64 | transaction u64 | pad u16 | flags u16 | lower u16, upper u16; in a value: pages u32
  *   meta   head of a page | magic u32 | version u32 | address u64 | map size u64 | tree of free pages |
  *          main tree | last page u64 | transaction u64 | boot id u64
- *   tree   pad u32 (of free pages: bytes of a page) | flags u16 | depth u16 | pages of branches, of leaves and
- *          of values u64 each | entries u64 | root u64
+ *   tree   pad u32 (in the tree of free pages: bytes of a page) | flags u16 | depth u16 |
+ *          pages of branches, of leaves and of values u64 each | entries u64 | root u64
  *
- *   a page of a tree; lower, upper and the offsets of nodes are counted from behind its head:
+ *   a page of a tree; lower, upper and the offsets of nodes are counted from the end of its head:
  *   ├────────┼───────────────┼─ lower ──── upper ─┼──────────────────────────────┤
  *   │ head   │ offsets of    │ unused             │ nodes, each of an even size, │
  *   │ 24     │ nodes u16 ... │                    │ with nothing between them    │
@@ -16,10 +16,10 @@
  *
  *   node of a branch   page of the child u48 | size of key u16 | key; the first may have none
  *   node of a leaf     size of value u32 | flags u16 | size of key u16 | key | value; for a value that is too
- *                      large for a leaf and has pages of its own: first page u64 | transaction u64 | pages u64
+ *                      large for a leaf and has its own pages: first page u64 | transaction u64 | pages u64
  */
 
-/** What is wrong with a file of LMDB's. */
+/** A fault of an LMDB file. */
 export class LmdbFault extends Error {}
 
 export interface Tree {
@@ -41,7 +41,7 @@ export interface Meta {
   readonly transaction: number
 }
 
-/** @throws LmdbFault when it is not the meta page of that number */
+/** @throws LmdbFault if it is not the meta page with this number */
 export function readMeta(page: Buffer, number: number): Meta {
   const isMeta =
     readU64(page, 0) === number &&
@@ -75,12 +75,12 @@ export function readTree(page: Buffer, at: number): Tree {
   }
 }
 
-/** Inexact beyond 2^53, which no page, transaction or count comes near. */
+/** Inexact beyond 2^53, far more than any page, transaction or count. */
 export function readU64(page: Buffer, at: number): number {
   return page.readUInt32LE(at) + page.readUInt32LE(at + 4) * 2 ** 32
 }
 
-/** @throws LmdbFault unless the offsets of nodes end where the nodes can begin */
+/** @throws LmdbFault unless the offsets of nodes end before the nodes begin */
 export function countOfNodes(page: Buffer, number: number): number {
   const lower = page.readUInt16LE(lowerAt)
   const upper = page.readUInt16LE(upperAt)
@@ -91,9 +91,9 @@ export function countOfNodes(page: Buffer, number: number): number {
 }
 
 /**
- * Where node `index` begins.
+ * Returns the offset of node `index` in the page.
  *
- * @throws LmdbFault unless its head is within the page, behind the offsets
+ * @throws LmdbFault unless the head of the node is within the page, after the offsets
  */
 export function placeOfNode(page: Buffer, number: number, index: number): number {
   const offset = page.readUInt16LE(headBytes + index * 2)
@@ -107,7 +107,7 @@ export function nodeSize(keyBytes: number, valueBytes: number): number {
   return bytes + (bytes % 2)
 }
 
-/** @throws LmdbFault unless the nodes, together so large, fill the page: LMDB leaves no gaps between them */
+/** @throws LmdbFault unless nodes of this total size fill the page: LMDB leaves no gaps between them */
 export function checkPacked(page: Buffer, number: number, nodesBytes: number): void {
   if (headBytes + page.readUInt16LE(upperAt) + nodesBytes === page.length) return
   throw new LmdbFault(`page ${number} has damaged nodes`)
@@ -122,7 +122,7 @@ const upperAt = 22
 export const valuePagesAt = 20
 export const nodeBytes = 8
 export const treeBytes = 48
-/** The reference to a value that has overflow pages of its own. */
+/** Length of the reference to a value that has its own overflow pages. */
 export const overflowReferenceBytes = 24
 const freeTreeAt = 48
 const mainTreeAt = 96
@@ -132,7 +132,7 @@ const dataVersion = 2
 export const noPage: number = 2 ** 64
 export const pageFlags = { branch: 1, leaf: 2, value: 4, meta: 8 } as const
 export const nodeFlags = { apart: 1, tree: 2 } as const
-/** Of a tree whose keys are integers. */
+/** The flag of a tree whose keys are integers. */
 export const integerKeys = 8
-/** Integer keys, and of the environment: the path is that of the file. */
+/** Integer keys, and the flag of the environment that its path is that of the file. */
 const freeFlags = 0x4000 | integerKeys

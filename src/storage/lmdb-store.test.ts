@@ -47,7 +47,7 @@ async function withStore<Result>(
 }
 
 describe('the store', () => {
-  it('serves after reopening what was committed, to the bit', async () => {
+  it('returns after reopening exactly what was committed', async () => {
     const vector = Float32Array.of(-0, 1.401298464324817e-45, 3.4028234663852886e38, 0.1, -1)
     const exact: PlacedChange<Insertion> = {
       kind: 'insert',
@@ -70,7 +70,7 @@ describe('the store', () => {
     })
   })
 
-  it('forgets deleted points, and fills their slots anew', async () => {
+  it('removes deleted points, and reuses their slots', async () => {
     const points = insertionsOf(10)
     const again = insertion(3, 12)
     await withStore(async (store) => {
@@ -87,7 +87,7 @@ describe('the store', () => {
     })
   })
 
-  it('takes inserts and deletes of one group in any order, also where it goes over in several parts', async () => {
+  it('accepts inserts and deletes of one group in any order, also when the group has several parts', async () => {
     const old = insertionsOf(10)
     const added = insertionsOf(4000, 10)
     const gone = new Map<number, PlacedChange>()
@@ -107,7 +107,7 @@ describe('the store', () => {
     })
   })
 
-  it('keeps every acknowledged group whole through kill -9, and every other group whole or absent', async () => {
+  it('keeps every acknowledged group after kill -9, and every other group completely or not at all', async () => {
     const random = seededRandom(5)
     const acknowledged = new Map<string, number>()
     const child = join(import.meta.dirname, '../../test/support/committing-child.ts')
@@ -139,14 +139,14 @@ describe('the store', () => {
 })
 
 describe('a data directory', () => {
-  it('is its owner’s alone', async () => {
+  it('is private to its owner', async () => {
     await withStore(async (store) => store.commit(groupOf(insertionsOf(1))))
     assert.equal(statSync(dataDir).mode & 0o777, 0o700)
     for (const name of ['vectors.rows', 'points.mdb'])
       assert.equal(statSync(join(dataDir, name)).mode & 0o777, 0o600)
   })
 
-  it('has one server at a time; the lock goes with the process, however it ends', async () => {
+  it('has one server at a time; the lock ends with the process, however it ends', async () => {
     await withStore(async () => {
       await assert.rejects(openStore({ dataDir, logger }), new RegExp(`in use by process ${process.pid}`))
     })
@@ -162,7 +162,7 @@ describe('a data directory', () => {
     await withStore(async (store) => assert.ok(store.slotCount > 0))
   })
 
-  it('of another dimension is refused, naming both', async () => {
+  it('is refused if it has another dimension; the message names both', async () => {
     await withStore(async (store) => store.commit(groupOf(insertionsOf(1))))
     await assert.rejects(
       openStore({ dataDir, logger, dimension: 7 }),
@@ -188,13 +188,13 @@ describe('a data directory', () => {
     ],
     ['a missing row file', /vectors\.rows cannot be used: it is missing/, (path) => rmSync(path)],
     [
-      'a row file that is none',
-      /it does not begin as a row file/,
+      'another file in place of the row file',
+      /it does not begin like a row file/,
       (path) => writeFileSync(path, 'x'.repeat(9000)),
     ],
   ]
   for (const [what, message, damage] of damages) {
-    it(`with ${what} is refused, naming file and place`, async () => {
+    it(`with ${what} is refused; the message names file and position`, async () => {
       await withStore(async (store) => store.commit(groupOf(insertionsOf(10))))
       damage(join(dataDir, 'vectors.rows'))
       await assert.rejects(withStore(contentsOf), message)
@@ -203,7 +203,7 @@ describe('a data directory', () => {
 })
 
 describe('a failing disk', () => {
-  it('that is full refuses a group whole and takes the next when there is space', async () => {
+  it('that is full refuses a whole group, and accepts the next when there is space', async () => {
     using disk = new FailingDisk()
     const first = insertionsOf(3)
     const third = insertion(3, 9)
@@ -224,7 +224,7 @@ describe('a failing disk', () => {
   it('that fills up in the middle of a large group stores none of it', async () => {
     using disk = new FailingDisk()
     const first = insertionsOf(3)
-    // Several parts on the way to the writer thread, each with a write of its own.
+    // It has several parts on the way to the writer thread, each with its own write.
     const large = Array.from({ length: 60_000 }, (_, index) =>
       insertion(3 + index, 4 + index, 'x'.repeat(50)),
     )
@@ -243,7 +243,7 @@ describe('a failing disk', () => {
     )
   })
 
-  it('that fails the first insertion has not fixed the dimension', async () => {
+  it('that fails the first insertion does not fix the dimension', async () => {
     using disk = new FailingDisk()
     const other = insertion(0, 2, 'of seven dimensions', 7)
     await withStore(async (store) => {
@@ -268,7 +268,7 @@ describe('a failing disk', () => {
     { operation: 'fdatasync', code: 'thread exit', what: 'whose writer thread ends' },
   ] as const
   for (const { what, ...fault } of fatal) {
-    it(`${what} is not trusted again until a restart: no retry, reads go on`, async () => {
+    it(`${what} is not trusted again until a restart: no retry, and reads continue`, async () => {
       using disk = new FailingDisk()
       const first = insertionsOf(3)
       await withStore(async (store) => {
@@ -284,7 +284,7 @@ describe('a failing disk', () => {
     })
   }
 
-  it('that is really full refuses inserts and takes deletions, round after round, and loses nothing', async (context) => {
+  it('that is really full refuses inserts, accepts deletions, round after round, and loses nothing', async (context) => {
     using small = SmallDisk.mount(12 * 1024 * 1024)
     if (small === undefined) return context.skip(noSmallDisk)
     rmSync(join(dataDir, '..'), { recursive: true })
@@ -322,7 +322,7 @@ describe('a failing disk', () => {
     })
   })
 
-  it('that is full is never met by LMDB itself, which writes past a buffer then', async (context) => {
+  it('that is full never fails a write of LMDB, which would then write past a buffer', async (context) => {
     using small = SmallDisk.mount(12 * 1024 * 1024)
     if (small === undefined) return context.skip(noSmallDisk)
     const child = join(import.meta.dirname, '../../test/support/filling-child.ts')

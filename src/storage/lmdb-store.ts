@@ -17,43 +17,43 @@ import { Writer } from './writer.ts'
 
 export interface StoreOptions {
   readonly dataDir: string
-  /** Must equal the stored dimension if there is one; fixes it otherwise. */
+  /** Must equal the stored dimension, if there is one. Otherwise fixes it. */
   readonly dimension?: number
-  /** How many keyed requests are kept. */
+  /** The most keyed requests that are kept. */
   readonly maxIdempotencyKeys?: number
   readonly maxIdempotencyBytes?: number
   readonly logger: Logger
   /** Called with the seconds that each commit took. */
   readonly onCommit?: (seconds: number) => void
-  /** Called when changes are refused from now on, with the reason; without one, when they are accepted again. */
+  /** Called with the reason when changes begin to be refused; called with undefined when they are accepted again. */
   readonly onWritesBlocked?: (reason: WritesBlocked | undefined) => void
-  /** Node's options for the writer thread: the seam where tests make its disk fail. */
+  /** Node's options for the writer thread. Tests use them to make its disk fail. */
   readonly writerExecArgv?: readonly string[]
 }
 
 /**
- * Opens only the default collection in `dataDir`, creates it if missing, and locks the directory against other
+ * Opens only the default collection in `dataDir`, and creates it if missing. Locks the directory against other
  * processes.
  *
- * @throws Error that says what is wrong: in use, damaged, of another format version or dimension
+ * @throws Error if the directory is in use or damaged, or has another format version or dimension
  */
 export async function openStore(options: StoreOptions): Promise<Store> {
   return (await openMain(options)).store
 }
 
-/** The default collection, and what named collections need from it. */
+/** The default collection, with the method that named collections need. */
 export interface MainCollection {
   /** Its `close` releases the data directory. */
   readonly store: PointStore
   /**
-   * Resolves when the format on disk says that there are other collections.
+   * Resolves when the meta record on disk says that there are named collections.
    *
    * @throws DatabaseError as `Store.commit`
    */
   announceCollections(): Promise<void>
 }
 
-/** The same as `openStore`. */
+/** Opens the default collection, like `openStore`. */
 export async function openMain(options: StoreOptions): Promise<MainCollection> {
   const dataDir = resolve(options.dataDir)
   makeDirectory(dataDir)
@@ -84,7 +84,10 @@ async function openPoints(
   const { dataDir, dimension, logger, onCommit, onWritesBlocked = () => {}, writerExecArgv } = options
   let tables = opened
   let store: PointStore | undefined
-  /** After some failed writes LMDB refuses to read too, until its environment is opened again: by then the writer has closed its side. */
+  /**
+   * Opens the environment again: after some failed writes, LMDB also refuses to read until then. The writer has closed
+   * its side before.
+   */
   const reopen = async (): Promise<void> => {
     if (store === undefined || store.isClosed) return
     store.endReads()
@@ -138,7 +141,7 @@ async function openOrClose(
   }
 }
 
-/** How many keyed requests a collection keeps, how much they take on disk, and how long. */
+/** How many keyed requests a collection keeps, how much disk space they may use, and for how long. */
 export function requestBoundsOf(options: StoreOptions): RequestBounds {
   return {
     maxKeys: options.maxIdempotencyKeys ?? 1_000_000,

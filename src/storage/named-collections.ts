@@ -26,12 +26,13 @@ import { Writer } from './writer.ts'
 import type { CollectionsChange, EntryChange } from './writer-messages.ts'
 
 /**
- * The named collections of a data directory: one environment of LMDB and, from the first use on, one writer thread for all
- * of them.
+ * The named collections of a data directory. They share one LMDB environment and, from the first use on, one writer
+ * thread.
  *
- *   create   directory, row file ─> one transaction: catalog, meta record        killed before: the next start clears up
- *   drop     one transaction: catalog says dropped, aliases go ─> files ─> entries, piece by piece ─> catalog record
- *            killed after the first: the next start goes on
+ *   create   directory, row file ─> one transaction: catalog, meta record
+ *            killed before the transaction: the next start removes the files
+ *   drop     one transaction: mark as dropped, remove aliases ─> files ─> entries, piece by piece ─> catalog record
+ *            killed after the transaction: the next start continues
  */
 export class NamedCollections {
   readonly catalog: Catalog = new Catalog()
@@ -43,7 +44,7 @@ export class NamedCollections {
   #writer: Writer | undefined
   readonly #stores = new Map<number, PointStore>()
   readonly #heldReads = new HeldReads()
-  /** By number, of stores that are not open. */
+  /** Sizes of the row files of stores that are not open, by number. */
   readonly #rowFileBytes = new Map<number, number>()
   /** The last change of the catalog: changes run one at a time. */
   #lastChange: Promise<unknown> = Promise.resolve()
@@ -70,7 +71,7 @@ export class NamedCollections {
     for (const number of this.catalog.dropped) this.#removeSoon(number)
   }
 
-  /** @throws DatabaseError when what all collections share is damaged */
+  /** @throws DatabaseError if a part that all collections share is damaged */
   static async open(
     options: StoreOptions,
     announce: () => Promise<void>,
@@ -94,7 +95,7 @@ export class NamedCollections {
 
   async create({ name, dimension, hnsw = {} }: NewCollection): Promise<CollectionRecord> {
     return await this.#inTurn(async () => {
-      assert(!this.catalog.collections.has(name), 'a name is one collection’s')
+      assert(!this.catalog.collections.has(name), 'the name of a new collection is not in use')
       await this.#environment()
       const change = this.catalog.create({ name, dimension, hnsw, createdMs: Date.now() })
       const { number } = change.collection
@@ -112,8 +113,8 @@ export class NamedCollections {
   async drop(name: string): Promise<void> {
     await this.#inTurn(async () => {
       const record = this.catalog.collections.get(name)
-      assert(record !== undefined, 'only what is there is dropped')
-      assert(!this.#stores.has(record.number), 'a collection that is dropped is closed')
+      assert(record !== undefined, 'a dropped collection exists')
+      assert(!this.#stores.has(record.number), 'a dropped collection is closed')
       const change = this.catalog.drop(record)
       await this.#commit(change, { kind: 'entries', entries: change.entries })
       this.#rowFileBytes.delete(record.number)
@@ -132,7 +133,7 @@ export class NamedCollections {
 
   async open(number: number): Promise<Store> {
     const name = this.catalog.nameOf(number)
-    assert(name !== undefined && this.#opened !== undefined, 'only what is there is opened')
+    assert(name !== undefined && this.#opened !== undefined, 'an opened collection exists')
     assert(!this.#stores.has(number), 'a collection has one store at a time')
     const fault = this.#opened.faults.get(number)
     if (fault !== undefined) {
@@ -159,7 +160,7 @@ export class NamedCollections {
 
   summary(number: number): CollectionSummary {
     const name = this.catalog.nameOf(number)
-    assert(name !== undefined && this.#opened !== undefined, 'only what is there is asked for')
+    assert(name !== undefined && this.#opened !== undefined, 'a collection with a summary exists')
     const { tables } = this.#opened
     // The read transaction can be older than the last commit.
     tables.root.resetReadTxn()
@@ -178,7 +179,7 @@ export class NamedCollections {
 
   async #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
     const turn = this.#lastChange.then(work)
-    // The caller of the change learns of a failure; the next change does not depend on it.
+    // A failure is reported to the caller of the change; the next change does not depend on it.
     this.#lastChange = turn.catch(() => {})
     return await turn
   }
@@ -188,7 +189,7 @@ export class NamedCollections {
     apply()
   }
 
-  /** Creates the environment, with the first change. */
+  /** Creates the environment, if this is the first change. */
   async #environment(): Promise<void> {
     await this.#announce()
     if (this.#opened !== undefined) return
@@ -217,7 +218,7 @@ export class NamedCollections {
     return this.#writer
   }
 
-  /** As that of the default collection, for all at once. */
+  /** Reopens the environment of all named collections: see `reopen` in lmdb-store.ts. */
   async #reopen(): Promise<void> {
     if (this.#isClosing || this.#opened === undefined) return
     for (const store of this.#stores.values()) store.endReads()
@@ -230,14 +231,14 @@ export class NamedCollections {
 
   #removeSoon(number: number): void {
     const removal = this.#remove(number).catch((err) => {
-      const what = 'a dropped collection could not be removed from the disk: the next start goes on'
+      const what = 'a dropped collection could not be removed from the disk: the next start continues'
       this.#options.logger.warn({ err, number }, what)
     })
     this.#removals.add(removal)
     removal.finally(() => this.#removals.delete(removal))
   }
 
-  /** Files are removed first: while the catalog has the number, a start continues the removal. */
+  /** Removes the files first: as long as the catalog has the number, a start continues the removal. */
   async #remove(number: number): Promise<void> {
     const { dataDir } = this.#options
     if (existsSync(collectionDirectory(dataDir, number))) await removeDirectory(dataDir, number)

@@ -4,10 +4,10 @@ import { databaseBytes } from './environment.ts'
 import { pagesOf, type Table, type TreeStats } from './table.ts'
 
 /**
- * Sees to it that LMDB has room for what a transaction writes. The package `lmdb` 3.5 writes past a buffer when a page cannot be
- * written because the disk is full: it reports that in up to 120 characters, for which it has 100. So LMDB must not be
- * the one to find out. Where little space is left, its file is made longer first: new pages are at its end, and what is
- * there already can be written.
+ * Ensures that LMDB has room for the pages that a transaction writes. If a page cannot be written because the disk is
+ * full, the package `lmdb` 3.5 writes past a buffer: its message has up to 120 characters, the buffer 100. So LMDB must
+ * never be the first to find the disk full. When little space is left, this class extends the file before the
+ * transaction: new pages are at its end, and allocated space can be written.
  */
 export class PageRoom {
   readonly #root: RootDatabase
@@ -15,8 +15,8 @@ export class PageRoom {
   readonly #tables: readonly Table[]
 
   /**
-   * @param path of the environment's file
-   * @param tables all of it
+   * @param path the environment's file
+   * @param tables all tables of the environment
    */
   constructor(root: RootDatabase, path: string, tables: readonly Table[]) {
     this.#root = root
@@ -25,8 +25,8 @@ export class PageRoom {
   }
 
   /**
-   * @param bytesOf what a transaction can need; asked for only where little space is left
-   * @throws Error with the code of the system, as `isDiskFull` knows it, when there is no room for so much
+   * @param bytesOf returns how much a transaction can need; only called when little space is left
+   * @throws Error with the system's code, which `isDiskFull` recognizes, if there is not enough room
    */
   ensure(bytesOf: () => number): void {
     const { bavail, bsize } = statfsSync(this.#path)
@@ -35,12 +35,12 @@ export class PageRoom {
     try {
       lengthen(this.#path, databaseBytes(this.#root) + bytes)
     } catch (error) {
-      // LMDB takes free pages first, and then those at the end. Readers can hold some of them back.
+      // LMDB uses free pages first, then pages at the end. Readers can keep some free pages from being used.
       if (this.#unusedBytes < bytes) throw error
     }
   }
 
-  /** Of the file, in none of its trees. */
+  /** Bytes of the file that belong to no tree. */
   get #unusedBytes(): number {
     const stats = this.#root.getStats() as TreeStats & { readonly pageSize: number; readonly free: TreeStats }
     const used = [...this.#tables.map(({ pages }) => pages), pagesOf(stats), pagesOf(stats.free)]
@@ -49,7 +49,7 @@ export class PageRoom {
   }
 }
 
-/** Writes zeros from the end of a file on, up to a length: space that is only promised can be somebody else's later. */
+/** Extends a file to a length by writing zeros: space that is not written can still be taken by others. */
 function lengthen(path: string, bytes: number): void {
   const file = openSync(path, 'r+')
   try {
@@ -59,7 +59,7 @@ function lengthen(path: string, bytes: number): void {
         at += writeSync(file, zeros, 0, Math.min(zeros.length, bytes - at), at)
       }
     } catch (error) {
-      // Others, and smaller transactions, may need it.
+      // Other programs and smaller transactions may need the space.
       if (fstatSync(file).size > before) ftruncateSync(file, before)
       throw error
     }
@@ -70,8 +70,8 @@ function lengthen(path: string, bytes: number): void {
 
 const zeros = Buffer.alloc(256 * 1024)
 
-/** More than any transaction writes, and than others take away while one is written. */
+/** More than a transaction writes and other programs use during it. */
 const plentyBytes = 1024 ** 3
 
-/** At the beginning of every file. */
+/** The meta pages at the beginning of every file. */
 const metaPages = 2

@@ -26,7 +26,7 @@ describe('the digest of a replica', () => {
     assert.deepEqual(one.bytes, new PartitionDigest().bytes)
   })
 
-  it('names the partitions of points that one replica has in another version, or not at all', () => {
+  it('finds the partitions with points that one replica lacks or has in another version', () => {
     const one = new PartitionDigest()
     for (const { id, version } of points) one.add(id, version)
     const other = new PartitionDigest(one.bytes)
@@ -34,7 +34,7 @@ describe('the digest of a replica', () => {
     const [first, second] = points as [(typeof points)[0], (typeof points)[0]]
     other.remove(first.id, first.version)
     other.remove(second.id, second.version)
-    // The high half of a version counts too.
+    // The high half of a version also counts.
     other.add(second.id, second.version + 2 ** 32)
     const expected = [...new Set([first.id[0], second.id[0]])].sort((a, b) => a! - b!)
     assert.deepEqual(differingPartitions(one.bytes, other.bytes), expected)

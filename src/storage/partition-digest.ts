@@ -2,17 +2,17 @@ import { type PartitionSet, partitionCount } from '../base/partitions.ts'
 import { digestBytes } from './applied.ts'
 
 /**
- * By partition, how many points there are and the sum of a hash of each point's id and version. Two replicas that hold the
- * same points in the same versions have equal digests, whatever the order in which they got them; others differ but for
- * one case in 2^64. Adding and removing a point cost some nanoseconds.
+ * A digest of the points of each partition: their number, and the sum of a hash of each point's id and version.
+ * Replicas with the same points in the same versions have equal digests, in whatever order they got them. Other
+ * replicas have different digests, except in one case in 2^64. Adding or removing a point takes some nanoseconds.
  *
  * The first byte of an id is the number of its partition.
  */
 export class PartitionDigest {
-  /** Three numbers a partition: points, low half of the sum, high half. */
+  /** Three numbers for each partition: points, low half of the sum, high half of the sum. */
   readonly #entries: Uint32Array
 
-  /** @param bytes what `bytes` of another digest were; absent for one of no points */
+  /** @param bytes the `bytes` of another digest; absent for a digest of no points */
   constructor(bytes?: Uint8Array) {
     this.#entries = new Uint32Array(partitionCount * entryNumbers)
     if (bytes !== undefined) new Uint8Array(this.#entries.buffer).set(bytes)
@@ -26,12 +26,12 @@ export class PartitionDigest {
     this.#change(id, version, -1)
   }
 
-  /** A copy, little-endian. */
+  /** A copy of the digest, little-endian. */
   get bytes(): Uint8Array {
     return new Uint8Array(this.#entries.buffer).slice(0, digestBytes)
   }
 
-  /** All partitions together. */
+  /** The number of points in all partitions. */
   get points(): number {
     let points = 0
     for (let at = 0; at < this.#entries.length; at += entryNumbers) points += this.#entries[at]!
@@ -42,14 +42,14 @@ export class PartitionDigest {
     return this.#entries[partition * entryNumbers]!
   }
 
-  /** Some partitions together. */
+  /** The number of points in some partitions. */
   pointsOf(partitions: PartitionSet): number {
     let points = 0
     for (const partition of partitions) points += this.pointsIn(partition)
     return points
   }
 
-  /** Whether it counts points of other partitions than these. */
+  /** Whether there are points in partitions other than these. */
   hasPointsOutside(partitions: PartitionSet): boolean {
     for (let partition = 0; partition < partitionCount; partition += 1) {
       if (this.#entries[partition * entryNumbers] !== 0 && !partitions.has(partition)) return true
@@ -67,7 +67,7 @@ export class PartitionDigest {
   }
 }
 
-/** Partitions in which two digests differ. */
+/** Returns the partitions in which two digests differ. */
 export function differingPartitions(one: Uint8Array, other: Uint8Array): number[] {
   const entryBytes = digestBytes / partitionCount
   return Array.from({ length: partitionCount }, (_, partition) => partition).filter((partition) => {

@@ -18,14 +18,14 @@ const attributes: Attributes = new Map<string, never>(
   }) as [string, never][],
 )
 
-/** A record's bytes with the checksum that they should have. */
+/** Fills in the right checksum of a record. */
 function sealed(record: Buffer): Buffer {
   record.writeUInt32LE(crc32(record.subarray(21), crc32(record.subarray(0, 17))), 17)
   return record
 }
 
 describe('a payload record', () => {
-  it('of a point with a content alone has the bytes that it always had', () => {
+  it('of a point with only a content has the same bytes as in earlier versions', () => {
     const content = Buffer.from('ü🦊\u0000"')
     const bytes = sealed(Buffer.concat([id, Buffer.of(1), Buffer.alloc(4), content]))
     assert.equal(extrasOf({ contentType: 'Text', content: '' }, 7, 7, 7), undefined)
@@ -56,7 +56,7 @@ describe('a payload record', () => {
     assert.deepEqual(payloadOf(parts), payload)
   })
 
-  it('gives back whatever a point carries, with and without each of it', () => {
+  it('returns all that a point carries, with and without each part', () => {
     for (const carried of [{ attributes }, { expiresAtUs: -5 }, { attributes, expiresAtUs: 0 }, {}]) {
       for (const [row, version, order] of [
         [5, 5, 5],
@@ -74,7 +74,7 @@ describe('a payload record', () => {
     }
   })
 
-  it('is not read when any bit of it is changed', () => {
+  it('is refused when any of its bits is changed', () => {
     const payload: Payload = { contentType: 'Text', content: 'content', attributes, expiresAtUs: 5 }
     for (const sound of [
       encodeRecord(id, 1, 'x', extrasOf(payload, 1, 2, 1)),
@@ -91,7 +91,7 @@ describe('a payload record', () => {
     }
   })
 
-  it('that nobody could have written is not read, whatever its checksum says', () => {
+  it('is refused when it is forged, even with a valid checksum', () => {
     const sound = encodeRecord(id, 1, 'x', extrasOf({ contentType: 'Text', content: 'x' }, 0, 9, 4))
     const forgeries: readonly ((record: Buffer) => void)[] = [
       (record) => record.writeUInt8(130, 16),

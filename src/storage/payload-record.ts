@@ -6,20 +6,20 @@ import { idBytes } from '../base/ids.ts'
 import { type ContentType, contentTypes, type Payload } from '../base/point.ts'
 
 /**
- * The values of the table `payloads`. Most points have no more than a content, and the record that they have always had:
+ * The format of the values of the table `payloads`. Points with only a content have a plain record:
  *
  *   ├ id 16 │ content type u8 │ crc of the rest u32 │ content, UTF-8 ┤
  *
- * An extended record, with bit 7 of the content type set, is that of every other point:
+ * All other points have an extended record, with bit 7 of the content type set:
  *
  *   ├ id 16 │ 128 + content type u8 │ crc of the rest u32 │ version f64 │ order f64 │
  *   │ expires, µs since 1970, f64 (NaN: never) │ attributes bytes u32 │ attributes, canonical JSON │ content, UTF-8 ┤
  *
- * A point without an extended record has the sequence number of its row as its version and order. key-layout.ts tells how
- * a database that has extended records is told from one that an earlier program can read.
+ * A point with a plain record has the sequence number of its row as its version and order. Extended records change the
+ * format version of a database: see key-layout.ts.
  */
 
-/** What an extended record has besides type and content. */
+/** The parts of an extended record in addition to those of a plain one. */
 export interface RecordExtras {
   /** Sequence number of the point's last change. */
   readonly version: number
@@ -31,12 +31,12 @@ export interface RecordExtras {
   readonly attributes: string
 }
 
-/** The parts of a record as views of it. */
+/** The parts of a record, as views of its bytes. */
 export interface RecordParts {
   readonly id: Buffer
   readonly contentType: ContentType
   readonly content: Buffer
-  /** Of an extended record. */
+  /** Only in an extended record. */
   readonly extras: ExtraParts | undefined
 }
 
@@ -45,7 +45,7 @@ export interface ExtraParts extends Omit<RecordExtras, 'attributes'> {
   readonly attributes: Buffer
 }
 
-/** What a payload and the numbers of its point need of an extended record; undefined if a plain one can hold them. */
+/** Returns the extras that a point needs in its record; undefined if a plain record can hold the point. */
 export function extrasOf(
   { attributes, expiresAtUs }: Payload,
   row: number,
@@ -63,7 +63,7 @@ export function extrasOf(
 }
 
 /**
- * @param id its 16 bytes
+ * @param id the 16 bytes of the id
  * @param contentType position in `contentTypes`
  */
 export function encodeRecord(
@@ -89,7 +89,7 @@ export function encodeRecord(
   return value
 }
 
-/** The parts of a record, or undefined when its checksum does not match or it is none that was ever written. */
+/** Splits a record; undefined if it does not match its checksum, or could never have been written. */
 export function splitRecord(value: Buffer): RecordParts | undefined {
   if (value.length < headBytes || value.readUInt32LE(checksumAt) !== checksumOf(value)) return undefined
   const contentType = contentTypes[value[typeAt]! & ~extendedBit]
@@ -123,9 +123,9 @@ export function areNumbersOfPoint(version: number, order: number, expiresAtUs: n
 }
 
 /**
- * The payload in a record.
+ * Returns the payload of a record.
  *
- * @throws Error when its attributes are not as they were written
+ * @throws Error if its attributes cannot be read
  */
 export function payloadOf({ contentType, content, extras }: Omit<RecordParts, 'id'>): Payload {
   const payload = { contentType, content: content.toString('utf8') }
@@ -149,24 +149,24 @@ export function hasSoundAttributes({ extras }: RecordParts): boolean {
     if (extras !== undefined) attributesOf(extras)
     return true
   } catch {
-    // What is wrong with them is of no use to anybody.
+    // Nobody needs the exact fault.
     return false
   }
 }
 
-/** Whether a record claims to be extended, whether or not it matches its checksum. */
+/** Whether a record is marked as extended. Does not check its checksum. */
 export function isExtended(value: Buffer): boolean {
   return value.length > typeAt && (value[typeAt]! & extendedBit) !== 0
 }
 
-/** The position in `contentTypes` of a record that is sound. */
+/** Returns the position in `contentTypes` of an undamaged record. */
 export function typeNumberOf(value: Buffer): number {
   return value[typeAt]! & ~extendedBit
 }
 
 /**
- * The position in `contentTypes` of a plain record; `damagedType` when it is none. The checksum of a long one is not
- * compared, because that would read all of its content: it is whenever the content is served.
+ * Returns the position in `contentTypes` of a plain record; `damagedType` if it is damaged. Does not compare the
+ * checksum of a long record, because that would read all of its content; serving the content compares it.
  */
 export function plainTypeOf(value: Buffer): number {
   const isLong = value.length > verifiedBytesMax
@@ -175,7 +175,7 @@ export function plainTypeOf(value: Buffer): number {
   return isSound && value[typeAt]! < contentTypes.length ? value[typeAt]! : damagedType
 }
 
-/** Stands for the content type of a record that is damaged. */
+/** The content type of a damaged record. */
 export const damagedType = 255
 
 function checksumOf(value: Buffer): number {

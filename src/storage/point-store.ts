@@ -32,31 +32,31 @@ import { faultIn, readLive, type Tables } from './tables.ts'
 export interface PointStoreParts {
   readonly tables: Tables
   readonly writer: CollectionWriter
-  /** Of the environment. */
+  /** Shared by all stores of the environment. */
   readonly heldReads: HeldReads
   /** Called with the seconds that each commit took. */
   readonly onCommit?: ((seconds: number) => void) | undefined
   readonly requestBounds: RequestBounds
-  /** Bytes of LMDB's file that are this collection's. */
+  /** Bytes of LMDB's file that belong to this collection. */
   readonly databaseBytes: () => number
-  /** Releases what was opened for this store. */
+  /** Releases all resources that were opened for this store. */
   readonly onClose: () => Promise<void>
 }
 
 /**
- * The points of one collection: vectors in a row file, everything else in LMDB (key-layout.ts has the bytes). What is
- * written goes through a writer thread, because a commit takes as long as the disk does; payloads are read here, from
- * LMDB's map of the file.
+ * The points of one collection: vectors in a row file, everything else in LMDB (key-layout.ts has the format). A writer
+ * thread makes all writes, because a commit takes as long as the disk needs. Payloads are read here, from LMDB's map of
+ * the file.
  */
 export class PointStore implements Store {
   readonly #parts: PointStoreParts
   readonly #writer: CollectionWriter
   readonly #snapshots = new Set<Snapshot>()
   #tables: Tables
-  /** While a commit is under way: what was committed before. */
+  /** During a commit: a read transaction from before it. */
   #before: Transaction | undefined
   #isClosed = false
-  /** After a failed write: see `useTables`. */
+  /** Set after a failed write: see `useTables`. */
   #isReopened = false
 
   constructor(parts: PointStoreParts) {
@@ -89,7 +89,7 @@ export class PointStore implements Store {
     return this.rowFileBytes + this.#parts.databaseBytes()
   }
 
-  /** Of vectors.rows, as of the last commit. */
+  /** Size of vectors.rows, as of the last commit. */
   get rowFileBytes(): number {
     return this.#writer.state.rowFileBytes
   }
@@ -114,13 +114,13 @@ export class PointStore implements Store {
 
   async commit(group: WriteGroup): Promise<void> {
     const started = performance.now()
-    // Readers do not know of the points that insertions store before they are acknowledged.
+    // Readers do not know new points before their insertion is acknowledged, so it cannot be seen too early.
     if (group.changes.every(({ kind }) => kind === 'insert')) await this.#writer.commit(group)
     else await this.#commitUnseen(group)
     this.#parts.onCommit?.((performance.now() - started) / 1000)
   }
 
-  /** Commits changes of stored points: until that is acknowledged, reads see what was before. */
+  /** Commits changes of stored points. Until the commit is acknowledged, reads see the previous state. */
   async #commitUnseen(group: WriteGroup): Promise<void> {
     const { heldReads } = this.#parts
     await heldReads.enter()
@@ -215,13 +215,13 @@ export class PointStore implements Store {
     return this.#isClosed
   }
 
-  /** Ends all reads that are under way, before the environment is closed. */
+  /** Ends all reads in progress. Call it before the environment is closed. */
   endReads(): void {
     for (const snapshot of this.#snapshots) snapshot.close()
     this.#endBefore()
   }
 
-  /** Replaces the tables after a failed write: the LMDB environment was reopened, for reading. */
+  /** Replaces the tables after a failed write, when the LMDB environment has been reopened for reading. */
   useTables(tables: Tables): void {
     this.#tables = tables
     this.#isReopened = true
@@ -240,7 +240,7 @@ export class PointStore implements Store {
     try {
       return { payload: payloadOf(parts), version, order }
     } catch (cause) {
-      throw this.#damaged(`the attributes of slot ${slot} are not what was stored`, cause)
+      throw this.#damaged(`the attributes of slot ${slot} are damaged`, cause)
     }
   }
 

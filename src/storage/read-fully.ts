@@ -1,6 +1,6 @@
 import { readSync } from 'node:fs'
 
-/** Reads until `length` bytes or the end of the file; returns the number of bytes read. */
+/** Reads `length` bytes, or up to the end of the file. Returns the number of bytes read. */
 export function readFully(file: number, target: Buffer, length: number, position: number): number {
   let read = 0
   while (read < length) {

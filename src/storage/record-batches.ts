@@ -27,7 +27,7 @@ class Batch implements RecordBatch {
   readonly expiresAtUs: Float64Array = new Float64Array(recordsMax)
   readonly attributes: (Uint8Array | undefined)[] = []
 
-  /** Returns whether there was one more. */
+  /** Reads the next batch. Returns false if there are no more records. */
   read(payloads: Table, start: number, left: number): boolean {
     this.count = 0
     this.attributes.length = 0
@@ -56,5 +56,5 @@ class Batch implements RecordBatch {
 }
 
 const recordsMax = 256
-/** After so many bytes a step ends: LMDB copies whole values. */
+/** A step ends after so many bytes, because LMDB copies whole values. */
 const batchBytes = 256 * 1024

@@ -25,14 +25,15 @@ import { writeWholeFile } from './whole-file.ts'
 /**
  * Removes damaged points from the data, so that the rest can be served:
  *
- *   what is left of them, in a file of its own, synced ─> header of vectors.rows, synced ─> one LMDB transaction
+ *   write their remains to a file, sync ─> write the header of vectors.rows, sync ─> one LMDB transaction
  *
- * Killed before the transaction, it leaves the damage unchanged and at most one extra file; after it, all is done. So
- * it can always be repeated. Removed points take sequence numbers as if they had been deleted, so that a graph on disk
- * does not mistake a slot's next point for the last one; and the database gets a new id, because its history is no
- * longer that of its snapshots. If any record of an idempotency key is damaged, all of them are removed.
+ * If the process is killed before the transaction, the damage is unchanged and there is at most one extra file; after
+ * it, the repair is complete. So it can always be repeated. Removed points take sequence numbers as if they had been
+ * deleted: otherwise a graph on disk could mistake the next point in a slot for the removed one. The database gets a
+ * new id, because its history is no longer that of its snapshots. If any record of an idempotency key is damaged, all
+ * of them are removed.
  *
- * @returns the file with the points that were set aside; undefined when there were none
+ * @returns the file with the points that were set aside; undefined if there were none
  */
 export async function repair(survey: Survey, findings: Findings): Promise<string | undefined> {
   const { damage } = findings
@@ -56,7 +57,7 @@ async function keep(survey: Survey, damage: readonly DamagedPoint[]): Promise<st
   return path
 }
 
-/** A damaged point as a line of JSON: its undamaged parts as `import` reads them, the others as bytes. */
+/** Formats a damaged point as a line of JSON: undamaged parts as `import` reads them, damaged parts as bytes. */
 function lineOf(survey: Survey, { slot, id, fault }: DamagedPoint): string {
   const { row, payload } = survey.bytesOf(slot)
   const sequence = row?.verify()
@@ -106,11 +107,11 @@ function commit({ meta, tables, requestFaults }: Survey, { damage, points, newes
       const isSame = stored !== undefined && decodeBlock(block, stored)?.equals(bits)
       if (!isSame) tables.live.putSync(block, encodeBlock(block, bits))
     }
-    // All rather than some: any repetition that is not recognized would store its points twice.
-    const isForgetting = requestFaults.length > 0
-    if (isForgetting) removeRequests(tables.meta)
-    const keyedRequests = isForgetting ? emptyQueue : meta.keyedRequests
-    // A replica that has lost points is none any more: it joins its cluster again.
+    // Remove all, not some: a repeated request that is not recognized would store its points twice.
+    const removesRequests = requestFaults.length > 0
+    if (removesRequests) removeRequests(tables.meta)
+    const keyedRequests = removesRequests ? emptyQueue : meta.keyedRequests
+    // A replica that has lost points is no longer a replica. It joins its cluster again.
     const repaired = { ...meta, sequence, pointCount: points, keyedRequests, applied: undefined }
     tables.meta.putSync(metaKeys.state, encodeMeta(repaired))
     tables.meta.putSync(metaKeys.databaseId, encodeDatabaseId(newId()))

@@ -11,29 +11,29 @@ import {
 } from './data-directory.ts'
 
 /**
- * How a node of a cluster gets the data of another node in place of its own, whatever it is killed in:
+ * Replaces the data of a cluster's node by those of another node. The process can be killed at any time:
  *
- *   DATA_DIR/refetch   says why the data are not to be used, from then on
- *   DATA_DIR/joining   a data directory that is being filled; removed and begun again after a kill
- *   DATA_DIR/joined    the same, complete: its files take the place of the former ones, and every start goes on with that
+ *   DATA_DIR/refetch   contains the reason why the data must no longer be used
+ *   DATA_DIR/joining   a data directory that is being filled; removed and started again after a kill
+ *   DATA_DIR/joined    the complete directory: its files replace the old files, and every start continues that
  *
- * All of it is within the data directory, as that can be a mount point.
+ * All of them are within the data directory, because that can be a mount point.
  */
 const reasonPath = (dataDir: string): string => join(dataDir, 'refetch')
 const joiningPath = (dataDir: string): string => join(dataDir, 'joining')
 const joinedPath = (dataDir: string): string => join(dataDir, 'joined')
 
-/** Says durably that what the directory holds is not to be used any more. */
+/** Notes durably that the data of the directory must no longer be used. */
 export function requestReplacement(dataDir: string, reason: string): void {
   writeDurably(reasonPath(dataDir), `${reason}\n`)
 }
 
-/** Why the data are not to be used; undefined when they are. */
+/** Returns why the data must not be used; undefined if they may be used. */
 export function replacementReason(dataDir: string): string | undefined {
   return existsSync(reasonPath(dataDir)) ? readFileSync(reasonPath(dataDir), 'utf8').trim() : undefined
 }
 
-/** An empty directory to be filled. */
+/** Creates an empty directory to fill. */
 export async function beginReplacement(dataDir: string): Promise<string> {
   const joining = joiningPath(dataDir)
   await rm(joining, { recursive: true, force: true })
@@ -41,7 +41,10 @@ export async function beginReplacement(dataDir: string): Promise<string> {
   return joining
 }
 
-/** Puts what was filled, and is durable and closed, in place of the data. The caller holds the lock of the directory. */
+/**
+ * Replaces the data by the filled directory, which is durable and closed. The caller holds the lock of the data
+ * directory.
+ */
 export function commitReplacement(dataDir: string): void {
   syncDirectory(joiningPath(dataDir))
   renameSync(joiningPath(dataDir), joinedPath(dataDir))
@@ -49,11 +52,13 @@ export function commitReplacement(dataDir: string): void {
   finishReplacement(dataDir)
 }
 
-/** Goes on with a replacement that was complete when its process ended. The caller holds the lock of the directory. */
+/**
+ * Continues a replacement whose data were complete when its process ended. The caller holds the lock of the directory.
+ */
 export function finishReplacement(dataDir: string): void {
   const joined = joinedPath(dataDir)
   if (!existsSync(joined)) return
-  // Once it is written, nothing in the directory is of the former data.
+  // When this file exists, the old data have been removed.
   const cleared = join(joined, 'cleared')
   if (!existsSync(cleared)) {
     for (const path of dataPaths(dataDir)) rmSync(path, { recursive: true, force: true })
@@ -69,7 +74,7 @@ export function finishReplacement(dataDir: string): void {
   syncDirectory(dataDir)
 }
 
-/** Everything that a store consists of, locks of LMDB and the index included. */
+/** All files of a store, including LMDB's lock files and the index. */
 function dataPaths(dataDir: string): readonly string[] {
   const databases = [databasePath(dataDir), collectionsPath(dataDir)]
   return [

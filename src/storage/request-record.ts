@@ -4,19 +4,19 @@ import { idBytes, idFromBytes, idSeedBytes, writeIdBytes } from '../base/ids.ts'
 import type { ItemOutcome, KeyedRequest } from './store.ts'
 
 /**
- * The records of keyed requests. One whose points all have ids from its seed:
+ * The format of the records of keyed requests. If all points have ids from the seed, the record is:
  *
- *   ├ hash of its key 16 │ hash of its body 16 │ seed of its ids 16 │ points u32 │ accepted, ms since 1970, f64 │ crc u32 ┤
+ *   ├ hash of key 16 │ hash of body 16 │ seed of ids 16 │ points u32 │ accepted, ms since 1970, f64 │ crc u32 ┤
  *
- * Any other record has the outcome of each of its points before the checksum, which is that of all before. By its first
- * byte an outcome is
+ * Any other record has the outcome of each point before the checksum, which covers all bytes before it. The first byte
+ * of an outcome is its kind:
  *
  *   ├ 0 ┤                                              stored, under the id from the seed
- *   ├ 1 │ id 16 ┤                                      stored or there already, under an id of its own
+ *   ├ 1 │ id 16 ┤                                      stored, or existing, under another id
  *   ├ 2 │ reason bytes u8 │ message bytes u32 │ reason, ASCII │ message, UTF-8 ┤      refused
  *
- * Before these outcomes, or without any, a byte 3 says that the ids from the seed begin with its first byte: a request of a
- * cluster.
+ * A byte 3 before the outcomes, or without any, means that the ids from the seed begin with its first byte: a request
+ * of a cluster.
  */
 
 /** Bytes of the hashes of keys and bodies. */
@@ -24,19 +24,19 @@ export const requestHashBytes = 16
 
 const headBytes: number = 2 * requestHashBytes + idSeedBytes + 4 + 8
 
-/** Of a record without outcomes. */
+/** Length of a record without outcomes. */
 export const keyedRequestBytes: number = headBytes + 4
 
-/** Of a record without outcomes and the number under its key's hash, on disk: see docs/decisions/storage-layout.md. */
+/** Disk space of a record without outcomes and its number in the index by key: see docs/decisions/storage-layout.md. */
 export const keyedRequestDiskBytes = 160
 
-/** Of any record. */
+/** Greatest length of a record. */
 export const keyedRequestBytesMax: number = 1024 * 1024
 
 /**
- * A keyed request as a record.
+ * Encodes a keyed request.
  *
- * @throws DatabaseError `request_too_large` when its outcome does not fit in one: it cannot be stored then
+ * @throws DatabaseError `request_too_large` if its outcome does not fit in a record
  */
 export function encodeKeyedRequest(request: KeyedRequest): Buffer {
   const { keyHash, bodyHash, idSeed, isPartitioned, points, acceptedMs, outcome } = request
@@ -55,7 +55,7 @@ export function encodeKeyedRequest(request: KeyedRequest): Buffer {
   return value
 }
 
-/** A keyed request, its hashes and its seed as views; undefined when it does not match its checksum. */
+/** Decodes a keyed request, with hashes and seed as views; undefined if the record is damaged. */
 export function decodeKeyedRequest(value: Buffer): KeyedRequest | undefined {
   const end = value.length - 4
   if (value.length < keyedRequestBytes || value.readUInt32LE(end) !== crc32(value.subarray(0, end))) {
@@ -79,10 +79,10 @@ export function decodeKeyedRequest(value: Buffer): KeyedRequest | undefined {
   return outcome && { ...marked, outcome }
 }
 
-/** Records for the writer thread: each after its length, u32. */
+/** Packs records for the writer thread: each after its length, u32. */
 export function packRequests(requests: readonly KeyedRequest[]): Uint8Array<ArrayBuffer> {
   const records = requests.map(encodeKeyedRequest)
-  // Not from the pool: what is sent to a thread is the whole memory that it is a view of.
+  // Not from the pool: sending a view to a thread sends the whole memory behind it.
   const packed = Buffer.allocUnsafeSlow(records.reduce((sum, { length }) => sum + 4 + length, 0))
   let at = 0
   for (const record of records) {
@@ -92,7 +92,7 @@ export function packRequests(requests: readonly KeyedRequest[]): Uint8Array<Arra
   return packed
 }
 
-/** The records as views. */
+/** Unpacks the records of `packRequests`, as views. */
 export function unpackRequests({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): Buffer[] {
   const packed = Buffer.from(buffer, byteOffset, byteLength)
   const records: Buffer[] = []
@@ -105,8 +105,8 @@ export function unpackRequests({ buffer, byteOffset, byteLength }: Uint8Array<Ar
 }
 
 /**
- * What the outcome of a record takes on disk, in addition to a record without one. LMDB stores a value of up to half a page in
- * a page with others, and a larger one in pages of its own.
+ * Returns how much more disk space a record takes than one without outcomes. LMDB stores values of up to half a page
+ * together in pages; a larger value gets its own pages.
  */
 export function outcomeBytesOf(record: Buffer): number {
   const { length } = record
@@ -115,15 +115,15 @@ export function outcomeBytesOf(record: Buffer): number {
   return onDisk - keyedRequestBytes
 }
 
-/** Whether a record has outcomes, which programs before format version 5 do not know. */
+/** Whether a record has outcomes (or the byte 3), which programs before format version 5 do not know. */
 export function hasOutcome(record: Buffer): boolean {
   return record.length > keyedRequestBytes
 }
 
 /**
- * The bytes that an outcome takes in a record.
+ * Returns the length of an outcome in a record.
  *
- * @throws DatabaseError `request_too_large` when there are too many: the request has to be refused before it is committed
+ * @throws DatabaseError `request_too_large` if it is too long: the request must be refused before it is committed
  */
 export function checkOutcome(outcome: readonly ItemOutcome[]): number {
   const bytes = outcome.reduce((sum, each) => sum + bytesOf(each), 0)
@@ -162,7 +162,7 @@ function writeOutcome(target: Buffer, at: number, outcome: ItemOutcome): number 
   return end + target.write(message, end)
 }
 
-/** Undefined when these are not the outcomes of so many points. */
+/** Returns undefined if these are not the outcomes of so many points. */
 function decodeOutcome(bytes: Buffer, points: number): ItemOutcome[] | undefined {
   const outcome: ItemOutcome[] = []
   let at = 0

@@ -12,8 +12,8 @@ import {
 } from './key-layout.ts'
 
 /**
- * The writer's access to the vectors on disk: see key-layout.ts for the bytes. Rows are written and synced before
- * an LMDB transaction makes them valid. Synchronous: the writer thread has nothing else to do meanwhile.
+ * The writer's access to the vectors on disk: see key-layout.ts for the format. Rows are written and synced before an
+ * LMDB transaction makes them valid. Synchronous, because the writer thread has nothing else to do.
  */
 export class RowFile {
   readonly path: string
@@ -29,8 +29,8 @@ export class RowFile {
   }
 
   /**
-   * Makes an empty file for vectors of `dimension`. No committed row is in it yet, so whatever an
-   * interrupted first insertion left behind is replaced.
+   * Creates an empty file for vectors of `dimension`. Replaces the leftovers of an interrupted first insertion; none of
+   * its rows were committed.
    */
   static create(path: string, dimension: number): RowFile {
     const rows = new RowFile(path, openSync(path, 'w+', 0o600), dimension)
@@ -45,7 +45,7 @@ export class RowFile {
     }
   }
 
-  /** @throws DatabaseError when the file is missing, damaged or of another dimension */
+  /** @throws DatabaseError if the file is missing, damaged or of another dimension */
   static open(path: string, dimension: number): RowFile {
     const rows = new RowFile(path, openExisting(path), dimension)
     const header = Buffer.alloc(rowsHeaderBytes)
@@ -57,7 +57,7 @@ export class RowFile {
   }
 
   /**
-   * Fills in the checksums of `rows` and writes them, neighbouring slots in one piece.
+   * Fills in the checksums of `rows` and writes them, adjacent slots in one write.
    *
    * @param slots the slot of each row
    */

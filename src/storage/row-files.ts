@@ -1,21 +1,21 @@
 import { RowFile } from './row-file.ts'
 
 /**
- * The row files that one thread writes. A bounded number is open at a time: the least recently used one is closed, and
- * opened again when it is needed.
+ * The row files that one thread writes. Only a limited number is open at a time: the least recently used file is
+ * closed, and opened again when needed.
  */
 export class RowFiles {
   readonly #maxOpen: number
-  /** By path, the last used last. */
+  /** Open files by path, the most recently used last. */
   readonly #files = new Map<string, { readonly rows: RowFile; isWritten: boolean }>()
-  /** By path, the error of the sync when a file was closed to make room: its group has to fail with it. */
+  /** By path: the error of the sync before a file was closed to make room. The file's group must fail with it. */
   readonly #unsynced = new Map<string, unknown>()
 
   constructor(maxOpen: number) {
     this.#maxOpen = maxOpen
   }
 
-  /** @throws DatabaseError when the file is missing, damaged or of another dimension */
+  /** @throws DatabaseError if the file is missing, damaged or of another dimension */
   open(path: string, dimension: number): RowFile {
     const held = this.#files.get(path)
     if (held !== undefined) {
@@ -32,7 +32,7 @@ export class RowFiles {
     return this.#hold(path, () => RowFile.create(path, dimension))
   }
 
-  /** Notes that rows were written and have to be synced. */
+  /** Notes that rows were written and must be synced. */
   noteWritten(path: string): void {
     const held = this.#files.get(path)
     if (held !== undefined) held.isWritten = true
@@ -46,7 +46,7 @@ export class RowFiles {
       throw error
     }
     const held = this.#files.get(path)
-    // A file that was closed meanwhile has been synced.
+    // A file that was closed has already been synced.
     if (held?.isWritten !== true) return
     held.rows.sync()
     held.isWritten = false

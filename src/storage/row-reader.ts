@@ -6,8 +6,8 @@ import { readFully } from './read-fully.ts'
 import type { StoredRow, StoredRows } from './store.ts'
 
 /**
- * Reads the rows of the live slots in [from, to), in slot order, verifying each. The row that `each` receives, with id
- * and vector, is overwritten after it returns.
+ * Reads and verifies the rows of the live slots in [from, to), in slot order. The row that `each` receives is
+ * overwritten after `each` returns.
  *
  * @throws DatabaseError that names the first damaged row
  */
@@ -41,7 +41,7 @@ export function readRows(rows: StoredRows, from: number, to: number, each: (row:
 }
 
 function damagedRow(path: string, slot: number, position: number, isWhole: boolean): Error {
-  const fault = isWhole ? 'not what its checksum says' : 'cut off'
+  const fault = isWhole ? 'damaged (its checksum does not match)' : 'cut off'
   return damaged(path, `the row of slot ${slot} at byte ${position} is ${fault}`)
 }
 
@@ -53,8 +53,8 @@ interface Chunk {
 }
 
 /**
- * One for each thread: a million points are read in hundreds of calls, and a buffer for each call would stay in memory
- * until a garbage collection.
+ * Each thread has one chunk. Reading a million points takes hundreds of calls, and a buffer for each call would stay in
+ * memory until a garbage collection.
  */
 let chunk: Chunk | undefined
 

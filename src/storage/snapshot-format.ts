@@ -2,35 +2,35 @@ import { crc32 } from 'node:zlib'
 import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
 
 /**
- * Every byte of a snapshot: all points as they were at one sequence number, in one stream that depends neither
- * on LMDB's pages nor on slots. Numbers are little-endian.
+ * The format of a snapshot: all points at one sequence number, in one stream that depends neither on LMDB's pages nor
+ * on slots. Numbers are little-endian.
  *
  *   header    ├ VICNSNAP 8 │ version u32 │ dimension u32 (0: none yet) │ sequence f64 │ points f64 │
  *             │ database id 16 │ crc u32 ┤
  *
  *   a point   ├ id 16 │ sequence f64 │ content bytes u32 │ content type u32 │
- *             │ in version 3: version f64 │ order f64 │ expires, µs since 1970, f64 (NaN: never) │ attributes bytes u32 │
- *             │ crc u32 ┤
+ *             │ in version 3: version f64 │ order f64 │ expires, µs since 1970, f64 (NaN: never) │
+ *             │ attributes bytes u32 │ crc u32 ┤
  *             ├ vector f32 x dimension │ content, UTF-8 │ in version 3: attributes, canonical JSON │ crc u32 ┤
  *
  *   trailer   ├ VICNDONE 8 │ points f64 │ crc u32 ┤  and nothing after it
  *
- * Each crc is the CRC-32 (zlib's) of everything from the beginning of the stream to itself, except for the other
- * crcs: so the last one covers the whole stream, a point that is missing, doubled or out of place is detected at
- * once, and every byte is checked. (Crcs are excluded because the CRC-32 of a message followed by its own crc is
- * always the same number: it would no longer depend on what came before.) A point's head has a crc of its own, so
- * that a reader never waits for a content whose length is damaged.
+ * Each crc is the CRC-32 (zlib's) of all bytes from the beginning of the stream to the crc, except for other crcs. So
+ * the last crc covers the whole stream, every byte is checked, and a missing, repeated or moved point is detected
+ * immediately. (Crcs are excluded because the CRC-32 of a message followed by its own crc is a constant, which does not
+ * depend on the message.) The head of a point has its own crc, so that a reader never waits for a content whose length
+ * is damaged.
  *
- * The points are in no particular order: their own numbers tell in which order they were inserted. `sequence` is that of
- * the change that wrote the vector, as in the row of a point.
+ * The points are in no particular order; their numbers show in which order they were inserted. `sequence` is the number
+ * of the change that wrote the vector, as in the row of a point.
  *
- * Version 1, which is still read, had no database id. A snapshot of a database that never had extended records
- * (payload-record.ts) is of version 2, so that earlier programs can read it: version and order of its points are their
- * sequence numbers.
+ * Version 1, which is still read, has no database id. A snapshot of a database that never had extended records
+ * (payload-record.ts) has version 2, so that earlier programs can read it. The version and order of its points are
+ * their sequence numbers.
  */
 
 export const snapshotVersion = 3
-/** Of a database without extended records. */
+/** The version for a database without extended records. */
 export const plainSnapshotVersion = 2
 export const snapshotHeaderBytes = 52
 const headerBytesOf: Readonly<Record<number, number>> = {
@@ -38,7 +38,7 @@ const headerBytesOf: Readonly<Record<number, number>> = {
   [plainSnapshotVersion]: snapshotHeaderBytes,
   [snapshotVersion]: snapshotHeaderBytes,
 }
-/** The bytes that tell how long the header is. */
+/** The first bytes of a header, which determine its length. */
 export const snapshotStartBytes = 12
 const plainHeadBytes: number = idBytes + 20
 const extraHeadBytes: number = 3 * 8 + 4
@@ -49,22 +49,22 @@ const headerMagic = Buffer.from('VICNSNAP')
 const trailerMagic = Buffer.from('VICNDONE')
 
 export interface SnapshotHeader {
-  /** Whether points have attributes, expiry, version and order of their own. */
+  /** Whether points have attributes, an expiry, a version and an order. */
   readonly isExtended: boolean
-  /** Of the history that `sequence` counts; undefined in a snapshot of version 1. */
+  /** Id of the history that `sequence` counts; undefined in a snapshot of version 1. */
   readonly databaseId: string | undefined
-  /** Undefined when nothing was ever inserted. */
+  /** Undefined if nothing was ever inserted. */
   readonly dimension: number | undefined
-  /** The snapshot has exactly the changes up to this one. */
+  /** The snapshot contains exactly the changes up to this number. */
   readonly sequence: number
   readonly points: number
 }
 
-/** A point's place in a stream, before its vector and content. */
+/** The head of a point in a stream, before its vector and content. */
 export interface PointHead {
   /** 16 bytes. */
   readonly id: Uint8Array
-  /** Of its row. */
+  /** Sequence number of its row. */
   readonly sequence: number
   readonly contentBytes: number
   /** Position in `contentTypes`. */
@@ -86,7 +86,7 @@ export interface SnapshotPointBytes extends PointHead {
   readonly attributes: Uint8Array
 }
 
-/** The running checksum of one stream, on either side of it. */
+/** The running checksum of one stream, for writing or reading. */
 export class SnapshotChecksum {
   #crc = 0
 
@@ -120,11 +120,11 @@ export function encodeHeader(
 }
 
 /**
- * The bytes of a header that starts like this. The version comes first in every version, so that any program can say
- * which one it found.
+ * Returns the length of a header with this start. Every version begins with its number, so that any program can report
+ * it.
  */
 export function headerLength(start: Buffer): number | { readonly fault: string } {
-  if (!start.subarray(0, 8).equals(headerMagic)) return { fault: 'it does not begin as a snapshot' }
+  if (!start.subarray(0, 8).equals(headerMagic)) return { fault: 'it does not begin like a snapshot' }
   const version = start.readUInt32LE(8)
   return (
     headerBytesOf[version] ?? {
@@ -133,7 +133,7 @@ export function headerLength(start: Buffer): number | { readonly fault: string }
   )
 }
 
-/** @param bytes as many as `headerLength` says */
+/** @param bytes the whole header, of `headerLength` bytes */
 export function decodeHeader(
   bytes: Buffer,
   checksum: SnapshotChecksum,
@@ -162,7 +162,7 @@ export function pointBodyBytes(
   return dimension * 4 + contentBytes + attributeBytes + checksumBytes
 }
 
-/** Writes a point at `offset`, where there is room for it. Returns the offset after it. */
+/** Writes a point at `offset`, where there must be room for it. Returns the offset after it. */
 export function encodePoint(
   target: Buffer,
   offset: number,
@@ -189,7 +189,7 @@ export function encodePoint(
   return checksum.seal(target, body, end)
 }
 
-/** Reads a point's head whose checksum has been seen to match; `id` is a view. */
+/** Reads a point's head, whose checksum was verified. `id` is a view. */
 export function decodePointHead(bytes: Buffer): PointHead {
   const sequence = bytes.readDoubleLE(idBytes)
   const head = {
@@ -219,7 +219,7 @@ export function encodeTrailer(points: number, checksum: SnapshotChecksum): Buffe
   return bytes
 }
 
-/** What is wrong with a trailer, or undefined. */
+/** Returns the fault of a trailer, or undefined. */
 export function faultOfTrailer(
   bytes: Buffer,
   points: number,

@@ -21,11 +21,11 @@ import {
 
 /** A point of a snapshot. */
 export interface SnapshotPoint extends Point {
-  /** Of the change that wrote its vector. */
+  /** Sequence number of the change that wrote its vector. */
   readonly sequence: number
   /** Sequence number of its insertion. */
   readonly order: number
-  /** Of its attributes as JSON. */
+  /** Length of its attributes as JSON. */
   readonly attributeBytes: number
 }
 
@@ -40,9 +40,9 @@ interface ReadPoint {
 }
 
 /**
- * Reads a snapshot from its bytes, in chunks of any size, and verifies every one of them. A point is yielded when
- * its own checksum matches; the snapshot is complete only if `points` ends without an error. Keeps one point and
- * the received part of the next in memory.
+ * Reads a snapshot from chunks of any size, and verifies every byte. It yields a point when the checksum of the point
+ * matches. The snapshot is complete only if `points` ends without an error. One point and the received part of the next
+ * are in memory at a time.
  */
 export class SnapshotReader {
   readonly header: SnapshotHeader
@@ -55,7 +55,7 @@ export class SnapshotReader {
     this.#checksum = checksum
   }
 
-  /** @throws DatabaseError `invalid_argument` when it is no snapshot, damaged, or of another format version */
+  /** @throws DatabaseError `invalid_argument` if it is not a snapshot, is damaged, or has another format version */
   static async open(chunks: AsyncIterable<Uint8Array>): Promise<SnapshotReader> {
     const source = new ByteSource(chunks, refused)
     const checksum = new SnapshotChecksum()
@@ -74,15 +74,15 @@ export class SnapshotReader {
     }
   }
 
-  /** For a reader whose points are not iterated to their end; harmless after that. */
+  /** Closes a reader whose points are not iterated to their end. Harmless after the end. */
   async close(): Promise<void> {
     await this.#source.close()
   }
 
   /**
-   * Every point once, in any order. Iterate once, to the end: that closes the source of the bytes.
+   * Yields every point once, in any order. Iterate once, to the end: that closes the source of the bytes.
    *
-   * @throws DatabaseError `invalid_argument` that says where the snapshot is damaged or that it is cut off
+   * @throws DatabaseError `invalid_argument` if the snapshot is damaged or cut off; the message contains the position
    */
   async *points(): AsyncGenerator<SnapshotPoint> {
     const { dimension = 0 } = this.header
@@ -90,7 +90,7 @@ export class SnapshotReader {
       const vector = new Float32Array(dimension)
       new Uint8Array(vector.buffer).set(bytes)
       const payload = this.#areNumbersPossible(head) ? payloadIn(head, body) : undefined
-      // This program never writes such a point.
+      // No program ever writes such a point.
       if (payload === undefined || !vector.every(Number.isFinite)) {
         throw refused(`${where()} is none that could have been stored`)
       }
@@ -99,7 +99,7 @@ export class SnapshotReader {
     }
   }
 
-  /** The same as bytes, which are views and valid until the next one: to be written to another snapshot. */
+  /** Yields the same points as bytes, to write them to another snapshot. They are views, valid until the next point. */
   async *packedPoints(): AsyncGenerator<SnapshotPointBytes> {
     for await (const { head, vector, body, where } of this.#all()) {
       if (!this.#areNumbersPossible(head)) throw refused(`${where()} is none that could have been stored`)
@@ -119,7 +119,7 @@ export class SnapshotReader {
       const trailer = await this.#source.take(snapshotTrailerBytes)
       const fault = faultOfTrailer(trailer, this.header.points, this.#checksum)
       if (fault !== undefined) throw refused(fault)
-      if (!(await this.#source.isAtEnd())) throw refused('there is something after its end')
+      if (!(await this.#source.isAtEnd())) throw refused('there is data after its end')
     } finally {
       await this.#source.close()
     }
@@ -145,7 +145,7 @@ export class SnapshotReader {
   }
 }
 
-/** Undefined when this is none that could have been stored. */
+/** Returns undefined if the payload could not have been stored. */
 function payloadIn(
   { contentType: kind, contentBytes, expiresAtUs, version, order }: PointHead,
   body: Buffer,
@@ -156,7 +156,7 @@ function payloadIn(
   try {
     return payloadOf({ contentType, content: body.subarray(0, contentBytes), extras })
   } catch {
-    // Attributes that cannot be read.
+    // The attributes cannot be read.
     return undefined
   }
 }

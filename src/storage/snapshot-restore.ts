@@ -12,9 +12,9 @@ import type { Change, Store } from './store.ts'
 
 /**
  * Creates a data directory from a snapshot: the same points with the same ids, vectors, payloads, versions and sequence
- * numbers, and so the same order in lists and among equal distances. It is written to a directory beside `dataDir`, by the
- * same writer as every insertion, and renamed when it is complete and durable: whatever happens, `dataDir` is
- * either unchanged or the complete snapshot.
+ * numbers, and therefore the same order in lists and among equal distances. The writer of all insertions writes it to a
+ * directory next to `dataDir`, which is renamed when it is complete and durable. So `dataDir` is always either
+ * unchanged or the complete snapshot.
  *
  * @throws DatabaseError `invalid_argument` if `dataDir` is not empty or the snapshot is damaged
  */
@@ -38,7 +38,7 @@ export async function restoreSnapshot(
   })
 }
 
-/** Creates a data directory by filling a new one beside it: `dataDir` is either unchanged or complete. */
+/** Creates a data directory by filling a new one next to it: `dataDir` is either unchanged or complete. */
 export async function restoreInto(dataDir: string, fill: (building: string) => Promise<void>): Promise<void> {
   const place = resolve(dataDir)
   const building = `${place}.restoring`
@@ -47,7 +47,7 @@ export async function restoreInto(dataDir: string, fill: (building: string) => P
   clearLeftover(building)
   try {
     await fill(building)
-    // Replaces an empty directory or none; fails if the directory got a file meanwhile.
+    // Creates the directory or replaces an empty one; fails if the directory has got a file in the meantime.
     renameSync(building, place)
     syncDirectory(dirname(place))
   } catch (error) {
@@ -58,7 +58,7 @@ export async function restoreInto(dataDir: string, fill: (building: string) => P
 
 function checkPlace(place: string): void {
   if (!existsSync(place)) return
-  if (!statSync(place).isDirectory()) throw refused(`${place} is no directory`)
+  if (!statSync(place).isDirectory()) throw refused(`${place} is not a directory`)
   if (readdirSync(place).length > 0) {
     throw refused(`${place} is not empty: a snapshot is restored into a new or an empty directory`)
   }
@@ -67,7 +67,7 @@ function checkPlace(place: string): void {
   }
 }
 
-/** Removes the leftovers of an earlier restore that was killed; those of a running one are locked. */
+/** Removes the leftovers of a killed restore. The directory of a running restore is locked. */
 function clearLeftover(building: string): void {
   if (!existsSync(building)) return
   DirectoryLock.acquire(building).release()
@@ -75,7 +75,7 @@ function clearLeftover(building: string): void {
 }
 
 /**
- * Stores the points of a snapshot in an empty store, and gives it the sequence number of the snapshot.
+ * Stores the points of a snapshot in an empty store, and sets its sequence number to that of the snapshot.
  *
  * @param onPoint called for each point
  */
@@ -103,11 +103,11 @@ export async function fillStore(
   }
   if (changes.length > 0) await append(store, changes)
   const { sequence } = reader.header
-  // The last changes were deletions: saying so of a slot that nothing lives in gives time its place again.
+  // The last changes were deletions. Deleting a point that does not exist sets the sequence number.
   if (sequence > newest) await append(store, [{ kind: 'delete', id: nobody, sequence }])
 }
 
-/** Commits changes at the slots after those in use. */
+/** Commits changes in the slots after those in use. */
 async function append(store: Store, changes: readonly Change[]): Promise<void> {
   const { slotCount } = store
   await store.commit({ changes, slots: changes.map((_, index) => slotCount + index) })
@@ -119,9 +119,9 @@ function refused(fault: string): DatabaseError {
 
 const nobody = '00000000-0000-0000-0000-000000000000'
 
-/** Large, so that there are few syncs, and little compared to the memory of a running service. */
+/** Large, so that there are few syncs, but small compared to the memory of a running service. */
 const groupBytes = 16 * 1024 * 1024
-/** What a point takes besides its vector, content and attributes. */
+/** Bytes of memory for a point in addition to its vector, content and attributes. */
 const pointWorkBytes = 256
-/** Attributes take several times as much in memory as they do as JSON. */
+/** Attributes take several times as much memory as their JSON. */
 const memoryOfAttributes = 8

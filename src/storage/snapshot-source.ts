@@ -27,14 +27,14 @@ import type { Snapshot, SnapshotPart } from './store.ts'
 import { faultIn, readLive, readMeta, type Tables } from './tables.ts'
 
 /**
- * A snapshot of a store that is being written to.
+ * A snapshot of a store, which can be taken during writes.
  *
- * One read transaction of LMDB shows the meta record, the live bits and the payloads at one sequence number,
- * whatever is committed meanwhile. Rows are not in LMDB: a row changes only when its slot is reused, and the
- * caller that opens the snapshot prevents that. If it ever happened anyway, the row's checksum, its sequence
- * number or its id would not match, and the snapshot would end with an error.
+ * One read transaction of LMDB shows the meta record, the live bits and the payloads at one sequence number, whatever
+ * is committed during the snapshot. Rows are not in LMDB, but a row changes only when its slot is reused, and the
+ * caller that opens the snapshot prevents that. If it happened anyway, the row's checksum, sequence number or id would
+ * not match, and the snapshot would end with an error.
  *
- * Main thread, in turns of about a millisecond; one chunk and one content are in memory at a time.
+ * Runs on the main thread, in turns of about a millisecond. One chunk and one content are in memory at a time.
  */
 export class StoreSnapshot implements Snapshot {
   readonly #tables: Tables
@@ -49,10 +49,10 @@ export class StoreSnapshot implements Snapshot {
     this.#tables = tables
     this.databaseId = databaseId
     this.#onClose = onClose
-    // One that is already open may be older than the hold on slots.
+    // A transaction that is already open may be older than the hold on slots.
     this.#transaction = currentRead(tables.root)
     try {
-      // Until the next turn of the event loop, every read uses this transaction.
+      // Every read uses this transaction until the next turn of the event loop.
       this.#meta = readMeta(tables) ?? emptyMeta
       this.#live = readLive(tables)
     } catch (error) {
@@ -85,7 +85,7 @@ export class StoreSnapshot implements Snapshot {
       const number = (first + index) % requestNumbers
       const value = this.#tables.meta.getBinary(keyOfRequest(number), this.#open)
       if (value === undefined || decodeKeyedRequest(value) === undefined) {
-        throw this.#damaged('database', `keyed request ${number} is not what was stored`)
+        throw this.#damaged('database', `keyed request ${number} is missing or damaged`)
       }
       yield value
       if (turn.isOver) await turn.next()
@@ -110,7 +110,8 @@ export class StoreSnapshot implements Snapshot {
         }
       }
     }
-    if (writer.points !== points) throw this.#damaged('database', 'slots beyond its slot count live')
+    if (writer.points !== points)
+      throw this.#damaged('database', 'there are live slots beyond the recorded slot count')
     yield* writer.end()
   }
 
@@ -121,7 +122,7 @@ export class StoreSnapshot implements Snapshot {
     this.#onClose()
   }
 
-  /** Blocks of rows of neighbouring slots, skipping those without live slots; each is a view, valid until the next one. */
+  /** Reads blocks of rows of adjacent slots; skips blocks without live slots. A block is valid until the next one. */
   async *#blocks(file: FileHandle, dimension: number): AsyncGenerator<Block> {
     const rowBytes = rowBytesOf(dimension)
     const slotsPerRead = Math.max(1, Math.floor(blockBytes / rowBytes))
@@ -147,7 +148,7 @@ export class StoreSnapshot implements Snapshot {
       const row = rows[index]!
       const sequence = isWhole ? row.verify() : undefined
       if (sequence === undefined || sequence > this.#meta.sequence) {
-        const fault = isWhole ? 'not what was stored there' : 'cut off'
+        const fault = isWhole ? 'damaged' : 'cut off'
         throw this.#damaged('rows', `the row of slot ${slot} is ${fault}`)
       }
       const { id } = row
@@ -179,12 +180,12 @@ export class StoreSnapshot implements Snapshot {
     const value = this.#tables.payloads.getBinary(slot, this.#open)
     const parts = value && splitRecord(value)
     if (parts?.id.equals(id)) return parts
-    const fault = value === undefined ? 'missing' : 'not what was stored there'
+    const fault = value === undefined ? 'missing' : 'damaged'
     throw this.#damaged('database', `the payload of slot ${slot} is ${fault}`)
   }
 
   get #open(): Transaction {
-    if (this.#transaction === undefined) throw new DatabaseError('cancelled', 'the snapshot was given up')
+    if (this.#transaction === undefined) throw new DatabaseError('cancelled', 'the snapshot was closed')
     return this.#transaction
   }
 
@@ -194,7 +195,7 @@ export class StoreSnapshot implements Snapshot {
   }
 }
 
-/** Rows of neighbouring slots; fewer rows than slots if the file is cut off. */
+/** Rows of adjacent slots. There are fewer whole rows than slots if the file is cut off. */
 interface Block {
   readonly slots: readonly number[]
   readonly rows: readonly RowView[]
@@ -205,7 +206,7 @@ interface Row {
   readonly slot: number
   readonly id: Buffer
   readonly sequence: number
-  /** Its bytes. */
+  /** Bytes of the vector. */
   readonly vector: Buffer
 }
 
@@ -227,5 +228,5 @@ function bitsOf(block: Buffer): number {
 
 const noBytes: Buffer = Buffer.alloc(0)
 
-/** Long enough to be worth a read. */
+/** Large enough for efficient reads. */
 const blockBytes = 256 * 1024

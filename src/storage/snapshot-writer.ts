@@ -9,7 +9,7 @@ import {
   type SnapshotPointBytes,
 } from './snapshot-format.ts'
 
-/** Makes the bytes of a snapshot: `begin`, each point with `add`, `end`. The taker owns the chunks that it gets. */
+/** Encodes a snapshot: call `begin`, `add` for each point, then `end`. The caller owns the returned chunks. */
 export class SnapshotWriter {
   readonly #header: SnapshotHeader & { readonly databaseId: string }
   readonly #checksum = new SnapshotChecksum()
@@ -30,7 +30,7 @@ export class SnapshotWriter {
     return encodeHeader(this.#header, this.#checksum)
   }
 
-  /** @returns a chunk that is worth passing on, of the points before this one */
+  /** Adds a point. @returns a full chunk with earlier points, if there is one */
   add(point: SnapshotPointBytes): Buffer | undefined {
     const { isExtended, dimension = 0 } = this.#header
     const bytes = pointHeadBytes(isExtended) + pointBodyBytes(dimension, point)
@@ -41,7 +41,7 @@ export class SnapshotWriter {
     return full
   }
 
-  /** The last chunks. */
+  /** Returns the last chunks. */
   end(): readonly Buffer[] {
     const last = this.#length === 0 ? [] : [this.#take()]
     return [...last, encodeTrailer(this.#points, this.#checksum)]
@@ -54,5 +54,5 @@ export class SnapshotWriter {
   }
 }
 
-/** Long enough to be worth a write, short enough that a slow reader holds little memory. */
+/** Large enough for efficient writes, small enough that a slow reader needs little memory. */
 const chunkBytes = 256 * 1024

@@ -15,7 +15,7 @@ import { SnapshotReader } from './snapshot-reader.ts'
 import { restoreSnapshot } from './snapshot-restore.ts'
 import type { PointRecord, Store } from './store.ts'
 
-/** Snapshots of points that carry more than a content. */
+/** Tests of snapshots of points with more than a content. */
 
 const logger = createLogger({ level: 'silent', pretty: false })
 let directory: string
@@ -41,7 +41,7 @@ const attributes: Attributes = new Map<string, string | DateTime>([
   ['at', new DateTime(1_700_000_000_000_001)],
 ])
 
-/** Points that were never changed, and others that were changed in each way. */
+/** Stores points that were never changed, and points that were changed in each way. */
 async function fill(store: Store): Promise<void> {
   const points = insertionsOf(6)
   const plain: Payload = { contentType: 'Text', content: 'ü' }
@@ -67,7 +67,7 @@ interface Held extends Partial<PointRecord> {
   readonly vector: readonly number[]
 }
 
-/** By id, without the slots, which a restore chooses anew. */
+/** The points by id, without slots, because a restore chooses new slots. */
 async function heldBy(store: Store): Promise<Map<string, Held>> {
   const contents = [...(await contentsOf(store))]
   const held = contents.map(([slot, { id, sequence, vector }]): [string, Held] => [
@@ -77,8 +77,8 @@ async function heldBy(store: Store): Promise<Map<string, Held>> {
   return new Map(held.sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-describe('a snapshot of points that carry more than a content', () => {
-  it('has attributes, expiry, versions and order, and a restore keeps them', async () => {
+describe('a snapshot of points with more than a content', () => {
+  it('contains attributes, expiry, versions and order, and a restore keeps them', async () => {
     const [bytes, held] = await withStore('from', async (store) => {
       await fill(store)
       return [await snapshotOf(store), await heldBy(store)] as const
@@ -101,7 +101,7 @@ describe('a snapshot of points that carry more than a content', () => {
     })
   })
 
-  it('has what was there when it was opened, while payloads are changed', async () => {
+  it('contains the payloads from its opening, although they change later', async () => {
     await withStore('from', async (store) => {
       await fill(store)
       const held = await heldBy(store)
@@ -121,7 +121,7 @@ describe('a snapshot of points that carry more than a content', () => {
     })
   })
 
-  it('is refused when any byte of it is changed, and restored to nothing', async () => {
+  it('is refused when any of its bytes is changed, and nothing is restored', async () => {
     const seed = 57
     const random = seededRandom(seed)
     const sound = await withStore('from', async (store) => {
@@ -141,7 +141,7 @@ describe('a snapshot of points that carry more than a content', () => {
     assert.deepEqual(readdirSync(directory), ['from'])
   })
 
-  it('of points that nobody could have stored is refused, whatever its checksums say', async () => {
+  it('is refused when its points are forged, even with valid checksums', async () => {
     const payload: Payload = { contentType: 'Text', content: 'x', attributes: new Map([['a', 1]]) }
     const sound = await withStore('from', async (store) => {
       const point = insertion(0, 5)
@@ -168,7 +168,7 @@ describe('a snapshot of points that carry more than a content', () => {
       await assert.rejects(readSnapshot(pieces(resealed(forged))), message, `forgery ${index}`)
     }
 
-    /** With the checksums that its bytes should have. */
+    /** Fills in the right checksums. */
     function resealed(bytes: Buffer): Buffer {
       let crc = 0
       for (const [from, to] of [
@@ -185,8 +185,8 @@ describe('a snapshot of points that carry more than a content', () => {
   })
 })
 
-describe('a snapshot of points with a content alone', () => {
-  it('has the bytes that earlier programs read', async () => {
+describe('a snapshot of points with only a content', () => {
+  it('has the format that earlier programs read', async () => {
     const point = insertion(0, 1, 'content')
     const bytes = await withStore('from', async (store) => {
       await store.commit(groupOf([point]))

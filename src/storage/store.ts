@@ -5,85 +5,90 @@ import type { NewPoint, Payload } from '../base/point.ts'
 import type { Applied } from './applied.ts'
 
 /**
- * What the engine asks of durable storage. A point lives in a slot: a small dense integer that the engine
- * assigns and reuses when the point has left it. `sequence` numbers are the engine's only notion of time: every
- * change gets a higher one than the change before it. Three of them belong to a point: the sequence number of its
- * row, of the change that wrote its vector; its version, of its last change; and its order, of its insertion. Numbers
- * of changes that were refused are missing: nothing may count on the next one being one higher.
+ * The durable storage of one collection, as the engine uses it.
+ *
+ * A point is in a slot: a small dense integer that the engine assigns, and reuses after the point has left it.
+ *
+ * `sequence` numbers are the engine's only notion of time: every change gets a higher number than the change before. A
+ * point has three: the sequence number of its row, from the change that wrote its vector; its version, from its last
+ * change; and its order, from its insertion. Numbers of refused changes are missing, so do not rely on consecutive
+ * numbers.
  */
 export interface Store {
-  /** Fixed by the first insertion ever committed; undefined before. */
+  /** Fixed by the first committed insertion; undefined before. */
   readonly dimension: number | undefined
-  /** Of the history that the sequence number counts: chosen at random when a store is created, restored or repaired. */
+  /**
+   * Id of the history that the sequence number counts: random, chosen when a store is created, restored or repaired.
+   */
   readonly databaseId: string
   /** Sequence number of the last committed change; 0 for an empty store. */
   readonly sequence: number
-  /** What is applied of a cluster's log, as of the last commit; undefined for what was never on a node of one. */
+  /** The state of a replica, as of the last commit; undefined if the collection was never on a node of a cluster. */
   readonly applied: Applied | undefined
-  /** Slots that were ever used: every live slot is below it. */
+  /** Number of slots that were ever used. Every live slot is below it. */
   readonly slotCount: number
   /**
-   * Bytes on disk, for people: a recent figure, not an exact one. Of a named collection its vectors alone, because the
-   * rest is in a file that all share.
+   * Bytes on disk, for people: a recent figure, not an exact one. For a named collection only its vectors, because the
+   * rest is in a file that all named collections share.
    */
   readonly diskBytes: number
 
-  /** Where a slot's vector is on disk, for readers of single vectors. */
+  /** The place of vectors on disk, for readers of single vectors. */
   vectorsOnDisk(dimension: number): VectorsOnDisk
 
   /**
-   * Where every live point is on disk now, for `readRows`; undefined before the first insertion.
+   * The place of every live point on disk now, for `readRows`; undefined before the first insertion.
    *
-   * @throws DatabaseError `internal` that names what is damaged
+   * @throws DatabaseError `internal` that names the damage
    */
   rows(): StoredRows | undefined
 
   /**
-   * Makes one group of changes durable, whole or not at all. One call at a time. After the returned promise
-   * has resolved nothing in the group can be lost; when it rejects, none of it is stored.
+   * Makes one group of changes durable, completely or not at all. Only one call at a time. When the returned promise
+   * resolves, nothing of the group can be lost; when it rejects, nothing of it is stored.
    *
-   * @throws DatabaseError `disk_full`, after which later calls may succeed; any other error means that the
-   *   disk can no longer be trusted, and every later commit is refused until the store is reopened
+   * @throws DatabaseError `disk_full`, after which later calls may succeed. Any other error means that the disk can no
+   *   longer be trusted, and every later commit is refused until the store is reopened
    */
   commit(group: WriteGroup): Promise<void>
 
   /**
-   * The newest request that was committed under a key with this hash, unless it has been removed: see `KeyedRequest`.
+   * The newest request that was committed with a key of this hash, unless it has been removed: see `KeyedRequest`.
    *
-   * @throws DatabaseError that names what is damaged, or what `commit` throws once the disk cannot be trusted
+   * @throws DatabaseError that names the damage, or the error of `commit` if the disk can no longer be trusted
    */
   keyedRequest(keyHash: Uint8Array): KeyedRequest | undefined
 
-  /** Keyed requests on disk, expired ones included. */
+  /** Number of keyed requests on disk, including expired ones. */
   readonly keyedRequestCount: number
-  /** As many can be committed together, however large, before the oldest has to go. */
+  /** How many requests, however large, can be committed together without the removal of the oldest. */
   readonly keyedRequestRoom: number
 
   /**
-   * The record of the point with this id if it lives in `slot`; read synchronously. While a commit that changes or removes
-   * points is under way, as it was before; from the moment when `commit` resolves, as it is then.
+   * Reads synchronously the record of the point with this id, if it is in `slot`. During a commit that changes or
+   * removes points, returns the record from before the commit; from the moment when `commit` resolves, the new one.
    *
-   * @throws DatabaseError `internal` when it is damaged
+   * @throws DatabaseError `internal` if the record is damaged
    */
   record(slot: number, id: string): PointRecord | undefined
 
-  /** Whether any point has ever had more than a content: if not, no record has attributes, expiry, version or order. */
+  /** Whether any point has ever had more than a content. If not, no record has attributes, expiry, version or order. */
   readonly hasExtendedRecords: boolean
 
   /**
-   * What the records of points have besides contents, in the order of slots, a bounded number at each step; for a store that
-   * nothing is committed to meanwhile. A batch is overwritten by the next one.
+   * Reads the records of points, without contents, in the order of slots, a limited number in each step. Nothing may be
+   * committed to the store at the same time. A batch is overwritten by the next one.
    *
    * @param from the first slot; 0 by default
-   * @param limit of points; all by default
+   * @param limit the most points; all by default
    */
   records(from?: number, limit?: number): Generator<RecordBatch, void>
 
   /**
-   * Opens a snapshot of what is committed now. While it is open, no slot that it shows may be given to another
-   * point, and LMDB keeps the pages that it shows: the caller sees to the one and closes it soon.
+   * Opens a snapshot of the committed state. While it is open, the caller must not reuse its slots for other points.
+   * The caller should close it soon, because LMDB keeps all its pages until then.
    *
-   * @param onClose called once, when it is closed: by its reader or, when nothing can be read any more, here
+   * @param onClose called once when it is closed: by its reader, or by the store when reading is no longer possible
    */
   snapshot(onClose: () => void): Snapshot
 
@@ -91,56 +96,56 @@ export interface Store {
   close(): Promise<void>
 }
 
-/** All points as they were at one sequence number: exactly the changes up to it. */
+/** All points at one sequence number: with exactly the changes up to it. */
 export interface Snapshot {
-  /** Of the history that the sequence number counts. */
+  /** Id of the history that the sequence number counts. */
   readonly databaseId: string
   readonly sequence: number
   readonly dimension: number | undefined
   readonly points: number
   /**
-   * The bytes, as snapshot-format.ts has them, read as they are asked for; to be gone through once. Everything
-   * is verified before it is passed on.
+   * The bytes of the snapshot in the format of snapshot-format.ts. Iterate once. They are read when they are needed,
+   * and verified before they are passed on.
    *
    * @param part absent: all points
-   * @throws DatabaseError `internal` that names what is damaged; `cancelled` after `close`
+   * @throws DatabaseError `internal` that names the damage; `cancelled` after `close`
    */
   chunks(part?: SnapshotPart): AsyncGenerator<Buffer>
-  /** On a node of a cluster: what these points are the result of. */
+  /** On a node of a cluster: the state of the replica with these points. */
   readonly applied: Applied | undefined
   readonly keyedRequestCount: number
-  /** The records of the requests with keys, the oldest first, those included that are too old to be recognized. */
+  /** The records of keyed requests, the oldest first, including expired ones. */
   keyedRequests(): AsyncGenerator<Buffer>
-  /** Lets go of everything; harmless to repeat. The reader has to call it however reading went. */
+  /** Releases all resources. Idempotent. The reader must always call it, also after an error. */
   close(): void
 }
 
 /** Some of the points of a snapshot. */
 export interface SnapshotPart {
   readonly partitions: PartitionSet
-  /** How many there are in those. */
+  /** Number of points in these partitions. */
   readonly points: number
 }
 
-/** A file in which the vector of slot n starts at `firstVector + n * rowBytes`: little-endian float32. */
+/** A file in which the vector of slot n begins at `firstVector + n * rowBytes`, as little-endian float32. */
 export interface VectorsOnDisk {
   readonly path: string
   readonly firstVector: number
   readonly rowBytes: number
 }
 
-/** The live points in the row file; other threads can be told of them. */
+/** The live points in the row file. Can be sent to other threads. */
 export interface StoredRows {
   readonly path: string
   readonly dimension: number
   readonly slotCount: number
-  /** Of the last committed change: no row has a later one. */
+  /** Sequence number of the last committed change. No row has a later one. */
   readonly sequence: number
-  /** Bit (slot & 7) of byte slot >> 3 is set for a live slot; in memory that threads share. */
+  /** Bit (slot & 7) of byte slot >> 3 is set for a live slot. In shared memory. */
   readonly live: Uint8Array
 }
 
-/** What is stored of a point besides its row. */
+/** The values of a point that are stored outside its row. */
 export interface PointRecord {
   readonly payload: Payload
   /** Undefined if it is the sequence number of the row. */
@@ -149,24 +154,24 @@ export interface PointRecord {
   readonly order: number | undefined
 }
 
-/** Some of the records of a store, by column: entry n of each is that of the same point. */
+/** Some records of a store, by column: entry n of each column belongs to the same point. */
 export interface RecordBatch {
   readonly count: number
   readonly slots: Uint32Array
   /** 16 bytes each. */
   readonly ids: Uint8Array
   /**
-   * Positions in `contentTypes`; `damagedType` of payload-record.ts for a record of which nothing else is
-   * known: reading it names the damage.
+   * Positions in `contentTypes`; `damagedType` of payload-record.ts for a damaged record, of which nothing else is
+   * known. Reading the record reports the damage.
    */
   readonly contentTypes: Uint8Array
   /** NaN where it is the sequence number of the row. */
   readonly versions: Float64Array
   /** NaN where it is the sequence number of the row. */
   readonly orders: Float64Array
-  /** In microseconds since 1970; NaN where a point does not expire. */
+  /** In microseconds since 1970; NaN if the point does not expire. */
   readonly expiresAtUs: Float64Array
-  /** Canonical JSON in UTF-8, which `attributesFromJson` reads; undefined where a point has none. */
+  /** Canonical JSON in UTF-8, which `attributesFromJson` reads; undefined if the point has none. */
   readonly attributes: readonly (Uint8Array | undefined)[]
 }
 
@@ -180,34 +185,34 @@ export interface StoredRow {
 }
 
 /**
- * What happens to one point, and when: decided once, and the same wherever it is carried out. Where the point is kept
- * is not part of it: that is its slot, which is chosen again each time the change is tried.
+ * A change of one point, with its sequence number. It is decided once, and is the same on every node that applies it.
+ * It does not contain the slot of the point, which is chosen each time the change is tried.
  */
 export type Change = Insertion | Update | Deletion
 
-/** `change.id` counts, whatever id the point asks for. */
+/** A new point. Its id is `id`, even if `point` contains another. */
 export interface Insertion {
   readonly kind: 'insert'
   /** Lower-case UUID. */
   readonly id: string
   readonly sequence: number
   readonly point: NewPoint
-  /** Of a point that is restored: the number of its last change; absent: `sequence`. */
+  /** For a restored point: the number of its last change. Absent: `sequence`. */
   readonly version?: number
-  /** Of a point that is restored: the number of its first insertion; absent: `sequence`. */
+  /** For a restored point: the number of its first insertion. Absent: `sequence`. */
   readonly order?: number
 }
 
-/** A change of a stored point; its version is `sequence`. */
+/** A change of a stored point. Its version becomes `sequence`. */
 export interface Update {
   readonly kind: 'update'
   readonly id: string
   readonly sequence: number
-  /** Which the point keeps. */
+  /** The order of the point, which it keeps. */
   readonly order: number
-  /** All of it, what stays as it was too. */
+  /** The complete new payload, including unchanged parts. */
   readonly payload: Payload
-  /** With a vector, the point gets another slot; without one, it keeps its own. */
+  /** With a new vector, the point gets another slot; without one, it keeps its slot. */
   readonly vector: Float32Array | undefined
 }
 
@@ -218,124 +223,130 @@ export interface Deletion {
 }
 
 /**
- * An insert that its caller gave a key, so that a repetition is answered and not done again. Removed when it is
- * older than a key's life, or when there are too many: the oldest first.
+ * An insert with an idempotency key, so that a repetition gets the same answer and changes nothing. It is removed when
+ * it is older than the life of a key. When there are too many requests, the oldest are removed.
  */
 export interface KeyedRequest {
   readonly keyHash: Uint8Array
-  /** Of what was to be stored. */
+  /** Hash of the data to store. */
   readonly bodyHash: Uint8Array
-  /** `idsFromSeed` gives the ids of its points. */
+  /** `idsFromSeed` derives the ids of its points from it. */
   readonly idSeed: Uint8Array
-  /** Whether these ids begin with the first byte of the seed: those of a cluster. */
+  /** Whether these ids begin with the first byte of the seed, as in a cluster. */
   readonly isPartitioned?: boolean
   readonly points: number
-  /** By the clock, in milliseconds since 1970. */
+  /** Time of acceptance, in milliseconds since 1970. */
   readonly acceptedMs: number
-  /** How each of its points ended; absent when all were stored under ids from the seed. */
+  /** The outcome of each point; absent if all were stored with ids from the seed. */
   readonly outcome?: readonly ItemOutcome[]
 }
 
 /**
- * How one point of a keyed request ended: null when it was stored under the id from the seed at its position; its id, in
- * lower case, if its caller chose it or it was drawn without a seed; or why it was refused.
+ * The outcome of one point of a keyed request: null if it was stored with the id from the seed at its position; its id,
+ * in lower case, if the caller chose the id or it was drawn without a seed; or the reason why it was refused.
  */
 export type ItemOutcome = null | string | { readonly reason: Reason; readonly message: string }
 
-/** Changes that become durable together: at least one, or a keyed request or a position without any. */
+/** Changes that become durable together: at least one change, keyed request or position. */
 export interface WriteGroup {
   readonly changes: readonly Change[]
-  /** The placement of each change: the slot that its point gets, keeps or leaves. The row of a point follows from its slot. */
+  /** For each change, the slot that its point gets, keeps or leaves. The slot of a point determines its row. */
   readonly slots: readonly number[]
   /**
-   * By change: the slot that a point leaves which gets another one, as an update with a vector does. No slot occurs twice
-   * in a group, those that are left included.
+   * For each change, the slot that the point leaves if it gets another slot, as in an update with a vector. No slot
+   * occurs twice in a group, neither in `slots` nor here.
    */
   readonly leaving?: readonly (number | undefined)[]
-  /** Of those requests whose insertions have a key. */
+  /** The requests among the group's insertions that have a key. */
   readonly keyedRequests?: readonly KeyedRequest[]
-  /** On a node of a cluster: what is applied of the log after these changes. */
+  /** On a node of a cluster: the state of the replica after these changes. */
   readonly applied?: Applied | undefined
-  /** Fixed with the group, also where it has no points: on a node of a cluster, those of the first insertion can be elsewhere. */
+  /**
+   * Fixes the dimension, even if the group has no points: on a node of a cluster, the points of the first insertion can
+   * be on other nodes.
+   */
   readonly dimension?: number | undefined
 }
 
 /** A named collection as it was created. */
 export interface CollectionRecord {
-  /** Never that of another collection, also after this one is dropped. */
+  /** Never reused for another collection, even after this one is dropped. */
   readonly number: number
   readonly name: string
-  /** As given when it was created; undefined when its first insertion fixes it. */
+  /** As given at its creation; undefined if the first insertion fixes it. */
   readonly dimension: number | undefined
   readonly hnsw: HnswSettings
   readonly createdMs: number
 }
 
-/** What a collection is created with. */
+/** The name and settings of a new collection. */
 export interface NewCollection extends Partial<CollectionSettings> {
   readonly name: string
 }
 
-/** What a collection holds, as committed. */
+/** A summary of a collection, as of the last commit. */
 export interface CollectionSummary {
   readonly dimension: number | undefined
   readonly points: number
-  /** The bytes of a `PartitionDigest`; undefined for one that has applied nothing of the log of a cluster. */
+  /** The bytes of a `PartitionDigest`; undefined if the collection has applied nothing of a cluster's log. */
   readonly digest: Uint8Array | undefined
 }
 
 /**
- * Everything that a data directory holds. Names are checked by the caller: their syntax, that those given exist, and
- * that no alias has the name of a collection.
+ * The content of a data directory. The caller checks names: their syntax, that they exist where they must, and that no
+ * alias has the name of a collection.
  */
 export interface DataStore {
-  /** The default collection; `close` of the data store closes it. */
+  /** The default collection. Closing the data store closes it. */
   readonly main: Store
   /** Named collections by name, as committed. */
   readonly collections: ReadonlyMap<string, CollectionRecord>
-  /** By alias the name of its collection, which may be `defaultCollection`. */
+  /** The name of the collection, which may be `defaultCollection`, by alias. */
   readonly aliases: ReadonlyMap<string, string>
   /** Bytes on disk of all collections, for people: a recent figure, not an exact one. */
   readonly diskBytes: number
 
   /**
-   * Makes a collection, durable when this resolves; whole or not at all whatever happens before.
+   * Creates a collection, completely or not at all. It is durable when this resolves.
    *
-   * @throws DatabaseError `disk_full`, when nothing was made; any other error means that the disk can no longer be
-   *   trusted, and named collections are not written until a restart
+   * @throws DatabaseError `disk_full` if nothing was created. Any other error means that the disk can no longer be
+   *   trusted; named collections are not written until a restart
    */
   create(settings: NewCollection): Promise<CollectionRecord>
 
   /**
-   * Removes a collection and the aliases of it, durable when this resolves. The caller has closed its store. Its points
-   * go afterwards, in pieces between the commits of others, and after a crash from the next start on.
+   * Removes a collection and its aliases. This is durable when it resolves. The caller has closed the store of the
+   * collection. Its points are removed later, in pieces between the commits of other collections; after a crash, from
+   * the next start on.
    *
-   * @throws DatabaseError as `create`
+   * @throws DatabaseError like `create`
    */
   drop(name: string): Promise<void>
 
   /**
-   * Sets aliases, by alias the name of the collection, and removes others, in one commit.
+   * Sets aliases and removes others, in one commit.
    *
-   * @throws DatabaseError as `create`
+   * @param set the name of the collection, by alias
+   * @throws DatabaseError like `create`
    */
   setAliases(set: ReadonlyMap<string, string>, remove: readonly string[]): Promise<void>
 
   /**
-   * Opens a collection's points; reads nothing of other collections. One store of a collection at a time.
+   * Opens the points of a collection, without reading other collections. A collection has only one open store at a
+   * time.
    *
-   * @throws DatabaseError that says what is damaged
+   * @throws DatabaseError that names the damage
    */
   open(number: number): Promise<Store>
 
   /**
-   * What a collection holds, as committed; for one that is not open.
+   * Returns a summary of a collection, which need not be open.
    *
-   * @throws DatabaseError when its record is damaged
+   * @throws DatabaseError if its record is damaged
    */
   summary(number: number): CollectionSummary
 
-  /** Where the index of a named collection goes; removed with the collection. */
+  /** The directory for the index of a named collection. It is removed with the collection. */
   indexDirectory(number: number): string
 
   /** Waits for running commits, closes all stores and releases the data directory. */

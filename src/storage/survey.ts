@@ -26,35 +26,35 @@ import { readDatabaseId, readMeta, type Tables } from './tables.ts'
 /** A damaged point. */
 export interface DamagedPoint {
   readonly slot: number
-  /** Undefined when nothing that is left of the point tells. */
+  /** Undefined if nothing that is left of the point contains it. */
   readonly id: string | undefined
   readonly fault: string
 }
 
-/** The result of reading everything. */
+/** The result of a survey. */
 export interface Findings {
-  /** Whole points. */
+  /** Number of undamaged points. */
   readonly points: number
   /** All damaged points, in the order of slots. */
   readonly damage: readonly DamagedPoint[]
   /** Damage that does not belong to one point. */
   readonly faults: readonly string[]
-  /** The largest sequence number of a row or record that is as it was written. */
+  /** The largest sequence number of an undamaged row or record. */
   readonly newest: number
-  /** The bits of whole points, by block. */
+  /** The bits of the slots of undamaged points, by block. */
   readonly live: ReadonlyMap<number, Buffer>
 }
 
 /** The bytes of one point on disk. */
 export interface PointBytes {
-  /** Undefined when the file ends before it. */
+  /** Undefined if the file ends before the row. */
   readonly row: RowView | undefined
   readonly payload: Buffer | undefined
 }
 
 /**
- * Reads stored data that may be damaged, point by point, and changes nothing. A point is whole when its slot is live,
- * its row and its payload match their checksums and name the same id, and no other point has that id.
+ * Reads stored data that may be damaged, point by point, and changes nothing. A point is undamaged if its slot is live,
+ * its row and its payload match their checksums and have the same id, and no other point has this id.
  */
 export class Survey implements Disposable {
   readonly dataDir: string
@@ -71,10 +71,10 @@ export class Survey implements Disposable {
   }
 
   /**
-   * Begins with the points of one collection.
+   * Begins a survey of one collection.
    *
-   * @returns undefined when nothing was ever stored there
-   * @throws Error that names damage which prevents reading anything
+   * @returns undefined if nothing was ever stored there
+   * @throws Error if the collection is so damaged that nothing can be read
    */
   static of(dataDir: string, tables: Tables): Survey | undefined {
     const meta = readMeta(tables)
@@ -82,9 +82,9 @@ export class Survey implements Disposable {
   }
 
   /**
-   * Reads everything.
+   * Reads all points.
    *
-   * @param each called for each whole point; what it gets is overwritten after it returns
+   * @param each called for each undamaged point; its argument is overwritten after it returns
    */
   read(each: (row: StoredRow) => void): Findings {
     const { blocks, damagedBlocks } = this.#liveBlocks()
@@ -103,9 +103,9 @@ export class Survey implements Disposable {
       const faults = [...this.#faultsOfRow(slot, row, sequence)]
       if (payload === undefined) faults.push(`its payload in ${this.#database} is missing`)
       else faults.push(...this.#faultsOfRecord(record, row, sequence))
-      // If a block of live bits is lost, the payloads tell which slots were live.
+      // If a block of live bits is lost, the payloads show which slots were live.
       if (!isLive && !damagedBlocks.has(Math.floor(slot / slotsPerBlock))) faults.push('its slot is not live')
-      if (faults.length === 0 && ids.has(id!)) faults.push('its id is that of another point')
+      if (faults.length === 0 && ids.has(id!)) faults.push('another point has its id')
       if (faults.length > 0) {
         damage.push({ slot, id, fault: faults.length === 1 ? faults[0]! : faults.join(', and ') })
         continue
@@ -114,14 +114,14 @@ export class Survey implements Disposable {
       addSlot(live, slot)
       each({ slot, id: row!.id, sequence: sequence!, vector: row!.vector })
     }
-    const faults = [...this.#faultsBeside(), ...[...damagedBlocks].map(damagedBlock)]
+    const faults = [...this.#otherFaults(), ...[...damagedBlocks].map(damagedBlock)]
     if (found !== this.meta.pointCount) {
-      faults.push(`${this.meta.pointCount} points were stored, and there is something of ${found}`)
+      faults.push(`${this.meta.pointCount} points were stored, but there are traces of ${found}`)
     }
     return { points: ids.size, damage, faults, newest, live }
   }
 
-  /** Damage of the records of idempotency keys. */
+  /** Damage in the records of idempotency keys. */
   get requestFaults(): readonly string[] {
     const { keyedRequests: { count } = { count: 0 } } = this.meta
     let stored = 0
@@ -130,7 +130,7 @@ export class Survey implements Disposable {
     const isShort = stored !== count
     return [
       ...faultsOfRequests(this.tables.meta),
-      ...(isShort ? [`${count} keyed requests were stored, and there are ${stored}`] : []),
+      ...(isShort ? [`${count} keyed requests were stored, but there are ${stored}`] : []),
     ]
   }
 
@@ -177,14 +177,14 @@ export class Survey implements Disposable {
     }
     if (!hasSoundAttributes(record)) yield `${its} has attributes that cannot be read`
     if (sequence === undefined) return
-    if (!record.id.equals(row!.id)) yield `${its} is that of another point`
+    if (!record.id.equals(row!.id)) yield `${its} belongs to another point`
     if (record.extras === undefined) return
     const { version, order } = record.extras
     if (version > this.meta.sequence) yield `${its} is newer than the last change`
-    else if (order > sequence || version < sequence) yield `${its} does not fit its row in vectors.rows`
+    else if (order > sequence || version < sequence) yield `${its} does not match its row in vectors.rows`
   }
 
-  #faultsBeside(): string[] {
+  #otherFaults(): string[] {
     const faults: string[] = []
     if (this.#rows?.isHeaderDamaged) faults.push('the header of vectors.rows is damaged')
     try {
@@ -197,7 +197,7 @@ export class Survey implements Disposable {
   }
 }
 
-/** Rows by slot, read many at a time. */
+/** Reads rows by slot, many at a time. */
 class RowWindow implements Disposable {
   readonly isHeaderDamaged: boolean
   readonly #file: number
@@ -207,7 +207,7 @@ class RowWindow implements Disposable {
   #first = 0
   #whole = 0
 
-  /** @throws DatabaseError when the file is missing, or of another dimension or version */
+  /** @throws DatabaseError if the file is missing, or of another dimension or version */
   constructor(path: string, dimension: number) {
     if (!existsSync(path)) throw beyondRepair(path, 'it is missing')
     this.#file = openSync(path, 'r')
@@ -224,7 +224,7 @@ class RowWindow implements Disposable {
     this.#views = rowViews(this.#bytes, dimension)
   }
 
-  /** Undefined when the file ends before it has. */
+  /** Returns undefined if the file ends before the end of the row. */
   row(slot: number): RowView | undefined {
     if (slot < this.#first || slot >= this.#first + this.#whole) this.#moveTo(slot)
     return slot - this.#first < this.#whole ? this.#views[slot - this.#first] : undefined
@@ -246,14 +246,14 @@ class RowWindow implements Disposable {
   }
 }
 
-/** A slot that is live, or has a payload, or both. */
+/** A slot that is live, has a payload, or both. */
 interface Place {
   readonly slot: number
   readonly isLive: boolean
   readonly payload: Buffer | undefined
 }
 
-/** In the order of slots. */
+/** Yields the places in the order of slots. */
 function* placesOf({ payloads }: Tables, blocks: ReadonlyMap<number, Buffer>): Generator<Place> {
   const liveSlots = slotsIn(blocks)
   let live = liveSlots.next()
@@ -269,7 +269,7 @@ function* placesOf({ payloads }: Tables, blocks: ReadonlyMap<number, Buffer>): G
   for (; !live.done; live = liveSlots.next()) yield { slot: live.value, isLive: true, payload: undefined }
 }
 
-/** The id of a point from whatever is undamaged; if nothing is, the id on which row and payload agree. */
+/** The id of a point, from its undamaged part. If both parts are damaged, the id on which row and payload agree. */
 function idOf(
   row: RowView | undefined,
   sequence: number | undefined,

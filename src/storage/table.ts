@@ -1,17 +1,17 @@
 import type { Database, RootDatabase, Transaction } from 'lmdb'
 
-/** An LMDB table with u32 keys: a whole one, or one collection's part of a shared one. */
+/** An LMDB table with u32 keys: a whole table, or one collection's part of a shared table. */
 export interface Table {
-  /** A copy of the value, as `transaction` sees it: by default the one that is open in this thread. */
+  /** Returns a copy of the value in `transaction`: by default, the transaction that is open in this thread. */
   getBinary(key: number, transaction?: Transaction): Buffer | undefined
-  /** Within a transaction of the environment that does more, or alone. */
+  /** Writes within the open transaction of the environment, or in its own transaction. */
   putSync(key: number, value: Buffer): void
   removeSync(key: number): void
-  /** In ascending order, as the others. */
+  /** Yields keys in ascending order, like `getRange`. */
   getKeys(options?: TableRange): Iterable<number>
   getRange(options?: TableRange): Iterable<TableEntry>
   count(): number
-  /** Of all of a table that collections share. */
+  /** Pages of the table. For a shared table, of the whole table. */
   readonly pages: TablePages
 }
 
@@ -66,18 +66,18 @@ class WholeTable implements Table {
   }
 }
 
-/** What LMDB says of one tree. */
+/** LMDB's statistics of one tree. */
 export interface TreeStats {
   readonly treeBranchPageCount: number
   readonly treeLeafPageCount: number
   readonly overflowPages: number
 }
 
-/** Pages of a table in the file. */
+/** The pages of a table in the file. */
 export interface TablePages {
-  /** Of its tree: each is written anew when a record on it changes. */
+  /** Pages of its tree. Each is rewritten when a record on it changes. */
   readonly tree: number
-  /** Of values that have pages of their own. */
+  /** Pages of values that have their own pages. */
   readonly overflow: number
 }
 
@@ -85,7 +85,7 @@ export function pagesOf({ treeBranchPageCount, treeLeafPageCount, overflowPages 
   return { tree: treeBranchPageCount + treeLeafPageCount, overflow: overflowPages }
 }
 
-/** Opens a table, and creates it if it does not exist. */
+/** Opens a table. Creates it if missing. */
 export function openTable(root: RootDatabase, name: string): Table {
   return new WholeTable(root.openDB<Buffer, number>({ name, keyEncoding: 'uint32', encoding: 'binary' }))
 }
@@ -94,13 +94,13 @@ export function openTable(root: RootDatabase, name: string): Table {
 const scopedKeyBytes = 8
 
 /**
- * One collection's part of a table that all named collections share. LMDB orders these keys byte by byte, so that a
- * collection's entries are adjacent, in the order of their keys.
+ * One collection's part of a table that all named collections share. LMDB orders these keys byte by byte, so the
+ * entries of a collection are adjacent, in the order of their keys.
  */
 export class ScopedTable implements Table {
   readonly #database: Database<Buffer, Buffer>
   readonly #collection: number
-  /** LMDB copies a key before it returns, so one buffer does for all of them. */
+  /** LMDB copies a key before it returns, so one buffer is enough for all keys. */
   readonly #key: Buffer
 
   constructor(database: Database<Buffer, Buffer>, collection: number) {

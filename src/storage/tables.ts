@@ -31,23 +31,23 @@ export interface StoreFiles {
   readonly collection?: string
 }
 
-/** Of the default collection. */
+/** The files of the default collection. */
 export function mainFiles(dataDir: string): StoreFiles {
   return { database: databasePath(dataDir), rows: rowFilePath(dataDir) }
 }
 
-/** A fault of a collection's data; names the collection if its files do not identify it. */
+/** Adds the name of the collection to the text of a fault, if the files do not identify the collection. */
 export function faultIn({ collection }: StoreFiles, fault: string): string {
   return collection === undefined ? fault : `collection ${collection}: ${fault}`
 }
 
 /**
- * Opens the tables, as the first in the process, and creates them if there are none.
+ * Opens the tables before any other thread of the process does. Creates them if missing.
  *
- * The package `lmdb` ends the process if it cannot open its file, and LMDB crashes on some damaged files. So
- * everything it needs is tried before, and the file is checked.
+ * The package `lmdb` ends the process if it cannot open its file, and LMDB crashes on some damaged files. So this
+ * function first tries everything that LMDB needs, and checks the file.
  *
- * @throws DatabaseError that says why it cannot be opened, or what is damaged
+ * @throws DatabaseError if they cannot be opened, or are damaged
  */
 export async function openDatabase(dataDir: string): Promise<Tables> {
   const path = databasePath(dataDir)
@@ -56,9 +56,9 @@ export async function openDatabase(dataDir: string): Promise<Tables> {
 }
 
 /**
- * As `openDatabase`, but for a repair: opens a database with any damage that LMDB can handle.
+ * Opens the tables for a repair: like `openDatabase`, but with any damage that LMDB can handle.
  *
- * @throws DatabaseError that describes damage beyond repair
+ * @throws DatabaseError if the damage is beyond repair
  */
 export function openDamagedDatabase(dataDir: string): Tables {
   const path = databasePath(dataDir)
@@ -76,11 +76,11 @@ function openChecked(dataDir: string, isForRepair: boolean): Tables {
 }
 
 /**
- * Opens the tables of a database that another thread of this process has opened: within a process, lmdb shares one
- * environment between all threads, which it identifies by the file. If it cannot open the file at that moment, it
- * creates a second environment over it, and what the two read is wrong: so opening is tried before.
+ * Opens the tables of a database that another thread of this process has opened. All threads of a process share one
+ * LMDB environment for each file. If lmdb cannot open the file now, it creates a second environment for it, and both
+ * read wrong data. So this function tries to open the file first.
  *
- * @throws DatabaseError that says why it cannot be opened
+ * @throws DatabaseError if it cannot be opened
  */
 export function openTables(dataDir: string): Tables {
   const path = databasePath(dataDir)
@@ -103,14 +103,14 @@ async function makeDatabase(dataDir: string): Promise<void> {
 }
 
 /**
- * Undefined when there is none: nothing has been stored yet.
+ * Reads the meta record; returns undefined if there is none because nothing has been stored.
  *
- * @throws DatabaseError when the record is damaged or of another format version, or missing where there are rows
+ * @throws DatabaseError if the record is damaged, has another format version, or is missing although there are rows
  */
 export function readMeta({ files, meta: table }: Tables): Meta | undefined {
   const value = table.getBinary(metaKeys.state)
   if (value === undefined) {
-    // The record is written before anything else, and together with a named collection, so what it described is lost too.
+    // The record is written first, or together with a named collection. If it is missing, other data are lost too.
     if (files.collection !== undefined || existsSync(files.rows))
       throw beyondRepair(files.database, faultIn(files, 'its meta record is missing'))
     return undefined
@@ -123,10 +123,10 @@ export function readMeta({ files, meta: table }: Tables): Meta | undefined {
 }
 
 /**
- * Identifies one history of changes: chosen at random when a database is created or restored. Undefined until a program
- * that knows this id has opened the database.
+ * Reads the database id, which identifies one history of changes: it is chosen at random when a database is created or
+ * restored. Undefined until a program that knows this id has opened the database.
  *
- * @throws DatabaseError when it is damaged
+ * @throws DatabaseError if the id is damaged
  */
 export function readDatabaseId({ files, meta }: Tables): string | undefined {
   const value = meta.getBinary(metaKeys.databaseId)
@@ -137,9 +137,9 @@ export function readDatabaseId({ files, meta }: Tables): string | undefined {
 }
 
 /**
- * The bits of live slots, by block.
+ * Reads the bits of live slots, by block.
  *
- * @throws DatabaseError when a block is damaged
+ * @throws DatabaseError if a block is damaged
  */
 export function readLive({ files, live }: Tables): Map<number, Buffer> {
   const blocks = new Map<number, Buffer>()

@@ -3,8 +3,8 @@ import type { FileHandle } from 'node:fs/promises'
 import { DatabaseError } from '../base/errors.ts'
 
 /**
- * Files of the tar format (POSIX ustar, and the way of GNU tar to write sizes from 8 GiB on), as far as backups need it: plain
- * files in the root. Any tar can list and unpack what is written here.
+ * Reads and writes the tar format, as far as backups need it: plain files in the root. The format is POSIX ustar, with
+ * GNU tar's form for sizes of 8 GiB and more. Any tar program can list and unpack these files.
  *
  *   ├ header 512 ┤├ content, up to a multiple of 512 ┤ ... ├ two blocks of zeros ┤
  */
@@ -14,18 +14,18 @@ const nameBytes = 100
 const magicAt = 257
 const checksumAt = 148
 const octalSizeMax = 8 ** 11
-/** Of the field, in binary: its highest bit says so. */
+/** Length of the size field. If its highest bit is set, the size is binary. */
 const sizeBytes = 12
 const sizeAt = 124
 
 export interface TarEntry {
   readonly name: string
-  /** Where its content begins in the file. */
+  /** Offset of its content in the file. */
   readonly from: number
   readonly bytes: number
 }
 
-/** Writes one file after the other; their sizes need not be known before. */
+/** Writes one file after the other. Their sizes need not be known in advance. */
 export class TarWriter {
   readonly #file: FileHandle
   #end = 0
@@ -35,9 +35,10 @@ export class TarWriter {
   }
 
   /**
-   * Writes a file, and passes its content on, for whoever checks it; written when that has ended.
+   * Writes a file, and yields its content so that the caller can check it. The file is complete when the iteration
+   * ends.
    *
-   * @param name at most 100 characters of ASCII
+   * @param name at most 100 ASCII characters
    */
   async *add(name: string, content: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array, void> {
     let end = this.#end + blockBytes
@@ -64,13 +65,13 @@ export class TarWriter {
   }
 }
 
-/** Whether a file is one of tar. */
+/** Whether a file is a tar file. */
 export async function isTar(file: FileHandle): Promise<boolean> {
   const header = await readBlock(file, 0)
   return header !== undefined && header.toString('latin1', magicAt, magicAt + 5) === 'ustar'
 }
 
-/** What there is in a file. @throws DatabaseError `invalid_argument` when it is damaged, or ends too early */
+/** Lists the files in a tar file. @throws DatabaseError `invalid_argument` if it is damaged or ends too early */
 export async function tarEntries(file: FileHandle): Promise<TarEntry[]> {
   const entries: TarEntry[] = []
   for (let at = 0; ; ) {
@@ -86,7 +87,7 @@ export async function tarEntries(file: FileHandle): Promise<TarEntry[]> {
   }
 }
 
-/** The content of a file in it. */
+/** Reads the content of a file in a tar file. */
 export function tarContent(path: string, { from, bytes }: TarEntry): AsyncIterable<Buffer> {
   return bytes === 0
     ? (async function* () {})()
@@ -111,7 +112,7 @@ function headerOf(name: string, bytes: number): Buffer {
   return header
 }
 
-/** The sum of all bytes, with spaces in place of the sum. */
+/** The sum of all bytes, with spaces in the field of the sum. */
 function checksumOf(header: Buffer): number {
   return header.reduce((sum, byte, at) => sum + (at >= checksumAt && at < checksumAt + 8 ? 0x20 : byte), 0)
 }

@@ -52,13 +52,13 @@ async function withStore<Result>(
 
 const attributes: Attributes = new Map([['price', 9.5]])
 
-/** An insertion whose point carries more than a content. */
+/** An insertion of a point with more than a content. */
 function carrying(slot: number, sequence: number, more: Partial<Payload>): PlacedChange<Insertion> {
   const plain = insertion(slot, sequence)
   return { ...plain, point: { ...plain.point, payload: { ...plain.point.payload, ...more } } }
 }
 
-/** The payload of an inserted point becomes this one. */
+/** An update of an inserted point to this payload. */
 function update(
   { id, slot, sequence: order }: PlacedChange<Insertion>,
   sequence: number,
@@ -67,7 +67,7 @@ function update(
   return { kind: 'update', id, sequence, order, payload, vector: undefined, slot }
 }
 
-/** The point gets another vector and another slot. */
+/** An update that gives the point another vector, and so another slot. */
 function move(
   point: PlacedChange<Insertion>,
   sequence: number,
@@ -88,7 +88,7 @@ async function formatVersion(): Promise<number> {
 }
 
 describe('a stored point', () => {
-  it('keeps its attributes and its expiry', async () => {
+  it('keeps its attributes and expiry', async () => {
     const points = [
       carrying(0, 1, { attributes }),
       carrying(1, 2, { expiresAtUs: 1_900_000_000_000_000 }),
@@ -106,7 +106,7 @@ describe('a stored point', () => {
     })
   })
 
-  it('gets another payload in its slot, without a write of rows or a sync of them', async () => {
+  it('gets another payload in its slot, without writing or syncing rows', async () => {
     using disk = new FailingDisk()
     const points = insertionsOf(5)
     await withStore(async (store) => {
@@ -114,7 +114,7 @@ describe('a stored point', () => {
       const rows = readFileSync(join(dataDir, 'vectors.rows'))
       disk.fail({ operation: 'fdatasync', code: 'EIO' })
       await store.commit(groupOf([update(points[2]!, 6, changed)]))
-      assert.equal(disk.left, 1, 'no call was there to fail')
+      assert.equal(disk.left, 1, 'no sync was there to fail')
       assert.deepEqual(readFileSync(join(dataDir, 'vectors.rows')), rows)
       assert.deepEqual(store.record(2, points[2]!.id), { payload: changed, version: 6, order: 3 })
       assert.deepEqual([store.sequence, store.slotCount], [6, 5])
@@ -126,7 +126,7 @@ describe('a stored point', () => {
     })
   })
 
-  it('gets another vector in another slot, and leaves its old one in the same commit', async () => {
+  it('gets another vector in another slot, and leaves its old slot in the same commit', async () => {
     const points = insertionsOf(5)
     const moved = move(points[2]!, 6, { contentType: 'Text', content: 'moved' }, 5)
     await withStore(async (store) => {
@@ -147,7 +147,7 @@ describe('a stored point', () => {
     await withStore(async (store) => assert.equal((await contentsOf(store)).size, 6))
   })
 
-  it('is changed wholly or not at all when the disk is full', async () => {
+  it('is changed completely or not at all when the disk is full', async () => {
     using disk = new FailingDisk()
     const points = insertionsOf(3)
     await withStore(async (store) => {
@@ -163,7 +163,7 @@ describe('a stored point', () => {
     await withStore(async (store) => assert.deepEqual([...(await contentsOf(store))], asLoaded(points)))
   })
 
-  it('is read as it was until its change is acknowledged, and as it is from then on', async () => {
+  it('is read in its old state until its change is acknowledged, and in its new state from then on', async () => {
     const points = insertionsOf(3000)
     await withStore(async (store) => {
       await store.commit(groupOf(points))
@@ -186,7 +186,7 @@ describe('a stored point', () => {
         await commit
         assert.equal(store.record(2999, points[2999]!.id)?.payload.content, content)
       }
-      // A point that is being deleted is there until its deletion is acknowledged.
+      // A point can be read until its deletion is acknowledged.
       const { id } = points[0]!
       const deletion = store.commit(groupOf([{ kind: 'delete', slot: 0, id, sequence: sequence + 1 }]))
       let isDeleted = false
@@ -201,7 +201,7 @@ describe('a stored point', () => {
     })
   })
 
-  it('is changed together with the others of its commit, also when the process is killed', async () => {
+  it('changes together with the others of its commit, even if the process is killed', async () => {
     const random = seededRandom(7)
     const points = Array.from({ length: 20 }, (_, slot) => insertion(slot, slot + 1, 'first', 64))
     await withStore((store) => store.commit(groupOf(points)))
@@ -236,7 +236,7 @@ describe('a stored point', () => {
 })
 
 describe('the format of a database', () => {
-  it('is what it was until a point carries more than a content', async () => {
+  it('stays the same until a point has more than a content', async () => {
     await withStore(async (store) => {
       const points = insertionsOf(10)
       await store.commit(groupOf(points))
@@ -252,7 +252,7 @@ describe('the format of a database', () => {
     })
   })
 
-  it('changes with the first update too, whatever it leaves of the point', async () => {
+  it('also changes with the first update, even if the point stays the same', async () => {
     const point = insertion(0, 1)
     await withStore(async (store) => {
       await store.commit(groupOf([point]))
@@ -261,7 +261,7 @@ describe('the format of a database', () => {
     assert.equal(await formatVersion(), 5)
   })
 
-  it('of a later program is refused by its number, with requests under keys too', async () => {
+  it('is refused if a later program wrote it, also with keyed requests', async () => {
     const request = {
       keyHash: Buffer.alloc(16, 1),
       bodyHash: Buffer.alloc(16),
@@ -281,7 +281,7 @@ describe('the format of a database', () => {
     )
   })
 
-  it('is each named collection’s own', async () => {
+  it('is separate for each named collection', async () => {
     const data = await openDataStore({ dataDir, logger })
     const [one, other] = [await data.create({ name: 'one' }), await data.create({ name: 'other' })]
     const points = [insertion(0, 1), carrying(0, 1, { attributes })] as const
@@ -345,7 +345,7 @@ describe('the records of a store', () => {
 
   const none = { version: Number.NaN, order: Number.NaN, expiresAtUs: Number.NaN, attributes: undefined }
 
-  it('are gone through in the order of slots, in batches, long contents too', async () => {
+  it('are read in the order of slots, in batches, also with long contents', async () => {
     const points = Array.from({ length: 2000 }, (_, slot) => {
       const content = slot % 400 === 0 ? 'x'.repeat(100_000) : 'short'
       if (slot % 3 === 0) return carrying(slot, slot + 1, { content })
@@ -371,7 +371,7 @@ describe('the records of a store', () => {
     await withStore(async (store) => assert.deepEqual(recordsOf(store), expected))
   })
 
-  it('that are damaged are told from others, and named when they are read', async () => {
+  it('are marked if they are damaged, and named when they are read', async () => {
     const points = [insertion(0, 1), carrying(1, 2, { attributes }), insertion(2, 3)]
     await withStore((store) => store.commit(groupOf(points)))
     const tables = await openDatabase(dataDir)
@@ -393,8 +393,8 @@ describe('the records of a store', () => {
   })
 })
 
-describe('reads that are held', () => {
-  it('are at most as many as LMDB has room for: the next waits until one ends', async () => {
+describe('held reads', () => {
+  it('are limited to the room that LMDB has: the next one waits until one ends', async () => {
     const held = new HeldReads()
     for (let count = 0; count < 64; count += 1) await held.enter()
     const entered: number[] = []

@@ -5,14 +5,12 @@ import { DatabaseError } from '../base/errors.ts'
 import { syncDirectory } from '../base/sync-directory.ts'
 
 /**
- * Writes a file atomically: under the name `partial`, and renames it when its content is durable. A process that is
- * killed leaves `partial` behind, which nothing reads.
+ * Writes a file atomically: writes it under the name `partial`, and renames it when its content is durable. A killed
+ * process leaves `partial` behind, which nothing reads. An existing file is never replaced.
  *
- * An existing file is never replaced: one with the same content is kept.
- *
- * @param fill writes the content and resolves with the final path of the file, in the same directory
- * @returns that path, and whether the file already existed with the same content
- * @throws DatabaseError `invalid_argument` when a file with other content has that path
+ * @param fill writes the content, and resolves with the final path of the file, in the same directory
+ * @returns this path, and whether the file already existed with the same content
+ * @throws DatabaseError `invalid_argument` if a file with other content has this path
  */
 export async function writeWholeFile(
   partial: string,
@@ -26,7 +24,7 @@ export async function writeWholeFile(
     if (isOld && !(await isSame(partial, path))) {
       throw new DatabaseError(
         'invalid_argument',
-        `${path} is there already, with other content: it was left as it is`,
+        `${path} already exists with other content: it was not changed`,
       )
     }
     syncDirectory(dirname(path))
@@ -37,7 +35,9 @@ export async function writeWholeFile(
   }
 }
 
-/** Gives the file its name, unless that is taken: by a link, because renaming would replace an existing file. */
+/**
+ * Gives the file its name, unless the name is in use. It makes a link, because a rename would replace an existing file.
+ */
 async function isNamed(partial: string, path: string): Promise<boolean> {
   try {
     await link(partial, path)

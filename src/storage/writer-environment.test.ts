@@ -41,7 +41,7 @@ const request: KeyedRequest = {
   acceptedMs: Date.now(),
 }
 
-/** Adds one point to a collection, and does not commit it. */
+/** Adds one point to a collection without committing it. */
 function added(collection: number, keyedRequests: readonly KeyedRequest[] = []): GroupWriter {
   const { slotCount, sequence } = environment.writer(collection).state.meta
   const group = groupOf([insertion(slotCount, sequence + 1)], keyedRequests)
@@ -49,7 +49,7 @@ function added(collection: number, keyedRequests: readonly KeyedRequest[] = []):
   return environment.writer(collection)
 }
 
-/** Transactions that LMDB has committed. */
+/** The number of transactions that LMDB has committed. */
 function transactions(): number {
   const file = readFileSync(collectionsPath(dataDir))
   const first = readMeta(file, 0)
@@ -59,14 +59,14 @@ function transactions(): number {
 const points = (): number[] => [1, 2, 3].map((number) => environment.writer(number).state.meta.pointCount)
 
 describe('groups of several collections', () => {
-  it('are one transaction', () => {
+  it('are committed in one transaction', () => {
     const before = transactions()
     assert.deepEqual([...environment.commit([added(1), added(2), added(3)])], [])
     assert.equal(transactions() - before, 1)
     assert.deepEqual(points(), [1, 1, 1])
   })
 
-  it('do not fail with one of them: each then has a transaction of its own', () => {
+  it('do not fail with one of them: each then has its own transaction', () => {
     assert.deepEqual([...environment.commit([added(2, [request])])], [])
     const { root, of } = openCollectionTables(dataDir)
     root.transactionSync(() => of(2, '').meta.putSync(keyOfHash(request.keyHash), Buffer.alloc(9)))
@@ -78,12 +78,12 @@ describe('groups of several collections', () => {
     assert.equal(environment.judge(faults.get(other)), 'collection')
     assert.deepEqual(points(), [1, 1, 1])
     assert.equal(transactions() - before, 2)
-    // Nothing of the group that failed is left to be joined by the next.
+    // Nothing of the failed group is left to become part of the next group.
     assert.deepEqual([...environment.commit([added(2)])], [])
     assert.deepEqual(points(), [1, 2, 1])
   })
 
-  it('are not written any more after a failure that leaves the disk unknown', () => {
+  it('are no longer written after a failure that leaves the state of the disk unknown', () => {
     const group = added(1)
     assert.equal(environment.judge(Object.assign(new Error('sync'), { code: 'EIO_OTHER' })), 'all')
     assert.match(String(environment.commit([group]).get(group)), /sync/)

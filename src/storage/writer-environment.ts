@@ -30,8 +30,8 @@ import type {
 } from './writer-messages.ts'
 
 /**
- * Everything that a writer thread has open: the environment of the default collection or of all named ones, and a
- * `GroupWriter` for each collection in use. Synchronous; the thread has nothing else to do.
+ * All resources of a writer thread: the environment of the default collection or of all named collections, and a
+ * `GroupWriter` for each collection in use. Synchronous, because the thread has nothing else to do.
  */
 export class WriterEnvironment {
   readonly #setup: WriterSetup
@@ -44,10 +44,10 @@ export class WriterEnvironment {
   readonly #rowFiles = new RowFiles(rowFilesMax)
   readonly #groups: GroupCommit
   readonly #writers = new Map<number, GroupWriter>()
-  /** Why nothing is written any more. */
+  /** The error after which nothing is written. */
   #broken: Error | undefined
 
-  /** @throws DatabaseError when it cannot be opened */
+  /** @throws DatabaseError if it cannot be opened */
   constructor(setup: WriterSetup) {
     const { dataDir, isNamed } = setup
     this.#setup = setup
@@ -62,7 +62,7 @@ export class WriterEnvironment {
     this.#groups = new GroupCommit(this.#root, this.#reserve, this.#path, this.#room)
   }
 
-  /** @throws DatabaseError when the collection is damaged */
+  /** Opens a collection for writing. @throws DatabaseError if it is damaged */
   open({ collection, name, dimension }: OpenMessage): GroupWriter {
     this.#checkSound()
     const writer = new GroupWriter({
@@ -91,13 +91,13 @@ export class WriterEnvironment {
     this.#writers.delete(collection)
   }
 
-  /** Returns the errors of the groups that could not be stored. */
+  /** Commits the groups. Returns the errors of those that could not be stored. */
   commit(groups: readonly GroupWriter[]): ReadonlyMap<GroupWriter, unknown> {
     if (this.#broken !== undefined) return new Map(groups.map((group) => [group, this.#broken]))
     return this.#groups.commit(groups)
   }
 
-  /** Reserves disk space for deletions on a full disk; call it when there is time. */
+  /** Reserves disk space for deletions on a full disk. Call it when there is time. */
   holdReserve(): void {
     this.#reserve.hold()
   }
@@ -116,7 +116,7 @@ export class WriterEnvironment {
     return true
   }
 
-  /** The scope of a failure. After one of scope `all`, nothing more is written. */
+  /** Returns the scope of a failure. After a failure of scope `all`, nothing more is written. */
   judge(error: unknown): FailureScope {
     if (this.#broken === undefined && isDiskFull(error, this.#path)) return 'disk full'
     if (this.#setup.isNamed && error instanceof RequestFault) return 'collection'
@@ -145,7 +145,7 @@ export class WriterEnvironment {
       syncDirectory(dataDir)
       this.#put(entries)
     } catch (error) {
-      // Otherwise it is unknown whether the transaction is durable: the next start finds out.
+      // After any other error, it is unknown whether the transaction is durable; the next start finds out.
       if (isDiskFull(error, this.#path)) rmSync(directory, { recursive: true, force: true })
       throw error
     }
@@ -180,7 +180,7 @@ export class WriterEnvironment {
     })
   }
 
-  /** Runs work that frees space, on a full disk too: with the reserved space. */
+  /** Runs work that frees space. On a full disk, gives up the reserve and tries again. */
   #withReserve<Result>(work: () => Result): Result {
     try {
       return work()
@@ -191,15 +191,15 @@ export class WriterEnvironment {
   }
 }
 
-/** Far below what a process may have open by default, 1,024, and enough for those that are written at a time. */
+/** Far below the default limit of open files, 1,024, and enough for the collections that are written at a time. */
 const rowFilesMax = 64
 
-/** What a change of a few entries writes. */
+/** The most that a change of a few entries writes. */
 const entriesBytes = 256 * 1024
 const pageBytes = 4096
 
-/** What a purge writes: less than the reserve. */
+/** The most that a purge writes: less than the reserve. */
 const purgeBytes = 3 * 1024 * 1024
 
-/** Takes a few milliseconds, during which the groups of other collections wait. */
+/** Entries of one purge. It takes a few milliseconds, during which the groups of other collections wait. */
 const purgedMax = 2_000

@@ -4,16 +4,16 @@ import type { RequestBounds } from './keyed-requests.ts'
 import type { RecordExtras } from './payload-record.ts'
 
 /**
- * The messages between the main thread and a writer thread. One thread writes the default collection, another one all
- * named collections: each has its own LMDB environment.
+ * The messages between the main thread and a writer thread. One thread writes the default collection, another thread
+ * writes all named collections. Each has its own LMDB environment.
  *
  *   main thread                                      writer thread
  *   ───────────                                      ─────────────
  *   new Worker(workerData: WriterSetup) ───────────> opens LMDB
- *        <────────────────────────────────────────── RefusedMessage and the end, when it cannot
+ *        <────────────────────────────────────────── RefusedMessage, if it cannot; then it ends
  *   OpenMessage ───────────────────────────────────> reads the state of a collection, opens its row file
  *        <────────────────────────────────────────── OpenedMessage, or NotOpenedMessage
- *   GroupPart, GroupPart ... ──────────────────────> checksums and writes each part's rows as it comes
+ *   GroupPart, GroupPart ... ──────────────────────> checksums and writes each part's rows as they arrive
  *   GroupPart with isLast ─────────────────────────> fdatasync, LMDB transaction and its fsync
  *        <────────────────────────────────────────── CommittedMessage, or FailedMessage
  *   ChangeMessage, about collections ──────────────> files, LMDB transaction and its fsync
@@ -21,17 +21,18 @@ import type { RecordExtras } from './payload-record.ts'
  *   ShutMessage ───────────────────────────────────> closes the collection's row file
  *        <────────────────────────────────────────── ShutDoneMessage
  *   CloseMessage ──────────────────────────────────> closes its files and ends
- *   ReleaseMessage, after a fault ─────────────────> closes its files and stays
+ *   ReleaseMessage, after a fault ─────────────────> closes its files and keeps running
  *        <────────────────────────────────────────── ReleasedMessage
  *
- * One group of a collection at a time; groups of several collections that are ready together are one transaction. A group
- * is sent in parts so that neither side blocks its event loop for long: the main thread packs the next part while the
- * writer writes the last one. Rows are transferred, not copied again; the sender does not use a part afterwards.
+ * A collection has one group at a time. Groups of several collections that are ready at the same time are committed in
+ * one transaction. A group is sent in parts, so that neither side blocks its event loop for long: the main thread packs
+ * the next part while the writer writes the last one. Rows are transferred, not copied; the sender does not use a part
+ * afterwards.
  */
 
 export interface WriterSetup {
   readonly dataDir: string
-  /** Whether it writes the named collections, and not the default one. */
+  /** Whether the thread writes the named collections; otherwise it writes the default collection. */
   readonly isNamed: boolean
   readonly requestBounds: RequestBounds
 }
@@ -47,18 +48,18 @@ export interface OpenMessage {
 export interface GroupPart {
   readonly kind: 'part'
   readonly collection: number
-  /** Length of each vector, and that of the collection from now on; 0 when the part has no rows and fixes none. */
+  /** Length of each vector, and dimension of the collection from now on; 0 if the part has no rows and fixes none. */
   readonly dimension: number
-  /** Of the rows. */
+  /** Slots of the rows. */
   readonly slots: Uint32Array
-  /** Of points with new vectors: each as key-layout.ts describes it, without its checksum. */
+  /** Rows of points with new vectors, in the format of key-layout.ts, without checksums. */
   readonly rows: Uint8Array<ArrayBuffer>
   readonly records: PackedRecords
-  /** Of deleted points, and those that points with new vectors leave. */
+  /** Slots of deleted points, and slots that points with new vectors leave. */
   readonly leftSlots: Uint32Array
-  /** Of the whole group, with its last part: as `packRequests` packs them. */
+  /** In the last part: the keyed requests of the whole group, packed by `packRequests`. */
   readonly keyedRequests: Uint8Array<ArrayBuffer>
-  /** Of the whole group, with its last part. */
+  /** In the last part: the state of the replica after the whole group. */
   readonly applied: Applied | undefined
   /** Largest sequence number of the part. */
   readonly sequence: number
@@ -82,20 +83,21 @@ export interface ShutMessage {
   readonly collection: number
 }
 
-/** One entry of a table of named collections: its new value, or its removal. */
+/** A change of one entry in the tables of named collections. */
 export interface EntryChange {
   readonly table: 'catalog' | 'aliases' | 'meta'
   readonly key: number
-  /** Whose, in the table `meta`. */
+  /** In the table `meta`: the number of the collection. */
   readonly collection?: number
+  /** Undefined to remove the entry. */
   readonly value: Uint8Array | undefined
 }
 
-/** A change of collections; each is atomic and durable. */
+/** A change of collections. It is atomic and durable. */
 export type CollectionsChange =
-  /** To the default collection's thread: stores that named collections exist from now on. */
+  /** Sent to the thread of the default collection: stores that named collections exist. */
   | { readonly kind: 'announce' }
-  /** Creates a collection's directory, and its row file if the dimension is given, before the entries change. */
+  /** Creates the directory of a collection, and its row file if the dimension is given, then changes the entries. */
   | {
       readonly kind: 'create'
       readonly collection: number
@@ -103,10 +105,10 @@ export type CollectionsChange =
       readonly entries: readonly EntryChange[]
     }
   | { readonly kind: 'entries'; readonly entries: readonly EntryChange[] }
-  /** Removes a bounded number of entries of a collection; with the last ones, its record in the catalog. */
+  /** Removes a limited number of entries of a collection, and with the last entries its record in the catalog. */
   | { readonly kind: 'purge'; readonly collection: number }
 
-/** Changes are answered in the order of their arrival. */
+/** A change of collections. Changes are answered in the order of their arrival. */
 export interface ChangeMessage {
   readonly kind: 'change'
   readonly change: CollectionsChange
@@ -117,8 +119,9 @@ export interface CloseMessage {
 }
 
 /**
- * The package `lmdb` 3.5 writes a few bytes past a buffer when a page cannot be written (`sprintf` of about 105 characters into 100
- * in `mdb_page_flush`). In tests the process sometimes continued, and sometimes aborted when the thread freed its memory.
+ * Asks the thread to close its files but keep running. The package `lmdb` 3.5 writes a few bytes past a buffer when a
+ * page cannot be written (`sprintf` of about 105 characters into 100 in `mdb_page_flush`). In tests the process
+ * sometimes continued, and sometimes aborted when the thread freed its memory.
  */
 export interface ReleaseMessage {
   readonly kind: 'release'
@@ -126,7 +129,7 @@ export interface ReleaseMessage {
 
 export type ToWriter = OpenMessage | GroupPart | ShutMessage | ChangeMessage | CloseMessage | ReleaseMessage
 
-/** What is on disk, as of the last commit. */
+/** The state on disk, as of the last commit. */
 export interface StoredState {
   readonly databaseId: string
   readonly meta: Meta
@@ -154,7 +157,10 @@ export interface CommittedMessage extends StoredState {
   readonly collection: number
 }
 
-/** The scope of a failure: later groups can succeed, this collection is not written any more, or none is. */
+/**
+ * The scope of a failure. `disk full`: later groups can succeed. `collection`: this collection is no longer written.
+ * `all`: no collection is written.
+ */
 export type FailureScope = 'disk full' | 'collection' | 'all'
 
 export interface FailedMessage {

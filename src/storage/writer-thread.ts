@@ -3,7 +3,7 @@ import { IncomingGroups } from './incoming-groups.ts'
 import { WriterEnvironment } from './writer-environment.ts'
 import type { ChangeMessage, FromWriter, OpenMessage, ToWriter } from './writer-messages.ts'
 
-/** A writer thread: see writer-messages.ts for its messages. */
+/** The code of a writer thread: see writer-messages.ts for its messages. */
 const port = parentPort!
 const environment = open()
 if (environment !== undefined) serve(environment)

@@ -17,29 +17,29 @@ import type {
 
 export interface WriterOptions extends WriterSetup {
   readonly logger: Logger
-  /** Called when changes are refused from now on, with the reason; without one, when they are accepted again. */
+  /** Called with the reason when changes begin to be refused; called with undefined when they are accepted again. */
   readonly onBlocked: (reason: WritesBlocked | undefined) => void
-  /** Called when the thread has closed its files because of a failure: nothing will be written any more. */
+  /** Called when the thread has closed its files because of a failure. Nothing will be written after it. */
   readonly onBroken: () => void
-  /** Node's options for the thread: the seam where tests make its disk fail. */
+  /** Node's options for the thread. Tests use them to make its disk fail. */
   readonly execArgv?: readonly string[] | undefined
 }
 
 /**
- * The main thread's side of a writer thread: that of the default collection, or the one of all named collections.
+ * The main thread's side of a writer thread, which writes the default collection or all named collections.
  *
- * A full disk is temporary. After any other failure, above all a failed fsync, the state of the disk is unknown:
- * trying again would report success for data that the kernel has already dropped. So the first such failure
- * poisons the writer: its thread closes its files, and every later group is refused.
+ * A full disk is temporary. After any other failure, above all a failed fsync, the state of the disk is unknown: a
+ * retry would report success for data that the kernel has already dropped. So the first such failure poisons the
+ * writer: its thread closes its files, and every later group is refused.
  */
 export class Writer {
   readonly #options: WriterOptions
   readonly #worker: Worker
-  /** By number. */
+  /** Open collections by number. */
   readonly #collections = new Map<number, CollectionWriter>()
   readonly #opening = new Map<number, PromiseWithResolvers<StoredState>>()
   readonly #shutting = new Map<number, PromiseWithResolvers<void>>()
-  /** In the order in which they were sent. */
+  /** Pending changes, in the order in which they were sent. */
   readonly #changes: PromiseWithResolvers<boolean>[] = []
   /** Resolves when the thread has closed its files. */
   readonly #ended: PromiseWithResolvers<void> = Promise.withResolvers()
@@ -72,12 +72,12 @@ export class Writer {
     })
   }
 
-  /** Whether nothing will be written any more. */
+  /** Whether writing has failed for good. */
   get isBroken(): boolean {
     return this.#poison !== undefined
   }
 
-  /** @throws DatabaseError when the disk can no longer be trusted, with anything that is read of it either */
+  /** @throws DatabaseError if the disk can no longer be trusted; then what is read from it cannot be trusted either */
   checkTrusted(): void {
     if (this.#poison !== undefined) throw this.#poison
   }
@@ -85,7 +85,7 @@ export class Writer {
   /**
    * Opens a collection for writing.
    *
-   * @throws Error that says what is damaged, or why the thread cannot write
+   * @throws Error if the collection is damaged, or the thread cannot write
    */
   async open(message: Omit<OpenMessage, 'kind'>): Promise<CollectionWriter> {
     this.checkTrusted()
@@ -110,9 +110,10 @@ export class Writer {
   }
 
   /**
-   * Makes a change of collections durable; resolves with whether nothing is left to purge.
+   * Makes a change of collections durable. Resolves with whether nothing is left to purge.
    *
-   * @throws DatabaseError `disk_full` if nothing was changed; after any other error only a restart shows whether it is durable
+   * @throws DatabaseError `disk_full` if nothing was changed. After any other error, only a restart shows whether the
+   *   change is durable
    */
   async change(change: CollectionsChange): Promise<boolean> {
     this.checkTrusted()
@@ -138,16 +139,19 @@ export class Writer {
     this.#worker.postMessage(message, handedOver)
   }
 
-  /** Deletions succeed on a full disk too: only an insertion shows that there is space. */
+  /**
+   * Call after a commit that stored points. Deletions also succeed on a full disk, so they do not show that there is
+   * space.
+   */
   noteSpace(): void {
     if (!this.#isFull) return
     this.#isFull = false
     this.#options.onBlocked(undefined)
-    if (this.#isEndOwed) this.#options.logger.info('the disk has space again: inserts are taken')
+    if (this.#isEndOwed) this.#options.logger.info('the disk has space again: inserts are accepted')
     this.#isEndOwed = false
   }
 
-  /** Poisons the writer. */
+  /** Poisons the writer: nothing is written after this. */
   fail(what: string, cause: unknown): void {
     if (this.#poison === undefined) {
       this.#options.onBlocked('disk_failed')
@@ -199,7 +203,7 @@ export class Writer {
     return this.#poison!
   }
 
-  /** The thread ends by itself. */
+  /** Handles a thread that could not start. It ends on its own. */
   #refuse(error: unknown): void {
     this.#isClosing = true
     this.#refusal = { error }
@@ -235,7 +239,7 @@ function stateOf({ databaseId, meta, rowFileBytes }: StoredState): StoredState {
 function stopped(what: string, cause: unknown): DatabaseError {
   return new DatabaseError(
     'internal',
-    `${what}: writes are stopped until the server is restarted, reads go on`,
+    `${what}: writes are stopped until the server is restarted; reads continue`,
     { cause },
   )
 }

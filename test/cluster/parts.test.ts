@@ -58,7 +58,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     }
     await until(isShort, 'the status and the metrics tell that partitions have fewer copies')
     const { stdout } = await run(['cluster', 'status', '--http', nodes[0]!.url])
-    assert.match(stdout, new RegExp(`; ${shares['node-2']} on fewer nodes that can be asked`))
+    assert.match(stdout, new RegExp(`; ${shares['node-2']} on fewer reachable nodes`))
     await nodes[1]!.kill()
     await assert.rejects(first.count(undefined, { consistency: 'available' }), { reason: 'not_ready' })
     await nodes[1]!.start()
@@ -132,7 +132,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
       ['--grpc', first.grpcAddress, '--api-key', grpcKey],
     ]) {
       const ended = await run(['count', '--allow-partial', ...way])
-      assertEnded(ended, 0, new RegExp(`of ${gone.partitions} of 256 partitions`))
+      assertEnded(ended, 0, new RegExp(`for ${gone.partitions} of 256 partitions`))
       assert.equal(ended.stdout, `${there.length}\n`)
       assertEnded(await run(['count', ...way]), 1, /no node answers for/)
     }
@@ -167,7 +167,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
       assert.deepEqual(await client.collections.list(), [only])
     }
     const names = await run(['collections', 'list', '--http', first.url])
-    assertEnded(names, 0, new RegExp(`of ${gone.partitions} of 256 partitions`))
+    assertEnded(names, 0, new RegExp(`for ${gone.partitions} of 256 partitions`))
     assert.match(names.stdout, new RegExp(`^default +${there.length} `, 'm'))
     const counted = await incompleteOf(first)
     const map = await isTold(http.map({ limit: 1000 }, partial))

@@ -36,10 +36,10 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
     assert.ok((await statusOf(a)).log_lost)
     await c.kill()
     const withoutC = await run(['cluster', 'repair', '--yes', '--http', a.url])
-    assertEnded(withoutC, 1, /node-2 did not answer.* go on without it: --without node-2/)
+    assertEnded(withoutC, 1, /node-2 did not answer.* continue without it: --without node-2/)
     const repaired = await run(['cluster', 'repair', '--yes', '--without', 'node-2', '--http', a.url])
     assertEnded(repaired, 0, /./)
-    assert.match(repaired.stdout, /a new log has begun with what node-\d holds/)
+    assert.match(repaired.stdout, /a new log has begun with the data of node-\d/)
     await c.start()
     await allReady(nodes)
     const after = await insert(b, 'after', 5)
@@ -48,7 +48,7 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
     const old = await count(c, { 'vicinal-position': String(position) })
     assert.deepEqual(await old.json(), { count: 25 })
     const nothing = await run(['cluster', 'repair', '--http', a.url])
-    assertEnded(nothing, 1, /no node says that the log of the cluster is lost/)
+    assertEnded(nothing, 1, /no node reports that the log of the cluster is lost/)
   })
 
   it('goes on when the stores of all log servers were emptied, with collections, aliases and keys', async () => {
@@ -161,7 +161,7 @@ describe('a cluster in parts whose log is lost', { skip: natsMissing() }, () => 
 
     const shown = await run(['cluster', 'repair', '--http', a.url])
     assertEnded(shown, 0)
-    assert.match(shown.stdout, /with what all of these hold; node-[02] is the furthest, and \d+ copies/)
+    assert.match(shown.stdout, /with the data of all these nodes; node-[02] is the furthest; \d+ copies/)
     assert.match(shown.stdout, /Nothing was changed: confirm with --yes/)
     const refused = await fetch(`${a.url}/cluster/repair`, { method: 'POST' })
     assert.equal(refused.status, 412)

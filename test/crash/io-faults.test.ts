@@ -105,7 +105,7 @@ describe('a disk that fails at the n-th time', { skip: !canTrace() && noStrace, 
         const refusal = await refusedInsert(story, clients)
         assert.match(
           refusal.message,
-          /the disk failed: writes are stopped until the server is restarted, reads go on/,
+          /the disk failed: writes are stopped until the server is restarted; reads continue/,
         )
         assert.match((await refusedInsert(story, clients)).message, /writes are stopped/)
         await story.check(clients)
