@@ -359,7 +359,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
     it('takes the last of a repeated key', async () => {
       const { vector } = await stored(`{"vector":[1],"vector":[3,4],"payload":{},"payload":${payload}}`)
       assert.deepEqual(vector, [3, 4])
-      assertPlain(await post('/points/batch', '{"vectors":[],"vectors":[]}'), 400, 'vectors comes twice')
+      assertPlain(await post('/points/batch', '{"vectors":[],"vectors":[]}'), 400, 'vectors appears twice')
     })
 
     it('reads no fields from __proto__ and its like, and changes no prototypes', async () => {

@@ -1,6 +1,6 @@
 /**
- * Compiles the client, which the service's own command line uses too, from the sources of the service: a package of what
- * it reaches, and nothing else. Takes the directory for the result; `dist` beside this file if there is none.
+ * Compiles the client package from the sources of the service, whose command line uses the same client. The package has
+ * only the client and the modules that it imports. Takes the output directory; `dist` next to this file by default.
  */
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, cpSync, rmSync } from 'node:fs'

@@ -2,7 +2,9 @@ import type { ApiKey, Role } from '../base/api-key.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { OperationName } from './operations.ts'
 
-/** The role that each operation needs; everything that is not listed, such as snapshots, needs the role `write`. */
+/**
+ * The role that each operation needs. Everything that is not listed here, such as snapshots, needs the role `write`.
+ */
 export const operationRoles: Readonly<Record<OperationName, Role>> = {
   InsertVector: 'write',
   InsertVectorsBatch: 'write',
@@ -28,7 +30,7 @@ export function allows({ role }: ApiKey, needed: Role): boolean {
   return role === 'write' || needed === 'read'
 }
 
-/** @param what was requested, as the transport names it */
+/** @param what the transport's name for the request */
 export function permissionDenied({ name }: ApiKey, what: string): DatabaseError {
   return new DatabaseError(
     'permission_denied',

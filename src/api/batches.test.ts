@@ -12,12 +12,12 @@ import { insertVectorsBatch } from './insert-vectors-batch.ts'
 import { searchPointsBatch } from './search-points-batch.ts'
 import type { PointInput, SearchInput } from './validation.ts'
 
-/** Batches so large that they make way for others, and what those can do meanwhile. */
+/** Batches so large that they yield to other calls, and what those calls can do meanwhile. */
 
 const fields = httpFields
 const payload = { contentType: 'Text', content: '' }
 
-/** A database that only notes what it was given, and whose dimension can change at any time. */
+/** A database that only records its calls, and whose dimension can change at any time. */
 class NotingDatabase {
   dimension: number | undefined
   readonly inserted: (readonly NewPoint[])[] = []
@@ -46,7 +46,7 @@ function contextOf(database: NotingDatabase): ApiContext {
   }
 }
 
-/** Items that take a while each; `atHalf` happens while they are decoded, in somebody else's turn. */
+/** Items that take about 1 ms each to decode. `atHalf` runs in another turn, while the second half is decoded. */
 function* slowly<Item>(count: number, item: Item, atHalf: () => void): Generator<Item | undefined> {
   for (let index = 0; index < count; index += 1) {
     const endMs = performance.now() + 1
@@ -61,7 +61,7 @@ const point: PointInput = { vector: Float32Array.of(1, 2), payload }
 const query: SearchInput = { vector: Float32Array.of(1, 2), similarity: 'Euclidean', limit: 1 }
 
 describe('a batch that is decoded in turns', () => {
-  it('is whole, in order, and counts what is no item for nothing', async () => {
+  it('keeps all its items in order, and does not count an undefined as an item', async () => {
     const database = new NotingDatabase()
     const items = function* (): Generator<PointInput | undefined> {
       for (let index = 0; index < 50; index += 1) {
@@ -76,7 +76,7 @@ describe('a batch that is decoded in turns', () => {
     )
   })
 
-  it('names a bad item by its place among the items', async () => {
+  it('names a bad item by its index among the items', async () => {
     const items = [undefined, point, undefined, { ...point, vector: Float32Array.of(1) }]
     await assert.rejects(
       insertVectorsBatch(contextOf(new NotingDatabase(2)), { vectors: items }, { fields }),
@@ -87,7 +87,7 @@ describe('a batch that is decoded in turns', () => {
     )
   })
 
-  it('ends when its caller goes, before the rest is decoded, and stores nothing', async () => {
+  it('ends when its caller disconnects, before the rest is decoded, and stores nothing', async () => {
     for (const operation of ['insert', 'search'] as const) {
       const database = new NotingDatabase(2)
       const controller = new AbortController()
@@ -112,7 +112,7 @@ describe('a batch that is decoded in turns', () => {
     }
   })
 
-  it('is refused when somebody else stores the first point meanwhile, of another dimension', async () => {
+  it('is refused when another call meanwhile stores the first point with a different dimension', async () => {
     const message = /^(vectors|queries)\[0\]\.vector has 2 dimensions, the database has 3$/
     const inserting = new NotingDatabase()
     const vectors = slowly(20, point, () => {
@@ -135,7 +135,7 @@ describe('a batch that is decoded in turns', () => {
     assert.equal(searching.searches, 0)
   })
 
-  it('says when its bytes are not needed any more, an insert before it waits for the disk', async () => {
+  it('reports that its bytes are no longer needed, before an insert waits for the disk', async () => {
     const database = new NotingDatabase()
     let insertsBefore = -1
     const call: Call = {

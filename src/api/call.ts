@@ -12,16 +12,19 @@ export interface Limits {
   readonly hnswEf: number
 }
 
-/** How new answers are, on a node of a cluster. */
+/** How up to date the answers of a cluster node are. Positions are positions in the cluster's log. */
 export interface ClusterReads {
   /** The node has applied the cluster's log up to here. */
   readonly position: number
-  /** Of the last change that this node has answered; 0 where it has all points. Other nodes may not have applied it yet. */
+  /**
+   * Position of the last change that this node has acknowledged. Other nodes may not have applied it yet. 0 on a node
+   * that has all points.
+   */
   readonly acknowledged: number
-  /** What answers may have in them: of other nodes, too. */
+  /** The newest position whose changes an answer may contain, including changes that only other nodes have applied. */
   readonly answeredPosition: number
   /**
-   * Resolves when the node is as new as asked for, with the position that other nodes have to be as new as.
+   * Resolves when the node is as up to date as the read asks, with the position that other nodes must have reached.
    *
    * @throws DatabaseError `not_ready` when that takes too long
    */
@@ -39,17 +42,20 @@ export interface ApiContext {
   readonly limits: Limits
   /** Undefined unless EMBEDDINGS_URL is set. */
   readonly embeddings?: Embeddings | undefined
-  /** Undefined on a node by itself. */
+  /** Undefined on a single node. */
   readonly cluster?: ClusterReads | undefined
-  /** In an operation on a node of a cluster: what answers of other nodes have to be as new as. */
+  /** On a node of a cluster, the position that other nodes must have reached to answer this operation. */
   readonly position?: number | undefined
 }
 
-/** A transport's own names for fields that the two spell differently, so that a message names what the caller sent. */
+/**
+ * A transport's names for the fields that the two transports spell differently, for messages that name what the caller
+ * sent.
+ */
 export interface FieldNames {
   readonly queryVector: 'query_vector' | 'vector'
   readonly nearId: 'near_id' | 'id'
-  /** What comes before the fields of a patch: over HTTP they are fields of the body. */
+  /** Prefix of a patch's fields; empty in HTTP, where they are fields of the body. */
   readonly patch: 'patch.' | ''
 }
 
@@ -59,26 +65,26 @@ export const httpFields: FieldNames = { queryVector: 'vector', nearId: 'id', pat
 /** What a transport knows about one call. */
 export interface Call {
   readonly fields: FieldNames
-  /** Name or alias of the collection that the call is about; absent for the default one. */
+  /** Name or alias of the collection of the call; absent for the default collection. */
   readonly collection?: string | undefined
-  /** What came as `idempotency-key`, header or metadata. */
+  /** The value of the header or metadata `idempotency-key`. */
   readonly idempotencyKey?: string | undefined
-  /** What came as `version`, query parameter or metadata: whether the answer to GetPoint has the version. */
+  /** The value of the query parameter or metadata `version`: whether the answer to GetPoint has the version. */
   readonly version?: string | undefined
-  /** What came as `vicinal-consistency` and `vicinal-position`; only a node of a cluster looks at them. */
+  /** The values of `vicinal-consistency` and `vicinal-position`; only a node of a cluster reads them. */
   readonly consistency?: string | undefined
   readonly position?: string | undefined
-  /** What came as `vicinal-partial`; only a node of a cluster looks at it. */
+  /** The value of `vicinal-partial`; only a node of a cluster reads it. */
   readonly partial?: string | undefined
-  /** By `performance.now()`, when the caller's deadline passes; only looked at with `partial`. */
+  /** When the caller's deadline passes, on the clock of `performance.now()`; only read with `partial`. */
   readonly deadlineMs?: number | undefined
-  /** Called before the answer where it may be partial and is, with how many partitions are missing. */
+  /** Called before a partial answer, with the number of missing partitions. */
   readonly onPartial?: ((missing: number) => void) | undefined
-  /** Aborts when the caller has gone or its deadline has passed. */
+  /** Aborts when the caller has disconnected or its deadline has passed. */
   readonly signal?: AbortSignal
   /**
    * Called when the request's bytes are no longer needed and the values decoded from them are counted
-   * elsewhere, as points are while they wait for the disk. Otherwise the bytes count until the answer.
+   * elsewhere, as points are while they wait for the disk. Without this call, the bytes count until the answer.
    */
   readonly decoded?: () => void
 }

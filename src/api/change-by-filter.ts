@@ -10,17 +10,17 @@ export interface ChangeByFilterInput {
   readonly patch?: PatchInput | undefined
   readonly limit?: IntegerInput | undefined
   readonly dryRun?: boolean | undefined
-  /** Whether a filter that matches all points is meant. */
+  /** Whether the caller really means all points: an empty or missing filter is refused otherwise. */
   readonly everything?: boolean | undefined
 }
 
-/** How many points were changed, or would be; `more` if there are further ones. */
+/** How many points were changed, or would be in a dry run. `more` is true if further points match. */
 export interface Changed {
   readonly changed: number
   readonly more: boolean
 }
 
-/** Changes attributes or expiry of the points that match, all at once; at most 100,000 in one call. */
+/** Changes attributes or expiry of the matching points in one atomic step; at most 100,000 points per call. */
 export async function updatePoints(
   context: ApiContext,
   input: ChangeByFilterInput,
@@ -37,7 +37,7 @@ export async function updatePoints(
   return await changeByFilter(context, input, checkPatch(input.patch ?? {}, database.dimension, path), call)
 }
 
-/** Deletes the points that match, all at once; at most 100,000 in one call. */
+/** Deletes the matching points in one atomic step; at most 100,000 points per call. */
 export async function deletePoints(
   context: ApiContext,
   input: ChangeByFilterInput,

@@ -1,15 +1,15 @@
 import { isWellFormedId } from '../base/ids.ts'
 import { invalid } from './call.ts'
 
-/** Checks of single values. `path` is where a value is in the request, as the transport names it. */
+/** Checks of single values. `path` is a value's path in the request, in the transport's spelling. */
 
-/** An enum as the wire has it: its name in HTTP, its number in gRPC. */
+/** An enum value on the wire: its name in HTTP, its number in gRPC. */
 export type EnumInput = string | number
 
-/** An unsigned 64-bit number as the wire has it; a bigint only where a number would lose digits. */
+/** An unsigned 64-bit number on the wire; a bigint only where a number would lose digits. */
 export type IntegerInput = number | bigint
 
-/** A well-formed id in lower case, the form in which ids are stored. */
+/** Returns a well-formed id in lower case, the form in which ids are stored. */
 export function checkId(id: string | undefined, path: string): string {
   if (id === undefined || id === '') throw invalid(`${path} is missing: a point id is a UUID`)
   if (!isWellFormedId(id)) throw invalid(`${path} ${shown(id)} is not a UUID`)
@@ -28,7 +28,7 @@ export function checkEnum<Name extends string>(
   throw invalid(`${path} ${fault}, it must be one of ${choices.join(', ')}`)
 }
 
-/** @param setting whose value `max` is, for the message */
+/** @param setting the name of the setting that `max` comes from, for the message */
 export function checkWhole(
   value: IntegerInput,
   path: string,
@@ -43,7 +43,7 @@ export function isWhole(value: IntegerInput): boolean {
   return typeof value === 'bigint' || Number.isInteger(value)
 }
 
-/** A value as messages show it: quoted, and cut if it is long. */
+/** A value for a message: quoted, and truncated if it is long. */
 export function shown(value: EnumInput): string {
   if (typeof value === 'number') return String(value)
   return JSON.stringify(value.length > 64 ? `${value.slice(0, 64)}…` : value)

@@ -28,18 +28,18 @@ export interface HnswInput {
 }
 
 export interface SetAliasesInput {
-  /** By alias, the collection that it shall refer to. */
+  /** The collection that each alias will refer to. */
   readonly set?: ReadonlyMap<string, string> | undefined
   readonly remove?: readonly string[] | undefined
 }
 
-/** A collection with the points of all nodes that have some of them. */
+/** A collection whose points are counted on all nodes. */
 export interface CountedCollection extends CollectionInfo {
-  /** Only where nodes of a cluster have a part of the points each: those of the missing partitions are not counted. */
+  /** Only in a cluster that divides the points among its nodes. The points of missing partitions are not counted. */
   readonly partitions?: { readonly total: number; readonly missing: number } | undefined
 }
 
-/** The collections with their aliases, in alphabetical order. */
+/** Lists the collections with their aliases, in alphabetical order. */
 export async function listCollections(
   context: ApiContext,
   _: undefined,
@@ -49,7 +49,7 @@ export async function listCollections(
   return await counted(context, infos, undefined, call)
 }
 
-/** One collection, by name or alias. Fails with `collection_not_found`. */
+/** Returns one collection, by name or alias. Fails with `collection_not_found`. */
 export async function getCollection(
   context: ApiContext,
   { name }: CollectionInput,
@@ -59,8 +59,8 @@ export async function getCollection(
 }
 
 /**
- * Creates a collection; does nothing if it exists with the same settings, so that the call can be repeated.
- * Fails with `already_exists` if it exists with others.
+ * Creates a collection. Idempotent: does nothing if the collection exists with the same settings.
+ * Fails with `already_exists` if it exists with other settings.
  */
 export async function putCollection(
   context: ApiContext,
@@ -84,7 +84,7 @@ export async function deleteCollection(
   await collections.drop(checkName(name, 'name'))
 }
 
-/** Sets and removes aliases, all or none; resolves with all aliases that exist afterwards. */
+/** Sets and removes aliases atomically; resolves with all aliases that exist afterwards. */
 export async function setAliases(
   { collections }: ApiContext,
   { set = new Map(), remove = [] }: SetAliasesInput,
@@ -103,7 +103,7 @@ export async function setAliases(
   return collections.aliases
 }
 
-/** @param field what the transport calls it */
+/** @param field the transport's name for the field */
 export function checkName(name: string | undefined, field: string): string {
   if (name === undefined || name === '') throw invalid(`${field} is missing`)
   if (collectionName.test(name)) return name
@@ -117,10 +117,10 @@ async function whole(context: ApiContext, info: CollectionInfo, call: Call): Pro
 }
 
 /**
- * With the points of all nodes, where the nodes of a cluster have a part of them each. What collections there are is always
- * answered: points of which no node answers are left out, and the answer says so.
+ * Adds the points of all nodes, in a cluster that divides the points among its nodes. The list of collections is always
+ * complete. If no node answers for a partition, its points are not counted, and the answer says so.
  *
- * @param name of the only one
+ * @param name the only collection to count; undefined for all
  */
 async function counted(
   { collections, position = 0 }: ApiContext,
@@ -136,7 +136,7 @@ async function counted(
   return infos.map((info) => ({ ...info, points: points.get(info.name) ?? 0, partitions }))
 }
 
-/** All collections have the same: it belongs to the service. */
+/** All collections have the same model: it belongs to the service. */
 function withModel({ embeddings }: ApiContext, info: CollectionInfo): CollectionInfo {
   return embeddings === undefined ? info : { ...info, embeddingModel: embeddings.model }
 }

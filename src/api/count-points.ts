@@ -6,7 +6,7 @@ export interface CountPointsInput {
   readonly filter?: Filter | undefined
 }
 
-/** How many points match; all points without a filter. */
+/** Counts the points that match; all points without a filter. */
 export async function countPoints(
   { database }: ApiContext,
   { filter }: CountPointsInput,

@@ -7,7 +7,7 @@ export interface PointIdInput {
 
 /**
  * Deletes a point; resolves once the deletion is durable and no search can return the point.
- * False when there is no such point: HTTP takes that as success, gRPC as NOT_FOUND.
+ * Resolves with false when there is no such point: HTTP reports that as success, gRPC as NOT_FOUND.
  */
 export async function deletePoint(context: ApiContext, input: PointIdInput, call: Call): Promise<boolean> {
   return context.database.remove(checkId(input.id, 'id'), call.signal)

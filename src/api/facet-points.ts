@@ -13,7 +13,7 @@ export interface FacetPointsInput {
 
 export type Facets = ReadonlyMap<string, readonly FacetCount[]>
 
-/** By path of attributes, the most frequent values among the points that match, and how many points have each. */
+/** Returns, for each attribute path, the most frequent values among the matching points, with their counts. */
 export async function facetPoints(
   { database }: ApiContext,
   { filter, paths = [], limit = limitDefault }: FacetPointsInput,
@@ -25,7 +25,7 @@ export async function facetPoints(
   }
   const checked = paths.map((path, index) => checkPath(path, `paths[${index}]`))
   const query = {
-    // The answer is by path.
+    // The answer is a map by path, so a repeated path would only cost time.
     paths: [...new Set(checked)],
     limit: checkWhole(limit, 'limit', { min: 1, max: limitMax }),
     ...(filter === undefined ? {} : { filter }),

@@ -4,7 +4,7 @@ import { type ApiContext, type Call, invalid } from './call.ts'
 import { checkId, shown } from './checks.ts'
 import type { PointIdInput } from './delete-point.ts'
 
-/** The message for a missing point, exactly as the HTTP contract words it. */
+/** The message for a missing point, exactly as the HTTP contract states it. */
 export const pointNotFound = 'Point not found'
 
 /** A point with its version, if that was asked for. */
@@ -12,7 +12,7 @@ export interface FoundPoint extends Omit<Point, 'version'> {
   readonly version?: number | undefined
 }
 
-/** The stored point, its float32 values unchanged. Fails with `not_found` when there is none with this id. */
+/** Returns the stored point, its float32 values unchanged. Fails with `not_found` when no point has this id. */
 export async function getPoint(context: ApiContext, input: PointIdInput, call: Call): Promise<FoundPoint> {
   const id = checkId(input.id, 'id')
   const withVersion = wantsVersion(call)

@@ -4,7 +4,7 @@ import type { DatabaseError } from '../base/errors.ts'
 import type { Include } from '../base/point.ts'
 import { invalid } from './call.ts'
 
-/** What a caller wants to have besides ids. */
+/** What the answer has in addition to ids. */
 export interface IncludeInput {
   readonly distance?: boolean | undefined
   readonly payload?: boolean | undefined
@@ -14,14 +14,14 @@ export interface IncludeInput {
   readonly version?: boolean | undefined
 }
 
-/** @param path where it is, like `queries[3].include` */
+/** @param path of the field in the request, like `queries[3].include` */
 export function checkInclude(input: IncludeInput, path: string): Include {
   const { distance = false, payload = false, vector = false, version = false } = input
   const attributes = checkSelected(input.attributes, `${path}.attributes`)
   return { distance, payload, vector, version, ...(attributes === undefined ? {} : { attributes }) }
 }
 
-/** What a list returns by default: what was stored, without vectors, which are usually much larger. */
+/** The default of lists: everything that was stored except the vectors, which are usually much larger. */
 const includeOfLists: Include = { distance: false, payload: true, vector: false, version: false }
 
 export function checkListInclude(input: IncludeInput | undefined, path: string): Include {
@@ -42,7 +42,7 @@ function checkSelected(
   return input.map((each, index) => checkPath(each, `${path}[${index}]`))
 }
 
-/** The most paths of one request's field; readers stop there, as a body has room for millions. */
+/** The maximum number of paths in one field of a request. Readers stop there: a body has room for millions. */
 export const pathsMax: number = attributeLimits.paths
 
 export function tooManyPaths(path: string): DatabaseError {

@@ -6,17 +6,19 @@ import { embedText, pathOfText, textOfPoint } from './texts.ts'
 import { checkPoint, checkPointOfText, type PointInput } from './validation.ts'
 
 /**
- * Stores one point, of a vector or of a text that is embedded first, and resolves with its id, a new one unless the caller chose it, once it is durable and searchable.
- * Fails with `invalid_argument` on a vector of another length than the database's, and on missing fields; with
- * `already_exists` for an id that exists, unless `on_conflict` says otherwise. A call with an idempotency key stores its
- * point once, however often it is repeated; `key_reused` when it brings another point.
+ * Stores one point and resolves with its id once it is durable and searchable. A text is embedded first. The id is new
+ * unless the caller chose it.
+ *
+ * Fails with `invalid_argument` on a vector with the wrong number of dimensions and on missing fields. Fails with
+ * `already_exists` for an id that exists, unless `on_conflict` says otherwise. A call with an idempotency key stores
+ * its point once, however often it is repeated; it fails with `key_reused` when it carries another point.
  */
 export async function insertVector(context: ApiContext, input: PointInput, call: Call): Promise<string> {
   const identity = identityOf(call, 'InsertVector')
   const text = textOfPoint(input, context.embeddings, '')
   const checked =
     text === undefined ? checkPoint(input, context.database.dimension, '') : checkPointOfText(input, '')
-  // Of a text, what was sent is hashed: its embedding need not be the same to the last bit every time.
+  // The text is hashed instead of its embedding, which may differ in the last bits from call to call.
   identity?.add(checked, input.payload?.ttlSeconds, input.text)
   const point =
     text === undefined
@@ -32,7 +34,9 @@ export async function insertVector(context: ApiContext, input: PointInput, call:
   }
 }
 
-/** The engine names items by their place in its list: this names them as the caller does. */
+/**
+ * Rewrites the engine's error, which names an item by its index in the engine's list, to name it as the caller does.
+ */
 export function nameConflict(error: unknown, { id }: NewPoint, path: string): unknown {
   if (!(error instanceof DatabaseError) || error.reason !== 'already_exists' || id === undefined) return error
   return new DatabaseError('already_exists', `${path}id ${id} exists: send on_conflict to replace or skip it`)

@@ -18,15 +18,15 @@ export interface InsertVectorsBatchInput {
   readonly onError?: OnErrorInput | undefined
 }
 
-/** What to do about items that cannot be stored. The field may come behind the items in the request. */
+/** What to do about items that cannot be stored. The field may follow the items in the request. */
 export interface OnErrorInput {
   /** The field's value; known when all items have been read. */
   readonly value: EnumInput | undefined
-  /** Finds the value before that, in the whole request; yields when it takes long. */
+  /** Finds the value earlier, by scanning the whole request; yields when that takes long. */
   find(): Generator<undefined, EnumInput | undefined, void>
 }
 
-/** Ids by item. `errors` are there for a request that goes on after them: then the ids of these items are null. */
+/** Ids by item. With `on_error: continue` there are `errors`, and the ids of the items with an error are null. */
 export interface InsertedBatch {
   readonly ids: readonly (string | null)[]
   readonly errors?: readonly ItemError[] | undefined
@@ -35,11 +35,12 @@ export interface InsertedBatch {
 export const errorRules = ['abort', 'continue'] as const
 
 /**
- * Stores all the points as one atomic unit and resolves with their ids in input order; an empty batch
- * stores nothing. On an empty database the first item fixes the dimension that the others must have.
+ * Stores all points atomically and resolves with their ids in input order; an empty batch stores nothing. In an empty
+ * database, the first item fixes the dimension of the others.
+ *
  * Fails with `invalid_argument`, naming the first bad item; then nothing is stored. With `on_error: continue` it stores
- * what can be stored and reports the rest. A call with an idempotency key stores its points once, however often it is
- * repeated; `key_reused` when it brings others.
+ * the valid items and reports the others. A call with an idempotency key stores its points once, however often it is
+ * repeated; it fails with `key_reused` when it carries other points.
  */
 export async function insertVectorsBatch(
   context: ApiContext,
@@ -65,12 +66,12 @@ export async function insertVectorsBatch(
   return answerOf(items, inserted)
 }
 
-/** Checks the items of a batch in turns, and keeps those that can be stored apart from those that cannot. */
+/** Checks the items of a batch in turns, and separates those that can be stored from those that cannot. */
 class BatchChecker {
-  /** Those that can be stored. */
+  /** The points that can be stored. */
   points: NewPoint[] = []
   readonly errors: ItemError[] = []
-  /** The items whose texts could not be embedded. The same request may find them embedded the next time. */
+  /** The items whose texts could not be embedded. When the request is repeated, embedding may succeed. */
   readonly refused = new Set<number>()
   readonly #context: ApiContext
   readonly #identity: RequestIdentityBuilder | undefined
@@ -78,9 +79,9 @@ class BatchChecker {
   readonly #dimensionBefore: number | undefined
   #dimension: number | undefined
   #items = 0
-  /** Of the points that have one in place of a vector; `at` is the point's place in `points`. */
+  /** The texts of points that have one in place of a vector; `at` is the point's index in `points`. */
   readonly #texts: (PlacedText & { readonly at: number })[] = []
-  /** Whether to go on after a bad item: undefined until there is one. */
+  /** Whether to continue after a bad item; undefined until there is one. */
   #continues: boolean | undefined
 
   constructor(
@@ -95,12 +96,11 @@ class BatchChecker {
     this.#dimension = this.#dimensionBefore
   }
 
-  /** How many items there are. */
   get length(): number {
     return this.#items
   }
 
-  /** Whether the request goes on after bad items; call when all items have been read. */
+  /** Whether the request continues after bad items; call when all items have been read. */
   get continues(): boolean {
     return isContinue(this.#onError?.value)
   }
@@ -147,7 +147,7 @@ class BatchChecker {
     return wrongEmbedding(path, this.#context, vector, this.#dimension)
   }
 
-  /** While the batch yielded, another call can have stored the first point, of another dimension. */
+  /** While the batch yielded, another call may have stored the first point, with a different dimension. */
   recheckDimension(): void {
     const { dimension } = this.#context.database
     if (dimension === undefined || dimension === this.#dimensionBefore) return
@@ -167,7 +167,7 @@ class BatchChecker {
     this.points = fits
   }
 
-  /** The item of each point. */
+  /** The index of each point's item in the request. */
   indexes(): number[] {
     const bad = new Set(this.errors.map(({ index }) => index))
     return Array.from({ length: this.#items }, (_, index) => index).filter((index) => !bad.has(index))
@@ -222,7 +222,7 @@ class BatchChecker {
         if (turn.isOver) await turn.next()
       }
     } catch (error) {
-      // The rest of the request is malformed: the bad item was there before.
+      // The rest of the request is malformed, but the bad item precedes it: that error is the one to report.
       if (error instanceof DatabaseError) return false
       throw error
     }
@@ -233,7 +233,7 @@ function isContinue(value: EnumInput | undefined): boolean {
   return value !== undefined && checkEnum(value, errorRules, 'on_error') === 'continue'
 }
 
-/** Ids and errors by item of the request, from those by point. */
+/** Converts ids and errors by point to ids and errors by item of the request. */
 function answerOf(items: BatchChecker, inserted: Inserted): InsertedBatch {
   if (!items.continues) return { ids: inserted.ids }
   if (items.errors.length === 0 && inserted.errors.length === 0) return inserted

@@ -10,20 +10,20 @@ export interface ListPointsInput {
   /** Checked by the transport's reader. */
   readonly filter?: Filter | undefined
   readonly limit?: IntegerInput | undefined
-  /** From the page before; empty or absent for the first page. */
+  /** From the previous page; empty or absent for the first page. */
   readonly cursor?: string | undefined
   readonly include?: IncludeInput | undefined
 }
 
-/** A page, and which parts of its points were asked for. */
+/** A page, and which parts of its points the caller asked for. */
 export interface ListAnswer {
   readonly include: Include
   readonly page: ListPage
 }
 
 /**
- * Points in the order of their insertion, page by page: nothing that stays stored is left out or comes twice.
- * Fails with `invalid_argument` for a cursor that no page had.
+ * Lists points in the order of their insertion, page by page. A point that stays stored is on exactly one page.
+ * Fails with `invalid_argument` for a cursor that no page returned.
  */
 export async function listPoints(
   { database, limits }: ApiContext,
@@ -41,5 +41,5 @@ export async function listPoints(
   return { include, page: await database.list(query, call.signal) }
 }
 
-/** Of a request without one. */
+/** The limit of a request that has none. */
 const pageLimit = 100

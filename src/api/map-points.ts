@@ -15,13 +15,13 @@ export interface MapPointsInput {
   readonly ef?: IntegerInput | undefined
   /** Checked by the transport's reader. */
   readonly filter?: Filter | undefined
-  /** Paths whose values come with the points. */
+  /** Attribute paths whose values the answer has. */
   readonly attributes?: readonly string[] | undefined
-  /** Characters of the content that come with the points. */
+  /** How many characters of each content the answer has. */
   readonly content?: IntegerInput | undefined
 }
 
-/** A map that is being made, and what was asked for. The caller closes it. */
+/** A map in the making, and the query for it. The caller closes it. */
 export interface MapAnswer {
   readonly map: PointMap
   readonly query: MapQuery
@@ -29,8 +29,9 @@ export interface MapAnswer {
 }
 
 /**
- * Points, or a random sample of them, with their nearest neighbours among each other: what a picture of a collection is made
- * from, without vectors. Fails with `overloaded` while another map of the collection is being made.
+ * Returns points, or a random sample of them, each with its nearest neighbours within the sample: the data for a
+ * picture of the collection, without vectors. Fails with `overloaded` while another map of the collection is in the
+ * making.
  */
 export async function mapPoints(
   { database, limits }: ApiContext,
@@ -60,7 +61,7 @@ function includeOf(paths: readonly string[], contentMax: number): Include | unde
 }
 
 const limitDefault = 10_000
-/** What a browser can lay out and draw. */
+/** As many points as a browser can lay out and draw. */
 const limitMax = 100_000
 const kDefault = 15
 const kMax = 32
@@ -68,5 +69,5 @@ const seedMax = 0xffff_ffff
 /** Wider searches take longer than an exact scan of the sample. */
 const efMax = 1024
 const pathsMax = 16
-/** Of contents, for labels: whole documents would be most of the answer. */
+/** In characters. Contents serve as labels; whole documents would be most of the answer. */
 const contentLimit = 1000

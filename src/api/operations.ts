@@ -29,7 +29,7 @@ import { searchPoints } from './search-points.ts'
 import { type SearchPointsBatchInput, searchPointsBatch } from './search-points-batch.ts'
 import type { PointInput, SearchInput } from './validation.ts'
 
-/** One operation: what every transport offers under its own spelling. */
+/** One operation, which every transport offers under its own spelling. */
 export type Operation<Input, Output> = (context: ApiContext, input: Input, call: Call) => Promise<Output>
 
 /** The input and output of each operation, by its name in the protobuf service. */
@@ -55,13 +55,13 @@ export interface OperationTypes {
     output: { readonly created: boolean; readonly info: CountedCollection }
   }
   DeleteCollection: { input: CollectionInput; output: undefined }
-  /** By alias, its collection. */
+  /** The output maps each alias to its collection. */
   SetAliases: { input: SetAliasesInput; output: ReadonlyMap<string, string> }
 }
 
 export type OperationName = keyof OperationTypes
 
-/** The list of operations: both transports loop over it, and a test holds them to it. */
+/** The list of operations: both transports loop over it, and a test checks that they do. */
 export const operations: {
   readonly [Name in OperationName]: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']>
 } = {
@@ -87,7 +87,7 @@ export const operations: {
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[]
 
-/** The operations on the points of one collection, which a call can name; the others are about collections. */
+/** The operations on the points of one collection, which the call names; the others are on collections themselves. */
 export const pointOperations: readonly OperationName[] = [
   'InsertVector',
   'InsertVectorsBatch',

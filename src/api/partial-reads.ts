@@ -4,10 +4,10 @@ import { type Call, invalid } from './call.ts'
 import type { OperationName } from './operations.ts'
 
 /**
- * Whether the answer to a call on a node of a cluster may lack points of which no node answers: only where the caller allows it,
- * and where an answer without them is of use. One about a single point is not, and a write is never in part.
+ * Returns the terms on which a cluster node may leave out points for which no node answers, or undefined if it may not.
+ * The caller must allow it, and the answer must be useful without them. That excludes reads of a single point and all
+ * writes.
  *
- * @returns undefined where it may not
  * @throws DatabaseError `invalid_argument`
  */
 export function partialReads(name: OperationName, call: Allowing): PartialReads | undefined {
@@ -17,7 +17,7 @@ export function partialReads(name: OperationName, call: Allowing): PartialReads 
 
 type Allowing = Pick<Call, 'partial' | 'deadlineMs' | 'onPartial'>
 
-/** The same for what is no operation. */
+/** The same for requests that are not operations. */
 export function partialReadsOf({
   partial,
   deadlineMs,
@@ -34,7 +34,7 @@ export function partialReadsOf({
   const now = performance.now()
   const ends = [
     ...(waitMs === undefined ? [] : [now + waitMs]),
-    // The rest is for the answer's way.
+    // The rest of the time is for sending the answer.
     ...(deadlineMs === undefined ? [] : [now + (deadlineMs - now) * deadlineShare]),
   ]
   return { endMs: ends.length === 0 ? undefined : Math.min(...ends), onMissing: onPartial }
@@ -44,5 +44,5 @@ const partOperations: ReadonlySet<OperationName> = new Set([
   ...(['SearchPoints', 'SearchPointsBatch', 'ListPoints', 'CountPoints', 'FacetPoints'] as const),
 ])
 
-/** Of the time that a caller gives, what nodes have. */
+/** The share of the caller's time that the nodes have. */
 const deadlineShare = 0.9

@@ -9,13 +9,13 @@ export interface PatchPointInput {
   readonly id?: string | undefined
   readonly patch?: PatchInput | undefined
   readonly when?: PreconditionInput | undefined
-  /** The header of HTTP. */
+  /** The HTTP header. */
   readonly ifMatch?: string | undefined
 }
 
 /**
  * Changes parts of a point.
- * Fails with `not_found` when there is none with this id, and with `precondition_failed` if `when` is not met.
+ * Fails with `not_found` when no point has this id, and with `precondition_failed` if `when` is not met.
  */
 export async function patchPoint(
   context: ApiContext,

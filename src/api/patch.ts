@@ -7,9 +7,9 @@ import { checkExpiry } from './payload-validation.ts'
 import { unembedded } from './texts.ts'
 import { checkVector } from './validation.ts'
 
-/** What a caller wants to change of points. */
+/** Which parts of points to change. */
 export interface PatchInput {
-  /** By path. Values are checked by the transport's reader, paths here. */
+  /** Values by path. The transport's reader checks the values, this file the paths. */
   readonly set?: Attributes | undefined
   /** Paths; `$expires_at` removes the expiry, as null for `expires_at` does in JSON. */
   readonly unset?: readonly string[] | undefined
@@ -18,15 +18,15 @@ export interface PatchInput {
   readonly expiresAtUs?: number | null | undefined
   readonly ttlSeconds?: number | undefined
   readonly vector?: Float32Array | undefined
-  /** To be embedded, in place of a vector. Without it the vector stays, also if the content changes. */
+  /** Embedded in place of a vector. A new content alone does not change the vector. */
   readonly text?: string | undefined
 }
 
 /**
- * With a text, the vector is `unembedded`.
+ * Checks a patch. If it has a text, its vector is `unembedded`.
  *
- * @param path where the patch is, with a dot behind it or empty: in HTTP its fields are those of the body
- * @returns only with the fields that change something
+ * @param path of the patch in the request, with a trailing dot; empty in HTTP, where its fields are those of the body
+ * @returns only the fields that change something
  */
 export function checkPatch(input: PatchInput, dimension: number | undefined, path: string): Patch {
   const { set, content, contentType, vector, text } = input
@@ -52,7 +52,7 @@ export function checkPatch(input: PatchInput, dimension: number | undefined, pat
   return patch
 }
 
-/** In the messages of both transports: protobuf cannot write null. */
+/** Stands for the expiry in `unset`, in both transports: protobuf has no null. */
 const expiryPath = '$expires_at'
 
 function fieldsInWords(path: string): string {

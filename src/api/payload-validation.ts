@@ -6,7 +6,7 @@ import { checkEnum, type EnumInput } from './checks.ts'
 export interface PayloadInput {
   readonly contentType?: EnumInput | undefined
   readonly content?: string | undefined
-  /** Checked by the transport's reader, which knows where each of them is; undefined if there are none. */
+  /** Checked by the transport's reader, which knows the path of each attribute; undefined if there are none. */
   readonly attributes?: Attributes | undefined
   /** Checked by the transport's reader. */
   readonly expiresAtUs?: number | undefined
@@ -30,9 +30,9 @@ export function checkPayload(payload: PayloadInput | undefined, path: string): P
 }
 
 /**
- * When a point expires, in microseconds since 1970.
+ * Returns when a point expires, in microseconds since 1970.
  *
- * @param path of the fields, with a dot behind it or empty
+ * @param path of the fields' parent, with a trailing dot, or empty
  */
 export function checkExpiry<Expiry extends number | null | undefined>(
   input: { readonly expiresAtUs?: Expiry; readonly ttlSeconds?: number | undefined },
@@ -51,5 +51,5 @@ export function checkExpiry<Expiry extends number | null | undefined>(
   return Date.now() * 1000 + Math.round(ttlSeconds * 1e6)
 }
 
-/** With it, every expiry is exact in float64. */
+/** Up to this, every expiry is exact in float64. */
 const ttlSecondsMax = 3_155_760_000

@@ -3,14 +3,14 @@ import type { Precondition } from '../base/point.ts'
 import { invalid } from './call.ts'
 import { checkWhole, type IntegerInput, shown } from './checks.ts'
 
-/** `when` of a write: one of the fields. */
+/** The field `when` of a write; it has exactly one of these fields. */
 export interface PreconditionInput {
   readonly version?: IntegerInput | undefined
   readonly filter?: Filter | undefined
   readonly absent?: boolean | undefined
 }
 
-/** @param ifMatch the header of HTTP: a version, which is the same as `when: {"version": …}` */
+/** @param ifMatch the HTTP header: a version, equivalent to `when: {"version": …}` */
 export function checkPrecondition(
   input: PreconditionInput | undefined,
   ifMatch: string | undefined,

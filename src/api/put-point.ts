@@ -8,11 +8,11 @@ import { checkVector } from './validation.ts'
 export interface PutPointInput {
   readonly id?: string | undefined
   readonly vector?: Float32Array | undefined
-  /** To be embedded, in place of a vector. */
+  /** Embedded in place of a vector. */
   readonly text?: string | undefined
   readonly payload?: PayloadInput | undefined
   readonly when?: PreconditionInput | undefined
-  /** The header of HTTP. */
+  /** The HTTP header. */
   readonly ifMatch?: string | undefined
 }
 
@@ -23,7 +23,7 @@ export interface WrittenPoint {
 }
 
 /**
- * Stores a point under an id that the caller chose, in place of the one that was there.
+ * Stores a point under an id that the caller chose, and replaces the point that has it.
  * Fails with `precondition_failed` if `when` is not met.
  */
 export async function putPoint(

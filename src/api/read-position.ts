@@ -10,15 +10,16 @@ import { type Call, type ClusterReads, invalid } from './call.ts'
 import type { OperationName } from './operations.ts'
 
 /**
- * Waits until this node of a cluster is as new as the call asks for; a write needs only what its caller has seen.
+ * Waits until this cluster node is as up to date as the call asks. A write only needs the position that its caller has
+ * seen.
  *
- * @returns the position that other nodes have to be as new as
+ * @returns the position that other nodes must have reached
  */
 export async function admit(cluster: ClusterReads, name: OperationName, call: Call): Promise<number> {
   return await admitCall(cluster, call, operationRoles[name] === 'write')
 }
 
-/** The same for what is no operation. */
+/** The same for requests that are not operations. */
 export async function admitRead(cluster: ClusterReads, call: AskedPosition): Promise<number> {
   return await admitCall(cluster, call, false)
 }

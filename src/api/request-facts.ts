@@ -6,7 +6,7 @@ import type { OperationName } from './operations.ts'
 import type { SearchAnswer } from './search-answer.ts'
 import type { RequestFacts } from './slow-requests.ts'
 
-/** What a request asked for and what came of it, for the list of slow ones. */
+/** Describes a request and its result, for the list of slow requests. */
 export function requestFacts({ database }: ApiContext, input: unknown, output: unknown): RequestFacts {
   if (isSearch(output)) return factsOfSearch(database, output)
   const { filter, limit } = (input ?? {}) as { readonly filter?: Filter; readonly limit?: unknown }
@@ -17,14 +17,14 @@ export function requestFacts({ database }: ApiContext, input: unknown, output: u
 }
 
 /**
- * Whether slow requests of an operation are kept: those that look for points. An insert waits for the disk, and a large one
- * takes long because it is large; beside such, no slow search would be kept.
+ * Whether slow requests of an operation are kept: only those that look for points. Inserts wait for the disk, and large
+ * ones always take long; they would displace every slow search.
  */
 export function isKeptIfSlow(name: OperationName): boolean {
   return name === 'SearchPoints' || name === 'SearchPointsBatch' || filtering.has(name)
 }
 
-/** Whether the facts of an operation are in its input; of searches, the answer has them. */
+/** Whether the facts of an operation are in its input; those of searches are in the answer. */
 export function isDescribedByInput(name: OperationName): boolean {
   return filtering.has(name)
 }
@@ -37,7 +37,7 @@ const filtering: ReadonlySet<OperationName> = new Set([
   'DeletePoints',
 ] as const)
 
-/** The name that the collection of a call has; the call may have an alias. */
+/** The name of a call's collection, which the call may refer to by an alias. */
 export function collectionNameOf({ collections }: ApiContext, { collection }: Call): string {
   if (collection === undefined) return defaultCollection
   return collections.aliases.get(collection) ?? collection
@@ -52,7 +52,7 @@ function factsOfSearch(database: ApiContext['database'], { queries, results }: S
   if (query === undefined) return { queries: 0, hits: 0 }
   const { metric, limit, ef, filter } = query
   const found = results.plans?.[0]
-  // Of a plain search nothing is noted: the plan in force is the one that it had, unless it has just changed.
+  // Plain searches record no plan. Theirs was the plan in force now, unless that has just changed.
   const { plan, reason } = found ?? planInForce(database, metric)
   return {
     ...(queries.length > 1 ? { queries: queries.length } : {}),

@@ -6,8 +6,8 @@ import type { RequestIdentity } from '../engine/database.ts'
 import { type Call, invalid } from './call.ts'
 
 /**
- * Builds the identity of a request that has an idempotency key, point by point as these are checked. It hashes the
- * values: equal values are the same request, over either transport and however JSON spells them.
+ * Builds the identity of a request that has an idempotency key, point by point as the points are checked. It hashes the
+ * values: requests with equal values are the same, over either transport and however JSON spells the values.
  */
 export class RequestIdentityBuilder {
   readonly #keyHash: Uint8Array
@@ -20,29 +20,29 @@ export class RequestIdentityBuilder {
   }
 
   /**
-   * @param ttlSeconds as it was sent: the expiry that follows from it is another one at each repetition
-   * @param text as it was sent in place of a vector
+   * @param ttlSeconds as sent: the expiry computed from it differs with each repetition
+   * @param text as sent in place of a vector
    */
   add(point: NewPoint, ttlSeconds?: number, text?: string): void {
     hashPoint(this.#body, point, ttlSeconds, text)
   }
 
-  /** For a request that goes on after bad items. @param bad the items that are not among the points */
+  /** For a request that continues after bad items. @param bad the indexes of the items that are not among the points */
   addContinue(bad: readonly number[]): void {
     // No point begins with these bytes: see `hashPoint`.
     this.#body.update(`\xffcontinue:${bad.join(',')}`, 'latin1')
   }
 
-  /** The identity; call when all points have been added. */
+  /** Returns the identity; call when all points have been added. */
   whole(): RequestIdentity {
     return { keyHash: this.#keyHash, bodyHash: this.#body.digest().subarray(0, hashBytes) }
   }
 }
 
 /**
- * Undefined for a request without a key.
+ * Returns a builder for the request's identity, or undefined for a request without a key.
  *
- * @throws DatabaseError `invalid_argument` for a key that cannot be one
+ * @throws DatabaseError `invalid_argument` for a malformed key
  */
 export function identityOf(
   { idempotencyKey }: Call,

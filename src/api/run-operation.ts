@@ -10,7 +10,7 @@ import { admit } from './read-position.ts'
 import { collectionNameOf, isDescribedByInput, isKeptIfSlow, requestFacts } from './request-facts.ts'
 import type { SlowRequests } from './slow-requests.ts'
 
-/** What a transport hands to every call besides the input. */
+/** What a transport passes to every call in addition to the input. */
 export interface OperationRunner {
   readonly context: ApiContext
   readonly transport: Transport
@@ -19,18 +19,17 @@ export interface OperationRunner {
   readonly slowRequests: SlowRequests
 }
 
-/** Converts one call for a transport: its bytes to the input, and the output to its bytes. */
+/** Converts one call for a transport: request bytes to the input, and the output to answer bytes. */
 export interface CallCodec<Name extends OperationName, Answer> {
-  /** A promise for an input so large that it is read in turns. */
+  /** Returns a promise for an input so large that it is decoded in turns. */
   readonly decode: () => OperationTypes[Name]['input'] | Promise<OperationTypes[Name]['input']>
-  /** A promise for an answer so large that it is made in turns. */
+  /** Returns a promise for an answer so large that it is encoded in turns. */
   readonly encode: (output: OperationTypes[Name]['output']) => Answer | Promise<Answer>
 }
 
 /**
- * Runs one operation as every transport must, from its decoding to its encoding: counted, timed, and failing
- * only with a `DatabaseError`. An error that is not the caller's is logged here, with its cause, so that
- * transports need not.
+ * Runs one operation for any transport, from decoding to encoding. Counts and times it, and fails only with a
+ * `DatabaseError`. Logs an error that is not the caller's fault, with its cause, so that transports need not.
  */
 export async function runOperation<Name extends OperationName, Answer>(
   runner: OperationRunner,
@@ -74,14 +73,14 @@ export async function runOperation<Name extends OperationName, Answer>(
 /** What has been seen of a call so far. */
 interface Seen {
   context: ApiContext | undefined
-  /** Only where a slow request is described by it: that of an insert is as large as its points. */
+  /** Only where it describes a slow request: the input of an insert is as large as its points. */
   input: unknown
   output: unknown
-  /** Whether the answer lacks points of which no node answers. */
+  /** Whether the answer lacks points for which no node answers. */
   isPartial: boolean
 }
 
-/** Whether the answer may be partial; notes it when it is. */
+/** The terms on which the answer may be partial; records in `seen` when it is. */
 function partialOf(name: OperationName, call: Call, seen: Seen): PartialReads | undefined {
   if (call.partial === undefined) return undefined
   const onPartial = (missing: number): void => {
@@ -91,7 +90,7 @@ function partialOf(name: OperationName, call: Call, seen: Seen): PartialReads | 
   return partialReads(name, { ...call, onPartial })
 }
 
-/** Those for which the collection was not found are not kept. */
+/** Keeps a slow request, unless its collection was not found. */
 function noteSlow(
   { slowRequests, transport }: OperationRunner,
   operation: OperationName,
@@ -107,9 +106,9 @@ function noteSlow(
 }
 
 /**
- * Runs an operation on the collection that its call names, which stays open meanwhile.
+ * Runs an operation on the collection that its call names, and keeps the collection open meanwhile.
  *
- * @param reads in a cluster, what reads have to be as new as, and whether they may be partial
+ * @param reads in a cluster, the position that reads must have reached, and whether they may be partial
  */
 async function inCollection<Output>(
   context: ApiContext,
@@ -140,7 +139,7 @@ function asOf(database: Database, reads: ClusterReadTerms | undefined): Database
   return reads === undefined ? database : (database.asOf?.(reads.position, reads.partial) ?? database)
 }
 
-/** Counts a call of an operation, or of something else that a transport offers; never logs its contents. */
+/** Counts a call of an operation or of another request that a transport offers; never logs its contents. */
 export function noteRequest(
   { metrics, logger, transport }: Omit<OperationRunner, 'context' | 'slowRequests'>,
   operation: string,
@@ -153,7 +152,7 @@ export function noteRequest(
   }
 }
 
-/** Only internal errors: a full disk, for one, is logged once, by the storage. */
+/** Logs internal errors only: others, such as a full disk, are logged once, by the storage. */
 function logFault(runner: OperationRunner, operation: OperationName, error: DatabaseError): void {
   if (error.reason === 'internal') {
     runner.logger.error({ operation, transport: runner.transport, err: error.cause ?? error }, error.message)

@@ -1,7 +1,7 @@
 import type { SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 
-/** The results of searches with their queries, which say what of them is in the answer. */
+/** The results of searches with their queries, which determine the parts of the results that the answer has. */
 export interface SearchAnswer {
   readonly queries: readonly SearchQuery[]
   readonly results: SearchResults

@@ -12,7 +12,7 @@ export interface SearchPointsBatchInput {
 }
 
 /**
- * Answers each query as a single search would, with one list for each, in the order of the queries; none for an empty batch.
+ * Answers each query as a single search would. Returns one list per query, in the order of the queries.
  * Fails with `invalid_argument`, naming the first bad query; then nothing is searched.
  */
 export async function searchPointsBatch(
@@ -38,10 +38,10 @@ export async function searchPointsBatch(
   return { queries, results: queries.length === 0 ? nothing : await database.search(queries, call.signal) }
 }
 
-/** `at` is the query that the text is of. */
+/** `at` is the index of the text's query. */
 type QueryText = PlacedText & { readonly at: number }
 
-/** Puts the vectors of texts into their queries. */
+/** Embeds the texts and puts their vectors into their queries. */
 async function embedQueries(
   context: ApiContext,
   queries: SearchQuery[],

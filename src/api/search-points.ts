@@ -4,8 +4,8 @@ import { embedText, textOfQuery } from './texts.ts'
 import { checkQuery, type SearchInput } from './validation.ts'
 
 /**
- * The `limit` nearest points by the query's own metric, as a single list: nearest first, equal distances in
- * the order of insertion; fewer if there are fewer points that match.
+ * Returns the `limit` nearest points by the query's metric as a single list, nearest first, and equal distances in the
+ * order of insertion. The list is shorter if fewer points match.
  */
 export async function searchPoints(
   context: ApiContext,

@@ -1,11 +1,11 @@
 /** A transport that listens. */
 export interface RunningServer {
-  /** Where it listens; `port` is the actual port if 0 was configured. */
+  /** The address that it listens on; `port` is the actual port if 0 was configured. */
   readonly host: string
   readonly port: number
   /**
-   * Stops taking requests and resolves when the running ones have ended; what still runs after `timeoutMs`
-   * is cut off.
+   * Stops accepting requests and resolves when the running ones have ended. Requests that still run after `timeoutMs`
+   * are aborted.
    */
   close(timeoutMs: number): Promise<void>
 }

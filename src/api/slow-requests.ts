@@ -1,6 +1,6 @@
 import type { Transport } from '../base/metrics.ts'
 
-/** A request that took long: what was asked for and how it was answered, without vectors, contents and values of points. */
+/** A slow request and its outcome, without vectors, contents or values of points. */
 export interface SlowRequest extends RequestFacts {
   /** When it ended, in milliseconds since 1970. */
   readonly timeMs: number
@@ -12,39 +12,39 @@ export interface SlowRequest extends RequestFacts {
   readonly outcome: string
 }
 
-/** What is known of a request, as far as its operation has it. */
+/** Facts about a request; which of them there are depends on the operation. */
 export interface RequestFacts {
-  /** Of a batch. */
+  /** How many queries a batch has. In a batch, the fields from `metric` to `reason` describe its first query. */
   readonly queries?: number | undefined
-  /** Of a batch, those of its first query; likewise the fields below. */
   readonly metric?: string | undefined
   readonly limit?: number | undefined
   readonly ef?: number | undefined
-  /** As JSON, cut. */
+  /** As JSON, truncated. */
   readonly filter?: string | undefined
   readonly plan?: string | undefined
   readonly reason?: string | undefined
-  /** All ids of the answer. */
+  /** How many ids the whole answer has. */
   readonly hits?: number | undefined
 }
 
 export interface SlowRequestsOptions {
   /** Faster requests are not kept. */
   readonly slowQueryMs: number
-  /** Requests that are kept for each collection. */
+  /** How many requests to keep for each collection. */
   readonly slowQueriesKept: number
-  /** The time, in milliseconds since 1970; for tests. */
+  /** Returns the time in milliseconds since 1970; for tests. */
   readonly nowMs?: () => number
 }
 
 /**
- * The slowest requests of the last hour, some for each collection. Where there is no room, one that is older than an hour makes
- * room, or else the fastest. Collections in which nothing was slow for longest are forgotten, so memory is bounded.
+ * The slowest requests of the last hour, a bounded number for each collection. A full list drops requests older than an
+ * hour, then the fastest one. The number of collections is bounded, too: the one without a slow request for longest is
+ * dropped.
  */
 export class SlowRequests {
   readonly #options: SlowRequestsOptions
   readonly #nowMs: () => number
-  /** By collection; the one with the last slow request comes last. */
+  /** By collection; the collection with the latest slow request is last. */
   readonly #kept = new Map<string, SlowRequest[]>()
 
   constructor(options: SlowRequestsOptions) {
@@ -56,7 +56,7 @@ export class SlowRequests {
     return this.#options.slowQueryMs
   }
 
-  /** Asked for every request. */
+  /** Called for every request. */
   isSlow(ms: number): boolean {
     return ms >= this.#options.slowQueryMs && this.#options.slowQueriesKept > 0
   }
@@ -71,7 +71,7 @@ export class SlowRequests {
     if (this.#kept.size > collectionsMax) this.#kept.delete(this.#kept.keys().next().value!)
   }
 
-  /** The slowest first. @param collection undefined for all */
+  /** Lists requests, the slowest first. @param collection undefined for all */
   list(collection?: string): readonly SlowRequest[] {
     const all =
       collection === undefined ? [...this.#kept.values()].flat() : (this.#kept.get(collection) ?? [])
@@ -89,5 +89,5 @@ function bySlowness(one: SlowRequest, other: SlowRequest): number {
 }
 
 const keptMs = 3_600_000
-/** With the most that can be kept of each, some tens of megabytes. */
+/** With the maximum number of requests kept for each, this takes some tens of megabytes. */
 const collectionsMax = 64

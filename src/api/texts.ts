@@ -5,16 +5,17 @@ import { type ApiContext, type FieldNames, invalid } from './call.ts'
 import { checkPayload, type PayloadInput } from './payload-validation.ts'
 
 /**
- * Texts in place of vectors. Everything else of a request is checked first, so that nothing is embedded for a request
- * that is refused anyway; until then, `unembedded` takes the place of the vector.
+ * Texts in place of vectors. Everything else in a request is checked first, so that nothing is embedded for a request
+ * that is refused anyway. Until a text is embedded, its vector is `unembedded`.
  */
 
-/** The vector of a point or query whose text was not embedded yet. */
+/** The vector of a point or query whose text is not embedded yet. */
 export const unembedded: Float32Array = new Float32Array(0)
 
 /**
- * The text that takes the place of a point's vector: `text`, or the content of a payload of the type Text. Undefined where
- * the point has a vector, and, without embeddings, where it has neither: then it is refused for the missing vector.
+ * Returns the text to embed as a point's vector: `text`, or the content of a payload of the type Text. Returns
+ * undefined if the point has a vector. Without embeddings it also returns undefined if the point has neither a text nor
+ * a vector, which is then refused for the missing vector.
  *
  * @param path of the point in the request: '' or like `vectors[3].`
  */
@@ -35,7 +36,7 @@ export function textOfPoint(
   throw invalid(`${path}vector is missing: of an ${contentType}, send a vector, or a text that describes it`)
 }
 
-/** A text that was given in place of a vector. Undefined if none was given. */
+/** Checks a text that was given in place of a vector. Returns undefined if none was given. */
 export function textBeside(
   text: string | undefined,
   vector: Float32Array | undefined,
@@ -50,7 +51,7 @@ export function textBeside(
   return checkText(text, embeddings, `${path}text`)
 }
 
-/** The text that a query is near to, if it has one. */
+/** Returns the text to search near, if the query has one. */
 export function textOfQuery(
   input: {
     readonly vector?: Float32Array | undefined
@@ -82,14 +83,14 @@ function checkText(text: string, embeddings: Embeddings | undefined, path: strin
   )
 }
 
-/** A text of a request. */
+/** A text in a request. */
 export interface PlacedText {
   readonly text: string
-  /** Where it is, for messages. */
+  /** Its path in the request, for messages. */
   readonly path: string
 }
 
-/** Embeds texts, and checks their vectors against the database. Returns for each its vector, or why it has none. */
+/** Embeds texts and checks their vectors against the database. Returns for each text its vector or an error. */
 export async function embedTexts(
   context: ApiContext,
   texts: readonly PlacedText[],
@@ -97,7 +98,7 @@ export async function embedTexts(
 ): Promise<readonly (Float32Array | DatabaseError)[]> {
   if (texts.length === 0) return []
   const { embeddings, database } = context
-  // Without embeddings, every text was refused.
+  // Without embeddings, `checkText` has refused every text.
   const embedded = await embeddings!.embed(
     texts.map(({ text }) => text),
     signal,
@@ -123,7 +124,7 @@ export function wrongEmbedding(
   return wrongDimension(`${path}, embedded by ${embeddings!.model},`, length, dimension)
 }
 
-/** The vector of the only text of a request. */
+/** Embeds the only text of a request. */
 export async function embedText(
   context: ApiContext,
   text: string,
@@ -135,7 +136,7 @@ export async function embedText(
   return embedded!
 }
 
-/** Where the text of a point came from. */
+/** The path in the request of a point's text. */
 export function pathOfText(input: { readonly text?: string | undefined }, path: string): string {
   return input.text === undefined ? `${path}payload.content` : `${path}text`
 }

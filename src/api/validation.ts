@@ -18,21 +18,21 @@ import { checkPayload, type PayloadInput } from './payload-validation.ts'
 import { unembedded } from './texts.ts'
 
 /**
- * The one place where what a caller sent becomes a checked domain value. Transports decode bytes into these
- * inputs, with every field possibly missing; nothing below the api checks again.
+ * The only place that turns the caller's input into checked domain values. Transports decode bytes into these inputs,
+ * in which every field may be missing. Nothing below the api checks again.
  */
 
 export interface PointInput {
   readonly vector?: Float32Array | undefined
-  /** To be embedded, in place of a vector. */
+  /** Embedded in place of a vector. */
   readonly text?: string | undefined
   readonly payload?: PayloadInput | undefined
-  /** Absent to have one assigned. */
+  /** If absent, the database assigns one. */
   readonly id?: string | undefined
   readonly onConflict?: EnumInput | undefined
 }
 
-/** Near `vector`, near the stored point `id`, or near the embedding of `text`. */
+/** A search near `vector`, near the stored point `id`, or near the embedding of `text`. */
 export interface SearchInput {
   readonly vector?: Float32Array | undefined
   readonly text?: string | undefined
@@ -53,7 +53,7 @@ export function checkPoint(input: PointInput, dimension: number | undefined, pat
   return checkPointWith(checkVector(input.vector, dimension, `${path}vector`), input, path)
 }
 
-/** For a point whose text is still to be embedded. */
+/** Checks a point whose text is not embedded yet. */
 export function checkPointOfText(input: PointInput, path: string): NewPoint {
   return checkPointWith(unembedded, input, path)
 }
@@ -73,7 +73,7 @@ function checkPointWith(vector: Float32Array, input: PointInput, path: string): 
 }
 
 /**
- * The query; with `unembedded` for its vector if it has a text, which `textOfQuery` has checked.
+ * Checks a query. If it has a text, which `textOfQuery` has checked, its vector is `unembedded`.
  *
  * @param path of the query in the request: '' or like `queries[3].`
  * @param fields the transport's names
@@ -93,7 +93,7 @@ export function checkQuery(
   return asksForMore(input) ? { ...query, ...checkExtras(input, path) } : query
 }
 
-/** What to search near. */
+/** Checks what to search near. */
 function checkTarget(
   input: SearchInput,
   dimension: number | undefined,
@@ -105,7 +105,7 @@ function checkTarget(
   return checkVector(input.vector, dimension, `${path}${fields.queryVector}`)
 }
 
-/** The stored point to search near. */
+/** Checks the id of the stored point to search near. */
 function checkNear({ vector, id }: SearchInput, path: string, { queryVector, nearId }: FieldNames): string {
   if (vector === undefined) return checkId(id, `${path}${nearId}`)
   throw invalid(`${path}${queryVector} and ${path}${nearId} are both given: a query has one of them`)
@@ -138,20 +138,22 @@ function checkExtras(
 }
 
 /**
- * The items of a batch, decoded by a transport while they are iterated, once. An undefined is not an item: it is yielded
- * when decoding takes long without finding one, so that other work may have a turn. An error is an item that could not be
+ * The items of a batch, which a transport decodes during the only iteration. An undefined is not an item: the decoder
+ * yields it when it takes long to find the next one, so that other work can run. An error is an item that could not be
  * decoded.
  */
 export type BatchItems<Input> = Iterable<Input | DatabaseError | undefined>
 
-/** An item as a transport reads it; a function for one that may take long, which yields from time to time. */
+/**
+ * An item as a transport reads it. It is a generator function if reading may take long; that yields from time to time.
+ */
 export type ItemSteps<Item> = Item | (() => Generator<undefined, Item, void>)
 
 /**
- * Runs `check` over the items of a batch; fails with the error of the first bad item. Items are decoded while they
- * are iterated, so this is also where a large batch yields to other work.
+ * Runs `check` over the items of a batch; fails with the error of the first bad item. The iteration decodes the items,
+ * so this is also where a large batch yields to other work.
  *
- * @throws what `check` throws, and the cancellation of `signal`
+ * @throws what `check` throws, and a cancellation when `signal` aborts
  */
 export async function checkBatch<Input, Checked>(
   items: BatchItems<Input> | undefined,
@@ -173,8 +175,8 @@ export async function checkBatch<Input, Checked>(
 }
 
 /**
- * Checks the lengths of a batch again if the dimension has changed since the first check: while the batch yielded,
- * another call can have stored the first point.
+ * Checks the lengths of a batch's vectors again if the dimension has changed since the first check: while the batch
+ * yielded, another call may have stored the first point.
  */
 export function recheckDimension(
   items: readonly { readonly vector: Float32Array | string }[],
@@ -213,7 +215,7 @@ export function checkLimit(limit: IntegerInput | undefined, maxLimit: number, pa
   return checkWhole(limit, path, { min: 1, max: maxLimit, setting: 'MAX_LIMIT' })
 }
 
-/** Any ef is allowed: one larger than the number of points searches them all. */
+/** Any ef is allowed: if it exceeds the number of points, the search visits all of them. */
 function checkEf(ef: IntegerInput | undefined, path: string): number {
   if (ef === undefined) return 0
   if (!isWhole(ef) || ef < 0) throw invalid(`${path} is ${ef}, it must be a whole number, 0 for the default`)

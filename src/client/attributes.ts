@@ -5,7 +5,7 @@ import { DatabaseError } from '../base/errors.ts'
 /** A moment: a `Date`, or a `DateTime` where microseconds matter. */
 export type Moment = Date | DateTime
 
-/** A value of a point's attributes. Absent ones are `undefined` or `null`; neither is stored. */
+/** A value of a point's attributes. `undefined` and `null` stand for an absent value and are not stored. */
 export type AttributeInput =
   | string
   | number
@@ -22,7 +22,7 @@ export type AttributesInput =
   | { readonly [name: string]: AttributeInput }
   | ReadonlyMap<string, AttributeInput>
 
-/** A stored value: a moment of whole milliseconds comes as a `Date`, any other as a `DateTime`. */
+/** A stored value. A moment in whole milliseconds is returned as a `Date`, any other as a `DateTime`. */
 export type AttributeOutput =
   | string
   | number
@@ -36,7 +36,7 @@ export interface AttributesOutput {
   readonly [name: string]: AttributeOutput
 }
 
-/** An attribute as HTTP/JSON has it: moments and places are tagged. */
+/** Converts an attribute to its JSON for HTTP, where moments and places are tagged. */
 export function attributeJson(value: AttributeInput): unknown {
   if (value instanceof Date || value instanceof DateTime) return { $date: momentText(value) }
   if (value instanceof GeoPoint) return { $geo: { lat: value.lat, lon: value.lon } }
@@ -53,7 +53,7 @@ export function attributesJson(attributes: AttributesInput | undefined): unknown
   return attributes && attributeJson(attributes)
 }
 
-/** An attribute of an HTTP answer. */
+/** Converts an attribute from the JSON of an HTTP answer. */
 export function attributeFromJson(value: unknown): AttributeOutput {
   if (isList(value)) return value.map(attributeFromJson)
   if (typeof value !== 'object' || value === null) return value as string | number | boolean
@@ -77,12 +77,12 @@ export function momentOf(us: number): Moment {
   return us % 1000 === 0 ? new Date(us / 1000) : new DateTime(us)
 }
 
-/** RFC 3339 in UTC. */
+/** Formats a moment as RFC 3339, in UTC. */
 export function momentText(moment: Moment): string {
   return formatDateTime(new DateTime(microsecondsIn(moment)))
 }
 
-/** @throws DatabaseError `internal` for text that the service does not write */
+/** @throws DatabaseError `internal` for text that is not a time as the service writes it */
 export function momentIn(text: string): Moment {
   const moment = parseDateTime(text)
   if (moment === undefined) throw new DatabaseError('internal', `the service sent ${text} as a time`)
@@ -93,7 +93,7 @@ export function isList(value: unknown): value is readonly AttributeInput[] {
   return Array.isArray(value)
 }
 
-/** Defines every key as the object's own: `__proto__` is a name like any other. */
+/** Builds an object. Defines every key as an own property, so that `__proto__` is a name like any other. */
 export function objectOf<Value, Result>(
   entries: readonly (readonly [string, Value])[],
   convert: (value: Value) => Result,

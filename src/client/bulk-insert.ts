@@ -2,8 +2,8 @@ import type { BulkOptions } from './call-options.ts'
 import type { PointsClient, PointToInsert } from './client.ts'
 
 /**
- * Inserts points in batches, reading no more of them than are under way. Yields the ids of each batch, in the order of
- * the points. After a failure the batches that were yielded are stored; others may be.
+ * Inserts points in batches. Reads points only as fast as requests finish. Yields the ids of each batch, in the order
+ * of the points. After a failure, the yielded batches are stored; later batches may be.
  */
 export async function* insertInBatches(
   insertBatch: PointsClient['insertBatch'],
@@ -15,7 +15,7 @@ export async function* insertInBatches(
     for await (const batch of batchesOf(points, batchSize)) {
       if (underWay.length >= concurrency) yield await underWay.shift()!
       const inserted = insertBatch(batch, signal === undefined ? {} : { signal })
-      // Its failure is thrown when its turn comes.
+      // The failure is thrown later, when this batch is the first in the queue.
       inserted.catch(() => {})
       underWay.push(inserted)
     }

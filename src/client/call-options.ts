@@ -4,56 +4,60 @@ import { faultOfIdempotencyKey } from '../base/idempotency-key.ts'
 import { allowanceText, type Missing, missingOf, partialHeader } from '../base/partial-reads.ts'
 
 export interface CallOptions {
-  /** For reads from a cluster: how new the answer has to be; `session` when not given. Anywhere else it has no effect. */
+  /** How up to date a cluster's answer to a read must be; `session` by default. Has no effect elsewhere. */
   readonly consistency?: Consistency
   /**
-   * For searches, lists, counts and facets from a cluster whose nodes have a part of the points each: allows an answer without
-   * the points of which no node answers. Called before such an answer, with how many of the partitions are missing; for a list,
-   * once for each page. Without it such a read fails with `not_ready`. Lists and gets of collections never do: where it is
-   * called, the points of these partitions are not counted. Anywhere else it has no effect.
+   * Allows partial answers to searches, lists, counts and facets, in a cluster that divides the points among its nodes.
+   * A partial answer lacks the points of partitions for which no node answers. The callback is called before a partial
+   * answer, with the number of missing partitions; for a list, once per page. Without it, such a read fails with
+   * `not_ready`.
+   *
+   * Listing and getting collections never fails for this reason. A call of the callback then means that the points of
+   * the missing partitions are not counted. Has no effect elsewhere.
    */
   readonly onPartial?: (missing: Missing) => void
-  /** With `onPartial`: nodes that have not answered after so many milliseconds are left out. */
+  /** With `onPartial`: leaves out nodes that have not answered after this time. */
   readonly partialAfterMs?: number
-  /** Gives the call up; it then fails with `cancelled`. */
+  /** Cancels the call, which then fails with `cancelled`. */
   readonly signal?: AbortSignal
 }
 
 export interface InsertOptions extends CallOptions {
   /**
-   * Makes repeating safe: a call with the key and the points of one that was stored gets that one's ids, and stores
-   * nothing. Up to 255 characters of printable ASCII, a new one for each insert; the service keeps it for a day.
+   * Makes the insert safe to repeat: a call with the key and the points of an earlier one stores nothing and returns
+   * the earlier ids. Up to 255 characters of printable ASCII; use a new key for each insert. The service keeps keys for
+   * a day.
    */
   readonly idempotencyKey?: string
 }
 
-/** How any number of points is inserted. */
+/** Options for inserting any number of points. */
 export interface BulkOptions extends CallOptions {
-  /** Points a request; 500 when not given. */
+  /** Points per request; 500 by default. */
   readonly batchSize?: number | undefined
-  /** Requests under way at once; 2 when not given. */
+  /** Maximum number of concurrent requests; 2 by default. */
   readonly concurrency?: number | undefined
 }
 
-/** What a call is to the transport, besides its request. */
+/** What the transport knows about a call in addition to its request. */
 export interface CallDetails extends InsertOptions {
-  /** Whether doing it twice does the same as doing it once. */
+  /** Whether the call is idempotent. */
   readonly isRepeatable?: boolean
 }
 
-/** A key for an insert whose caller gave none, so that it can be repeated. */
+/** Adds a random key to an insert whose caller gave none, so that the insert can be retried. */
 export function withKey(options: InsertOptions | undefined): CallDetails {
   const idempotencyKey = options?.idempotencyKey ?? randomKey()
   return { ...options, idempotencyKey, isRepeatable: true }
 }
 
-/** For a call that changes nothing, or the same however often it is made. */
+/** Marks a call as idempotent. */
 export function repeatable(options: CallOptions | undefined): CallDetails {
   return { ...options, isRepeatable: true }
 }
 
 /**
- * What a request says of partial answers, as headers or metadata.
+ * The headers or metadata of a request that concern partial answers.
  *
  * @throws DatabaseError `invalid_argument`
  */
@@ -69,7 +73,7 @@ export function partialHeaders({
   throw new DatabaseError('invalid_argument', 'partialAfterMs needs onPartial')
 }
 
-/** @param text of an answer's header */
+/** Calls `onPartial` if the answer is partial. @param text of the answer's header */
 export function notePartial({ onPartial }: CallOptions = {}, text: string | null | undefined): void {
   const missing = missingOf(text ?? '')
   if (missing !== undefined) onPartial?.(missing)
@@ -77,13 +81,13 @@ export function notePartial({ onPartial }: CallOptions = {}, text: string | null
 
 const waitMsMax = 999_999_999
 
-/** Not `crypto.randomUUID`: a page that came over plain HTTP has none. */
+/** Returns a random key. `crypto.randomUUID` does not exist in a page loaded over plain HTTP. */
 function randomKey(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16))
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
 
-/** The key of a call's options. @throws DatabaseError `invalid_argument` for one that no transport can carry */
+/** The key of a call's options. @throws DatabaseError `invalid_argument` for a key that no transport can carry */
 export function idempotencyKeyOf({ idempotencyKey }: InsertOptions = {}): string | undefined {
   const fault = idempotencyKey === undefined ? undefined : faultOfIdempotencyKey(idempotencyKey)
   if (fault !== undefined) throw new DatabaseError('invalid_argument', `idempotencyKey ${fault}`)

@@ -6,30 +6,30 @@ import type { BulkOptions, CallOptions, InsertOptions } from './call-options.ts'
 import type { CollectionsClient } from './collections.ts'
 import type { Filter } from './filters.ts'
 
-/** What a caller stores with a vector. */
+/** What to store with a vector. */
 export interface PayloadToStore {
   readonly contentType: ContentType
   readonly content: string
   readonly attributes?: AttributesInput | undefined
-  /** From then on the point is in no answer. */
+  /** From this moment on, no answer contains the point. */
   readonly expiresAt?: Moment | undefined
 }
 
 /**
- * What a caller stores: components that fit float32, and what they stand for. A service with embeddings needs no vector: it
- * embeds `text`, or the content, if that is Text.
+ * A vector, whose components must fit float32, and its payload. A service with embeddings needs no vector: it embeds
+ * `text` or, without one, a content of the type Text.
  */
 export interface PointToStore {
   readonly vector?: ArrayLike<number> | undefined
-  /** Embedded by the service, in place of a vector. */
+  /** Embedded by the service in place of a vector. */
   readonly text?: string | undefined
   readonly payload: PayloadToStore
 }
 
 export interface PointToInsert extends PointToStore {
-  /** Any UUID; the service assigns one when there is none. */
+  /** Any UUID; without it, the service assigns one. */
   readonly id?: string | undefined
-  /** What happens if the id exists; `error` when not given. */
+  /** What to do if the id exists; `error` by default. */
   readonly onConflict?: OnConflict | undefined
 }
 
@@ -44,11 +44,11 @@ export interface Point {
   readonly id: string
   readonly vector: Float32Array
   readonly payload: StoredPayload
-  /** Grows with every change of the point; there if it was asked for. */
+  /** Grows with every change of the point; only present if the call asked for it. */
   readonly version?: number
 }
 
-/** What an answer holds besides ids. */
+/** What an answer has in addition to ids. */
 export interface Include {
   readonly distance?: boolean
   readonly payload?: boolean
@@ -60,7 +60,10 @@ export interface Include {
 
 /** A nearest-neighbour query; without `ef` the server's default applies. */
 export interface Query {
-  /** What to search near: a vector; the id of a stored point, which is left out; or a text, if the service has embeddings. */
+  /**
+   * Search near a vector, near the stored point `id`, which is not returned, or near a text, if the service has
+   * embeddings.
+   */
   readonly vector?: ArrayLike<number> | undefined
   readonly id?: string | undefined
   readonly text?: string | undefined
@@ -68,18 +71,18 @@ export interface Query {
   readonly limit: number
   readonly ef?: number | undefined
   readonly filter?: Filter | undefined
-  /** Whether the results have to be the true nearest. */
+  /** Whether the results must be the true nearest points. */
   readonly exact?: boolean | undefined
   readonly maxDistance?: number | undefined
 }
 
 export interface DetailedQuery extends Query {
   readonly include: Include
-  /** Whether the answer says how it was found. */
+  /** Whether the answer describes how the search was run. */
   readonly profile?: boolean | undefined
 }
 
-/** What was found, closest first; of each hit what was asked for. */
+/** A point that was found, with those fields that the call asked for. */
 export interface Hit {
   readonly id: string
   readonly distance?: number
@@ -93,7 +96,7 @@ export interface SearchAnswer {
   readonly profile?: Profile | undefined
 }
 
-/** What has to be true for a write to happen; otherwise it fails with `precondition_failed`. */
+/** The condition for a write, which otherwise fails with `precondition_failed`. */
 export type Precondition =
   | { readonly version: number }
   | { readonly filter: Filter }
@@ -108,22 +111,23 @@ export interface GetOptions extends CallOptions {
   readonly version?: boolean | undefined
 }
 
-/** A change of a point; what is not given stays as it is. */
+/** A change of a point. Absent fields leave their part of the point unchanged. */
 export interface Patch {
-  /** By path: `a.b` sets b within a. */
+  /** Values by path: `a.b` sets b within a. */
   readonly set?: AttributesInput | undefined
   readonly unset?: readonly string[] | undefined
   readonly content?: string | undefined
   readonly contentType?: ContentType | undefined
-  /** null: it does not expire any more. */
+  /** null removes the expiry. */
   readonly expiresAt?: Moment | null | undefined
   readonly vector?: ArrayLike<number> | undefined
-  /** Embedded by the service, in place of a vector. Without it the vector stays, also if the content changes. */
+  /** Embedded by the service in place of a vector. A new content alone does not change the vector. */
   readonly text?: string | undefined
 }
 
-/** What became of a batch that went on after errors: null where a point was not stored. */
+/** The outcome of a batch that continued after errors. */
 export interface InsertReport {
+  /** In the order of the points; null for a point that was not stored. */
   readonly ids: readonly (string | null)[]
   readonly errors: readonly { readonly index: number; readonly reason: Reason; readonly message: string }[]
 }
@@ -137,7 +141,7 @@ export interface ListQuery {
 
 export interface ListPage {
   readonly points: readonly Hit[]
-  /** For the next page; absent on the last one. */
+  /** The cursor of the next page; absent on the last page. */
   readonly nextCursor?: string | undefined
 }
 
@@ -146,64 +150,66 @@ export interface FacetCount {
   readonly count: number
 }
 
-/** Which points to change. An empty filter, which means all of them, needs `everything`. */
+/** Which points to change. An empty filter, which matches all points, needs `everything`. */
 export interface Selection {
   readonly filter: Filter
-  /** Changes at most. */
+  /** The maximum number of points to change. */
   readonly limit?: number | undefined
-  /** Counts, and changes nothing. */
+  /** Counts the points and changes nothing. */
   readonly dryRun?: boolean | undefined
   readonly everything?: boolean | undefined
 }
 
 export interface Changed {
   readonly changed: number
-  /** Whether points are left that match: call again. */
+  /** Whether further points match: call again. */
   readonly more: boolean
 }
 
 /**
- * The points of one collection as a program sees them, whichever transport is behind it. Every method fails with a
- * `DatabaseError` that carries the server's reason and message; `collection_not_found` where the collection is missing.
+ * Access to the points of one collection, over either transport. Every method fails with a `DatabaseError` that carries
+ * the server's reason and message; the reason is `collection_not_found` if there is no such collection.
  */
 export interface PointsClient {
   /** Stores a point; resolves with its id once it is durable and searchable. */
   insert(point: PointToInsert, options?: InsertOptions): Promise<string>
   /** Stores all points or none; ids are in the order of `points`. */
   insertBatch(points: readonly PointToInsert[], options?: InsertOptions): Promise<readonly string[]>
-  /** Stores what can be stored, and reports the rest. */
+  /** Stores the valid points and reports the others. */
   insertEach(points: readonly PointToInsert[], options?: InsertOptions): Promise<InsertReport>
-  /** Stores any number of points, in batches; yields the ids of each batch. Reads no more points than are under way. */
+  /**
+   * Stores any number of points in batches; yields the ids of each batch. Reads points only as fast as requests finish.
+   */
   insertAll(
     points: AsyncIterable<PointToInsert> | Iterable<PointToInsert>,
     options?: BulkOptions,
   ): AsyncGenerator<readonly string[]>
-  /** Stores a point under its id, in place of the one that was there. */
+  /** Stores a point under its id, and replaces the point that has it. */
   put(
     id: string,
     point: PointToStore,
     options?: WriteOptions,
   ): Promise<{ readonly version: number; readonly created: boolean }>
-  /** Changes a point; a missing one is a `not_found` failure. */
+  /** Changes a point. Fails with `not_found` if there is none with this id. */
   patch(id: string, patch: Patch, options?: WriteOptions): Promise<{ readonly version: number }>
-  /** The point, or a `not_found` failure. */
+  /** Returns a point. Fails with `not_found` if there is none with this id. */
   get(id: string, options?: GetOptions): Promise<Point>
-  /** Deletes a point. Over gRPC a missing one is a `not_found` failure, over HTTP it is not. */
+  /** Deletes a point. If there is none with this id, fails with `not_found` over gRPC, and succeeds over HTTP. */
   delete(id: string, options?: CallOptions): Promise<void>
-  /** Ids of the nearest points, closest first. */
+  /** Returns the ids of the nearest points, closest first. */
   search(query: Query, options?: CallOptions): Promise<readonly string[]>
-  /** The answer to each query, in their order. */
+  /** Returns an answer for each query, in the order of the queries. */
   searchBatch(queries: readonly Query[], options?: CallOptions): Promise<readonly (readonly string[])[]>
-  /** As `search`, with what `include` asks for. */
+  /** Like `search`, but returns what `include` asks for. */
   searchHits(query: DetailedQuery, options?: CallOptions): Promise<SearchAnswer>
   searchHitsBatch(queries: readonly DetailedQuery[], options?: CallOptions): Promise<readonly SearchAnswer[]>
-  /** One page of points in the order of their insertion. */
+  /** Returns one page of points in the order of their insertion. */
   list(query?: ListQuery, options?: CallOptions): Promise<ListPage>
-  /** All matching points, page by page. Points that are stored all the while come exactly once. */
+  /** Yields all matching points, page by page. Points that stay stored meanwhile are yielded exactly once. */
   listAll(query?: Omit<ListQuery, 'cursor'>, options?: CallOptions): AsyncGenerator<Hit>
-  /** How many points match; all points without a filter. */
+  /** Counts the points that match; all points without a filter. */
   count(filter?: Filter, options?: CallOptions): Promise<number>
-  /** By path, the most frequent values of the points that match. */
+  /** Returns, for each path, the most frequent values among the matching points. */
   facets(
     query: {
       readonly filter?: Filter | undefined
@@ -219,13 +225,13 @@ export interface PointsClient {
   ): Promise<Changed>
   /** Deletes the points that match, up to 100,000 in one atomic step. */
   deleteMatching(request: Selection, options?: CallOptions): Promise<Changed>
-  /** Closes the connection, also for every other client that shares it. */
+  /** Closes the connection for this client and for every client that shares it. */
   close(): Promise<void>
 }
 
 /**
- * The service: the points of the collection that the options name, or of the default one, and the collections
- * themselves.
+ * A client of the service: for the points of the collection that the options name, or of the default one, and for the
+ * collections themselves.
  *
  * @example
  * await client.collections.put('glosses', { dimension: 512 })
@@ -234,10 +240,10 @@ export interface PointsClient {
  */
 export interface VectorClient extends PointsClient {
   /**
-   * A client for the points of another collection, over the same connection. Asks the service for nothing.
+   * Returns a client for the points of another collection, over the same connection. Sends no request.
    *
-   * @param name of a collection, or an alias, which is looked up with every call
-   * @throws DatabaseError `invalid_argument` for what cannot be a name
+   * @param name of a collection, or an alias, which the service looks up with every call
+   * @throws DatabaseError `invalid_argument` for an invalid name
    */
   collection(name: string): VectorClient
   readonly collections: CollectionsClient

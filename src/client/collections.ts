@@ -7,7 +7,7 @@ import {
 import { DatabaseError, type Reason } from '../base/errors.ts'
 import type { CallOptions } from './call-options.ts'
 
-/** What is fixed when a collection is created. An absent field is decided by the service or by the first insert. */
+/** The settings that are fixed when a collection is created. The service or the first insert decides absent fields. */
 export type NewCollection = Partial<CollectionSettings>
 
 export interface PutResult {
@@ -17,31 +17,31 @@ export interface PutResult {
 }
 
 export interface AliasChanges {
-  /** The name of a collection by alias; an alias that exists is moved. */
+  /** Collection names by alias; an alias that exists is moved. */
   readonly set?: Readonly<Record<string, string>>
   /** Aliases to remove; an unknown one is ignored. */
   readonly remove?: readonly string[]
 }
 
-/** The name of a collection by alias. */
+/** Collection names by alias. */
 export type Aliases = Readonly<Record<string, string>>
 
 /** The collections of a service. Every method fails with a `DatabaseError` that carries the server's message. */
 export interface CollectionsClient {
-  /** All of them in alphabetical order, the default one included. */
+  /** Lists all collections in alphabetical order, including the default one. */
   list(options?: CallOptions): Promise<readonly CollectionInfo[]>
-  /** One collection by its name or an alias, or a `collection_not_found` failure. */
+  /** Returns one collection, by name or alias. Fails with `collection_not_found`. */
   get(name: string, options?: CallOptions): Promise<CollectionInfo>
   /** Creates a collection. Idempotent; fails with `already_exists` if it exists with other settings. */
   put(name: string, settings?: NewCollection, options?: CallOptions): Promise<PutResult>
-  /** Deletes a collection with its points and aliases. A missing one is a `collection_not_found` failure. */
+  /** Deletes a collection with its points and aliases. Fails with `collection_not_found`. */
   delete(name: string, options?: CallOptions): Promise<void>
-  /** Sets and removes aliases in one step: readers see all of it or nothing. Resolves with all aliases. */
+  /** Sets and removes aliases in one atomic step. Resolves with all aliases. */
   setAliases(changes: AliasChanges, options?: CallOptions): Promise<Aliases>
 }
 
 /**
- * Refuses what cannot be a name before it is sent: in a path, `..` would lead to another route.
+ * Refuses an invalid name before the request is sent: in a path, `..` would lead to another route.
  *
  * @throws DatabaseError `invalid_argument`
  */
@@ -53,7 +53,10 @@ export function checkCollectionName(name: string): string {
   )
 }
 
-/** The status is the same for a missing point and a missing collection; the texts about a point begin with it. */
+/**
+ * The status is the same for a missing point and a missing collection, but only messages about a point begin with
+ * "point".
+ */
 export function reasonOfMissing(text: string): Reason {
   return /^point/i.test(text) ? 'not_found' : 'collection_not_found'
 }

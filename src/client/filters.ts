@@ -1,10 +1,10 @@
 import { DateTime, GeoPoint } from '../base/attributes.ts'
 import { isList, type Moment, momentText, objectOf } from './attributes.ts'
 
-/** A value that a filter compares with. null stands for absent. */
+/** A value that a filter compares with. null stands for an absent value. */
 export type FilterValue = string | number | boolean | Moment | GeoPoint | null
 
-/** Tests of the values at one path; all have to hold. On a list a test holds if one element meets it. */
+/** Tests of the value at one path; all must hold. A list passes a test if one of its elements does. */
 export interface FilterTests {
   readonly $eq?: FilterValue
   readonly $ne?: FilterValue
@@ -22,9 +22,9 @@ export interface FilterTests {
 }
 
 /**
- * Which points are meant: tests by path (`a.b` leads into maps), all of which have to hold. `$id`, `$content_type`,
- * `$expires_at` and `$version` are paths, too. What does not match a test matches its complement: a missing attribute
- * matches `$ne`, `$nin` and `$not`.
+ * A filter: tests by path, all of which must hold. The path `a.b` leads to `b` in the map `a`. `$id`, `$content_type`,
+ * `$expires_at` and `$version` are paths, too. A point that does not match a test matches its complement: a missing
+ * attribute matches `$ne`, `$nin` and `$not`.
  *
  * @example { shop: 'x', price: { $gte: 5, $lt: 10 }, $or: [{ tags: 'new' }, { stock: { $gt: 0 } }] }
  */
@@ -35,7 +35,7 @@ export interface Filter {
   readonly $not?: Filter
 }
 
-/** A filter as HTTP/JSON has it: moments and places are tagged. */
+/** Converts a filter to its JSON for HTTP, where moments and places are tagged. */
 export function filterJson(filter: Filter | undefined): unknown {
   return filter && valueJson(filter)
 }
@@ -54,7 +54,7 @@ function entryJson([name, value]: [string, unknown]): [string, unknown] {
   return [name, { south_west: placeJson(southWest), north_east: placeJson(northEast) }]
 }
 
-/** Corners are places without a tag. */
+/** Converts a corner, which is a place without a tag. */
 function placeJson({ lat, lon }: GeoPoint): unknown {
   return { lat, lon }
 }

@@ -24,7 +24,7 @@ export type GrpcCaller = <Method extends DescMethodUnary>(
   details?: GrpcDetails,
 ) => Promise<MessageShape<Method['output']>>
 
-/** The options of a call, each for those methods that have it. */
+/** The options of a call; each applies only to the methods that have it. */
 interface GrpcDetails extends CallDetails {
   /** Whether the answer has the point's version. */
   readonly version?: boolean | undefined
@@ -34,7 +34,7 @@ interface GrpcDetails extends CallDetails {
 export interface GrpcCallOptions extends RetryOptions {
   readonly address: string
   readonly apiKey: string
-  /** The collection that the calls are about. */
+  /** The collection of the calls. */
   readonly collection?: string | undefined
   readonly timeoutMs?: number
 }
@@ -101,7 +101,9 @@ export function grpcCaller(
 
 interface Answered<Message> {
   readonly message: Message
-  /** What the trailer says of what is missing: it comes after the message. */
+  /**
+   * Returns the trailer's value about missing partitions; a function, because the trailer arrives after the message.
+   */
   readonly partial: () => string | undefined
 }
 
@@ -113,7 +115,7 @@ function withMore(common: Metadata, more: Readonly<Record<string, string | undef
   return metadata
 }
 
-/** What cannot be encoded, a number beyond float32 or a limit that is not whole, never leaves the client. */
+/** Encodes a request. Refuses values that cannot be encoded, such as a number beyond float32 or a fractional limit. */
 function encoded<Method extends DescMethodUnary>(
   method: Method,
   request: MessageInitShape<Method['input']>,
@@ -126,8 +128,8 @@ function encoded<Method extends DescMethodUnary>(
 }
 
 /**
- * The first reason with the status's code stands for all that share it, but for two: overload passes, and the service
- * says so by when to come again; what is missing is told apart by the text.
+ * Converts an error. Several reasons share a status code; the first one in the table stands for all of them, with two
+ * exceptions. `retry-after-ms` marks an overload, and the text distinguishes a missing point from a missing collection.
  */
 function errorOf(error: GrpcError, address: string): ServiceError {
   const [asked] = error.metadata?.get('retry-after-ms') ?? []
@@ -150,7 +152,10 @@ export function reasonOfCode(code: number): Reason {
   return (found?.[0] ?? 'internal') as Reason
 }
 
-/** grpc-js tells of a failed connection in the words of its layers; the system's own are at the end of them. */
+/**
+ * The message for an error. grpc-js wraps a failed connection in its own text; the system's message is at the end of
+ * it.
+ */
 function messageOf(error: GrpcError, address: string): string {
   const text = error.details || error.message
   if (!text.startsWith('No connection established')) return text

@@ -36,18 +36,18 @@ export interface GrpcClientOptions extends RetryOptions {
   /** `host:port`. */
   readonly address: string
   readonly apiKey: string
-  /** Name or alias of the collection whose points the client is for; the default one when not given. */
+  /** Name or alias of the collection whose points the client accesses; the default collection if absent. */
   readonly collection?: string | undefined
-  /** Time a call may take; none by default. */
+  /** Deadline of each call; none by default. */
   readonly timeoutMs?: number
   /**
-   * For a service behind a proxy that speaks TLS, as docs/examples has one: `true` trusts the authorities that Node
-   * knows, `ca` those of this PEM text alone. Without it, calls and key are sent in the clear.
+   * For a service behind a TLS proxy, like the one in docs/examples. `true` trusts the authorities that Node knows;
+   * `ca` trusts only those of this PEM text. Without it, calls and key are sent unencrypted.
    */
   readonly tls?: boolean | { readonly ca: string | Uint8Array }
 }
 
-/** A client that speaks gRPC; calls share one connection. */
+/** Creates a client that speaks gRPC; all calls share one connection. */
 export function createGrpcClient(options: GrpcClientOptions): VectorClient {
   const client = new Client(options.address, credentialsOf(options), {
     'grpc.max_send_message_length': -1,
@@ -56,7 +56,7 @@ export function createGrpcClient(options: GrpcClientOptions): VectorClient {
   return clientOver(client, new Session(), options)
 }
 
-/** A client over a connection that others may use too, which have seen the same of a cluster. */
+/** Creates a client over a connection and a session that other clients may share. */
 function clientOver(connection: Client, session: Session, options: GrpcClientOptions): VectorClient {
   const { collection: chosen, ...others } = options
   if (chosen !== undefined) checkCollectionName(chosen)
@@ -210,7 +210,7 @@ function credentialsOf({ tls }: GrpcClientOptions): ChannelCredentials {
   return credentials.createSsl(tls === true ? null : Buffer.from(tls.ca))
 }
 
-/** Unless told otherwise, a TextDecoder drops U+FEFF at the beginning of a text: it would not come back as it was stored. */
+/** By default, a TextDecoder drops U+FEFF at the beginning of a text; the text would differ from the stored one. */
 function keepByteOrderMarks(): void {
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   const strict = new TextDecoder('utf-8', { ignoreBOM: true, fatal: true })

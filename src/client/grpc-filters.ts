@@ -8,7 +8,7 @@ import { type ValueMessage, valueMessage } from './grpc-values.ts'
 export type FilterMessage = MessageInitShape<typeof FilterSchema>
 type ConditionTest = NonNullable<MessageInitShape<typeof ConditionSchema>['test']>
 
-/** A filter as protobuf has it. @throws DatabaseError `invalid_argument` for an unknown operator */
+/** Converts a filter to its protobuf message. @throws DatabaseError `invalid_argument` for an unknown operator */
 export function filterMessage(filter: Filter): FilterMessage {
   const nodes = Object.entries(filter).flatMap(([name, value]) =>
     value === undefined ? [] : entryNodes(name, value),
@@ -36,7 +36,7 @@ function negate(filter: FilterMessage): FilterMessage {
   return { node: { case: 'negate', value: filter } }
 }
 
-/** An object of tests; every other object is a value. */
+/** Whether a value is an object of tests: a plain object. Every other object is a value to compare with. */
 function isTests(value: unknown): value is FilterTests {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
 }
@@ -85,7 +85,7 @@ function condition(path: string, test: ConditionTest): FilterMessage {
   return { node: { case: 'condition', value: { path, test } } }
 }
 
-/** null stands for absent. */
+/** null stands for an absent value. */
 function equality(path: string, value: AttributeInput): FilterMessage {
   if (path === '$id') return hasId([value])
   if (value === null) return condition(path, { case: 'exists', value: false })

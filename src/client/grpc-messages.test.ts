@@ -5,7 +5,7 @@ import { InsertVectorRequestSchema } from './generated/vectordb_pb.js'
 import { storedMessage } from './grpc-messages.ts'
 
 describe('the vector of a message', () => {
-  it('has the bytes that protobuf-es writes for its numbers, whatever holds them', () => {
+  it('has the bytes that protobuf-es writes for its numbers, for any kind of array', () => {
     const components = [1.5, -0, 0.1, Number.NaN]
     const written = create(InsertVectorRequestSchema, { vector: { values: components } })
     const within = new Float32Array([7, ...components, 7]).subarray(1, 5)
@@ -14,7 +14,7 @@ describe('the vector of a message', () => {
     }
   })
 
-  it('is refused where a component is beyond float32', () => {
+  it('is refused if a component is beyond float32', () => {
     assert.throws(() => bytesOf([1, 1e39]), /1e\+39/)
   })
 })

@@ -43,7 +43,7 @@ import {
 import { type FilterMessage, filterMessage } from './grpc-filters.ts'
 import { attributesFromMessage, attributesMessage, int64Of, valueFromMessage } from './grpc-values.ts'
 
-/** Requests and answers as protobuf has them. */
+/** Conversions between the client's types and protobuf messages. */
 
 export function pointMessage(point: PointToInsert): MessageInitShape<typeof InsertVectorRequestSchema> {
   const { id, onConflict } = point
@@ -109,7 +109,7 @@ export function queryMessage(
   }
 }
 
-/** All attributes come with the payload. */
+/** In protobuf, all attributes are part of the payload: asking for all of them asks for the payload. */
 export function includeMessage(include: Include): MessageInitShape<typeof IncludeSchema> {
   const { distance = false, payload = false, attributes = [], vector = false, version = false } = include
   if (attributes === true) return { distance, payload: true, vector, version }
@@ -198,12 +198,12 @@ function profileOf(message: ProfileMessage): Profile {
 }
 
 /**
- * The components as one piece: protobuf-es would allocate four bytes for each of them, which took most of the time of an
- * import. It writes what it takes for a field that it does not know as it is.
+ * A message with all components in one piece. protobuf-es would allocate four bytes for each component, which took most
+ * of the time of an import. The components are passed as an unknown field, which protobuf-es writes unchanged.
  */
 function vectorMessage(vector: ArrayLike<number>): MessageInitShape<typeof DenseVectorSchema> {
   const floats = vector instanceof Float32Array ? vector : floatsOf(vector)
-  // protobuf-es refuses such components, and says which.
+  // protobuf-es refuses the bad component and names it.
   if (floats === undefined) return { values: Array.from(vector) }
   const bytes = new Uint8Array(floats.buffer, floats.byteOffset, floats.byteLength)
   const message = create(DenseVectorSchema)
@@ -214,7 +214,7 @@ function vectorMessage(vector: ArrayLike<number>): MessageInitShape<typeof Dense
 
 const valuesNumber = DenseVectorSchema.field.values.number
 
-/** Undefined where a component is no number or beyond float32. */
+/** Returns undefined if a component is not a number or beyond float32. */
 function floatsOf(vector: ArrayLike<number>): Float32Array | undefined {
   const floats = new Float32Array(vector.length)
   for (let index = 0; index < floats.length; index += 1) {

@@ -15,11 +15,13 @@ import {
 } from './attributes.ts'
 import { type Attributes, AttributesSchema, type Value, ValueSchema } from './generated/vectordb_pb.js'
 
-/** Attributes as protobuf has them. */
+/** Conversions between attributes and protobuf messages. */
 
 export type ValueMessage = MessageInitShape<typeof ValueSchema>
 
-/** Complete, because the library would assign the entries of an incomplete one, and lose `__proto__`. */
+/**
+ * Creates a complete message: the library would assign the entries of an initializer, and lose the name `__proto__`.
+ */
 export function attributesMessage(attributes: AttributesInput): Attributes {
   const present = entriesOf(attributes).filter(([, value]) => value !== null && value !== undefined)
   const message = create(AttributesSchema)
@@ -36,12 +38,12 @@ export function valueMessage(value: AttributeInput): ValueMessage {
   }
   if (value instanceof GeoPoint) return { kind: { case: 'geo', value: { lat: value.lat, lon: value.lon } } }
   if (isList(value)) return { kind: { case: 'list', value: { items: value.map(valueMessage) } } }
-  // The service names what is missing, as it does over HTTP.
+  // An empty value: the service refuses it with the path of the missing value, as it does over HTTP.
   if (value === null || value === undefined) return {}
   return { kind: { case: 'map', value: attributesMessage(value as AttributesInput) } }
 }
 
-/** @throws DatabaseError `invalid_argument` for a `Date` that is none */
+/** @throws DatabaseError `invalid_argument` for an invalid `Date` */
 export function int64Of(moment: Moment): bigint {
   const us = microsecondsIn(moment)
   if (Number.isInteger(us)) return BigInt(us)
@@ -52,7 +54,7 @@ export function attributesFromMessage({ fields }: Attributes): AttributesOutput 
   return objectOf(entriesOfMap(fields), valueFromMessage)
 }
 
-/** The library assigns each entry of a map to a plain object: the one named `__proto__` has become its prototype. */
+/** The library assigns each entry of a map to a plain object, so an entry named `__proto__` becomes its prototype. */
 function entriesOfMap(fields: Attributes['fields']): [string, Value][] {
   const prototype: unknown = Object.getPrototypeOf(fields)
   const entries = Object.entries(fields)

@@ -13,7 +13,7 @@ import type {
 } from './client.ts'
 import { filterJson } from './filters.ts'
 
-/** Requests and answers as HTTP/JSON has them. */
+/** Conversions between the client's types and the JSON of HTTP. */
 
 export function pointBody(point: PointToInsert): string {
   return withVector(point.vector, {
@@ -38,12 +38,12 @@ export function patchBody(patch: Patch, when: Precondition | undefined): string 
   })
 }
 
-/** The part of a patch that many points can have. */
+/** The part of a patch that can apply to many points. */
 export function changeJson({ set, unset, expiresAt }: Patch): Readonly<Record<string, unknown>> {
   return {
     set: attributesJson(set),
     unset,
-    // null says that it does not expire any more.
+    // null removes the expiry.
     expires_at: expiresAt && momentText(expiresAt),
   }
 }
@@ -96,7 +96,7 @@ export function hitOf({ payload, vector, ...rest }: HitAnswer): Hit {
   }
 }
 
-/** An object with a vector in front, whose numbers come back as the same float32. */
+/** The JSON of an object that begins with a vector, whose numbers parse to the same float32 values. */
 function withVector(
   vector: ArrayLike<number> | undefined,
   fields: Readonly<Record<string, unknown>>,

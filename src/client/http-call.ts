@@ -8,17 +8,17 @@ import { ServiceError } from './service-error.ts'
 import { Session } from './session.ts'
 import { tlsFault } from './tls-fault.ts'
 
-/** Where a service answers over HTTP, and what lets a caller in. */
+/** The address of an HTTP service, and the credentials for it. */
 export interface HttpService extends RetryOptions {
   /** Like `http://127.0.0.1:3000`. */
   readonly baseUrl: string
   /** For a server with HTTP_API_KEY. */
   readonly apiKey?: string | undefined
-  /** For a proxy that asks for user and password; it takes the place of the key, which travels in the same header. */
+  /** For a proxy that asks for user and password. Replaces the key, which is sent in the same header. */
   readonly basicAuth?: { readonly user: string; readonly password: string } | undefined
 }
 
-/** Calls the service; resolves with the status of a success and its JSON, undefined where there is none. */
+/** Calls the service; resolves with the status of a success and its JSON, undefined if the body is empty. */
 export type HttpCaller = <Answer>(
   method: string,
   path: string,
@@ -75,7 +75,7 @@ export function httpCaller(options: HttpService): HttpCaller {
   }
 }
 
-/** The header that lets a caller in, where one is needed. */
+/** The `authorization` header, if there are credentials. */
 export function authorizationOf({
   apiKey,
   basicAuth,
@@ -88,14 +88,14 @@ export function authorizationOf({
   return apiKey === undefined ? {} : { authorization: apiKey }
 }
 
-/** The service answers in plain text; a page is a proxy's. */
+/** The message of a refusal. The service sends errors as plain text; an HTML page comes from a proxy. */
 export function refusalOf({ status, headers }: Response, text: string): string {
   if (!headers.get('content-type')?.startsWith('text/html')) return text
   const title = /<title>(.*?)<\/title>/is.exec(text)?.[1] ?? `status ${status}`
   return `the proxy in front of the service answered: ${title}${status === 401 ? ' (it asks for user and password: --user, --password-file)' : ''}`
 }
 
-/** fetch says "fetch failed" whatever the matter is; what the system said is the cause. */
+/** The system's message for an error of fetch, which itself only says "fetch failed". */
 export function causeOf(error: unknown): string {
   const { cause, message } = error as Error
   return cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code! : message
@@ -112,14 +112,17 @@ function noAnswer(base: string, error: unknown): DatabaseError {
   return new ServiceError('not_ready', message, { cause: error, isUncertain: true })
 }
 
-/** The first reason with the answer's status stands for all that share it, but for what is missing. */
+/**
+ * Converts an error. Several reasons share a status; the first one in the table stands for all of them. The text
+ * distinguishes a missing point from a missing collection.
+ */
 function errorOf({ status, headers }: Response, path: string, text: string): ServiceError {
   const isAboutCollection = /^\/(collections|aliases)\b/.test(path) && !text.startsWith('no such path')
   const reason = status === 404 && isAboutCollection ? reasonOfMissing(text) : reasonOfStatus(status)
   const seconds = Number(headers.get('retry-after') ?? Number.NaN)
   return new ServiceError(reason, text, {
     ...(Number.isFinite(seconds) ? { retryAfterMs: seconds * 1000 } : {}),
-    // The log of a cluster did not say in time whether it has the change.
+    // A cluster did not learn in time whether its log has the change.
     isUncertain: status === 503 && text.includes('may have been stored'),
   })
 }

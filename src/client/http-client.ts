@@ -22,22 +22,22 @@ import { pagesOf } from './pages.ts'
 import { type ProfileAnswer, profileOf } from './profile.ts'
 
 export interface HttpClientOptions extends HttpService {
-  /** Name or alias of the collection whose points the client is for; the default one when not given. */
+  /** Name or alias of the collection whose points the client accesses; the default collection if absent. */
   readonly collection?: string | undefined
 }
 
-/** The client over HTTP has some operations that gRPC does not have. */
+/** A client over HTTP, with some operations that gRPC does not have. */
 export interface HttpClient extends VectorClient, InspectionClient {
   collection(name: string): HttpClient
 }
 
-/** A client that speaks HTTP/JSON through the built-in fetch. */
+/** Creates a client that speaks HTTP/JSON through the built-in fetch. */
 export function createHttpClient(options: HttpClientOptions): HttpClient {
   const { collection, ...service } = options
   return clientOf(httpCaller(service), collection)
 }
 
-/** Clients that are made of each other have seen the same of a cluster. */
+/** A client and those that it creates for other collections share one session with a cluster. */
 function clientOf(call: HttpCaller, collection: string | undefined): HttpClient {
   const base = collection === undefined ? '' : pathOfCollection(collection)
   return {
@@ -49,7 +49,7 @@ function clientOf(call: HttpCaller, collection: string | undefined): HttpClient 
   }
 }
 
-/** @param base what the paths of points begin with */
+/** @param base prefix of the paths of points */
 function pointsOf(call: HttpCaller, base: string): Omit<PointsClient, 'close'> {
   const path = `${base}/points`
   const pathOf = (id: string): string => `${path}/${encodeURIComponent(id)}`

@@ -35,7 +35,7 @@ export function httpCollections(call: HttpCaller): CollectionsClient {
 
 const root = '/collections'
 
-/** The path of a collection; those of its points are below it. @throws DatabaseError for what is no name */
+/** The path of a collection, which is the prefix of its points' paths. @throws DatabaseError for an invalid name */
 export function pathOfCollection(name: string): string {
   return `${root}/${checkCollectionName(name)}`
 }
@@ -58,7 +58,7 @@ function infoOf(answer: CollectionAnswer): CollectionInfo {
   }
 }
 
-/** What is undefined is left out. */
+/** JSON.stringify leaves out undefined fields. */
 function settingsBody({ dimension, hnsw }: NewCollection = {}): string {
   return JSON.stringify({ dimension, hnsw: hnsw && { m: hnsw.m, ef_construction: hnsw.efConstruction } })
 }

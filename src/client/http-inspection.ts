@@ -137,7 +137,7 @@ interface StatsAnswer
   readonly dimension: number | null
   readonly settling: boolean
   readonly memory_bytes: CollectionStats['memoryBytes']
-  /** This and the next two only where nodes have a part of the points each. */
+  /** This field and the next two are only present in a cluster that divides the points among its nodes. */
   readonly disk_bytes?: number
   readonly partitions?: { readonly total: number; readonly missing: number }
   readonly nodes?: readonly NodeStatsAnswer[]

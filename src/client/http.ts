@@ -1,4 +1,6 @@
-/** The client for browsers, and for whatever else has `fetch`: nothing that it imports needs Node or another package. */
+/**
+ * The client for browsers and for any other runtime with `fetch`. None of its imports needs Node or another package.
+ */
 
 export { DateTime, GeoPoint } from '../base/attributes.ts'
 export type { CollectionInfo, HnswSettings } from '../base/collection.ts'

@@ -5,27 +5,27 @@ import type { AttributesOutput } from './attributes.ts'
 import type { CallOptions } from './call-options.ts'
 import type { Filter } from './filters.ts'
 
-/** What only HTTP offers: maps, and what an operator asks a service. */
+/** Operations that only HTTP offers: maps, and information for operators. */
 export interface InspectionClient {
   /**
-   * Points of the collection, or a random sample of them, with their nearest neighbours among each other: what a picture is
-   * computed from. Fails with `overloaded` while another map of the collection is being made.
+   * Returns points of the collection, or a random sample of them, each with its nearest neighbours within the sample:
+   * the data for a picture. Fails with `overloaded` while another map of the collection is in the making.
    */
   map(query?: MapQuery, options?: CallOptions): Promise<PointMap>
-  /** The state of the collection's index. */
+  /** Returns the state of the collection's index. */
   stats(options?: CallOptions): Promise<CollectionStats>
-  /** The slowest requests of the last hour: to the client's collection, or to all if the client has none. */
+  /** Returns the slowest requests of the last hour: to the client's collection, or to all if the client has none. */
   slowQueries(options?: CallOptions): Promise<SlowQueries>
-  /** The settings of the service, secrets masked. */
+  /** Returns the settings of the service; secrets are masked. */
   settings(options?: CallOptions): Promise<readonly SettingInForce[]>
 }
 
 export interface MapQuery {
-  /** Points at most: 1 to 100,000; 10,000 by default. */
+  /** Maximum number of points, 1 to 100,000; 10,000 by default. */
   readonly limit?: number | undefined
   /** Cosine by default. */
   readonly metric?: Metric | undefined
-  /** Neighbours of each point: 1 to 32; 15 by default. */
+  /** Number of neighbours of each point, 1 to 32; 15 by default. */
   readonly k?: number | undefined
   /** The same seed samples the same points. */
   readonly seed?: number | undefined
@@ -41,23 +41,23 @@ export interface PointMap {
   readonly metric: Metric
   readonly seed: number
   readonly k: number
-  /** Points that match; `points` is a sample if there are fewer. */
+  /** How many points match; `points` is a sample if it has fewer. */
   readonly matching: number
   readonly points: readonly MapPoint[]
 }
 
 export interface MapPoint {
   readonly id: string
-  /** Places in the points of the map, closest first. */
+  /** Indexes into the map's `points`, closest first. */
   readonly neighbours: readonly number[]
-  /** Of each neighbour. */
+  /** The distance of each neighbour. */
   readonly distances: readonly number[]
   readonly contentType?: ContentType
   readonly content?: string
   readonly attributes?: AttributesOutput
 }
 
-/** Of a cluster whose nodes have a part of the points each: what a node has. */
+/** The figures of one node, in a cluster that divides the points among its nodes. */
 export interface NodeStats {
   readonly node: string
   /** Undefined for a node that has not answered. */
@@ -84,18 +84,18 @@ export interface CollectionStats {
   readonly isSettling: boolean
   readonly memoryBytes: { readonly index: number; readonly ids: number; readonly attributes: number }
   /**
-   * Of a cluster whose nodes have a part of the points each; undefined elsewhere. `points` counts each point once, without those
-   * of the missing partitions; all other figures are sums over what the nodes have.
+   * Only in a cluster that divides the points among its nodes; undefined elsewhere. In such a cluster, `points` counts
+   * each point once, and leaves out those of missing partitions. All other figures are sums over the nodes.
    */
   readonly parts?: {
     readonly nodes: readonly NodeStats[]
     readonly diskBytes: number
-    /** Of which no node has answered. */
+    /** The partitions for which no node has answered. */
     readonly missing: Missing
   }
   readonly graphs: readonly {
     readonly metric: Metric
-    /** Undefined without a graph; `nothing` where neither codes nor vectors tell the points apart. */
+    /** Undefined without a graph; `nothing` if neither codes nor vectors distinguish the points. */
     readonly distanceSource: 'codes' | 'vectors' | 'nothing' | undefined
   }[]
   readonly searches: readonly {
@@ -103,9 +103,9 @@ export interface CollectionStats {
     readonly plan: 'graph' | 'scan'
     /** Undefined for scans. */
     readonly efMultiplier: number | undefined
-    /** Undefined before it was measured. */
+    /** Undefined until it has been measured. */
     readonly recall: number | undefined
-    /** With a filter, by the share of points that match, like `0-0.1`. */
+    /** Recall of searches with a filter, by the share of points that match, like `0-0.1`. */
     readonly filtered: readonly { readonly matchingShare: string; readonly recall: number | undefined }[]
   }[]
 }
@@ -113,12 +113,12 @@ export interface CollectionStats {
 export interface SlowQueries {
   /** Faster requests are not kept. */
   readonly thresholdMs: number
-  /** The slowest first. */
+  /** The slowest request first. */
   readonly queries: readonly SlowQuery[]
 }
 
 export interface SlowQuery {
-  /** When it ended. */
+  /** When the request ended. */
   readonly time: Date
   readonly tookMs: number
   readonly collection: string
@@ -126,12 +126,12 @@ export interface SlowQuery {
   readonly transport: 'grpc' | 'http'
   /** `ok` or the reason of the error. */
   readonly outcome: string
-  /** Of a batch; the other fields are those of its first query. */
+  /** How many queries a batch has. In a batch, the fields from `metric` to `reason` describe its first query. */
   readonly queries?: number
   readonly metric?: Metric
   readonly limit?: number
   readonly ef?: number
-  /** As JSON, cut. */
+  /** As JSON, truncated. */
   readonly filter?: string
   readonly plan?: string
   readonly reason?: string
@@ -139,11 +139,11 @@ export interface SlowQuery {
 }
 
 export interface SettingInForce {
-  /** Of the environment variable. */
+  /** The name of the environment variable. */
   readonly name: string
   readonly flag: string
   readonly group: string
-  /** Undefined if none is set; a secret is masked. */
+  /** Undefined if the setting has no value; a secret is masked. */
   readonly value: string | number | boolean | undefined
   readonly default: string
   readonly source: SettingSource

@@ -1,7 +1,7 @@
 import type { CallOptions } from './call-options.ts'
 import type { Hit, ListQuery, PointsClient } from './client.ts'
 
-/** All points of a list: asks for a page when the one before it has been read. */
+/** Yields all points of a list; requests a page when the caller has read the previous one. */
 export async function* pagesOf(
   list: PointsClient['list'],
   query: Omit<ListQuery, 'cursor'> | undefined,

@@ -1,6 +1,6 @@
 import type { Profile } from '../base/profile.ts'
 
-/** A profile as HTTP/JSON has it. */
+/** A profile in the JSON of HTTP. */
 export interface ProfileAnswer {
   readonly plan: Profile['plan']
   readonly reason: string

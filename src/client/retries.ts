@@ -1,22 +1,23 @@
 import { cancellation, type Reason } from '../base/errors.ts'
 import { ServiceError } from './service-error.ts'
 
-/** How often a call is tried again after the service was busy, starting or not reachable. */
+/** How often a call is retried after the service was busy, starting or unreachable. */
 export interface RetryOptions {
-  /** 4 when not given; 0 for never. */
+  /** 4 by default; 0 disables retries. */
   readonly retries?: number | undefined
 }
 
-/** Of one call. */
+/** What the retries of one call depend on. */
 export interface Attempts {
   readonly signal: AbortSignal | undefined
-  /** Whether doing it twice does the same as doing it once. Otherwise it is tried again only where it was refused. */
+  /** Whether the call is idempotent. Other calls are retried only if the service refused them. */
   readonly isRepeatable: boolean
 }
 
 /**
- * Tries a call until it succeeds, fails for good, or has been tried often enough. Waits longer each time, for a random
- * share of it, so that clients do not come back all at once; never less than the service asks for.
+ * Retries a call until it succeeds, fails permanently, or has no retries left. The back-off doubles with each retry and
+ * is random within its upper half, so that clients do not return simultaneously. It is never shorter than the service
+ * asks.
  */
 export async function withRetries<Result>(
   { retries = usualRetries }: RetryOptions,
@@ -39,7 +40,7 @@ function mayBeRetried(error: unknown, isRepeatable: boolean): boolean {
   return error instanceof ServiceError && passing.has(error.reason) && (isRepeatable || !error.isUncertain)
 }
 
-/** Reasons that pass. */
+/** Reasons for failures that are temporary. */
 const passing: ReadonlySet<Reason> = new Set(['overloaded', 'not_ready', 'shutting_down'])
 
 function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {

@@ -1,10 +1,10 @@
 import { DatabaseError, type Reason } from '../base/errors.ts'
 
-/** A failure of a call: what the service refused, or that nobody answered. */
+/** A failed call: the service refused it, or did not answer. */
 export class ServiceError extends DatabaseError {
-  /** When the service asks to be called again. */
+  /** How long the service asks the client to wait before a retry. */
   readonly retryAfterMs: number | undefined
-  /** Whether the request may have been carried out all the same, because its answer did not arrive. */
+  /** Whether the service may have executed the request although no answer arrived. */
   readonly isUncertain: boolean
 
   constructor(

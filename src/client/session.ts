@@ -1,13 +1,13 @@
 import { type Consistency, consistencyHeader, positionHeader, positionOf } from '../base/consistency.ts'
 
 /**
- * What a client has seen of a cluster: each request names the highest position of an answer before, so that whichever node
- * answers is at least as new. Outside a cluster answers have no position, and requests name none.
+ * A client's session with a cluster. Each request carries the highest position of all earlier answers, so that the node
+ * that answers is at least as up to date. Outside a cluster, answers have no position, and requests carry none.
  */
 export class Session {
   #position: number | undefined
 
-  /** The headers, or metadata, of a request. */
+  /** The headers or metadata of a request. */
   headers(consistency: Consistency | undefined): Readonly<Record<string, string>> {
     return {
       ...(consistency === undefined ? {} : { [consistencyHeader]: consistency }),

@@ -1,8 +1,8 @@
 /**
- * What is wrong with a connection over TLS, and what to do about it; undefined where it is something else.
+ * Describes a TLS failure and its remedy; returns undefined for any other failure.
  *
  * @param where the address that was called
- * @param text what OpenSSL or Node said, which is all that gRPC passes on
+ * @param text the message of OpenSSL or Node, which is all that gRPC passes on
  */
 export function tlsFault(where: string, text: string): string | undefined {
   const remedy = remedies.find(([pattern]) => pattern.test(text))?.[1]
@@ -19,10 +19,7 @@ const remedies: readonly (readonly [RegExp, (where: string) => string])[] = [
     /certificate has expired|not yet valid/i,
     (where) => `the certificate of ${where} is not valid at this time: renew it, or set the clock`,
   ],
-  [
-    /altnames/i,
-    (where) => `the certificate of ${where} is for other names: call the service by one of those`,
-  ],
+  [/altnames/i, (where) => `the certificate of ${where} is for other names: call the service by one of them`],
   [
     /wrong version number|packet length too long/i,
     (where) => `${where} does not speak TLS: is it the address of the service itself, and not of its proxy?`,

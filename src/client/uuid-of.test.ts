@@ -5,12 +5,12 @@ import fc from 'fast-check'
 import { uuidOf } from './uuid-of.ts'
 
 describe('uuidOf', () => {
-  it('leaves a UUID what it is, in lower case', () => {
+  it('returns a UUID unchanged, in lower case', () => {
     assert.equal(uuidOf('7D6B0F0E-6F9C-5B0A-9A55-3F1D5F0C2F6E'), '7d6b0f0e-6f9c-5b0a-9a55-3f1d5f0c2f6e')
   })
 
   it('makes the ids of the Python client', () => {
-    // Of Python's uuid5 with the same namespace.
+    // Computed with Python's uuid5 and the same namespace.
     assert.equal(uuidOf('invoice-17'), '2068a028-2fae-5efd-a0fd-63157d1bdf59')
     assert.equal(uuidOf('{7d6b0f0e-6f9c-5b0a-9a55-3f1d5f0c2f6e}'), '34fb5675-92fa-5100-994e-9d41417157e2')
     assert.equal(uuidOf('café 🦊'), 'e66f9099-b353-5712-b904-a6a171799339')

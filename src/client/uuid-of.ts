@@ -1,11 +1,11 @@
-/** The namespace of version 5 UUIDs made from text; the Python client has the same one, so both make the same ids. */
+/** The namespace of version 5 UUIDs made from text. The Python client uses the same one, so both make the same ids. */
 const namespace = '7d6b0f0e-6f9c-5b0a-9a55-3f1d5f0c2f6e'
 
 const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /**
- * The id of a point for the id of another system: a UUID is its own, in lower case; any other text gets the same UUID,
- * of version 5, each time.
+ * Returns the point id for an id of another system. A UUID is returned in lower case; any other text is mapped to a
+ * UUID of version 5, always to the same one.
  *
  * @example await client.put(uuidOf('invoice-17'), point)
  */
@@ -23,7 +23,7 @@ export function uuidOf(text: string): string {
   return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
 }
 
-/** SHA-1 as in RFC 3174. Not `crypto.subtle`: a page that came over plain HTTP has none, and it is asynchronous. */
+/** SHA-1 as in RFC 3174. `crypto.subtle` is asynchronous, and does not exist in a page loaded over plain HTTP. */
 function sha1(message: Uint8Array): Uint8Array {
   const padded = new Uint8Array(Math.ceil((message.length + 9) / 64) * 64)
   padded.set(message)

@@ -30,7 +30,7 @@ function refused(fields: Record<string, unknown>, words: RegExp): void {
 const value = (name: string, content: unknown) => ({ kind: { case: name, value: content } })
 const number = (content: number) => value('number', content)
 
-/** An entry of a map, with a Value of these fields. */
+/** An entry of a map, whose Value has these fields. */
 const entry = (name: string, ...fields: Uint8Array[]): Uint8Array =>
   lengthField(1, message([lengthField(1, Buffer.from(name)), lengthField(2, message(fields))]))
 
@@ -61,14 +61,14 @@ describe('attributes in protobuf', () => {
     )
   })
 
-  it('are the same after they were written and read, also by the generated types', () => {
+  it('are unchanged by writing and reading, also through the generated types', () => {
     fc.assert(
       fc.property(anyAttributes, (attributes) => {
         const bytes = encodeAttributes(attributes)
         const again = read(bytes)!
         assert.deepEqual(again, attributes)
         assert.equal(attributesToJson(again), attributesToJson(attributes))
-        // A message of generated types has a plain object for the map, which has no place for this name.
+        // The generated types store a map in a plain object, which cannot have an entry with this name.
         if (attributesToJson(attributes).includes('__proto__')) return
         const rewritten = toBinary(AttributesSchema, fromBinary(AttributesSchema, bytes))
         assert.deepEqual(read(rewritten), attributes)
@@ -77,7 +77,7 @@ describe('attributes in protobuf', () => {
     )
   })
 
-  it('are read or refused, whatever bytes come', () => {
+  it('are read or refused for any bytes', () => {
     const bytes = damaged(anyAttributes.map(encodeAttributes))
     fc.assert(
       fc.property(bytes, (given) => {
@@ -92,7 +92,7 @@ describe('attributes in protobuf', () => {
     )
   })
 
-  it('write single values, as facets have them', () => {
+  it('write single values, as in facets', () => {
     for (const each of ['', 'x', 0.5, true, new DateTime(-5), new GeoPoint(1, 2)]) {
       const bytes = encodeValue(each)
       assert.deepEqual(readScalar(new WireReader(bytes), 'value'), each)
@@ -104,7 +104,7 @@ describe('attributes in protobuf', () => {
     assert.equal(readMessage({}), undefined)
   })
 
-  it('may have names that JavaScript uses', () => {
+  it('may have names with a meaning in JavaScript', () => {
     const attributes = read(
       message([entry('__proto__', textField('a')), entry('constructor', textField('b'))]),
     )!
@@ -117,7 +117,7 @@ describe('attributes in protobuf', () => {
     )
   })
 
-  it('have the last of repeated names, and the last field of a value', () => {
+  it('keep the last of repeated names, and the last field of a value', () => {
     const twice = [
       entry('a', textField('x')),
       entry(
@@ -129,19 +129,19 @@ describe('attributes in protobuf', () => {
     assert.deepEqual(read(message(twice)), new Map([['a', true]]))
   })
 
-  it('merge messages of a value that follow each other', () => {
+  it('merge consecutive messages of a value', () => {
     const list = (content: string): Uint8Array => lengthField(6, lengthField(1, textField(content)))
     assert.deepEqual(read(entry('a', list('x'), list('y'))), new Map([['a', ['x', 'y']]]))
     assert.deepEqual(read(entry('a', list('x'), textField('t'), list('y'))), new Map([['a', ['y']]]))
   })
 
-  it('are refused without a value, with its place', () => {
+  it('are refused without a value, with its path', () => {
     refused({ a: {} }, /^payload\.attributes\.a has no value/)
     refused({ a: value('map', { fields: { b: {} } }) }, /^payload\.attributes\.a\.b has no value/)
     refused({ a: value('list', { items: [number(1), {}] }) }, /^payload\.attributes\.a\[1\] has no value/)
   })
 
-  it('are refused with values that are none', () => {
+  it('are refused with invalid values', () => {
     refused({ a: number(Number.NaN) }, /^payload\.attributes\.a is NaN, it must be a finite number/)
     refused({ a: number(Number.NEGATIVE_INFINITY) }, /^payload\.attributes\.a is -Infinity/)
     refused(
@@ -174,7 +174,7 @@ describe('attributes in protobuf', () => {
     refused({ a: value('text', 'x'.repeat(2_000_000)) }, /takes more than 1048576 bytes in the request/)
   })
 
-  it('may be nested as deep as a message can be long without exhausting the stack', () => {
+  it('do not exhaust the stack, however deeply they are nested', () => {
     let list = Buffer.alloc(0)
     for (let depth = 0; depth < 10_000; depth += 1) list = Buffer.from(lengthField(6, lengthField(1, list)))
     assert.throws(() => read(entry('a', list)), /nested deeper than 8/)

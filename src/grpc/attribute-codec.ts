@@ -16,15 +16,15 @@ import { BackwardWriter } from './backward-writer.ts'
 import { MergedMessage, Oneof } from './merged-message.ts'
 import { type WireReader, wireFixed64, wireLength, wireVarint } from './wire.ts'
 
-/** `Attributes`, `Value` and moments on the wire, with the checks that JSON has. */
+/** `Attributes`, `Value` and moments on the wire, with the same checks as in JSON. */
 
-/** @returns undefined for attributes that are empty: absent */
+/** @returns undefined for empty attributes, which count as absent */
 export function readAttributes(message: WireReader, path: string): Attributes | undefined {
   checkWrittenBytes(message.bytesLeft, path)
   return checkAttributes(readMap(message, path, 1), path)
 }
 
-/** Reads `set` of a patch: as attributes, but its names are paths. */
+/** Reads `set` of a patch: attributes whose names are paths. */
 export function readSet(message: WireReader, path: string): Attributes | undefined {
   checkWrittenBytes(message.bytesLeft, path)
   const set = new Map<string, AttributeValue>()
@@ -35,7 +35,7 @@ export function readSet(message: WireReader, path: string): Attributes | undefin
   return checkAttributes(set, path)
 }
 
-/** Reads a `Value` that is a single one: no list and no map. */
+/** Reads a `Value` that is neither a list nor a map. */
 export function readScalar(message: WireReader, path: string): Scalar {
   return readValue(message, path, singleOnly) as Scalar
 }
@@ -52,14 +52,14 @@ export function readGeo(message: WireReader, path: string): GeoPoint {
   return checkGeo(lat, lon, path)
 }
 
-/** The bytes of an `Attributes` message, without a tag. */
+/** Returns the bytes of an `Attributes` message, without a tag. */
 export function encodeAttributes(attributes: Attributes): Buffer {
   const writer = new BackwardWriter()
   writeMap(writer, attributes)
   return writer.finish()
 }
 
-/** The bytes of a `Value` message, without a tag. */
+/** Returns the bytes of a `Value` message, without a tag. */
 export function encodeValue(value: AttributeValue): Buffer {
   const writer = new BackwardWriter()
   writeValue(writer, value)
@@ -75,7 +75,7 @@ function readMap(message: WireReader, path: string, depth: number): Attributes {
   return map
 }
 
-/** The entries of a map: a key that is missing is empty, and so is a value. */
+/** Yields the entries of a map. A missing key or value is empty. */
 function* entriesOf(message: WireReader): Generator<{ name: string; value: WireReader }, void, void> {
   while (message.next()) {
     if (!message.is(1, wireLength)) {
@@ -94,10 +94,10 @@ function* entriesOf(message: WireReader): Generator<{ name: string; value: WireR
   }
 }
 
-/** In place of a depth: where maps and lists are refused. */
+/** Passed as the depth where maps and lists are refused. */
 const singleOnly = 0
 
-/** @param depth of the value if it is a map or a list */
+/** @param depth the nesting depth of the value if it is a map or a list */
 function readValue(message: WireReader, path: string, depth: number): AttributeValue {
   const kind = new Oneof()
   let scalar: Scalar = 0

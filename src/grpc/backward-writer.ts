@@ -1,8 +1,8 @@
 import { wireFixed64, wireLength, wireVarint } from './wire.ts'
 
 /**
- * Writes a message from its end to its beginning. The length of a nested message comes before it, and this way it is known
- * when it is written. Fields are below 16.
+ * Writes a message from its end to its beginning: the length of a nested message precedes it, and is only known once
+ * the message is written. Field numbers are below 16.
  */
 export class BackwardWriter {
   #bytes = Buffer.allocUnsafe(256)
@@ -31,7 +31,7 @@ export class BackwardWriter {
     this.#tag(field, wireVarint)
   }
 
-  /** A field of bytes, such as a message or packed numbers. */
+  /** Writes a length-delimited field, such as a message or packed numbers. */
   bytes(field: number, content: Uint8Array): void {
     const end = this.length
     const at = this.#take(content.length)
@@ -39,17 +39,17 @@ export class BackwardWriter {
     this.head(field, end)
   }
 
-  /** A whole number that is at least 0; nothing for 0, which an absent field has anyway. */
+  /** Writes a whole number of at least 0. Writes nothing for 0, the default of an absent field. */
   number(field: number, value: number): void {
     if (value !== 0) this.uint64(field, BigInt(value))
   }
 
-  /** true; nothing for false, which an absent field has anyway. */
+  /** Writes true. Writes nothing for false, the default of an absent field. */
   flag(field: number, value: boolean): void {
     if (value) this.uint64(field, 1n)
   }
 
-  /** A PointID. */
+  /** Writes a PointID. */
   pointId(field: number, id: string): void {
     const end = this.length
     this.text(1, id)
@@ -58,7 +58,7 @@ export class BackwardWriter {
   }
 
   /**
-   * The tag and the length of a field, before its content.
+   * Writes the tag and the length of a field in front of its content.
    *
    * @param end the writer's length before the content was written
    */
@@ -87,7 +87,7 @@ export class BackwardWriter {
     }
   }
 
-  /** Makes room before what was written, often in new memory; returns its position. */
+  /** Reserves bytes in front of the written ones, and grows the buffer if necessary; returns their position. */
   #take(bytes: number): number {
     if (bytes > this.#start) {
       const grown = Buffer.allocUnsafe(2 * (this.#bytes.length + bytes))

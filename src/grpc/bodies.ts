@@ -9,8 +9,8 @@ import { frameOf } from './frames.ts'
 import { MessageReader } from './message-reader.ts'
 
 /**
- * Bodies of requests and answers in memory, which many slow or hostile clients together could exhaust: each counts
- * towards a budget from the head that announces its length until it is no longer needed.
+ * Bounds the memory of requests and answers, which many slow or hostile clients together could exhaust. Each body
+ * counts towards a budget, from the head that announces its length until the body is no longer needed.
  *
  *   head ─> declared length held ─> bytes arrive ─> decoded ─> answer held ─> sent
  *               └ RESOURCE_EXHAUSTED    └ too slow:  └ released   └ released; reset when
@@ -24,20 +24,20 @@ export interface BodyBounds {
   readonly readScheduler: ReadScheduler
 }
 
-/** A request as the handlers of operations receive it. */
+/** A request, in the form that the handlers of operations receive. */
 export interface ReceivedRequest {
-  /** Returns the bytes and keeps no reference: they can be freed as soon as the caller is done with them. */
+  /** Returns the bytes and drops the reference to them, so that they can be freed when the caller is done with them. */
   take(): Buffer
   /** Call when the bytes are no longer needed. */
   release(): void
-  /** Holds the answer until it is sent. @throws DatabaseError `overloaded` */
+  /** Counts the answer towards its budget until it is sent. @throws DatabaseError `overloaded` */
   holdAnswer(bytes: number): void
 }
 
 /**
  * The parts of grpc-js's call that we use beyond its public interface. No public hook sees a message before it is
- * complete, accepts one that is already framed, or can end a stream whose client does not read; the version is pinned,
- * and tests fail when this changes.
+ * complete, accepts a message that is already framed, or ends a stream whose client does not read. The version of
+ * grpc-js is pinned, and tests fail when these parts change.
  */
 interface OwnCall extends ServerInterceptingCallInterface {
   decoder: { write(data: Buffer): Buffer[] }
@@ -50,9 +50,9 @@ export type OutgoingStatus = Parameters<ServerInterceptingCallInterface['sendSta
 /**
  * Bounds the body of a call from here on.
  *
- * @param call of grpc-js, which the first interceptor receives
- * @param isOperation whether its method is one of ours, whose handlers receive a `ReceivedRequest`
- * @param reword replaces the status of calls that grpc-js itself refuses, past the interceptors
+ * @param call the call of grpc-js that the first interceptor receives
+ * @param isOperation whether its method is one of our operations, whose handlers receive a `ReceivedRequest`
+ * @param reword replaces the status of calls that grpc-js itself refuses, bypassing the interceptors
  */
 export function boundBody(
   call: ServerInterceptingCallInterface,
@@ -63,7 +63,7 @@ export function boundBody(
   const own = call as OwnCall
   if (!isOperation) return new OtherBody(own, { ...bounds, maxRequestBytes: otherBytesMax }, reword)
   assert('serializeMessage' in own, 'grpc-js lets us frame messages')
-  // The codec leaves room for the frame: grpc-js would copy the answer to put one in front.
+  // The codec leaves room for the frame; grpc-js would copy the answer to add one.
   own.serializeMessage = frameOf
   return new CallBody(own, bounds, reword)
 }
@@ -80,7 +80,7 @@ export class CallBody implements ReceivedRequest {
   #hasEnded = false
 
   constructor(call: OwnCall, bounds: BodyBounds, reword: (outcome: OutgoingStatus) => OutgoingStatus) {
-    assert('decoder' in call && 'stream' in call, 'grpc-js lets us at its decoder and stream')
+    assert('decoder' in call && 'stream' in call, 'grpc-js gives us access to its decoder and stream')
     this.#call = call
     this.#bounds = bounds
     openWindows(call.stream.session)
@@ -107,18 +107,18 @@ export class CallBody implements ReceivedRequest {
     })
   }
 
-  /** Takes the complete request; returns what the handler receives. */
+  /** Accepts the complete request; returns what the handler receives. */
   received(message: Buffer): ReceivedRequest | Buffer {
     this.#stopTimer()
     this.#bytes = message
-    // A compressed message counts with its largest possible size until the actual one is known.
+    // Until now, a compressed message counted with its largest possible size.
     this.#requestHold?.resize(message.length)
     return this
   }
 
   take(): Buffer {
     const bytes = this.#bytes
-    assert(bytes !== undefined, 'a request is taken once')
+    assert(bytes !== undefined, 'a request is taken only once')
     this.#bytes = undefined
     return bytes
   }
@@ -134,7 +134,7 @@ export class CallBody implements ReceivedRequest {
     this.#startTimer(() => this.#call.stream.close(constants.NGHTTP2_CANCEL))
   }
 
-  /** The answer is sent, or its caller has gone. */
+  /** Call when the answer is sent, or its caller has disconnected. */
   end(): void {
     this.#hasEnded = true
     this.#stopTimer()
@@ -158,7 +158,7 @@ export class CallBody implements ReceivedRequest {
     }
   }
 
-  /** Before a client counts as late, the bytes that arrived while the event loop was busy are read. */
+  /** Starts the timer. Bytes that arrived while the event loop was busy are read before the client counts as late. */
   #startTimer(onLate: () => void): void {
     const timer = setTimeout(() => {
       setImmediate(() => {
@@ -173,15 +173,15 @@ export class CallBody implements ReceivedRequest {
     this.#timer = undefined
   }
 
-  /** Tells the client to stop sending its request; what still arrives is discarded. */
+  /** Tells the client to stop sending its request; bytes that still arrive are discarded. */
   #stopUpload(): void {
     this.#call.stream.close(constants.NGHTTP2_NO_ERROR)
   }
 }
 
 /**
- * Lets a client send more before it needs an acknowledgement than HTTP/2's default of 64 KiB, with which a batch would wait
- * for the event loop every few dozen vectors. The budget bounds what arrives, not the windows. grpc-js has no option for it.
+ * Enlarges the flow-control windows. With HTTP/2's default of 64 KiB, a batch would wait for the event loop every few
+ * dozen vectors. Memory is bounded by the budgets, not by the windows. grpc-js has no option for the windows.
  */
 function openWindows(session: Http2Session | undefined): void {
   if (session === undefined || session.destroyed || opened.has(session)) return
@@ -195,18 +195,19 @@ const streamWindow = 1024 * 1024
 const connectionWindow = 8 * streamWindow
 
 /**
- * Detaches a finished stream from its call. V8's minor GCs treat the streams of node:http2 as alive, so that each is only
- * freed by a major one, and with it everything its listeners reference: a call, its request and its answer.
+ * Detaches a finished stream from its call. V8's minor GCs treat the streams of node:http2 as alive, so only a major GC
+ * frees them. Without the detachment, a stream would keep alive what its listeners reference: a call, its request and
+ * its answer.
  */
 function detachListeners(this: ServerHttp2Stream): void {
-  // The stream itself listens to what is removed: without that listener, first, all others go in one step.
+  // The stream itself listens for removals. Once that listener is removed, all others can be removed in one step.
   removeAllListeners.call(this, 'removeListener')
   removeAllListeners.call(this)
   // An error without a listener would end the process.
   on.call(this, 'error', ignore)
 }
 
-/** Those of streams also bring their reading up to date, which has ended. */
+/** The plain methods: a stream's own versions also update its reading state, but its reading has ended. */
 const { removeAllListeners, on } = EventEmitter.prototype
 
 function ignore(): void {}

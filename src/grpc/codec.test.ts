@@ -35,7 +35,7 @@ import { IdLists } from '../base/id-lists.ts'
 import { contentTypes } from '../base/point.ts'
 import { codecs } from './codec.ts'
 
-/** Each request message: how our codec reads it, and how the generated types do, in the same shape. */
+/** For each request message, what our codec and what the generated types read, in the same shape. */
 const requests = {
   InsertVectorRequest: {
     ours: (bytes: Buffer): unknown => atOnce(codecs.InsertVector.decode(bytes)),
@@ -67,7 +67,10 @@ const requests = {
 
 let turn = 0
 
-/** Decodes bytes that are nobody else's, as queries may take theirs over: at any alignment, with others' beside them. */
+/**
+ * Decodes a private copy of the bytes, because a query may overwrite its own. Tries every alignment, and checks that
+ * the bytes around the copy do not change.
+ */
 function alone<Value>(bytes: Buffer, decode: (own: Buffer) => Value): Value {
   turn += 1
   const from = 4 + (turn % 4)
@@ -118,7 +121,7 @@ function shortest(value: bigint): number | bigint {
   return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : value
 }
 
-/** What a decoder made of the bytes: the value, or undefined for a refusal of the one allowed kind. */
+/** Returns the decoded value, or undefined for a refusal of the only allowed kind. */
 function accepted(name: RequestName, bytes: Buffer): { readonly value: unknown } | undefined {
   try {
     return { value: requests[name].ours(bytes) }
@@ -132,7 +135,7 @@ function acceptedByTheirs(name: RequestName, bytes: Buffer): { readonly value: u
   try {
     return { value: requests[name].theirs(bytes) }
   } catch {
-    // The generated decoder refuses with errors of many kinds.
+    // The generated decoder throws errors of many kinds.
     return undefined
   }
 }
@@ -176,7 +179,7 @@ const anyQuery = fc.record(
 const anyId = fc.uuid()
 
 describe('the gRPC codec, reading', () => {
-  it('takes what the generated types write', () => {
+  it('accepts what the generated types write', () => {
     const cases = fc.record({
       InsertVectorRequest: anyPoint.map((each) =>
         toBinary(InsertVectorRequestSchema, create(InsertVectorRequestSchema, each)),
@@ -214,7 +217,7 @@ describe('the gRPC codec, reading', () => {
       )
     })
 
-    it(`takes or refuses every beginning of a ${name} as the generated types do`, () => {
+    it(`accepts or refuses every prefix of a ${name} as the generated types do`, () => {
       fc.assert(
         fc.property(wireMessages[name], (bytes) => {
           for (let length = 0; length < bytes.length; length += 1) {
@@ -236,7 +239,7 @@ describe('the gRPC codec, reading', () => {
     })
   }
 
-  it('gives vectors that keep no request alive, nor much of the others that came with them', () => {
+  it('returns vectors that keep alive neither the request nor much memory of its other vectors', () => {
     const values = [1, 2, 3]
     for (const init of [{ vector: { values } }, { vector: { values: [1] } }]) {
       const bytes = Buffer.from(toBinary(InsertVectorRequestSchema, create(InsertVectorRequestSchema, init)))
@@ -263,7 +266,7 @@ describe('the gRPC codec, reading', () => {
     }
   })
 
-  it('counts a known field in another wire type as unknown', () => {
+  it('treats a known field with another wire type as unknown', () => {
     const bytes = message([
       field(1, WireType.Varint, (w) => w.uint64(7)),
       lengthField(2, Buffer.from('x')),
@@ -286,7 +289,7 @@ describe('the gRPC codec, reading', () => {
     assert.throws(() => items.next(), { reason: 'invalid_argument' })
   })
 
-  it('drops what a ten-byte varint has beyond 64 bits', () => {
+  it('drops the bits of a ten-byte varint beyond the 64th', () => {
     const bytes = Buffer.from([0x18, ...new Array(9).fill(0xff), 0x7f])
     assert.equal((requests.SearchRequest.ours(bytes) as { limit: bigint }).limit, 2n ** 64n - 1n)
   })
@@ -300,7 +303,7 @@ describe('the gRPC codec, reading', () => {
     })
   })
 
-  it('skips groups as deep as any client nests them, and refuses bottomless ones without a crash', () => {
+  it('skips groups nested as deeply as in any client, and refuses deeper ones without a crash', () => {
     const groups = (depth: number, closed: number): Buffer =>
       Buffer.concat([Buffer.alloc(depth, 0x7b), Buffer.alloc(closed, 0x7c)])
     assert.deepEqual(accepted('PointID', groups(64, 64)), { value: {} })
@@ -342,17 +345,17 @@ describe('the gRPC codec, reading', () => {
 })
 
 describe('the gRPC codec, writing', () => {
-  it('gives answers that the generated types read', async () => {
+  it('returns answers that the generated types read', async () => {
     const results = fc.array(fc.array(anyId, { maxLength: 9 }), { maxLength: 9 })
     await fc.assert(fc.asyncProperty(anyId, results, assertRead))
   })
 
-  it('gives answers so large that they are written in turns, too', async () => {
+  it('returns answers so large that they are written in turns', async () => {
     const ids = Array.from({ length: 60_000 }, (_, index) => idOf(index))
     await assertRead(ids[0]!, [[], ids.slice(0, 1024), ids, ids.slice(0, 1025), []])
   })
 
-  it('gives a point that the generated types read, to the bit', async () => {
+  it('returns a point that the generated types read bit for bit', async () => {
     const stored = fc.record({
       id: anyId,
       vector: fc.float32Array({ minLength: 1, noNaN: true }),
@@ -391,7 +394,7 @@ describe('the gRPC codec, writing', () => {
   })
 })
 
-/** The answers that hold ids, written by us, are what the generated types read. */
+/** Checks that the generated types read the ids in every answer that has ids. */
 async function assertRead(id: string, lists: readonly (readonly string[])[]): Promise<void> {
   assert.equal(fromBinary(PointIDSchema, await codecs.InsertVector.encode(id)).id?.value, id)
   const ids = lists.flat()

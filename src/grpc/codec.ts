@@ -16,10 +16,10 @@ import { WireReader, wireFixed64, wireLength, wireVarint } from './wire.ts'
 import { writeCodecs } from './write-codec.ts'
 
 /**
- * The messages of proto/vectordb.proto on the wire. Written by hand for the vectors: the floats of a request
- * go from its bytes to a Float32Array in one copy, where a general decoder would create a number for each.
+ * The messages of proto/vectordb.proto on the wire. The codec is written by hand because of the vectors: it copies the
+ * floats of a request to a Float32Array in one piece, while a general decoder would create a number for each float.
  *
- * As in every protobuf parser, fields come in any order, the last value of a scalar wins, repeated occurrences
+ * As in every protobuf parser, fields may have any order, the last value of a scalar wins, repeated occurrences
  * of a message are merged, and unknown fields are skipped.
  */
 
@@ -92,7 +92,7 @@ function readPoint(message: WireReader, vectorOf: VectorOf, index: number): Poin
   }
 }
 
-/** A filter is read in turns. */
+/** Reads a query. A filter is read in turns. */
 function readQuery(message: WireReader, vectorOf: VectorOf, index: number): ItemSteps<SearchInput> {
   let vector: FloatList | undefined
   let similarity = 0
@@ -117,7 +117,7 @@ function readQuery(message: WireReader, vectorOf: VectorOf, index: number): Item
   }
 }
 
-/** The fields of a query that few queries have. */
+/** The fields that few queries have. */
 class QueryExtras {
   readonly #filter = new MergedMessage()
   readonly #include = new MergedMessage()
@@ -129,7 +129,7 @@ class QueryExtras {
     text?: string
   } = {}
 
-  /** Reads the field whose tag was read; false if it is unknown. */
+  /** Reads the field whose tag was just read; returns false if the field is unknown. */
   read(message: WireReader): boolean {
     if (message.is(5, wireLength)) this.#filter.add(message.view())
     else if (message.is(6, wireLength)) this.#include.add(message.view())
@@ -143,7 +143,7 @@ class QueryExtras {
     return true
   }
 
-  /** @param path of the query, with a dot behind it or empty */
+  /** @param path of the query, with a trailing dot, or empty */
   *whole(path: string): Generator<undefined, SearchInput, void> {
     const include = this.#include.isEmpty ? {} : { include: readInclude(this.#include.reader()) }
     if (this.#filter.isEmpty) return { ...this.#scalars, ...include }
@@ -152,7 +152,7 @@ class QueryExtras {
   }
 }
 
-/** Where a message is in its request, with a dot behind it or empty. */
+/** The path of a message in its request, with a trailing dot, or empty. */
 function pathOf(field: string, index: number): string {
   return index === alone ? '' : `${field}[${index}].`
 }

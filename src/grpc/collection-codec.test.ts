@@ -26,7 +26,7 @@ import {
 import { DatabaseError } from '../base/errors.ts'
 import { collectionCodecs } from './collection-codec.ts'
 
-/** Each request message: how our codec reads it, and how the generated types do, in the same shape. */
+/** For each request message, what our codec and what the generated types read, in the same shape. */
 const requests = {
   GetCollectionRequest: {
     ours: (bytes: Buffer): unknown => ({
@@ -73,14 +73,14 @@ function sorted(entries: Iterable<readonly [string, string]>): readonly (readonl
   return [...entries].sort(([a], [b]) => (a < b ? -1 : 1))
 }
 
-/** Ours keeps what is beyond 32 bits, and the api refuses it; the generated types cut it off. */
+/** Our codec keeps bits beyond the 32nd, and the api refuses the number; the generated types drop these bits. */
 const anyUint32 = fc.nat({ max: 2 ** 32 - 1 })
 const uint32s = anyUint32.map(BigInt)
 
-/** An object of the generated types has no key of this name. */
+/** The generated types store a map in an object that cannot have this key. */
 const anyKey = anyText.filter((each) => each !== '__proto__')
 
-/** The generated types do not pass over fields that an entry of a map cannot have. */
+/** Only known fields: the generated types do not skip unknown fields in an entry of a map. */
 const mapEntry = fc.array(fc.oneof(text(1, anyKey), text(2)), { maxLength: 5, size: 'max' }).map(message)
 
 const wireMessages: { readonly [Name in RequestName]: fc.Arbitrary<Buffer> } = {
@@ -95,7 +95,7 @@ const wireMessages: { readonly [Name in RequestName]: fc.Arbitrary<Buffer> } = {
 }
 
 describe('the gRPC codec of collections, reading', () => {
-  it('takes what the generated types write', () => {
+  it('accepts what the generated types write', () => {
     const anyHnsw = fc.record({ m: anyUint32, efConstruction: anyUint32 }, { requiredKeys: [] })
     const cases = fc.record({
       GetCollectionRequest: anyText.map((name) =>
@@ -145,7 +145,7 @@ describe('the gRPC codec of collections, reading', () => {
     })
   }
 
-  it('keeps a number that is beyond what 32 bits hold, so that it is refused and not cut', () => {
+  it('keeps a number beyond 32 bits, so that it is refused and not truncated', () => {
     const bytes = Buffer.from([0x10, 0x83, 0x80, 0x80, 0x80, 0x10])
     assert.equal(atOnce(collectionCodecs.PutCollection.decode(bytes)).dimension, 2 ** 32 + 3)
   })
@@ -164,7 +164,7 @@ describe('the gRPC codec of collections, writing', () => {
     asLiteral,
   )
 
-  it('gives answers that the generated types read', async () => {
+  it('returns answers that the generated types read', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(anyInfo, { maxLength: 5 }), fc.boolean(), async (infos, created) => {
         const list = await collectionCodecs.ListCollections.encode(infos)
@@ -182,7 +182,7 @@ describe('the gRPC codec of collections, writing', () => {
     )
   })
 
-  it('gives aliases that the generated types read, and nothing for a deletion', async () => {
+  it('returns aliases that the generated types read, and an empty message for a deletion', async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.tuple(anyKey, anyText)), async (entries) => {
         const aliases = new Map(entries)

@@ -12,7 +12,7 @@ type CollectionOperation =
   | 'DeleteCollection'
   | 'SetAliases'
 
-/** The messages about collections. They are small and rare, so they are concatenated from parts. */
+/** The codecs for collections. Their messages are small and rare, so they are concatenated from parts. */
 export const collectionCodecs: { readonly [Name in CollectionOperation & OperationName]: Codec<Name> } = {
   ListCollections: {
     decode: decodeNothing,
@@ -30,7 +30,7 @@ export const collectionCodecs: { readonly [Name in CollectionOperation & Operati
   },
 }
 
-/** A message without fields: what comes is unknown, and has to be well formed all the same. */
+/** Decodes a message without fields. All its fields are unknown, but they must be well formed. */
 function decodeNothing(bytes: Buffer): undefined {
   const message = new WireReader(bytes)
   while (message.next()) message.skip()
@@ -83,7 +83,7 @@ function decodeAliases(bytes: Buffer): SetAliasesInput {
   return { set, remove }
 }
 
-/** An entry of a map: a key or value that is missing is empty. */
+/** Reads an entry of a map. A missing key or value is empty. */
 function readEntry(message: WireReader): [string, string] {
   const entry: [string, string] = ['', '']
   while (message.next()) {
@@ -129,11 +129,11 @@ function field(at: number, bytes: Buffer): Buffer {
   return Buffer.concat([head.subarray(0, writeHead(head, 0, at, bytes.length)), bytes])
 }
 
-/** A varint field, of a whole number below 2^32. */
+/** A varint field for a whole number below 2^32. */
 function number(at: number, value: number): Buffer {
   const target = Buffer.alloc(headBytesMax)
   return target.subarray(0, writeVarint(target, writeVarint(target, 0, at * 8 + wireVarint), value))
 }
 
-/** A tag and a varint of 32 bits. */
+/** The maximum size of a tag and a varint of 32 bits. */
 const headBytesMax = 10

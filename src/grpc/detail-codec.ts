@@ -17,8 +17,8 @@ import { writeAttributes, writePayload } from './payload-codec.ts'
 import { fieldBytes, writeHead, writeVarint } from './wire.ts'
 
 /**
- * Answers with points, or with parts of them. Answers that have nothing but ids, or one point without extras, are written
- * directly into bytes of the right size; the others from their end to their beginning.
+ * Answers with points or parts of points. Answers with only ids, or with one point without extras, are written forwards
+ * into a buffer of the right size. All others are written backwards.
  */
 
 export function encodePoint(point: FoundPoint): Buffer {
@@ -178,7 +178,7 @@ function* listSteps({ include, page }: ListAnswer): Generator<void, Buffer> {
 
 export function encodeInserted({ ids, errors }: InsertedBatch): Buffer | Promise<Buffer> {
   if (errors === undefined || errors.length === 0) {
-    // Without errors every item has an id.
+    // Without errors, every item has an id.
     return encodeIds(new IdTexts(ids as readonly string[]))
   }
   return inTurns(insertedSteps(ids, errors))

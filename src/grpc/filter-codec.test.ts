@@ -27,7 +27,7 @@ const condition = (path: string, name: string, value: unknown) => ({
 const any = (...items: unknown[]) => ({ node: { case: 'any', value: { items } } })
 const negate = (value: unknown) => ({ node: { case: 'negate', value } })
 
-/** Filters that are refused, and how the message begins. */
+/** Filters that are refused, and the beginnings of the messages. */
 const refusals: readonly (readonly [filter: unknown, message: string])[] = [
   [{}, 'filter has no node: one of all, any'],
   [any(any(), {}), 'filter.any[1] has no node'],
@@ -67,7 +67,7 @@ describe('a filter in protobuf', () => {
     })
   }
 
-  it('nests 32 deep at most, and deeper ones do not exhaust the stack', () => {
+  it('nests at most 32 deep, and a deeper one does not exhaust the stack', () => {
     const nested = (depth: number): Buffer => {
       let bytes = bytesOf(any())
       for (let level = 0; level < depth; level += 1) bytes = Buffer.from(lengthField(3, bytes))
@@ -79,13 +79,13 @@ describe('a filter in protobuf', () => {
     }
   })
 
-  it('has 4096 nodes at most', () => {
+  it('has at most 4096 nodes', () => {
     const items = Array.from({ length: 4096 }, () => condition('a', 'eq', number(1)))
     assert.ok(read(bytesOf(any(...items.slice(1)))))
     assert.throws(() => read(bytesOf(any(...items))), /filter\.any\[4095\]\.a\.eq is one too many/)
   })
 
-  it('has a million values at most, which are read in turns', () => {
+  it('has at most a million values, which are read in turns', () => {
     const one = Buffer.from(lengthField(1, lengthField(1, Buffer.from('x'))))
     const many = (count: number): Buffer => {
       const test = lengthField(4, Buffer.concat(Array.from({ length: count }, () => one)))
@@ -98,7 +98,7 @@ describe('a filter in protobuf', () => {
     assert.throws(() => read(many(1_000_001)), /filter\.a\.any_of has too many values/)
   })
 
-  it('merges messages that follow each other; of a oneof the last field counts', () => {
+  it('merges consecutive messages, and uses the last field of a oneof', () => {
     const a = bytesOf(condition('a', 'eq', number(1)))
     const items = (bytes: Uint8Array): Uint8Array => lengthField(2, lengthField(1, bytes))
     const merged = read(message([items(a), items(a)]))
@@ -112,7 +112,7 @@ describe('a filter in protobuf', () => {
     assert.deepEqual(test, { kind: 'condition', path: 'a', test: { op: 'prefix', prefix: 'x' } })
   })
 
-  it('is read or refused, whatever bytes come', () => {
+  it('is read or refused for any bytes', () => {
     const given = any(
       condition('a', 'range', { gt: number(1), lte: number(3) }),
       negate(condition('b', 'anyOf', { items: [text('x'), number(2)] })),

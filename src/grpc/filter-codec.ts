@@ -8,7 +8,10 @@ import { readGeo, readScalar } from './attribute-codec.ts'
 import { MergedMessage, Oneof } from './merged-message.ts'
 import { type WireReader, wireFixed64, wireLength, wireVarint } from './wire.ts'
 
-/** `Filter` on the wire, with the checks that JSON has. A oneof that is not set is refused: it would match other points. */
+/**
+ * Reads a `Filter`, with the same checks as in JSON. An unset oneof is refused: it would match other points than
+ * intended.
+ */
 export function readFilter(message: WireReader, path: string): Filter {
   const steps = readFilterInTurns(message, path)
   for (;;) {
@@ -17,7 +20,7 @@ export function readFilter(message: WireReader, path: string): Filter {
   }
 }
 
-/** The same; yields from time to time, so that a filter with many values does not block the event loop. */
+/** Reads a `Filter`; yields from time to time, so that a filter with many values does not block the event loop. */
 export function* readFilterInTurns(message: WireReader, path: string): Generator<undefined, Filter, void> {
   return yield* new FilterReader().filter(message, path, 0)
 }
@@ -62,7 +65,7 @@ type Steps<Value> = Generator<undefined, Value, void>
 class FilterReader {
   readonly #builder = new FilterBuilder(operatorNames);
 
-  /** @param depth how many of all, any and negate are around it */
+  /** @param depth the number of enclosing all, any and negate nodes */
   *filter(message: WireReader, at: string, depth: number): Steps<Filter> {
     this.#builder.enter(depth, at)
     const node = new Oneof()
@@ -208,7 +211,7 @@ class FilterReader {
   }
 }
 
-/** By field number in Range. */
+/** Names of bounds by field number in Range. */
 const boundNames: readonly (keyof Bounds | undefined)[] = [undefined, 'gt', 'gte', 'lt', 'lte']
 
 function isMessageTest({ field, type }: WireReader): boolean {
@@ -226,7 +229,7 @@ function required(message: MergedMessage | undefined, at: string): WireReader {
   return message.reader()
 }
 
-/** The id in a PointID; empty when there is none. */
+/** Reads the id in a PointID; empty if there is none. */
 function readPointId(message: WireReader): string {
   let id = ''
   while (message.next()) {

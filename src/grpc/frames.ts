@@ -1,9 +1,9 @@
 /**
- * Messages with room in front for the five bytes of a gRPC frame, so that an answer of megabytes need not be copied to
- * add them.
+ * Messages with five spare bytes in front for the head of a gRPC frame, so that an answer of megabytes need not be
+ * copied to add it.
  */
 
-/** A byte that says whether the message is compressed, then its length. */
+/** The head of a frame: a flag byte for compression and four bytes of length. */
 export const headBytes = 5
 
 /** Allocates a message of this many bytes, with room for its frame. */
@@ -14,7 +14,7 @@ export function allocateMessage(bytes: number): Buffer {
   return frame.subarray(headBytes)
 }
 
-/** A message with its head in front. @param message from `allocateMessage` */
+/** Returns a message together with its head. @param message from `allocateMessage` */
 export function frameOf(message: Buffer): Buffer {
   return Buffer.from(message.buffer, message.byteOffset - headBytes, message.byteLength + headBytes)
 }

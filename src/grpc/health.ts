@@ -7,12 +7,12 @@ export type ServingStatus = 'SERVING' | 'NOT_SERVING'
 
 const load = createRequire(import.meta.url)
 
-/** The service grpc.health.v1.Health. Its library is loaded with the first call. */
+/** The service grpc.health.v1.Health. Its library is loaded on the first call. */
 export class Health {
   readonly #statuses: Record<string, ServingStatus> = {}
   #library: HealthImplementation | undefined
 
-  /** @param names of the services that it tells of, with '' for the server as a whole: not serving at first */
+  /** @param names of the services whose status it reports, with '' for the whole server; all start as NOT_SERVING */
   constructor(server: Server, names: readonly string[]) {
     for (const name of names) this.#statuses[name] = 'NOT_SERVING'
     const methods = ['Check', 'Watch', 'List'].map((name) => ({
@@ -20,14 +20,14 @@ export class Health {
       requestStream: false,
       responseStream: name === 'Watch',
     }))
-    addLazily(server, methods, (taker) => {
+    addLazily(server, methods, (registrar) => {
       const library = load('grpc-health-check') as typeof import('grpc-health-check')
       this.#library = new library.HealthImplementation({ ...this.#statuses })
-      this.#library.addToServer(taker)
+      this.#library.addToServer(registrar)
     })
   }
 
-  /** Of all services; those who watch one are told. */
+  /** Sets the status of all services, and notifies their watchers. */
   set(status: ServingStatus): void {
     for (const name of Object.keys(this.#statuses)) {
       this.#statuses[name] = status

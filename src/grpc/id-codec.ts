@@ -6,14 +6,14 @@ import { inTurns } from '../base/turns.ts'
 import { allocateMessage } from './frames.ts'
 import { fieldBytes, WireReader, wireLength, writeHead } from './wire.ts'
 
-/** PointID on the wire, and the answers that are nothing but ids: these are written directly into bytes of the right size. */
+/** PointID on the wire, and the answers with only ids, which are written directly into a buffer of the right size. */
 
 export function decodePointId(bytes: Buffer): { id?: string } {
   const id = readPointId(new WireReader(bytes), undefined)
   return id === undefined ? {} : { id }
 }
 
-/** Reads a PointID that is a field of a message: one without a value is there and empty. */
+/** Reads a PointID that is a field of a message. If it has no value, its id is empty, not absent. */
 export function readNestedId(message: WireReader, before: string | undefined): string {
   return readPointId(message, before) ?? ''
 }
@@ -47,7 +47,7 @@ export function writePointId(target: Buffer, at: number, id: string): number {
   return value + target.write(id, value, 'latin1')
 }
 
-/** What a PointID has before the characters of its id. */
+/** Writes the part of a PointID that precedes the characters of its id. */
 function writePointIdHead(target: Buffer, at: number): number {
   return writeHead(target, writeHead(target, at, 1, uuidBytes), 1, idLength)
 }
@@ -58,7 +58,7 @@ export function encodePointId(id: string): Buffer {
   return target
 }
 
-/** gRPC tells a missing point from a deleted one; HTTP's DELETE is idempotent. */
+/** In gRPC, deleting a missing point is an error; HTTP's DELETE is idempotent. */
 export function encodeDeleted(found: boolean): Buffer {
   if (!found) throw new DatabaseError('not_found', pointNotFound)
   return allocateMessage(0)

@@ -19,7 +19,7 @@ export function readInclude(message: WireReader): IncludeInput {
   return { distance, payload, vector, version, ...(attributes.length === 0 ? {} : { attributes }) }
 }
 
-/** Reads one of repeated paths, but not many more than there may be. */
+/** Reads one of repeated paths; stops reading at the first path beyond the limit. */
 export function addPath(paths: string[], message: WireReader, at: string): void {
   if (paths.length === pathsMax) throw tooManyPaths(at)
   paths.push(message.string())

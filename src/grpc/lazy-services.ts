@@ -7,19 +7,19 @@ export interface LazyMethod {
   readonly responseStream: boolean
 }
 
-/** What a library adds its services to, as it would to a server. */
-export type ServiceTaker = Pick<Server, 'addService'>
+/** Stands in for the server to which a library adds its services. */
+export type ServiceRegistrar = Pick<Server, 'addService'>
 
 /**
- * Adds methods that a library implements, and loads it when one of them is called first: the libraries of health and
- * reflection take a tenth of a start, and many services are never asked for either.
+ * Adds methods that a library implements, and loads the library on the first call of one of them. The libraries of
+ * health and reflection take a tenth of the start-up time, and many deployments never call either.
  *
- * @param addAll loads the library, and has it add its services to what it is given
+ * @param addAll loads the library, and lets it add its services to the registrar
  */
 export function addLazily(
   server: Server,
   methods: readonly LazyMethod[],
-  addAll: (taker: ServiceTaker) => void,
+  addAll: (registrar: ServiceRegistrar) => void,
 ): void {
   let loaded: ReadonlyMap<string, LoadedMethod> | undefined
   const load = (path: string): LoadedMethod => {
@@ -48,8 +48,8 @@ interface LoadedMethod {
   readonly handle: (...call: unknown[]) => unknown
 }
 
-/** By path. */
-function methodsAdded(addAll: (taker: ServiceTaker) => void): ReadonlyMap<string, LoadedMethod> {
+/** Returns the methods that a library adds, by path. */
+function methodsAdded(addAll: (registrar: ServiceRegistrar) => void): ReadonlyMap<string, LoadedMethod> {
   const methods = new Map<string, LoadedMethod>()
   const addService = (service: ServiceDefinition, implementation: UntypedServiceImplementation): void => {
     for (const [name, definition] of Object.entries(service)) {

@@ -15,7 +15,7 @@ import { WireReader, wireLength, wireVarint } from './wire.ts'
 
 type ListOperation = 'ListPoints' | 'CountPoints' | 'FacetPoints'
 
-/** The messages of lists, counts and facets. */
+/** The codecs of lists, counts and facets. */
 export const listCodecs: { readonly [Name in ListOperation]: Codec<Name> } = {
   ListPoints: { decode: (bytes) => inTurns(readList(bytes)), encode: encodeList },
   CountPoints: { decode: (bytes) => inTurns(readCount(bytes)), encode: encodeCount },
@@ -70,7 +70,7 @@ function* readFacets(bytes: Buffer): Generator<undefined, FacetPointsInput, void
   return { paths, ...(limit === 0 ? {} : { limit }), ...(yield* filterField(filter)) }
 }
 
-/** @param filter as it came; empty if it did not */
+/** @param filter the occurrences of the field; empty if it is absent */
 export function* filterField(filter: MergedMessage): Generator<undefined, CountPointsInput, void> {
   return filter.isEmpty ? {} : { filter: yield* readFilterInTurns(filter.reader(), 'filter') }
 }

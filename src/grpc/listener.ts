@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { promisify } from 'node:util'
 
-/** The listening sockets of one port, and the connections that came in through them. */
+/** The listening sockets of one port, and the connections that they accepted. */
 export interface Listener {
   readonly port: number
-  /** Accepts no more connections, and resolves when the open ones have ended. */
+  /** Stops accepting connections, and resolves when the open ones have ended. */
   close(): Promise<void>
   /** Destroys the connections that are still open. */
   destroyConnections(): void
@@ -14,17 +14,17 @@ export interface Listener {
 
 export interface ListenPlace {
   readonly host: string
-  /** 0 for any free one, the same on all addresses. */
+  /** 0 for any free port, the same on all addresses. */
   readonly port: number
 }
 
 /**
- * Listens on every address that a host name has: `localhost` is two, and a client may try either first.
+ * Listens on every address of a host name: `localhost` has two, and a client may try either first.
  *
- * The sockets are ours rather than grpc-js's, because without channelz its `forceShutdown` does not know the
- * connections, and one call that never ends would keep the process from ending.
+ * We open the sockets instead of grpc-js: without channelz, its `forceShutdown` does not know the connections, and one
+ * call that never ends would keep the process from ending.
  *
- * @throws what `lookup` throws, and the error of the first address where it cannot listen
+ * @throws what `lookup` throws, and the error of the first address on which it cannot listen
  */
 export async function listen(
   { host, port }: ListenPlace,
@@ -68,7 +68,7 @@ async function addressesOf(host: string): Promise<ReadonlySet<string>> {
   return new Set(found.map(({ address }) => address))
 }
 
-/** One address is enough if the machine lacks the other, or if the free port is in use on the other. */
+/** Whether an address can be skipped: the machine does not have it, or the free port is in use there. */
 function isElsewhere({ code }: NodeJS.ErrnoException, isFreePort: boolean): boolean {
   return code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT' || (code === 'EADDRINUSE' && isFreePort)
 }

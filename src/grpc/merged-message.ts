@@ -1,18 +1,18 @@
 import { WireReader } from './wire.ts'
 
 /**
- * The occurrences of one nested message. Protobuf merges them, and the merger of messages is their bytes one after the other:
- * they are joined once, when all of them have come.
+ * The occurrences of one nested message, which protobuf merges. Concatenating the bytes of messages merges them, so
+ * they are concatenated once, when all of them have been read.
  */
 export class MergedMessage {
   readonly #parts: Buffer[] = []
 
-  /** Whether the message has not come: an empty one has. */
+  /** Whether the message is absent. An occurrence without bytes counts as present. */
   get isEmpty(): boolean {
     return this.#parts.length === 0
   }
 
-  /** @param bytes the field's, of one occurrence */
+  /** @param bytes the field's bytes in one occurrence */
   add(bytes: Buffer): void {
     this.#parts.push(bytes)
   }
@@ -23,15 +23,15 @@ export class MergedMessage {
 }
 
 /**
- * A oneof while its message is read: the field that came last counts, and messages only merge with those of the same field
- * that came directly before. A message that does not count is not read at all.
+ * A oneof while its message is read. The last field counts. A message only merges with directly preceding messages of
+ * the same field. A message that does not count is not decoded.
  */
 export class Oneof {
-  /** The number of the field that counts; 0 for none. */
+  /** The number of the field that counts; 0 if there is none. */
   field = 0
   #message: MergedMessage | undefined
 
-  /** A field that is no message came: it is the only one that counts now. */
+  /** Records a field that is not a message; from now on only this one counts. */
   setScalar(field: number): void {
     this.field = field
     this.#message = undefined
@@ -43,7 +43,7 @@ export class Oneof {
     this.#message.add(bytes)
   }
 
-  /** Of a field that is a message. */
+  /** Returns a reader of the field that counts, which must be a message. */
   reader(): WireReader {
     return this.#message!.reader()
   }

@@ -3,7 +3,7 @@ import type { ItemSteps } from '../api/validation.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { WireReader, wireLength, wireVarint } from './wire.ts'
 
-/** A request with `repeated … = 1`; that of an insert also has `continue_on_error = 2`, before or behind the items. */
+/** A request with `repeated … = 1`. An insert also has `continue_on_error = 2`, before or after the items. */
 export class BatchMessage implements OnErrorInput {
   readonly #bytes: Buffer
   #continues = false
@@ -17,9 +17,9 @@ export class BatchMessage implements OnErrorInput {
   }
 
   /**
-   * The items, decoded while they are iterated: an item takes as little as two bytes on the wire and a hundred in memory,
-   * so those after a bad one are only created if the iteration goes on. A bad item comes as its error. Yields undefined
-   * after many skipped fields without an item.
+   * Yields the items, and decodes each one only when it is requested. An item can take as little as two bytes on the
+   * wire and a hundred in memory, so items after a bad one are only created if the iteration continues. Yields a bad
+   * item as its error. Yields undefined after many skipped fields without an item.
    */
   *items<Item extends object>(
     read: (message: WireReader, index: number) => ItemSteps<Item>,
@@ -63,7 +63,7 @@ export class BatchMessage implements OnErrorInput {
   }
 }
 
-/** Unknown in a batch of queries. */
+/** The field `continue_on_error`; an unknown field in a batch of queries. */
 const continueField = 2
 
 /** Skipping this many fields takes well under a millisecond. */

@@ -11,7 +11,7 @@ function frame(bytes: Uint8Array, flag = 0): Buffer {
 }
 
 describe('the reader of gRPC messages', () => {
-  it('puts messages together from frames of any lengths', () => {
+  it('assembles messages from frames of any lengths', () => {
     const messages = fc.array(fc.tuple(fc.uint8Array({ maxLength: 40 }), fc.constantFrom(0, 1)), {
       maxLength: 5,
     })
@@ -40,7 +40,7 @@ describe('the reader of gRPC messages', () => {
     )
   })
 
-  it('asks for leave as soon as the head is there, and passes a refusal on', () => {
+  it('asks for admission as soon as the head is complete, and passes a refusal on', () => {
     const reader = new MessageReader(
       (bytes) => {
         throw new Error(`no room for ${bytes}`)
@@ -52,7 +52,7 @@ describe('the reader of gRPC messages', () => {
     assert.throws(() => reader.write(head.subarray(4)), /no room for 70000/)
   })
 
-  it('tells of every piece of a message that does not come whole', () => {
+  it('reports every piece of a message that arrives in several', () => {
     let pieces = 0
     const reader = new MessageReader(
       () => {},

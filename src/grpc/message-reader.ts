@@ -3,9 +3,9 @@ import { headBytes } from './frames.ts'
 /**
  * Assembles the messages of a gRPC call from its data frames: a flag, four bytes of length, the message.
  *
- * Why not the reader of grpc-js: it accepts any number of large messages at once, collects the frames of each and
- * concatenates them at the end, 64 MiB in one go. Here a message is admitted or refused by its declared length,
- * before its bytes arrive, and they are copied to their place one by one; small messages are not copied at all.
+ * Why not the reader of grpc-js? It accepts any number of concurrent large messages, collects the frames of each and
+ * concatenates them at the end, 64 MiB in one go. Here, a message is admitted or refused by its declared length, before
+ * its bytes arrive. Frames are copied to their place as they arrive; small messages are not copied at all.
  */
 export class MessageReader {
   readonly #admit: (bytes: number, isCompressed: boolean) => void
@@ -26,7 +26,7 @@ export class MessageReader {
     this.#onPiece = onPiece
   }
 
-  /** The messages that `data` completes, with their heads. */
+  /** Returns the messages that `data` completes, with their heads. */
   write(data: Buffer): Buffer[] {
     const messages: Buffer[] = []
     for (let at = 0; at < data.length; ) {
@@ -43,7 +43,7 @@ export class MessageReader {
     return messages
   }
 
-  /** The message if `data` contains all of it, as nearly always. */
+  /** Returns the message if `data` contains all of it, which is nearly always the case. */
   #wholeAt(data: Buffer, at: number): Buffer | undefined {
     if (data.length - at < headBytes) return undefined
     const length = data.readUInt32BE(at + 1)
@@ -59,7 +59,7 @@ export class MessageReader {
     if (this.#headLength === headBytes) {
       const length = this.#head.readUInt32BE(1)
       this.#admit(length, this.#head[0] !== 0)
-      // Not from the pool, and not written before bytes arrive: a head alone takes no physical memory.
+      // Not from the pool, and not initialized, so that a head alone takes no physical memory for its message.
       this.#frame = Buffer.allocUnsafeSlow(headBytes + length)
       this.#frameLength = this.#head.copy(this.#frame)
     }

@@ -2,7 +2,7 @@ import { answerBytesMax, answerTooLarge } from '../api/answer-size.ts'
 import type { BackwardWriter } from './backward-writer.ts'
 import { allocateMessage } from './frames.ts'
 
-/** An answer from what was written. */
+/** Returns the writer's bytes as an answer. */
 export function messageOf(writer: BackwardWriter): Buffer {
   checkSize(writer)
   const bytes = writer.finish()
@@ -11,7 +11,7 @@ export function messageOf(writer: BackwardWriter): Buffer {
   return target
 }
 
-/** @throws DatabaseError `invalid_argument` for an answer that becomes too large */
+/** @throws DatabaseError `invalid_argument` for an answer that has become too large */
 export function checkSize(writer: BackwardWriter): void {
   if (writer.length > answerBytesMax) throw answerTooLarge()
 }

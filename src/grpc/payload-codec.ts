@@ -9,7 +9,7 @@ import { type WireReader, wireLength, wireVarint } from './wire.ts'
 
 /** Payload on the wire. */
 
-/** A payload while its occurrences are read. */
+/** A payload whose occurrences are still being read. */
 export interface PayloadParts {
   contentType: number
   content: string
@@ -17,7 +17,7 @@ export interface PayloadParts {
   expiresAtUs?: number | bigint
 }
 
-/** @param before what an earlier occurrence of the message had */
+/** @param before the fields of an earlier occurrence of the message */
 export function readPayload(message: WireReader, before: PayloadParts | undefined): PayloadParts {
   const parts = before ?? { contentType: 0, content: '' }
   while (message.next()) {
@@ -32,7 +32,7 @@ export function readPayload(message: WireReader, before: PayloadParts | undefine
   return parts
 }
 
-/** @param path where the point is, with a dot behind it or empty; only called for what few points have */
+/** @param path of the point, with a trailing dot, or empty; only called for fields that few points have */
 export function wholePayload(
   { contentType, content, attributes, expiresAtUs }: PayloadParts,
   path: () => string,

@@ -8,19 +8,22 @@ import { WireReader, wireLength } from './wire.ts'
 
 const load = createRequire(import.meta.url)
 
-/** Adds gRPC reflection: callers can read the service's proto file and its imports. Its library is loaded with the first call. */
+/**
+ * Adds gRPC reflection, with which callers read the service's proto file and its imports. Loads the library on first
+ * use.
+ */
 export function addReflection(server: Server): void {
   const methods = ['v1', 'v1alpha'].map((version) => ({
     path: `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
     requestStream: true,
     responseStream: true,
   }))
-  addLazily(server, methods, (taker) => {
+  addLazily(server, methods, (registrar) => {
     const { ReflectionService } = load('@grpc/reflection') as typeof import('@grpc/reflection')
     const fileDescriptorProtos = [...filesIn(readFileSync(descriptorsPath))]
     // The library only reads the files of a message's definition, so one message is enough.
     const definition = { fileDescriptorProtos } as MessageTypeDefinition<object, object>
-    new ReflectionService({ 'vectordb.Point': definition }).addToServer(taker)
+    new ReflectionService({ 'vectordb.Point': definition }).addToServer(registrar)
   })
 }
 

@@ -65,7 +65,7 @@ function isOperation(path: string): boolean {
   return path.startsWith(`/${serviceName}/`)
 }
 
-/** Shorter than load balancers and firewalls usually let a connection be idle, which is from four minutes on. */
+/** Shorter than the idle time-outs of load balancers and firewalls, which usually start at four minutes. */
 const keepaliveMs = 60_000
 
 const healthPrefix = '/grpc.health.v1.Health/'
@@ -82,10 +82,10 @@ const healthPrefix = '/grpc.health.v1.Health/'
  * @throws Error that names host, port and setting when it cannot listen
  */
 export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {
-  // Objects of calls survive minor GCs while their streams do (`detachListeners` in bodies.ts). V8 would learn from that to
-  // allocate later ones in the old generation, where each keeps others alive until a major GC.
+  // The objects of calls survive minor GCs as long as their streams do (`detachListeners` in bodies.ts). V8 would learn
+  // from that and allocate later ones in the old generation, where they keep other objects alive until a major GC.
   setFlagsFromString('--no-allocation-site-pretenuring')
-  // Everything that it would write to standard error, past our log, it also throws.
+  // grpc-js also throws everything that it would write to standard error, bypassing our log.
   setLogVerbosity(logVerbosity.NONE)
   const streams = new Set<ServerInterceptingCallInterface>()
   const pingMs = options.keepaliveMs ?? keepaliveMs
@@ -94,10 +94,10 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     'grpc.max_receive_message_length': options.maxRequestBytes,
     // The answer to an accepted request is never refused for its size: MAX_LIMIT bounds it.
     'grpc.max_send_message_length': -1,
-    // Per connection; a client queues further calls. Each call in progress is memory that the GC has to scan.
+    // Per connection; a client queues further calls. Each call in progress is memory that the GC must scan.
     'grpc.max_concurrent_streams': 200,
     'grpc.enable_channelz': 0,
-    // Detects peers that disappeared without closing their connection: it would stay open for ever.
+    // Detects peers that disappeared without closing their connection, which would stay open forever.
     'grpc.keepalive_time_ms': pingMs,
     'grpc.keepalive_timeout_ms': Math.ceil(pingMs / 3),
     interceptors: [watchCalls(options, streams)],
@@ -128,7 +128,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
   }
 }
 
-/** Requests and answers pass as bytes: handlers decode them, so that malformed ones get their own code. */
+/** The definition of the service. Handlers decode the bytes, so that malformed requests get the right status code. */
 function serviceDefinition(): ServiceDefinition {
   const pass = (bytes: Buffer): Buffer => bytes
   return Object.fromEntries(
@@ -167,19 +167,21 @@ async function handle(
     if (bytes instanceof DatabaseError) callback(refusalOf(bytes, runner.context), null)
     else callback(null, bytes, trailerOf(runner.context, caller.missing()))
   } catch (error) {
-    // An error that grpc-js throws while it sends concerns only this call: it must not end the process.
+    // An error of grpc-js while sending concerns only this call and must not end the process.
     runner.logger.error({ err: error, operation: name }, 'an answer was not sent')
   }
 }
 
-/** In a cluster a refusal says how far this node is, too: it tells its caller something of the points. */
+/**
+ * The status of a refusal. In a cluster it also has the position, because a refusal may depend on the stored points.
+ */
 function refusalOf(error: DatabaseError, { cluster }: ApiContext): StatusObject {
   const refusal = statusOf(error)
   if (cluster !== undefined) refusal.metadata.set(positionHeader, String(cluster.answeredPosition))
   return refusal
 }
 
-/** In a cluster, how far this node has applied its log, and how many partitions the answer lacks. */
+/** The trailer in a cluster: the newest position that the answer may contain, and how many partitions it lacks. */
 function trailerOf({ cluster }: ApiContext, missing: number): Metadata | undefined {
   if (cluster === undefined) return undefined
   const trailer = new Metadata()
@@ -213,7 +215,7 @@ function answer<Name extends OperationName>(
   return runOperation(runner, name, codec, as)
 }
 
-/** A call as the operations see it. grpc-js emits `cancelled` at the end of every call, answered ones included. */
+/** Converts a call for the operations. grpc-js emits `cancelled` at the end of every call, even of an answered one. */
 function callOf(
   call: OperationCall,
   name: OperationName,
@@ -234,7 +236,7 @@ function callOf(
     call: {
       fields: grpcFields,
       collection: firstOf(call, 'collection'),
-      // Only what is looked at: each takes as long as decoding a small request.
+      // Only the metadata that the operation reads: each lookup takes as long as decoding a small request.
       idempotencyKey: operationRoles[name] === 'write' ? firstOf(call, 'idempotency-key') : undefined,
       version: name === 'GetPoint' ? firstOf(call, 'version') : undefined,
       consistency: cluster && firstOf(call, consistencyHeader),
@@ -257,7 +259,7 @@ function firstOf({ metadata }: OperationCall, key: string): string | undefined {
   return metadata.get(key)[0]?.toString()
 }
 
-/** Replaces the status of calls that grpc-js itself refuses by ours, which names the setting. */
+/** Replaces the status of a call that grpc-js itself refuses with ours, which names the setting. */
 function rewordRefusal(outcome: OutgoingStatus, maxRequestBytes: number): OutgoingStatus {
   const { code, details = '' } = outcome
   if (code === status.RESOURCE_EXHAUSTED && /^Received message/.test(details ?? '')) {
@@ -266,7 +268,7 @@ function rewordRefusal(outcome: OutgoingStatus, maxRequestBytes: number): Outgoi
   if (code === status.INTERNAL && details === 'Failed to decompress message') {
     return { ...outcome, code: status.INVALID_ARGUMENT, details: 'the compressed request is malformed' }
   }
-  // grpc-js reports these as faults of the server.
+  // grpc-js reports these as errors of the server.
   if (code === status.INTERNAL && /^Invalid grpc-timeout|^Error deserializing request/.test(details ?? '')) {
     return { ...outcome, code: status.INVALID_ARGUMENT }
   }
@@ -274,10 +276,11 @@ function rewordRefusal(outcome: OutgoingStatus, maxRequestBytes: number): Outgoi
 }
 
 /**
- * Reports every call to the read scheduler, bounds its body, refuses it without a valid key before its message is read,
- * and keeps track of streams that only their client would end, health watches and reflection, so that a shutdown ends them.
+ * Reports every call to the read scheduler, bounds its body, and refuses a call without a valid key before reading its
+ * message. Also keeps track of streams that only their client would end (health watches and reflection), so that a
+ * shutdown ends them.
  *
- * One interceptor does it all, because each one adds a layer to every event of every call.
+ * One interceptor does all this, because each interceptor adds a layer to every event of every call.
  */
 function watchCalls(
   options: GrpcServerOptions,
@@ -291,7 +294,7 @@ function watchCalls(
     if (responseStream) streams.add(call)
     return new ServerInterceptingCall(call, {
       start(next) {
-        // A client that streams requests, as reflection allows, may take any time between two of them.
+        // A client that streams requests, as in reflection, may wait any time between two of them.
         if (!requestStream) body.startRequestTimer()
         next({
           onReceiveMetadata(metadata, proceed) {
@@ -313,7 +316,7 @@ function watchCalls(
   }
 }
 
-/** The status that refuses a call; undefined if its key allows the call. */
+/** Returns the status that refuses a call, or undefined if its key allows the call. */
 function refusal(values: readonly MetadataValue[], keys: Keyring, path: string): OutgoingStatus | undefined {
   const [value] = values
   const key = values.length === 1 && typeof value === 'string' ? keys.find(value) : undefined
@@ -325,7 +328,7 @@ function refusal(values: readonly MetadataValue[], keys: Keyring, path: string):
   return { code: status.UNAUTHENTICATED, details }
 }
 
-/** Methods that are not operations need only the role `read`: reflection, and methods that do not exist. */
+/** Methods that are not operations (reflection, and methods that do not exist) need only the role `read`. */
 function refusalByRole(key: ApiKey, path: string): OutgoingStatus | undefined {
   const name = operationNames.find((each) => path === `/${serviceName}/${each}`)
   if (name === undefined || allows(key, operationRoles[name])) return undefined

@@ -1,11 +1,11 @@
 import { type WireReader, wireFixed32, wireLength } from './wire.ts'
 
 /**
- * Vectors of requests: the floats go from the bytes of a request to a Float32Array in one copy, or in none, where a general
- * decoder would create a number for each.
+ * Vectors of requests. The floats of a request become a Float32Array with one copy or none, while a general decoder
+ * would create a number for each float.
  */
 
-/** `values` of a DenseVector: packed, one by one, or split into any mixture of the two. */
+/** Reads `values` of a DenseVector: packed, one by one, or any mixture of the two. */
 export function readValues(message: WireReader, values: FloatList): FloatList {
   while (message.next()) {
     if (message.is(1, wireLength)) values.append(message.packed32())
@@ -18,14 +18,17 @@ export function readValues(message: WireReader, values: FloatList): FloatList {
 /** Creates a vector from little-endian floats that may begin at any byte of a request. */
 export type VectorOf = (bytes: Buffer) => Float32Array<ArrayBuffer>
 
-/** For queries: their request is kept until the answer anyway, so vectors use its memory, unless that is shared. */
+/**
+ * For queries: their request is kept until the answer anyway, so vectors use its memory, unless other data shares it.
+ */
 export function vectorsOf(request: Buffer): VectorOf {
   return request.buffer.byteLength <= 2 * request.length ? inPlace : copiesOf(request)
 }
 
 /**
- * Moves the floats down to a multiple of four, over the tag and the length that have just been read: the vector uses the
- * request's memory. Copying each vector, 20 MB for a batch of 10,000, would trigger two major GCs in each such batch.
+ * Creates a vector in the request's memory. Moves the floats down to a multiple of four bytes, over the tag and the
+ * length that have just been read. Copying each vector, 20 MB for a batch of 10,000, would trigger two major GCs in
+ * each such batch.
  */
 function inPlace(bytes: Buffer): Float32Array<ArrayBuffer> {
   const { byteOffset, length } = bytes
@@ -36,8 +39,9 @@ function inPlace(bytes: Buffer): Float32Array<ArrayBuffer> {
 }
 
 /**
- * Copies the vectors of one request, many into one piece of memory: to allocate and free a piece for each, outside of V8's
- * heap, takes longer than to copy its vector. Used for points too, which outlive their request while they wait for the disk.
+ * Copies the vectors of one request, many into one block of memory: allocating and freeing a block outside of V8's heap
+ * takes longer than copying a vector. Points always need a copy: they outlive their request while they wait for the
+ * disk.
  */
 export function copiesOf(request: Buffer): VectorOf {
   let expected = request.length
@@ -58,10 +62,10 @@ export function copiesOf(request: Buffer): VectorOf {
 
 const noValues: Float32Array<ArrayBuffer> = new Float32Array(0)
 
-/** The most memory that a vector keeps alive if it outlives the others of its request. */
+/** The maximum memory that a vector keeps alive if it outlives the others of its request. */
 const pieceBytes = 65_536
 
-/** Collects the values of a vector. Nearly all come in one packed field. */
+/** Collects the values of a vector. Nearly always they arrive in one packed field. */
 export class FloatList {
   readonly #vectorOf: VectorOf
   #values = noValues

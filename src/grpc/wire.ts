@@ -2,7 +2,7 @@ import { DatabaseError } from '../base/errors.ts'
 
 /**
  * The parts of the protobuf wire format (protobuf.dev/programming-guides/encoding) that our messages need:
- * a reader that never reads beyond its bytes, and the sizes and writers of the few shapes in our answers.
+ * a reader that never reads beyond its bytes, and sizes and writers for the few field types in our answers.
  */
 
 export const wireVarint = 0
@@ -17,12 +17,12 @@ const groupDepthMax = 64
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
-/** Reads one message's fields from `bytes`; every fault is the caller's `invalid_argument`. */
+/** Reads the fields of one message. Fails with `invalid_argument` for malformed bytes. */
 export class WireReader {
   readonly #bytes: Buffer
   #at: number
   #end: number
-  /** Field number and wire type of the tag that `next` read last. */
+  /** Field number and wire type of the last tag that `next` read. */
   field = 0
   type = 0
 
@@ -42,23 +42,23 @@ export class WireReader {
     return true
   }
 
-  /** Bytes that were not read yet. */
+  /** Number of bytes that are not read yet. */
   get bytesLeft(): number {
     return this.#end - this.#at
   }
 
-  /** Whether the tag is this field in this wire type; a known field in another type counts as unknown. */
+  /** Whether the tag has this field number and wire type. A known field with another wire type counts as unknown. */
   is(field: number, type: number): boolean {
     return this.field === field && this.type === type
   }
 
-  /** A reader over a nested message. */
+  /** Returns a reader of a nested message. */
   message(): WireReader {
     const [start, end] = this.#span()
     return new WireReader(this.#bytes, start, end)
   }
 
-  /** The bytes of a length-delimited field, as a view. */
+  /** Returns the bytes of a length-delimited field, as a view. */
   view(): Buffer {
     const [start, end] = this.#span()
     return this.#bytes.subarray(start, end)
@@ -74,7 +74,7 @@ export class WireReader {
     }
   }
 
-  /** An int32 or enum: the low 32 bits of the varint, as protobuf parsers take it. */
+  /** Reads an int32 or enum: the low 32 bits of the varint, as in every protobuf parser. */
   int32(): number {
     return Number(BigInt.asIntN(32, BigInt(this.#varint())))
   }
@@ -83,20 +83,20 @@ export class WireReader {
     return BigInt(this.#varint()) !== 0n
   }
 
-  /** A bigint only where a number would lose digits. */
+  /** Returns a bigint only if a number would lose digits. */
   int64(): number | bigint {
     const value = BigInt.asIntN(64, BigInt(this.#varint()))
     const number = Number(value)
     return Number.isSafeInteger(number) ? number : value
   }
 
-  /** A bigint only where a number would lose digits. */
+  /** Returns a bigint only if a number would lose digits. */
   uint64(): number | bigint {
     const value = this.#varint()
     return value <= Number.MAX_SAFE_INTEGER ? Number(value) : value
   }
 
-  /** The bytes of packed 32-bit values: a whole number of them. */
+  /** Returns the bytes of packed 32-bit values; checks that they are a whole number of values. */
   packed32(): Buffer {
     const bytes = this.view()
     if (bytes.length % 4 !== 0) throw this.#malformed(`${bytes.length} bytes of packed floats`)
@@ -111,7 +111,7 @@ export class WireReader {
     return this.#bytes.readDoubleLE(this.#take(8))
   }
 
-  /** Skips the field whose tag was read. */
+  /** Skips the field whose tag was just read. */
   skip(depth = 0): void {
     if (this.type === wireVarint) this.#varint()
     else if (this.type === wireFixed64) this.#take(8)
@@ -155,7 +155,7 @@ export class WireReader {
     return Number(tag)
   }
 
-  /** Nearly all varints are below 2^28 and need no bigint. */
+  /** Reads a varint. Nearly all varints are below 2^28 and need no bigint. */
   #varint(): number | bigint {
     let low = 0
     for (let shift = 0; shift < 28; shift += 7) {
@@ -186,7 +186,7 @@ function malformed(what: string): DatabaseError {
   return new DatabaseError('invalid_argument', `malformed protobuf: ${what}`)
 }
 
-/** Bytes of a varint; `value` is a whole number below 2^32. */
+/** The size of a varint; `value` is a whole number below 2^32. */
 export function varintBytes(value: number): number {
   let bytes = 1
   for (let rest = value; rest >= 128; rest = Math.floor(rest / 128)) bytes += 1
@@ -210,7 +210,7 @@ export function writeHead(target: Buffer, at: number, field: number, length: num
   return writeVarint(target, writeVarint(target, at, field * 8 + wireLength), length)
 }
 
-/** Bytes of a length-delimited field with its tag and length; fields are below 16. */
+/** The size of a length-delimited field with its tag and length; field numbers are below 16. */
 export function fieldBytes(length: number): number {
   return 1 + varintBytes(length) + length
 }

@@ -20,7 +20,7 @@ import { WireReader, wireLength, wireVarint } from './wire.ts'
 
 type WriteOperation = 'PutPoint' | 'PatchPoint' | 'UpdatePoints' | 'DeletePoints'
 
-/** The messages of writes, except those of inserts. */
+/** The codecs of writes, except inserts. */
 export const writeCodecs: { readonly [Name in WriteOperation]: Codec<Name> } = {
   PutPoint: { decode: (bytes) => inTurns(readPut(bytes)), encode: encodeWritten },
   PatchPoint: { decode: (bytes) => inTurns(readPatchPoint(bytes)), encode: encodeWritten },
@@ -143,7 +143,9 @@ function* readPrecondition(message: WireReader): Generator<undefined, Preconditi
   return test.field === 3 ? { absent } : {}
 }
 
-/** A patch never creates a point: then `created` is absent, which is false. */
+/**
+ * Encodes the answer to a put or a patch. A patch never creates a point, so its `created` is absent, which means false.
+ */
 function encodeWritten(written: {
   readonly id: string
   readonly version: number

@@ -6,17 +6,17 @@ import type { FastifyInstance } from 'fastify'
 import { parse } from 'yaml'
 
 const openApiText = readFileSync(fileURLToPath(new URL('./openapi.yaml', import.meta.url)), 'utf8')
-/** Parsed when somebody asks for it as JSON: at every start, that took a tenth of the time. */
+/** Parsed when a client asks for the JSON: parsing it at every start took a tenth of the start-up time. */
 const openApiDocument = { toJSON: () => parse(openApiText) as object }
 
 /**
- * The page loads nothing from other hosts and cannot be framed. The default policy would also make browsers replace
- * http by https, so that the page would stay empty on every host but localhost.
+ * The page loads nothing from other hosts and cannot be framed. With the default policy, browsers would also replace
+ * http with https, and the page would stay empty on every host except localhost.
  */
 const contentSecurityPolicy =
   "default-src 'self'; img-src 'self' data:; font-src 'self' data:; object-src 'none'; base-uri 'self'; frame-ancestors 'none'"
 
-/** Adds the description of the API, and a page that shows it. */
+/** Adds the OpenAPI description and a page that shows it. */
 export async function addDocs(app: FastifyInstance): Promise<void> {
   app.get('/docs/openapi.yaml', (_request, reply) =>
     reply.type('application/yaml; charset=utf-8').send(openApiText),

@@ -4,8 +4,9 @@ import { DatabaseError } from '../base/errors.ts'
 import { Turn } from '../base/turns.ts'
 
 /**
- * Bodies of requests and answers in memory, which many slow or hostile clients together could exhaust: each counts
- * towards a budget from its first byte, or from a head that announces its length, until it is no longer needed.
+ * Bounds the memory of requests and answers, which many slow or hostile clients together could exhaust. Each body
+ * counts towards a budget, from its first byte or from a head that announces its length, until the body is no longer
+ * needed.
  *
  *   head ─> declared length held ─> bytes arrive ─> decoded ─> answer held ─> sent
  *               └ 429, and the connection ends          └ released        └ released; cut off when
@@ -22,7 +23,7 @@ export class RequestBody {
     this.#hold = hold
   }
 
-  /** Returns the bytes and keeps no reference: they can be freed as soon as the caller is done with them. */
+  /** Returns the bytes and drops the reference to them, so that they can be freed when the caller is done with them. */
   take(): Buffer {
     const bytes = this.#bytes
     this.#bytes = noBytes
@@ -73,7 +74,7 @@ export function tooLarge(maxRequestBytes: number): DatabaseError {
   )
 }
 
-/** Calls `take` for each part, and resolves when the body has ended. @param take stops the reading if it throws */
+/** Calls `take` for each part, and resolves when the body has ended. If `take` throws, reading stops. */
 function eachPart(request: IncomingMessage, take: (part: Buffer) => void): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const onData = (part: Buffer): void => {
@@ -90,14 +91,16 @@ function eachPart(request: IncomingMessage, take: (part: Buffer) => void): Promi
   }
   const onBroken = (): void => {
     stop()
-    reject(new DatabaseError('invalid_argument', 'the request broke off before its body was whole'))
+    reject(
+      new DatabaseError('invalid_argument', 'the connection closed before the request body was complete'),
+    )
   }
   const stop = (): void => {
     request.off('data', onData).off('end', onEnd).off('close', onBroken).off('error', onBroken)
-    // Without a listener the error of a request that breaks off later would end the process.
+    // If the connection fails later, an error without a listener would end the process.
     request.on('error', () => {})
   }
-  // An iterator would close the connection when the reading stops early, and the answer could not be sent.
+  // An iterator would close the connection when reading stops early, and the answer could not be sent.
   request.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
   return promise
 }
@@ -112,11 +115,11 @@ class SizedBody {
     this.#length = length
   }
 
-  /** Returns how many bytes have arrived. */
+  /** Adds a part; returns how many bytes have arrived. */
   add(part: Buffer): number {
     if (part.length === this.#length) this.#whole = part
     else {
-      // Not from the pool, and not written before bytes arrive: a head alone takes no physical memory.
+      // Not from the pool, and not initialized, so that a head alone takes no physical memory for its body.
       if (this.#received === 0) this.#whole = Buffer.allocUnsafeSlow(this.#length)
       part.copy(this.#whole, this.#received)
     }
@@ -155,9 +158,9 @@ class ChunkedBody {
 }
 
 /**
- * Refuses a body that is still arriving: sends the complete answer at once, then closes the connection, so that the
+ * Refuses a body that is still arriving: sends the complete answer immediately, then closes the connection, so that the
  * rest need not be received. Closing while bytes arrive would reset the connection, and the reset could overtake the
- * answer; so what arrives is discarded for a moment, until the client has stopped.
+ * answer. So arriving bytes are discarded for a moment, until the client stops.
  */
 export function refuseAndClose(
   request: IncomingMessage,
@@ -175,19 +178,19 @@ export function refuseAndClose(
   request.resume()
 }
 
-/** Long enough for an answer to cross any network that is in use. */
+/** Long enough for an answer to cross any real network. */
 const lingerMs = 1000
 
-/** Holds an answer until it is sent. @throws DatabaseError `overloaded` */
+/** Counts an answer towards its budget until it is sent. @throws DatabaseError `overloaded` */
 export function holdAnswer(response: ServerResponse, bytes: number, answerBytes: ByteBudget): void {
   if (response.closed) return
   const hold = answerBytes.hold(bytes)
   response.once('close', () => hold.release())
 }
 
-/** Closes the connection of a client that has not received the answer when the time is up. */
+/** Closes the connection of a client that has not received the answer in time. */
 export function cutSlowReader(response: ServerResponse, timeoutMs: number): void {
-  // A closed response emits no second `close`, and the timer would keep the whole request alive until the time is up.
+  // A closed response emits no second `close`, and the timer would keep the whole request alive until it fires.
   if (response.closed) return
   const timer = setTimeout(() => response.destroy(), timeoutMs)
   response.once('close', () => clearTimeout(timer))

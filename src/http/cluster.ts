@@ -6,33 +6,34 @@ import type { HeldPart, RepairPlan } from '../base/repair-plan.ts'
 import { RequestBody } from './bodies.ts'
 import { streamAnswer } from './streamed-answer.ts'
 
-/** The cluster of this node, as HTTP shows it. */
+/** The operations on this node's cluster that HTTP offers. */
 export interface ClusterPages {
-  /** Why requests have to wait; undefined when nothing keeps them. */
+  /** Why the node is not ready; undefined if it is. */
   readonly notReady: () => string | undefined
   readonly status: () => Promise<ClusterStatus>
-  /** Takes a node out of the cluster. Returns whether it was in it. */
+  /** Removes a node from the cluster. Returns whether the node was a member. */
   readonly remove: (node: string) => Promise<boolean>
-  /** Has a node take no more clients, or take them again. Returns whether it is in the cluster. */
+  /** Stops a node from accepting clients, or lets it accept them again. Returns whether the node is a member. */
   readonly drain: (node: string, isDrained: boolean) => Promise<boolean>
-  /** Has a node fetch everything from another one. Returns whether it is in the cluster. */
+  /** Makes a node fetch all its data from another node. Returns whether the node is a member. */
   readonly refetch: (node: string) => Promise<boolean>
-  /** Has each point on so many nodes from now on, where nodes have a part of the points each. */
+  /** Sets the number of replicas of each point, in a cluster that divides the points among its nodes. */
   readonly setReplicas: (replicas: number) => Promise<void>
   /**
-   * Begins a new log with what this node holds, in place of one that is lost.
+   * Replaces a lost log with a new one that begins with the data of this node.
    *
-   * @param position up to which the node has applied the lost one, as the caller has seen it; undefined: wherever it is
-   * @param plan where nodes have a part of the points each
+   * @param position up to which this node has applied the lost log, as the caller has seen it; undefined for any
+   * position
+   * @param plan the repair plan; only in a cluster that divides the points among its nodes
    */
   readonly repair: (position: number | undefined, plan: RepairPlan | undefined) => Promise<RepairedLog>
-  /** What this node holds while the log is lost, for such a plan. */
+  /** Describes the data of this node while the log is lost, for a repair plan. */
   readonly heldPart: () => Promise<HeldPart>
-  /** What this node holds, for another one to hold the same. */
+  /** The data of this node, for another node to copy. */
   readonly replica: ReplicaPages
 }
 
-/** Everything that a node holds, as replica-transfer.ts of the cluster describes it. */
+/** All data of a node, in the form that the cluster's replica-transfer.ts describes. */
 export interface ReplicaPages {
   readonly catalog: () => unknown
   /** The caller closes it. */
@@ -42,7 +43,7 @@ export interface ReplicaPages {
   ) => Promise<{ readonly chunks: AsyncIterable<Buffer>; readonly close: () => void }>
 }
 
-/** The paths of a node in a cluster, with their methods; other nodes do not have them. */
+/** The paths, with their methods, that only a node of a cluster has. */
 export const clusterPaths: Readonly<Record<string, readonly string[]>> = {
   '/cluster': ['GET', 'HEAD'],
   '/cluster/nodes/:name': ['DELETE'],
@@ -104,7 +105,7 @@ export function addCluster(app: FastifyInstance, cluster: ClusterPages, options:
   addReplica(app, cluster.replica, options)
 }
 
-/** For other nodes: it takes a key that may write. */
+/** Adds the paths for other nodes. They need a key with the role `write`. */
 function addReplica(app: FastifyInstance, replica: ReplicaPages, options: ClusterPageOptions): void {
   app.get('/cluster/replica', (_request, reply) =>
     reply.type('application/json; charset=utf-8').send(JSON.stringify(replica.catalog())),
@@ -126,17 +127,17 @@ type Named = { readonly Params: { readonly name: string } }
 function positionIn(text: string): number {
   const position = Number(text)
   if (Number.isSafeInteger(position) && position >= 0) return position
-  throw new DatabaseError('invalid_argument', 'position is no position of the log')
+  throw new DatabaseError('invalid_argument', 'position is not a position in the log')
 }
 
 /** @throws DatabaseError `invalid_argument` */
 function replicasIn(text: string | undefined): number {
   const count = Number(text)
   if (Number.isInteger(count) && count >= 1 && count <= replicasMax) return count
-  throw new DatabaseError('invalid_argument', `count is no whole number from 1 to ${replicasMax}`)
+  throw new DatabaseError('invalid_argument', `count must be a whole number from 1 to ${replicasMax}`)
 }
 
-/** As CLUSTER_REPLICAS. */
+/** The maximum of CLUSTER_REPLICAS. */
 const replicasMax = 1000
 
 /** @throws DatabaseError `invalid_argument` */
@@ -149,9 +150,9 @@ function planIn(body: unknown): RepairPlan | undefined {
       typeof plan.leader === 'string' && Number.isSafeInteger(plan.position) && typeof plan.nodes === 'object'
     if (isPlan) return plan
   } catch {
-    // Told below.
+    // Not JSON: reported below.
   }
-  throw new DatabaseError('invalid_argument', 'the body is no plan of a repair')
+  throw new DatabaseError('invalid_argument', 'the body is not a repair plan')
 }
 
 function noNode(name: string): DatabaseError {

@@ -3,22 +3,22 @@ import type { Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /**
- * The connections of a server, and how they end when it stops: every client that has sent a request on one of them gets
- * an answer instead of a reset.
+ * The connections of a server, and how they end when it stops. Every client that has sent a request receives an answer
+ * instead of a reset.
  *
  *   stop ──────────────> grace ─────────────> grace ──────────────> linger ────> timeout
  *    every answer has     no new connections:   idle ones are        idle ones    all are
  *    `connection: close`, open ones may still   half-closed: what    are closed   closed
  *    new requests: 503    send requests         arrives is read
  *
- * A client learns of the stop with the answer to its next request, so connections stay open for that one.
- * Closing a socket with unread bytes resets the connection, and a reset discards what the client has not read yet;
- * so only our end is closed, until the client has closed its own.
+ * A client learns of the stop from the answer to its next request, so connections stay open for that request.
+ * Closing a socket with unread bytes resets the connection, and a reset discards what the client has not read yet.
+ * So we close only our end until the client has closed its own.
  */
 export class Connections {
   /** The number of running requests on each connection. */
   readonly #running = new Map<Socket, number>()
-  /** Connections ever accepted. */
+  /** The number of connections accepted since the start. */
   #added = 0
   readonly #stopped = Promise.withResolvers<void>()
   #isHangingUp = false
@@ -35,7 +35,7 @@ export class Connections {
     })
   }
 
-  /** Notes that a request runs on the connection until its response is closed. */
+  /** Records that a request runs on the connection until its response is closed. */
   begin(socket: Socket, response: ServerResponse): void {
     this.add(socket)
     this.#count(socket, 1)
@@ -43,14 +43,14 @@ export class Connections {
   }
 
   /**
-   * Resolves when no more connections are accepted. A client that is refused before that retries at once on a new
-   * connection, and a pending one is reset when listening ends: so refusals wait.
+   * Resolves when the server has stopped listening. Refusals wait for this: a client that is refused earlier
+   * immediately retries on a new connection, and pending connections are reset when listening ends.
    */
   get stopped(): Promise<void> {
     return this.#stopped.promise
   }
 
-  /** Resolves when all connections have ended; closes those that are still open when the time is up. */
+  /** Resolves when all connections have ended; closes those that are still open after `timeoutMs`. */
   async drain(timeoutMs: number, stopListening: () => void): Promise<void> {
     const startedMs = performance.now()
     const graceMs = Math.min(graceMsMax, timeoutMs * graceShare)
@@ -65,7 +65,7 @@ export class Connections {
     for (const socket of this.#running.keys()) socket.destroy()
   }
 
-  /** Accepts the connections pending in the system, one in each turn of the event loop: those left would be reset. */
+  /** Accepts the system's pending connections, one per turn of the event loop; any that remain would be reset. */
   async #acceptPending(ms: number): Promise<void> {
     const endMs = performance.now() + ms
     let before: number
@@ -94,16 +94,16 @@ export class Connections {
   }
 }
 
-/** The share of SHUTDOWN_TIMEOUT_MS: by default a quarter of a second, long for a round trip and short for a restart. */
+/** The share of SHUTDOWN_TIMEOUT_MS. By default 250 ms: long for a round trip, and short for a restart. */
 const graceShare = 1 / 20
 const graceMsMax = 1000
 
-/** Closes our end at once, and the connection a moment later, whether the client has closed its end or not. */
+/** Closes our end immediately, and the connection a moment later, even if the client has not closed its end. */
 function hangUp(socket: Socket): void {
   const timer = setTimeout(() => socket.destroy(), lingerMs)
   socket.once('close', () => clearTimeout(timer))
   socket.end()
 }
 
-/** Long enough for an answer to cross any network that is in use. */
+/** Long enough for an answer to cross any real network. */
 const lingerMs = 1000

@@ -5,7 +5,7 @@ import fastifyStatic from '@fastify/static'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import { plainText } from './errors.ts'
 
-/** The built pages of `console/`; `npm run build:console` makes them. */
+/** The built pages of `console/`, made by `npm run build:console`. */
 const assetsPath = fileURLToPath(new URL('./generated/console/', import.meta.url))
 
 export const consolePath = '/console'
@@ -16,15 +16,15 @@ export function isConsole(route: string): boolean {
 }
 
 export interface ConsoleOptions {
-  /** Where images may come from, besides the service and the payloads themselves. */
+  /** Origins of images, in addition to the service and the payloads themselves. */
   readonly imageOrigins: readonly string[]
-  /** For the queries that it shows. */
+  /** The port in the gRPC queries that the console shows. */
   readonly grpcPort: number
 }
 
 /**
- * Only files of this origin; no inline script, no eval, no frame, no form that posts. Images may also be in the
- * payload itself (`data:`), made by the page (`blob:`), or come from the origins that the operator allows.
+ * Allows only files of this origin; no inline scripts, no eval, no frames, no form submission. Images may also be in
+ * the payload itself (`data:`), be made by the page (`blob:`), or come from the origins that the operator allows.
  */
 function contentSecurityPolicy(imageOrigins: readonly string[]): string {
   return [
@@ -40,17 +40,18 @@ function contentSecurityPolicy(imageOrigins: readonly string[]): string {
   ].join('; ')
 }
 
-/** Serves the console. Its own requests use the same API, with the same keys, as any other client. */
+/** Serves the console. Its requests use the same API and the same keys as any other client. */
 export async function addConsole(app: FastifyInstance, options: ConsoleOptions): Promise<void> {
   if (!existsSync(join(assetsPath, 'index.html'))) {
     const text = 'The console is not built. In a checkout, run: npm run build:console\n'
     app.get(consolePath, (_request, reply) => reply.code(404).type(plainText).send(text))
     return
   }
-  // Relative, so that it also works behind a proxy that serves the API below a path of its own.
+  // Relative, so that it also works behind a proxy that serves the API below another path.
   app.get(consolePath, (_request, reply) => reply.redirect('console/', 308))
   const { imageOrigins, grpcPort } = options
-  // What the pages have to know of the settings, without a key: the policy has the origins, a scan would find the port.
+  // The settings that the pages need. Not secret, so no key is needed: the policy has the origins, a scan finds the
+  // port.
   app.get(`${consolePath}/config.json`, (_request, reply) =>
     reply.header('cache-control', 'no-cache').send({ image_origins: imageOrigins, grpc_port: grpcPort }),
   )
@@ -71,7 +72,7 @@ function addHeaders(reply: FastifyReply, path: string, policy: string): void {
     .header('x-frame-options', 'DENY')
     .header('referrer-policy', 'no-referrer')
     .header('cross-origin-opener-policy', 'same-origin')
-    // Names of assets contain their hash; the page that names them is asked for each time.
+    // Names of assets contain their hash; the page that refers to them is revalidated each time.
     .header('cache-control', isHashed(path) ? 'public, max-age=31536000, immutable' : 'no-cache')
 }
 

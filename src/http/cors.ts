@@ -4,10 +4,10 @@ import { consistencyHeader, positionHeader } from '../base/consistency.ts'
 import { partialHeader } from '../base/partial-reads.ts'
 
 /**
- * Lets pages of other origins call the service from a browser. Without origins nothing is added to any answer, and
- * browsers refuse such calls: before they send a body or a key, they ask the service, which does not allow it.
+ * Allows pages of other origins to call the service from a browser. Without origins, no answer has CORS headers, and
+ * browsers refuse such calls: before they send a body or a key, they send a preflight request, which fails.
  *
- * It is registered before the check of keys, because browsers ask without one.
+ * Registered before the check of keys, because preflight requests have no key.
  */
 export async function allowOrigins(app: FastifyInstance, origins: readonly string[]): Promise<void> {
   if (origins.length === 0) return
@@ -26,5 +26,5 @@ export async function allowOrigins(app: FastifyInstance, origins: readonly strin
   })
 }
 
-/** How long a browser need not ask again. Chromium takes no more than two hours, Safari ten minutes. */
+/** How long a browser caches a preflight answer. Chromium caps it at two hours, Safari at ten minutes. */
 const maxAgeSeconds = 600

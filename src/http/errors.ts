@@ -35,7 +35,7 @@ export function errorOfFramework(error: FastifyError | Error, logger: Logger): D
     case 'FST_ERR_MAX_PARAM_LENGTH':
       return invalid('the path of the request is malformed or too long')
   }
-  // Not our fault, so it is not logged.
+  // The client's fault, so it is not logged.
   if (statusCode >= 400 && statusCode < 500) return invalid('the request could not be read')
   const internal = toDatabaseError(error)
   logger.error({ err: error }, internal.message)

@@ -7,7 +7,7 @@ const open = { isLocal: true, hasKeys: false, allowedHosts: [] as string[] }
 describe('a server on loopback without a key', () => {
   const isAllowed = createHostCheck(open)
 
-  it('answers to addresses and to names that nobody can register, with and without a port', () => {
+  it('accepts addresses and names that nobody can register, with and without a port', () => {
     for (const name of ['127.0.0.1', '192.0.2.7', '[::1]', 'localhost', 'LocalHost.', 'x', 'app.localhost']) {
       for (const header of [name, `${name}:3000`]) assert.equal(isAllowed(header), true, header)
     }
@@ -15,7 +15,7 @@ describe('a server on loopback without a key', () => {
     assert.ok(isAllowed(undefined))
   })
 
-  it('answers to no other name, however much it looks like one of these', () => {
+  it('accepts no other name, even if it resembles one of these', () => {
     for (const name of [
       'example.org',
       'localhost.example.org',
@@ -29,15 +29,15 @@ describe('a server on loopback without a key', () => {
     }
   })
 
-  it('answers to the names that it was given, in any case', () => {
+  it('accepts the configured names, in upper and lower case', () => {
     const isNamed = createHostCheck({ ...open, allowedHosts: ['Db.Example.org'] })
     assert.ok(isNamed('db.example.org:443'))
     assert.ok(!isNamed('other.example.org'))
   })
 })
 
-describe('a server with a key, or one that other machines reach', () => {
-  it('answers to any name', () => {
+describe('a server with a key, or one that other machines can reach', () => {
+  it('accepts any name', () => {
     assert.ok(createHostCheck({ ...open, hasKeys: true })('example.org'))
     assert.ok(createHostCheck({ ...open, isLocal: false })('example.org'))
   })

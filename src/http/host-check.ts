@@ -1,18 +1,18 @@
 import { isIP } from 'node:net'
 
 /**
- * Which names a server may be called by. A web page can let its own name resolve to 127.0.0.1 (DNS rebinding): the
- * browser then treats an open server on this machine as part of that page and lets the page read answers. The page
- * cannot change the Host header, which keeps the page's name.
+ * Creates a check of the names by which clients may call a server. A web page can make its own name resolve to
+ * 127.0.0.1 (DNS rebinding). The browser then treats an open server on this machine as part of that page, and lets the
+ * page read answers. The page cannot change the Host header, which keeps the page's name.
  *
- * So a server on loopback without a key answers to addresses, to names that nobody can register (localhost,
- * those without a dot, those under `.localhost` and `.internal`) and to `allowedHosts`. A server on another address
- * serves other machines, under names we do not know; and no web page knows a server's key.
+ * So a server on loopback without a key accepts addresses, names that nobody can register (localhost, names without a
+ * dot, names under `.localhost` and `.internal`) and `allowedHosts`. A server on another address serves other machines,
+ * under names that we do not know; and no web page knows a server's key.
  *
  * @returns whether a request with this Host header may be answered; HTTP/1.0, which browsers do not speak, has none
  */
 export function createHostCheck(options: {
-  /** Whether only this machine reaches the server. */
+  /** Whether only this machine can reach the server. */
   readonly isLocal: boolean
   readonly hasKeys: boolean
   readonly allowedHosts: readonly string[]
@@ -26,7 +26,7 @@ export function createHostCheck(options: {
   }
 }
 
-/** Without port, brackets and the dot that a complete name may end with. */
+/** Removes the port, the brackets, and the final dot of a fully qualified name. */
 function nameOf(header: string): string {
   const name = header.trim().toLowerCase().replace(/:\d*$/, '')
   return name.startsWith('[') ? name.slice(1, -1) : name.replace(/\.$/, '')

@@ -22,7 +22,7 @@ export const inspectionPaths: readonly string[] = [
   '/settings',
 ]
 
-/** Adds what an operator asks for: the state of an index, the slowest requests, the settings in force. Nothing of it changes anything. */
+/** Adds read-only pages for operators: the state of an index, the slowest requests, the settings in force. */
 export function addInspection(app: FastifyInstance, options: InspectionOptions): void {
   const add = (path: string, answer: (collection: string | undefined) => unknown): void => {
     app.get(path, { config: { role: 'read' } }, async (request: FastifyRequest, reply: FastifyReply) => {
@@ -55,7 +55,7 @@ async function statsIn(database: Database, collection: string): Promise<unknown>
 }
 
 function slowOf({ collections }: ApiContext, slow: SlowRequests, name: string | undefined): unknown {
-  // Of one that does not exist, an empty list would look like a fast collection.
+  // Fails if the collection does not exist: an empty list would suggest a fast collection.
   const collection = name === undefined ? undefined : collections.get(name).name
   return { threshold_ms: slow.thresholdMs, queries: slow.list(collection).map(slowJson) }
 }

@@ -9,7 +9,7 @@ const ids = Array.from({ length: 60_000 }, (_, index) => {
 })
 
 describe('JSON answers of ids', () => {
-  it('are what JSON.stringify gives, whatever the number of ids', async () => {
+  it('equal the output of JSON.stringify for any number of ids', async () => {
     for (const count of [0, 1, 1023, 1024, 1025, 2048, 2049, 60_000]) {
       const some = ids.slice(0, count)
       for (const given of [new IdTexts(some), IdLists.of([some])]) {
@@ -18,7 +18,7 @@ describe('JSON answers of ids', () => {
     }
   })
 
-  it('are what JSON.stringify gives, whatever the lists', async () => {
+  it('equal the output of JSON.stringify for any lists', async () => {
     const lengths = fc.array(fc.oneof(fc.nat(3), fc.constantFrom(1023, 1024, 1025, 3000)), { maxLength: 6 })
     await fc.assert(
       fc.asyncProperty(lengths, async (all) => {

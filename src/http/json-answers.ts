@@ -3,24 +3,24 @@ import { idLength } from '../base/ids.ts'
 import { inTurns } from '../base/turns.ts'
 
 /**
- * Answers with ids, as JSON: written directly into bytes of the right size, in turns if there are many. Ids need no
+ * Answers with ids as JSON, written directly into a buffer of the right size, in turns if there are many. Ids need no
  * escaping.
  */
 
 export type JsonAnswer = string | Buffer
 
-/** `{"name":["…","…"]}` of all ids, as one list. */
+/** Encodes all ids as one list: `{"name":["…","…"]}`. */
 export function encodeIds(name: string, ids: SpellableIds): JsonAnswer | Promise<JsonAnswer> {
   const { total } = ids
   const target = Buffer.allocUnsafe(`{"${name}":}`.length + listBytes(total))
   const at = target.write(`{"${name}":[`)
   if (total > idsPerStep) return inTurns(stepsOfIds(target, at, ids))
   closeList(target, writeIds(target, at, ids, 0, total), closingBrace)
-  // Node appends a string to the head of the answer and sends both at once; bytes would be sent separately.
+  // Node sends a string together with the head of the answer; a buffer would be sent separately.
   return target.toString('latin1')
 }
 
-/** `{"name":[["…","…"],["…"]]}` */
+/** Encodes lists of ids: `{"name":[["…","…"],["…"]]}`. */
 export function encodeIdLists(name: string, ids: IdLists): JsonAnswer | Promise<JsonAnswer> {
   return inTurns(stepsOfLists(name, ids))
 }
@@ -55,7 +55,7 @@ function* stepsOfLists(name: string, ids: IdLists): Generator<void, Buffer> {
   return target
 }
 
-/** Writes each id in quotes, with a comma after it; `closeList` replaces the last comma. */
+/** Writes each id in quotes, followed by a comma; `closeList` replaces the last comma. */
 function writeIds(target: Buffer, at: number, ids: SpellableIds, first: number, end: number): number {
   let position = at
   for (let number = first; number < end; number += 1) {
@@ -68,11 +68,11 @@ function writeIds(target: Buffer, at: number, ids: SpellableIds, first: number, 
   return position
 }
 
-/** Writes a bracket over the last comma, if there is one, then the byte `behind`; returns the position after it. */
-function closeList(target: Buffer, at: number, behind: number): number {
+/** Writes a bracket over the last comma, if there is one, then the byte `next`; returns the position after it. */
+function closeList(target: Buffer, at: number, next: number): number {
   const end = target[at - 1] === comma ? at - 1 : at
   target[end] = closingBracket
-  target[end + 1] = behind
+  target[end + 1] = next
   return end + 2
 }
 
@@ -81,7 +81,7 @@ function listsBytes(name: string, ids: IdLists): number {
   return `{"${name}":[]}`.length + lists + Math.max(0, ids.length - 1)
 }
 
-/** The size of a list: each id in quotes, commas between them, and brackets around. */
+/** The size of a list: ids in quotes, commas between them, and two brackets. */
 function listBytes(ids: number): number {
   return ids === 0 ? 2 : ids * (idLength + 3) + 1
 }

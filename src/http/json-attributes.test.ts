@@ -39,7 +39,7 @@ describe('attributes in JSON', () => {
     )
   })
 
-  it('are the same after they were written and read, on disk and in an answer', () => {
+  it('are unchanged by writing and reading, on disk and in an answer', () => {
     fc.assert(
       fc.property(anyAttributes, (attributes) => {
         const text = attributesToJson(attributes)
@@ -73,7 +73,7 @@ describe('attributes in JSON', () => {
     refused('{"a":[1,null]}', /^payload\.attributes\.a\[1\] is null/)
   })
 
-  it('have the last of repeated names', () => {
+  it('keep the last of repeated names', () => {
     assert.equal(readOne('1,"a":"x"'), 'x')
     assert.equal(read('{"a":1,"a":null}'), undefined)
     assert.equal(
@@ -82,7 +82,7 @@ describe('attributes in JSON', () => {
     )
   })
 
-  it('may have names that JavaScript uses', () => {
+  it('may have names with a meaning in JavaScript', () => {
     const attributes = read('{"__proto__":{"__proto__":1},"constructor":2,"toString":3}')!
     assert.deepEqual([...attributes.keys()], ['__proto__', 'constructor', 'toString'])
     assert.deepEqual(attributes.get('__proto__'), new Map([['__proto__', 1]]))
@@ -108,7 +108,7 @@ describe('attributes in JSON', () => {
     assert.equal(attributesToJson(new Map([['a', 2 ** 53]])), '{"a":9007199254740992}')
   })
 
-  it('have names without "." and "$" before them', () => {
+  it('have names without "." and without a leading "$"', () => {
     refused('{"":1}', /^payload\.attributes has an empty name/)
     refused('{"a.b":1}', /^payload\.attributes\.a\.b must not have a "\."/)
     refused('{"a":{"$c":1}}', /^payload\.attributes\.a\.\$c must not begin with "\$"/)
@@ -117,7 +117,7 @@ describe('attributes in JSON', () => {
     refused('{"a":"\\ud800"}', /^payload\.attributes\.a has half of a surrogate pair/)
   })
 
-  it('have moments and places that are right and alone in their object', () => {
+  it('have moments and places that are valid and alone in their object', () => {
     refused('{"a":{"$date":5}}', /^payload\.attributes\.a\.\$date is a number, it must be a string/)
     refused(
       '{"a":{"$date":"2026-02-30T00:00:00Z"}}',
@@ -137,7 +137,7 @@ describe('attributes in JSON', () => {
     refused('{"a":{"$geo":[1,2]}}', /\$geo is an array/)
   })
 
-  it('are nested 8 deep at most, and deeper ones do not exhaust the stack', () => {
+  it('are nested at most 8 deep, and deeper ones do not exhaust the stack', () => {
     const nested = (depth: number): string => `${'{"a":'.repeat(depth)}1${'}'.repeat(depth)}`
     assert.ok(read(nested(8)))
     refused(nested(9), /nested deeper than 8/)
@@ -147,22 +147,22 @@ describe('attributes in JSON', () => {
     refused('{"a":[[[[[[[[1]]]]]]]]}', /nested deeper than 8/)
   })
 
-  it('take 64 KiB as JSON at most', () => {
+  it('take at most 64 KiB as JSON', () => {
     const withText = (length: number): string => `{"a":"${'x'.repeat(length)}"}`
     assert.ok(read(withText(65_536 - 8)))
     refused(withText(65_536 - 7), /^payload\.attributes takes 65537 bytes as JSON, the most is 65536/)
     refused(`{"${'k'.repeat(65_536)}":1}`, /takes 65542 bytes/)
     assert.ok(read(`{"${'k'.repeat(65_530)}":1}`))
-    // Only what is kept counts: the last value, without white space.
+    // Only the stored part counts: the last value, without white space.
     assert.ok(read(`{"a":"${'x'.repeat(60_000)}",  ${' '.repeat(60_000)} "a":"${'y'.repeat(60_000)}"}`))
   })
 
-  it('are refused early when their text goes on without an end', () => {
+  it('are refused early when their text never ends', () => {
     refused(`{"a":[${'0,'.repeat(1_000_000)}`, /takes more than 1048576 bytes in the request/)
     refused(`{${'"a":null,'.repeat(200_000)}`, /takes more than 1048576 bytes in the request/)
   })
 
-  it('have 256 paths at most, lists of maps counted once', () => {
+  it('have at most 256 paths, each counted once in a list of maps', () => {
     const names = (count: number): string =>
       Array.from({ length: count }, (_, index) => `"n${index}":1`).join()
     assert.ok(read(`{${names(256)}}`))
@@ -171,7 +171,7 @@ describe('attributes in JSON', () => {
     assert.ok(read(`{"a":[${'{"b":1},'.repeat(1000)}{"b":2}]}`))
   })
 
-  it('name the type that is wrong', () => {
+  it('are refused with the wrong type in the message', () => {
     refused('[]', /^payload\.attributes is an array, it must be an object/)
     refused('"x"', /^payload\.attributes is a string, it must be an object/)
     refused('{"a":1', /not valid JSON/)
@@ -182,7 +182,7 @@ describe('attributes in JSON', () => {
 describe('set of a patch in JSON', () => {
   const readPatch = (text: string) => whole(Buffer.from(text), (json) => readSet(json, 'set'))
 
-  it('has values by path, and null for what becomes absent', () => {
+  it('has values by path, and null for values to remove', () => {
     assert.deepEqual(readPatch('{"a.b":1,"c":null,"d":1,"d":null,"e":null,"e":2}'), {
       set: new Map([
         ['a.b', 1],
@@ -193,7 +193,7 @@ describe('set of a patch in JSON', () => {
     assert.deepEqual(readPatch('{}'), { set: undefined, unset: [] })
   })
 
-  it('refuses what is no path, and values that would be too deep', () => {
+  it('refuses invalid paths, and values that would be nested too deep', () => {
     for (const text of [
       '{"a..b":1}',
       '{"":1}',

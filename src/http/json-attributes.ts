@@ -22,11 +22,11 @@ import type { JsonScanner } from './json-scanner.ts'
 import { expectKind, invalid, readString, readText, wrongType } from './json-values.ts'
 
 /**
- * Attributes and moments in JSON bodies, checked while they are read. Of a repeated name the last value counts, and a name
- * whose value is null is absent.
+ * Attributes and moments in JSON bodies, checked while they are read. The last value of a repeated name counts. A name
+ * whose value is null counts as absent.
  */
 
-/** @returns undefined for attributes that are null or empty: absent */
+/** @returns undefined for attributes that are null or empty, which count as absent */
 export function readAttributes(json: JsonScanner, path: string): Attributes | undefined {
   if (json.peek() === 'null') {
     json.skip()
@@ -36,13 +36,13 @@ export function readAttributes(json: JsonScanner, path: string): Attributes | un
   return checkAttributes(new AttributeReader(json, path).map(path, 1), path)
 }
 
-/** What `set` of a patch says: values by path, and the paths whose value is null, which become absent. */
+/** The content of a patch's `set`: values by path, and the paths whose value is null, which are removed. */
 export interface SetAttributes {
   readonly set: Attributes | undefined
   readonly unset: readonly string[]
 }
 
-/** Reads `set` of a patch: as attributes, but its names are paths. */
+/** Reads `set` of a patch: attributes whose names are paths. */
 export function readSet(json: JsonScanner, path: string): SetAttributes {
   expectKind(json, 'object', path)
   const reader = new AttributeReader(json, path)
@@ -80,7 +80,7 @@ export function readScalar(json: JsonScanner, path: string): Scalar {
   return value
 }
 
-/** A number of which no digit is lost: a whole number without an exponent is at most 2^53. Reads -0 as 0. */
+/** Reads a number that loses no digits: a whole number without an exponent is at most 2^53. Reads -0 as 0. */
 export function readExactNumber(json: JsonScanner, path: string): number {
   expectKind(json, 'number', path)
   const text = json.numberText()
@@ -121,9 +121,9 @@ export function isTag(name: string): boolean {
 }
 
 /**
- * Reads the value behind a tag.
+ * Reads the value of a tag.
  *
- * @param before the value of the same object's tag before this one
+ * @param before the value of the preceding tag in the same object
  */
 export function readTagged(
   json: JsonScanner,
@@ -140,7 +140,7 @@ export function encodeAttributes(attributes: Attributes): string {
   return attributesToJson(attributes)
 }
 
-/** A moment as a JSON string. */
+/** Encodes a moment as a JSON string. */
 export function encodeDateTime(us: number): string {
   return `"${formatDateTime(new DateTime(us))}"`
 }
@@ -167,7 +167,7 @@ class AttributeReader {
     throw invalid(`${at} is a single value, it must be an object with names`)
   }
 
-  /** @param depth of the value if it is a map or a list */
+  /** @param depth the nesting depth of the value if it is a map or a list */
   valueOrNull(at: string, depth: number): AttributeValue | undefined {
     const json = this.#json
     const kind = json.peek()
@@ -178,7 +178,7 @@ class AttributeReader {
     return undefined
   }
 
-  /** A map, or the single value of an object with a tag. */
+  /** Reads a map, or the single value of an object with a tag. */
   #object(at: string, depth: number): AttributeValue {
     const map = new Map<string, AttributeValue>()
     let tagged: DateTime | GeoPoint | undefined
@@ -210,7 +210,7 @@ class AttributeReader {
     for (const index of this.#json.elements()) {
       this.checkBytes()
       const value = this.valueOrNull(`${at}[${index}]`, depth + 1)
-      if (value === undefined) throw invalid(`${at}[${index}] is null, a list holds values only`)
+      if (value === undefined) throw invalid(`${at}[${index}] is null, a list can only have values`)
       values.push(value)
     }
     return values
@@ -218,7 +218,7 @@ class AttributeReader {
 }
 
 function notAlone(path: string) {
-  return invalid(`${path} has other names beside $date or $geo, which must be alone`)
+  return invalid(`${path} has other names next to $date or $geo, which must be alone`)
 }
 
 function cut(text: string): string {

@@ -5,7 +5,7 @@ import { type FieldNotes, noteIgnored } from './ignored-fields.ts'
 import { isUtf8InTurns, JsonScanner } from './json-scanner.ts'
 import { expectKind, invalid, membersAt, readString } from './json-values.ts'
 
-/** The body of a batch: its items, and `on_error`, which may come before or behind them. */
+/** The body of a batch: its items, and `on_error`, which may precede or follow them. */
 export class BatchBody implements OnErrorInput {
   readonly #body: Buffer
   readonly #notes: FieldNotes
@@ -21,8 +21,8 @@ export class BatchBody implements OnErrorInput {
   }
 
   /**
-   * The items, read while they are iterated: those after a bad one are only created if the iteration goes on. Yields
-   * undefined after a long stretch without an item.
+   * Yields the items, and reads each one only when it is requested, so that items after a bad one are only created if
+   * the iteration continues. Yields undefined after a long stretch without an item.
    */
   *items<Item extends object>(
     field: string,
@@ -33,8 +33,8 @@ export class BatchBody implements OnErrorInput {
     let found = false
     for (const key of membersAt(json, '')) {
       if (key === field) {
-        // The items of the first list were already yielded: the last one cannot replace them.
-        if (found) throw invalid(`${field} comes twice`)
+        // The items of the first list were already yielded, so a second list cannot replace them.
+        if (found) throw invalid(`${field} appears twice`)
         found = true
         yield* itemsOf(json, field, read)
       } else if (onError && key === onErrorField) {
@@ -48,7 +48,7 @@ export class BatchBody implements OnErrorInput {
     if (!found) throw invalid(`${field} is missing`)
   }
 
-  /** Reads the body a second time: only bad items make this necessary. */
+  /** Finds `on_error` by scanning the whole body; only necessary after a bad item. */
   *find(): Generator<undefined, string | undefined, void> {
     const json = new JsonScanner(this.#body, true)
     let found: string | undefined
@@ -62,7 +62,7 @@ export class BatchBody implements OnErrorInput {
 
 const onErrorField = 'on_error'
 
-/** A bad item comes as its error; what follows it is read if the iteration goes on. */
+/** Yields the items of a list, and a bad item as its error. The items after it are read if the iteration continues. */
 function* itemsOf<Item extends object>(
   json: JsonScanner,
   field: string,

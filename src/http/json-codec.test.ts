@@ -5,7 +5,7 @@ import { itemsOf } from '../../test/support/batch-items.ts'
 import { checkBatch } from '../api/validation.ts'
 import { decodePoints, decodeQueries } from './json-codec.ts'
 
-/** What came of a body: its items, or the message of its refusal. */
+/** The result of decoding a body: its items, or the message of its refusal. */
 type Outcome = { readonly items: readonly unknown[] } | { readonly refusal: string }
 
 function atOnce(items: Iterable<unknown>): Outcome {
@@ -24,7 +24,7 @@ async function inTurns(items: Iterable<unknown>): Promise<Outcome> {
   }
 }
 
-/** So slow that every few items somebody else has a turn. */
+/** Yields so slowly that other work has a turn every few items. */
 function* slowed(items: Iterable<unknown>): Generator<unknown> {
   for (const item of items) {
     const endMs = performance.now() + 0.3
@@ -61,7 +61,7 @@ describe('a JSON batch that is decoded in turns', () => {
         return Buffer.concat([bytes.subarray(0, start), noise, bytes.subarray(start + count)])
       })
 
-    it(`gives the same ${field}, or the same refusal, as one that is decoded at once`, async () => {
+    it(`returns the same ${field}, or the same refusal, as one that is decoded in one turn`, async () => {
       await fc.assert(
         fc.asyncProperty(
           fc.oneof(
@@ -77,7 +77,7 @@ describe('a JSON batch that is decoded in turns', () => {
     })
   }
 
-  it('makes way for others in what no field of it is, and refuses a fault behind it', () => {
+  it('yields while it skips an unknown field, and refuses malformed JSON after it', () => {
     const ignored = `[${'0,'.repeat(20_000)}0]`
     const whole = Buffer.from(`{"other":${ignored},"queries":[]}`)
     assert.deepEqual([...decodeQueries(whole, notes).queries!], new Array(4).fill(undefined))
@@ -85,7 +85,7 @@ describe('a JSON batch that is decoded in turns', () => {
     assert.match((broken as { refusal: string }).refusal, /^the request body is not valid JSON: byte 40012/)
   })
 
-  it('says that bytes are not UTF-8 before it says anything else of them', () => {
+  it('reports bytes that are not UTF-8 before any other fault', () => {
     const bytes = Buffer.concat([
       Buffer.from('{"vectors":[{"vector":"no"}]}'),
       Buffer.alloc(2 ** 20, ' '),

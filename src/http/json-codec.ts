@@ -23,9 +23,9 @@ import {
 import { readVector } from './json-vector.ts'
 
 /**
- * Converts JSON bodies of inserts and searches to the api's inputs. It checks JSON's types, with the path of the
- * fault in the message; the api checks values. Unknown fields are skipped and noted. Of a repeated field the last
- * one counts, but the list of a batch must not be repeated.
+ * Converts JSON bodies of inserts and searches to the api's inputs. Checks the types of JSON values, with the path of
+ * the fault in the message; the api checks the values. Unknown fields are skipped and recorded. The last occurrence of
+ * a repeated field counts, but the list of a batch must not be repeated.
  */
 
 export function decodePoint(body: Buffer, notes: FieldNotes): PointInput {
@@ -49,7 +49,7 @@ export function decodeQueries(body: Buffer, notes: FieldNotes): SearchPointsBatc
   }
 }
 
-/** @param path where the point is, with a dot behind it; '' for the body itself */
+/** @param path of the point, with a trailing dot; '' for the body itself */
 function readPoint(json: JsonScanner, path: string, notes: FieldNotes): PointInput {
   const point: Writable<PointInput> = {}
   for (const key of membersAt(json, path)) {
@@ -76,14 +76,14 @@ export function readPayload(json: JsonScanner, path: string, notes: FieldNotes):
   return payload
 }
 
-/** Microseconds since 1970; null where the point does not expire. */
+/** Reads an expiry in microseconds since 1970; null if the point does not expire. */
 export function readExpiry(json: JsonScanner, path: string): number | null {
   if (json.peek() !== 'null') return readDateTime(json, path).us
   json.skip()
   return null
 }
 
-/** Yields from time to time while it reads a filter. */
+/** Reads a query; yields from time to time while it reads a filter. */
 function* readQuery(
   json: JsonScanner,
   path: string,

@@ -22,7 +22,7 @@ function noted<Input>(
 const none = { m: undefined, efConstruction: undefined }
 
 describe('the settings of a collection as JSON', () => {
-  it('may be left out, all of them or some', () => {
+  it('are optional', () => {
     assert.deepEqual(noted(decodeCollection, ''), { input: {}, ignored: undefined })
     const cases = [
       ['{}', { dimension: undefined, hnsw: undefined }],
@@ -36,13 +36,13 @@ describe('the settings of a collection as JSON', () => {
     }
   })
 
-  it('may have fields that nobody knows, whose names are kept', () => {
+  it('may include unknown fields, whose names are recorded', () => {
     const { input, ignored } = noted(decodeCollection, '{"metric": "Cosine", "hnsw": {"ef": [1], "m": 9}}')
     assert.deepEqual(input, { dimension: undefined, hnsw: { ...none, m: 9 } })
     assert.equal(ignored, 'metric, hnsw.ef')
   })
 
-  it('are refused by their path where a type is wrong', () => {
+  it('are refused with their path if a type is wrong', () => {
     const cases: readonly (readonly [string, RegExp])[] = [
       ['{"dimension": "3"}', /dimension/],
       ['{"dimension": null}', /dimension/],
@@ -61,7 +61,7 @@ describe('the settings of a collection as JSON', () => {
 })
 
 describe('changes of aliases as JSON', () => {
-  it('are what is set and what is removed', () => {
+  it('have aliases to set and aliases to remove', () => {
     const body = '{"remove": ["c", "d"], "set": {"b": "y", "a": "x"}, "more": 1}'
     const { input, ignored } = noted(decodeAliases, body)
     assert.deepEqual(
@@ -76,17 +76,17 @@ describe('changes of aliases as JSON', () => {
     assert.deepEqual(noted(decodeAliases, '{}').input, { set: new Map(), remove: [] })
   })
 
-  it('of an alias that comes twice are the last one', () => {
+  it('keep the last change of a repeated alias', () => {
     const { input } = noted(decodeAliases, '{"set": {"a": "x", "a": "y"}}')
     assert.deepEqual([...input.set!], [['a', 'y']])
   })
 
-  it('take names of an object’s own members for names', () => {
+  it('may have names with a meaning in JavaScript', () => {
     const { input } = noted(decodeAliases, '{"set": {"__proto__": "x", "constructor": "y"}}')
     assert.deepEqual([...input.set!.keys()], ['__proto__', 'constructor'])
   })
 
-  it('are refused by their path where a type is wrong, and without a body', () => {
+  it('are refused with their path if a type is wrong, and without a body', () => {
     const cases: readonly (readonly [string, RegExp])[] = [
       ['{"set": []}', /set/],
       ['{"set": {"a": 1}}', /set\.a/],
@@ -116,7 +116,7 @@ describe('answers about collections as JSON', () => {
     aliases: ['glosses'],
   }
 
-  it('have every field, but for a dimension that is not fixed', () => {
+  it('have every field, except a dimension that is not fixed yet', () => {
     const { dimension: _, ...unfixed } = spelled
     assert.deepEqual(JSON.parse(encodeCollection(full)), spelled)
     assert.deepEqual(JSON.parse(encodeCollection({ ...full, dimension: undefined })), unfixed)

@@ -3,10 +3,10 @@ import type { FieldNotes } from './ignored-fields.ts'
 import type { JsonScanner } from './json-scanner.ts'
 import { expectKind, membersAt, readNumber, readString, skipUnknown, whole } from './json-values.ts'
 
-/** Collections and aliases as JSON. Answers are small and rare, so they are built at once. */
+/** Collections and aliases as JSON. Answers are small and rare, so they are built in one turn. */
 
 export function decodeCollection(body: Buffer, notes: FieldNotes): PutCollectionInput {
-  // Without a body, a collection takes the settings of the service.
+  // Without a body, a collection has the default settings of the service.
   if (body.length === 0) return {}
   return whole(body, (json) => {
     let dimension: number | undefined

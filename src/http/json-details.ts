@@ -11,9 +11,12 @@ import { encodeIdLists, encodeIds, type JsonAnswer } from './json-answers.ts'
 import { encodeAttributes, encodeDateTime } from './json-attributes.ts'
 import { JsonText } from './json-text.ts'
 
-/** Answers with points, or with parts of them, as JSON. Those of searches begin with the ids, as they always did. */
+/**
+ * Answers with points or parts of points, as JSON. Answers of searches begin with the ids, as they did before there
+ * were details.
+ */
 
-/** Every component as the double that equals the stored float32, so that it is exact. */
+/** Writes every component as the double that equals the stored float32, so it is exact. */
 export function encodePoint({ id, vector, payload, version }: FoundPoint): string {
   const shown = version === undefined ? '' : `,"version":${version}`
   return `{"id":"${id}","vector":${jsonNumbers(vector)},"payload":${payloadJson(payload)}${shown}}`
@@ -24,7 +27,7 @@ export function encodeSearch(answer: SearchAnswer): JsonAnswer | Promise<JsonAns
   return hasDetails(answer) ? addDetails(ids, answer, false) : ids
 }
 
-/** `hits` and `profile` are lists, parallel to the queries: `[]` and null where a query did not ask for them. */
+/** `hits` and `profile` are lists parallel to the queries, with `[]` and null for a query that did not ask for them. */
 export function encodeSearches(answer: SearchAnswer): JsonAnswer | Promise<JsonAnswer> {
   const ids = encodeIdLists('results', answer.results.ids)
   return hasDetails(answer) ? addDetails(ids, answer, true) : ids
@@ -34,7 +37,7 @@ export function encodeList(answer: ListAnswer): Promise<Buffer> | Buffer {
   return inTurns(listSteps(answer))
 }
 
-/** @param ids an object with `results`: the details come behind them, before its brace */
+/** @param ids an object with `results`; the details are inserted before its closing brace */
 async function addDetails(
   ids: JsonAnswer | Promise<JsonAnswer>,
   answer: SearchAnswer,
@@ -98,7 +101,7 @@ function* listSteps({ include, page }: ListAnswer): Generator<void, Buffer> {
   return json.finish()
 }
 
-/** The fields behind the id, each with a comma before it. */
+/** The fields after the id, each preceded by a comma. */
 function detailsJson({ payload, vector, version }: HitDetails, include: Include): string {
   let json = ''
   if (include.payload) json += payload === undefined ? '' : `,"payload":${payloadJson(payload)}`

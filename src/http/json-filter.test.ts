@@ -9,7 +9,7 @@ function read(text: string): Filter {
   return whole(Buffer.from(text), (json) => readFilter(json, 'filter'))
 }
 
-/** Filters that are refused, and how the message begins. */
+/** Filters that are refused, and the beginnings of the messages. */
 const refusals: readonly (readonly [text: string, message: string])[] = [
   ['null', 'filter is null, it must be an object'],
   ['[]', 'filter is an array, it must be an object'],
@@ -21,9 +21,9 @@ const refusals: readonly (readonly [text: string, message: string])[] = [
   ['{"a":{"b":1}}', 'filter.a.b is not an operator: a path into maps'],
   ['{"a":{}}', 'filter.a has no operator'],
   ['{"a":["x"]}', 'filter.a is an array: {"$in"'],
-  ['{"a":1,"a":2}', 'filter.a comes twice'],
-  ['{"a":{"$gt":1,"$gt":2}}', 'filter.a.$gt comes twice'],
-  ['{"a":{"$near":{"lat":1,"lat":1}}}', 'filter.a.$near.lat comes twice'],
+  ['{"a":1,"a":2}', 'filter.a appears twice'],
+  ['{"a":{"$gt":1,"$gt":2}}', 'filter.a.$gt appears twice'],
+  ['{"a":{"$near":{"lat":1,"lat":1}}}', 'filter.a.$near.lat appears twice'],
   ['{"":1}', 'filter."" has an empty name'],
   ['{"a..b":1}', 'filter.a..b has an empty name'],
   ['{"a.$b":1}', 'filter.a.$b has a name that begins with "$"'],
@@ -45,7 +45,7 @@ const refusals: readonly (readonly [text: string, message: string])[] = [
   ['{"a":{"$exists":1}}', 'filter.a.$exists is a number, it must be a boolean'],
   ['{"a":{"$prefix":1}}', 'filter.a.$prefix is a number, it must be a string'],
   ['{"a":{"$date":"x"}}', 'filter.a.$date is "x", it must be a time as in RFC 3339'],
-  ['{"a":{"$date":"2026-01-01T00:00:00Z","$gt":1}}', 'filter.a has other names beside $date'],
+  ['{"a":{"$date":"2026-01-01T00:00:00Z","$gt":1}}', 'filter.a has other names next to $date'],
   ['{"a":{"$near":{"lat":1,"lon":1}}}', 'filter.a.$near.radius_m is missing'],
   ['{"a":{"$near":{"lat":1,"radius_m":1}}}', 'filter.a.$near.lon is missing'],
   ['{"a":{"$near":{"lat":99,"lon":1,"radius_m":1}}}', 'filter.a.$near.lat is 99'],
@@ -85,7 +85,7 @@ describe('a filter in JSON', () => {
     })
   }
 
-  it('may have paths that JavaScript uses as names', () => {
+  it('may have paths with a meaning in JavaScript', () => {
     for (const path of ['__proto__', 'constructor', 'toString', 'hasOwnProperty.valueOf']) {
       assert.deepEqual(read(`{"${path}":1}`), {
         kind: 'condition',
@@ -96,7 +96,7 @@ describe('a filter in JSON', () => {
     assert.throws(() => read('{"a":{"__proto__":1}}'), /filter\.a\.__proto__ is not an operator/)
   })
 
-  it('nests 32 deep at most, and deeper ones do not exhaust the stack', () => {
+  it('nests at most 32 deep, and a deeper one does not exhaust the stack', () => {
     const nested = (depth: number): string => `${'{"$not":'.repeat(depth)}{}${'}'.repeat(depth)}`
     assert.equal(read(nested(32)).kind, 'not')
     assert.throws(() => read(nested(33)), /is within more than 32 of and, or and not/)
@@ -105,7 +105,7 @@ describe('a filter in JSON', () => {
     assert.throws(() => read(`{"a":${'{"$eq":'.repeat(10_000)}`), /filter\.a\.\$eq is an object/)
   })
 
-  it('has 4096 nodes at most, and is refused where one too many begins', () => {
+  it('has at most 4096 nodes, and is refused where the next one begins', () => {
     const conditions = (count: number): string => Array.from({ length: count }, () => '{"a":1}').join()
     assert.ok(read(`{"$or":[${conditions(4095)}]}`))
     assert.throws(
@@ -115,7 +115,7 @@ describe('a filter in JSON', () => {
     assert.throws(() => read(`{"$or":[${'{},'.repeat(5000)}`), /one too many/)
   })
 
-  it('may name a million ids, which are read in turns, sorted, each once', () => {
+  it('may have very many ids, which are read in turns, sorted and deduplicated', () => {
     const id = (number: number): string => `00000000-0000-4000-8000-${number.toString(16).padStart(12, '0')}`
     const idCount = 100_000
     const text = Array.from({ length: idCount }, (_, index) => `"${id((index * 7919) % idCount)}"`).join()
@@ -133,7 +133,7 @@ describe('a filter in JSON', () => {
     for (let index = 0; index < idCount; index += 1) assert.equal(rows.readUInt32BE(index * 16 + 12), index)
   })
 
-  it('has a million values at most', () => {
+  it('has at most a million values', () => {
     const values = (count: number): string => `{"a":{"$in":[${'1,'.repeat(count - 1)}1]}}`
     assert.ok(read(values(1_000_000)))
     assert.throws(
@@ -142,7 +142,7 @@ describe('a filter in JSON', () => {
     )
   })
 
-  it('names long paths by their beginning', () => {
+  it('truncates long paths in messages', () => {
     assert.throws(
       () => read(`{"${'x'.repeat(65_536)}":[]}`),
       (error: Error) => error.message.length < 300,

@@ -9,8 +9,8 @@ import type { JsonScanner } from './json-scanner.ts'
 import { expectKind, invalid, readBoolean, readText } from './json-values.ts'
 
 /**
- * Filters in JSON bodies. Every name has to be known and comes once in its object: what is misspelled or ignored would
- * match other points than were meant.
+ * Reads a filter in a JSON body. Every name must be known, and must appear only once in its object: ignoring a
+ * misspelled or repeated name would match other points than intended.
  */
 export function readFilter(json: JsonScanner, path: string): Filter {
   const steps = readFilterInTurns(json, path)
@@ -20,7 +20,7 @@ export function readFilter(json: JsonScanner, path: string): Filter {
   }
 }
 
-/** The same; yields from time to time, so that a filter with many values does not block the event loop. */
+/** Reads a filter; yields from time to time, so that a filter with many values does not block the event loop. */
 export function* readFilterInTurns(json: JsonScanner, path: string): Generator<undefined, Filter, void> {
   return yield* new FilterReader(json).filter(path, 0)
 }
@@ -59,7 +59,7 @@ class FilterReader {
     this.#json = json
   }
 
-  /** @param depth how many of `$and`, `$or` and `$not` are around it */
+  /** @param depth the number of enclosing `$and`, `$or` and `$not` */
   *filter(at: string, depth: number): Steps<Filter> {
     this.#builder.enter(depth, at)
     const of: Filter[] = []
@@ -89,7 +89,7 @@ class FilterReader {
     return of
   }
 
-  /** What follows a path: a value, null, or operators. */
+  /** Reads what follows a path: a value, null, or operators. */
   *#tests(path: string, at: string): Steps<Filter> {
     const kind = this.#json.peek()
     if (kind === 'array') {
@@ -120,7 +120,7 @@ class FilterReader {
       } else of.push(yield* this.#test(path, operator, inner))
     }
     if (tagged !== undefined) {
-      if (names > 1) throw invalid(`${at} has other names beside $date or $geo, which must be alone`)
+      if (names > 1) throw invalid(`${at} has other names next to $date or $geo, which must be alone`)
       return yield* this.#equals(path, 'eq', tagged, at)
     }
     if (Object.keys(bounds).length > 0) of.push(this.#builder.range(path, bounds, at))
@@ -142,7 +142,7 @@ class FilterReader {
     return operator === 'nin' ? builder.not(found, at) : found
   }
 
-  /** null: the path is absent. */
+  /** null stands for an absent path. */
   *#equality(path: string, operator: 'eq' | 'ne', at: string): Steps<Filter> {
     if (this.#json.peek() !== 'null') {
       return yield* this.#equals(path, operator, readScalar(this.#json, at), at)
@@ -162,7 +162,7 @@ class FilterReader {
     const json = this.#json
     expectKind(json, 'array', at, 'an array of values')
     for (const index of json.elements()) {
-      // Text is nearly all that comes in numbers, and its place is only needed for messages.
+      // Long lists are nearly always text. A text's path is only needed for messages, so it is not built here.
       if (json.peek() === 'string') operands.add(readPlainText(json, at, index), at, index)
       else operands.add(readScalar(json, `${at}[${index}]`), at, index)
       if (index % valuesPerTurn === valuesPerTurn - 1) yield undefined
@@ -202,12 +202,12 @@ class FilterReader {
     return this.#builder.box(path, southWest, northEast, at)
   }
 
-  /** The names of an object, of which none may come twice. */
+  /** Yields the names of an object; none may appear twice. */
   *#uniqueMembers(at: string): Generator<string, void, void> {
     expectKind(this.#json, 'object', at)
     const seen = new Set<string>()
     for (const key of this.#json.members()) {
-      if (seen.has(key)) throw invalid(`${placeOf(at, key)} comes twice`)
+      if (seen.has(key)) throw invalid(`${placeOf(at, key)} appears twice`)
       seen.add(key)
       yield key
     }

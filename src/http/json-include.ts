@@ -6,7 +6,7 @@ import { readFilterInTurns } from './json-filter.ts'
 import type { JsonScanner } from './json-scanner.ts'
 import { expectKind, invalid, membersAt, readBoolean, readString, type Writable } from './json-values.ts'
 
-/** Reads `include`. Its fields have to be known: what is misspelled would be missing from the answer. */
+/** Reads `include`. Its fields must be known: a misspelled one would be missing from the answer. */
 export function readInclude(json: JsonScanner, path: string): IncludeInput {
   const include: Writable<IncludeInput> = {}
   for (const key of membersAt(json, `${path}.`)) {
@@ -21,7 +21,7 @@ export function readInclude(json: JsonScanner, path: string): IncludeInput {
   return include
 }
 
-/** Reads `when`. Its fields have to be known: what is misspelled would not be required. */
+/** Reads `when`. Its fields must be known: a misspelled condition would not be checked. */
 export function* readPrecondition(
   json: JsonScanner,
   path: string,
@@ -37,7 +37,7 @@ export function* readPrecondition(
   return when
 }
 
-/** Reads an array of paths, but not many more than there may be. */
+/** Reads an array of paths; stops reading at the first path beyond the limit. */
 export function readPaths(json: JsonScanner, path: string): readonly string[] {
   expectKind(json, 'array', path, 'an array of strings')
   const paths: string[] = []

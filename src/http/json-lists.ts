@@ -9,7 +9,7 @@ import { readInclude, readPaths } from './json-include.ts'
 import { JsonText } from './json-text.ts'
 import { membersAt, readNumber, readString, skipUnknown, type Writable, wholeInTurns } from './json-values.ts'
 
-/** Lists, counts and facets of points as JSON, except for the points themselves. */
+/** Lists, counts and facets as JSON, except the points in lists (see json-details.ts). */
 
 export function decodeList(body: Buffer, notes: FieldNotes): ListPointsInput | Promise<ListPointsInput> {
   return inTurns(

@@ -4,12 +4,12 @@ import fc from 'fast-check'
 import { DatabaseError } from '../base/errors.ts'
 import { isUtf8InTurns, JsonScanner } from './json-scanner.ts'
 
-/** Literals have no reading of their own: they stand for themselves by their kind. */
+/** A literal that is represented by its kind: the scanner's `skip` returns no value. */
 interface Literal {
   readonly literal: 'boolean' | 'null'
 }
 
-/** Everything in a value, read by the scanner. */
+/** Reads a whole value with the scanner. */
 function readValue(json: JsonScanner): unknown {
   const kind = json.peek()
   if (kind === 'string') return json.string()
@@ -25,7 +25,7 @@ function readValue(json: JsonScanner): unknown {
   return { literal: kind } satisfies Literal
 }
 
-/** What the scanner should read, from what `JSON.parse` gives. */
+/** Converts the output of `JSON.parse` to what the scanner should read. */
 function expected(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(expected)
   if (value === null) return { literal: 'null' } satisfies Literal
@@ -66,7 +66,7 @@ function assertAgreement(text: string): void {
   assert.equal(skippedInTurns === 'refused', right === 'refused', text)
 }
 
-/** `JSON.parse` puts keys that are numbers first: the order of keys means nothing. */
+/** Sorts keys, because `JSON.parse` moves numeric keys to the front. */
 function sorted(value: unknown): unknown {
   if (value instanceof Map) {
     return [...value]
@@ -88,7 +88,7 @@ function isUtf8Stepwise(bytes: Buffer): boolean {
 
 const space = fc.stringMatching(/^[ \n\r\t]{0,2}$/)
 
-/** Texts of JSON with white space of all kinds between their parts, and escapes in their strings. */
+/** JSON texts with all kinds of white space between their parts, and escapes in their strings. */
 const jsonText = fc
   .tuple(fc.jsonValue({ stringUnit: 'binary', maxDepth: 4 }), space, fc.boolean())
   .map(([value, gap, escaped]) => {
@@ -98,7 +98,7 @@ const jsonText = fc
       : text
   })
 
-/** Characters that JSON is made of, so that noise comes close to it. */
+/** Noise of the characters that JSON uses, so that it resembles JSON. */
 const nearJson = fc.string({
   unit: fc.constantFrom(...'{}[]:,"\\/-+.0123456789eEtrufalsn \n\t\u0000é'),
   maxLength: 12,
@@ -109,7 +109,7 @@ describe('the JSON scanner', () => {
     fc.assert(fc.property(jsonText, assertAgreement), { numRuns: 500 })
   })
 
-  it('takes and refuses damaged texts as JSON.parse does', () => {
+  it('accepts and refuses damaged texts as JSON.parse does', () => {
     const damaged = fc.tuple(jsonText, fc.nat(), fc.nat(3), nearJson).map(([text, at, count, noise]) => {
       const start = at % (text.length + 1)
       return text.slice(0, start) + noise.slice(0, 2) + text.slice(start + count)
@@ -118,7 +118,7 @@ describe('the JSON scanner', () => {
     fc.assert(fc.property(wellFormed, assertAgreement), { numRuns: 2000 })
   })
 
-  it('takes and refuses noise as JSON.parse does', () => {
+  it('accepts and refuses noise as JSON.parse does', () => {
     fc.assert(
       fc.property(
         nearJson.filter((text) => text !== ''),
@@ -128,7 +128,7 @@ describe('the JSON scanner', () => {
     )
   })
 
-  it('takes and refuses every form of a number and of an escape as JSON.parse does', () => {
+  it('accepts and refuses every form of a number and of an escape as JSON.parse does', () => {
     const signs = ['', '-', '+', '--']
     const wholes = ['', '0', '00', '01', '1', '10', '9007199254740993', '1'.repeat(400)]
     const fractions = ['', '.', '.0', '.50', '.e', `.${'3'.repeat(400)}`]
@@ -157,7 +157,7 @@ describe('the JSON scanner', () => {
     }
   })
 
-  it('is as deep as anybody nests, and refuses what is deeper without a crash', () => {
+  it('accepts any realistic nesting depth, and refuses deeper texts without a crash', () => {
     const deep = (depth: number): string => '['.repeat(depth) + ']'.repeat(depth)
     assert.notEqual(
       attempt(deep(10_001), (json) => json.skip()),
@@ -173,13 +173,13 @@ describe('the JSON scanner', () => {
     )
   })
 
-  it('yields now and then while it skips much', () => {
+  it('yields from time to time while it skips many values', () => {
     const json = new JsonScanner(Buffer.from(`[${'{"a":[1]},'.repeat(10_000)}1] `))
     assert.equal([...json.skipInTurns()].length, 7)
     json.end()
   })
 
-  it('checks what is UTF-8 in pieces as in one, wherever a piece ends', () => {
+  it('checks UTF-8 in pieces, wherever a piece ends', () => {
     const pieceBytes = 1024 * 1024
     for (const character of ['a', 'é', '€', '🦊']) {
       const bytes = Buffer.byteLength(character)
@@ -206,7 +206,7 @@ describe('the JSON scanner', () => {
     json.end()
   })
 
-  it('says where the fault is, and no more of the text than its surroundings', () => {
+  it('reports the position of a fault, and only the surrounding text', () => {
     const text = `{"a":[1,2,x],"b":"${'y'.repeat(1000)}"}`
     assert.throws(() => new JsonScanner(Buffer.from(text)).skip(), {
       message:

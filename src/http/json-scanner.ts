@@ -16,10 +16,10 @@ const closeBrace = 0x7d
 
 const numberReader = new NumberReader()
 
-/** Deeper than any real body; bounds the memory that skipping takes. */
+/** Deeper than any real body; bounds the memory for skipping. */
 const depthMax = 10_000
 
-/** Skipping this many takes well under a millisecond. */
+/** Skipping this many values takes well under a millisecond. */
 const valuesPerTurn = 4096
 
 /** Checking this many bytes takes about a tenth of a millisecond. */
@@ -28,35 +28,35 @@ const utf8BytesPerTurn = 1024 * 1024
 /**
  * Reads a JSON text value by value, in the order of its bytes, and accepts exactly what `JSON.parse` accepts.
  *
- * Why not `JSON.parse`: it builds everything in a body before any of it can be checked. 64 MiB of nested arrays,
- * which no operation uses, took it 18 s and 2.2 GB, with the event loop blocked all the time. Here the first
- * value of a wrong type ends the request, and unknown values are skipped. The long part of a valid body, the
- * numbers of its vectors, is read by a kernel.
+ * Why not `JSON.parse`? It builds all values of a body before any of them can be checked. For 64 MiB of nested arrays,
+ * which no operation uses, it took 18 s and 2.2 GB, and blocked the event loop all the time. Here, the first value of a
+ * wrong type ends the request, and unknown values are skipped. A kernel reads the longest part of a valid body, the
+ * numbers of its vectors.
  *
- * Every fault is the caller's `invalid_argument`.
+ * Fails with `invalid_argument` for malformed JSON.
  */
 export class JsonScanner {
   readonly #bytes: Buffer
   #at = 0
 
-  /** @param isText whether the bytes are UTF-8, if that is already known */
+  /** @param isText whether the bytes are UTF-8; checked by default */
   constructor(bytes: Buffer, isText: boolean = isUtf8(bytes)) {
     this.#bytes = bytes
     if (bytes.length === 0) throw invalid('the request body is empty, it must be JSON')
     if (!isText) throw malformed('it is not UTF-8')
   }
 
-  /** How many bytes were read. */
+  /** The number of bytes that have been read. */
   get at(): number {
     return this.#at
   }
 
-  /** Goes back to where a value begins. @param at what `at` was there */
+  /** Goes back to the beginning of a value. @param at the value of `at` at that position */
   goBack(at: number): void {
     this.#at = at
   }
 
-  /** What kind of value comes next, by its first characters. */
+  /** Returns the kind of the next value, determined by its first characters. */
   peek(): JsonKind {
     const byte = this.#next()
     if (byte === openBrace) return 'object'
@@ -67,7 +67,7 @@ export class JsonScanner {
     return word === 'null' ? 'null' : 'boolean'
   }
 
-  /** The keys of an object; read or skip the value of each before the next iteration. */
+  /** Yields the keys of an object; read or skip the value of each before the next iteration. */
   *members(): Generator<string, void, void> {
     this.#expect(openBrace)
     if (this.#takeIf(closeBrace)) return
@@ -79,7 +79,7 @@ export class JsonScanner {
     this.#expect(closeBrace)
   }
 
-  /** The indices of an array; read or skip the value of each before the next iteration. */
+  /** Yields the indexes of an array; read or skip the value of each before the next iteration. */
   *elements(): Generator<number, void, void> {
     this.#expect(openBracket)
     if (this.#takeIf(closeBracket)) return
@@ -91,7 +91,10 @@ export class JsonScanner {
     this.#expect(closeBracket)
   }
 
-  /** A whole array of at most `countMax` numbers as float32; undefined, and nothing read, for nearly any other. */
+  /**
+   * Reads an array of at most `countMax` numbers as float32. Returns undefined, and reads nothing, for most other
+   * values.
+   */
   numbers(countMax: number): Float32Array | undefined {
     this.peek()
     const end = this.#bytes.indexOf(closeBracket, this.#at) + 1
@@ -101,8 +104,8 @@ export class JsonScanner {
   }
 
   /**
-   * A whole array without strings, arrays and objects, parsed natively; undefined, and nothing read, for any
-   * other. For one with more than `countMax` values, only their number.
+   * Reads an array without strings, arrays and objects, parsed natively. If it has more than `countMax` values, returns
+   * only their number. Returns undefined, and reads nothing, for any other value.
    */
   flatArray(countMax: number): readonly unknown[] | number | undefined {
     this.peek()
@@ -134,7 +137,7 @@ export class JsonScanner {
     return Number(this.numberText())
   }
 
-  /** The next number as it is written: its text says whether digits were lost. */
+  /** Returns the text of the next number, which shows whether its conversion loses digits. */
   numberText(): string {
     this.peek()
     const start = this.#at
@@ -149,14 +152,14 @@ export class JsonScanner {
     return word === 'true'
   }
 
-  /** Skips any value, with the same checks as if it were read. */
+  /** Skips any value, with the same checks as when reading it. */
   skip(): void {
     const open: number[] = []
     do this.#skipOne(open)
     while (open.length > 0)
   }
 
-  /** As `skip`, but yields from time to time, so that the caller can let other work run. */
+  /** Like `skip`, but yields from time to time, so that the caller can let other work run. */
   *skipInTurns(): Generator<undefined, void, void> {
     const open: number[] = []
     let skipped = 0
@@ -167,12 +170,12 @@ export class JsonScanner {
     } while (open.length > 0)
   }
 
-  /** Checks that nothing follows the text's one value. */
+  /** Checks that nothing follows the only value of the text. */
   end(): void {
     if (this.#next() !== -1) throw this.#unexpected()
   }
 
-  /** Skips a scalar, or the beginning of an array or object; then everything that ends after it. */
+  /** Skips a scalar or the beginning of an array or object, then the ends of all arrays and objects that end there. */
   #skipOne(open: number[]): void {
     const kind = this.peek()
     if (kind === 'object' || kind === 'array') {
@@ -185,11 +188,13 @@ export class JsonScanner {
         return
       }
     } else this.#skipScalar(kind)
-    this.#skipBehind(open)
+    this.#skipToNext(open)
   }
 
-  /** Skips from the end of a value to the beginning of the next one, closing the arrays and objects that end between them. */
-  #skipBehind(open: number[]): void {
+  /**
+   * Skips from the end of a value to the beginning of the next one; closes the arrays and objects that end in between.
+   */
+  #skipToNext(open: number[]): void {
     for (let close = open.at(-1); close !== undefined; close = open.at(-1)) {
       if (this.#takeIf(comma)) {
         if (close === closeBrace) this.#skipKey()
@@ -229,7 +234,7 @@ export class JsonScanner {
     return isPlain
   }
 
-  /** Stops at the last character of the escape. */
+  /** Skips an escape; stops at its last character. */
   #skipEscape(): void {
     this.#at += 1
     const byte = this.#byte()
@@ -256,7 +261,7 @@ export class JsonScanner {
     }
   }
 
-  /** One digit at least. */
+  /** Skips one or more digits. */
   #skipDigits(): void {
     if (!isDigit(this.#byte())) throw this.#unexpected()
     while (isDigit(this.#byte())) this.#at += 1
@@ -268,7 +273,7 @@ export class JsonScanner {
     return count
   }
 
-  /** The literal at this position. */
+  /** Returns the literal at this position. */
   #word(): string {
     const text = this.#bytes.toString('latin1', this.#at, this.#at + 5)
     const word = ['true', 'false', 'null'].find((each) => text.startsWith(each))
@@ -286,7 +291,7 @@ export class JsonScanner {
     return true
   }
 
-  /** The next byte that is no white space, -1 at the end. */
+  /** Returns the next byte that is not white space; -1 at the end. */
   #next(): number {
     let byte = this.#byte()
     while (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09) {
@@ -308,7 +313,7 @@ export class JsonScanner {
   }
 }
 
-/** Whether the bytes are UTF-8; yields from time to time, as `skipInTurns` does. */
+/** Returns whether the bytes are UTF-8; yields from time to time, like `skipInTurns`. */
 export function* isUtf8InTurns(bytes: Buffer): Generator<undefined, boolean, void> {
   for (let start = 0; start < bytes.length; ) {
     const end = characterBoundary(bytes, Math.min(bytes.length, start + utf8BytesPerTurn))
@@ -319,7 +324,7 @@ export function* isUtf8InTurns(bytes: Buffer): Generator<undefined, boolean, voi
   return true
 }
 
-/** The start of the character at `at`: in UTF-8, at most three bytes before. */
+/** Returns the start of the character at `at`, which in UTF-8 is at most three bytes before it. */
 function characterBoundary(bytes: Buffer, at: number): number {
   let start = at
   while (start > at - 3 && isContinuation(bytes[start])) start -= 1

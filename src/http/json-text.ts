@@ -1,6 +1,6 @@
 import { answerBytesMax, answerTooLarge } from '../api/answer-size.ts'
 
-/** An answer that is written from beginning to end, whose size is not known before. */
+/** Builds an answer of unknown size from beginning to end. */
 export class JsonText {
   readonly #parts: Buffer[] = []
   #bytes = 0
@@ -11,9 +11,9 @@ export class JsonText {
   }
 
   /**
-   * Appends text; true after a long stretch, when other work should have a turn.
+   * Appends text; returns true after a long stretch, when other work should have a turn.
    *
-   * @throws DatabaseError `invalid_argument` for an answer that becomes too large
+   * @throws DatabaseError `invalid_argument` for an answer that has become too large
    */
   add(text: string): boolean {
     this.#text += text
@@ -22,7 +22,7 @@ export class JsonText {
     return true
   }
 
-  /** Appends bytes that are JSON already. */
+  /** Appends bytes that are already JSON. */
   addBytes(bytes: Buffer): void {
     this.#flush()
     this.#append(bytes)
@@ -45,5 +45,5 @@ export class JsonText {
   }
 }
 
-/** Writing this many takes well under a millisecond. */
+/** Writing this many characters takes well under a millisecond. */
 const charactersPerPart = 65_536

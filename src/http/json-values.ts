@@ -3,7 +3,7 @@ import { DatabaseError } from '../base/errors.ts'
 import { type FieldNotes, noteIgnored } from './ignored-fields.ts'
 import { type JsonKind, JsonScanner } from './json-scanner.ts'
 
-/** Reads values of the types that are expected, with the path of a fault in the message. */
+/** Reads values of expected types. Messages name the path of a fault. */
 
 export function whole<Input>(body: Buffer, read: (json: JsonScanner) => Input): Input {
   const json = new JsonScanner(body)
@@ -31,7 +31,9 @@ export function readString(json: JsonScanner, path: string): string {
   return json.string()
 }
 
-/** JSON can escape half a surrogate pair, which UTF-8 cannot represent: it would be returned as something else. */
+/**
+ * Reads text. Refuses an escaped half of a surrogate pair: UTF-8 cannot represent it, so answers would not return it.
+ */
 export function readText(json: JsonScanner, path: string): string {
   return checkText(readString(json, path), path)
 }
@@ -46,13 +48,13 @@ export function readNumber(json: JsonScanner, path: string): number {
   return json.number()
 }
 
-/** @param path where the object is, with a dot behind it; '' for the body itself */
+/** @param path of the object, with a trailing dot; '' for the body itself */
 export function membersAt(json: JsonScanner, path: string): Iterable<string> {
   expectKind(json, 'object', path === '' ? 'the request body' : path.slice(0, -1))
   return json.members()
 }
 
-/** @param path where the object is, with a dot behind it; the items of a batch share the names of their fields */
+/** @param path of the object, with a trailing dot; the index of a batch's item is left out of the recorded name */
 export function skipUnknown(json: JsonScanner, path: string, key: string, notes: FieldNotes): void {
   noteIgnored(notes, path.replace(/\[\d+\]/, '[]'), key)
   json.skip()

@@ -24,13 +24,13 @@ export function readVector(json: JsonScanner, path: string): Float32Array {
   return vector
 }
 
-/** Reads one component of an array that is malformed or holds other values than numbers; throws at the fault. */
+/** Reads one component of an array that is malformed or has values that are not numbers; throws at the fault. */
 function readComponent(json: JsonScanner, path: string, index: number): number {
   if (index >= dimensionMax) throw invalid(`${path} has more than ${dimensionMax} dimensions`)
   return readNumber(json, `${path}[${index}]`)
 }
 
-/** Of the values that an array without strings, arrays and objects can hold. */
+/** The kind of a value that is neither a number, string, array nor object. */
 function kindOf(value: unknown): JsonKind {
   return value === null ? 'null' : 'boolean'
 }

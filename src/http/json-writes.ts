@@ -26,7 +26,7 @@ import {
 } from './json-values.ts'
 import { readVector } from './json-vector.ts'
 
-/** Bodies and answers of writes, except those of the bodies of inserts. */
+/** Bodies and answers of writes, except the bodies of inserts (see json-codec.ts). */
 
 export function decodePut(body: Buffer, notes: FieldNotes): PutPointInput | Promise<PutPointInput> {
   return inTurns(wholeInTurns(body, (json) => readPut(json, notes)))
@@ -79,7 +79,7 @@ export function decodeDelete(
   return inTurns(wholeInTurns(body, (json) => readChange(json, notes, () => false)))
 }
 
-/** @param readOther reads a field that only one of the operations has; false for a field that is not known */
+/** @param readOther reads a field that only one of the operations has; returns false for an unknown field */
 function* readChange(
   json: JsonScanner,
   notes: FieldNotes,
@@ -96,19 +96,19 @@ function* readChange(
   return input
 }
 
-/** Reads the fields of a patch, which are beside others in the body. */
+/** Reads the fields of a patch, which are fields of the body among others. */
 class PatchReader {
   readonly #json: JsonScanner
   readonly #patch: Writable<PatchInput> = {}
   #unset: readonly string[] | undefined
-  /** Paths that `set` has with null: they become absent. */
+  /** Paths that `set` maps to null: they are removed. */
   #unsetBySet: readonly string[] = []
 
   constructor(json: JsonScanner) {
     this.#json = json
   }
 
-  /** Reads the value behind the key; false for a key that is not of a patch. */
+  /** Reads the value of a key; returns false for a key that does not belong to a patch. */
   read(key: string): boolean {
     const json = this.#json
     const patch = this.#patch
@@ -136,9 +136,9 @@ class PatchReader {
   }
 }
 
-/** `{"point_ids":[…]}`; for a request that goes on after bad items also `errors`, and null for their ids. */
+/** Encodes `{"point_ids":[…]}`. With `on_error: continue` it also has `errors`, and null as the ids of bad items. */
 export function encodeInserted({ ids, errors }: InsertedBatch): JsonAnswer | Promise<JsonAnswer> {
-  // Without `errors` every item has an id.
+  // Without `errors`, every item has an id.
   if (errors === undefined) return encodeIds('point_ids', new IdTexts(ids as readonly string[]))
   return inTurns(insertedSteps(ids, errors))
 }

@@ -13,19 +13,19 @@ import { QueryParameters } from './query-parameters.ts'
 import { collectionPrefix, type PathParts } from './routes.ts'
 import { askedPosition, type StreamOptions, streamPoints } from './streamed-points.ts'
 
-/** Of the default collection, and of any. */
+/** The path for the default collection, and the one for a named collection. */
 export const mapPaths: readonly string[] = ['/map', `${collectionPrefix}/map`]
 
 /**
- * Adds maps: sampled points with their neighbours, as JSON that is sent while it is made, as fast as the client receives it. When
- * the client leaves, the searches stop.
+ * Adds maps: sampled points with their neighbours, as JSON that is streamed as fast as the client receives it. When the
+ * client disconnects, the searches stop.
  */
 export function addMap(app: FastifyInstance, options: StreamOptions): void {
   for (const url of mapPaths) {
     app.route({
       method: 'GET',
       url,
-      // A HEAD would search for everything and send nothing.
+      // A HEAD request would run all searches and send nothing.
       exposeHeadRoute: false,
       config: { role: 'read' },
       handler: (request, reply) =>
@@ -53,9 +53,10 @@ export function addMap(app: FastifyInstance, options: StreamOptions): void {
 }
 
 /**
- * In a cluster, the points of which no node answers may be missing where the caller allows that.
+ * Returns a view of the database for this request. In a cluster, points for which no node answers may be missing if the
+ * caller allows it.
  *
- * @param reading.position that other nodes have to be as new as; undefined for a service by itself
+ * @param reading.position that other nodes must have reached; undefined on a single node
  */
 function readingOf(
   database: Database,
@@ -77,7 +78,7 @@ function readingOf(
   return database.asOf?.(position, partial) ?? database
 }
 
-/** Without `database`, which cannot be read before the points are loaded. */
+/** The context without `database`, which cannot be read before the points are loaded. */
 function limitsOf({ collections, limits }: ApiContext): Omit<ApiContext, 'database'> {
   return { collections, limits }
 }
@@ -98,7 +99,7 @@ async function inputOf({ query }: FastifyRequest, reply: FastifyReply): Promise<
 
 const parameterNames = ['limit', 'similarity', 'seed', 'k', 'ef', 'filter', 'attributes', 'content']
 
-/** One JSON document; each point is a line of its own, so that a client can read it while it comes. */
+/** Yields one JSON document, with each point on a separate line, so that a client can read it while it arrives. */
 async function* chunksOf(answer: MapAnswer, signal: AbortSignal): AsyncGenerator<Buffer> {
   const { map, query } = answer
   const { metric: similarity, seed, k } = query
@@ -135,14 +136,14 @@ function* rowSteps(
   return json.finish()
 }
 
-/** A picture needs no more digits. */
+/** Rounds a distance: a picture needs no more digits. */
 function shortened(distance: number): number {
   return Number(distance.toPrecision(6))
 }
 
 function cut(content: string, most: number): string {
   if (content.length <= most) return content
-  // Not between the halves of a surrogate pair.
+  // Do not cut between the halves of a surrogate pair.
   const end = (content.charCodeAt(most - 1) & 0xfc00) === 0xd800 ? most - 1 : most
   return content.slice(0, end)
 }

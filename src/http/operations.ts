@@ -32,7 +32,7 @@ export function addOperations(app: FastifyInstance, options: HttpServerOptions):
   }
 }
 
-/** An operation on points has two paths: its own for the default collection, and one below a named collection. */
+/** An operation on points has two paths: one for the default collection, and one below a named collection. */
 export function pathsOf(name: OperationName): readonly string[] {
   const { path } = routes[name]
   return pointOperations.includes(name) ? [path, collectionPrefix + path] : [path]
@@ -70,14 +70,14 @@ async function answer<Name extends OperationName>(
   try {
     json = await runOperation(runner, name, codec, callOf(request, reply, parts))
   } finally {
-    // A refusal tells its caller something of the points, too.
+    // A refusal may depend on the stored points, so it has the position, too.
     if (cluster !== undefined) reply.header(positionHeader, String(cluster.answeredPosition))
   }
   return json === undefined ? reply.send() : reply.type('application/json; charset=utf-8').send(json)
 }
 
 function bodyOf({ method, headers, body }: FastifyRequest): Buffer {
-  // A PUT may have no body: its path says enough.
+  // A PUT may have no body if its path is sufficient.
   if (method === 'PUT' && body === undefined) return noBody
   if (headers['content-type'] === undefined) {
     throw new DatabaseError('unsupported_media_type', 'content-type is missing, it must be application/json')
@@ -87,7 +87,7 @@ function bodyOf({ method, headers, body }: FastifyRequest): Buffer {
 
 const noBody = Buffer.alloc(0)
 
-/** A call as the operations see it. If the response closes before it has ended, the caller has gone. */
+/** Converts a request for the operations. If the response closes before it has ended, the caller has disconnected. */
 function callOf(
   { body, headers, query }: FastifyRequest,
   reply: FastifyReply,
@@ -103,7 +103,7 @@ function callOf(
     collection,
     // Node joins repeated headers with a comma, as HTTP specifies.
     idempotencyKey: headers['idempotency-key'] as string | undefined,
-    // A repeated parameter is a list, which no operation takes for a value.
+    // A repeated parameter is a list, whose text no operation accepts.
     version: (query as Readonly<Record<string, unknown>>).version?.toString(),
     consistency: headers[consistencyHeader] as string | undefined,
     position: headers[positionHeader] as string | undefined,

@@ -16,12 +16,12 @@ export function addPages(
       .send('The Vicinal vector database server is running. The API is described at /docs\n'),
   )
   app.get('/readyz', (_request, reply) => {
-    const waitsFor = cluster?.notReady()
-    if (!isReady() && waitsFor === undefined) {
+    const notReady = cluster?.notReady()
+    if (!isReady() && notReady === undefined) {
       throw new DatabaseError('not_ready', 'the stored points are still loading')
     }
-    if (waitsFor !== undefined) throw new DatabaseError('not_ready', waitsFor)
-    // Still 200: a service that is taken out of rotation would not answer searches either.
+    if (notReady !== undefined) throw new DatabaseError('not_ready', notReady)
+    // Still 200: a service that is taken out of rotation could not answer searches either.
     const blocked = writesBlocked()
     return reply
       .type(plainText)

@@ -4,7 +4,7 @@ import { type FieldNotes, noteIgnored } from './ignored-fields.ts'
 import { readFilterInTurns } from './json-filter.ts'
 import { invalid, wholeInTurns } from './json-values.ts'
 
-/** Reads the query parameters of a request. Unknown ones are ignored and named in the answer, as fields of a body are. */
+/** Reads the query parameters of a request. Unknown ones are ignored and named in the answer, like fields of a body. */
 export class QueryParameters {
   readonly #values: Readonly<Record<string, string | readonly string[]>>
 
@@ -29,13 +29,13 @@ export class QueryParameters {
     throw invalid(`${name} is ${JSON.stringify(text.slice(0, 64))}, it must be a number`)
   }
 
-  /** The values of a parameter that may be repeated. */
+  /** Returns the values of a parameter that may be repeated. */
   texts(name: string): readonly string[] | undefined {
     const value = this.#values[name]
     return typeof value === 'string' ? [value] : value
   }
 
-  /** A filter as JSON. */
+  /** Reads a filter in JSON. */
   async filter(name: string): Promise<Filter | undefined> {
     const text = this.text(name)
     if (text === undefined) return undefined

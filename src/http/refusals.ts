@@ -14,7 +14,7 @@ import { collectionPrefix, routes } from './routes.ts'
 import type { HttpServerOptions } from './server-options.ts'
 import { snapshotPaths } from './snapshots.ts'
 
-/** Refuses requests, on any route, for reasons that their head alone shows: before the body is read. */
+/** Refuses requests on any route for reasons that are evident from their head, before the body is read. */
 export function refuseRequests(
   app: FastifyInstance,
   options: HttpServerOptions & { readonly isLocal: boolean; readonly connections: Connections },
@@ -55,13 +55,13 @@ export function refuseRequests(
       throw permissionDenied(key, `${request.method} ${shown(pathOf(request))}`)
     }
   })
-  // Not while the rest of a body is arriving: the connection would be reset, and the answer could be lost.
+  // Not while a body is still arriving: the connection would be reset, and the answer could be lost.
   app.addHook('onSend', (request, reply, _payload, done) => {
     if (closing.aborted && request.raw.complete) reply.header('connection', 'close')
     done()
   })
   app.setNotFoundHandler((request, reply) => sendError(reply, notRouted(request, reply, paths)))
-  // These are not ids, although the pattern of an id matches them.
+  // These paths are not ids, although the pattern of an id matches them.
   for (const path of pathsLikeIds().flatMap((each) => [each, collectionPrefix + each])) {
     app.route({
       method: ['GET', 'PUT', 'PATCH', 'DELETE'],
@@ -82,7 +82,7 @@ function pathsLikeIds(): string[] {
 function misdirected(): DatabaseError {
   return new DatabaseError(
     'misdirected',
-    'without HTTP_API_KEY this server answers to addresses and localhost alone: name further hosts in ALLOWED_HOSTS',
+    'without HTTP_API_KEY this server only answers to addresses and localhost: add other host names to ALLOWED_HOSTS',
   )
 }
 
@@ -131,7 +131,7 @@ function pattern(path: string): RegExp {
   return new RegExp(`^${path.replace(/:\w+/g, '[^/]+')}$`)
 }
 
-/** A path as messages show it: cut if it is long. */
+/** A path for a message: truncated if it is long. */
 function shown(path: string): string {
   return path.length > 100 ? `${path.slice(0, 100)}…` : path
 }

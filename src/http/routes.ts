@@ -28,11 +28,11 @@ export interface Route<Name extends OperationName> {
   readonly path: string
   readonly status: number | ((output: OperationTypes[Name]['output']) => number)
   /**
-   * @param body of the request, empty for methods without one
+   * @param body of the request; empty for methods without a body
    * @param notes collects the names of ignored fields
    * @param parts the values of the path's parameters
-   * @param ifMatch the header of this name
-   * @returns a promise where the body takes long to read
+   * @param ifMatch the value of the `if-match` header
+   * @returns a promise if the body takes long to read
    */
   readonly decode: (
     body: Buffer,
@@ -40,16 +40,16 @@ export interface Route<Name extends OperationName> {
     parts: PathParts,
     ifMatch: string | undefined,
   ) => OperationTypes[Name]['input'] | Promise<OperationTypes[Name]['input']>
-  /** JSON, a promise where there is much of it; undefined for an empty body. */
+  /** Returns JSON, or a promise if there is much of it; undefined for an empty body. */
   readonly encode: (output: OperationTypes[Name]['output']) => JsonAnswer | Promise<JsonAnswer> | undefined
 }
 
 /** The parameters of a path. */
 export interface PathParts {
   readonly id?: string
-  /** Of a collection, in the paths of collections. */
+  /** The name of a collection, in the paths of collections. */
   readonly name?: string
-  /** The collection that a path of points is below. */
+  /** The name of the collection in a path of points. */
   readonly collection?: string
 }
 

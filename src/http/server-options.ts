@@ -15,9 +15,12 @@ export interface HttpServerOptions {
   readonly context: ApiContext
   readonly host: string
   readonly port: number
-  /** Required on everything except health, readiness, the start page, the docs and the console; undefined leaves HTTP open. */
+  /**
+   * A key of these is required on all pages except health, readiness, the start page, the docs and the console.
+   * Undefined leaves HTTP open.
+   */
   readonly keys: Keyring | undefined
-  /** Further host names by which an open server on loopback may be called. */
+  /** Other host names by which clients may call an open server on loopback. */
   readonly allowedHosts: readonly string[]
   /** Origins of web pages that may call this server from a browser. */
   readonly corsOrigins: readonly string[]
@@ -29,12 +32,12 @@ export interface HttpServerOptions {
   readonly readScheduler: ReadScheduler
   readonly refusedKeys: RefusedKeys
   readonly slowRequests: SlowRequests
-  /** The settings in force, for people. */
+  /** The settings in force, for display. */
   readonly settings: readonly SettingInfo[]
   readonly metrics: ServiceMetrics
   readonly logger: Logger
   readonly isReady: () => boolean
   readonly writesBlocked: () => WritesBlocked | undefined
-  /** Undefined for a node by itself. */
+  /** Undefined on a single node. */
   readonly cluster?: ClusterPages | undefined
 }

@@ -31,7 +31,7 @@ import { answerBelowFramework, refuseMalformed, socketOptions } from './sockets.
  *               │       └ 404, 405
  *               └ 401, 403, 421
  *
- * Every error, the framework's own included, is plain text.
+ * Every error is plain text, including those of the framework.
  *
  * @throws Error that names host, port and setting when it cannot listen
  */
@@ -43,14 +43,14 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
     forceCloseConnections: 'idle',
     logger: false,
     exposeHeadRoutes: true,
-    // The framework would answer with JSON: `refuseRequests` does it in plain text.
+    // The framework would answer with JSON; `refuseRequests` answers with plain text.
     return503OnClosing: false,
     routerOptions: { maxParamLength: 4096, ignoreTrailingSlash: false },
     clientErrorHandler: refuseMalformed,
     frameworkErrors: (error, _request, reply) => sendError(reply, errorOfFramework(error, options.logger)),
   })
   app.setErrorHandler((error: FastifyError, request, reply) => {
-    // The framework closes the connection after some errors; Node reads the rest of a body, so it can stay open.
+    // The framework closes the connection after some errors. Node reads the rest of a body, so it can stay open.
     if (reply.hasHeader('connection')) reply.removeHeader('connection')
     const ours = errorOfFramework(error, options.logger)
     const isOver = ours.reason === 'overloaded' || ours.reason === 'shutting_down'
@@ -87,7 +87,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
     port,
     async close(timeoutMs) {
       closing.abort()
-      // The server's own `close` also closes idle connections, on which a request may be arriving.
+      // The `close` of the HTTP server would also close idle connections, on which a request may be arriving.
       await connections.drain(timeoutMs, () => NetServer.prototype.close.call(app.server))
       await app.close()
     },
@@ -99,7 +99,7 @@ async function isLocalHost(host: string): Promise<boolean> {
   return isLoopback(host).catch(() => false)
 }
 
-/** Passes bodies on as bytes: an empty one is valid where none is needed, and the decoder checks UTF-8. */
+/** Reads bodies as bytes. The decoders decide whether an empty body is valid, and check UTF-8. */
 function acceptJson(app: FastifyInstance, { maxRequestBytes, budgets }: HttpServerOptions): void {
   const bounds = { maxRequestBytes, requestBytes: budgets.requests }
   app.removeAllContentTypeParsers()
@@ -118,7 +118,7 @@ function acceptJson(app: FastifyInstance, { maxRequestBytes, budgets }: HttpServ
   })
 }
 
-/** Except for snapshots, which have any length and a timeout of their own. */
+/** Closes the connections of slow readers, except for streams, which have any length and their own time-out. */
 function cutSlowReaders(app: FastifyInstance, timeoutMs: number): void {
   app.addHook('onSend', (_request, reply, payload, done) => {
     if (!(payload instanceof Readable)) cutSlowReader(reply.raw, timeoutMs)

@@ -5,12 +5,12 @@ import { positionHeader } from '../base/consistency.ts'
 import { collectionPrefix } from './routes.ts'
 import { askedPosition, type StreamOptions, streamPoints } from './streamed-points.ts'
 
-/** Of the default collection, and of any. */
+/** The path for the default collection, and the one for a named collection. */
 export const snapshotPaths: readonly string[] = ['/snapshots', `${collectionPrefix}/snapshots`]
 
 /**
- * Adds snapshots: all points as they are at one sequence number, as a download of any length. Read as fast as the
- * client receives it; aborted if the client leaves or stops reading.
+ * Adds snapshots: a download of all points as of one sequence number. It is read as fast as the client receives it, and
+ * aborted if the client disconnects or stops reading.
  */
 export function addSnapshots(app: FastifyInstance, options: StreamOptions): void {
   for (const path of snapshotPaths) {

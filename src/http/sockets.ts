@@ -2,22 +2,22 @@ import type { IncomingMessage, Server, ServerOptions } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { plainText } from './errors.ts'
 
-// Importing it would load all that it hands on, a whole HTTP client too: some 50 ms of a start.
+// An import would load everything that node:http re-exports, including an HTTP client: some 50 ms of the start.
 const { maxHeaderSize, STATUS_CODES } = process.getBuiltinModule('node:http')
 
 /**
- * Answers below the framework: to malformed requests and time-outs, which Node handles itself. Node's own
- * answers have neither body nor content type; these are plain text like all others.
+ * Answers to malformed requests and time-outs, which Node handles below the framework. Node's own answers have neither
+ * body nor content type; these are plain text, like all others.
  */
 
-/** @param requestTimeoutMs time a client has to send a whole request, headers and body */
+/** @param requestTimeoutMs time a client has to send a whole request, including headers and body */
 export function socketOptions(requestTimeoutMs: number): ServerOptions {
   return {
     requestTimeout: requestTimeoutMs,
     headersTimeout: requestTimeoutMs,
     // By default, Node looks for late requests only every 30 s.
     connectionsCheckingInterval: Math.min(30_000, Math.ceil(requestTimeoutMs / 4)),
-    // Node would refuse a request without a host with an empty answer: the framework's hook answers with a message.
+    // Node would refuse a request without a host with an empty answer; the framework's hook answers with a message.
     requireHostHeader: false,
   }
 }
@@ -28,13 +28,13 @@ export function answerBelowFramework(server: Server): void {
     response.end(`no such expectation: ${request.headers.expect?.slice(0, 100)}`)
   })
   server.on('connect', (_request, socket: Duplex) => {
-    answerAndClose(socket, 405, 'CONNECT is not allowed: this is no proxy')
+    answerAndClose(socket, 405, 'CONNECT is not allowed: this is not a proxy')
   })
 }
 
 /** Answers requests that the HTTP parser rejects, and those that did not arrive in time. */
 export function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
-  // The request was already answered; what still arrives after the fault gets no answer.
+  // The request was already answered; bytes that arrive after the fault get no answer.
   if (socket.writableEnded) return
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
@@ -50,8 +50,9 @@ const malformedAnswers: Readonly<Record<string, readonly [number, string]>> = {
 }
 
 /**
- * Closing a socket with unread bytes resets the connection, and the reset can overtake the answer: so our
- * end is closed at once and the rest a moment later, whether the client has closed its own end or not.
+ * Sends an answer and closes the connection. Closing a socket with unread bytes resets the connection, and the reset
+ * can overtake the answer. So our end is closed immediately, and the connection a moment later, even if the client has
+ * not closed its end.
  */
 function answerAndClose(socket: Duplex, code: number, message: string): void {
   socket.on('error', () => socket.destroy())
@@ -63,5 +64,5 @@ function answerAndClose(socket: Duplex, code: number, message: string): void {
   socket.resume()
 }
 
-/** Long enough for an answer to cross any real network, too short to help anybody who holds sockets open. */
+/** Long enough for an answer to cross any real network, and too short to help a client that holds sockets open. */
 const lingerMs = 1000

@@ -2,7 +2,7 @@ import type { CollectionStats, StatsOfNodes } from '../api/call.ts'
 import { partitionCount } from '../base/partitions.ts'
 import { distanceMetrics } from '../base/point.ts'
 
-/** The state of an index, as `/stats` answers it. */
+/** The answer of `/stats`: the state of an index. */
 export function statsJson(collection: string, stats: CollectionStats): object {
   const { points, dimension, segments, sequence, unindexed, tombstones, isSettling } = stats
   return {
@@ -22,8 +22,8 @@ export function statsJson(collection: string, stats: CollectionStats): object {
 }
 
 /**
- * The same of an index that is on several nodes, in part each. Points count once. Everything else is of the copies that nodes
- * have: sums, and of what is no number of things, the least favourable.
+ * The same for an index that is divided among several nodes. Each point counts once. All other figures cover every
+ * copy: counts and sizes are sums over the nodes, other figures are the least favourable ones.
  */
 export function statsOfNodesJson(collection: string, { points, missing, nodes }: StatsOfNodes): object {
   const all = nodes.map(({ stats }) => stats).filter((stats) => stats !== undefined)
@@ -84,7 +84,7 @@ function graphsJson({ distanceSources }: CollectionStats): GraphJson[] {
   }))
 }
 
-/** By metric, what the first node has that has a graph. */
+/** For each metric, the graph of the first node that has one. */
 function mergedGraphs(all: readonly GraphJson[][]): GraphJson[] {
   const graphs = new Map<string, GraphJson>()
   for (const graph of all.flat()) {
@@ -116,7 +116,7 @@ function searchesJson({ plans, filteredRecalls }: CollectionStats): SearchJson[]
   })
 }
 
-/** A search is as good as on the node where it is the worst. */
+/** Merges the searches of all nodes: a search is only as good as on the worst node. */
 function mergedSearches(all: readonly SearchJson[][]): SearchJson[] {
   return distanceMetrics.map((similarity) => {
     const same = all.flat().filter((each) => each.similarity === similarity)
@@ -135,7 +135,7 @@ function mergedSearches(all: readonly SearchJson[][]): SearchJson[] {
   })
 }
 
-/** null where some node has not measured it. */
+/** The lowest recall; null if a node has not measured it. */
 function worst(recalls: readonly (number | null)[]): number | null {
   const known = recalls.filter((recall) => recall !== null)
   return known.length < recalls.length || known.length === 0 ? null : Math.min(...known)

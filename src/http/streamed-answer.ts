@@ -15,19 +15,19 @@ export interface StreamedAnswer {
   readonly ended: (outcome: string) => void
 }
 
-/** Sends an answer of any length; it breaks off if the client leaves or stops reading. */
+/** Sends an answer of any length; aborts it if the client disconnects or stops reading. */
 export function streamAnswer(
   reply: FastifyReply,
   { chunks, requestTimeoutMs, logger, what, ended }: StreamedAnswer,
 ): FastifyReply {
   let fault: DatabaseError | undefined
   const { raw } = reply
-  // The answer can be ended by the client, by a fault or by a stop of the server: all of them come here.
+  // Called whether the client, an error or a stop of the server ends the answer.
   const end = (): void => {
-    if (fault?.reason === 'internal') logger.error({ err: fault.cause ?? fault }, `${what} broke off`)
+    if (fault?.reason === 'internal') logger.error({ err: fault.cause ?? fault }, `${what} failed`)
     ended(raw.writableFinished ? 'ok' : (fault?.reason ?? 'cancelled'))
   }
-  // The client may have gone before its request came this far.
+  // The client may have disconnected already.
   if (raw.closed) end()
   else raw.once('close', end)
   const stream = Readable.from(
@@ -40,7 +40,7 @@ export function streamAnswer(
   return reply.send(stream)
 }
 
-/** Aborts when the client has gone before the answer was complete. */
+/** Returns a signal that aborts when the client disconnects before the answer is complete. */
 export function leavingOf({ raw }: FastifyReply): AbortSignal {
   const controller = new AbortController()
   const abort = (): void => controller.abort(new DatabaseError('cancelled', 'the caller has gone'))

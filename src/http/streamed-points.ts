@@ -18,9 +18,9 @@ export interface StreamOptions {
   readonly logger: Logger
 }
 
-/** A request whose answer is made of a collection's points while it is sent. */
+/** A request whose answer is streamed from a collection's points. */
 export interface StreamedCall {
-  /** As it is counted. */
+  /** The name in metrics and logs. */
   readonly operation: string
   /** What the answer is, for the log. */
   readonly what: string
@@ -28,8 +28,8 @@ export interface StreamedCall {
    * Begins the answer, and sets its headers.
    *
    * @param open opens the collection that the path names, until the answer has ended
-   * @param owned what is disposed of when the answer has ended in any way, before the collection is let go
-   * @param signal aborts when the client leaves
+   * @param owned resources to dispose of when the answer has ended in any way, before the collection is released
+   * @param signal aborts when the client disconnects
    */
   readonly begin: (
     open: () => Promise<Database>,
@@ -38,7 +38,7 @@ export interface StreamedCall {
   ) => Promise<AsyncIterable<Buffer>>
 }
 
-/** Answers a request by a stream, and counts it when it has ended. */
+/** Answers a request with a stream, and counts the request when the stream has ended. */
 export async function streamPoints(
   options: StreamOptions,
   request: FastifyRequest,
@@ -67,7 +67,7 @@ export async function streamPoints(
   }
 }
 
-/** How new the answer of a node of a cluster has to be. */
+/** How up to date the answer of a cluster node must be. */
 export function askedPosition({ headers }: FastifyRequest, signal: AbortSignal): AskedPosition {
   const [consistency, position] = [headers[consistencyHeader], headers[positionHeader]]
   return { consistency: consistency?.toString(), position: position?.toString(), signal }

@@ -1,6 +1,6 @@
 """
-A search's bytes on a kept connection, and its answer's, with nothing around them: what any client must wait for.
-Blocking, one write a request.
+Sends the bytes of a search on an open connection and reads the answer, with no client around it: the minimum time for
+any client. Blocking, one write per request.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GO_AWAY, _WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
 _END_STREAM, _END_HEADERS, _ACK = 1, 4, 1
 _WINDOW_GROWTH = 2**31 - 2**16
-"""So that the service never waits for room: one update for the whole connection."""
+"""One window update for the whole connection, so that the service never waits for the window."""
 
 
 class BareSearch(Protocol):
     """A connection that sends prepared searches."""
 
     def prepare(self, search: Search) -> bytes:
-        """Return the bytes of a search; not part of what is measured."""
+        """Return the bytes of a search. This is not measured."""
 
     def send(self, prepared: bytes) -> None:
-        """Send it and wait for its answer."""
+        """Send a search and wait for its answer."""
 
     def close(self) -> None:
         """Close the connection."""
@@ -66,7 +66,7 @@ class _BareHttp:
 
 
 class _BareGrpc:
-    """HTTP/2 with heads that are not compressed."""
+    """HTTP/2 with uncompressed heads."""
 
     def __init__(self, url: str, api_key: str, place: Place) -> None:
         path = call_of(Search(place, "", "Cosine")).method
@@ -130,6 +130,6 @@ def _frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
 
 
 def _text(value: str) -> bytes:
-    """Return a text of HPACK; one byte has its length."""
+    """Return a string of HPACK whose length fits one byte."""
     assert len(value) < 127
     return bytes([len(value)]) + value.encode("ascii")

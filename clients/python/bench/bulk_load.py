@@ -1,6 +1,6 @@
 """
-How fast NumPy rows are loaded, beside `vicinal import` of the same rows; then what search calls cost, as
-`search_calls.py` measures it. All share the cores of this machine; the ways to load take turns, each into a new
+Measures how fast NumPy rows are loaded, compared with `vicinal import` of the same rows; then measures search calls, as
+`search_calls.py` does. All processes share the cores of this machine. The ways to load take turns, each into a new
 collection.
 
     .venv/bin/python bench/bulk_load.py [--rows 100000] [--dimension 384] [--rounds 5]
@@ -31,7 +31,7 @@ from vicinal.vectors import Vector  # noqa: E402
 IMPORT_SHARE_MIN = 0.8
 SEARCH_TURNS = 1_000
 Load = Callable[[str], float]
-"""Loads the rows into the collection of this name and returns the seconds that took."""
+"""Loads the rows into the collection with this name, and returns the time in seconds."""
 
 
 def main() -> None:
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def measure_loads(service: Service, folder: Path, rows: Vector, rounds: int) -> None:
-    """Print the rate of each way to load, and its share of that of `vicinal import`."""
+    """Print the rate of each way to load, and its ratio to the rate of `vicinal import`."""
     ways: dict[str, Load] = {
         "vicinal import": lambda name: import_seconds(service, folder, name),
         "Python, HTTP": lambda name: client_seconds(service.url, rows, name),
@@ -61,7 +61,7 @@ def measure_loads(service: Service, folder: Path, rows: Vector, rounds: int) -> 
     rates: dict[str, list[float]] = {way: [] for way in ways}
     with Vicinal(service.url) as client:
         for round in range(rounds):
-            # In turns, and another one first each time: what comes later finds a warmer service.
+            # In turns, with another one first each time, because later loads find a warmer service.
             order = list(ways)[round % len(ways) :] + list(ways)[: round % len(ways)]
             for way in order:
                 name = f"{way.lower().replace(', ', '-').replace(' ', '-')}-{round}"

@@ -1,10 +1,10 @@
 """
-What a search call costs beside the service's own time: the call of each client beside the same bytes on a bare
-connection. They take turns with the same query, another one first each time, and what is added is the difference within
-a turn: so the service's time, which grows with the rows and from query to query, is in both and falls out. What is left
-is all that the call does: it makes the request, wakes up for the answer, and reads it, with caches that the search has
-just filled with vectors, which is why more is added where more rows were compared. On a machine that does other work
-look at the quickest: the least time of a call less that of a bare request.
+Measures what a search call adds to the service's time: compares the call of each client with the same bytes on a bare
+connection. Both take turns with the same query, with another one first each time. The added time is the difference
+within a turn, so the service's time, which grows with the rows and varies with the query, cancels out. What remains is
+the work of the call: it makes the request, wakes up for the answer, and reads it. The search has just filled the caches
+with vectors, so more time is added where more rows were compared. On a busy machine, look at "quickest": the shortest
+time of a call minus that of a bare request.
 
     .venv/bin/python bench/search_calls.py [--rows 10000] [--dimension 384] [--turns 2000]
 """
@@ -38,7 +38,7 @@ COLLECTION = "searched"
 WARM_UP_TURNS = 100
 LIMIT = 10
 Times = dict[str, list[float]]
-"""Milliseconds by what took them, one a turn."""
+"""Milliseconds for each kind of request, one per turn."""
 
 
 def main() -> None:
@@ -66,12 +66,12 @@ def measure_searches(service: Service, rows: Vector, turns: int) -> None:
             print(f"{url.split(':')[0]}, {kind:10}".ljust(16), end="")
             _print_times(times, kind)
     print(
-        f"added: the call less the bare request, which has the service's time in it. Goal: under {ADDED_MS_MAX} at p50"
+        f"added: the call minus the bare request, which includes the service's time. Goal: under {ADDED_MS_MAX} at p50"
     )
 
 
 def _fill(service: Service, rows: Vector) -> None:
-    """Store the rows, and wait until the service has no more to do with them: it shares the cores of this machine."""
+    """Store the rows, and wait until the service has finished with them: it shares the cores of this machine."""
     with Vicinal(service.url, api_key=API_KEY) as client:
         client.collections.put(COLLECTION, rows.shape[1])
         contents = [f"the content of row {row}, as long as a title" for row in range(len(rows))]

@@ -1,4 +1,4 @@
-"""An endpoint with the interface of OpenAI that embeds a text by its letters, on a free port."""
+"""An endpoint with OpenAI's interface, on a free port, that embeds a text by counting its letters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Endpoint:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What the service needs to use it."""
+        """The settings with which the service uses this endpoint."""
         return {"EMBEDDINGS_URL": f"http://127.0.0.1:{self._server.server_port}/v1", "EMBEDDINGS_MODEL": MODEL}
 
 

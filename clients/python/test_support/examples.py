@@ -1,4 +1,4 @@
-"""Runs the examples of a page: its Python blocks in their order that are followed by what they print."""
+"""Runs the examples of a page: in their order, the Python blocks that are followed by their output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real nodes of a cluster in which each has a part of the points, over a real log server, all of them processes."""
+"""A real cluster that divides the points among its nodes, with a real log server, all of them processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Value = TypeVar("Value")
 
 
 def nats_server() -> Path | None:
-    """Where the nats-server is that the tests of the repository use, or None."""
+    """The path of the nats-server that the repository's tests use, or None."""
     script = f"import {{ findNatsServer }} from {json.dumps(str(TREE / 'scripts/get-nats.ts'))}"
     print_it = "process.stdout.write(findNatsServer() ?? '')"
     found = subprocess.run(
@@ -32,7 +32,7 @@ def nats_server() -> Path | None:
 
 
 class LogServer:
-    """A log server on free ports; it runs inside a `with`."""
+    """A log server on free ports, which runs inside a `with`."""
 
     def __init__(self, program: Path, directory: Path) -> None:
         self._program = program
@@ -52,7 +52,7 @@ class LogServer:
         )
         with (folder / "output").open("wb") as output:
             self._process = subprocess.Popen([self._program, "-c", configuration], stderr=output)
-        self._ports = until(lambda: self._ports_in(folder), "the log server says where it listens")
+        self._ports = until(lambda: self._ports_in(folder), "the log server reports its ports")
         return self
 
     def __exit__(
@@ -62,7 +62,7 @@ class LogServer:
         self._process.wait()
 
     def node(self, name: str) -> Service:
-        """A node; the first one that is started makes the cluster."""
+        """A node. The first one that is started creates the cluster."""
         return Service(
             self._directory / name,
             CLUSTER_NATS_URL=self._ports["nats"][0],
@@ -81,15 +81,15 @@ class LogServer:
             try:
                 ports: dict[str, list[str]] = json.loads(path.read_text())
             except json.JSONDecodeError:
-                # It is being written.
+                # The file is still being written.
                 return None
             return ports
         return None
 
 
 def shares_of(nodes: dict[str, Service]) -> dict[str, int]:
-    """How many partitions each node has, once every one is where it should be and nowhere else."""
-    return until(lambda: _shares_if_settled(nodes), "all partitions are where they should be")
+    """How many partitions each node has, once every partition is only on the nodes that should have it."""
+    return until(lambda: _shares_if_settled(nodes), "all partitions are in place")
 
 
 def _shares_if_settled(nodes: dict[str, Service]) -> dict[str, int] | None:
@@ -101,7 +101,7 @@ def _shares_if_settled(nodes: dict[str, Service]) -> dict[str, int] | None:
         if len(ready) != len(nodes) or any(parts[what] != 0 for what in ("to_come", "to_go", "under_replicated")):
             return None
         shares[name] = next(each["partitions"]["owned"] for each in ready if each["name"] == name)
-        # A node drops what it does not own any more when all nodes know that. Until then, it still answers for it.
+        # A node drops a partition that it no longer owns when all nodes know that. Until then, it still answers for it.
         held = re.search(r"^vicinal_cluster_partitions (\d+)$", _read(f"{node.url}/metrics"), re.MULTILINE)
         if held is None or int(held[1]) != shares[name]:
             return None
@@ -126,6 +126,6 @@ def until(condition: Callable[[], Value | None], what: str, timeout_s: float = 1
 
 
 def nats_server_missing() -> str:
-    """Why tests of a real cluster are skipped where there is no nats-server. Where REQUIRE_NATS=1 they fail."""
+    """Why tests of a real cluster are skipped without a nats-server. With REQUIRE_NATS=1 they fail instead."""
     assert os.environ.get("REQUIRE_NATS") != "1", "REQUIRE_NATS=1, and there is no nats-server"
-    return "nats-server is not there: `npm run get:nats` gets one"
+    return "there is no nats-server: `npm run get:nats` downloads one"

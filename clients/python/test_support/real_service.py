@@ -1,4 +1,4 @@
-"""A real service in a process of its own, on free ports, over a temporary directory."""
+"""A real service in a separate process, on free ports, with a temporary data directory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from types import TracebackType
 
 TREE = Path(os.environ.get("VICINAL_TREE", Path(__file__).parents[3]))
-"""The repository whose service is tested."""
+"""The root of the repository."""
 
 API_KEY = "a-key-for-tests"
 
 
 class Service:
-    """Started and ready inside a `with`."""
+    """A service that is started and ready inside a `with`."""
 
     def __init__(self, data_dir: Path, **settings: str) -> None:
         self.data_dir = data_dir
@@ -54,7 +54,7 @@ class Service:
                 case "gRPC listens":
                     self.grpc_url = f"grpc://localhost:{entry['port']}"
                 case "ready":
-                    # Nobody reads what it logs from now on, and a full pipe would hold it up.
+                    # Discards the log from now on: a full pipe would block the service.
                     self._reader = threading.Thread(target=self._process.stdout.read, daemon=True)
                     self._reader.start()
                     return self

@@ -1,6 +1,6 @@
 """
-A node that answers over HTTP and gRPC with the headers, or metadata, that a test gives it, and keeps those that it got:
-real nodes do not fail, lag or lack points at a test's word.
+A node that answers over HTTP and gRPC with the headers or metadata that a test specifies, and records those that it
+receives. A test cannot make real nodes fail, lag or lack points on command.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _BODIES = {
     "collections": b'{"collections": []}',
     "map": b'{"similarity": "Cosine", "seed": 0, "k": 1, "matching": 0, "points": []}',
 }
-"""By the last part of the path."""
+"""Bodies by the last part of the path."""
 _MESSAGES = {"CountPoints": b"\x08\x03"}
-"""By method; of the others, an empty message says that there is nothing."""
+"""Messages by method; other methods answer with an empty message."""
 _CODES = {503: grpc.StatusCode.UNAVAILABLE, 400: grpc.StatusCode.INVALID_ARGUMENT}
 
 
 @dataclass
 class Answer:
-    """What comes with an answer, and, of a refusal, its status and words."""
+    """The headers of an answer; for a refusal, also its status and text."""
 
     headers: Headers = field(default_factory=dict)
     status: int = 200
@@ -42,12 +42,12 @@ class Answer:
 
 
 class AnsweringNode:
-    """Gives each of `answers`, in their order; then plain ones."""
+    """Sends each of `answers` in order, then plain answers."""
 
     def __init__(self) -> None:
         self.answers: list[Answer] = []
         self.requests: list[Headers] = []
-        """What each request said of clusters."""
+        """The headers about clusters in each request."""
         self._lock = threading.Lock()
 
     @property
@@ -78,7 +78,7 @@ class AnsweringNode:
         self._http.server_close()
 
     def next_answer(self, said: Headers) -> Answer:
-        """Keep what a request said, and return what is answered."""
+        """Record a request's headers, and return the answer to it."""
         with self._lock:
             self.requests.append({name: value for name, value in said.items() if name.startswith("vicinal-")})
             return self.answers.pop(0) if self.answers else Answer()

@@ -1,4 +1,4 @@
-"""The async client behind the blocking one's interface, so that one suite tests both."""
+"""The async client behind the interface of the blocking one, so that one suite tests both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vicinal import AsyncVicinal, Vicinal
 
 
 class Waiting:
-    """Waits for what the methods of an async object return."""
+    """Wraps an async object: its methods wait for their results."""
 
     def __init__(self, target: Any, runner: asyncio.Runner) -> None:
         self._target = target

@@ -29,19 +29,19 @@ def runner() -> Iterator[asyncio.Runner]:
 
 @pytest.fixture(scope="session", params=["http", "async http"])
 def http_client(request: pytest.FixtureRequest, service: Service, runner: asyncio.Runner) -> Iterator[Vicinal]:
-    """For what gRPC does not offer."""
+    """A client for operations that gRPC does not offer."""
     yield from _clients(service.url, runner, is_async="async" in request.param)
 
 
 @pytest.fixture(scope="session", params=["grpc", "async grpc"])
 def grpc_client(request: pytest.FixtureRequest, service: Service, runner: asyncio.Runner) -> Iterator[Vicinal]:
-    """For what is different over gRPC."""
+    """A client for behaviour that differs over gRPC."""
     yield from _clients(service.grpc_url, runner, is_async="async" in request.param)
 
 
 @pytest.fixture(scope="session", params=["http", "async http", "grpc", "async grpc"])
 def client(request: pytest.FixtureRequest, service: Service, runner: asyncio.Runner) -> Iterator[Vicinal]:
-    """Every kind of client: a test that uses it runs once for each."""
+    """A client of each kind: a test that uses it runs once for each kind."""
     url = service.grpc_url if "grpc" in request.param else service.url
     yield from _clients(url, runner, is_async="async" in request.param)
 

@@ -1,4 +1,4 @@
-"""A proxy in front of a real service that spoils answers as it is told to."""
+"""A proxy in front of a real service that injects faults on command."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _refusals: dict[str, tuple[int, str]] = {
 
 
 class FaultyProxy:
-    """Spoils one answer for each of `faults`, in their order, then none."""
+    """Injects each of `faults` into one answer, in order, then no more."""
 
     def __init__(self, service_url: str) -> None:
         self._target = urlsplit(service_url).netloc
         self._lock = threading.Lock()
         self.faults: list[Fault] = []
         self.requests: list[tuple[str, str | None]] = []
-        """Paths with idempotency keys, as they came."""
+        """Paths with idempotency keys, in the order of the requests."""
         self.authorizations: list[str | None] = []
 
     @property

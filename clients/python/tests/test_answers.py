@@ -1,4 +1,4 @@
-"""How answers of HTTP are read, whatever the parts in which they arrive."""
+"""Reading HTTP answers, in whatever parts they arrive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes, expiry and ids of one's own: what a point can carry besides its content."""
+"""Attributes, expiry and chosen ids: what a point can have in addition to its content."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_attributes_come_back_as_they_were_stored(points: Vicinal) -> None:
     assert point.expires_at == TOMORROW
 
 
-def test_what_is_none_is_absent(points: Vicinal) -> None:
+def test_none_stands_for_an_absent_value(points: Vicinal) -> None:
     point = points.get(points.insert([1, 2], "x", attributes={"a": None, "b": 1}))  # type: ignore[dict-item]
     assert point.attributes == {"b": 1}
 

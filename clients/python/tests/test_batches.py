@@ -43,7 +43,7 @@ def test_ids_are_read_at_once(count: int) -> None:
     assert read_ids(b"".join(message(1, point_id(id)) for id in ids)) == ids
 
 
-def test_ids_are_read_one_by_one_where_the_answer_is_not_as_usual() -> None:
+def test_ids_are_read_one_by_one_if_the_answer_has_an_unusual_layout() -> None:
     usual = message(1, point_id(IDS[0]))
     # A field that this version does not know, as long as an id.
     unknown = message(7, bytes(len(usual) - 2))

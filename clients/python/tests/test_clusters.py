@@ -1,4 +1,4 @@
-"""What the client tells the nodes of a cluster, and what it makes of what they tell it."""
+"""The headers that the client sends to the nodes of a cluster, and how it uses those in their answers."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_clients_of_other_collections_have_seen_the_same(client: Vicinal, node: 
     assert [request.get("vicinal-position") for request in node.requests] == [None, "3", "9", "9"]
 
 
-def test_a_refusal_has_a_position_too_and_the_next_try_names_it(client: Vicinal, node: AnsweringNode) -> None:
+def test_a_refusal_has_a_position_too_and_the_next_try_sends_it(client: Vicinal, node: AnsweringNode) -> None:
     node.answers = [
         Answer(at(4).headers, 503, "no node answers for 9 partitions of the cluster: try again later"),
         Answer(at(6).headers, 400, "this is wrong"),
@@ -150,16 +150,16 @@ def test_whole_answers_are_not_called_partial(client: Vicinal, node: AnsweringNo
     assert told == []
 
 
-def test_a_partial_answer_is_told_once_after_all_tries(client: Vicinal, node: AnsweringNode) -> None:
+def test_a_partial_answer_is_reported_once_after_all_tries(client: Vicinal, node: AnsweringNode) -> None:
     told: list[Missing] = []
     node.answers = [Answer(at(1, partial="9/256").headers, 503, "try again later"), at(1, partial="3/256")]
     assert client.count(on_partial=told.append) == 3
     assert told == [Missing(3, 256)]
 
 
-def test_what_on_partial_raises_takes_the_answer_s_place(client: Vicinal, node: AnsweringNode) -> None:
+def test_an_exception_of_on_partial_replaces_the_answer(client: Vicinal, node: AnsweringNode) -> None:
     def refuse(missing: Missing) -> None:
-        # Of a kind that would be tried again if it came from the service.
+        # An error that would be retried if the service had sent it.
         raise OverloadedError(f"{missing.partitions} of {missing.of} are too many")
 
     node.answers = [at(1, partial="85/256"), at(1)]
@@ -189,12 +189,12 @@ def test_what_no_request_can_say_is_refused(
 
 @pytest.mark.parametrize("make", [Vicinal, AsyncVicinal])
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9", "grpc://127.0.0.1:9"])
-def test_a_client_says_what_is_wrong_with_its_consistency(make: Callable[..., object], url: str) -> None:
+def test_a_client_refuses_an_unknown_consistency(make: Callable[..., object], url: str) -> None:
     with pytest.raises(InvalidArgumentError, match="consistency must be one of session, latest, available, not 'old'"):
         make(url, consistency="old")
 
 
-def test_a_change_that_may_be_stored_is_repeated_only_where_that_is_safe(client: Vicinal, node: AnsweringNode) -> None:
+def test_a_change_that_may_be_stored_is_repeated_only_if_that_is_safe(client: Vicinal, node: AnsweringNode) -> None:
     doubt = "the write may have been stored: repeat it with the same idempotency key"
     node.answers = [Answer(at(1).headers, 503, doubt)] * 2
     with pytest.raises(NotReadyError, match="may have been stored"):
@@ -224,7 +224,7 @@ def test_downloads_and_maps_are_part_of_it(
     assert told == [Missing(2, 256)]
 
 
-def test_the_words_of_a_connection_are_not_a_node_s(node: AnsweringNode) -> None:
+def test_an_error_of_the_connection_is_not_taken_for_an_error_of_a_node(node: AnsweringNode) -> None:
     words = "no node answers for 9 partitions of the cluster: try again later"
     for headers, kind in ((at(1).headers, NotReadyError), ({}, ConnectionFailedError)):
         node.answers = [Answer(headers, 503, words)]

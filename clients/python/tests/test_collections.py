@@ -37,7 +37,7 @@ def test_an_alias_moves_in_one_step(client: Vicinal) -> None:
     assert "moving" not in client.collections.set_aliases(remove=["moving", "never-there"])
 
 
-def test_what_is_no_name_never_leaves_the_client(client: Vicinal) -> None:
+def test_an_invalid_name_never_leaves_the_client(client: Vicinal) -> None:
     for name in ("..", "", "a/b", "UPPER", "x" * 64, "x\n"):
         with pytest.raises(InvalidArgumentError, match="cannot be the name"):
             client.collection(name)

@@ -1,4 +1,4 @@
-"""Which library carries the requests must not show: what httpx does for its users is done where they ask for it."""
+"""Callers must not notice which library sends the requests: features of httpx work where callers ask for them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def is_async(request: pytest.FixtureRequest) -> bool:
 def _client(
     url: str, runner: asyncio.Runner, *, is_async: bool, brought: bool = False, timeout_s: float = 60
 ) -> Iterator[Vicinal]:
-    """Return a client, with a client of httpx if one is brought along; both are closed."""
+    """Yield a client, optionally over a client of httpx; closes both."""
     if is_async:
         http = httpx.AsyncClient() if brought else None
         client = waiting(
@@ -108,8 +108,8 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nOK"
 @contextmanager
 def _answering(answers: list[bytes], tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, threading.Semaphore]]:
     """
-    Listen, with TLS or without, and give each connection one of these answers. Then it is closed and the semaphore
-    released; without an answer it is left open.
+    Listen, with or without TLS, and send one of these answers on each connection. Then close the connection and release
+    the semaphore; without an answer, leave the connection open.
     """
 
     def serve() -> None:
@@ -143,7 +143,7 @@ def test_a_connection_that_was_closed_while_it_was_idle_is_not_used(runner: asyn
         for _ in range(3):
             assert client.health() == "OK"
             closed.acquire()
-            # The event loop looks once whether something has come.
+            # Gives the event loop one turn to check for data.
             runner.run(asyncio.sleep(0.001))
 
 
@@ -156,7 +156,7 @@ def test_a_service_that_does_not_answer_is_not_waited_for(runner: asyncio.Runner
         client.health()
 
 
-def test_a_header_cannot_bring_another_one_along(service: Service, runner: asyncio.Runner, is_async: bool) -> None:
+def test_a_header_cannot_smuggle_in_another_one(service: Service, runner: asyncio.Runner, is_async: bool) -> None:
     with (
         _client(service.url, runner, is_async=is_async) as client,
         pytest.raises(InvalidArgumentError, match="the value of the header idempotency-key"),
@@ -168,7 +168,7 @@ def test_a_header_cannot_bring_another_one_along(service: Service, runner: async
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
-    """A certificate for this machine, and a server's side of TLS with it."""
+    """A certificate for this machine, and a TLS context of a server with it."""
     folder = tmp_path_factory.mktemp("certificate")
     kind = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
     files = f"-addext subjectAltName=IP:127.0.0.1 -keyout {folder}/key.pem -out {folder}/certificate.pem"
@@ -214,5 +214,5 @@ def test_a_certificate_of_nobody_known_is_refused(
 
 def _refused_handshake(listener: socket.socket, tls: ssl.SSLContext) -> None:
     connection, _ = listener.accept()
-    with connection, pytest.raises(OSError):  # noqa: PT011  whatever the client says of it
+    with connection, pytest.raises(OSError):  # noqa: PT011  any failure that the client reports
         tls.wrap_socket(connection, server_side=True)

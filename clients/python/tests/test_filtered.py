@@ -26,7 +26,7 @@ CITIES = {"Berlin": GeoPoint(52.52, 13.40), "Potsdam": GeoPoint(52.40, 13.06), "
 
 @pytest.fixture
 def stock(points: Vicinal) -> list[str]:
-    """Ids of 30 points; point i lies at (i, 1), costs i and is in the shop i % 2."""
+    """Ids of 30 points. Point i has the vector (i, 1), the price i and the shop i % 2."""
     numbers = range(30)
     attributes: list[Attributes] = [
         {

@@ -1,4 +1,4 @@
-"""What a reader of `help` and an editor see of the clients' methods."""
+"""How `help` and editors show the clients' methods."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def test_both_clients_have_the_same_methods(blocking: type[Any], asynchronous: t
             assert list(inspect.signature(method).parameters) == list(inspect.signature(other).parameters), name
 
 
-def test_help_shows_parameters_and_what_is_returned() -> None:
+def test_help_shows_parameters_and_the_return_type() -> None:
     assert Vicinal.get.__doc__
     assert str(inspect.signature(Vicinal.get)).endswith(
         "id: 'str', *, with_version: 'bool' = False, consistency: 'Consistency | None' = None) -> 'Point'"
     )
-    assert "Find what is near a vector" in (inspect.getdoc(Vicinal.search) or "")
+    assert "Find the points near a vector" in (inspect.getdoc(Vicinal.search) or "")

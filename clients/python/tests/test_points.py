@@ -105,7 +105,7 @@ def test_a_key_stores_a_point_once(points: Vicinal) -> None:
         points.insert([1, 2], "y", idempotency_key=key)
 
 
-def test_a_vector_of_another_length_is_refused_in_the_service_s_words(points: Vicinal) -> None:
+def test_a_vector_of_another_length_is_refused_with_the_service_s_message(points: Vicinal) -> None:
     points.insert([1, 2], "x")
     with pytest.raises(InvalidArgumentError, match=r"3 dimensions, .* 2") as raised:
         points.insert([1, 2, 3], "y")

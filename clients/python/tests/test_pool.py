@@ -1,4 +1,4 @@
-"""Which connections are kept for the next request."""
+"""Which connections the pool keeps for the next request."""
 
 from __future__ import annotations
 

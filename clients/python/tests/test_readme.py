@@ -16,7 +16,7 @@ PAGES = [
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_print_what_the_page_says(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # They name files as they are in the checkout.
+    # The examples use paths relative to the root of the checkout.
     monkeypatch.chdir(TREE)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     with Service(tmp_path) as service:

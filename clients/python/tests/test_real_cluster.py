@@ -1,4 +1,4 @@
-"""A real cluster whose two nodes have a part of the points each."""
+"""A real cluster that divides the points among its two nodes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _write_and_read_in_turns(first: Service, second: Service) -> None:
     ):
         client.collections.put("turns", 2)
         turns = client.collection("turns")
-        # An odd number of requests a round: the other node is written to in the next one.
+        # An odd number of requests per round, so that the next round writes to the other node.
         for _ in range(10):
             id = turns.insert([1, 2], "x")
             assert turns.get(id).content == "x"
@@ -59,7 +59,7 @@ def _write_and_read_in_turns(first: Service, second: Service) -> None:
 
 
 class _InTurns(httpx.HTTPTransport):
-    """Sends each request to the next node, as a balancer does."""
+    """Sends each request to the next node, like a load balancer."""
 
     def __init__(self, nodes: list[Service]) -> None:
         super().__init__()
@@ -79,7 +79,7 @@ def _fill(node: Service) -> None:
 
 
 def _ids_at_all(node: Service, runner: asyncio.Runner) -> set[str]:
-    """Ask for the latest: what another client has written, through another node."""
+    """Read with `latest` consistency: includes what another client has written through another node."""
     ids: set[str] = set()
     for kind in KINDS:
         with _client(kind, node, runner) as points:

@@ -15,7 +15,7 @@ ASKED: list[tuple[str, str | None, bytes]] = []
 
 
 class Endpoint(BaseHTTPRequestHandler):
-    """Answers as an endpoint like that of OpenAI does."""
+    """Answers like an endpoint of OpenAI."""
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))

@@ -105,7 +105,7 @@ def test_tries_come_to_an_end(client: Vicinal, proxy: FaultyProxy) -> None:
     assert not proxy.faults
 
 
-def test_a_service_that_asks_for_too_much_patience_is_not_waited_for(client: Vicinal, proxy: FaultyProxy) -> None:
+def test_a_retry_after_beyond_the_limit_is_not_waited_for(client: Vicinal, proxy: FaultyProxy) -> None:
     proxy.faults = ["come in an hour", "overloaded"]
     with pytest.raises(OverloadedError) as raised:
         client.health()

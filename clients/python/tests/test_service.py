@@ -108,7 +108,7 @@ def test_nothing_listens(url: str) -> None:
 @pytest.mark.parametrize(
     "url", ["localhost:3000", "ftp://localhost", "http://", "http://a:port", "grpc://a", "grpc://a:port", ""]
 )
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_an_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(InvalidArgumentError, match="is not an address"):
         Vicinal(url)
     with pytest.raises(InvalidArgumentError, match="is not an address"):

@@ -1,4 +1,4 @@
-"""Usual hits of gRPC are read in place: the result must be that of reading them field by field."""
+"""Usual hits of gRPC are read in place. The result must equal that of reading them field by field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attributes and filters, as they are written and read."""
+"""How attributes and filters are written and read."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ price, tags = F("price"), F("tags")
         ({}, {}),
     ],
 )  # fmt: skip
-def test_filters_are_written_in_the_words_of_the_service(filter: FilterLike, json: object) -> None:
+def test_filters_are_written_in_the_syntax_of_the_service(filter: FilterLike, json: object) -> None:
     assert json_of_filter(filter) == json
 
 
@@ -108,7 +108,7 @@ def test_a_filter_has_no_truth_value() -> None:
         assert 1 < price < 5
 
 
-def test_what_is_no_filter_is_refused() -> None:
+def test_an_invalid_filter_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="the filter is a str"):
         json_of_filter("price < 5")  # type: ignore[arg-type]
 

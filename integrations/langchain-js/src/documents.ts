@@ -8,10 +8,10 @@ import {
   uuidOf,
 } from 'vicinal-client'
 
-/** Where a point keeps the id of its document if that differs from the point's; the name is the Python package's, too. */
+/** The attribute with the document's id if that differs from the point's id. The Python package uses the same name. */
 export const idAttribute = 'langchain_id'
 
-/** The id of each document: the given one, or its own, or a new one. */
+/** Returns the id of each document: the given one, or the document's own, or a new one. */
 export function idsOf(
   documents: readonly DocumentInterface[],
   given: readonly string[] | undefined,
@@ -21,8 +21,8 @@ export function idsOf(
 }
 
 /**
- * Documents as points: the text is the content, metadata are attributes. Existing ids are replaced. Of documents with the
- * same id only the last is returned, because a request takes one point under an id.
+ * Converts documents to points: the text is the content, and metadata are attributes. Existing ids are replaced. If
+ * several documents have the same id, only the last one is returned, because a request accepts only one point per id.
  */
 export function pointsOf(
   vectors: readonly (readonly number[])[],
@@ -41,7 +41,7 @@ export function pointsOf(
   return [...points.values()]
 }
 
-/** The document of a point. */
+/** Returns the document of a point. */
 export function documentOf({ id, payload }: Hit): Document {
   const attributes: AttributesOutput = payload?.attributes ?? {}
   const { [idAttribute]: given = id, ...metadata } = attributes

@@ -15,13 +15,13 @@ import { documentOf, idsOf, pointsOf } from './documents.ts'
 
 export interface StoreOptions {
   readonly client: VectorClient
-  /** Name or alias of the collection with the documents; that of the client when not given. Created by the first write. */
+  /** Name or alias of the collection; by default that of the client. The first write creates it. */
   readonly collection?: string | undefined
-  /** What is near; `Cosine` when not given. */
+  /** The metric of searches; `Cosine` by default. */
   readonly metric?: Metric | undefined
 }
 
-/** Which documents to delete: those with one of the ids that match the filter, or all. */
+/** Which documents to delete: those that have one of the ids and match the filter, or all documents. */
 export interface DeleteSelection {
   readonly ids?: readonly string[] | undefined
   readonly filter?: Filter | undefined
@@ -29,8 +29,8 @@ export interface DeleteSelection {
 }
 
 /**
- * Documents in a collection of Vicinal, found by the vectors of their texts. Metadata are attributes, so that searches
- * can be filtered by them. Failures are `DatabaseError`s of the client, with a `reason`.
+ * A vector store with its documents in a collection of Vicinal, found by the vectors of their texts. Metadata are
+ * attributes, which can filter searches. Fails with a `DatabaseError` of the client, which has a `reason`.
  *
  * @example
  * const store = new VicinalVectorStore(embeddings, { client, collection: 'animals' })
@@ -53,7 +53,7 @@ export class VicinalVectorStore extends VectorStore {
     this.#isReady = collection === undefined
   }
 
-  /** A store with these texts. `metadatas` has one object for each, or is one for all. */
+  /** Creates a store with these texts. `metadatas` has one object for each text, or is one object for all. */
   static override async fromTexts(
     texts: string[],
     metadatas: object[] | object,
@@ -67,7 +67,7 @@ export class VicinalVectorStore extends VectorStore {
     return VicinalVectorStore.fromDocuments(documents, embeddings, options)
   }
 
-  /** A store with these documents, besides those that the collection has already. */
+  /** Creates a store, and adds these documents to those already in the collection. */
   static override async fromDocuments(
     documents: DocumentInterface[],
     embeddings: EmbeddingsInterface,
@@ -78,7 +78,7 @@ export class VicinalVectorStore extends VectorStore {
     return store
   }
 
-  /** A store over a collection that exists. @throws DatabaseError `collection_not_found` */
+  /** Creates a store over an existing collection. @throws DatabaseError `collection_not_found` */
   static async fromExistingIndex(
     embeddings: EmbeddingsInterface,
     options: StoreOptions,
@@ -91,12 +91,12 @@ export class VicinalVectorStore extends VectorStore {
     return 'vicinal'
   }
 
-  /** The client, for what LangChain has no words for. */
+  /** The client, for features that LangChain's interface does not have. */
   get client(): VectorClient {
     return this.#client
   }
 
-  /** Stores documents and returns their ids. A document whose id exists takes the place of the other. */
+  /** Stores documents and returns their ids. A document whose id exists replaces the stored one. */
   override async addDocuments(
     documents: DocumentInterface[],
     options: { readonly ids?: readonly string[] } = {},
@@ -120,7 +120,7 @@ export class VicinalVectorStore extends VectorStore {
     return ids
   }
 
-  /** Deletes documents by id, by filter, or all of them. Missing ones are no error. */
+  /** Deletes documents by id, by filter, or all documents. Missing documents are not an error. */
   override async delete({ ids, filter, deleteAll = false }: DeleteSelection): Promise<void> {
     if (ids === undefined && filter === undefined && !deleteAll) {
       throw new DatabaseError('invalid_argument', 'delete needs ids, a filter, or deleteAll')
@@ -133,7 +133,7 @@ export class VicinalVectorStore extends VectorStore {
     }
   }
 
-  /** The `k` nearest documents, of those that match, with their similarities: larger is nearer. */
+  /** Returns the `k` nearest matching documents with their similarities: larger is nearer. */
   override async similaritySearchVectorWithScore(
     query: number[],
     k: number,
@@ -143,7 +143,7 @@ export class VicinalVectorStore extends VectorStore {
     return hits.map((hit) => [documentOf(hit), similarityOf(hit.distance ?? 0, this.#metric)])
   }
 
-  /** Documents near a text and unlike each other: `k` of the `fetchK` nearest, of those that match. */
+  /** Returns documents that are near a text and differ from each other: `k` of the `fetchK` nearest matching ones. */
   override async maxMarginalRelevanceSearch(
     query: string,
     { k, fetchK = 20, lambda = 0.5, filter }: MaxMarginalRelevanceSearchOptions<Filter>,
@@ -165,7 +165,7 @@ export class VicinalVectorStore extends VectorStore {
     return (await this.#client.searchHits(query)).hits
   }
 
-  /** Only a write creates it: a search under a name that is spelled wrong shall fail. */
+  /** Only a write creates the collection: a search under a misspelled name must fail. */
   async #createCollection(): Promise<void> {
     if (this.#isReady) return
     const name = this.#collection!
@@ -179,7 +179,7 @@ export class VicinalVectorStore extends VectorStore {
   }
 }
 
-/** JSON leaves functions out, so that one like those of LangChain's store in memory would select everything. */
+/** Refuses functions, which LangChain's in-memory store accepts: JSON would leave them out, and select everything. */
 function checked(filter: Filter | undefined): Filter | undefined {
   if (typeof filter !== 'function') return filter
   throw new DatabaseError(
@@ -188,7 +188,7 @@ function checked(filter: Filter | undefined): Filter | undefined {
   )
 }
 
-/** The cosine itself; for other metrics 1 for what is equal and towards 0 for what is far away. */
+/** A similarity: the cosine itself; for other metrics 1 for equal vectors, towards 0 for distant ones. */
 function similarityOf(distance: number, metric: Metric): number {
   return metric === 'Cosine' ? 1 - distance : 1 / (1 + distance)
 }

@@ -1,6 +1,6 @@
 import { Embeddings } from '@langchain/core/embeddings'
 
-/** Counts letters: a text is near another that has the same ones. */
+/** Embeds a text by counting its letters: texts with the same letters are near each other. */
 export class Letters extends Embeddings {
   constructor() {
     super({})

@@ -38,7 +38,7 @@ describe('VicinalVectorStore', () => {
     store = new VicinalVectorStore(embeddings, options())
   })
 
-  it('finds what the store in memory finds, in the same order and with the same scores', async () => {
+  it('finds the same documents as the in-memory store, in the same order and with the same scores', async () => {
     const memory = await FakeVectorStore.fromDocuments(animals, embeddings)
     await store.addDocuments(animals)
     for (const query of ['foxes of the forest', 'night owl']) {
@@ -51,7 +51,7 @@ describe('VicinalVectorStore', () => {
     }
   })
 
-  it('returns documents as they were stored, nested metadata, dates and places included', async () => {
+  it('returns documents as they were stored, including nested metadata, dates and places', async () => {
     const metadata = {
       loc: { lines: { from: 1, to: 2 } },
       list: [{ a: 1 }, { a: [true, 'x'] }],
@@ -66,7 +66,7 @@ describe('VicinalVectorStore', () => {
     assert.deepEqual(found, new Document({ pageContent: 'a fox', metadata, id }))
   })
 
-  it('takes ids from the options, then from the document, then makes one', async () => {
+  it('takes an id from the options, or else from the document, or else makes one', async () => {
     const own = new Document({ pageContent: 'a fox', id: 'own' })
     assert.deepEqual(await store.addDocuments([own], { ids: ['given'] }), ['given'])
     assert.deepEqual(await store.addDocuments([own]), ['own'])
@@ -77,7 +77,7 @@ describe('VicinalVectorStore', () => {
     assert.deepEqual(found[0]!.metadata, {})
   })
 
-  it('keeps an id that is no UUID in an attribute of a point with a UUID made from it', async () => {
+  it('keeps an id that is not a UUID in an attribute, and makes the UUID of the point from it', async () => {
     await store.addDocuments(animals.slice(0, 1), { ids: ['fox/1'] })
     const point = await store.client.get(uuidOf('fox/1'))
     assert.equal(point.payload.attributes?.langchain_id, 'fox/1')
@@ -94,7 +94,7 @@ describe('VicinalVectorStore', () => {
     assert.deepEqual(textsOf(await store.similaritySearch('fox', 5)), [texts[1]])
   })
 
-  it('filters by metadata, nested ones too, and returns as many documents as match', async () => {
+  it('filters by metadata, including nested ones, and returns as many documents as match', async () => {
     await store.addDocuments(animals)
     const find = async (filter: Filter): Promise<string[]> =>
       textsOf(await store.similaritySearch('foxes of the forest', 9, filter))
@@ -122,7 +122,7 @@ describe('VicinalVectorStore', () => {
     assert.equal(await store.client.count(), 2)
   })
 
-  it('deletes by filter, by both, and everything only where that is said', async () => {
+  it('deletes by filter, by both, and everything only on explicit request', async () => {
     await store.addDocuments(animals, { ids: ['a', 'b', 'c', 'd'] })
     await store.delete({ ids: ['a', 'b'], filter: { legs: 2 } })
     assert.equal(await store.client.count(), 3)
@@ -136,7 +136,7 @@ describe('VicinalVectorStore', () => {
     assert.deepEqual(await store.similaritySearch('fox'), [])
   })
 
-  it('chooses documents that are unlike each other', async () => {
+  it('chooses documents that differ from each other', async () => {
     const vectors = [
       [1, 0],
       [0.99, 0.01],
@@ -166,7 +166,7 @@ describe('VicinalVectorStore', () => {
     assert.equal(await store.client.count(), 5)
   })
 
-  it('is made from texts, from documents, and over a collection that exists', async () => {
+  it('is created from texts, from documents, and over an existing collection', async () => {
     await assert.rejects(VicinalVectorStore.fromExistingIndex(embeddings, options()), {
       reason: 'collection_not_found',
     })
@@ -187,14 +187,14 @@ describe('VicinalVectorStore', () => {
     assert.equal(await client.count(), 5)
   })
 
-  it('measures by other metrics', async () => {
+  it('supports other metrics', async () => {
     const near = new VicinalVectorStore(embeddings, { ...options(), metric: 'Euclidean' })
     await near.addVectors([[3, 4]], animals.slice(0, 1))
     assert.deepEqual((await near.similaritySearchVectorWithScore([3, 4], 1))[0]![1], 1)
     assert.deepEqual((await near.similaritySearchVectorWithScore([0, 0], 1))[0]![1], 1 / 6)
   })
 
-  it('stores nothing where the counts differ, and adds no documents without a fault', async () => {
+  it('stores nothing if the counts differ, and accepts an empty list of documents', async () => {
     await assert.rejects(store.addVectors([[1]], animals), { reason: 'invalid_argument' })
     await assert.rejects(store.addDocuments(animals, { ids: ['1'] }), { reason: 'invalid_argument' })
     assert.deepEqual(await store.addDocuments([]), [])
@@ -206,7 +206,7 @@ describe('VicinalVectorStore', () => {
     assert.equal(printed, expected)
   })
 
-  it('names the metadata that the service refuses', async () => {
+  it('names refused metadata in the error', async () => {
     const dotted = new Document({ pageContent: 'x', metadata: { 'a.b': 1 } })
     await assert.rejects(store.addDocuments([dotted]), { reason: 'invalid_argument', message: /a\.b/ })
   })

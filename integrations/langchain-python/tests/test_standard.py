@@ -1,4 +1,4 @@
-"""LangChain's own tests of vector stores, unmodified, with threads and with an async client, over HTTP and gRPC."""
+"""LangChain's tests of vector stores, unmodified, with threads and with an async client, over HTTP and gRPC."""
 
 from __future__ import annotations
 

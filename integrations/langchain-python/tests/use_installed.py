@@ -1,4 +1,4 @@
-"""Uses the installed package, without anything that only development has."""
+"""Uses the installed package, without any development dependency."""
 
 from __future__ import annotations
 

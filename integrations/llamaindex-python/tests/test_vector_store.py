@@ -66,7 +66,7 @@ def store(client: Vicinal) -> Iterator[VicinalVectorStore]:
 
 @pytest.fixture(scope="module")
 def simple() -> SimpleVectorStore:
-    """LlamaIndex's own store, to compare with."""
+    """LlamaIndex's own store, for comparison."""
     one = SimpleVectorStore()
     one.add(nodes())
     return one

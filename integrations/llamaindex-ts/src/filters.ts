@@ -1,7 +1,7 @@
 import type { MetadataFilter, MetadataFilters, VectorStoreQuery } from '@llamaindex/core/vector-store'
 import { DatabaseError, type Filter, type FilterTests, uuidOf } from 'vicinal-client'
 
-/** What matches all that a query asks for; undefined if it asks for nothing. */
+/** Returns a filter for everything that a query asks for; undefined if it asks for nothing. */
 export function filterOf({ filters, docIds = [] }: VectorStoreQuery): Filter | undefined {
   const parts: Filter[] = []
   if (filters !== undefined && filters.filters.length > 0) parts.push(joined(filters))
@@ -9,7 +9,7 @@ export function filterOf({ filters, docIds = [] }: VectorStoreQuery): Filter | u
   return parts.length === 0 ? undefined : { $and: parts }
 }
 
-/** LlamaIndex's own stores disagree whether these are ids of documents or of nodes: both are found. */
+/** LlamaIndex's own stores disagree whether these are ids of documents or of nodes, so this matches both. */
 function ofIds(ids: readonly string[]): Filter {
   return { $or: [{ ref_doc_id: { $in: ids } }, { $id: { $in: ids.map(uuidOf) } }] }
 }

@@ -3,9 +3,9 @@ import { metadataDictToNode, nodeToMetadata } from '@llamaindex/core/vector-stor
 import { type AttributesInput, type Hit, type PointToInsert, uuidOf } from 'vicinal-client'
 
 /**
- * Nodes as points: the text is the content, metadata are attributes, and what else a node has is in LlamaIndex's own
- * `_node_content`, its id included. Existing ids are replaced. Of nodes with the same id only the last is returned,
- * because a request takes one point under an id.
+ * Converts nodes to points: the text is the content, and metadata are attributes. LlamaIndex's own `_node_content` has
+ * the rest of a node, including its id. Existing ids are replaced. If several nodes have the same id, only the last one
+ * is returned, because a request accepts only one point per id.
  */
 export function pointsOf(nodes: readonly BaseNode[]): PointToInsert[] {
   const points = new Map<string, PointToInsert>()
@@ -18,7 +18,7 @@ export function pointsOf(nodes: readonly BaseNode[]): PointToInsert[] {
   return [...points.values()]
 }
 
-/** The node of a point, with its vector if that was fetched. */
+/** Returns the node of a point, with its vector if that was fetched. */
 export function nodeOf({ payload, vector }: Hit): BaseNode {
   const node = metadataDictToNode({ ...payload?.attributes })
   node.setContent(payload?.content ?? '')
@@ -28,13 +28,13 @@ export function nodeOf({ payload, vector }: Hit): BaseNode {
 
 function attributesOf(node: BaseNode): AttributesInput {
   const entries = Object.entries(nodeToMetadata(node, true)).filter(([name, value]) => {
-    // Without a document LlamaIndex writes the text "None", which could be the id of one.
+    // For a node without a document, LlamaIndex writes the text "None", which could also be an id.
     if (node.sourceNode === undefined && documentNames.has(name)) return false
-    // No filter tells an empty list from others, so that what is empty is absent.
+    // No filter distinguishes an empty list from others, so empty lists are absent.
     return !(Array.isArray(value) && value.length === 0)
   })
   return Object.fromEntries(entries)
 }
 
-/** Where LlamaIndex keeps the id of a node's document; it uses each of them. */
+/** The fields in which LlamaIndex keeps the id of a node's document; it uses all of them. */
 const documentNames: ReadonlySet<string> = new Set(['document_id', 'doc_id', 'ref_doc_id'])

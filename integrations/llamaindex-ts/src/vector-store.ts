@@ -12,15 +12,15 @@ import { nodeOf, pointsOf } from './nodes.ts'
 
 export interface StoreOptions extends VectorStoreBaseParams {
   readonly client: VectorClient
-  /** Name or alias of the collection with the nodes; that of the client when not given. Created by the first write. */
+  /** Name or alias of the collection; by default that of the client. The first write creates it. */
   readonly collection?: string | undefined
-  /** What is near; `Cosine` when not given. */
+  /** The metric of queries; `Cosine` by default. */
   readonly metric?: Metric | undefined
 }
 
 /**
- * Nodes in a collection of Vicinal. Their metadata are attributes, so that queries can be filtered by them. Failures are
- * `DatabaseError`s of the client, with a `reason`.
+ * A vector store with its nodes in a collection of Vicinal. Metadata are attributes, which can filter queries. Fails
+ * with a `DatabaseError` of the client, which has a `reason`.
  *
  * @example
  * const store = new VicinalVectorStore({ client, collection: 'animals', embedModel })
@@ -41,12 +41,12 @@ export class VicinalVectorStore extends BaseVectorStore<VectorClient> {
     this.#isReady = collection === undefined
   }
 
-  /** The client, for what LlamaIndex has no words for. */
+  /** The client, for features that LlamaIndex's interface does not have. */
   override client(): VectorClient {
     return this.#client
   }
 
-  /** Stores nodes, which have their vectors, and returns their ids. A node whose id exists takes the place of the other. */
+  /** Stores nodes with their vectors, and returns their ids. A node whose id exists replaces the stored one. */
   override async add(nodes: BaseNode[]): Promise<string[]> {
     const points = pointsOf(nodes)
     await this.#createCollection()
@@ -56,7 +56,7 @@ export class VicinalVectorStore extends BaseVectorStore<VectorClient> {
     return nodes.map((node) => node.id_)
   }
 
-  /** Deletes the nodes of a document. A missing one is no error. */
+  /** Deletes the nodes of a document. A missing document is not an error. */
   override async delete(refDocId: string): Promise<void> {
     let more = true
     while (more) {
@@ -64,7 +64,7 @@ export class VicinalVectorStore extends BaseVectorStore<VectorClient> {
     }
   }
 
-  /** The nodes nearest to a vector, of those that match; in the mode `mmr` also unlike each other. */
+  /** Returns the matching nodes nearest to a vector; in the mode `mmr`, nodes that also differ from each other. */
   override async query(query: VectorStoreQuery): Promise<VectorStoreQueryResult> {
     const { queryEmbedding, similarityTopK, mode } = query
     if (queryEmbedding === undefined) {
@@ -86,7 +86,7 @@ export class VicinalVectorStore extends BaseVectorStore<VectorClient> {
     )
   }
 
-  /** Only a write creates it: a query under a name that is spelled wrong shall fail. */
+  /** Only a write creates the collection: a query under a misspelled name must fail. */
   async #createCollection(): Promise<void> {
     if (this.#isReady) return
     const name = this.#collection!
@@ -100,11 +100,11 @@ export class VicinalVectorStore extends BaseVectorStore<VectorClient> {
   }
 }
 
-/** How many times the wanted nodes are fetched to choose unlike ones from; as in the Python package. */
+/** Prefetch factor of MMR: how many candidates are fetched for each wanted node; the same as in the Python package. */
 const mmrMultiplier = 4
 
 function wantsDiversity(mode: VectorStoreQuery['mode'] | undefined): boolean {
-  // Callers in JavaScript leave the mode out.
+  // Callers in JavaScript may omit the mode.
   const name: string = mode ?? 'default'
   if (name === 'default' || name === 'mmr') return name === 'mmr'
   throw new DatabaseError('invalid_argument', `Vicinal has no search in the mode ${name}: use default or mmr`)
@@ -135,7 +135,7 @@ function resultOf(nodes: BaseNode[], similarities: number[]): VectorStoreQueryRe
   return { nodes, similarities, ids: nodes.map((node) => node.id_) }
 }
 
-/** The cosine itself; for other metrics 1 for what is equal and towards 0 for what is far away. */
+/** A similarity: the cosine itself; for other metrics 1 for equal vectors, towards 0 for distant ones. */
 function similarityOf(distance: number, metric: Metric): number {
   return metric === 'Cosine' ? 1 - distance : 1 / (1 + distance)
 }

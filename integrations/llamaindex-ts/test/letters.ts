@@ -1,6 +1,6 @@
 import { BaseEmbedding } from '@llamaindex/core/embeddings'
 
-/** Counts letters: a text is near another that has the same ones. */
+/** Embeds a text by counting its letters: texts with the same letters are near each other. */
 export class Letters extends BaseEmbedding {
   // biome-ignore lint/complexity/noUselessConstructor: the inherited one is protected.
   constructor() {

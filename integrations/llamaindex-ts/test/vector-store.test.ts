@@ -68,7 +68,7 @@ describe('VicinalVectorStore', () => {
   const matching = async (filters: MetadataFilter[], condition?: `${FilterCondition}`): Promise<string[]> =>
     (await idsOf({ filters: { filters, ...(condition && { condition }) } })).map((id) => id.slice(-1)).sort()
 
-  it("finds what LlamaIndex's own comparison finds, with the same similarities", async () => {
+  it("finds the same nodes as LlamaIndex's own comparison, with the same similarities", async () => {
     assert.deepEqual(await store.add(animals()), ['node/0', 'node/1', 'node/2', 'node/3'])
     const [similarities, ids] = getTopKEmbeddings(query.queryEmbedding!, vectors, 3, [0, 1, 2, 3])
     const found = await store.query({ ...query, similarityTopK: 3 })
@@ -99,7 +99,7 @@ describe('VicinalVectorStore', () => {
     assert.equal(found.sourceNode?.nodeId, 'd')
   })
 
-  it('keeps a node under a UUID made from its id, and replaces the one that has the id', async () => {
+  it('stores a node under a UUID made from its id, and replaces the node that has the id', async () => {
     await store.add(animals().slice(0, 1))
     await store.add([new TextNode({ id_: 'node/0', text: 'new', embedding: [1, 0] })])
     assert.equal((await store.client().get(uuidOf('node/0'))).payload.content, 'new')
@@ -109,7 +109,7 @@ describe('VicinalVectorStore', () => {
     assert.equal((await store.client().get(uuidOf('same'))).payload.content, 'y')
   })
 
-  it('deletes the nodes of a document, and no others', async () => {
+  it('deletes only the nodes of a document', async () => {
     await store.add(animals())
     await store.delete('doc/1')
     await store.delete('missing')
@@ -141,7 +141,7 @@ describe('VicinalVectorStore', () => {
     }
   })
 
-  it('joins filters by and, which is the default, and by or', async () => {
+  it('combines filters with AND, which is the default, and with OR', async () => {
     await store.add(animals())
     const filters: MetadataFilter[] = [
       { key: 'legs', operator: '==', value: 2 },
@@ -159,14 +159,14 @@ describe('VicinalVectorStore', () => {
     assert.equal((await idsOf({ docIds: [] })).length, 4)
   })
 
-  it('chooses nodes that are unlike each other in the mode mmr', async () => {
+  it('chooses nodes that differ from each other in the mode mmr', async () => {
     await store.add(animals())
     const mmr = { mode: VectorStoreQueryMode.MMR, similarityTopK: 2 }
     assert.deepEqual(await idsOf({ ...mmr, mmrThreshold: 1 }), ['node/1', 'node/0'])
     assert.deepEqual(await idsOf({ ...mmr, mmrThreshold: 0.2 }), ['node/1', 'node/3'])
   })
 
-  it('refuses what it has not, and says so', async () => {
+  it('refuses unsupported features with a clear message', async () => {
     await store.add(animals())
     const refused = { reason: 'invalid_argument' }
     await assert.rejects(idsOf({ mode: VectorStoreQueryMode.HYBRID }), { ...refused, message: /hybrid/ })
@@ -177,12 +177,12 @@ describe('VicinalVectorStore', () => {
     await assert.rejects(store.query(withoutVector), refused)
   })
 
-  it('has the model that it was made with, which an index asks it for', () => {
+  it('has the embedding model that it was created with, which an index reads', () => {
     assert.equal(store.embedModel, embedModel)
     assert.equal(store.storesText, true)
   })
 
-  it('creates its collection when it writes, and not when it reads', async () => {
+  it('creates its collection on the first write, but not on a read', async () => {
     await assert.rejects(store.query(query), { reason: 'collection_not_found' })
     assert.deepEqual(await store.add([]), [])
     assert.deepEqual(await store.query(query), { nodes: [], similarities: [], ids: [] })

@@ -6,14 +6,14 @@ import httpcore
 import httptools
 
 _HEAD_BYTES_MAX = 100 * 1024
-"""More than any service or proxy sends, and a bound on what is kept of something that is no HTTP."""
+"""More than any service or proxy sends; bounds the memory for a peer that does not speak HTTP."""
 
 
 class AnswerReader:
     """
-    The answer to one request. It raises a `ProtocolError` of httpcore for what is no answer.
+    The answer to one request. Raises a `ProtocolError` of httpcore for anything that is not an answer.
 
-    `headers` has the names in lower case; `keeps_alive`: the connection may carry another request.
+    `headers` has its names in lower case. `keeps_alive` is true if the connection may carry another request.
     """
 
     def __init__(self) -> None:
@@ -27,24 +27,24 @@ class AnswerReader:
         self._head_bytes = 0
 
     def feed(self, part: bytes) -> None:
-        """Read a part; an empty one says that the connection has ended."""
+        """Read a part; an empty part means that the connection has ended."""
         if part == b"":
             self._end()
             return
         try:
             self._parser.feed_data(part)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            # What follows a complete answer is none of ours.
+            # Bytes after a complete answer do not belong to it.
             self.keeps_alive = False
             if not self.is_complete:
-                raise httpcore.RemoteProtocolError(f"this is no answer in HTTP: {error}") from error
+                raise httpcore.RemoteProtocolError(f"this is not an HTTP answer: {error}") from error
         if not self.has_head:
             self._head_bytes += len(part)
             if self._head_bytes > _HEAD_BYTES_MAX:
                 raise httpcore.RemoteProtocolError(f"the answer's head is longer than {_HEAD_BYTES_MAX} bytes")
 
     def take_body(self) -> list[bytes]:
-        """Return what has come of the body since the last time."""
+        """Return the part of the body that has arrived since the last call."""
         body, self._body = self._body, []
         return body
 
@@ -54,13 +54,13 @@ class AnswerReader:
             raise httpcore.RemoteProtocolError("the connection ended before the answer did")
         self.is_complete = True
 
-    # What follows is called by the parser.
+    # The parser calls the following methods.
 
     def on_message_begin(self) -> None:
         self.keeps_alive = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        # What comes after the head are trailers, which Vicinal does not send.
+        # Fields after the head are trailers, which Vicinal does not send.
         if not self.has_head:
             self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
@@ -84,5 +84,5 @@ class AnswerReader:
 
     @property
     def _is_final(self) -> bool:
-        """Whether this is the answer, and not one that only precedes it, like 103."""
+        """Whether this is the final answer, and not an interim one, like 103."""
         return self.status >= 200

@@ -40,7 +40,7 @@ class _Runner(Protocol):
 def _awaiting(
     operation: Callable[Concatenate[Place, Parameters], Operation[Result]],
 ) -> Callable[Concatenate[_Runner, Parameters], Awaitable[Result]]:
-    """Return an async method that carries out an operation; its parameters are the operation's fields."""
+    """Return an async method that runs an operation; its parameters are the operation's fields."""
 
     async def method(client: _Runner, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         return await client._run(operation(client._place, *args, **kwargs))
@@ -50,9 +50,9 @@ def _awaiting(
 
 class AsyncVicinal:
     """
-    The points of one collection, and the collections themselves, for one event loop of asyncio.
+    A client for the points of one collection and for the collections themselves, for one event loop of asyncio.
 
-    The parameters are those of `Vicinal`. Cancelling a task gives its request up; a change may have taken effect.
+    The parameters are those of `Vicinal`. Cancelling a task cancels its request; a change may have taken effect.
     """
 
     def __init__(
@@ -117,10 +117,10 @@ class AsyncVicinal:
         partial_after_s: float | None = None,
     ) -> AsyncIterator[StoredPoint]:
         """
-        Go through all points that match, in the order of their insertion, a page at a time. Nothing that stays stored
-        meanwhile is left out or comes twice.
+        Iterate over all matching points in the order of their insertion, page by page. A point that stays stored
+        meanwhile is yielded exactly once.
 
-        Of a cluster, `consistency`, `on_partial` and `partial_after_s` are those of `list_points`, for each page.
+        For clusters, `consistency`, `on_partial` and `partial_after_s` are those of `list_points`, for each page.
         """
         cursor: str | None = None
         while True:
@@ -149,13 +149,14 @@ class AsyncVicinal:
         progress: Progress = False,
     ) -> AsyncIterator[list[str]]:
         """
-        Insert any number of points; yields the ids of a batch once it is stored, in the order of the points. Each
-        batch is stored whole or not at all. Nothing happens before the first step of the iteration: to insert
-        everything at once use `insert_all`.
+        Insert any number of points; yields the ids of each batch when it is stored, in the order of the points. Each
+        batch is stored as a whole or not at all. Nothing happens before the first step of the iteration; to insert all
+        points with one call, use `insert_all`.
 
-        :param concurrency: batches under way at once; no more points than that are taken from `points`
-        :param key_prefix: makes it safe to run an interrupted import again, with the same points, within a day
-        :param progress: True for a progress bar (needs tqdm), or a function that gets the number of points just stored
+        :param concurrency: maximum number of concurrent batches; points are only read for these batches
+        :param key_prefix: makes it safe to repeat an interrupted import, with the same points, within a day
+        :param progress: True for a progress bar (needs tqdm), or a function that receives the number of points just
+            stored
         """
         keys = Keys(key_prefix)
         running: deque[asyncio.Future[list[str]]] = deque()
@@ -191,12 +192,12 @@ class AsyncVicinal:
     async def snapshot(self, path: str | os.PathLike[str], *, consistency: Consistency | None = None) -> SnapshotInfo:
         """
         Download all points of the collection, as they are at one moment, to a file for `vicinal snapshot restore`. The
-        file appears when it is complete. `consistency`: how new that moment is at a node of a cluster.
+        file appears when it is complete. `consistency` is how up to date that moment must be on a node of a cluster.
         """
         return await self._transport.download(f"{self._place.path}/snapshots", Path(path), self._retry, consistency)
 
     async def close(self) -> None:
-        """Close the connections, also for the other clients that share them."""
+        """Close the connections, for this client and for all clients that share them."""
         await self._transport.close()
 
     async def __aenter__(self) -> AsyncVicinal:

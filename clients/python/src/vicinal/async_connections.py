@@ -1,4 +1,4 @@
-"""How the async client reaches a service over HTTP: as the blocking one does; see `connections.py`."""
+"""How the async client reaches a service over HTTP: in the same way as the blocking one; see `connections.py`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .target import Streamed, Target, needs_httpx
 
 
 class AsyncConnections(Protocol):
-    """What the async transport needs of a library."""
+    """What the async transport needs from a library."""
 
     @property
     def is_closed(self) -> bool:
@@ -29,10 +29,10 @@ class AsyncConnections(Protocol):
         """Return the whole answer."""
 
     def stream(self, request: HttpRequest) -> AbstractAsyncContextManager[Streamed[AsyncIterator[bytes]]]:
-        """Return the answer as soon as its head is there."""
+        """Return the answer as soon as its head has arrived."""
 
     async def close(self) -> None:
-        """Close the connections, unless they are the caller's."""
+        """Close the connections, unless they belong to the caller."""
 
 
 def async_connections_to(target: Target, client: httpx.AsyncClient | None) -> AsyncConnections:
@@ -72,12 +72,12 @@ class _AsyncOwnConnections:
 
     async def close(self) -> None:
         self._pool.close()
-        # The sockets are closed in the next turn of the loop, which may be the last one.
+        # The sockets are closed in the next turn of the loop. Wait for it, in case the loop ends.
         await asyncio.sleep(0)
 
     async def _wait_until_free(self) -> None:
         try:
-            # A timeout takes longer than the acquiring itself, and is rarely needed.
+            # A timeout takes longer than acquiring the semaphore, and is rarely needed.
             async with asyncio.timeout(self._target.timeout_s) if self._free.locked() else nullcontext():
                 await self._free.acquire()
         except TimeoutError as error:
@@ -102,21 +102,21 @@ class _AsyncConnection:
         return self._stream.is_readable
 
     async def ask(self, parts: Sequence[bytes]) -> AnswerReader:
-        """Send a request; return its answer as soon as its head is there."""
+        """Send a request; return its answer as soon as its head has arrived."""
         self.is_reusable = False
         answer = AnswerReader()
         try:
             for part in parts:
                 await self._stream.write(part, self._timeout_s)
         except httpcore.WriteError:
-            # The service may have refused the request before all of it was there: then its answer has come.
+            # The service may have refused the request before all of it was sent; then its answer has arrived.
             pass
         while not answer.has_head:
             answer.feed(await self._stream.read(self._timeout_s))
         return answer
 
     async def chunks(self, answer: AnswerReader) -> AsyncIterator[bytes]:
-        """Go through the body of an answer."""
+        """Yield the body of an answer in chunks."""
         while True:
             for chunk in answer.take_body():
                 yield chunk

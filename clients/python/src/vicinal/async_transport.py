@@ -33,10 +33,10 @@ Result = TypeVar("Result")
 
 
 class AsyncTransport(Protocol):
-    """What an async client needs of a connection."""
+    """What an async client needs from a connection."""
 
     async def run(self, operation: Operation[Result], retry: Retry) -> Result:
-        """Carry out an operation."""
+        """Run an operation."""
 
     async def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
         """Write a snapshot to a file."""
@@ -48,7 +48,7 @@ class AsyncTransport(Protocol):
 async def drive(
     steps: Steps[Request, Response, Result], send: Callable[[Request], Awaitable[Response | Unanswered]]
 ) -> Result:
-    """Carry out the steps of an exchange."""
+    """Run the steps of an exchange."""
     outcome: Response | Unanswered | None = None
     while True:
         try:
@@ -80,7 +80,7 @@ class AsyncHttpTransport:
         self._connections = async_connections_to(Target(self._url, headers, timeout_s), client)
 
     async def run(self, operation: Operation[Result], retry: Retry) -> Result:
-        """Carry out an operation."""
+        """Run an operation."""
         steps = exchange(
             request_of(operation, self._session),
             reader_of(operation),
@@ -116,7 +116,7 @@ class AsyncHttpTransport:
         return await drive(steps, attempt)
 
     async def close(self) -> None:
-        """Close the connections, unless they are the caller's."""
+        """Close the connections, unless they belong to the caller."""
         await self._connections.close()
 
     async def _send(self, request: HttpRequest) -> HttpResponse | Unanswered:
@@ -129,7 +129,7 @@ class AsyncHttpTransport:
         return response
 
     def _telling(self, request: HttpRequest) -> HttpRequest:
-        """Return a request as its next try says it: with what was seen until then."""
+        """Return a request for its next try, with the cluster position that the session has seen until then."""
         return with_headers(request, self._session.headers)
 
     def _check_open(self) -> None:

@@ -1,6 +1,6 @@
-"""Connections by TCP and TLS on asyncio alone, with the exceptions of httpcore."""
+"""Connections over TCP and TLS that use only asyncio, with the exceptions of httpcore."""
 
-# ruff: noqa: ASYNC109  the timeouts are those of httpcore's blocking streams, in their place
+# ruff: noqa: ASYNC109  the timeouts are parameters, as in httpcore's blocking streams
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import cast
 import httpcore
 
 _READ_AHEAD_BYTES = 256 * 1024
-"""What is received before it is asked for: beyond it the service has to wait."""
+"""Maximum bytes that are received ahead of a read; beyond it, the service must wait."""
 
 
 async def connect(host: str, port: int, ssl_context: ssl.SSLContext | None, timeout: float) -> AsyncioStream:
@@ -30,7 +30,7 @@ async def connect(host: str, port: int, ssl_context: ssl.SSLContext | None, time
 
 class AsyncioStream(asyncio.Protocol):
     """
-    A connection. Not one of asyncio's own streams: an idle one cannot be asked whether something has come.
+    A connection. Not a stream of asyncio: an idle one cannot tell whether data has arrived.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class AsyncioStream(asyncio.Protocol):
         self._wake()
 
     async def read(self, timeout: float) -> bytes:
-        """Return what has come, once something has; nothing at the end."""
+        """Wait for data and return it; return empty bytes at the end."""
         while not self._received and not self._has_ended:
             await self._wait(timeout, httpcore.ReadTimeout)
         if not self._received and self._failure is not None:
@@ -84,7 +84,7 @@ class AsyncioStream(asyncio.Protocol):
         return data
 
     async def write(self, data: bytes, timeout: float) -> None:
-        """Send something; wait while the service takes no more."""
+        """Send data; wait while the service does not read."""
         if self._has_ended:
             raise httpcore.WriteError("the service closed the connection")
         self._transport.write(data)
@@ -92,16 +92,16 @@ class AsyncioStream(asyncio.Protocol):
             await self._wait(timeout, httpcore.WriteTimeout)
 
     def close(self) -> None:
-        """Close it. What the service has not taken yet belongs to a request that was given up."""
+        """Close the connection. Discards unsent data, which belongs to a cancelled request."""
         self._transport.abort()
 
     @property
     def is_readable(self) -> bool:
-        """Whether something has come, or the connection has ended."""
+        """Whether data has arrived, or the connection has ended."""
         return self._has_ended or len(self._received) > 0
 
     async def _wait(self, timeout: float, expired: type[httpcore.TimeoutException]) -> None:
-        """Wait until something has happened: an answer is read after its request is sent, so one waits at most."""
+        """Wait for an event. There is at most one waiter, because an answer is only read after its request is sent."""
         waiter = self._waiter = self._loop.create_future()
         timer = self._loop.call_later(timeout, self._expire, waiter, expired)
         try:

@@ -1,4 +1,4 @@
-"""What blocking and async bulk inserts share: how points are cut into batches, and how progress is shown."""
+"""What blocking and async bulk inserts share: dividing points into batches, and reporting progress."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 Batch: TypeAlias = Columns | list[NewPoint]
 Progress: TypeAlias = bool | Callable[[int], object]
-"""True for a bar of tqdm, or a function that is called with the number of points that were stored just now."""
+"""True for a progress bar of tqdm, or a function that is called with the number of points just stored."""
 
 BATCH_POINTS = 1_000
 BATCH_BYTES = 8 * 2**20
-"""Well below the 64 MiB that a request may have by default: several batches are under way at once."""
+"""Well below the 64 MiB that a request may have by default, because several batches are in memory at the same time."""
 
 _BYTES_OF_COMPONENT = 11
 _BYTES_OF_POINT = 150
@@ -37,20 +37,20 @@ class Batcher:
         self._bytes = 0
 
     def add(self, point: NewPoint) -> Batch | None:
-        """Add a point; return a batch if it is full with it."""
+        """Add a point; return the batch if this point completes it."""
         self._points.append(point)
         self._bytes += _bytes_of(point)
         is_full = len(self._points) >= self._points_max or self._bytes >= BATCH_BYTES
         return self.rest() if is_full else None
 
     def rest(self) -> Batch | None:
-        """Return the batch so far, if there are points in it."""
+        """Return the incomplete batch, if it has points."""
         batch, self._points, self._bytes = self._points, [], 0
         return batch or None
 
 
 def batches_of(points: Columns | Iterable[NewPoint], points_max: int) -> Iterator[Batch]:
-    """Return points cut into batches; takes no more of them than it has returned."""
+    """Yield batches of points; reads points only as batches are requested."""
     if isinstance(points, Columns):
         yield from _slices_of(points, points_max)
         return
@@ -73,8 +73,8 @@ def _slices_of(columns: Columns, points_max: int) -> Iterator[Columns]:
 
 class Keys:
     """
-    The idempotency keys of the batches. With a prefix, keys are the same each time: an interrupted import can be run
-    again within a day, with the same points in the same batches, and stores only what is missing.
+    The idempotency keys of the batches. With a prefix, the keys are the same each time. So an interrupted import can be
+    repeated within a day, with the same points in the same batches, and stores only the missing points.
     """
 
     def __init__(self, prefix: str | None) -> None:
@@ -90,7 +90,7 @@ class Keys:
 
 
 class ProgressBar:
-    """Reports stored points to a function, to tqdm, or to nobody."""
+    """Reports stored points to a function, to tqdm, or not at all."""
 
     def __init__(self, progress: Progress, points: object) -> None:
         self._bar: tqdm[Any] | None = None
@@ -102,7 +102,7 @@ class ProgressBar:
             self._report = self._bar.update
 
     def counted(self, ids: list[str]) -> list[str]:
-        """Report points that were stored, and return their ids."""
+        """Report stored points, and return their ids."""
         if self._report is not None:
             self._report(len(ids))
         return ids

@@ -40,7 +40,7 @@ class _Runner(Protocol):
 def _blocking(
     operation: Callable[Concatenate[Place, Parameters], Operation[Result]],
 ) -> Callable[Concatenate[_Runner, Parameters], Result]:
-    """Return a method that carries out an operation; its parameters are the operation's fields."""
+    """Return a method that runs an operation; its parameters are the operation's fields."""
 
     def method(client: _Runner, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         return client._run(operation(client._place, *args, **kwargs))
@@ -50,18 +50,19 @@ def _blocking(
 
 class Vicinal:
     """
-    The points of one collection, and the collections themselves. Threads may share a client.
+    A client for the points of one collection and for the collections themselves. Threads may share a client.
 
     :param url: `http://…` or `https://…`; with `vicinal[grpc]` installed also `grpc://host:port` or `grpcs://…`
     :param api_key: needed for gRPC, and for HTTP if the service has keys
-    :param collection: name or alias of the collection whose points are meant; by default the one called `default`
+    :param collection: name or alias of the collection; by default the collection `default`
     :param timeout_s: seconds to wait for a connection, and for each part of an answer
     :param retry: how failed requests are repeated
-    :param consistency: how new the answers of a cluster have to be, where a call does not say it: `session` (the
-        default) is at least as new as all that this client, and those that `collection` makes of it, have seen or
-        written; `latest` has everything that was acknowledged before, to anyone; `available` is what the node has
+    :param consistency: how up to date the answers of a cluster must be, unless a call says otherwise. `session` (the
+        default): at least everything that this client, and those that `collection` makes from it, have seen or written.
+        `latest`: everything that was acknowledged before, to any client. `available`: whatever the node has
     :param headers: sent with every request over HTTP, for a proxy
-    :param http_client: used instead of a new one, for TLS settings or a proxy; the caller closes it
+    :param http_client: a client of httpx to use instead of own connections, for TLS settings or a proxy; the caller
+        closes it
 
     Every method raises a `VicinalError` if it fails.
     """
@@ -128,10 +129,10 @@ class Vicinal:
         partial_after_s: float | None = None,
     ) -> Iterator[StoredPoint]:
         """
-        Go through all points that match, in the order of their insertion, a page at a time. Nothing that stays stored
-        meanwhile is left out or comes twice.
+        Iterate over all matching points in the order of their insertion, page by page. A point that stays stored
+        meanwhile is yielded exactly once.
 
-        Of a cluster, `consistency`, `on_partial` and `partial_after_s` are those of `list_points`, for each page.
+        For clusters, `consistency`, `on_partial` and `partial_after_s` are those of `list_points`, for each page.
         """
         cursor: str | None = None
         while True:
@@ -159,13 +160,14 @@ class Vicinal:
         progress: Progress = False,
     ) -> Iterator[list[str]]:
         """
-        Insert any number of points; yields the ids of a batch once it is stored, in the order of the points. Each
-        batch is stored whole or not at all. Nothing happens before the first step of the iteration: to insert
-        everything at once use `insert_all`.
+        Insert any number of points; yields the ids of each batch when it is stored, in the order of the points. Each
+        batch is stored as a whole or not at all. Nothing happens before the first step of the iteration; to insert all
+        points with one call, use `insert_all`.
 
-        :param concurrency: batches under way at once; no more points than that are taken from `points`
-        :param key_prefix: makes it safe to run an interrupted import again, with the same points, within a day
-        :param progress: True for a progress bar (needs tqdm), or a function that gets the number of points just stored
+        :param concurrency: maximum number of concurrent batches; points are only read for these batches
+        :param key_prefix: makes it safe to repeat an interrupted import, with the same points, within a day
+        :param progress: True for a progress bar (needs tqdm), or a function that receives the number of points just
+            stored
         """
         keys = Keys(key_prefix)
         running: deque[Future[list[str]]] = deque()
@@ -198,12 +200,12 @@ class Vicinal:
     def snapshot(self, path: str | os.PathLike[str], *, consistency: Consistency | None = None) -> SnapshotInfo:
         """
         Download all points of the collection, as they are at one moment, to a file for `vicinal snapshot restore`. The
-        file appears when it is complete. `consistency`: how new that moment is at a node of a cluster.
+        file appears when it is complete. `consistency` is how up to date that moment must be on a node of a cluster.
         """
         return self._transport.download(f"{self._place.path}/snapshots", Path(path), self._retry, consistency)
 
     def close(self) -> None:
-        """Close the connections, also for the other clients that share them."""
+        """Close the connections, for this client and for all clients that share them."""
         self._transport.close()
 
     def __enter__(self) -> Vicinal:

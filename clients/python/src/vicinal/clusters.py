@@ -1,6 +1,6 @@
 """
-What a client tells the nodes of a cluster, and what they tell it: headers of HTTP, metadata of gRPC. A service by
-itself has no use for it; requests to one carry nothing of it unless the caller asks for it.
+What a client and the nodes of a cluster exchange in HTTP headers or gRPC metadata. A single service does not need it;
+requests to one do not have it unless the caller asks for it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from .errors import InvalidArgumentError
 
 Consistency: TypeAlias = Literal["session", "latest", "available"]
 """
-How new an answer has to be: at least as new as everything that this client has seen; as everything that was
-acknowledged before, to anyone, which costs a round trip to the cluster's log; or as it happens to be.
+How up to date an answer must be. `session`: at least everything that this client has seen. `latest`: everything that
+was acknowledged before, to any client, which costs a round trip to the cluster's log. `available`: whatever the node
+has.
 """
 
 POSITION = "vicinal-position"
-"""In a request what the client has seen, in an answer how far the node is."""
+"""In a request, the position that the client has seen; in an answer, the newest position that it may reflect."""
 PARTIAL = "vicinal-partial"
-"""In a request whether the answer may be partial, in an answer how much is missing."""
+"""In a request, whether the answer may be partial; in an answer, how many partitions are missing."""
 _CONSISTENCY = "vicinal-consistency"
 
 _POSITION_TEXT = re.compile(r"[0-9]{1,16}")
@@ -34,20 +35,20 @@ _NOTHING: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """How much of the points an answer could not be made from: `partitions` of all, which are `of`."""
+    """How many partitions of the points a partial answer lacks: `partitions` out of `of`."""
 
     partitions: int
     of: int
 
 
 OnPartial: TypeAlias = Callable[[Missing], object]
-"""Is called before a partial answer is returned. Whatever it raises takes the answer's place."""
+"""Called before a partial answer is returned. If it raises an exception, the call raises that instead of returning."""
 
 
 class Session:
     """
-    What a client has seen of a cluster, and how new all its answers have to be. Clients made of each other share it,
-    and threads may.
+    A client's session with a cluster: the position that it has seen, and how up to date its answers must be. A client
+    and those that it makes for other collections share one session. Threads may share it.
     """
 
     def __init__(self, consistency: Consistency | None = None) -> None:
@@ -57,15 +58,15 @@ class Session:
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """What the next request says: nothing before an answer had a position."""
+        """The headers of the next request: empty until an answer has had a position."""
         return self._seen[1]
 
     def note(self, position: str | None) -> None:
-        """Take note of an answer's position, if it has one."""
+        """Record an answer's position, if it has one."""
         if position is None or _POSITION_TEXT.fullmatch(position) is None:
             return
         number = int(position)
-        # Looked at without the lock first: most answers are no newer than what was seen.
+        # First compared without the lock: most answers are no newer than the session.
         if number <= self._seen[0] or number > _POSITION_MAX:
             return
         with self._lock:
@@ -75,7 +76,7 @@ class Session:
     def asked(
         self, consistency: Consistency | None, on_partial: OnPartial | None = None, partial_after_s: float | None = None
     ) -> Mapping[str, str]:
-        """Return what all tries of a call say of its answer, or refuse what none can say."""
+        """Return the headers that all tries of a call have, or refuse invalid parameters."""
         if consistency is None and on_partial is None and partial_after_s is None and self.consistency is None:
             return _NOTHING
         level = self.consistency if consistency is None else _checked(consistency)
@@ -86,7 +87,7 @@ class Session:
 
 
 def missing_of(text: str | None) -> Missing | None:
-    """Return what an answer says is missing, or None for a whole one."""
+    """Return how much an answer lacks, or None for a complete one."""
     found = None if text is None else _MISSING_TEXT.fullmatch(text)
     return None if found is None else Missing(int(found[1]), int(found[2]))
 
@@ -103,7 +104,7 @@ def _allowance(on_partial: OnPartial | None, after_s: float | None) -> Mapping[s
         raise InvalidArgumentError(f"on_partial must be a function of what is missing, not {on_partial!r}")
     if after_s is None:
         return {} if on_partial is None else {PARTIAL: "allow"}
-    # Written so that what is no number at all is refused as well.
+    # Written so that NaN is refused as well.
     if not 0.001 <= after_s <= _WAIT_MS_MAX / 1000:
         raise InvalidArgumentError(f"partial_after_s must be 0.001 to {_WAIT_MS_MAX / 1000}, not {after_s!r}")
     if on_partial is None:

@@ -12,7 +12,7 @@ from .values import Json, to_json
 
 @dataclass(frozen=True, slots=True)
 class Hnsw:
-    """Settings of a collection's graph; the service decides on those that are None."""
+    """Settings of a collection's graph; the service chooses those that are None."""
 
     m: int | None = None
     ef_construction: int | None = None
@@ -33,7 +33,7 @@ class CollectionInfo:
 
 @dataclass(frozen=True, slots=True)
 class PutCollectionResult:
-    """A collection, and whether it was created just now."""
+    """A collection, and whether this call created it."""
 
     info: CollectionInfo
     created: bool
@@ -42,8 +42,8 @@ class PutCollectionResult:
 @dataclass(frozen=True, slots=True)
 class ListCollections(Operation[list[CollectionInfo]]):
     """
-    Return all collections in alphabetical order, the one called `default` included. `consistency`: how new the answer
-    of a cluster has to be, in place of the client's.
+    Return all collections in alphabetical order, including the collection `default`. `consistency` is how up to date
+    the answer of a cluster must be; by default as the client's.
     """
 
     place: Place
@@ -60,8 +60,8 @@ class ListCollections(Operation[list[CollectionInfo]]):
 @dataclass(frozen=True, slots=True)
 class GetCollection(Operation[CollectionInfo]):
     """
-    Return a collection by its name or an alias, or raise `CollectionNotFoundError`. `consistency`: how new the answer
-    of a cluster has to be, in place of the client's.
+    Return a collection by its name or an alias, or raise `CollectionNotFoundError`. `consistency` is how up to date the
+    answer of a cluster must be; by default as the client's.
     """
 
     place: Place
@@ -79,9 +79,10 @@ class GetCollection(Operation[CollectionInfo]):
 @dataclass(frozen=True, slots=True)
 class PutCollection(Operation[PutCollectionResult]):
     """
-    Create a collection. If it exists with these settings nothing happens; with others: `AlreadyExistsError`.
+    Create a collection. Does nothing if it exists with these settings; raises `AlreadyExistsError` if it exists with
+    others.
 
-    Without a dimension the first insert fixes it. Settings cannot be changed later.
+    Without a dimension, the first insert fixes it. Settings cannot be changed later.
     """
 
     place: Place
@@ -112,7 +113,7 @@ class DeleteCollection(Operation[None]):
 
     @property
     def repeatable(self) -> bool:
-        """It is not: after a delete that took effect the collection is missing."""
+        """False: after a delete that took effect, the collection is missing."""
         return False
 
     def request(self) -> HttpRequest:
@@ -125,9 +126,9 @@ class DeleteCollection(Operation[None]):
 @dataclass(frozen=True, slots=True)
 class SetAliases(Operation[dict[str, str]]):
     """
-    Set and remove aliases in one step, and return all that there are now: the collection's name by alias.
+    Set and remove aliases in one atomic step, and return all aliases after the change: collection names by alias.
 
-    Setting an alias that exists moves it. Removing one that does not exist is no error.
+    Setting an alias that exists moves it. Removing an alias that does not exist is not an error.
     """
 
     place: Place

@@ -1,4 +1,4 @@
-"""Points as columns: an array of vectors and lists beside it, or a data frame of pandas, Polars or Arrow."""
+"""Points as columns: an array of vectors with parallel lists, or a data frame of pandas, Polars or Arrow."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .vectors import MatrixLike, Vector, matrix_of
 
 
 class Columns:
-    """Points of which row i has `vectors[i]`, `contents[i]`, and so on. Slices are points too, and copy no vectors."""
+    """Points as columns: row i has `vectors[i]`, `contents[i]`, and so on. Slices are `Columns` without copies."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Columns:
         on_conflict: OnConflict | None = None,
     ) -> Columns:
         """
-        Return the rows of a pandas or Polars DataFrame or a pyarrow Table, by the names of their columns.
+        Return the rows of a pandas or Polars DataFrame or a pyarrow Table, selected by the names of their columns.
 
         Missing values (None, NaN, NaT) become absent attributes.
         """
@@ -90,7 +90,7 @@ class Columns:
 
 
 def _matrix_of_column(column: Any) -> Vector:
-    """Return a column of vectors. Arrow has their numbers in one piece already; a frame has an object for each row."""
+    """Return a column of vectors. Arrow stores their numbers in one piece; a data frame has an object for each row."""
     if hasattr(column, "combine_chunks"):
         numbers = column.combine_chunks().flatten().to_numpy()
         return matrix_of(numbers.reshape(len(column), -1))
@@ -110,7 +110,7 @@ def _present(names: Iterable[str], row: Iterable[Any]) -> dict[str, AttributeVal
 
 
 def _is_missing(value: Any) -> bool:
-    # NaN and NaT differ from themselves; pandas' NA cannot say whether it does.
+    # NaN and NaT differ from themselves; pandas' NA has no truth value to compare.
     if value is None or type(value).__name__ == "NAType":
         return True
     return not isinstance(value, np.ndarray) and bool(value != value)

@@ -1,10 +1,10 @@
 """
-How the blocking client reaches a service over HTTP: by connections of its own, or by httpx.
+How the blocking client reaches a service over HTTP: with its own connections, or with httpx.
 
 What httpx and httpcore do around a request (addresses, cookies, redirects, events of a parser in Python) takes longer
-than the rest of a search call. Here a request is written at once, and llhttp, the parser of Node, reads its answer; the
-sockets are httpcore's. httpx is used where it is needed: for the caller's own client, a proxy of the environment, or a
-password in the address.
+than the rest of a search call. Here, a request is written in one step, and llhttp, the parser of Node, reads its
+answer. The sockets are those of httpcore. httpx is used only where it is needed: for the caller's own client, a proxy
+of the environment, or a password in the address.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _READ_BYTES = 64 * 1024
 
 
 class Connections(Protocol):
-    """What the blocking transport needs of a library."""
+    """What the blocking transport needs from a library."""
 
     @property
     def is_closed(self) -> bool:
@@ -37,10 +37,10 @@ class Connections(Protocol):
         """Return the whole answer."""
 
     def stream(self, request: HttpRequest) -> AbstractContextManager[Streamed[Iterator[bytes]]]:
-        """Return the answer as soon as its head is there."""
+        """Return the answer as soon as its head has arrived."""
 
     def close(self) -> None:
-        """Close the connections, unless they are the caller's."""
+        """Close the connections, unless they belong to the caller."""
 
 
 def connections_to(target: Target, client: httpx.Client | None) -> Connections:
@@ -103,21 +103,21 @@ class _Connection:
         return bool(self._stream.get_extra_info("is_readable"))
 
     def ask(self, parts: Sequence[bytes]) -> AnswerReader:
-        """Send a request; return its answer as soon as its head is there."""
+        """Send a request; return its answer as soon as its head has arrived."""
         self.is_reusable = False
         answer = AnswerReader()
         try:
             for part in parts:
                 self._stream.write(part, self._timeout_s)
         except httpcore.WriteError:
-            # The service may have refused the request before all of it was there: then its answer has come.
+            # The service may have refused the request before all of it was sent; then its answer has arrived.
             pass
         while not answer.has_head:
             answer.feed(self._stream.read(_READ_BYTES, self._timeout_s))
         return answer
 
     def chunks(self, answer: AnswerReader) -> Iterator[bytes]:
-        """Go through the body of an answer."""
+        """Yield the body of an answer in chunks."""
         while True:
             yield from answer.take_body()
             if answer.is_complete:

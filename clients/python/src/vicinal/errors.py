@@ -1,4 +1,4 @@
-"""Everything that can go wrong: one class for each reason, all of them a `VicinalError`."""
+"""The errors: one class for each reason, all of them subclasses of `VicinalError`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 
 class VicinalError(Exception):
-    """A request that failed. `reason` is the service's name for the cause, the message its sentence about it."""
+    """A failed request. `reason` is the service's name for the cause, and the message is its explanation."""
 
     reason: ClassVar[str] = "internal"
     http_status: ClassVar[int | None] = None
@@ -17,7 +17,7 @@ class VicinalError(Exception):
         super().__init__(message)
         self.message = message
         self.retry_after = retry_after
-        """Seconds to wait before another try, where the service says so."""
+        """Seconds to wait before another try, if the service says so."""
 
 
 class InvalidArgumentError(VicinalError):
@@ -68,13 +68,13 @@ class NotFoundError(VicinalError):
 
 
 class CollectionNotFoundError(VicinalError):
-    """There is no collection or alias of this name."""
+    """There is no collection or alias with this name."""
 
     reason = "collection_not_found"
 
 
 class UnsupportedError(VicinalError):
-    """The service is older than this client: it does not know the operation, or ignored a field of the request."""
+    """The service or the transport does not support the request: often the service is older than this client."""
 
     reason = "unsupported"
     http_status = 405
@@ -82,7 +82,7 @@ class UnsupportedError(VicinalError):
 
 
 class AlreadyExistsError(VicinalError):
-    """The id or the collection exists already."""
+    """The id or the collection already exists."""
 
     reason = "already_exists"
     http_status = 409
@@ -90,7 +90,7 @@ class AlreadyExistsError(VicinalError):
 
 
 class PreconditionFailedError(VicinalError):
-    """The point is not as `when` says it has to be."""
+    """The point does not meet the condition in `when`."""
 
     reason = "precondition_failed"
     http_status = 412
@@ -106,14 +106,14 @@ class RequestTooLargeError(VicinalError):
 
 
 class OverloadedError(VicinalError):
-    """Too much is waiting in the service, and all retries met the same."""
+    """Too much work is waiting in the service, and all retries failed for the same reason."""
 
     reason = "overloaded"
     http_status = 429
 
 
 class NotReadyError(VicinalError):
-    """The service is still loading its points, or is stopping; or no node of a cluster can do this just now."""
+    """The service is still loading its points or is stopping, or no node of a cluster can answer now."""
 
     reason = "not_ready"
     http_status = 503
@@ -121,7 +121,7 @@ class NotReadyError(VicinalError):
 
     @property
     def is_in_doubt(self) -> bool:
-        """Whether a change may have taken effect: the log of a cluster did not say in time whether it has it."""
+        """Whether a change may have taken effect: a cluster did not learn in time whether its log has the change."""
         return _MAY_BE_STORED in self.message
 
 
@@ -141,13 +141,13 @@ class DeadlineExceededError(VicinalError):
 
 
 class ConnectionFailedError(VicinalError):
-    """The service could not be reached, or the connection broke. In the second case a change may have taken effect."""
+    """The service could not be reached, or the connection failed. If it failed, a change may have taken effect."""
 
     reason = "connection_failed"
 
 
 class InternalError(VicinalError):
-    """A fault of the service: its log has the details. Or an answer that is not the service's."""
+    """An internal error of the service, whose log has the details; or an answer that the service did not send."""
 
     reason = "internal"
     http_status = 500
@@ -180,7 +180,7 @@ _every_class: tuple[type[VicinalError], ...] = (
 _class_of_status: Mapping[int, type[VicinalError]] = {
     kind.http_status: kind for kind in _every_class if kind.http_status is not None
 } | {408: DeadlineExceededError, 502: ConnectionFailedError}
-# Of several with one code the last counts: the general one.
+# If several reasons have the same code, the last one counts, which is the general one.
 _class_of_code: Mapping[int, type[VicinalError]] = {
     kind.grpc_code: kind for kind in _every_class if kind.grpc_code is not None
 }
@@ -201,7 +201,7 @@ def error_of_status(status: int, message: str, retry_after: float | None = None)
 
 
 def error_of_code(code: int, message: str, retry_after: float | None = None) -> VicinalError:
-    """Return the error of a gRPC answer. Overload is recognized by when to come again: three causes share its code."""
+    """Return the error of a gRPC answer. `retry_after` marks an overload: three reasons share its code."""
     if retry_after is not None and code == RequestTooLargeError.grpc_code:
         return OverloadedError(message, retry_after=retry_after)
     if code == KeyReusedError.grpc_code and _KEY_REUSED in message:

@@ -1,11 +1,11 @@
 """
-One request with its retries, without a network: a generator that yields what to do next and is sent what came of it.
+One request with its retries, without network access: a generator that yields the next step and is sent its outcome.
 
     Send ──> answered ──> read ──> the result
       ^         │ refused, or no answer
       └─ Pause ─┘   while tries are left and a repetition is safe; else the error is raised
 
-The blocking and the async client carry out these steps; so does either transport, with its own kind of request.
+Both clients, the blocking and the async one, and both transports run these steps, each with its own kind of request.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Result = TypeVar("Result")
 @dataclass(frozen=True, slots=True)
 class Retry:
     """
-    How often and how soon a failed request is repeated. Delays double from `first_delay_s` up to `max_delay_s`, less a
-    random part; a `Retry-After` of the service makes them longer, and one beyond `max_retry_after_s` ends the tries.
+    How often and how soon a failed request is retried. Delays double from `first_delay_s` up to `max_delay_s`, less a
+    random part. A `Retry-After` of the service makes them longer; one beyond `max_retry_after_s` ends the retries.
     """
 
     tries: int = 5
@@ -84,8 +84,8 @@ def exchange(
     """
     Return the steps of a request.
 
-    :param read: returns what a response says, or raises the error that it is
-    :param tell: gets the response that was read; what it raises is the caller's, and not tried again
+    :param read: returns the result of a response, or raises its error
+    :param tell: called with the response that was read; its exceptions go to the caller and are not retried
     """
     tried = 0
     while True:
@@ -109,7 +109,7 @@ def exchange(
 
 
 def _is_passing(error: VicinalError, *, is_safe: bool) -> bool:
-    """Whether another try may succeed, and does no harm."""
+    """Whether another try may succeed and is safe."""
     if isinstance(error, NotReadyError):
         return is_safe or not error.is_in_doubt
     if isinstance(error, OverloadedError):

@@ -1,5 +1,5 @@
 """
-Filters: which points a request is about. Either plain dicts in the service's own words, or built from fields:
+Filters select the points of a request. They are plain dicts in the service's syntax, or are built from fields:
 
     cheap = (F("price") < 10) & F("tags").any_of(["a", "b"]) & ~F("sold").exists()
 """
@@ -31,7 +31,7 @@ class Filter:
         return Filter({"$not": self.json})
 
     def __bool__(self) -> bool:
-        # Python turns `a and b` and `1 < field < 5` into a truth value of the first part, which would be lost.
+        # Python evaluates the truth value of the first part in `a and b` and `1 < field < 5`, and then drops that part.
         raise TypeError("a filter has no truth value: combine filters with &, | and ~, in parentheses")
 
     def __repr__(self) -> str:
@@ -72,11 +72,11 @@ class F:
         return hash(self.path)
 
     def any_of(self, values: Iterable[Scalar]) -> Filter:
-        """Match points that have one of the values; none if there are no values."""
+        """Match points that have one of the values; without values, match no point."""
         return self._test("$in", list(values))
 
     def none_of(self, values: Iterable[Scalar]) -> Filter:
-        """Match points that have none of the values, also those without the field."""
+        """Match points that have none of the values, including points without the field."""
         return self._test("$nin", list(values))
 
     def all_of(self, values: Iterable[Scalar]) -> Filter:
@@ -84,7 +84,7 @@ class F:
         return self._test("$all", list(values))
 
     def between(self, low: Scalar, high: Scalar) -> Filter:
-        """Match values from `low` to `high`, both included."""
+        """Match values from `low` to `high`, inclusive."""
         return _condition(self.path, {"$gte": low, "$lte": high})
 
     def exists(self) -> Filter:
@@ -96,11 +96,11 @@ class F:
         return self._test("$prefix", prefix)
 
     def near(self, center: GeoPoint, radius_m: float) -> Filter:
-        """Match places at most so many metres away."""
+        """Match places within this distance, in metres."""
         return self._test("$near", {"lat": center.lat, "lon": center.lon, "radius_m": radius_m})
 
     def within(self, south_west: GeoPoint, north_east: GeoPoint) -> Filter:
-        """Match places in a box. One whose west is greater than its east crosses the 180th meridian."""
+        """Match places in a box. A box whose west is greater than its east crosses the 180th meridian."""
         corners = {"south_west": south_west, "north_east": north_east}
         return self._test("$box", {name: {"lat": at.lat, "lon": at.lon} for name, at in corners.items()})
 
@@ -109,7 +109,7 @@ class F:
 
 
 def json_of_filter(filter: FilterLike) -> Mapping[str, Json]:
-    """Return what the service reads: dates and places are tagged."""
+    """Return the JSON of a filter, in which dates and places are tagged."""
     match filter:
         case Filter(json=json):
             return json
@@ -122,7 +122,7 @@ def json_of_filter(filter: FilterLike) -> Mapping[str, Json]:
 
 
 def _branches(value: object) -> Json:
-    """Return the filters below `$and`, `$or` or `$not`, where built ones and dicts may be mixed."""
+    """Return the filters below `$and`, `$or` or `$not`, which may mix `Filter` objects and dicts."""
     match value:
         case Filter() | Mapping():
             return json_of_filter(value)

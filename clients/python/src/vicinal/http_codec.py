@@ -1,4 +1,4 @@
-"""How the service's HTTP answers are read, and what failures mean: what both HTTP transports share."""
+"""What both HTTP transports share: reading the service's answers, and interpreting failures."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ NETWORK_ERRORS = (
     httpcore.TimeoutException,
     httpcore.ProtocolError,
 )
-"""What httpcore and httpx raise when there is no answer."""
+"""The exceptions of httpcore and httpx when there is no answer."""
 
 
 def reader_of(operation: Operation[Result]) -> Callable[[HttpResponse], Result]:
-    """Return what reads the operation's response, or raises the error that it is."""
+    """Return a function that reads the operation's response, or raises its error."""
 
     def read(response: HttpResponse) -> Result:
         if not 200 <= response.status < 300:
             raise error_of(response)
-        # This client knows all its fields, so a service that ignores one is older, and did less than was asked.
+        # This client sends only known fields, so a service that ignores one is older, and did less than requested.
         ignored = response.headers.get("vicinal-ignored-fields")
         if ignored is not None:
             raise UnsupportedError(f"the service is older than this client and ignored: {ignored}")
@@ -53,7 +53,7 @@ def reader_of(operation: Operation[Result]) -> Callable[[HttpResponse], Result]:
 
 
 def request_of(operation: Operation[object], session: Session) -> HttpRequest:
-    """Return an operation's request, with what it asks of a cluster."""
+    """Return an operation's request, with the headers for a cluster."""
     asked = session.asked(operation.consistency, operation.on_partial, operation.partial_after_s)
     return with_headers(operation.request(), asked)
 
@@ -66,7 +66,7 @@ def with_headers(request: HttpRequest, headers: Mapping[str, str]) -> HttpReques
 
 
 def teller_of(operation: Operation[object]) -> Callable[[HttpResponse], None] | None:
-    """Return what tells the caller that a response is partial, if that is allowed."""
+    """Return a function that reports a partial response to the caller, or None if partial answers are not allowed."""
     on_partial = operation.on_partial
     if on_partial is None:
         return None
@@ -80,7 +80,7 @@ def teller_of(operation: Operation[object]) -> Callable[[HttpResponse], None] | 
 
 
 def error_of(response: HttpResponse) -> VicinalError:
-    """Return the error that a response is."""
+    """Return the error in a response."""
     text = response.body.decode(errors="replace")
     if response.headers.get("content-type", "").startswith("text/html"):
         title = re.search(r"<title>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
@@ -89,12 +89,12 @@ def error_of(response: HttpResponse) -> VicinalError:
 
 
 def refused(response: Streamed[object], body: bytes) -> Unanswered:
-    """Return what became of a request whose answer is an error."""
+    """Return the outcome of a request whose answer is an error."""
     return Unanswered(error_of(HttpResponse(response.status, response.headers, body)), is_in_doubt=False)
 
 
 def response_of(response: httpx.Response) -> HttpResponse:
-    """Return a response that was read."""
+    """Convert a complete response of httpx."""
     return HttpResponse(response.status_code, response.headers, response.content)
 
 
@@ -106,7 +106,7 @@ class _HttpxArguments(TypedDict):
 
 
 def httpx_arguments(target: Target, request: HttpRequest) -> _HttpxArguments:
-    """Return a request as httpx takes it."""
+    """Return the arguments of httpx for a request."""
     kind = {} if request.body is None else {"content-type": "application/json"}
     return {
         "method": request.method,
@@ -117,7 +117,7 @@ def httpx_arguments(target: Target, request: HttpRequest) -> _HttpxArguments:
 
 
 def unanswered(error: Exception, url: str) -> Unanswered:
-    """Return what one of the `NETWORK_ERRORS` means."""
+    """Return the meaning of one of the `NETWORK_ERRORS`."""
     words = str(error) or type(error).__name__
     match error:
         case httpx.ConnectError() | httpx.ConnectTimeout() | httpcore.ConnectError() | httpcore.ConnectTimeout():
@@ -126,11 +126,11 @@ def unanswered(error: Exception, url: str) -> Unanswered:
             return Unanswered(DeadlineExceededError("no connection became free in time"), is_in_doubt=False)
         case httpx.TimeoutException() | httpcore.TimeoutException():
             return Unanswered(DeadlineExceededError(f"{url} did not answer in time"), is_in_doubt=True)
-    return Unanswered(ConnectionFailedError(f"the connection to {url} broke: {words}"), is_in_doubt=True)
+    return Unanswered(ConnectionFailedError(f"the connection to {url} failed: {words}"), is_in_doubt=True)
 
 
 def base_of(url: str) -> str:
-    """Return what the addresses of requests begin with, or refuse what is no address."""
+    """Return the prefix of all request addresses, or refuse an invalid address."""
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL as error:
@@ -141,11 +141,11 @@ def base_of(url: str) -> str:
 
 
 def headers_of(api_key: str | None, headers: Mapping[str, str] | None, version: str) -> dict[str, str]:
-    """Return what every request carries."""
+    """Return the headers of every request."""
     authorization = {} if api_key is None else {"authorization": api_key}
     return {"user-agent": f"vicinal-python/{version}", **authorization, **(headers or {})}
 
 
 def _seconds_of(retry_after: str | None) -> float | None:
-    """Return the seconds of a Retry-After. Vicinal sends seconds; a proxy may send a date, which is not waited for."""
+    """Return the seconds of a Retry-After. Vicinal sends seconds; a proxy may send a date, which is ignored."""
     return float(retry_after) if retry_after is not None and re.fullmatch(r"\d+", retry_after) else None

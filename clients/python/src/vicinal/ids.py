@@ -8,9 +8,9 @@ _NAMESPACE = uuid.UUID("7d6b0f0e-6f9c-5b0a-9a55-3f1d5f0c2f6e")
 
 
 def uuid_of(text: str) -> str:
-    """Return the id of a point for any text: a UUID is its own, another text gets the same UUID each time."""
+    """Return a point id for any text. A UUID is returned in lower case; another text always maps to the same UUID."""
     try:
-        # Only the usual form is a UUID here: `uuid.UUID` also takes braces and URNs, which would fall together.
+        # Only the usual form counts as a UUID: `uuid.UUID` also accepts braces and URNs, which would get the same id.
         parsed = str(uuid.UUID(text))
     except ValueError:
         parsed = None

@@ -16,7 +16,7 @@ from .values import Attributes, decode_attributes
 
 @dataclass(frozen=True, slots=True)
 class MapPoint:
-    """A point of a map. Neighbours are places in the map's list of points, closest first."""
+    """A point of a map. Neighbours are indexes into the map's list of points, closest first."""
 
     id: str
     neighbours: list[int]
@@ -28,7 +28,7 @@ class MapPoint:
 
 @dataclass(frozen=True, slots=True)
 class PointMap:
-    """Points with their neighbours among each other: a sample if there are fewer than match."""
+    """Points with their neighbours among these points. They are a sample if more points match."""
 
     metric: Metric
     seed: int
@@ -40,11 +40,11 @@ class PointMap:
 @dataclass(frozen=True, slots=True)
 class MapPoints(Operation[PointMap]):
     """
-    Return points, or a random sample of `limit` of them, with their `k` nearest neighbours among each other: what a
-    layout in the plane is computed from. No vectors are sent.
+    Return points, or a random sample of `limit` of them, each with its `k` nearest neighbours within the sample: the
+    data for a layout in the plane. No vectors are sent.
 
     The same `seed` samples the same points. `attributes` are paths to return with the points, and `content` is how many
-    characters of each content to return. Only HTTP has this; one map of a collection is made at a time.
+    characters of each content to return. Only HTTP has this. Only one map of a collection is made at a time.
 
     `consistency`, `on_partial` and `partial_after_s` are those of `search`.
     """

@@ -1,4 +1,4 @@
-"""What turns an operation into a method of a client."""
+"""Turns an operation into a method of a client."""
 
 from __future__ import annotations
 

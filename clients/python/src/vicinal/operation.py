@@ -1,6 +1,6 @@
 """
-An operation: what is asked of the service, and how its answer is read. No operation touches the network: `exchange.py`
-says what to send and when, and the blocking and the async client do so. So both have the same operations.
+An operation: the request to the service, and how to read its answer. Operations do not use the network: `exchange.py`
+decides what to send and when, and the blocking and the async client send it. So both clients have the same operations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _collection_name = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 
 
 def check_name(name: str) -> str:
-    """Refuse what cannot be the name of a collection or an alias: in a path it would lead elsewhere."""
+    """Refuse an invalid name of a collection or an alias: in a path, it could lead to another route."""
     if _collection_name.fullmatch(name):
         return name
     raise InvalidArgumentError(
@@ -33,7 +33,7 @@ def check_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The collection whose points are meant; None is the default one."""
+    """The collection of a request; None is the default collection."""
 
     collection: str | None = None
 
@@ -43,13 +43,13 @@ class Place:
 
     @property
     def path(self) -> str:
-        """What the paths of points begin with."""
+        """The prefix of the paths of points."""
         return "" if self.collection is None else f"/collections/{self.collection}"
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What is sent."""
+    """A request to send."""
 
     method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     path: str
@@ -59,7 +59,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """What came back. Names of headers are in lower case."""
+    """A received response. Names of headers are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -67,13 +67,13 @@ class HttpResponse:
 
     @property
     def json(self) -> Json:
-        """What the body says."""
+        """The parsed body."""
         return from_json(self.body)
 
 
 class Operation(ABC, Generic[Answer_co]):
     """
-    Something that the service does. Its fields are the parameters of the clients' method, its docstring is that of the
+    An operation of the service. Its fields are the parameters of the clients' method, and its docstring is that of the
     method.
     """
 
@@ -82,30 +82,30 @@ class Operation(ABC, Generic[Answer_co]):
     @property
     def repeatable(self) -> bool:
         """
-        Whether the request may be sent again when nobody knows if it took effect. One that was refused ("come again
-        later") may be repeated in any case.
+        Whether the request may be sent again when it is unknown whether it took effect. A request that was refused
+        ("try again later") may be repeated in any case.
         """
         return True
 
     @property
     def consistency(self) -> Consistency | None:
-        """How new the answer of a cluster has to be; None leaves it to the client. A field of the reads."""
+        """How up to date the answer of a cluster must be; None for the client's setting. Reads have this field."""
         return None
 
     @property
     def on_partial(self) -> OnPartial | None:
-        """Allows a partial answer, and is told of it. A field of the reads that can be answered in part."""
+        """Allows a partial answer, and is called before one. Reads that can have partial answers have this field."""
         return None
 
     @property
     def partial_after_s(self) -> float | None:
-        """How long nodes are waited for before the answer is partial. A field of the same reads."""
+        """How long to wait for nodes before the answer is partial. The same reads have this field."""
         return None
 
     @abstractmethod
     def request(self) -> HttpRequest:
-        """Return the request; called once, whatever the number of tries."""
+        """Return the request; called only once for all tries."""
 
     @abstractmethod
     def answer(self, response: HttpResponse) -> Answer_co:
-        """Return what a successful response says."""
+        """Return the result of a successful response."""

@@ -1,4 +1,4 @@
-"""The operations on points, but for searches and those by filter."""
+"""The operations on points, except searches and those by filter."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Points = Columns | Iterable[NewPoint]
 @dataclass(frozen=True, slots=True)
 class Insert(Operation[str]):
     """
-    Store a point and return its id, once it is durable and can be found. A service with embeddings embeds a `Text` in
-    place of the vector, and for None the content.
+    Store a point and return its id, once it is durable and searchable. A service with embeddings embeds a `Text` in
+    place of the vector; for None, it embeds the content.
 
-    The service assigns an id unless there is one here; `on_conflict` says what happens if it exists: "error" (the
+    The service assigns an id unless one is given. `on_conflict` says what to do if the id exists: "error" (the
     default), "replace" or "skip". A repeated insert with the same idempotency key stores nothing and returns the same
-    id. Each call makes a key of its own, so a retry never stores a point twice.
+    id. By default, each call makes a new key, so a retry never stores a point twice.
     """
 
     place: Place
@@ -64,10 +64,10 @@ class Insert(Operation[str]):
 @dataclass(frozen=True, slots=True)
 class InsertBatch(Operation[list[str]]):
     """
-    Store all points or none, and return their ids in order, once they are durable and can be found.
+    Store all points or none, and return their ids in order, once they are durable and searchable.
 
     `points` are `NewPoint`s, or `Columns` for arrays and data frames. For more points than fit into a request (64 MiB
-    by default) use `bulk_insert`. A retry never stores points twice, as for `insert`.
+    by default), use `bulk_insert`. As with `insert`, a retry never stores points twice.
     """
 
     place: Place
@@ -93,7 +93,7 @@ class ItemError:
 
 @dataclass(frozen=True, slots=True)
 class PartlyInserted:
-    """What was stored of a batch: ids in the order of the points, None for those that were refused."""
+    """The outcome of a batch: ids in the order of the points, None for points that were refused."""
 
     ids: list[str | None]
     errors: list[ItemError]
@@ -101,7 +101,7 @@ class PartlyInserted:
 
 @dataclass(frozen=True, slots=True)
 class InsertValid(Operation[PartlyInserted]):
-    """Store those of the points that can be stored, and say for the others why not."""
+    """Store the valid points, and report why the others were not stored."""
 
     place: Place
     points: Points
@@ -124,8 +124,8 @@ class InsertValid(Operation[PartlyInserted]):
 @dataclass(frozen=True, slots=True)
 class Get(Operation[Point]):
     """
-    Return a point, or raise `NotFoundError`. Its version only `with_version`. `consistency`: how new the answer of a
-    cluster has to be, in place of the client's.
+    Return a point, or raise `NotFoundError`. `with_version` also returns its version. `consistency` is how up to date
+    the answer of a cluster must be; by default as the client's.
     """
 
     place: Place
@@ -143,7 +143,7 @@ class Get(Operation[Point]):
 
 @dataclass(frozen=True, slots=True)
 class Delete(Operation[None]):
-    """Delete a point. One that does not exist is no error."""
+    """Delete a point. A missing point is not an error."""
 
     place: Place
     id: str
@@ -157,7 +157,7 @@ class Delete(Operation[None]):
 
 @dataclass(frozen=True, slots=True)
 class PutResult:
-    """What a put did: the point's version now, and whether there was none before."""
+    """The result of a put: the point's new version, and whether the point was created."""
 
     id: str
     version: int
@@ -166,7 +166,7 @@ class PutResult:
 
 @dataclass(frozen=True, slots=True)
 class Put(Operation[PutResult]):
-    """Store a point under an id, in place of the one that may be there; only `when` the point is as described."""
+    """Store a point under an id, and replace the point that has it; only if the stored point meets `when`."""
 
     place: Place
     id: str
@@ -181,7 +181,7 @@ class Put(Operation[PutResult]):
 
     @property
     def repeatable(self) -> bool:
-        """With a condition it is not: what took effect would make its own repetition fail."""
+        """False with a condition: if the first try took effect, its repetition would fail."""
         return self.when is None
 
     def request(self) -> HttpRequest:
@@ -204,10 +204,10 @@ class Put(Operation[PutResult]):
 @dataclass(frozen=True, slots=True)
 class Patch(Operation[int]):
     """
-    Change parts of a point and return its new version; only `when` the point is as described.
+    Change parts of a point and return its new version; only if the point meets `when`.
 
-    `set` and `unset` take paths as `a.b`. `expires_at=None` lets the point stay for good; by default it is not changed.
-    A vector may be a `Text` for a service with embeddings; without one the vector stays, also if the content changes.
+    `set` and `unset` take paths like `a.b`. `expires_at=None` removes the expiry; by default it is not changed. For a
+    service with embeddings, the vector may be a `Text`. A new content alone does not change the vector.
     """
 
     place: Place
@@ -224,7 +224,7 @@ class Patch(Operation[int]):
 
     @property
     def repeatable(self) -> bool:
-        """With a condition it is not: what took effect would make its own repetition fail."""
+        """False with a condition: if the first try took effect, its repetition would fail."""
         return self.when is None
 
     def request(self) -> HttpRequest:
@@ -249,7 +249,7 @@ def json_of_changes(
     expires_at: datetime | EllipsisType | None,
     ttl: timedelta | None,
 ) -> dict[str, Json]:
-    """Return what the service reads as changes of a payload."""
+    """Return the JSON of changes of a payload."""
     body: dict[str, Json] = {}
     if set is not None:
         body["set"] = encode_value(set, "set")
@@ -267,7 +267,7 @@ def json_of_changes(
 def _batch(points: Points) -> dict[str, Json]:
     if not isinstance(points, Columns):
         return {"vectors": [point.to_json() for point in points]}
-    # Their vectors were checked together, so each row is written as it is.
+    # The vectors were checked together, so each row is written without another check.
     rows = zip(points.vectors, points.rows(), strict=True)
     return {"vectors": [{"vector": vector, **point.beside_vector()} for vector, point in rows]}
 

@@ -1,4 +1,4 @@
-"""What is stored and what is found: points, hits, and what a request says about them."""
+"""Points, hits, and the parts of requests that describe them."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ from .vectors import MatrixLike, Text, Vector, VectorLike, json_of_vector, matri
 ContentType: TypeAlias = Literal["Text", "Image"]
 Metric: TypeAlias = Literal["Euclidean", "Manhattan", "Hamming", "Cosine"]
 OnConflict: TypeAlias = Literal["error", "replace", "skip"]
-"""What an insert does with an id that exists."""
+"""What an insert does if the id exists."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPoint:
     """
-    A point to be stored. Without an id the service assigns one; with a `ttl` it counts from the service's clock.
+    A point to store. Without an id, the service assigns one. A `ttl` counts from the service's clock over HTTP, and
+    from this machine's clock over gRPC.
 
-    A service with embeddings embeds a `Text` in place of the vector, and for None the content.
+    A service with embeddings embeds a `Text` in place of the vector; for None, it embeds the content.
     """
 
     vector: VectorLike | Text | None = None
@@ -49,7 +50,7 @@ class NewPoint:
         return {**json_of_vector(self.vector), **self.beside_vector()}
 
     def beside_vector(self) -> dict[str, Json]:
-        """Return what the service reads, but for the vector."""
+        """Return the JSON of the point without its vector."""
         json: dict[str, Json] = {"payload": self._payload()}
         if self.id is not None:
             json["id"] = str(self.id)
@@ -70,7 +71,7 @@ class NewPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StoredPoint:
-    """A point as an answer shows it. What was not asked for is None, or an empty dict."""
+    """A point in an answer. Fields that were not asked for are None, or an empty dict."""
 
     id: str
     vector: Vector | None = None
@@ -84,7 +85,7 @@ class StoredPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Point(StoredPoint):
-    """A whole point. `version` only if it was asked for."""
+    """A complete point. `version` is only set if it was asked for."""
 
     vector: Vector
     content: str
@@ -100,7 +101,7 @@ class Hit(StoredPoint):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Include:
-    """What an answer holds besides ids. `attributes` selects some by path, with or without the rest of the payload."""
+    """What an answer has in addition to ids. `attributes` selects attributes by path, with or without the payload."""
 
     distance: bool = False
     payload: bool = False
@@ -109,7 +110,7 @@ class Include:
     version: bool = False
 
     def to_json(self) -> dict[str, Json]:
-        """Return what the service reads: what is false is left out."""
+        """Return the JSON, without fields that are false."""
         flags = {name: True for name in ("distance", "payload", "vector", "version") if getattr(self, name)}
         if self.attributes is False:
             return {**flags}
@@ -117,16 +118,16 @@ class Include:
 
 
 USUAL_HIT = Include(distance=True, payload=True)
-"""What a search returns of each hit unless it is told otherwise."""
+"""What a search returns of each hit by default."""
 USUAL_LISTED = Include(payload=True)
-"""What a list returns of each point unless it is told otherwise."""
+"""What a list returns of each point by default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """
-    A search for what is near a vector, or near a stored point, by its id; the point itself is left out. Near a `Text`
-    for a service with embeddings.
+    A search near a vector, or near the stored point with an id, which is not returned. For a service with embeddings,
+    also near a `Text`.
     """
 
     metric: Metric
@@ -140,7 +141,7 @@ class Query:
     profile: bool = False
 
     def to_json(self) -> dict[str, Json]:
-        """Return what the service reads: what was not asked for is left out."""
+        """Return the JSON, without fields that have their defaults."""
         json: dict[str, Json] = {"similarity": self.metric, "limit": self.limit}
         if isinstance(self.near, str):
             json["id"] = self.near
@@ -161,13 +162,13 @@ class Query:
         return json
 
     def for_each(self, vectors: MatrixLike) -> list[Query]:
-        """Return this query near each of the vectors, one a row."""
+        """Return one copy of this query for each vector, that is, for each row."""
         return [replace(self, near=row) for row in matrix_of(vectors)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """How a query was answered, and why so."""
+    """How a query was answered, and why in this way."""
 
     plan: str
     reason: str
@@ -185,7 +186,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """The points that a search found, the nearest first. Without an `include` a hit has only its id."""
+    """The points that a search found, nearest first. Without `include`, a hit has only its id."""
 
     hits: list[Hit]
     profile: Profile | None = None
@@ -198,21 +199,21 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class IfVersion:
-    """A condition of a write: the point's version is this one."""
+    """A condition of a write: the point has this version."""
 
     version: int
 
 
 @dataclass(frozen=True, slots=True)
 class IfMatches:
-    """A condition of a write: the point matches."""
+    """A condition of a write: the point matches the filter."""
 
     filter: FilterLike
 
 
 @dataclass(frozen=True, slots=True)
 class IfAbsent:
-    """A condition of a write: there is no such point."""
+    """A condition of a write: there is no point with this id."""
 
 
 When: TypeAlias = IfVersion | IfMatches | IfAbsent
@@ -230,7 +231,7 @@ def json_of_when(when: When) -> dict[str, Json]:
 
 
 def point_of(json: Json) -> Point:
-    """Return a whole point of an answer."""
+    """Return a complete point of an answer."""
     return Point(**_fields_of(json))
 
 
@@ -240,7 +241,7 @@ def listed_of(json: Json) -> StoredPoint:
 
 
 def result_of(query: Query, ids: Sequence[str], hits: Sequence[Json], profile: Json | None) -> SearchResult:
-    """Return the answer to one query. Hits are there if there was an `include`."""
+    """Return the answer to one query. There are hits if the query has `include`."""
     if query.include is None:
         found = [Hit(id=id) for id in ids]
     else:

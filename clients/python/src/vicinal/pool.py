@@ -12,11 +12,11 @@ CONNECTIONS_MAX = 100
 """Requests beyond it wait for a connection."""
 _IDLE_CONNECTIONS_MAX = 20
 _IDLE_CONNECTION_S = 5.0
-"""Shorter than any service or proxy keeps an idle connection, so that a request rarely meets a closing one."""
+"""Shorter than any service or proxy keeps an idle connection, so that a request rarely uses a closing one."""
 
 
 class PooledConnection(Protocol):
-    """What the pool has to know of a connection."""
+    """What the pool needs to know about a connection."""
 
     @property
     def is_reusable(self) -> bool:
@@ -24,10 +24,10 @@ class PooledConnection(Protocol):
 
     @property
     def is_readable(self) -> bool:
-        """Whether something has come: of an idle connection, that the service has closed it."""
+        """Whether data has arrived. On an idle connection, this means that the service has closed it."""
 
     def close(self) -> None:
-        """Close it, whatever it is doing."""
+        """Close the connection, even if it is in use."""
 
 
 Connection = TypeVar("Connection", bound=PooledConnection)
@@ -35,8 +35,8 @@ Connection = TypeVar("Connection", bound=PooledConnection)
 
 class Pool(Generic[Connection]):
     """
-    Keeps idle connections for the next requests, and knows those in use, to close them. Threads may share it. How many
-    there are in use is for its owner to bound.
+    Keeps idle connections for the next requests, and tracks those in use, to close them. Threads may share it. Its
+    owner must bound the number of connections in use.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -44,11 +44,11 @@ class Pool(Generic[Connection]):
         self._clock = clock
         self._lock = threading.Lock()
         self._idle: deque[tuple[float, Connection]] = deque()
-        """When each expires, and the connection: the one used last is last."""
+        """Pairs of expiry and connection; the most recently used one is last."""
         self._used: set[Connection] = set()
 
     def take(self) -> Connection | None:
-        """Return an idle connection on which nothing has happened since, or None."""
+        """Return an idle connection that is still usable, or None."""
         while True:
             with self._lock:
                 if not self._idle:
@@ -60,7 +60,7 @@ class Pool(Generic[Connection]):
             self._close(connection)
 
     def add(self, connection: Connection) -> None:
-        """Take note of a new connection, which is in use."""
+        """Track a new connection, which is in use."""
         with self._lock:
             self._used.add(connection)
         if self.is_closed:
@@ -81,7 +81,7 @@ class Pool(Generic[Connection]):
             oldest.close()
 
     def close(self) -> None:
-        """Close all connections, also those in use."""
+        """Close all connections, including those in use."""
         with self._lock:
             self.is_closed = True
             connections = [*self._used, *(connection for _, connection in self._idle)]

@@ -29,17 +29,18 @@ from .vectors import Text, VectorLike
 @dataclass(frozen=True, slots=True)
 class Search(Operation[SearchResult]):
     """
-    Find what is near a vector, or near a stored point, by its id; the point itself is left out. Near a `Text`, for a
-    service with embeddings.
+    Find the points near a vector, or near the stored point with an id, which is not returned. For a service with
+    embeddings, also near a `Text`.
 
-    With a `filter` only points that match are found: as many as there are, up to `limit`. `exact` compares with every
-    point that matches; `max_distance` leaves out what is farther, in the units of the metric. Hits have distance and
-    payload unless `include` says otherwise; None asks for ids only. `profile` lets the answer say how it was found.
+    With a `filter`, only matching points are found: as many as there are, up to `limit`. `exact` compares with every
+    matching point. `max_distance` leaves out points that are farther away, in the units of the metric. Hits have
+    distance and payload unless `include` says otherwise; None asks for ids only. With `profile`, the answer describes
+    how the search was run.
 
-    For clusters: `consistency` is how new the answer has to be, in place of the client's. `on_partial` allows an answer
-    without the points of which no node answers, and is called with how many partitions are `Missing`, before the answer
-    is returned; without it such a call fails with `NotReadyError`. With it, nodes that have not answered after
-    `partial_after_s` seconds are left out as well. Any other service ignores all three.
+    For clusters: `consistency` is how up to date the answer must be; by default as the client's. `on_partial` allows an
+    answer without the partitions for which no node answers. It is called with how many partitions are `Missing`, before
+    the answer is returned. Without it, such a call fails with `NotReadyError`. With it, nodes that have not answered
+    after `partial_after_s` seconds are left out as well. Any other service ignores all three.
     """
 
     place: Place
@@ -107,7 +108,7 @@ class SearchBatch(Operation[list[SearchResult]]):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some of the points of a list, in the order of their insertion. Without a cursor it is the last page."""
+    """A page of points in the order of their insertion. Without a cursor, it is the last page."""
 
     points: list[StoredPoint]
     next_cursor: str | None
@@ -116,12 +117,12 @@ class Page:
 @dataclass(frozen=True, slots=True)
 class ListPoints(Operation[Page]):
     """
-    Return one page of the points that match, in the order of their insertion; `iterate` goes through all pages.
+    Return one page of the matching points, in the order of their insertion; `iterate` reads all pages.
 
     Points have their payload unless `include` says otherwise; None asks for ids only.
 
-    `consistency`, `on_partial` and `partial_after_s` are those of `search`. A partial page lacks points of its range of
-    the order: its cursor goes on behind them, and the cursor that it came from asks for the page again.
+    `consistency`, `on_partial` and `partial_after_s` are those of `search`. A partial page lacks some points of its
+    range. Its cursor continues after them; to get the complete page, repeat the request with the previous cursor.
     """
 
     place: Place
@@ -149,7 +150,7 @@ class ListPoints(Operation[Page]):
 @dataclass(frozen=True, slots=True)
 class Count(Operation[int]):
     """
-    Return how many points match; without a filter, how many there are.
+    Return how many points match; without a filter, the number of all points.
 
     `consistency`, `on_partial` and `partial_after_s` are those of `search`.
     """
@@ -180,7 +181,7 @@ class FacetCount:
 @dataclass(frozen=True, slots=True)
 class Facets(Operation[dict[str, list[FacetCount]]]):
     """
-    Return the most frequent values at each path, with how many of the matching points have them.
+    Return the most frequent values at each path, with the number of matching points that have each.
 
     `consistency`, `on_partial` and `partial_after_s` are those of `search`.
     """
@@ -209,7 +210,7 @@ class Facets(Operation[dict[str, list[FacetCount]]]):
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """How many points were changed in one step, and whether more of them match."""
+    """How many points were changed in one step, and whether more points match."""
 
     changed: int
     more: bool
@@ -218,10 +219,10 @@ class Changed:
 @dataclass(frozen=True, slots=True)
 class UpdateWhere(Operation[Changed]):
     """
-    Change all points that match, at most 100,000 in one step: repeat while there are `more`.
+    Change all matching points, at most 100,000 in one step: repeat while there are `more`.
 
-    The filter must be such that changed points no longer match if it is to be repeated. `dry_run` only counts. An empty
-    filter is refused unless `everything` is meant.
+    If you repeat it, the filter must no longer match changed points. `dry_run` only counts. An empty filter is refused
+    unless `everything` is true.
     """
 
     place: Place
@@ -237,7 +238,7 @@ class UpdateWhere(Operation[Changed]):
 
     @property
     def repeatable(self) -> bool:
-        """Only a count: a repetition would change more than `limit`, and not count what the first request changed."""
+        """True for a dry run only: a repetition would change more than `limit`, and not count earlier changes."""
         return self.dry_run
 
     def request(self) -> HttpRequest:
@@ -251,9 +252,9 @@ class UpdateWhere(Operation[Changed]):
 @dataclass(frozen=True, slots=True)
 class DeleteWhere(Operation[Changed]):
     """
-    Delete all points that match, at most 100,000 in one step: repeat while there are `more`.
+    Delete all matching points, at most 100,000 in one step: repeat while there are `more`.
 
-    `dry_run` only counts. An empty filter is refused unless `everything` is meant.
+    `dry_run` only counts. An empty filter is refused unless `everything` is true.
     """
 
     place: Place
@@ -265,7 +266,7 @@ class DeleteWhere(Operation[Changed]):
 
     @property
     def repeatable(self) -> bool:
-        """Only a count: a repetition would change more than `limit`, and not count what the first request changed."""
+        """True for a dry run only: a repetition would change more than `limit`, and not count earlier changes."""
         return self.dry_run
 
     def request(self) -> HttpRequest:

@@ -1,4 +1,4 @@
-"""What the service says about itself."""
+"""The operations that return the state of the service."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .values import Json
 
 @dataclass(frozen=True, slots=True)
 class Health(Operation[str]):
-    """Return "OK" if the service answers at all, also while it is loading its points."""
+    """Return "OK" if the service answers, even while it is loading its points."""
 
     place: Place
 
@@ -24,7 +24,7 @@ class Health(Operation[str]):
 @dataclass(frozen=True, slots=True)
 class Ready(Operation[str]):
     """
-    Return "ready" when the points are loaded; before that, retries wait for it and then raise `NotReadyError`.
+    Return "ready" when the points are loaded. Until then, retries wait; when they are used up, raise `NotReadyError`.
 
     If changes are refused because the disk is full, the text says so.
     """
@@ -54,8 +54,8 @@ class Metrics(Operation[str]):
 @dataclass(frozen=True, slots=True)
 class Stats(Operation[dict[str, Json]]):
     """
-    Return the state of the collection's index, as `GET /stats` has it: linked and waiting points, tombstones, memory,
-    and for each metric how searches are answered, with the recall that was measured.
+    Return the state of the collection's index, in the form of `GET /stats`: linked and waiting points, tombstones,
+    memory, and for each metric the plan of searches with its measured recall.
     """
 
     place: Place
@@ -70,8 +70,8 @@ class Stats(Operation[dict[str, Json]]):
 @dataclass(frozen=True, slots=True)
 class SlowQueries(Operation[list[dict[str, Json]]]):
     """
-    Return the slowest requests of the last hour, the slowest first, as `GET /slow-queries` has them: those to the
-    client's collection, or to all if the client has none.
+    Return the slowest requests of the last hour, slowest first, in the form of `GET /slow-queries`: those to the
+    client's collection, or to all collections if the client has none.
     """
 
     place: Place
@@ -85,7 +85,7 @@ class SlowQueries(Operation[list[dict[str, Json]]]):
 
 @dataclass(frozen=True, slots=True)
 class Settings(Operation[list[dict[str, Json]]]):
-    """Return the settings of the service with their sources, as `GET /settings` has them; secrets are masked."""
+    """Return the settings of the service with their sources, in the form of `GET /settings`; secrets are masked."""
 
     place: Place
 

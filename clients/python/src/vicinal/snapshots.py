@@ -26,8 +26,8 @@ class SnapshotInfo:
 
 class SnapshotFile:
     """
-    Writes a snapshot beside its place and moves it there when it is complete and synced: a file of that name is whole.
-    `vicinal snapshot verify` checks every byte of it.
+    Writes a snapshot to a temporary file next to its target, and renames it when it is complete and synced. So a file
+    with the target's name is complete. `vicinal snapshot verify` checks every byte of it.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -47,9 +47,9 @@ class SnapshotFile:
         self._end = (self._end + chunk[-_TRAILER_BYTES:])[-_TRAILER_BYTES:]
 
     def finish(self, headers: Mapping[str, str]) -> SnapshotInfo:
-        """Check that the download came to its end, and give the file its name."""
+        """Check that the download is complete, and rename the file to its target."""
         if not self._end.startswith(_TRAILER_MAGIC):
-            raise ConnectionFailedError(f"the snapshot broke off after {self._bytes} bytes")
+            raise ConnectionFailedError(f"the snapshot is incomplete: it ended after {self._bytes} bytes")
         self._file.flush()
         os.fsync(self._file.fileno())
         self._part.replace(self._path)

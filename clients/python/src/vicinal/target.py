@@ -1,4 +1,4 @@
-"""A service: where it is, and the bytes of the requests to it."""
+"""The address of a service, and the bytes of the requests to it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .operation import HttpRequest
 Chunks_co = TypeVar("Chunks_co", covariant=True)
 
 _JOINED_BYTES_MAX = 64 * 1024
-"""Up to here a body is copied behind its head: a second packet takes longer."""
+"""Up to this size, a body is copied behind its head: a second packet takes longer."""
 _TARGET = re.compile(rb"[!-~]+")
 _HEADER_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(rb"[ -~\t]*")
@@ -36,8 +36,8 @@ class Target:
     """
     A service at a checked address.
 
-    :param headers: what every request carries
-    :param timeout_s: for each of: a free connection, connecting, sending a part, receiving a part
+    :param headers: headers of every request
+    :param timeout_s: applies separately to waiting for a free connection, connecting, sending and receiving a part
     """
 
     def __init__(self, url: str, headers: Mapping[str, str], timeout_s: float) -> None:
@@ -72,14 +72,14 @@ class Target:
 
 
 def needs_httpx(url: str) -> bool:
-    """Whether an address needs what httpx knows: the environment's proxies, or a password in the address."""
+    """Whether an address needs httpx: for the environment's proxies, or for a password in the address."""
     parsed = httpx.URL(url)
-    # Which hosts are excepted from a proxy is httpx's to say as well.
+    # httpx also decides which hosts bypass a proxy.
     return parsed.userinfo != b"" or not {parsed.scheme, "all"}.isdisjoint(getproxies())
 
 
 def _ssl_context() -> ssl.SSLContext:
-    """Return what TLS trusts. Reading the certificates takes a while."""
+    """Return the trust settings of TLS. Takes a while, because it reads the certificates."""
     context = httpx.create_ssl_context()
     context.set_alpn_protocols(["http/1.1"])
     return context

@@ -33,10 +33,10 @@ Result = TypeVar("Result")
 
 
 class Transport(Protocol):
-    """What a blocking client needs of a connection."""
+    """What a blocking client needs from a connection."""
 
     def run(self, operation: Operation[Result], retry: Retry) -> Result:
-        """Carry out an operation."""
+        """Run an operation."""
 
     def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
         """Write a snapshot to a file."""
@@ -46,7 +46,7 @@ class Transport(Protocol):
 
 
 def drive(steps: Steps[Request, Response, Result], send: Callable[[Request], Response | Unanswered]) -> Result:
-    """Carry out the steps of an exchange."""
+    """Run the steps of an exchange."""
     outcome: Response | Unanswered | None = None
     while True:
         try:
@@ -78,7 +78,7 @@ class HttpTransport:
         self._connections = connections_to(Target(self._url, headers, timeout_s), client)
 
     def run(self, operation: Operation[Result], retry: Retry) -> Result:
-        """Carry out an operation."""
+        """Run an operation."""
         steps = exchange(
             request_of(operation, self._session),
             reader_of(operation),
@@ -114,7 +114,7 @@ class HttpTransport:
         return drive(steps, attempt)
 
     def close(self) -> None:
-        """Close the connections, unless they are the caller's."""
+        """Close the connections, unless they belong to the caller."""
         self._connections.close()
 
     def _send(self, request: HttpRequest) -> HttpResponse | Unanswered:
@@ -127,7 +127,7 @@ class HttpTransport:
         return response
 
     def _telling(self, request: HttpRequest) -> HttpRequest:
-        """Return a request as its next try says it: with what was seen until then."""
+        """Return a request for its next try, with the cluster position that the session has seen until then."""
         return with_headers(request, self._session.headers)
 
     def _check_open(self) -> None:

@@ -1,4 +1,4 @@
-"""Attributes: named values beside a point's content, and how JSON spells those that it has no type for."""
+"""Attributes: named values in addition to a point's content, and the JSON of those types that JSON does not have."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import orjson
 from .errors import InternalError, InvalidArgumentError
 
 INTEGER_MAX = 2**53
-"""Numbers are float64 in the service: beyond this not every integer exists."""
+"""Numbers are float64 in the service; beyond this limit, not every integer can be represented."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ Json: TypeAlias = Any
 
 
 def encode_value(value: object, path: str) -> Json:
-    """Return what JSON has for a value; `path` says in messages where it is."""
+    """Return the JSON of a value; `path` is its path in messages."""
     match value:
         case None | str() | bool():
             return value
@@ -58,7 +58,7 @@ def encode_value(value: object, path: str) -> Json:
             return {_name(key, path): encode_value(item, f"{path}.{key}") for key, item in value.items()}
         case Sequence() | set() | frozenset():
             return [encode_value(item, f"{path}[{index}]") for index, item in enumerate(value)]
-    raise InvalidArgumentError(f"{path} is a {type(value).__name__}, which is no attribute value")
+    raise InvalidArgumentError(f"{path} is a {type(value).__name__}, which cannot be an attribute value")
 
 
 def decode_value(value: Json) -> AttributeValue:
@@ -88,7 +88,7 @@ def encode_moment(moment: datetime, path: str) -> str:
     try:
         return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
     except OverflowError as error:
-        raise InvalidArgumentError(f"{path} is {moment.isoformat()}, which UTC has no year for") from error
+        raise InvalidArgumentError(f"{path} is {moment.isoformat()}, which is outside the years of UTC") from error
 
 
 def decode_moment(text: str) -> datetime:
@@ -97,7 +97,7 @@ def decode_moment(text: str) -> datetime:
 
 
 def to_json(value: Json) -> bytes:
-    """Return a body; float32 arrays in it become the shortest decimals that read back exactly."""
+    """Return the JSON of a body; float32 arrays become the shortest decimals that parse to the same values."""
     try:
         return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError as error:
@@ -105,9 +105,9 @@ def to_json(value: Json) -> bytes:
 
 
 def from_json(body: bytes) -> Json:
-    """Return what an answer says."""
+    """Parse the body of an answer."""
     try:
-        # The service writes the component -0 as the integer -0, of which orjson keeps no sign.
+        # The service writes the component -0 as the integer -0, and orjson drops its sign.
         if b"-0," in body or b"-0]" in body:
             return json.loads(body, parse_int=_signed)
         return orjson.loads(body)

@@ -16,10 +16,10 @@ Vector: TypeAlias = NDArray[np.float32]
 """A stored vector: exactly the components that the service keeps."""
 
 VectorLike: TypeAlias = NDArray[Any] | Sequence[float]
-"""What is taken for a vector: its components are rounded to float32."""
+"""What can be passed as a vector; its components are rounded to float32."""
 
 MatrixLike: TypeAlias = NDArray[Any] | Sequence[VectorLike]
-"""Vectors of one length, one a row."""
+"""Vectors of the same length, one per row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Text:
 
 
 def json_of_vector(vector: VectorLike | Text | None) -> dict[str, Json]:
-    """Return the field that the service reads as a vector, or as a text to embed; none for None."""
+    """Return the field for a vector or for a text to embed; no field for None."""
     if vector is None:
         return {}
     return {"text": vector.value} if isinstance(vector, Text) else {"vector": vector_of(vector)}
@@ -42,7 +42,7 @@ def vector_of(values: VectorLike, name: str = "vector") -> Vector:
 
 
 def matrix_of(values: MatrixLike, name: str = "vectors") -> Vector:
-    """Return vectors, one a row; a float32 array is not copied."""
+    """Return vectors, one per row; a float32 array is not copied."""
     return _floats(values, 2, name)
 
 
@@ -51,7 +51,7 @@ def _floats(values: VectorLike | MatrixLike, dimensions: int, name: str) -> Vect
         if isinstance(values, np.ndarray) and values.dtype == np.float32:
             floats = np.ascontiguousarray(values)
         else:
-            # A number beyond float32 becomes infinite, which is refused below: NumPy need not warn of it.
+            # A number beyond float32 becomes infinite and is refused below, so NumPy's warning is not needed.
             with np.errstate(over="ignore"):
                 floats = np.ascontiguousarray(values, dtype=np.float32)
     except (TypeError, ValueError) as error:

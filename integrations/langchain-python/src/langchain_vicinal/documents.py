@@ -10,7 +10,7 @@ from langchain_core.documents import Document
 from vicinal import Columns, StoredPoint, uuid_of
 
 ID_ATTRIBUTE = "langchain_id"
-"""Where a point keeps its document's id if that is no UUID."""
+"""The attribute with the document's id if that is not a UUID."""
 
 
 def ids_of(given: Sequence[str | None] | None, count: int) -> list[str]:
@@ -25,7 +25,7 @@ def columns_of(
     metadatas: Iterable[Mapping[str, Any]] | None,
     ids: Sequence[str],
 ) -> Columns:
-    """Return documents as points: the text is the content, the metadata are attributes. Existing ids are replaced."""
+    """Return documents as points: the text is the content, and metadata are attributes. Existing ids are replaced."""
     point_ids = [uuid_of(id) for id in ids]
     own = [{} if point_id == id.lower() else {ID_ATTRIBUTE: id} for point_id, id in zip(point_ids, ids, strict=True)]
     given: Iterable[Mapping[str, Any]] = [{}] * len(texts) if metadatas is None else metadatas
@@ -41,6 +41,6 @@ def document_of(point: StoredPoint) -> Document:
 
 
 def in_order(ids: Iterable[str], points: Iterable[StoredPoint]) -> list[Document]:
-    """Return documents in the order of their ids; those that do not exist are left out."""
+    """Return documents in the order of their ids, without missing ones."""
     found = {point.id: point for point in points}
     return [document_of(found[uuid_of(id)]) for id in ids if uuid_of(id) in found]

@@ -1,4 +1,4 @@
-"""The vector store: LangChain's interface, over the clients of Vicinal."""
+"""The vector store: LangChain's interface over Vicinal's clients."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _WITH_VECTORS = Include(distance=True, payload=True, vector=True)
 
 class VicinalVectorStore(VectorStore):
     """
-    Documents in a collection of Vicinal, found by the vectors of their texts.
+    A vector store with its documents in a collection of Vicinal, found by the vectors of their texts.
 
-    Metadata are attributes, so searches can be filtered by them: `filter` is an expression like `F("price") < 10`, or a
-    dict like `{"price": {"$lt": 10}}`. Names in metadata have no dots and do not begin with "$". Scores are distances.
+    Metadata are attributes, which can filter searches: `filter` is an expression like `F("price") < 10`, or a dict like
+    `{"price": {"$lt": 10}}`. Names in metadata have no dots and do not begin with "$". Scores are distances.
 
-    :param embedding: makes vectors of texts
-    :param client: whose collection has the documents unless there is a `collection`; may be that of an alias
-    :param collection: created if it does not exist
+    :param embedding: embeds texts
+    :param client: a client for the collection with the documents, or for its alias, unless `collection` is given
+    :param collection: the name of the collection; it is created if it does not exist
     :param async_client: for one event loop. Without it, async methods use `client` in a thread
-    :param metric: what is near
+    :param metric: measures distances
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class VicinalVectorStore(VectorStore):
 
     @property
     def embeddings(self) -> Embeddings:
-        """What makes vectors of texts."""
+        """The embedding of texts."""
         return self._embedding
 
     @property
     def client(self) -> Vicinal:
-        """The client, for what LangChain has no words for."""
+        """The client, for features that LangChain's interface does not have."""
         return self._client
 
     def add_texts(
@@ -77,7 +77,7 @@ class VicinalVectorStore(VectorStore):
         ids: Sequence[str | None] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Store texts and return their ids. A text whose id exists takes the place of the other."""
+        """Store texts and return their ids. A text whose id exists replaces the stored one."""
         contents = list(texts)
         document_ids = ids_of(ids, len(contents))
         vectors = self._embedding.embed_documents(contents)
@@ -93,7 +93,7 @@ class VicinalVectorStore(VectorStore):
         ids: Sequence[str | None] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Store texts and return their ids. A text whose id exists takes the place of the other."""
+        """Store texts and return their ids. A text whose id exists replaces the stored one."""
         if self._async_client is None:
             return await run_in_executor(None, self.add_texts, texts, metadatas, ids=ids, **kwargs)
         contents = list(texts)
@@ -104,14 +104,14 @@ class VicinalVectorStore(VectorStore):
         return document_ids
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
-        """Delete documents by id; without ids, all of them. Missing ones are no error."""
+        """Delete documents by id; without ids, all documents. Missing documents are not an error."""
         more = True
         while more:
             more = self._client.delete_where(_of_ids(ids), everything=ids is None).more
         return True
 
     async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
-        """Delete documents by id; without ids, all of them. Missing ones are no error."""
+        """Delete documents by id; without ids, all documents. Missing documents are not an error."""
         if self._async_client is None:
             return bool(await super().adelete(ids, **kwargs))
         more = True
@@ -120,11 +120,11 @@ class VicinalVectorStore(VectorStore):
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return documents in the order of their ids; those that do not exist are left out."""
+        """Return documents in the order of their ids, without missing ones."""
         return in_order(ids, self._client.iterate(_of_ids(ids)))
 
     async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return documents in the order of their ids; those that do not exist are left out."""
+        """Return documents in the order of their ids, without missing ones."""
         if self._async_client is None:
             return await super().aget_by_ids(ids)
         return in_order(ids, [point async for point in self._async_client.iterate(_of_ids(ids))])
@@ -132,13 +132,13 @@ class VicinalVectorStore(VectorStore):
     def similarity_search(
         self, query: str, k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
     ) -> list[Document]:
-        """Return the documents nearest to a text; of those that match the filter."""
+        """Return the documents nearest to a text, among those that match the filter."""
         return _documents(self.similarity_search_with_score(query, k, filter=filter, **kwargs))
 
     async def asimilarity_search(
         self, query: str, k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
     ) -> list[Document]:
-        """Return the documents nearest to a text; of those that match the filter."""
+        """Return the documents nearest to a text, among those that match the filter."""
         return _documents(await self.asimilarity_search_with_score(query, k, filter=filter, **kwargs))
 
     def similarity_search_with_score(
@@ -195,7 +195,7 @@ class VicinalVectorStore(VectorStore):
         filter: FilterLike | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        """Return documents that are near a text and unlike each other, out of the `fetch_k` nearest."""
+        """Return documents that are near a text and differ from each other, chosen from the `fetch_k` nearest."""
         vector = self._embedding.embed_query(query)
         return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, filter=filter, **kwargs)
 
@@ -209,7 +209,7 @@ class VicinalVectorStore(VectorStore):
         filter: FilterLike | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        """Return documents that are near a text and unlike each other, out of the `fetch_k` nearest."""
+        """Return documents that are near a text and differ from each other, chosen from the `fetch_k` nearest."""
         vector = await self._embedding.aembed_query(query)
         return await self.amax_marginal_relevance_search_by_vector(
             vector, k, fetch_k, lambda_mult, filter=filter, **kwargs
@@ -225,7 +225,7 @@ class VicinalVectorStore(VectorStore):
         filter: FilterLike | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        """Return documents that are near a vector and unlike each other, out of the `fetch_k` nearest."""
+        """Return documents that are near a vector and differ from each other, chosen from the `fetch_k` nearest."""
         result = self._client.search(
             embedding, self._metric, limit=fetch_k, filter=filter, include=_WITH_VECTORS, **kwargs
         )
@@ -241,7 +241,7 @@ class VicinalVectorStore(VectorStore):
         filter: FilterLike | None = None,
         **kwargs: Any,
     ) -> list[Document]:
-        """Return documents that are near a vector and unlike each other, out of the `fetch_k` nearest."""
+        """Return documents that are near a vector and differ from each other, chosen from the `fetch_k` nearest."""
         if self._async_client is None:
             return await super().amax_marginal_relevance_search_by_vector(
                 embedding, k, fetch_k, lambda_mult, filter=filter, **kwargs
@@ -261,7 +261,7 @@ class VicinalVectorStore(VectorStore):
         ids: list[str] | None = None,
         **kwargs: Any,
     ) -> VicinalVectorStore:
-        """Return a store with these texts; `client` and the other parameters of the class are named."""
+        """Return a store with these texts; pass `client` and the other parameters of the class as keywords."""
         store = cls(embedding, **kwargs)
         store.add_texts(texts, metadatas, ids=ids)
         return store
@@ -276,13 +276,13 @@ class VicinalVectorStore(VectorStore):
         ids: list[str] | None = None,
         **kwargs: Any,
     ) -> VicinalVectorStore:
-        """Return a store with these texts; `client` and the other parameters of the class are named."""
+        """Return a store with these texts; pass `client` and the other parameters of the class as keywords."""
         store = await run_in_executor(None, cls, embedding, **kwargs)
         await store.aadd_texts(texts, metadatas, ids=ids)
         return store
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
-        """Return what maps a distance to 1 for equal and towards 0 for opposite or far away."""
+        """Return a function that maps a distance to a score: 1 for equal vectors, towards 0 for distant ones."""
         return (
             (lambda distance: 1 - distance / 2) if self._metric == "Cosine" else (lambda distance: 1 / (1 + distance))
         )

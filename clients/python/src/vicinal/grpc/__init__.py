@@ -1,6 +1,6 @@
 """
-The operations over gRPC: needs `vicinal[grpc]`.
+The operations over gRPC. They need `vicinal[grpc]`.
 
-Messages are encoded here, without generated code: so the bytes of an array are those of the message, whereas protobuf's
-runtime for Python converts every component, and grpcio is the only dependency.
+Messages are encoded here, without generated code. So the bytes of an array are copied into the message, while
+protobuf's runtime for Python would convert every component; and grpcio is the only dependency.
 """

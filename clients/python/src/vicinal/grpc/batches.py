@@ -1,4 +1,4 @@
-"""Batches of inserts. Bulk loads spend their time here, so vectors and ids are not taken apart one by one."""
+"""Batches of inserts. Bulk loads spend their time here, so vectors and ids are not processed one by one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .values import read_point_id
 from .wire import fields, head, message, read_bytes
 
 _ID_HEAD = np.frombuffer(head(1, 40) + head(1, 38) + head(1, 36), np.uint8)
-"""What precedes the 36 characters of an assigned id: the field of the answer, its PointID, the UUID in that."""
+"""The bytes before the 36 characters of an assigned id: the heads of the answer's field, its PointID and its UUID."""
 _ID_CHARACTERS = 36
 
 
@@ -25,7 +25,7 @@ def batch_message(points: Points) -> bytes:
 
 
 def _parts_of(columns: Columns) -> Iterator[bytes | memoryview]:
-    """Return the pieces of the message. Those of the vectors are the memory of the array itself."""
+    """Yield the pieces of the message. The pieces with vectors are views of the array, not copies."""
     if len(columns) == 0:
         return
     vectors = columns.vectors.astype("<f4", copy=False).data.cast("B")
@@ -48,5 +48,5 @@ def read_ids(answer: bytes) -> list[str]:
         if (rows[:, : len(_ID_HEAD)] == _ID_HEAD).all():
             characters = rows[:, len(_ID_HEAD) :].tobytes().decode("ascii")
             return [characters[at : at + _ID_CHARACTERS] for at in range(0, len(characters), _ID_CHARACTERS)]
-    # Another length of a field, as another version of the service may send it.
+    # The fields have other lengths, which another version of the service may send.
     return [read_point_id(read_bytes(value)) for number, value in fields(answer) if number == 1]

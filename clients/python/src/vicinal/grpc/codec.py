@@ -1,4 +1,4 @@
-"""Each operation as a call: its method, its message, and how its answer is read."""
+"""Converts each operation to a gRPC call: its method, its message, and how to read its answer."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class GrpcCall(Generic[Result]):
-    """A call. `read` returns what the answer's message says."""
+    """A call. `read` converts the answer's message."""
 
     method: str
     message: bytes
@@ -65,7 +65,7 @@ class GrpcCall(Generic[Result]):
 
 
 def call_of(operation: Operation[Result]) -> GrpcCall[Result]:
-    """Return an operation as a call, or refuse what no message can hold."""
+    """Return an operation as a call, or refuse values that no message can hold."""
     try:
         return cast(GrpcCall[Result], _call(operation))
     except (AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
@@ -311,7 +311,7 @@ def _patch_message(
     content_type: ContentType | None = None,
     vector_values: VectorLike | Text | None = None,
 ) -> bytes:
-    # Protobuf has no null: what becomes absent is named.
+    # Protobuf has no null, so the paths to remove are listed.
     removed = [*(unset or ()), *(path for path, value in (set or {}).items() if value is None)]
     if expires_at is None:
         removed.append("$expires_at")

@@ -58,7 +58,7 @@ _CONFLICT_RULES: list[OnConflict] = ["error", "replace", "skip"]
 
 
 def vector_field(number: int, text_number: int, values: VectorLike | Text | None) -> bytes:
-    """Return the field with a DenseVector, or the one with a text to embed; none for None."""
+    """Return the field with a DenseVector, or the field with a text to embed; empty for None."""
     if values is None:
         return b""
     if isinstance(values, Text):
@@ -81,7 +81,7 @@ def payload(
     expires_at: datetime | None,
     ttl: timedelta | None,
 ) -> bytes:
-    """Return a Payload. It has no ttl in protobuf, so that one counts from this machine's clock."""
+    """Return a Payload. Protobuf has no ttl, so a ttl counts from this machine's clock."""
     if ttl is not None:
         expires_at = datetime.now(UTC) + ttl
     return b"".join(
@@ -111,7 +111,7 @@ def beside_vector(point: NewPoint) -> bytes:
 
 
 def include_message(include: Include) -> bytes:
-    """Return an Include. All attributes alone cannot be asked for, so the payload comes with them."""
+    """Return an Include. Protobuf cannot ask for all attributes alone, so the payload is included, too."""
     return b"".join(
         (
             flag(1, include.distance),
@@ -155,9 +155,9 @@ def when_message(when: When) -> bytes:
 
 def read_point(data: bytes, include: Include | None) -> dict[str, Json]:
     """
-    Return what a Point or a Hit holds, as the fields of its dataclass.
+    Return the contents of a Point or a Hit, as the fields of its dataclass.
 
-    :param include: what was asked for: protobuf cannot tell an empty content from none
+    :param include: what the request asked for; protobuf cannot distinguish an empty content from an absent one
     """
     found: dict[str, Json] = {}
     has_payload = include is not None and include.payload
@@ -190,7 +190,7 @@ def _payload_of(data: bytes, is_whole: bool) -> dict[str, Json]:
 
 
 def read_any_hit(data: bytes, include: Include) -> Hit:
-    """Return a Hit: its fields are numbered as a Point's, but for the distance."""
+    """Return a Hit. Except for the distance, its fields have the same order as those of a Point."""
     parts = dict(fields(data))
     found: dict[str, Json] = {"id": read_point_id(read_bytes(parts[1]))}
     if 2 in parts:
@@ -205,7 +205,7 @@ def read_any_hit(data: bytes, include: Include) -> Hit:
 
 
 def read_result(data: bytes, query: Query) -> SearchResult:
-    """Return what a SearchResponse says."""
+    """Return the contents of a SearchResponse."""
     hits: list[Hit] = []
     profile = None
     for number, value in fields(data):
@@ -246,7 +246,7 @@ def collection_settings(name: str, dimension: int | None, hnsw: Hnsw | None) -> 
 
 
 def read_collection(data: bytes) -> CollectionInfo:
-    """Return what a Collection says."""
+    """Return the contents of a Collection."""
     single = dict(fields(data))
     graph = dict(fields(read_bytes(single.get(4, b""))))
     return CollectionInfo(

@@ -1,4 +1,4 @@
-"""The connections of gRPC, blocking and async."""
+"""The gRPC transports, blocking and async."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ Result = TypeVar("Result")
 
 
 class Message(NamedTuple):
-    """An answer, and what the service sent after it."""
+    """An answer with its trailing metadata."""
 
     data: bytes
     trailer: Mapping[str, str]
 
 
 Answer: TypeAlias = Message | VicinalError
-"""What the service said."""
+"""An answer of the service: a message or an error."""
 
 _OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 _REFUSALS = ("the server is shutting down", "the stored points are still loading", "the disk failed")
 """
-How the service's own words begin where it sends UNAVAILABLE. All others are grpcio's, about the connection, but for
-those of a node of a cluster, whose answers have a position.
+The beginnings of the service's own messages with UNAVAILABLE. All other messages are grpcio's, about the connection,
+except those of a cluster node, whose answers have a position.
 """
 _NO_TRAILER: Mapping[str, str] = {}
 
 
 class GrpcTransport:
-    """A blocking connection. Threads may share it."""
+    """A blocking transport. Threads may share it."""
 
     def __init__(self, url: str, api_key: str | None, timeout_s: float, consistency: Consistency | None = None) -> None:
         address, credentials = _target_of(url)
@@ -72,7 +72,7 @@ class GrpcTransport:
         )
 
     def run(self, operation: Operation[Result], retry: Retry) -> Result:
-        """Carry out an operation."""
+        """Run an operation."""
         return drive(_steps_of(operation, self._session, retry), self._send)
 
     def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
@@ -86,7 +86,7 @@ class GrpcTransport:
     def _send(self, call: GrpcCall[Any]) -> Answer | Unanswered:
         method = self._methods.get(call.method)
         if method is None:
-            # Making one takes as long as a twentieth of a call.
+            # Cached, because creating a method takes a twentieth of the time of a call.
             method = self._methods[call.method] = self._channel.unary_unary(call.method).with_call
         try:
             metadata = (*self._key, *call.metadata, *self._session.headers.items())
@@ -99,7 +99,7 @@ class GrpcTransport:
 
 
 class AsyncGrpcTransport:
-    """An async connection, for one event loop: the one in which its first call is made."""
+    """An async transport for one event loop: the loop of its first call."""
 
     def __init__(self, url: str, api_key: str | None, timeout_s: float, consistency: Consistency | None = None) -> None:
         self._address, self._credentials = _target_of(url)
@@ -111,7 +111,7 @@ class AsyncGrpcTransport:
         self._closed = False
 
     async def run(self, operation: Operation[Result], retry: Retry) -> Result:
-        """Carry out an operation."""
+        """Run an operation."""
         return await drive_async(_steps_of(operation, self._session, retry), self._send)
 
     async def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
@@ -140,7 +140,7 @@ class AsyncGrpcTransport:
         if self._closed:
             raise ClosedError("the client is closed")
         if self._channel is None:
-            # A channel belongs to the running loop, and a client may be made before there is one.
+            # A channel belongs to the running loop, and a client may be created before there is one.
             self._channel = (
                 grpc.aio.insecure_channel(self._address, _OPTIONS)
                 if self._credentials is None
@@ -166,7 +166,7 @@ def _steps_of(operation: Operation[Result], session: Session, retry: Retry) -> S
 def _reader_of(operation: Operation[Result], call: GrpcCall[Result]) -> Callable[[Answer], Result]:
     def read(answer: Answer) -> Result:
         if isinstance(answer, NotFoundError) and isinstance(operation, Delete):
-            # Over HTTP a delete of what is not there succeeds: so it does here.
+            # Deleting a missing point succeeds, as over HTTP.
             answer = Message(b"", {})
         if isinstance(answer, VicinalError):
             raise answer
@@ -203,7 +203,7 @@ def _key_of(api_key: str | None) -> Sequence[tuple[str, str]]:
 
 
 def _answer(data: bytes, sent: Iterable[tuple[str, str]] | None, session: Session) -> Message:
-    """Return an answer, and note how far the node of a cluster was that gave it."""
+    """Return an answer, and record its position in the cluster's log."""
     if not sent:
         return Message(data, _NO_TRAILER)
     trailer = dict(sent)
@@ -212,7 +212,7 @@ def _answer(data: bytes, sent: Iterable[tuple[str, str]] | None, session: Sessio
 
 
 def _failure(error: grpc.RpcError, address: str, session: Session) -> VicinalError | Unanswered:
-    """Return what a failure of grpcio means: what the service said, or what became of the connection."""
+    """Return the meaning of a failure of grpcio: an error of the service, or of the connection."""
     code, words, trailer = _parts_of(error)
     position, retry_after_ms = trailer.get(POSITION), trailer.get("retry-after-ms")
     session.note(position)
@@ -225,5 +225,5 @@ def _failure(error: grpc.RpcError, address: str, session: Session) -> VicinalErr
 
 
 def _parts_of(error: Any) -> tuple[grpc.StatusCode, str, Mapping[str, str]]:
-    # A failed call of grpcio is its own error: `RpcError` itself has none of these methods.
+    # In grpcio, the failed call itself is the error; the class `RpcError` has none of these methods.
     return error.code(), error.details() or "", dict(error.trailing_metadata() or ())

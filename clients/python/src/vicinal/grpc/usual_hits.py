@@ -1,13 +1,13 @@
 """
-Reads hits as searches usually find them, in place: the general way, field by field, takes more than twice as long, and
-reading its hits is the larger part of what a client does for a search.
+Reads hits with the usual fields in place. The general way, field by field, takes more than twice as long, and reading
+hits is most of a client's work for a search.
 
     a hit         0a 28 0a 26 0a 24 <36 characters of the id>  11 <distance>  1a <length> <payload>
     a payload     [08 <type of content>]  [12 <length> <content>]  [1a <length> <attributes>]
     attributes    {0a <length>  0a <length> <name>  12 <length> <value>}
-    a value       0a <length> <text>, or 11 <number>; of any other kind it is read the general way
+    a value       0a <length> <text>, or 11 <number>; any other kind is read the general way
 
-A number in <> is written as such; [] may be absent, {} is repeated.
+Parts in <> stand for their bytes, parts in [] may be absent, and parts in {} may be repeated.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ID_AT = len(_ID_HEAD)
 _DISTANCE_AT = _ID_AT + 36
 _PAYLOAD_AT = _DISTANCE_AT + 9
 _NUMBER_1, _DOUBLE_2, _TEXT_1, _TEXT_2, _MESSAGE_3 = 0x08, 0x11, 0x0A, 0x12, 0x1A
-"""What precedes a field, with its number in the message."""
+"""The bytes before a field's content, which encode its number in the message."""
 _SHORT_MAX = 0x7F
 """The longest field whose length is one byte."""
 
@@ -32,11 +32,11 @@ _unpack_double = struct.Struct("<d").unpack_from
 
 
 class _UnusualError(Exception):
-    """The hit has something else."""
+    """The hit has other fields than the usual ones."""
 
 
 def read_usual_hit(data: bytes) -> Hit | None:
-    """Return a hit that was asked for with distance and payload, or None if it is not laid out as described above."""
+    """Return a hit requested with distance and payload, or None if its layout is not the one described above."""
     try:
         if not data.startswith(_ID_HEAD) or data[_DISTANCE_AT] != _DOUBLE_2 or data[_PAYLOAD_AT] != _MESSAGE_3:
             return None
@@ -97,7 +97,7 @@ def _attributes(data: bytes, at: int, end: int) -> dict[str, AttributeValue]:
 
 
 def _content_of(data: bytes, at: int) -> tuple[int, int]:
-    """Return where the content of the field that begins here begins and ends."""
+    """Return the beginning and the end of the content of the field at this position."""
     length = data[at + 1]
     if length <= _SHORT_MAX:
         return at + 2, at + 2 + length

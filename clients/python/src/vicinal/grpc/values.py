@@ -36,7 +36,7 @@ def point_id(id: str) -> bytes:
 
 
 _USUAL_ID = head(1, 38) + head(1, 36)
-"""What precedes the 36 characters of an assigned id."""
+"""The bytes before the 36 characters of an assigned id."""
 
 
 def read_point_id(data: bytes) -> str:
@@ -50,17 +50,17 @@ def read_point_id(data: bytes) -> str:
 
 
 def microseconds(moment: datetime) -> int:
-    """Return a moment as protobuf has it."""
+    """Return a moment in microseconds since 1970."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def moment_of(us: int) -> datetime:
-    """Return the moment of a number of microseconds."""
+    """Return the moment of a number of microseconds since 1970."""
     return _EPOCH + us * _MICROSECOND
 
 
 def attributes(values: Mapping[str, AttributeValue], path: str) -> bytes:
-    """Return an Attributes message. Values are checked as over HTTP."""
+    """Return an Attributes message, with the same checks as over HTTP."""
     checked = decode_value(encode_value(values, path))
     assert isinstance(checked, Mapping)
     return _attributes(checked)
@@ -109,12 +109,12 @@ def read_attributes(data: bytes) -> dict[str, AttributeValue]:
 
 
 def number_of(value: float) -> int | float:
-    """Return a number as JSON has it, which writes 3 and 3.0 the same, and is read as the integer."""
+    """Return a number as the HTTP client does: JSON writes 3.0 as 3, which is read as an integer."""
     return int(value) if value.is_integer() and abs(value) <= INTEGER_MAX else value
 
 
 def read_value(data: bytes) -> AttributeValue:
-    """Return what a Value message holds."""
+    """Return the value of a Value message."""
     for number, value in fields(data):
         match number:
             case 1:
@@ -206,7 +206,7 @@ def _range(path: str, bounds: Mapping[str, Json]) -> bytes:
 
 def _ids(operator: str, operand: Json, at: str) -> bytes:
     if operator not in ("$eq", "$ne", "$in", "$nin"):
-        raise InvalidArgumentError(f"{at}: {operator} is not known of $id")
+        raise InvalidArgumentError(f"{at}: {operator} is not possible with $id")
     ids = operand if isinstance(operand, list) else [operand]
     node = message(5, b"".join(message(1, point_id(id)) for id in ids))
     return node if operator in ("$eq", "$in") else message(3, node)

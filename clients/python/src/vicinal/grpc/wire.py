@@ -1,4 +1,4 @@
-"""The bytes of protobuf messages. A message is the concatenation of its fields; an empty one is absent fields only."""
+"""The bytes of protobuf messages. A message is the concatenation of its fields; an empty one has no fields."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 _CUT_OFF = "the answer is cut off"
 _DIGITS = tuple(bytes([value]) for value in range(0x80))
-"""Nearly every key and most lengths are numbers of one digit: they are not computed again."""
+"""Nearly every key and most lengths are varints of one byte, which are precomputed."""
 
 WireValue: TypeAlias = int | bytes
 """A varint, or the bytes of anything else."""
 
 
 def message(number: int, content: bytes) -> bytes:
-    """Return a field with a message, also if it is empty: it is present then."""
+    """Return a field with a message. An empty message is written, too, because it counts as present."""
     return head(number, len(content)) + content
 
 
 def head(number: int, length: int) -> bytes:
-    """Return what a field with a message of this length begins with."""
+    """Return the head of a field with a message of this length."""
     return _key(number, _LENGTH) + varint(length)
 
 
 def text(number: int, value: str) -> bytes:
-    """Return a field with a text, also if it is empty."""
+    """Return a field with a text, even if it is empty."""
     return message(number, value.encode())
 
 
@@ -42,7 +42,7 @@ def texts(number: int, values: Iterable[str]) -> bytes:
 
 
 def unsigned(number: int, value: int) -> bytes:
-    """Return a field with a whole number, also if it is 0."""
+    """Return a field with a whole number, even if it is 0."""
     if not 0 <= value < 2**64:
         raise InvalidArgumentError(f"{value} is not a whole number from 0 to 2^64 - 1")
     return _key(number, _VARINT) + varint(value)
@@ -54,7 +54,7 @@ def signed(number: int, value: int) -> bytes:
 
 
 def flag(number: int, value: bool) -> bytes:
-    """Return a field with a truth value, also if it is false."""
+    """Return a field with a truth value, even if it is false."""
     return unsigned(number, int(value))
 
 
@@ -69,7 +69,7 @@ def floats(number: int, values: Vector) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """Return a number in base 128, the lowest digit first."""
+    """Return a number as a varint: in base 128, the lowest digit first."""
     if value < 0x80:
         return _DIGITS[value]
     digits = bytearray()
@@ -82,7 +82,7 @@ def varint(value: int) -> bytes:
 
 def fields(data: bytes) -> list[tuple[int, WireValue]]:
     """Return the fields of a message in their order, by number."""
-    # An answer of ten hits has some 150 fields: numbers of one digit, which nearly all are, are read in place.
+    # An answer of ten hits has some 150 fields. Nearly all their varints have one byte, and are read in place.
     found: list[tuple[int, WireValue]] = []
     at, end = 0, len(data)
     try:
@@ -161,7 +161,7 @@ def _fixed_length(kind: int) -> int:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number in base 128 that begins here, and where it ends."""
+    """Return the varint at this position, and the position after it."""
     digit = data[at]
     at += 1
     value, shift = digit & 0x7F, 7

@@ -1,4 +1,4 @@
-"""The vector store: LlamaIndex's interface, over the clients of Vicinal."""
+"""The vector store: LlamaIndex's interface over Vicinal's clients."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from vicinal import AsyncVicinal, F, FilterLike, Metric, Vicinal
 
 class VicinalVectorStore(BasePydanticVectorStore):
     """
-    Nodes in a collection of Vicinal. Their metadata are attributes, so queries can be filtered by them; names in
-    metadata have no dots and do not begin with "$".
+    A vector store with its nodes in a collection of Vicinal. Metadata are attributes, which can filter queries. Names
+    in metadata have no dots and do not begin with "$".
 
-    :param client: whose collection has the nodes unless there is a `collection`; may be that of an alias
-    :param collection: created if it does not exist
+    :param client: a client for the collection with the nodes, or for its alias, unless `collection` is given
+    :param collection: the name of the collection; it is created if it does not exist
     :param async_client: for one event loop. Without it, async methods use `client` in a thread
-    :param metric: what is near
+    :param metric: measures distances
     """
 
     stores_text: bool = True
@@ -46,7 +46,7 @@ class VicinalVectorStore(BasePydanticVectorStore):
         async_client: AsyncVicinal | None = None,
         metric: Metric = "Cosine",
     ) -> None:
-        # mypy knows pydantic's parameters only by a plugin.
+        # mypy knows pydantic's parameters only through a plugin.
         fields: dict[str, Any] = {"metric": metric}
         super().__init__(**fields)
         self._client = client
@@ -58,21 +58,21 @@ class VicinalVectorStore(BasePydanticVectorStore):
 
     @classmethod
     def class_name(cls) -> str:
-        """Return the name that LlamaIndex knows the class by."""
+        """Return LlamaIndex's name for the class."""
         return "VicinalVectorStore"
 
     @property
     def client(self) -> Vicinal:
-        """The client, for what LlamaIndex has no words for."""
+        """The client, for features that LlamaIndex's interface does not have."""
         return self._client
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Store nodes and return their ids. A node whose id exists takes the place of the other."""
+        """Store nodes and return their ids. A node whose id exists replaces the stored one."""
         self._client.insert_all(point_of(node) for node in nodes)
         return [node.node_id for node in nodes]
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Store nodes and return their ids. A node whose id exists takes the place of the other."""
+        """Store nodes and return their ids. A node whose id exists replaces the stored one."""
         if self._async_client is None:
             return await asyncio.to_thread(self.add, nodes, **kwargs)
         await self._async_client.insert_all(point_of(node) for node in nodes)
@@ -89,7 +89,7 @@ class VicinalVectorStore(BasePydanticVectorStore):
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
-        """Delete nodes that have one of the ids and match; nothing without either."""
+        """Delete nodes that have one of the ids and match the filters; without both, delete nothing."""
         chosen = filter_of(filters, node_ids)
         if chosen is not None:
             self._delete(chosen)
@@ -97,7 +97,7 @@ class VicinalVectorStore(BasePydanticVectorStore):
     async def adelete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
-        """Delete nodes that have one of the ids and match; nothing without either."""
+        """Delete nodes that have one of the ids and match the filters; without both, delete nothing."""
         chosen = filter_of(filters, node_ids)
         if chosen is not None:
             await self._adelete(chosen)
@@ -111,26 +111,26 @@ class VicinalVectorStore(BasePydanticVectorStore):
         await self._adelete({})
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
-        """Return nodes that have one of the ids and match, in the order of their insertion."""
+        """Return nodes that have one of the ids and match the filters, in the order of their insertion."""
         return [node_of(point) for point in self._client.iterate(filter_of(filters, node_ids))]
 
     async def aget_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
     ) -> list[BaseNode]:
-        """Return nodes that have one of the ids and match, in the order of their insertion."""
+        """Return nodes that have one of the ids and match the filters, in the order of their insertion."""
         if self._async_client is None:
             return await asyncio.to_thread(self.get_nodes, node_ids, filters)
         return [node_of(point) async for point in self._async_client.iterate(filter_of(filters, node_ids))]
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """Return the nodes nearest to a vector, those that match; in the mode MMR also unlike each other."""
+        """Return the matching nodes nearest to a vector; in the mode MMR, nodes that also differ from each other."""
         found = self._client.search(
             _vector_of(query), self.metric, filter=filter_of_query(query), **search_of(query), **kwargs
         )
         return result_of(query, found.hits, self.metric)
 
     async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """Return the nodes nearest to a vector, those that match; in the mode MMR also unlike each other."""
+        """Return the matching nodes nearest to a vector; in the mode MMR, nodes that also differ from each other."""
         if self._async_client is None:
             return await asyncio.to_thread(self.query, query, **kwargs)
         found = await self._async_client.search(

@@ -1,4 +1,4 @@
-"""LlamaIndex's metadata filters as Vicinal's."""
+"""Converts LlamaIndex's metadata filters to Vicinal's filters."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vicinal import F, Filter, FilterLike, uuid_of
 def filter_of(
     metadata: MetadataFilters | None, node_ids: Sequence[str] | None = None, doc_ids: Sequence[str] | None = None
 ) -> FilterLike | None:
-    """Return what matches all that is given; None if nothing is."""
+    """Return a filter for everything that is given; None if nothing is given."""
     parts: list[FilterLike] = [] if metadata is None or not metadata.filters else [_joined(metadata)]
     if node_ids is not None:
         parts.append(F("$id").any_of([uuid_of(id) for id in node_ids]))
@@ -28,7 +28,7 @@ def filter_of(
 
 
 def filter_of_query(query: VectorStoreQuery) -> FilterLike | None:
-    """Return the filter of a query. Empty lists of ids mean no restriction, as LlamaIndex has it."""
+    """Return the filter of a query. Empty lists of ids mean no restriction, as in LlamaIndex."""
     return filter_of(query.filters, query.node_ids or None, query.doc_ids or None)
 
 
@@ -38,7 +38,7 @@ def _joined(metadata: MetadataFilters) -> FilterLike:
         case FilterCondition.OR:
             return {"$or": parts}
         case FilterCondition.NOT:
-            # As in LlamaIndex's own store: none of them holds.
+            # As in LlamaIndex's own store, NOT means that none of the filters matches.
             return {"$not": {"$or": parts}}
     return {"$and": parts}
 
@@ -46,7 +46,7 @@ def _joined(metadata: MetadataFilters) -> FilterLike:
 def _one(each: MetadataFilter) -> Filter:
     field, value = F(each.key), each.value
     if each.operator == FilterOperator.IS_EMPTY:
-        # Empty lists and None are not stored, so what is empty is absent.
+        # Empty lists and None are not stored, so an empty value is absent.
         return ~field.exists() | (field == "")
     values = value if isinstance(value, list) else [] if value is None else [value]
     match each.operator:

@@ -14,11 +14,11 @@ from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_
 from vicinal import Hit, Include, Metric, NewPoint, StoredPoint, uuid_of
 
 _MMR_POOL = 4
-"""How many times the wanted nodes are fetched to choose unlike ones from."""
+"""Prefetch factor of MMR: how many candidates are fetched for each wanted node."""
 
 
 def point_of(node: BaseNode) -> NewPoint:
-    """Return a node as a point: its text is the content, its metadata are attributes."""
+    """Return a node as a point: its text is the content, and its metadata are attributes."""
     metadata = node_to_metadata_dict(node, remove_text=True)
     return NewPoint(
         vector=np.asarray(node.get_embedding(), np.float32),
@@ -37,7 +37,7 @@ def node_of(point: StoredPoint) -> BaseNode:
 
 
 def search_of(query: VectorStoreQuery) -> dict[str, Any]:
-    """Return how many hits are wanted for a query, and what of them."""
+    """Return the number of hits for a query, and which parts of them to fetch."""
     match query.mode:
         case VectorStoreQueryMode.DEFAULT:
             return {"limit": query.similarity_top_k, "include": Include(distance=True, payload=True)}
@@ -48,7 +48,7 @@ def search_of(query: VectorStoreQuery) -> dict[str, Any]:
 
 
 def result_of(query: VectorStoreQuery, hits: Sequence[Hit], metric: Metric) -> VectorStoreQueryResult:
-    """Return the nodes that were found, the nearest first, or for MMR the most relevant first."""
+    """Return the found nodes, nearest first, or for MMR the most relevant first."""
     nodes = [node_of(hit) for hit in hits]
     if query.mode == VectorStoreQueryMode.MMR and nodes:
         similarities, chosen = get_top_k_mmr_embeddings(
@@ -64,5 +64,5 @@ def result_of(query: VectorStoreQuery, hits: Sequence[Hit], metric: Metric) -> V
 
 
 def _similarity(distance: float, metric: Metric) -> float:
-    """Return a number that is larger for what is nearer: the cosine itself, or 1 for equal vectors and towards 0."""
+    """Return a similarity: the cosine itself; for other metrics 1 for equal vectors, towards 0 for distant ones."""
     return 1 - distance if metric == "Cosine" else 1 / (1 + distance)
