@@ -1,6 +1,6 @@
 import { defineConfig, type UserConfig } from 'vite'
 
-// Relative addresses: the console also works behind a proxy that serves it below another path.
+// Relative addresses, so that the console also works behind a proxy that serves it under another path.
 const config: UserConfig = defineConfig({
   base: './',
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
@@ -9,15 +9,16 @@ const config: UserConfig = defineConfig({
     emptyOutDir: true,
     target: 'es2022',
     modulePreload: { polyfill: false },
-    // The policy of the page allows data: for images only.
+    // The page's content security policy allows data: only for images.
     assetsInlineLimit: 0,
   },
   worker: {
-    // Readers of formats are files of their own, loaded when they are needed.
+    // ES modules let the worker load the reader of each file format from a separate file, when it is needed.
     format: 'es',
     rolldownOptions: {
       treeshake: {
-        // Its index also loads a decoder in WebAssembly, which nothing here uses and the policy of the page forbids.
+        // The index of hyparquet-compressors also loads a WebAssembly decoder. Nothing here uses it, and the page's
+        // content security policy forbids it.
         moduleSideEffects: (id) => !id.includes('/hyparquet-compressors/') && !id.includes('/hysnappy/'),
       },
     },

@@ -22,15 +22,15 @@ describe('a simulated cluster whose nodes have a part of the points each', () =>
   }
 
   it('is found out when an insert is acknowledged before it is in the log', () => {
-    const mutate = clusterMutants['an insert is acknowledged before it is in the log']!
-    return assertFoundOut({ ...size, mutate, nodes: 3 })
+    const mutant = clusterMutants['an insert is acknowledged before it is in the log']!
+    return assertFoundOut(mutant, { ...size, nodes: 3 })
   })
 
-  for (const [name, mutate] of Object.entries(shardMutants)) {
-    it(`is found out when ${name}`, () => assertFoundOut({ ...size, mutate, nodes: 3, operations: 25 }))
+  for (const [name, mutant] of Object.entries(shardMutants)) {
+    it(`is found out when ${name}`, () => assertFoundOut(mutant, { ...size, nodes: 3, operations: 25 }))
   }
 
-  for (const [name, mutate] of Object.entries(movingMutants)) {
-    it(`is found out when ${name}`, () => assertFoundOut({ ...size, mutate, nodes: 2, joining: 2 }))
+  for (const [name, mutant] of Object.entries(movingMutants)) {
+    it(`is found out when ${name}`, () => assertFoundOut(mutant, { ...size, nodes: 2, joining: 2 }))
   }
 })

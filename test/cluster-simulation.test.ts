@@ -20,7 +20,7 @@ describe('a simulated cluster', () => {
     assert.ok(summary.answered! > 50 && summary.reads! > 30, 'much was answered')
   })
 
-  for (const [name, mutate] of Object.entries(clusterMutants)) {
-    it(`is found out when ${name}`, () => assertFoundOut({ ...size, mutate }))
+  for (const [name, mutant] of Object.entries(clusterMutants)) {
+    it(`is found out when ${name}`, () => assertFoundOut(mutant, size))
   }
 })

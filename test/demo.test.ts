@@ -35,7 +35,7 @@ describe('the demo', () => {
   it('stores the glosses and searches them, with a filter, too', async () => {
     await demo.says(/Ctrl-C stops the service/)
     assert.match(demo.stdout, /Stored 2046 glosses/)
-    assert.equal(demo.stdout.match(/^Asked over (HTTP|gRPC) for what is nearest to$/gm)!.length, 6)
+    assert.equal(demo.stdout.match(/^Searched over (HTTP|gRPC) for the nearest to$/gm)!.length, 6)
     assert.match(demo.stdout, /^Nearest to anadama bread among the 207 nouns about animals/m)
   })
 
@@ -53,7 +53,7 @@ describe('the demo', () => {
     assert.equal(await stop(demo), 0)
     assert.match(demo.stdout, /SIGINT: stopping/)
     demo = startDemo(directory.path)
-    await demo.says(/The glosses are stored already/)
+    await demo.says(/The glosses are already stored/)
   })
 })
 

@@ -563,7 +563,7 @@ describe('POST /snapshots', () => {
     assert.equal(await replace(0), bigCount + 20, 'slots are held while it is read')
     const second = await take(service.httpUrl)
     assert.deepEqual([second.status, second.headers.get('retry-after')], [429, '1'])
-    assert.match(await second.text(), /another snapshot is being read, one at a time/)
+    assert.match(await second.text(), /another snapshot is being read, only one can be read at a time/)
     leaving.abort()
     await until(async () => {
       const response = await take(service.httpUrl)

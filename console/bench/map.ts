@@ -1,12 +1,13 @@
 /**
- * Measures the map of the console: how long a map of many points takes from the click to the last picture, and whether panning
- * it loses input. A real service, a real Chromium.
+ * Measures the map of the console with a real service and a real Chromium: how long a map of many points takes from the
+ * click to the last picture, and whether panning loses input.
  *
  *   node console/bench/map.ts [points, 50000] [dimension, 128]
  *
- * Nothing else should run on the machine: the load before and after is printed, and below 0.5 the times are good. The seconds
- * that processors have worked (Cpu) hold on a busy machine, too, though with half as many they take about as long: the sample
- * is made on all cores, the layout on one, and pictures are drawn beside it.
+ * Run nothing else on the machine. The script prints the load before and after; the times are valid if it is below 0.5.
+ * CPU seconds (Cpu) are also valid on a busy machine. They do not translate directly to elapsed time: half as many can
+ * take about as long, because the sample is computed on all cores, the layout on one core, and pictures are drawn at
+ * the same time.
  */
 import { loadavg } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -27,9 +28,9 @@ await fill(opened)
 await untilSettled(opened)
 const loadBefore = loadavg()[0]!
 const page = await opened.open('#/settings')
-// The view is loaded and the service warm before the measurement begins.
+// Load the view and warm up the service before the measurement.
 await page.goto(`${opened.service.httpUrl}/console/#/map?limit=1000`)
-await page.getByRole('button', { name: 'Draw again' }).waitFor({ timeout: 600_000 })
+await page.getByRole('button', { name: 'Redraw' }).waitFor({ timeout: 600_000 })
 const drawn = await draw(page)
 const panned = await pan(page)
 console.log(
@@ -73,7 +74,7 @@ interface Stats {
   readonly searches: readonly { readonly similarity: string; readonly plan: string }[]
 }
 
-/** Until the graph is built and its recall measured. */
+/** Waits until the graph is built and its recall is measured. */
 async function untilSettled({ service }: ConsoleBrowser): Promise<void> {
   for (;;) {
     const stats = (await (await fetch(`${service.httpUrl}/stats`)).json()) as Stats
@@ -91,11 +92,11 @@ async function draw(page: Page): Promise<Readonly<Record<string, number>>> {
   const before = await cpuSeconds(session)
   const started = performance.now()
   const limit = [1000, 5000, 20_000, 50_000, 100_000].find((each) => each >= count) ?? 100_000
-  await page.getByLabel('Points at most').selectOption(String(limit))
+  await page.getByLabel('Max points').selectOption(String(limit))
   await page.getByText('Arranging').waitFor({ timeout: 3_600_000 })
   const sampledMs = performance.now() - started
   const sampled = await cpuSeconds(session)
-  await page.getByRole('button', { name: 'Draw again' }).waitFor({ timeout: 3_600_000 })
+  await page.getByRole('button', { name: 'Redraw' }).waitFor({ timeout: 3_600_000 })
   const drawnMs = performance.now() - started
   const after = await cpuSeconds(session)
   const rounded = (value: number): number => Math.round(value * 10) / 10
@@ -113,9 +114,9 @@ async function draw(page: Page): Promise<Readonly<Record<string, number>>> {
 interface CpuSeconds {
   /** This process: the service with all its threads, and this script. */
   readonly service: number
-  /** Pages with their workers. */
+  /** The pages with their workers. */
   readonly renderers: number
-  /** All processes of the browser: without a graphics card, drawing takes a good part of it. */
+  /** All processes of the browser. Without a graphics card, drawing takes a large part of this time. */
   readonly browser: number
 }
 
@@ -130,7 +131,7 @@ async function cpuSeconds(session: CDPSession): Promise<CpuSeconds> {
   }
 }
 
-/** Drags the map about; every movement has to reach the page, and none may wait long for it. */
+/** Drags the map around. Counts the moves that reach the page, and measures their delays. */
 async function pan(page: Page): Promise<Readonly<Record<string, number>>> {
   const box = (await page.locator('.map-canvas').boundingBox())!
   const middle = { x: box.x + box.width / 2, y: box.y + box.height / 2 }
@@ -139,7 +140,7 @@ async function pan(page: Page): Promise<Readonly<Record<string, number>>> {
     Object.assign(globalThis, { seen })
     const canvas = document.querySelector('.map-canvas canvas + canvas')!
     canvas.addEventListener('pointermove', (event) => {
-      // A browser may hand over several movements in one event.
+      // A browser may combine several moves in one event.
       for (const each of (event as PointerEvent).getCoalescedEvents())
         seen.push(performance.now() - each.timeStamp)
     })

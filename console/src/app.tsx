@@ -14,7 +14,7 @@ import { collectionName, hrefOf, route, type ViewName } from './state/route.ts'
 import { loadServiceConfig } from './state/service-config.ts'
 import { key, keyNeeded } from './state/session.ts'
 
-/** Each view is a file of its own, loaded when it is opened: the first page stays small. */
+/** Each view is loaded from its own file when it is opened, so that the first page stays small. */
 const views: Readonly<Record<ViewName, () => Promise<ComponentType>>> = {
   overview: async () => (await import('./views/overview.tsx')).Overview,
   search: async () => (await import('./views/search.tsx')).Search,
@@ -28,17 +28,17 @@ const views: Readonly<Record<ViewName, () => Promise<ComponentType>>> = {
 }
 
 const collectionsPeriodMs = 10_000
-/** While the server does not answer: whoever restarts it waits for it. */
+/** A shorter period while the server does not respond: the user may be waiting for its restart. */
 const unreachablePeriodMs = 2000
 
 export function App(): JSX.Element {
   if (keyNeeded.value !== 'no') return <KeyForm />
-  // Everything is asked for again with another key.
+  // A new key remounts the console, so that everything is requested again.
   return <Console key={key.value} />
 }
 
 function Console(): JSX.Element {
-  // A view that does not know what the server can do would show one thing and then another.
+  // Views wait until the server's capabilities are known. Otherwise they would render one version and then another.
   const isReady = useSignal(false)
   useEffect(() => {
     detectCapabilities().then(() => {
@@ -76,19 +76,19 @@ function Console(): JSX.Element {
   )
 }
 
-/** What concerns every view: no server, or no such collection. */
+/** The notices that every view shows: the server does not respond, or the collection does not exist. */
 function Notices(): JSX.Element {
   const known = collections.value
   const isMissing = known !== undefined && currentCollection.value === undefined
-  const isOfData = ['search', 'points', 'map', 'import'].includes(route.value.view)
+  const needsCollection = ['search', 'points', 'map', 'import'].includes(route.value.view)
   return (
     <div class="notices" role="status">
       {isUnreachable.value && (
         <p class="notice fault">
-          <Icon name="warning" /> The server does not answer. Trying again every two seconds.
+          <Icon name="warning" /> The server does not respond. Retrying every two seconds.
         </p>
       )}
-      {isMissing && isOfData && (
+      {isMissing && needsCollection && (
         <p class="notice">
           <span>
             There is no collection {collectionName.value}. See the{' '}
@@ -100,11 +100,11 @@ function Notices(): JSX.Element {
   )
 }
 
-/** Fetched while nothing else is to do, so that a view opens at once, and also while the server is away. */
+/** Prefetches the views when the browser is idle. They then open immediately, even if the server does not respond. */
 function fetchViews(): void {
   const fetchAll = (): void => {
     for (const [name, load] of Object.entries(views)) {
-      // The view that is shown then says what is wrong.
+      // A failed prefetch is safe to ignore: opening the view loads it again and reports the error.
       if (name !== 'map') load().catch(() => undefined)
     }
   }
@@ -136,7 +136,7 @@ function View({ name }: { readonly name: ViewName }): JSX.Element {
     if (loaded.value === undefined) return
     const heading = document.querySelector<HTMLElement>('main h1')
     document.title = `${heading?.textContent ?? 'Console'} - Vicinal`
-    // Screen readers learn from the focus that there is another page; not when the first one opens.
+    // Moving the focus announces a new page to screen readers. The first page needs no announcement.
     if (!isFirst.current) heading?.focus({ preventScroll: true })
     if (isFirst.current) fetchViews()
     isFirst.current = false
@@ -144,8 +144,10 @@ function View({ name }: { readonly name: ViewName }): JSX.Element {
   }, [loaded.value])
   if (fault.value) {
     return (
-      <Page title="Not loaded">
-        <p class="notice fault">This view could not be loaded: the server is away, or was updated.</p>
+      <Page title="View not loaded">
+        <p class="notice fault">
+          This view could not be loaded. The server does not respond, or it was updated.
+        </p>
         <div>
           <Button kind="primary" onClick={() => location.reload()}>
             Reload

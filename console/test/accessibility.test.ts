@@ -4,10 +4,10 @@ import type { Page } from 'playwright-core'
 import { faultsOf } from './axe.ts'
 import { type ConsoleBrowser, glosses, missingChromium, startConsole, storeGlosses } from './browser.ts'
 
-/** An address, and what to do until the page is as it shall be judged. */
+/** An address, and the steps that bring the page into the state to check. */
 type Opened = readonly [hash: string, ready: (page: Page) => Promise<void>]
 
-/** Of a server that has attributes, filters and lists. */
+/** Pages of a server that has attributes, filters and lists. */
 const withFilters: readonly Opened[] = [
   [
     '#/points?filter={"$content_type":"Text"}',
@@ -28,7 +28,7 @@ const withFilters: readonly Opened[] = [
       await page.getByText('Change 40 points?').waitFor()
     },
   ],
-  ['#/map', async (page) => page.getByRole('button', { name: 'Draw again' }).waitFor()],
+  ['#/map', async (page) => page.getByRole('button', { name: 'Redraw' }).waitFor()],
 ]
 
 describe('the pages of the console', { skip: missingChromium }, () => {
@@ -52,7 +52,7 @@ describe('the pages of the console', { skip: missingChromium }, () => {
   })
 
   for (const colorScheme of ['light', 'dark'] as const) {
-    it(`have no fault that axe-core finds, in ${colorScheme} colours`, async () => {
+    it(`have no accessibility violations, in ${colorScheme} colours`, async () => {
       const opened: readonly Opened[] = [
         [
           '#/',
@@ -88,7 +88,7 @@ describe('the pages of the console', { skip: missingChromium }, () => {
             const buffer = Buffer.from('name,vector,price\nlamp,1 2 3,5\ndesk,1 2 x,6\n')
             const file = { name: 'shop.csv', mimeType: 'text/csv', buffer }
             await page.locator('input[type=file]').setInputFiles(file)
-            await page.getByText('Left out:').last().waitFor()
+            await page.getByText('Skipped:').last().waitFor()
           },
         ],
         ['#/collections', async (page) => page.getByRole('row', { name: /default/ }).waitFor()],

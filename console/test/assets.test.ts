@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test'
 import { gunzipSync } from 'node:zlib'
 import { startTestService, type TestService } from '../../test/support/service.ts'
 
-/** Of everything that the first page loads, and of the largest view that one opens next. */
+/** The limit for everything that the first page and the overview load. */
 const firstLoadBytes = 150 * 1024
 
 describe('the files of the console', () => {
@@ -20,7 +20,7 @@ describe('the files of the console', () => {
   const get = (path: string, headers: Readonly<Record<string, string>> = {}): Promise<Response> =>
     fetch(new URL(path, `${service.httpUrl}/console/`), { headers, redirect: 'manual' })
 
-  it('need no key, and nothing but the files is open', async () => {
+  it('need no key, and nothing else is accessible without one', async () => {
     assert.equal((await get('./')).status, 200)
     assert.equal((await get('../console')).headers.get('location'), 'console/')
     assert.equal((await get('../metrics')).status, 401)
@@ -35,12 +35,12 @@ describe('the files of the console', () => {
     assert.doesNotMatch(page, /<script(?![^>]*\ssrc=)|\son\w+=|style=|https?:\/\//)
   })
 
-  it('may be kept for ever if their names contain a hash, and are asked for again otherwise', async () => {
+  it('are immutable in caches if their names contain a hash, and are revalidated otherwise', async () => {
     const first = await get('./')
     assert.equal(first.headers.get('cache-control'), 'no-cache')
     const again = await get('./', {
       'if-none-match': first.headers.get('etag')!,
-      // As browsers send it; fetch of Node would ask to ignore caches.
+      // As browsers send it. Node's fetch would send no-cache.
       'cache-control': 'max-age=0',
     })
     assert.equal(again.status, 304)
@@ -56,7 +56,7 @@ describe('the files of the console', () => {
     }
   })
 
-  it('do not lead out of their directory', async () => {
+  it('do not allow access outside their directory', async () => {
     for (const path of ['..%2f..%2f..%2fpackage.json', 'assets/..%2f..%2f..%2fserver.ts', 'nothing.js']) {
       const { status, headers } = await get(path)
       assert.ok(status === 404 || status === 403, `${path}: ${status}`)
@@ -64,13 +64,13 @@ describe('the files of the console', () => {
     }
   })
 
-  it('are under 150 KiB compressed, for the first page and the views it opens with', async () => {
+  it('are smaller than 150 KiB compressed, for the first page with the overview', async () => {
     const first = addressesIn(await (await get('./')).text())
     const entry = await (await get(first.find((path) => path.endsWith('.js'))!)).text()
     const overview = [...entry.matchAll(/overview-[\w-]+\.(?:js|css)/g)].map(([name]) => `./assets/${name}`)
     assert.ok(overview.length > 0)
     const loaded = new Set([...first, ...overview])
-    // A set that grows while it is walked is walked to its new end.
+    // Iteration over a Set includes items that are added meanwhile.
     for (const path of loaded) {
       if (!path.endsWith('.js')) continue
       const imports = (await (await get(path)).text()).matchAll(
@@ -83,7 +83,7 @@ describe('the files of the console', () => {
     assert.ok(bytes < firstLoadBytes, `${bytes} bytes`)
   })
 
-  /** The bytes of a file as they are sent; Node's fetch would unpack them. */
+  /** The compressed bytes of a file. Node's fetch would decompress the file itself, so this reads its `.gz`. */
   async function compressed(path: string): Promise<Buffer> {
     const response = await get(`${path}.gz`)
     const bytes = Buffer.from(await response.arrayBuffer())

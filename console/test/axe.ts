@@ -10,9 +10,9 @@ interface Violation {
   readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[]
 }
 
-/** Serious and critical faults of a page that axe-core finds, as text. */
+/** The serious and critical violations that axe-core finds on a page, as text. */
 export async function faultsOf(page: Page): Promise<readonly string[]> {
-  // The policy of the page allows no script from elsewhere; what the test evaluates is not subject to it.
+  // The page's content security policy forbids external scripts, but does not apply to code that a test evaluates.
   await page.evaluate(axe)
   const violations = (await page.evaluate(
     'axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => violations)',

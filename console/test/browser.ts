@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { type Browser, type BrowserContext, chromium, type Locator, type Page } from 'playwright-core'
 import { apiKey, startTestService, type TestService } from '../../test/support/service.ts'
 
-/** Where Debian, Ubuntu, Fedora and Google put it. Nothing is downloaded. */
+/** The paths of Chromium on Debian, Ubuntu and Fedora, and of Google Chrome. Nothing is downloaded. */
 const places = [
   '/usr/bin/chromium',
   '/usr/bin/chromium-browser',
@@ -12,20 +12,20 @@ const places = [
 ]
 const chromiumPath = places.find((path) => existsSync(path))
 
-/** For `skip` of tests: why they cannot run here, or false. */
+/** For the `skip` option of tests: why they cannot run here, or false. */
 export const missingChromium: string | false =
   chromiumPath === undefined ? 'no Chromium is installed: apt-get install chromium' : false
 
 export const httpKey: string = `${apiKey}-of-http`
 
-/** The pages of a real service in a real browser. Every fault of a page is kept. */
+/** The pages of a real service in a real browser. It collects every fault of a page. */
 export interface PageBrowser extends AsyncDisposable {
-  /** Requests that left the service, exceptions and violations of the page's policy. */
+  /** Requests to other hosts, exceptions, and violations of the page's content security policy. */
   readonly faults: string[]
   open(hash: string, options?: OpenOptions): Promise<Page>
 }
 
-/** With a service of its own. */
+/** A browser with its own service. */
 export interface ConsoleBrowser extends PageBrowser {
   readonly service: TestService
 }
@@ -34,7 +34,7 @@ export interface OpenOptions {
   readonly width?: number
   readonly height?: number
   readonly colorScheme?: 'light' | 'dark'
-  /** Whether requests are looked at, which takes time. */
+  /** Whether requests to other hosts are detected, which takes time. */
   readonly isWatched?: boolean
 }
 
@@ -54,7 +54,7 @@ export async function startConsole(settings: Readonly<Record<string, string>> = 
   }
 }
 
-/** Starts a browser for the pages of a service that runs already. */
+/** Starts a browser for the pages of a running service. */
 export async function startBrowser(service: { readonly httpUrl: string }): Promise<PageBrowser> {
   const browser = await launchChromium()
   const faults: string[] = []
@@ -86,7 +86,7 @@ async function openPage(
     colorScheme,
     reducedMotion: 'reduce',
   })
-  // Only reached when something is wrong: waits end as soon as what they wait for is there.
+  // Only a failing test waits this long: a wait ends as soon as its condition is met.
   context.setDefaultTimeout(120_000)
   if (isWatched) await keepOffline(context, httpUrl, faults)
   const page = await context.newPage()
@@ -99,14 +99,14 @@ async function openPage(
 }
 
 /**
- * Clicks, and waits for what the console then says. It says so for five seconds: a test that began to wait after the click could
- * be held up for longer.
+ * Clicks, and waits for the message that the console then shows. The message is visible for only five seconds, so a
+ * test that starts to wait after the click could miss it on a busy machine.
  */
 export async function clickAndHear(button: Locator, text: string): Promise<void> {
   await Promise.all([button.page().getByText(text).waitFor(), button.click()])
 }
 
-/** Fails every request that is not for the service. */
+/** Blocks and reports every request to another host. */
 async function keepOffline(context: BrowserContext, origin: string, faults: string[]): Promise<void> {
   await context.route('**/*', async (route) => {
     const { href, protocol } = new URL(route.request().url())
@@ -125,7 +125,7 @@ export interface Gloss {
   readonly text: string
 }
 
-/** The first glosses of the demo with their embeddings. */
+/** The first glosses of the demo, with their embeddings. */
 export function glosses(count: number): readonly Gloss[] {
   const texts = readFileSync(join(demoPath, 'wordnet-glosses.jsonl'), 'utf8').split('\n').slice(0, count)
   const bytes = new Int8Array(readFileSync(join(demoPath, 'wordnet-glosses.i8')))
@@ -154,10 +154,10 @@ export async function storeGlosses(
   return point_ids
 }
 
-/** Playwright hides the caret with an inline style, which the policy of the page forbids. */
+/** By default, Playwright hides the caret with an inline style, which the page's content security policy forbids. */
 export const pictureOptions = { caret: 'initial' } as const
 
-/** Keeps a picture of a page, where one is asked for: `CONSOLE_SCREENSHOTS` names the directory. */
+/** Saves a screenshot of a page in the directory `CONSOLE_SCREENSHOTS`, if it is set. */
 export async function keepScreenshot(page: Page, name: string): Promise<void> {
   const directory = process.env.CONSOLE_SCREENSHOTS
   if (directory === undefined) return

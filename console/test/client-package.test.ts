@@ -14,7 +14,7 @@ import { httpKey, launchChromium, missingChromium } from './browser.ts'
 
 const root = join(import.meta.dirname, '../..')
 
-/** The built client as a page loads it, without a bundler, from another origin than the service's. */
+/** A page loads the built client without a bundler, from a different origin than the service. */
 describe('the TypeScript client in a browser', { skip: missingChromium }, () => {
   let built: AsyncDisposable & { readonly path: string }
   let site: Server
@@ -35,7 +35,7 @@ describe('the TypeScript client in a browser', { skip: missingChromium }, () => 
     await built?.[Symbol.asyncDispose]()
   })
 
-  it('inserts, searches, lists, changes and deletes, where the service allows its origin', async () => {
+  it('inserts, searches, lists, changes and deletes if the service allows its origin', async () => {
     await using service = await startTestService({ CORS_ORIGINS: origin, HTTP_API_KEY: httpKey })
     const page = await open(service)
     const seen = await page.evaluate(async ({ baseUrl, apiKey }) => {
@@ -75,7 +75,7 @@ describe('the TypeScript client in a browser', { skip: missingChromium }, () => 
     )
   })
 
-  it('reaches nothing where its origin is not allowed', async () => {
+  it('cannot reach the service if its origin is not allowed', async () => {
     await using service = await startTestService({ CORS_ORIGINS: 'https://app.example.org' })
     assert.equal(await reasonIn(await open(service), connectionOf(service)), 'not_ready')
     await service.restart({ CORS_ORIGINS: '' })
@@ -84,7 +84,7 @@ describe('the TypeScript client in a browser', { skip: missingChromium }, () => 
     assert.equal(await reasonIn(await open(service), connectionOf(service)), undefined)
   })
 
-  /** An empty page of the site, with `load` for the client. */
+  /** Opens an empty page of the site, which defines `load`. */
   async function open(service: TestService): Promise<Page> {
     assert.notEqual(new URL(service.httpUrl).host, new URL(origin).host)
     const page = await browser.newPage()
@@ -92,7 +92,7 @@ describe('the TypeScript client in a browser', { skip: missingChromium }, () => 
     return page
   }
 
-  /** Why counting fails; undefined if it does not. */
+  /** Why a count fails; undefined if it succeeds. */
   function reasonIn(page: Page, connection: Connection): Promise<string | undefined> {
     return page.evaluate(async ({ baseUrl, apiKey }) => {
       const { createHttpClient } = await load()
@@ -105,7 +105,7 @@ describe('the TypeScript client in a browser', { skip: missingChromium }, () => 
   }
 })
 
-/** What the page has: the main module of the package. */
+/** Loads the main module of the package. The page defines this function. */
 declare function load(): Promise<typeof import('../../src/client/http.ts')>
 
 interface Connection {

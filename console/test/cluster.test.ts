@@ -22,11 +22,11 @@ describe('the page of a cluster', { skip: missingChromium || natsMissing() }, ()
     assert.deepEqual(console.faults, [])
   })
 
-  it('shows the nodes and the log, and follows changes by itself', async () => {
+  it('shows the nodes and the log, and updates automatically', async () => {
     const page = await console.open('')
     await page.getByRole('link', { name: 'Cluster' }).click()
-    await page.getByText('All nodes are ready, and the log answers.').waitFor()
-    await page.getByText('test, as node node-0 sees it.').waitFor()
+    await page.getByText('All nodes are ready, and the log responds.').waitFor()
+    await page.getByText('test, as seen by node node-0.').waitFor()
     await figure(page, 'Nodes ready').getByText('3 of 3').waitFor()
     await figure(page, 'Nodes ready').getByText('in 3 zones').waitFor()
     await figure(page, 'Gaps in the log').getByText('0', { exact: true }).waitFor()
@@ -46,25 +46,25 @@ describe('the page of a cluster', { skip: missingChromium || natsMissing() }, ()
   })
 
   for (const colorScheme of ['light', 'dark'] as const) {
-    it(`has no fault that axe-core finds, in ${colorScheme} colours`, async () => {
+    it(`has no accessibility violations, in ${colorScheme} colours`, async () => {
       const page = await console.open('#/cluster', { colorScheme })
-      await page.getByText('All nodes are ready, and the log answers.').waitFor()
+      await page.getByText('All nodes are ready, and the log responds.').waitFor()
       assert.deepEqual(await faultsOf(page), [])
       await page.close()
     })
   }
 
-  it('tells of a node that was killed, and removes it when that is confirmed', async () => {
+  it('reports a node that was killed, and removes it after confirmation', async () => {
     const [, , victim] = cluster.nodes as [NodeProcess, NodeProcess, NodeProcess]
     const page = await console.open('#/cluster')
     await row(page, victim.name).getByText('ready', { exact: true }).waitFor()
     await victim.kill()
-    await row(page, victim.name).getByText('away', { exact: true }).waitFor()
-    await page.getByText('Node node-2 is away.').waitFor()
+    await row(page, victim.name).getByText('unreachable', { exact: true }).waitFor()
+    await page.getByText('Node node-2 is unreachable.').waitFor()
     await figure(page, 'Nodes ready').getByText('2 of 3').waitFor()
     await keepScreenshot(page, 'cluster-away')
     const narrow = await console.open('#/cluster', { width: 320, colorScheme: 'dark' })
-    await row(narrow, victim.name).getByText('away', { exact: true }).waitFor()
+    await row(narrow, victim.name).getByText('unreachable', { exact: true }).waitFor()
     const overflow = await narrow.evaluate(() => document.documentElement.scrollWidth - innerWidth)
     assert.ok(overflow <= 0, `${overflow} px too wide`)
     await keepScreenshot(narrow, 'cluster-narrow')
@@ -73,7 +73,7 @@ describe('the page of a cluster', { skip: missingChromium || natsMissing() }, ()
     const remove = page.getByRole('button', { name: 'Remove node-2 from the cluster' })
     await remove.click()
     const dialog = page.getByRole('dialog')
-    await dialog.getByText('the log is no longer kept for it').waitFor()
+    await dialog.getByText('The log no longer keeps records for it').waitFor()
     assert.deepEqual(await faultsOf(page), [])
     await dialog.getByRole('button', { name: 'Cancel' }).click()
     await dialog.waitFor({ state: 'detached' })
@@ -83,14 +83,14 @@ describe('the page of a cluster', { skip: missingChromium || natsMissing() }, ()
     await dialog.getByRole('button', { name: 'Remove node', exact: true }).click()
     await page.getByText('Removed node-2.').waitFor()
     await row(page, victim.name).waitFor({ state: 'detached' })
-    await page.getByText('All nodes are ready, and the log answers.').waitFor()
+    await page.getByText('All nodes are ready, and the log responds.').waitFor()
 
     await victim.start()
     await row(page, victim.name).getByText('ready', { exact: true }).waitFor()
     await page.close()
   })
 
-  it('does not remove a node that runs again meanwhile', async () => {
+  it('does not remove a node that has been started again', async () => {
     const [, , victim] = cluster.nodes as [NodeProcess, NodeProcess, NodeProcess]
     const page = await console.open('#/cluster')
     await victim.kill()
@@ -102,26 +102,26 @@ describe('the page of a cluster', { skip: missingChromium || natsMissing() }, ()
     await page.close()
   })
 
-  it('says that the log servers do not answer, and when they do again', async () => {
+  it('reports that the log servers do not respond, and recovers when they do', async () => {
     const page = await console.open('#/cluster', { colorScheme: 'dark' })
-    await page.getByText('All nodes are ready, and the log answers.').waitFor()
+    await page.getByText('All nodes are ready, and the log responds.').waitFor()
     await keepScreenshot(page, 'cluster-dark')
     await cluster.servers.killAll()
-    await page.getByText('The log servers do not answer.').waitFor()
+    await page.getByText('The log servers do not respond.').waitFor()
     await page.getByText('Changes are refused with 503').waitFor()
     await figure(page, 'Nodes ready').getByText('unknown').waitFor()
     assert.deepEqual(await faultsOf(page), [])
     await keepScreenshot(page, 'cluster-no-log')
     await cluster.servers.startAll()
-    await page.getByText('All nodes are ready, and the log answers.').waitFor()
+    await page.getByText('All nodes are ready, and the log responds.').waitFor()
     await page.close()
   })
 })
 
-describe('the overview of a cluster whose nodes have a part of the points each', {
+describe('the overview of a cluster whose nodes each hold some of the points', {
   skip: missingChromium || natsMissing(),
 }, () => {
-  it('tells what every node has, which does not answer, and how much is missing', async () => {
+  it('shows the points of every node, nodes that do not respond, and missing partitions', async () => {
     await using cluster = await ClusterProcesses.start({
       ...{ logServers: 1, nodes: 2 },
       environment: { CLUSTER_REPLICAS: '1', CLUSTER_SECRET: 'a secret of the tests', DIMENSION: '2' },
@@ -143,10 +143,10 @@ describe('the overview of a cluster whose nodes have a part of the points each',
     assert.deepEqual(await faultsOf(page), [])
 
     await second.kill()
-    await row(page, second.name).getByText('does not answer').waitFor()
-    await panel.getByText('No node answers for 128 of the partitions').waitFor()
+    await row(page, second.name).getByText('does not respond').waitFor()
+    await panel.getByText('No node responds for 128 of the partitions').waitFor()
     const uncounted = page.getByText(
-      'No node answers for 128 of 256 partitions: their points are not counted.',
+      'No node responds for 128 of 256 partitions, so their points are not counted.',
     )
     await uncounted.waitFor()
     await page.getByText('Everything is in order.').waitFor({ state: 'detached' })
@@ -162,7 +162,7 @@ describe('the overview of a cluster whose nodes have a part of the points each',
 })
 
 describe('a server without a cluster', { skip: missingChromium }, () => {
-  it('has no page of it, and says so where a link leads there', async () => {
+  it('has no link to the cluster page, and explains why if a link leads there', async () => {
     await using console = await startConsole()
     const page = await console.open('#/snapshots')
     await page.getByRole('heading', { name: 'Snapshots' }).waitFor()

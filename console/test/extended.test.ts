@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { after, before, describe, it, type TestContext } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
 import {
   type ConsoleBrowser,
@@ -20,7 +20,6 @@ interface Answer {
 
 describe('attributes in the console', { skip: missingChromium }, () => {
   let console: ConsoleBrowser
-  let hasAttributes: boolean
 
   before(async () => {
     console = await startConsole()
@@ -33,7 +32,6 @@ describe('attributes in the console', { skip: missingChromium }, () => {
       },
     }))
     await post(console, 'points/batch', { vectors })
-    hasAttributes = (await send(console, 'points/count', {})).ok
   })
 
   after(async () => {
@@ -41,13 +39,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     assert.deepEqual(console.faults, [])
   })
 
-  const needsAttributes = (test: TestContext): boolean => {
-    if (!hasAttributes) test.skip('this server has no attributes yet')
-    return hasAttributes
-  }
-
-  it('filter a list by what is clicked, and the address keeps the filter', async (test) => {
-    if (!needsAttributes(test)) return
+  it('filter a list after a click on a value, and the address keeps the filter', async () => {
     const page = await console.open('#/points')
     await page.getByText('240 points', { exact: true }).waitFor()
     await page.locator('.facets').getByRole('button', { name: /^verb/ }).click()
@@ -65,8 +57,21 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     await again.close()
   })
 
-  it('are conditions that one builds or writes, and one form follows the other', async (test) => {
-    if (!needsAttributes(test)) return
+  it('keep their place while the page scrolls to them, so that no click misses', async () => {
+    const page = await console.open('#/points')
+    await page.locator('.facets').getByRole('button', { name: /^verb/ }).waitFor()
+    const more = page.getByRole('button', { name: 'Show more' })
+    const fromTop = (): Promise<number> =>
+      more.evaluate((button) => button.getBoundingClientRect().y + scrollY)
+    const before = await fromTop()
+    await more.scrollIntoViewIfNeeded()
+    // Two frames: the first one lays out what has come into view.
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+    assert.equal(await fromTop(), before)
+    await page.close()
+  })
+
+  it('are filtered by chips or by JSON, which stay in sync', async () => {
     const page = await console.open('#/points')
     await page.getByRole('button', { name: 'Add filter' }).click()
     await page.getByLabel('Attribute').fill('length')
@@ -87,8 +92,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     await page.close()
   })
 
-  it('come with the results of a search, which says how it was answered and what it missed', async (test) => {
-    if (!needsAttributes(test)) return
+  it('are shown with the results of a search, together with its profile and recall', async () => {
     const { points } = await post(console, 'points/list', { limit: 1 })
     const [{ id }] = points as readonly [{ readonly id: string }]
     const page = await console.open(`#/search?id=${id}&compare=1&filter={"kind":"noun"}`)
@@ -102,8 +106,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     await page.close()
   })
 
-  it('are edited, unless somebody else has changed the point meanwhile', async (test) => {
-    if (!needsAttributes(test)) return
+  it('are edited, unless somebody else has changed the point meanwhile', async () => {
     const { points } = await post(console, 'points/list', { limit: 1 })
     const [{ id }] = points as readonly [{ readonly id: string }]
     const page = await console.open(`#/points?id=${id}`)
@@ -134,8 +137,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     await page.close()
   })
 
-  it('are edited as a table, where each value has a type', async (test) => {
-    if (!needsAttributes(test)) return
+  it('are edited in a table with a type for each value', async () => {
     const id = crypto.randomUUID()
     const payload = { content_type: 'Text', content: 'before', attributes: { kind: 'noun', length: 6 } }
     await post(console, 'points', { id, vector: stored[0]!.vector, payload })
@@ -146,12 +148,12 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     await dialog.getByLabel('Content', { exact: true }).fill('after')
     await dialog.getByLabel('Value of length').fill('five')
     await dialog.getByRole('button', { name: 'Save', exact: true }).click()
-    await dialog.getByText('length is no number: five').waitFor()
+    await dialog.getByText('length is not a number: five').waitFor()
     await dialog.getByLabel('Value of length').fill('5')
     await dialog.getByRole('button', { name: 'Remove kind' }).click()
     await dialog.getByRole('button', { name: 'Add attribute' }).click()
     await dialog.getByLabel('Name').last().fill('since')
-    await dialog.getByLabel('Type of since').selectOption('moment')
+    await dialog.getByLabel('Type of since').selectOption('date and time')
     await dialog.getByLabel('Value of since').fill('2026-01-31')
     await clickAndHear(dialog.getByRole('button', { name: 'Save', exact: true }), 'Saved the changes.')
     await dialog.getByRole('row', { name: 'length 5 number' }).waitFor()
@@ -168,8 +170,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     await page.close()
   })
 
-  it('are changed in bulk, and points deleted, after a count', async (test) => {
-    if (!needsAttributes(test)) return
+  it('are changed in bulk after a count, and so are points deleted', async () => {
     const page = await console.open('#/points?filter={"kind":"adjective"}')
     await page.getByText('80 points match').waitFor()
     await page.getByRole('button', { name: 'Update matching' }).click()
@@ -189,10 +190,9 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     await page.close()
   })
 
-  it('colour a map of the collection', async (test) => {
-    if (!needsAttributes(test)) return
+  it('colour a map of the collection', async () => {
     const page = await console.open('#/map?colour=kind')
-    await page.getByRole('button', { name: 'Draw again' }).waitFor()
+    await page.getByRole('button', { name: 'Redraw' }).waitFor()
     await page.locator('.map-legend').getByText('noun').waitFor()
     await keepScreenshot(page, 'map')
     assert.ok((await coloursOf(page.locator('.map-canvas canvas').first())) >= 2)
@@ -208,14 +208,14 @@ describe('attributes in the console', { skip: missingChromium }, () => {
       await page.mouse.move(box.x + x, box.y + y)
     }
     await page.mouse.up()
-    await page.getByText(/points chosen/).waitFor()
+    await page.getByText(/points selected/).waitFor()
     await page.close()
   })
 })
 
 /**
- * Replaces the text of an editor by keys, as a person does. What `fill` makes the browser do instead, keeping colours of
- * the old text by inline styles, the policy of the page forbids.
+ * Replaces the text of an editor with key presses, as a user does. `fill` would make the browser keep the colours of
+ * the old text in inline styles, which the page's content security policy forbids.
  */
 async function write(page: Page, label: string, text: string): Promise<void> {
   await page.getByLabel(label).focus()
@@ -224,7 +224,7 @@ async function write(page: Page, label: string, text: string): Promise<void> {
   await page.keyboard.insertText(text)
 }
 
-/** How many different colours a canvas shows, as its picture has them. */
+/** The number of different colours in a screenshot of a canvas. */
 async function coloursOf(canvas: Locator): Promise<number> {
   const png = (await canvas.screenshot(pictureOptions)).toString('base64')
   return await canvas.evaluate(async (_element, data) => {

@@ -26,7 +26,7 @@ describe('an import in the console', { skip: missingChromium }, () => {
     assert.deepEqual(console.faults, [])
   })
 
-  it('of CSV stores columns as vector, content and attributes of the types that were chosen', async () => {
+  it('of CSV stores columns as vector, content and attributes with the selected types', async () => {
     const page = await choose(
       'shop',
       'shop.csv',
@@ -47,8 +47,8 @@ describe('an import in the console', { skip: missingChromium }, () => {
     await start(page, 'shop.csv')
     await page.getByText('2 points stored').waitFor()
     assert.deepEqual(await page.locator('.line-faults li').allTextContents(), [
-      'line 4 v0 … v3 is not made of numbers: three',
-      'line 5 price is no number: cheap',
+      'line 4 v0 … v3 contains a value that is not a number: three',
+      'line 5 price is not a number: cheap',
     ])
     assert.deepEqual(await storedPoints('shop'), [
       point([1, 2, 3, 4], 'lamp', { price: 12.5, since: { $date: '2026-01-31T00:00:00Z' }, zip: '00501' }),
@@ -103,7 +103,7 @@ describe('an import in the console', { skip: missingChromium }, () => {
     await page.close()
   })
 
-  it('can be dropped onto the page, and says what it cannot read', async () => {
+  it('accepts a file dropped onto the page, and explains why it cannot read one', async () => {
     const page = await console.open('#/import')
     const data = await page.evaluateHandle(() => {
       const transfer = new DataTransfer()
@@ -115,13 +115,13 @@ describe('an import in the console', { skip: missingChromium }, () => {
     await page.close()
   })
 
-  it('stores a batch once, though its answer was lost', async () => {
+  it('stores a batch only once if its response was lost', async () => {
     const page = await choose('lost', 'lost.jsonl', lines(1200))
     let lost = 0
     await page.context().route('**/points/batch', async (route) => {
       if (lost > 0) return await route.fallback()
       lost++
-      // The server stores it, and nobody hears of it.
+      // The server stores the batch, but the response is lost.
       await route.fetch()
       return await route.abort('connectionreset')
     })
@@ -132,7 +132,7 @@ describe('an import in the console', { skip: missingChromium }, () => {
     await page.close()
   })
 
-  it('pauses, and goes on after the page was closed', async () => {
+  it('pauses, and resumes after the page was closed', async () => {
     const page = await choose('paused', 'paused.jsonl', lines(2300))
     let sent = 0
     const held = Promise.withResolvers<void>()
@@ -151,13 +151,13 @@ describe('an import in the console', { skip: missingChromium }, () => {
     await page.reload()
     await page.locator('input[type=file]').setInputFiles(join(directory, 'paused.jsonl'))
     await page.getByText('interrupted after line 1,000').waitFor()
-    await page.getByRole('button', { name: 'Go on from there' }).click()
+    await page.getByRole('button', { name: 'Resume from there' }).click()
     await page.getByText('2,300 points stored').waitFor()
     assert.equal(await countOf('paused'), 2300)
     await page.close()
   })
 
-  it('goes on after a server that did not answer, without storing anything twice', async () => {
+  it('resumes after the server refused a batch, without storing anything twice', async () => {
     const page = await choose('refused', 'refused.jsonl', lines(700))
     let isRefusing = true
     let sent = 0
@@ -170,13 +170,13 @@ describe('an import in the console', { skip: missingChromium }, () => {
     await page.getByRole('alert').getByText('the disk is full').waitFor()
     await page.getByText('500 points stored').waitFor()
     isRefusing = false
-    await page.getByRole('button', { name: 'Go on' }).click()
+    await page.getByRole('button', { name: 'Resume' }).click()
     await page.getByText('700 points stored').waitFor()
     assert.equal(await countOf('refused'), 700)
     await page.close()
   })
 
-  /** Opens the page for a collection, and chooses a file. */
+  /** Opens the import page of a collection, and chooses a file. */
   async function choose(collection: string, name: string, content: string | Buffer): Promise<Page> {
     writeFileSync(join(directory, name), content)
     await fetch(`${console.service.httpUrl}/collections/${collection}`, { method: 'PUT' })
@@ -219,7 +219,7 @@ function point(
   return { vector, payload: { content_type: 'Text', content, attributes } }
 }
 
-/** As many points as JSON lines. */
+/** `count` points as JSON lines. */
 function lines(count: number): string {
   return Array.from(
     { length: count },

@@ -1,6 +1,6 @@
 /**
- * `npm run bench:console`: what the console adds to a search, and how soon its first page is painted, in Chromium on
- * this machine. For a quiet one: nothing is asserted.
+ * `npm run bench:console` measures how much time the console adds to a search, and when its first page is painted, in
+ * Chromium on this machine. Run it on an idle machine. It asserts nothing.
  */
 import type { Page } from 'playwright-core'
 import { glosses, missingChromium, startConsole, storeGlosses } from './browser.ts'
@@ -10,9 +10,9 @@ const warmUp = 10
 const loads = 15
 
 interface Sample {
-  /** From the change of the query until its results are painted. */
+  /** The time from the change of the query until its results are painted. */
   readonly shownMs: number
-  /** The request alone, as the browser measured it. */
+  /** The time of the request alone, as measured by the browser. */
   readonly requestMs: number
 }
 
@@ -48,7 +48,7 @@ try {
   await browser[Symbol.asyncDispose]()
 }
 
-/** The same search without the console: the same body, from the same page. */
+/** Sends the same search without the console: the same body, from the same page. */
 async function searchByApi(page: Page, id: string): Promise<number> {
   return await page.evaluate(async (near) => {
     const startedMs = performance.now()
@@ -68,12 +68,12 @@ async function searchByApi(page: Page, id: string): Promise<number> {
   }, id)
 }
 
-/** Announces each change of the results, once it is painted. */
+/** Dispatches an event after each change of the results is painted. */
 async function watchResults(page: Page): Promise<void> {
   await page.evaluate(() => {
     new MutationObserver(() => {
       requestAnimationFrame(() => {
-        // The frame is on its way: what is queued now runs after it.
+        // The frame is about to be painted; a task queued now runs after it.
         const channel = new MessageChannel()
         channel.port1.onmessage = () => dispatchEvent(new Event('results-painted'))
         channel.port2.postMessage(0)
@@ -89,7 +89,7 @@ async function watchResults(page: Page): Promise<void> {
 async function searchByConsole(page: Page, id: string): Promise<Sample> {
   return await page.evaluate(async (near) => {
     performance.clearResourceTimings()
-    // Longer than the pause in which changes of a query are gathered.
+    // Longer than the debounce interval of the search view.
     await new Promise((resolve) => setTimeout(resolve, 200))
     const startedMs = performance.now()
     location.hash = `#/search?id=${near}`
@@ -105,7 +105,7 @@ async function searchByConsole(page: Page, id: string): Promise<Sample> {
   }, id)
 }
 
-/** First visits: each page has an empty cache of its own. */
+/** Measures first visits: each page has its own empty cache. */
 async function measureLoads(id: string): Promise<void> {
   const paints: Record<string, number[]> = {
     'first paint': [],

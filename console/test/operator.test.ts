@@ -50,7 +50,7 @@ describe('what an operator sees in the console', { skip: missingChromium }, () =
     assert.deepEqual(console.faults, [])
   })
 
-  it('is the state of the index of the chosen collection, and its slow requests', async () => {
+  it('includes the index of the selected collection, and slow requests', async () => {
     const page = await console.open('#/overview?c=glosses')
     await page.getByRole('heading', { name: 'Index of glosses' }).waitFor()
     const figure = (name: string): Promise<string | null> =>
@@ -70,7 +70,7 @@ describe('what an operator sees in the console', { skip: missingChromium }, () =
     await page.close()
   })
 
-  it('is every setting with its source', async () => {
+  it('includes every setting with its source', async () => {
     const page = await console.open('#/settings')
     await page.locator('.settings').first().waitFor()
     const row = (name: string): ReturnType<typeof page.locator> =>
@@ -90,11 +90,11 @@ describe('what an operator sees in the console', { skip: missingChromium }, () =
     await page.close()
   })
 
-  it('is a map of a sample, coloured, with the neighbours that the server found', async () => {
+  it('includes a coloured map of a sample, with the neighbours that the server found', async () => {
     const page = await console.open('#/map?c=glosses&limit=1000&colour=kind')
     const asked: string[] = []
     page.on('request', (request) => asked.push(new URL(request.url()).pathname))
-    await page.getByText('1,000 of 1,500 points, at random').waitFor()
+    await page.getByText('1,000 of 1,500 points, chosen at random').waitFor()
     await page.locator('.map-legend').getByText('noun').waitFor()
     const counts = await page.locator('.map-legend .number').allTextContents()
     assert.equal(
@@ -103,20 +103,20 @@ describe('what an operator sees in the console', { skip: missingChromium }, () =
     )
     await page.getByRole('button', { name: 'Another sample' }).click()
     await page.waitForFunction(() => location.hash.includes('seed=1'))
-    await page.getByText('1,000 of 1,500 points, at random').waitFor()
+    await page.getByText('1,000 of 1,500 points, chosen at random').waitFor()
     const maps = (): number => asked.filter((path) => path.endsWith('/map')).length
     const before = maps()
     assert.ok(before > 0)
     await page.getByLabel('Colour by').selectOption('length')
     await page.locator('.map-side h2', { hasText: 'length' }).waitFor()
-    assert.equal(maps(), before, 'a colour that the sample has needs no new map')
+    assert.equal(maps(), before, 'colouring by an attribute of the sample needs no new map')
     assert.ok(!asked.some((path) => path.includes('/points/search')), 'the server finds the neighbours')
     await page.getByLabel('Find in contents').fill(stored[0]!.text.slice(0, 12))
     await page.getByText(/points? found/).waitFor()
     await page.close()
   })
 
-  it('is a map that is drawn without WebGL, that can be stopped, and that is kept', async () => {
+  it('includes a map that works without WebGL, can be stopped, and is cached', async () => {
     const page = await console.open('#/settings')
     await page.addInitScript(() => {
       const original = HTMLCanvasElement.prototype.getContext
@@ -129,15 +129,15 @@ describe('what an operator sees in the console', { skip: missingChromium }, () =
     let asked = 0
     await page.route('**/map?*', async (route) => {
       asked += 1
-      // The first answer never comes.
+      // The first request never gets a response.
       if (asked > 1) await route.fallback()
     })
     await page.goto(`${console.service.httpUrl}/console/#/map?c=glosses&limit=1000&colour=kind`)
     await page.reload()
-    await page.getByText('Asking for neighbours').waitFor()
+    await page.getByText('Loading neighbours').waitFor()
     await page.getByRole('button', { name: 'Stop' }).click()
-    await page.getByRole('button', { name: 'Draw again' }).click()
-    await page.getByText('1,000 of 1,500 points, at random').waitFor()
+    await page.getByRole('button', { name: 'Redraw' }).click()
+    await page.getByText('1,000 of 1,500 points, chosen at random').waitFor()
     const colours = await page
       .locator('.map-canvas canvas')
       .first()
@@ -146,16 +146,16 @@ describe('what an operator sees in the console', { skip: missingChromium }, () =
         return new Set(new Uint32Array(data.buffer)).size
       })
     assert.ok(colours > kinds.length, `${colours} colours`)
-    await page.getByLabel('Points at most').selectOption('5000')
+    await page.getByLabel('Max points').selectOption('5000')
     await page.getByText('1,500 points', { exact: true }).waitFor()
     const before = asked
-    await page.getByLabel('Points at most').selectOption('1000')
-    await page.getByText('1,000 of 1,500 points, at random').waitFor()
-    assert.equal(asked, before, 'the layout was kept')
+    await page.getByLabel('Max points').selectOption('1000')
+    await page.getByText('1,000 of 1,500 points, chosen at random').waitFor()
+    assert.equal(asked, before, 'the layout was cached')
     await page.close()
   })
 
-  it('fits into 320 pixels', async () => {
+  it('fits into a width of 320 pixels', async () => {
     for (const [view, ready] of [
       ['overview?c=glosses', '.slow-table'],
       ['map?c=glosses&limit=1000', '.map-progress button'],
@@ -171,7 +171,7 @@ describe('what an operator sees in the console', { skip: missingChromium }, () =
 })
 
 describe('a key in the console', { skip: missingChromium }, () => {
-  it('is asked for before settings are shown', async () => {
+  it('is required before settings are shown', async () => {
     await using console = await startConsole({ HTTP_API_KEY: httpKey })
     const page = await console.open('#/settings')
     await page.getByLabel(/key/i).first().fill(httpKey)

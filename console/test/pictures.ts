@@ -1,6 +1,6 @@
 /**
- * `npm run console:pictures`: takes the pictures of the console in docs/images, of a service with the demo's data. As
- * WebP, which is a fifth of PNG.
+ * `npm run console:pictures` takes the pictures of the console in docs/images, from a service with the demo's data. It
+ * saves them as WebP, which takes a fifth of the size of PNG.
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -41,11 +41,11 @@ try {
   rmSync(directory, { recursive: true, force: true })
 }
 
-/** Each view, as somebody who uses it sees it. */
+/** Takes a picture of each view in typical use. */
 async function takeAll(id: string): Promise<void> {
   const filter = JSON.stringify({ pos: 'noun' })
   await take('search', `#/search?id=${id}&compare=1&filter=${filter}`, async (page) => {
-    // Breadths to compare, by the places of the slider: 16, 128, 64.
+    // Compare three values of ef by the positions of the slider: 16, 128, 64.
     await page.locator('.tries tbody tr').waitFor()
     for (const [row, place] of ['2', '8', '6'].entries()) {
       await page.getByLabel('ef', { exact: true }).fill(place)
@@ -62,7 +62,7 @@ async function takeAll(id: string): Promise<void> {
     await page.getByLabel('Value of topic').waitFor()
   })
   await take('map', '#/map?colour=topic', async (page) => {
-    await page.getByRole('button', { name: 'Draw again' }).waitFor()
+    await page.getByRole('button', { name: 'Redraw' }).waitFor()
     await page.locator('.map-legend li').first().waitFor()
   })
   await take('import', '#/import?c=shop', async (page) => {
@@ -77,7 +77,7 @@ async function takeAll(id: string): Promise<void> {
   await take('overview', '#/', shown('.chart canvas'))
 }
 
-/** With a node that was killed. */
+/** Takes a picture of a cluster with a node that was killed. */
 async function takeCluster(): Promise<void> {
   await using cluster = await ClusterProcesses.start({ logServers: 3, nodes: 3 })
   const [first, , last] = cluster.nodes as [NodeProcess, NodeProcess, NodeProcess]
@@ -108,7 +108,7 @@ async function take(
 ): Promise<void> {
   const page = await pages.open(hash, { width: 1360, height: 850, colorScheme, isWatched: false })
   await ready(page)
-  // Until nothing moves any more: two pictures that are the same.
+  // Wait until nothing moves: until two consecutive pictures are equal.
   let png = await page.screenshot(pictureOptions)
   for (let tries = 0; tries < 20; tries++) {
     await page.waitForTimeout(250)
@@ -122,7 +122,7 @@ async function take(
   await page.close()
 }
 
-/** Chromium itself converts it. */
+/** Converts a PNG to WebP in Chromium. */
 async function webpOf(page: Page, png: Buffer): Promise<Buffer> {
   const url = await page.evaluate(
     async ([base64, chosen]) => {
@@ -140,7 +140,7 @@ async function webpOf(page: Page, png: Buffer): Promise<Buffer> {
   return Buffer.from(url.slice(url.indexOf(',') + 1), 'base64')
 }
 
-/** @returns the id of the gloss that the pictures search near to */
+/** Stores the demo's data. @returns the id of the gloss that the pictures search near */
 async function storeDemo(): Promise<string> {
   const bytes = new Int8Array(readFileSync(join(data, 'wordnet-glosses.i8')))
   const lines = readFileSync(join(data, 'wordnet-glosses.jsonl'), 'utf8').trimEnd().split('\n')
@@ -158,7 +158,7 @@ async function storeDemo(): Promise<string> {
   })
   await send(browser.service.httpUrl, 'PUT', 'aliases', { set: { glosses: 'glosses-2026' } })
   const near = { id: point_ids[0]!, similarity: 'Cosine', limit: 10 }
-  // So that the charts of the overview have something to show.
+  // These searches give the charts of the overview something to show.
   for (let count = 0; count < 200; count++) await send(browser.service.httpUrl, 'POST', 'points/search', near)
   const index = vectors.findIndex(({ payload }) => payload.content.startsWith('dolphin:'))
   return point_ids[index]!

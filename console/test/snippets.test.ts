@@ -12,7 +12,7 @@ import { httpKey } from './browser.ts'
 const root = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
-/** What a program needs to run here; undefined if it is there. */
+/** By language, why its snippets cannot run here; undefined if they can. */
 const missing: Readonly<Partial<Record<Language, string>>> = {
   ...((await can('curl', ['--version'])) ? {} : { curl: 'curl is not installed' }),
   ...((await can('python3', ['-c', 'import requests'])) ? {} : { python: 'Python has no package requests' }),
@@ -74,7 +74,7 @@ describe('a query as code, as the console shows it', () => {
   ]
 
   for (const [language, name] of languages) {
-    it(`finds the same points when it is run: ${name}`, { skip: missing[language] }, async () => {
+    it(`finds the same points when run: ${name}`, { skip: missing[language] }, async () => {
       for (const [what, part] of queries()) {
         const query = queryOf(part)
         const expected = await answerTo(query)
@@ -86,7 +86,7 @@ describe('a query as code, as the console shows it', () => {
 
   const environment = (key: string): NodeJS.ProcessEnv => ({ ...process.env, KEY: key })
 
-  /** How each is run; what it prints names the points that it found. */
+  /** How to run the snippets of each language. Each returns the ids of the points found. */
   const programs: Readonly<Record<Language, (text: string) => Promise<readonly string[]>>> = {
     curl: async (text) => {
       const { stdout } = await run('bash', ['-c', text], { env: environment(httpKey) })
@@ -104,7 +104,7 @@ describe('a query as code, as the console shows it', () => {
       return idsIn((await run('python3', [path], { env: environment(httpKey) })).stdout)
     },
     grpc: async (text) => {
-      // buf is among what the tests are built with, and grpcurl is not: the same call, in the other program's words.
+      // The tests have buf but not grpcurl, so this translates the call to `buf curl`.
       const shim = `grpcurl() {
         while [ "$1" = -plaintext ] || [ "$1" = -H ] || [ "$1" = -d ]; do
           if [ "$1" = -plaintext ]; then shift; else parameters+=("$1" "$2"); shift 2; fi

@@ -4,15 +4,15 @@ import type { AddressInfo } from 'node:net'
 import { describe, it } from 'node:test'
 import { type ConsoleBrowser, glosses, missingChromium, startConsole, storeGlosses } from './browser.ts'
 
-/** A picture of one pixel. */
+/** A PNG of one pixel. */
 const pixel =
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
-/** Without a dot, so that it can also be the name of an attribute. */
+/** Has no dot, so that it can also be an attribute name. */
 const script = `document['title']='hacked'`
 const markup = `"><img src=x onerror="${script}"><script>${script}</script>`
 
-describe('what others have stored', { skip: missingChromium }, () => {
-  it('is never interpreted, wherever it is shown', async () => {
+describe('stored content', { skip: missingChromium }, () => {
+  it('is never interpreted as HTML or script in any view', async () => {
     await using console = await startConsole()
     const [id] = await insert(console, [
       {
@@ -45,7 +45,7 @@ describe('what others have stored', { skip: missingChromium }, () => {
     assert.deepEqual(console.faults, [])
   })
 
-  it('is an image if it is one, and from elsewhere only if the service allows it', async () => {
+  it('is shown as an image if it is one, and loaded from another origin only if the service allows it', async () => {
     let asked = 0
     await using images = createServer((request, response) => {
       asked++
@@ -63,7 +63,7 @@ describe('what others have stored', { skip: missingChromium }, () => {
       await using console = await startConsole()
       await insert(console, payloads)
       const page = await console.open('#/points')
-      await page.getByText(`CONSOLE_IMAGE_ORIGINS does not have ${origin}`).waitFor()
+      await page.getByText(`CONSOLE_IMAGE_ORIGINS does not include ${origin}`).waitFor()
       assert.equal(await page.locator('.content-image').count(), 1)
       assert.deepEqual(console.faults, [])
     }
@@ -75,7 +75,7 @@ describe('what others have stored', { skip: missingChromium }, () => {
         'content-security-policy',
       )
       assert.match(policy!, new RegExp(`img-src 'self' data: blob: ${origin};`))
-      // The one request that may leave the service.
+      // This page may request the image from the other origin, so requests are not watched.
       const page = await console.open('#/points', { isWatched: false })
       await page.waitForFunction(
         () =>
@@ -90,7 +90,7 @@ describe('what others have stored', { skip: missingChromium }, () => {
 })
 
 describe('the console when something is missing', { skip: missingChromium }, () => {
-  it('says that the server does not answer, and goes on when it does', async () => {
+  it('reports that the server does not respond, and recovers when it does', async () => {
     await using console = await startConsole()
     const [id] = await storeGlosses(console.service, glosses(20))
     const page = await console.open('#/collections')
@@ -99,17 +99,17 @@ describe('the console when something is missing', { skip: missingChromium }, () 
     await page
       .context()
       .route(`${console.service.httpUrl}/collections**`, (route) => route.abort('connectionrefused'))
-    await page.getByText('The server does not answer. Trying again').waitFor()
+    await page.getByText('The server does not respond. Retrying').waitFor()
     await page.getByRole('link', { name: 'Search', exact: true }).click()
     await page.getByRole('heading', { name: 'Search', level: 1 }).waitFor()
     await page.context().unroute(`${console.service.httpUrl}/collections**`)
-    await page.getByText('The server does not answer. Trying again').waitFor({ state: 'detached' })
+    await page.getByText('The server does not respond. Retrying').waitFor({ state: 'detached' })
     await page.getByLabel('Id of the point').fill(id!)
     await page.getByText('10 results').waitFor()
     assert.deepEqual(console.faults, [])
   })
 
-  it('says so of a collection and of a point, and shows what the server refuses', async () => {
+  it('reports a missing collection and a missing point, and shows why the server refuses a filter', async () => {
     await using console = await startConsole()
     await storeGlosses(console.service, glosses(20))
     const page = await console.open('#/points?c=nowhere')
@@ -121,7 +121,7 @@ describe('the console when something is missing', { skip: missingChromium }, () 
     assert.deepEqual(console.faults, [])
   })
 
-  it('has the description of the API, which works without any other host', async () => {
+  it('links to the API reference, which works without any other host', async () => {
     await using console = await startConsole({ HTTP_API_KEY: 'a-key-of-the-docs' })
     const page = await console.open('../docs')
     await page
@@ -130,7 +130,7 @@ describe('the console when something is missing', { skip: missingChromium }, () 
       .waitFor()
     await page.locator('.opblock').first().waitFor()
     assert.ok((await page.locator('.opblock').count()) > 10)
-    // Swagger UI tries inline styles, which its policy refuses, and does well without them.
+    // Swagger UI tries to use inline styles. The content security policy blocks them, and the page works without them.
     assert.deepEqual(
       console.faults.filter((fault) => !fault.includes('inline style')),
       [],

@@ -13,7 +13,7 @@ import {
   storeGlosses,
 } from './browser.ts'
 
-/** The console of a server that embeds texts, here by their letters; and of one that does not. */
+/** Tests the console of a server that embeds texts (here by their letters), and of a server that does not. */
 describe('the console, with an embedding endpoint', { skip: missingChromium }, () => {
   let endpoint: EmbeddingServer
   let console: ConsoleBrowser
@@ -34,7 +34,7 @@ describe('the console, with an embedding endpoint', { skip: missingChromium }, (
     await endpoint[Symbol.asyncDispose]()
   })
 
-  it('searches near a text, once it is complete, and keeps it in the address', async () => {
+  it('searches near a text only after it is submitted, and keeps it in the address', async () => {
     const page = await console.open('#/search')
     await page.getByText('By text').click()
     const asked = endpoint.requests.length
@@ -73,7 +73,7 @@ describe('the console, with an embedding endpoint', { skip: missingChromium }, (
   it('inserts a point by its content alone', async () => {
     const page = await console.open('#/points')
     await page.getByRole('button', { name: 'Insert point' }).click()
-    await page.getByText('Left empty: letters embeds the content.').waitFor()
+    await page.getByText('If empty, letters embeds the content.').waitFor()
     await page.getByLabel('Content', { exact: true }).fill('abab')
     await clickAndHear(page.getByRole('button', { name: 'Insert', exact: true }), 'Stored the point.')
     assert.deepEqual(endpoint.requests.at(-1)!.texts, ['abab'])
@@ -89,7 +89,7 @@ describe('the console, with an embedding endpoint', { skip: missingChromium }, (
 })
 
 describe('the console, without an embedding endpoint', { skip: missingChromium }, () => {
-  it('does not offer texts', async () => {
+  it('does not offer text queries', async () => {
     await using console = await startConsole()
     await storeGlosses(console.service, glosses(3))
     const page = await console.open('#/search')

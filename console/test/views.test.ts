@@ -28,22 +28,22 @@ describe('the console', { skip: missingChromium }, () => {
   after(async () => {
     await console[Symbol.asyncDispose]()
     rmSync(directory, { recursive: true, force: true })
-    // Nothing left the service, nothing was thrown, and the page's policy was kept.
+    // There were no requests to other hosts, no exceptions and no violations of the content security policy.
     assert.deepEqual(console.faults, [])
   })
 
-  it('shows what the server holds and does', async () => {
+  it('shows the contents and the activity of the server', async () => {
     const page = await console.open('')
     await page.getByText('Everything is in order.').waitFor()
     await page.locator('.figure', { hasText: 'Points' }).getByText('300', { exact: true }).waitFor()
     await page.locator('.collection-list').getByText('512 dimensions').waitFor()
-    // A chart has been drawn, with the axis that uPlot makes.
+    // Wait until uPlot has drawn a chart.
     await page.locator('.chart canvas').first().waitFor()
     await keepScreenshot(page, 'overview')
     await page.close()
   })
 
-  it('finds what is near to a point, under each metric', async () => {
+  it('finds the nearest points to a point, under each metric', async () => {
     const page = await console.open(`#/search?id=${ids[7]}`)
     for (const metric of ['Cosine', 'Euclidean', 'Manhattan', 'Hamming']) {
       await page.getByLabel('Metric').selectOption(metric)
@@ -59,7 +59,7 @@ describe('the console', { skip: missingChromium }, () => {
     await page.close()
   })
 
-  it('keeps the query in the address, and opens it from there', async () => {
+  it('keeps the query in the address, and restores it from there', async () => {
     const page = await console.open('#/search')
     await page.getByText('Near a vector').click()
     await page.getByLabel('Vector', { exact: true }).fill(JSON.stringify(stored[3]!.vector))
@@ -74,7 +74,7 @@ describe('the console', { skip: missingChromium }, () => {
     await again.close()
   })
 
-  it('says what is wrong with a query instead of sending it', async () => {
+  it('explains what is wrong with a query instead of sending it', async () => {
     const page = await console.open('#/search?by=vector&vector=1,2,x')
     await page.getByText('Number 3 is not a number: x').waitFor()
     await page.getByLabel('Vector', { exact: true }).fill('1 2 3')
@@ -82,7 +82,7 @@ describe('the console', { skip: missingChromium }, () => {
     await page.close()
   })
 
-  it('tries several breadths and shows how long each took', async () => {
+  it('tries several values of ef and shows how long each took', async () => {
     const page = await console.open(`#/search?id=${ids[0]}&limit=5`)
     await page.locator('.tries tbody tr').waitFor()
     await page.getByLabel('ef', { exact: true }).fill('5')
@@ -92,7 +92,7 @@ describe('the console', { skip: missingChromium }, () => {
     await page.close()
   })
 
-  it('opens a point, and deletes it only after asking', async () => {
+  it('opens a point, and deletes it only after confirmation', async () => {
     const [id] = await storeGlosses(console.service, [{ ...stored[0]!, text: 'to be deleted' }])
     const page = await console.open(`#/points?id=${id}`)
     await page.getByRole('dialog').getByText('to be deleted').waitFor()
@@ -118,7 +118,7 @@ describe('the console', { skip: missingChromium }, () => {
     await page.close()
   })
 
-  it('shows content as text, whatever it looks like', async () => {
+  it('shows content as plain text, even if it looks like HTML', async () => {
     const hostile = '<img src="https://example.com/x.png" onerror="alert(1)"><b>bold</b>'
     const [id] = await storeGlosses(console.service, [{ ...stored[0]!, text: hostile }])
     const page = await console.open(`#/points?id=${id}`)
@@ -160,11 +160,11 @@ describe('the console', { skip: missingChromium }, () => {
     await download.saveAs(path)
     assert.ok(statSync(path).size > 300 * 512 * 4)
     assert.equal(readFileSync(path).subarray(0, 8).toString('latin1'), 'VICNSNAP')
-    await page.getByText(/every byte of it is verified: \d+ points of 512 dimensions/).waitFor()
+    await page.getByText(/verified every byte: \d+ points of 512 dimensions/).waitFor()
     await page.close()
   })
 
-  it('verifies a snapshot, and says where it is damaged', async () => {
+  it('verifies a snapshot, and reports where it is damaged', async () => {
     const response = await fetch(`${console.service.httpUrl}/snapshots`, { method: 'POST' })
     const bytes = Buffer.from(await response.arrayBuffer())
     const verified = async (content: Buffer): Promise<string> => {
@@ -175,18 +175,18 @@ describe('the console', { skip: missingChromium }, () => {
       return (await text.filter({ hasNotText: 'Reading' }).textContent()) ?? ''
     }
     const page = await console.open('#/snapshots')
-    assert.match(await verified(bytes), /is as it was written: \d+ points of 512 dimensions/)
+    assert.match(await verified(bytes), /is intact: \d+ points of 512 dimensions/)
     const middle = bytes.length >> 1
     const damaged = Buffer.from(bytes)
     damaged[middle] = damaged[middle]! ^ 1
     assert.match(await verified(damaged), /cannot be used\. Point \d+ of \d+, at byte \d+, does not match/)
-    assert.match(await verified(bytes.subarray(0, middle)), /It is cut off at byte/)
-    assert.match(await verified(Buffer.concat([bytes, Buffer.of(0)])), /bytes behind its end/)
+    assert.match(await verified(bytes.subarray(0, middle)), /It is truncated at byte/)
+    assert.match(await verified(Buffer.concat([bytes, Buffer.of(0)])), /bytes after its end/)
     await keepScreenshot(page, 'snapshots')
     await page.close()
   })
 
-  it('imports JSON lines, and names those that it left out', async () => {
+  it('imports JSON lines, and lists those that it skipped', async () => {
     const lines = stored.slice(0, 20).map(({ vector, text }) => JSON.stringify({ embedding: vector, text }))
     lines[4] = '{"embedding": [1, 2], "text": "too short"}'
     lines[9] = 'not JSON'
@@ -228,7 +228,7 @@ describe('the console', { skip: missingChromium }, () => {
     await page.close()
   })
 
-  it('fits into 320 pixels and into a wide screen', async () => {
+  it('fits into a width of 320 pixels, and into a wide screen', async () => {
     for (const width of [320, 3840]) {
       const page = await console.open('', { width })
       for (const view of [
@@ -257,7 +257,7 @@ describe('a new server in the console', { skip: missingChromium }, () => {
   it('offers a sample that can be searched', async () => {
     await using console = await startConsole()
     const page = await console.open('')
-    await page.getByText('The server runs and holds no points yet.').waitFor()
+    await page.getByText('The server is running and has no points yet.').waitFor()
     await keepScreenshot(page, 'first-steps')
     await page.getByRole('button', { name: 'Load the sample' }).click()
     await page.getByText('10 results').waitFor()
@@ -271,7 +271,7 @@ async function getPoint({ service }: ConsoleBrowser, id: string): Promise<Respon
   return await fetch(`${service.httpUrl}/points/${id}`)
 }
 
-/** The texts of the ten nearest to a point, by the API itself. */
+/** The texts of the ten points nearest to a point, from the API. */
 async function nearest(
   { service }: ConsoleBrowser,
   id: string,

@@ -109,7 +109,7 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
     b.resume()
     await until(async () => (await lostOf(a)) !== undefined && (await lostOf(b)) !== undefined)
     assert.match((await lostOf(a))!, /the log ends at position \d+/)
-    assert.match((await lostOf(b))!, /node node-0 has applied it up to \d+, and misses it/)
+    assert.match((await lostOf(b))!, /node node-0 has applied it up to \d+ and found it lost/)
     for (const node of [a, b]) {
       assert.equal((await post(node, '/points', pointOf('refused'))).status, 503)
       assert.equal((await count(node, { 'vicinal-consistency': 'latest' })).status, 503)

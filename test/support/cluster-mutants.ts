@@ -2,45 +2,68 @@ import { idBytes, idFromBytes, idsFromSeed } from '../../src/base/ids.ts'
 import type { LoggedInsert } from '../../src/engine/logged-request.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
 
-/** Faults that a simulation of a cluster has to find: what each makes of a node that has just started. */
-export const clusterMutants: Readonly<Record<string, (node: SimulatedNode) => void>> = {
-  'an insert is acknowledged before it is in the log': ({ up: { node } }) => {
-    const write = node.write.bind(node)
-    Object.assign(node, {
-      write: async (...[request, to]: Parameters<typeof write>) => {
-        const written = write(request, to)
-        if (request.kind !== 'insert' || request.points.some(({ id }) => id !== undefined))
-          return await written
-        written.catch(() => {})
-        return { ids: drawnIds(request), errors: [] }
-      },
-    })
+/** A fault that the check of a simulated cluster has to find. */
+export interface Mutant {
+  /** Changes a node that has just started. */
+  mutate(node: SimulatedNode): void
+  /** Matches what the check then reports. Anything else, an exception for example, is not a finding. */
+  readonly foundBy: RegExp
+}
+
+/** A write was answered otherwise than the log decides it. */
+export const wrongAnswer: RegExp = /^the answer of write \d+/
+
+/** Faults of nodes that hold all points, by name. */
+export const clusterMutants: Readonly<Record<string, Mutant>> = {
+  'an insert is acknowledged before it is in the log': {
+    foundBy: wrongAnswer,
+    mutate({ up: { node } }) {
+      const write = node.write.bind(node)
+      Object.assign(node, {
+        write: async (...[request, to]: Parameters<typeof write>) => {
+          const written = write(request, to)
+          if (request.kind !== 'insert' || request.points.some(({ id }) => id !== undefined))
+            return await written
+          written.catch(() => {})
+          return { ids: drawnIds(request), errors: [] }
+        },
+      })
+    },
   },
-  'a record is skipped after a restart': ({ up: { main }, runs }) => {
-    if (runs === 1) return
-    const { replica } = main
-    const apply = replica.apply.bind(replica)
-    let isSkipped = false
-    Object.assign(replica, {
-      apply: async (...[request, stamp]: Parameters<typeof apply>) => {
-        if (isSkipped || request.kind !== 'insert') return await apply(request, stamp)
-        isSkipped = true
-        return { ids: [], errors: [] }
-      },
-    })
+  'a record is skipped after a restart': {
+    foundBy: /^(the answer of write \d+|the points of|the digest of|audits of|a \w+ read of)/,
+    mutate({ up: { main }, runs }) {
+      if (runs === 1) return
+      const { replica } = main
+      const apply = replica.apply.bind(replica)
+      let isSkipped = false
+      Object.assign(replica, {
+        apply: async (...[request, stamp]: Parameters<typeof apply>) => {
+          if (isSkipped || request.kind !== 'insert') return await apply(request, stamp)
+          isSkipped = true
+          return { ids: [], errors: [] }
+        },
+      })
+    },
   },
-  "expiry is decided by a node's own clock": (node) => {
-    const { livePoints } = node.up.main
-    const advanceTo = livePoints.advanceTo.bind(livePoints)
-    Object.assign(livePoints, { advanceTo: () => advanceTo(node.nowUs) })
+  "expiry is decided by a node's own clock": {
+    foundBy: wrongAnswer,
+    mutate(node) {
+      const { livePoints } = node.up.main
+      const advanceTo = livePoints.advanceTo.bind(livePoints)
+      Object.assign(livePoints, { advanceTo: () => advanceTo(node.nowUs) })
+    },
   },
-  'a read of the latest does not wait for a barrier': ({ up: { node } }) => {
-    const admit = node.admit.bind(node)
-    Object.assign(node, {
-      latest: async () => node.position,
-      admit: (...[read, signal]: Parameters<typeof admit>) =>
-        admit(read.consistency === 'latest' ? { ...read, consistency: 'session' } : read, signal),
-    })
+  'a read of the latest does not wait for a barrier': {
+    foundBy: /^a latest read of/,
+    mutate({ up: { node } }) {
+      const admit = node.admit.bind(node)
+      Object.assign(node, {
+        latest: async () => node.position,
+        admit: (...[read, signal]: Parameters<typeof admit>) =>
+          admit(read.consistency === 'latest' ? { ...read, consistency: 'session' } : read, signal),
+      })
+    },
   },
 }
 

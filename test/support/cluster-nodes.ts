@@ -75,6 +75,11 @@ export class SimulatedNode implements AsyncDisposable {
     return this.#setup.documents
   }
 
+  /** The log that the node reads. */
+  get log(): NodeSetup['log'] {
+    return this.#setup.log
+  }
+
   get running(): RunningNode | undefined {
     return this.#running
   }

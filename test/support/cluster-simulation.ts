@@ -32,7 +32,7 @@ export interface SimulationOptions {
   readonly clients: number
   /** Clocks of the nodes are up to so many microseconds from the right time; absent: up to a second ahead. */
   readonly clocksOffUs?: number | undefined
-  /** Makes a node wrong on purpose, whenever it has started. */
+  /** Introduces a fault into a node each time it has started. */
   readonly mutate?: ((node: SimulatedNode) => void) | undefined
 }
 

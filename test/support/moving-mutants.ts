@@ -3,42 +3,48 @@ import { copyPartitions } from '../../src/cluster/partition-taking.ts'
 import { pause } from '../../src/cluster/pause.ts'
 import { ownersIn } from '../../src/cluster/ring.ts'
 import { readTopology } from '../../src/cluster/topology.ts'
-import type { SimulatedNode } from './cluster-nodes.ts'
+import type { Mutant } from './cluster-mutants.ts'
 
 /** As `shardMutants`, of nodes to which partitions move. */
-export const movingMutants: Readonly<Record<string, (node: SimulatedNode) => void>> = {
-  'a node has a partition before what has changed meanwhile has come': (simulated) => {
-    const { main, node } = simulated.up
-    Object.assign(node, {
-      takePartitions: async (wanted: PartitionSet, from: string, signal: AbortSignal) => {
-        const held = node.replicaOf('default').held!
-        held.coming = wanted
-        try {
-          const { peers } = simulated.sharding!
-          await copyPartitions('default', main, wanted, { peers, node: from, signal })
-          await main.replica.mark(PartitionSet.of([...held.now, ...wanted]))
-        } finally {
-          held.coming = new PartitionSet()
-        }
-      },
-    })
+export const movingMutants: Readonly<Record<string, Mutant>> = {
+  'a node has a partition before what has changed meanwhile has come': {
+    foundBy: /^(audits of|the points of|the digest of|the answer of|a \w+ read of)/,
+    mutate(simulated) {
+      const { main, node } = simulated.up
+      Object.assign(node, {
+        takePartitions: async (wanted: PartitionSet, from: string, signal: AbortSignal) => {
+          const held = node.replicaOf('default').held!
+          held.coming = wanted
+          try {
+            const { peers } = simulated.sharding!
+            await copyPartitions('default', main, wanted, { peers, node: from, signal })
+            await main.replica.mark(PartitionSet.of([...held.now, ...wanted]))
+          } finally {
+            held.coming = new PartitionSet()
+          }
+        },
+      })
+    },
   },
-  'a node drops a partition before the others have it': (simulated) => {
-    const { name, documents, up } = simulated
-    const look = async (): Promise<void> => {
-      const { ownership } = (await readTopology(documents.connect())).topology
-      const wanted = ownership === undefined ? [] : ownersIn(ownership.ring)
-      const gone = [...up.node.held].filter((partition) => wanted[partition]?.includes(name) === false)
-      if (gone.length > 0) await up.node.dropPartitions(PartitionSet.of(gone), never)
-    }
-    const again = async (): Promise<void> => {
-      while (simulated.running === up) {
-        // The node can be stopped meanwhile.
-        await look().catch(() => {})
-        await pause(5, never)
+  'a node drops a partition before the others have it': {
+    foundBy: /^no node has partition \d+ any more/,
+    mutate(simulated) {
+      const { name, documents, up } = simulated
+      const look = async (): Promise<void> => {
+        const { ownership } = (await readTopology(documents.connect())).topology
+        const wanted = ownership === undefined ? [] : ownersIn(ownership.ring)
+        const gone = [...up.node.held].filter((partition) => wanted[partition]?.includes(name) === false)
+        if (gone.length > 0) await up.node.dropPartitions(PartitionSet.of(gone), never)
       }
-    }
-    void again()
+      const again = async (): Promise<void> => {
+        while (simulated.running === up) {
+          // The node can be stopped meanwhile.
+          await look().catch(() => {})
+          await pause(5, never)
+        }
+      }
+      void again()
+    },
   },
 }
 

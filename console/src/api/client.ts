@@ -1,13 +1,13 @@
 import { type Signal, signal } from '@preact/signals'
 import { key, keyRefused } from '../state/session.ts'
 
-/** The API is one level above the page, also behind a proxy that adds a path. */
+/** The root of the API: one level above the page, even behind a proxy that adds a path. */
 export const apiRoot: URL = new URL('../', document.baseURI)
 
-/** Whether the last request got no answer at all. */
+/** Whether the last request got no response at all. */
 export const isUnreachable: Signal<boolean> = signal(false)
 
-/** An answer that is not a success. Its message is the server's own sentence. */
+/** A response with an error status. Its message is the server's own text. */
 export class ApiError extends Error {
   readonly status: number
 
@@ -28,7 +28,7 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 export interface Answer<T> {
   readonly value: T
-  /** Time until the whole answer was here. */
+  /** Time until the whole response had arrived. */
   readonly tookMs: number
 }
 
@@ -41,7 +41,7 @@ export async function call<T>(method: Method, path: string, options: CallOptions
   return (await timedCall<T>(method, path, options)).value
 }
 
-/** As `call`, and says how long it took. */
+/** Like `call`, but also returns how long the call took. */
 export async function timedCall<T>(
   method: Method,
   path: string,
@@ -56,7 +56,7 @@ export async function timedCall<T>(
 }
 
 /**
- * Sends a request and returns the response once its head is here.
+ * Sends a request and returns the response as soon as its headers have arrived.
  *
  * @throws ApiError with the server's message
  */
@@ -75,20 +75,23 @@ export async function send(method: Method, path: string, options: CallOptions = 
   }).catch((error: unknown) => {
     if (options.signal?.aborted === true) throw error
     isUnreachable.value = true
-    throw new ApiError(0, 'The server does not answer. Is it running?')
+    throw new ApiError(0, 'The server does not respond. Is it running?')
   })
   isUnreachable.value = false
   if (response.ok) return response
   if (response.status === 401) keyRefused(sent)
   const message = (await response.text()).trim()
-  throw new ApiError(response.status, message === '' ? `The server answered ${response.status}.` : message)
+  throw new ApiError(
+    response.status,
+    message === '' ? `The server responded with status ${response.status}.` : message,
+  )
 }
 
 function encode(body: unknown): string {
   return typeof body === 'string' ? body : JSON.stringify(body)
 }
 
-/** What to tell the user about something that was thrown. */
+/** The message to show to the user for a thrown value. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
@@ -97,7 +100,7 @@ export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === 'AbortError'
 }
 
-/** The path of a collection, for paths below it. */
+/** The API path of a collection. */
 export function collectionPath(name: string): string {
   return `collections/${encodeURIComponent(name)}`
 }

@@ -11,7 +11,7 @@ export interface SavedFile {
   readonly content: Blob
 }
 
-/** Where a browser can write to a file as it comes, as the File System Access API has it. */
+/** The part of the File System Access API that writes a file as its data arrives. Not every browser has it. */
 interface FilePicker {
   showSaveFilePicker?(options: { readonly suggestedName: string }): Promise<{
     readonly name: string
@@ -21,14 +21,15 @@ interface FilePicker {
 }
 
 /**
- * Saves an answer to a file. A link cannot: it would send no key. Browsers that can write to a file do it while the
- * answer comes; others hold it as a Blob first, which they keep on disk if it is large.
+ * Saves a response to a file. A plain link cannot do this, because it would not send the API key. Browsers with the
+ * File System Access API write to the file while the response arrives. Others first collect it in a Blob, which they
+ * keep on disk if it is large.
  *
- * @returns what was saved
+ * @returns the saved file
  */
 export async function download(path: string, options: DownloadOptions): Promise<SavedFile> {
   const picker = (globalThis as FilePicker).showSaveFilePicker
-  // Asked first: a browser allows it only right after a click.
+  // The picker comes before the request, because a browser opens it only right after a click.
   const file = await picker?.call(globalThis, { suggestedName: options.suggestedName })
   const response = await send('POST', path, { signal: options.signal })
   const body = response.body!.pipeThrough(counting(options.onProgress))
@@ -64,6 +65,6 @@ function save(blob: Blob, name: string): void {
   link.href = URL.createObjectURL(blob)
   link.download = name
   link.click()
-  // The browser has begun to read it by then.
+  // By then, the browser has started to read the Blob.
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
 }

@@ -10,9 +10,9 @@ export interface SearchInput {
   readonly limit: number
   readonly ef: number | undefined
   readonly filter: JsonObject
-  /** Compare all points and not only what the graph leads to. */
+  /** Compare all points instead of only those that the graph search visits. */
   readonly exact?: boolean
-  /** Ids only, for a comparison. */
+  /** Request only ids, for a comparison. */
   readonly idsOnly?: boolean
   readonly signal: AbortSignal
 }
@@ -54,14 +54,14 @@ function searchPath({ collection }: SearchInput): string {
   return `${collectionPath(collection)}/points/search`
 }
 
-/** Searches a server that returns ids: a point is fetched for its vector, and the hits for theirs. */
+/** Searches a server that returns only ids. Fetches the query point for its vector, and each hit for its distance. */
 export async function searchPlain(input: SearchInput): Promise<SearchOutput> {
   const { near, collection, signal } = input
-  // Whoever embeds texts has more than ids.
+  // A server that embeds texts also has the extended search.
   if ('text' in near) return await searchExtended(input)
   const isPoint = 'id' in near
   const vector = isPoint ? (await getPoint(collection, near.id, signal)).vector! : near.vector
-  // The point itself is the nearest to its vector, and is left out.
+  // The query point is nearest to its own vector. It is removed from the hits, so ask for one more.
   const limit = isPoint ? input.limit + 1 : input.limit
   const { value, tookMs } = await timedCall<SearchAnswer>('POST', searchPath(input), {
     body: { vector, ...searchFields({ ...input, limit }) },
@@ -82,10 +82,10 @@ export async function getPoint(collection: string, id: string, signal?: AbortSig
   return await call<Point>('GET', path, { signal })
 }
 
-/** How many points are fetched at a time: as many connections as a browser opens. */
-const fetchedTogether = 6
+/** The number of concurrent fetches: browsers open this many connections to a host over HTTP/1.1. */
+const concurrentFetches = 6
 
-/** Points in the order of `ids`; without those that were deleted meanwhile. */
+/** The points in the order of `ids`, without any that were deleted meanwhile. */
 async function getPoints(
   collection: string,
   ids: readonly string[],
@@ -102,11 +102,11 @@ async function getPoints(
       })
     }
   }
-  await Promise.all(Array.from({ length: fetchedTogether }, take))
+  await Promise.all(Array.from({ length: concurrentFetches }, take))
   return points.filter((point) => point !== undefined)
 }
 
-/** The id of some point: the one that is nearest to a random direction. */
+/** The id of an arbitrary point: the one nearest to a random vector. */
 export async function somePoint(collection: string, dimension: number): Promise<string | undefined> {
   const vector = Array.from({ length: dimension }, () => Math.random() - 0.5)
   const body = { vector, similarity: 'Cosine', limit: 1 }
@@ -194,7 +194,7 @@ export interface BulkResult {
   readonly more: boolean
 }
 
-/** Changes all points that match, in one group of those that the server takes at once. */
+/** Changes one group of matching points. The server bounds its size and returns whether more points match. */
 export async function changeByFilter(
   collection: string,
   change: BulkChange,

@@ -1,7 +1,7 @@
 import { sampleDimension, sampleName, samplePoints } from '../lib/sample.ts'
 import { call, collectionPath } from './client.ts'
 
-/** Creates the collection of the sample and stores it there. Safe to repeat: the key makes the insert happen once. */
+/** Creates the sample collection and stores the sample in it. Idempotent: the key makes a repeated insert a no-op. */
 export async function loadSample(withAttributes: boolean): Promise<number> {
   const path = collectionPath(sampleName)
   await call('PUT', path, { body: { dimension: sampleDimension } })

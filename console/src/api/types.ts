@@ -1,4 +1,4 @@
-/** What the API sends and takes, as JSON. */
+/** The JSON types of the API's requests and responses. */
 
 export interface CollectionInfo {
   readonly name: string
@@ -6,9 +6,9 @@ export interface CollectionInfo {
   readonly points: number
   readonly hnsw: { readonly m: number; readonly ef_construction: number }
   readonly aliases: readonly string[]
-  /** Only where nodes of a cluster have a part of the points each: those of the missing partitions are not counted. */
+  /** Only in a cluster whose nodes each hold some of the points. Points of missing partitions are not counted. */
   readonly partitions?: { readonly total: number; readonly missing: number }
-  /** Of a server that embeds texts. */
+  /** Only if the server embeds texts. */
   readonly embedding_model?: string
 }
 
@@ -33,7 +33,7 @@ export interface Payload {
 
 export interface NewPoint {
   readonly id?: string
-  /** Left out where the server embeds the content. */
+  /** Absent if the server embeds the content. */
   readonly vector?: readonly number[]
   readonly payload: Payload
 }
@@ -63,7 +63,7 @@ export interface FacetCount {
   readonly count: number
 }
 
-/** How searches under a metric are answered now. */
+/** How the server currently answers searches under one metric. */
 export interface SearchState {
   readonly similarity: string
   readonly plan: 'graph' | 'scan'
@@ -78,7 +78,7 @@ export interface MemoryBytes {
   readonly attributes: number
 }
 
-/** What a node of a cluster has of a collection. */
+/** The part of a collection on one node of a cluster. */
 export type NodeStats =
   | { readonly node: string; readonly answers: false }
   | {
@@ -103,7 +103,10 @@ export interface CollectionStats {
   readonly tombstones: number
   readonly settling: boolean
   readonly memory_bytes: MemoryBytes
-  /** This and the next two only where nodes of a cluster have a part of the points each: then sums are of all copies. */
+  /**
+   * This field and the next two exist only in a cluster whose nodes each hold some of the points. Sums cover all
+   * copies.
+   */
   readonly disk_bytes?: number
   readonly partitions?: { readonly total: number; readonly missing: number }
   readonly nodes?: readonly NodeStats[]
@@ -142,7 +145,7 @@ export interface Setting {
   readonly group: string
   readonly value: string | number | boolean | null
   readonly default: string
-  /** Null if the server does not know it. */
+  /** Null if the server does not know the source. */
   readonly source: 'default' | 'environment' | 'flag' | null
   readonly secret: boolean
   readonly doc: string

@@ -1,20 +1,20 @@
 import type { JsonObject, JsonValue } from '../api/types.ts'
 import { isObject } from '../lib/filters.ts'
 
-/** A field that rows of a file have, or several that together are a vector. */
+/** One field of the rows of a file, or several fields that together form a vector. */
 export interface Column {
   readonly name: string
-  /** Of columns with a component each: `v0`, `v1`, … */
+  /** The columns that hold one component each: `v0`, `v1`, … */
   readonly members?: readonly string[]
   readonly isVector: boolean
-  /** Values of the first rows that have it. */
+  /** The values in the first rows that have this field. */
   readonly samples: readonly JsonValue[]
 }
 
-/** Fewer numbered columns are no vector: line1, line2. */
+/** Fewer numbered columns, such as line1 and line2, do not form a vector. */
 const minMembers = 4
 
-/** The columns of some rows, in the order in which they appear. */
+/** The columns of some rows, in order of appearance. */
 export function columnsOf(records: readonly JsonObject[]): readonly Column[] {
   const samples = new Map<string, JsonValue[]>()
   for (const record of records) {
@@ -45,12 +45,12 @@ function grouped(fields: readonly (readonly [string, readonly JsonValue[]])[]): 
   return columns
 }
 
-/** A bad value in a row is no reason to take a column for something else: the row is left out. */
+/** Most samples decide. A bad value does not change the kind of the column: its row is skipped instead. */
 function areMostly(samples: readonly JsonValue[], fits: (value: JsonValue) => boolean): boolean {
   return samples.filter(fits).length > samples.length / 2
 }
 
-/** The columns from `at` on whose names differ only in a number that counts up, and that hold numbers. */
+/** The columns from `at` on that hold numbers and whose names differ only in an ascending number. */
 function membersFrom(
   fields: readonly (readonly [string, readonly JsonValue[]])[],
   at: number,
@@ -66,7 +66,7 @@ function membersFrom(
   return members
 }
 
-/** The fields of an object, and of a payload in it, as `vicinal export` writes it. */
+/** The fields of an object, and of a nested payload as written by `vicinal export`. */
 function fieldNames(record: JsonObject): readonly string[] {
   return Object.entries(record).flatMap(([name, value]) =>
     name === 'payload' && isObject(value) ? Object.keys(value).map((inner) => `${name}.${inner}`) : [name],
@@ -83,7 +83,7 @@ export function isVector(value: JsonValue | undefined): value is readonly number
   return Array.isArray(value) && value.length > 0 && value.every((each) => typeof each === 'number')
 }
 
-/** A list of numbers, or a text of one. */
+/** Whether a value is a list of numbers, or text with such a list. */
 function isVectorCell(value: JsonValue): boolean {
   if (typeof value !== 'string') return isVector(value)
   const parts = numbersIn(value)
@@ -97,7 +97,7 @@ function isNumberCell(value: JsonValue): boolean {
   )
 }
 
-/** The parts of `[1, 2]`, `1,2` or `1 2`, as NumPy prints it. */
+/** The parts of `[1, 2]`, `1,2` or `1 2` (NumPy prints spaces). */
 export function numbersIn(text: string): readonly string[] {
   const inside = text
     .trim()

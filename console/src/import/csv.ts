@@ -1,9 +1,10 @@
 import { type InfoRecord, parse } from 'csv-parse/browser/esm'
+import { plural } from '../lib/format.ts'
 import type { Row, RowSource } from './rows.ts'
 
-/** Chunks of this size are parsed at a time; their rows are what is in memory. */
+/** The parser reads chunks of this size. Only the rows of one chunk are in memory. */
 const chunkBytes = 256 * 1024
-/** A longer row is refused by the server too: it is the default of MAX_REQUEST_BYTES. */
+/** The server also refuses longer rows: this is the default of MAX_REQUEST_BYTES. */
 const maxRowBytes = 64 * 1024 * 1024
 const byteOrderMark = [0xef, 0xbb, 0xbf] as const
 
@@ -16,14 +17,14 @@ interface Parsed {
 
 interface Placed {
   readonly record: readonly Uint8Array[]
-  /** The line where it begins. */
+  /** The line where the record begins. */
   readonly line: number
   readonly endBytes: number
 }
 
 /**
- * A table whose first row names the columns. The separator is a comma, a semicolon or a tab: whichever the first row has
- * most of.
+ * Opens a table whose first row names the columns. The separator is the comma, semicolon or tab: whichever occurs most
+ * in the first row.
  */
 export async function openCsv(file: Blob): Promise<RowSource> {
   const start = new Uint8Array(await file.slice(0, 64 * 1024).arrayBuffer())
@@ -47,7 +48,7 @@ async function* rowsOf(file: Blob, startBytes: number, delimiter: string): Async
     const endBytes = startBytes + read.endBytes
     if (texts === undefined) yield { place, endBytes, fault: 'not UTF-8' }
     else if (texts.length !== names.length) {
-      const fault = `${texts.length} fields, and line 1 names ${names.length} columns`
+      const fault = `${plural(texts.length, 'field')}, but line 1 names ${plural(names.length, 'column')}`
       yield { place, endBytes, fault }
     } else {
       const fields = names.map((name, at) => [name, texts[at]!] as const).filter(([, text]) => text !== '')
@@ -66,16 +67,16 @@ function decodedFields(decoder: TextDecoder, fields: readonly Uint8Array[]): rea
   try {
     return fields.map((bytes) => decoder.decode(bytes))
   } catch {
-    // The caller says which line it was.
+    // The caller reports the line.
     return undefined
   }
 }
 
-/** The parser's records, chunk by chunk: it parses a chunk completely before it takes the next one. */
+/** Yields the parser's records chunk by chunk. The parser finishes a chunk before it takes the next one. */
 async function* recordsOf(file: Blob, delimiter: string): AsyncGenerator<Placed> {
   const parser = parse({
     delimiter,
-    // Fields come as bytes: text that is no UTF-8 has to be noticed.
+    // Fields arrive as bytes, so that invalid UTF-8 is detected.
     encoding: null,
     info: true,
     max_record_size: maxRowBytes,
@@ -94,7 +95,7 @@ async function* recordsOf(file: Blob, delimiter: string): AsyncGenerator<Placed>
   }
   parser.on('data', (parsed: Parsed) => records.push(parsed))
   const failure = new Promise<never>((_resolve, reject) => {
-    // Behind a quote that is never closed, or not where it may be, nobody knows where a row begins.
+    // After an unclosed or misplaced quote, the start of the next row is unknown.
     parser.on('error', (error: Error) => reject(new Error(`Line ${parser.info.lines}: ${error.message}`)))
   })
   const ended = new Promise<void>((resolve) => parser.on('end', resolve))
@@ -110,11 +111,11 @@ async function* recordsOf(file: Blob, delimiter: string): AsyncGenerator<Placed>
   yield* taken()
 }
 
-/** Counts lines itself: the parser takes a line break of two characters in a field for two. */
+/** Counts lines, because the parser counts a CR LF inside a field as two lines. */
 class LineCounter {
   #chunk: Uint8Array = new Uint8Array()
   #chunkStart = 0
-  /** How far lines are counted. */
+  /** Lines are counted up to this byte. */
   #position = 0
   #newlines = 0
   #isAtStart = true
@@ -125,7 +126,7 @@ class LineCounter {
     this.#chunk = chunk
   }
 
-  /** The line that the byte before `end` is in. Ends come in their order. */
+  /** The line of the byte before `end`. Calls must pass ascending values. */
   lineBefore(end: number): number {
     const piece = this.#chunk.subarray(this.#position - this.#chunkStart, end - this.#chunkStart)
     this.#newlines += newlinesIn(piece)
@@ -141,7 +142,7 @@ function newlinesIn(bytes: Uint8Array): number {
   return count
 }
 
-/** Bytes as a text of as many characters: the parser takes no bytes but those of its own kind of Buffer. */
+/** Bytes as a string with one character per byte: the only byte type that the parser accepts is its own Buffer. */
 function byteText(bytes: Uint8Array): string {
   let text = ''
   for (let start = 0; start < bytes.length; start += 8192) {

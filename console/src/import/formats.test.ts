@@ -16,19 +16,19 @@ function recordsOf(rows: readonly Row[]): readonly (JsonObject | string)[] {
   return rows.map((row) => ('record' in row ? row.record : row.fault))
 }
 
-describe('a file of CSV', () => {
-  it('has rows by the names of its first one, whatever separates them', async () => {
+describe('a CSV file', () => {
+  it('has rows with the names of its first row, for each separator', async () => {
     for (const sign of [',', ';', '\t']) {
       const text = `text${sign}vector\na${sign}"[1${sign} 2]"\n`
       assert.deepEqual(recordsOf(await rowsOf('a.csv', [text])), [{ text: 'a', vector: `[1${sign} 2]` }])
     }
   })
 
-  it('names the line of each row, also behind fields with line breaks', async () => {
+  it('reports the line of each row, even after fields with line breaks', async () => {
     const rows = await rowsOf('a.csv', ['\ufefftext,n\r\n"two\r\nlines",1\r\n\r\nbad\r\nlast,2\r\n'])
     assert.deepEqual(recordsOf(rows), [
       { text: 'two\r\nlines', n: '1' },
-      '1 fields, and line 1 names 2 columns',
+      '1 field, but line 1 names 2 columns',
       { text: 'last', n: '2' },
     ])
     assert.deepEqual(
@@ -37,14 +37,14 @@ describe('a file of CSV', () => {
     )
   })
 
-  it('notices what is no UTF-8, and quotes that are never closed', async () => {
+  it('reports invalid UTF-8, unclosed quotes and duplicate names', async () => {
     const latin = Uint8Array.of(0x61, 0x0a, 0xe4, 0x0a).buffer
     assert.deepEqual(recordsOf(await rowsOf('a.csv', [latin])), ['not UTF-8'])
     await assert.rejects(rowsOf('a.csv', ['a\n"b\n']), /^Error: Line \d+: .*[Qq]uote/)
     await assert.rejects(rowsOf('a.csv', ['a,a\n1,2\n']), /Two columns are named a/)
   })
 
-  it('may be larger than what is parsed at a time', async () => {
+  it('may be larger than one parsed chunk', async () => {
     const line = `${'x'.repeat(99)},ä\n`
     const rows = await rowsOf('a.csv', ['a,b\n', line.repeat(10_000)])
     assert.equal(rows.length, 10_000)
@@ -53,8 +53,8 @@ describe('a file of CSV', () => {
   })
 })
 
-describe('a file of Parquet', () => {
-  it('has rows with the types of its columns, in groups', async () => {
+describe('a Parquet file', () => {
+  it('has rows with the types of its columns, in several row groups', async () => {
     const at = new Date('2026-03-04T05:06:07.089Z')
     const buffer = parquetWriteBuffer({
       columnData: [
@@ -77,13 +77,13 @@ describe('a file of Parquet', () => {
     )
   })
 
-  it('that is damaged says so', async () => {
+  it('is refused if it is damaged', async () => {
     await assert.rejects(rowsOf('a.parquet', ['PAR1 and nothing else']), /cannot be read as Parquet/)
   })
 })
 
-describe('a file of NumPy', () => {
-  it('has a vector and a number in each row', async () => {
+describe('a NumPy file', () => {
+  it('has a vector and a row number in each row', async () => {
     const values = new Float32Array([1, 2.5, -3, 4])
     const rows = await rowsOf('a.npy', [npyHeader('<f4', '(2, 2)'), values.buffer])
     assert.deepEqual(recordsOf(rows), [
@@ -92,16 +92,16 @@ describe('a file of NumPy', () => {
     ])
   })
 
-  it('is read from numbers of 16 bits', async () => {
+  it('may hold 16-bit numbers', async () => {
     const halves = Uint16Array.of(0x3c00, 0xc000, 0x0001)
     const rows = await rowsOf('a.npy', [npyHeader('<f2', '(1, 3)'), halves.buffer])
     assert.deepEqual(recordsOf(rows), [{ vector: [1, -2, 2 ** -24], row: 0 }])
   })
 
-  it('that cannot be read says why', async () => {
+  it('is refused with a reason if it cannot be read', async () => {
     await assert.rejects(
       rowsOf('a.npy', [npyHeader('<i8', '(1, 1)'), new ArrayBuffer(8)]),
-      /<i8 are not read/,
+      /<i8 are not supported/,
     )
     await assert.rejects(rowsOf('a.npy', [npyHeader('<f4', '(4,)'), new ArrayBuffer(16)]), /shape \(4\)/)
     await assert.rejects(rowsOf('a.npy', [npyHeader('<f4', '(2, 2)'), new ArrayBuffer(4)]), /its header says/)
@@ -109,14 +109,14 @@ describe('a file of NumPy', () => {
 })
 
 describe('other files', () => {
-  it('are recognized by their beginning', async () => {
+  it('are recognized by their first bytes, and refused', async () => {
     await assert.rejects(openRows(new File([Uint8Array.of(0x1f, 0x8b)], 'a.csv')), /compressed/)
     await assert.rejects(openRows(new File(['[{}]'], 'a.json')), /one JSON array/)
     await assert.rejects(openRows(new File([], 'a.csv')), /empty/)
   })
 })
 
-/** As NumPy writes it, in version 1. */
+/** A header as NumPy writes it, in version 1. */
 function npyHeader(type: string, shape: string): ArrayBuffer {
   const text = `{'descr': '${type}', 'fortran_order': False, 'shape': ${shape}, }`.padEnd(117)
   const bytes = Uint8Array.from(`\x93NUMPY\x01\x00v\x00${text}\n`, (c) => c.charCodeAt(0))

@@ -4,7 +4,7 @@ import { pointOf } from './point.ts'
 import type { RowSource } from './rows.ts'
 import { type Item, Sender } from './sender.ts'
 
-/** What is sent together, as far as points are not large: well below the server's default of 64 MiB a request. */
+/** A batch ends when it reaches one of these limits: well below the server's default of 64 MiB per request. */
 const batchPoints = 500
 const batchNumbers = 256 * 1024
 const batchCharacters = 4 * 1024 * 1024
@@ -12,13 +12,13 @@ const batchCharacters = 4 * 1024 * 1024
 export interface ImportEvents {
   readonly onFault: (fault: RowFault) => void
   readonly onWaiting: (reason: string | undefined) => void
-  /** Called when all rows up to one are done with. */
+  /** Called when all rows up to `place` are stored or reported as faulty. */
   readonly onStored: (done: {
     readonly stored: number
     readonly place: number
     readonly endBytes: number
   }) => void
-  /** Settles when the import may go on. */
+  /** Resolves when the import may continue. */
   readonly whilePaused: () => Promise<void>
 }
 
@@ -29,8 +29,8 @@ interface Batch {
 }
 
 /**
- * Stores the rows of a file, batch by batch; a bad row is noted, and the others are stored. The next batch is read while
- * one is under way, so there are two in memory.
+ * Stores the rows of a file batch by batch. Reports bad rows and stores the others. The next batch is read while the
+ * current one is being stored, so two batches are in memory.
  */
 export async function importFile(
   source: RowSource,
@@ -57,7 +57,7 @@ export async function importFile(
       await events.whilePaused()
       signal.throwIfAborted()
       underWay = store(batch)
-      // It is awaited with the next batch; until then its failure is not unhandled.
+      // The next iteration awaits the batch and gets the error. This handler only prevents an unhandled rejection.
       underWay.catch(() => undefined)
     }
   } finally {

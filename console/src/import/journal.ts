@@ -1,21 +1,21 @@
 import type { Mapping } from './mapping.ts'
 
-/** How far the import of a file got; so that it can go on after the page was closed. */
+/** How far the import of a file got, so that it can resume after the page was closed. */
 export interface JournalEntry {
   readonly importId: string
   readonly mapping: Mapping
-  /** The last row that is done with. */
+  /** The last row that was processed. */
   readonly place: number
   readonly stored: number
   readonly atMs: number
 }
 
 const prefix = 'vicinal-import '
-/** The server forgets idempotency keys after a day; with some room for clocks that differ. */
+/** The server discards idempotency keys after a day. One hour less leaves room for clock differences. */
 const lifeMs = 23 * 3_600_000
 const maxEntries = 20
 
-/** A file is recognized by its name, size and date: reading all of it for a checksum could take minutes. */
+/** The key of a file's journal: its name, size and date. A checksum of the whole file could take minutes. */
 export function journalName(file: File, collection: string): string {
   return `${prefix}${JSON.stringify([collection, file.name, file.size, file.lastModified])}`
 }
@@ -25,7 +25,7 @@ export function readJournal(name: string): JournalEntry | undefined {
     const entry = JSON.parse(localStorage.getItem(name) ?? 'null') as JournalEntry | null
     return entry !== null && entry.place > 0 && Date.now() - entry.atMs < lifeMs ? entry : undefined
   } catch {
-    // Written by another version, or storage is forbidden: as if there was none.
+    // Another version wrote the entry, or storage is forbidden: treat it as missing.
     return undefined
   }
 }
@@ -35,7 +35,7 @@ export function writeJournal(name: string, entry: JournalEntry): void {
     localStorage.setItem(name, JSON.stringify(entry))
     for (const old of oldestBeyond(maxEntries)) localStorage.removeItem(old)
   } catch {
-    // Full or forbidden: the import works, and could not go on later.
+    // Storage is full or forbidden: the import still works, but cannot resume later.
   }
 }
 
@@ -43,7 +43,7 @@ export function removeJournal(name: string): void {
   try {
     localStorage.removeItem(name)
   } catch {
-    // There is none where storage is forbidden.
+    // If storage is forbidden, there is no entry to remove.
   }
 }
 

@@ -3,7 +3,7 @@ import { isObject } from '../lib/filters.ts'
 import { linesOf } from './lines.ts'
 import type { Row, RowSource } from './rows.ts'
 
-/** One JSON object a line. */
+/** Opens a file with one JSON object per line. */
 export function openJsonLines(file: Blob): RowSource {
   return { format: 'JSON lines', unit: 'line', isTyped: true, rows: () => rowsOf(file) }
 }

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { linesOf } from './lines.ts'
 
 describe('the lines of a file', () => {
-  it('are numbered, with where they end, also when the parts of the file split them', async () => {
+  it('have a number and an end, even if chunks of the file split them', async () => {
     const bytes = new TextEncoder().encode('{"ä":1}\r\n\n{"b":2}\n{"c":3}')
     for (const partBytes of [1, 2, 5, 100]) {
       const lines = []
@@ -25,7 +25,7 @@ describe('the lines of a file', () => {
   })
 })
 
-/** A file whose stream has parts of a certain size. */
+/** A file whose stream has chunks of `partBytes`. */
 function inParts(bytes: Uint8Array, partBytes: number): Blob {
   const blob = new Blob([Uint8Array.from(bytes)])
   const stream = (): ReadableStream<Uint8Array<ArrayBuffer>> =>

@@ -1,16 +1,16 @@
-/** A line of a file, numbered from 1, with where it ends. */
+/** A line of a file, with its number (from 1) and the byte where it ends. */
 export interface Line {
   readonly number: number
   readonly text: string
   readonly endBytes: number
 }
 
-/** A line that is longer is refused by the server too: it is the default of MAX_REQUEST_BYTES. */
+/** The server also refuses longer lines: this is the default of MAX_REQUEST_BYTES. */
 const maxLineBytes = 64 * 1024 * 1024
 const newline = 0x0a
 
 /**
- * The lines of a file that are not empty, as they are read: a file may be larger than memory.
+ * Yields the lines of a file that are not empty. It streams the file, which may be larger than memory.
  *
  * @throws Error if a line is too long, or is not UTF-8
  */

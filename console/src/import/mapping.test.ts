@@ -8,7 +8,7 @@ import { pointOf } from './point.ts'
 const id = '8f14e45f-ceea-467f-a8d0-2b4e1c9f7a63'
 
 describe('the columns of a file', () => {
-  it('that are numbered and hold numbers are one vector', () => {
+  it('form one vector if they are numbered and hold numbers', () => {
     const columns = columnsOf([{ name: 'a', v0: '1', v1: '2.5', v2: '-3', v3: '0' }])
     assert.deepEqual(
       columns.map(({ name, isVector, members }) => [name, isVector, members?.length]),
@@ -19,7 +19,7 @@ describe('the columns of a file', () => {
     )
   })
 
-  it('that are numbered and hold text are none', () => {
+  it('form no vector if they are numbered and hold text', () => {
     const columns = columnsOf([{ line1: 'a', line2: 'b', line3: 'c', line4: 'd' }])
     assert.deepEqual(
       columns.filter(({ isVector }) => isVector),
@@ -39,7 +39,7 @@ describe('the mapping of a file', () => {
     ])
   })
 
-  it('knows what an export wrote', () => {
+  it('recognizes the format of an export', () => {
     const payload = {
       content_type: 'Image',
       content: 'a',
@@ -50,7 +50,7 @@ describe('the mapping of a file', () => {
     assert.deepEqual(pointOf(record, guessMapping([record], true), true), { id, vector: [1], payload })
   })
 
-  it('gives the columns of CSV the types that their values look like', () => {
+  it('guesses the types of CSV columns from their values', () => {
     const rows: JsonObject[] = [
       { vector: '[1, 2]', title: 'a', price: '5', zip: '00501', new: 'true', day: '2026-01-31' },
       { vector: '1 2', title: 'b', price: '-1.5e3', zip: '10115', new: 'FALSE', day: '2026-02-01' },
@@ -85,7 +85,7 @@ describe('the mapping of a file', () => {
     })
   })
 
-  it('leaves out columns that cannot be attributes', () => {
+  it('skips columns that cannot be attributes', () => {
     const records: JsonObject[] = [{ vector: [1], text: 'a', 'b.c': 1, $d: 2 }]
     assert.deepEqual(pointOf(records[0]!, guessMapping(records, true), true).payload, {
       content_type: 'Text',
@@ -97,10 +97,10 @@ describe('the mapping of a file', () => {
 describe('a row that does not fit', () => {
   const mapping: Mapping = guessMapping([{ vector: [1], text: 'a', price: 1 }], true)
   const refusals: readonly (readonly [JsonObject, RegExp])[] = [
-    [{ vector: ['x'], text: 'a' }, /vector is not made of numbers: x/],
+    [{ vector: ['x'], text: 'a' }, /vector contains a value that is not a number: x/],
     [{ vector: '', text: 'a' }, /vector is empty/],
     [{ text: 'a' }, /vector is empty/],
-    [{ vector: [1], text: ['a'] }, /text is not a text/],
+    [{ vector: [1], text: ['a'] }, /text is not text/],
   ]
   for (const [record, message] of refusals) {
     it(`is refused: ${JSON.stringify(record)}`, () => {
@@ -108,10 +108,10 @@ describe('a row that does not fit', () => {
     })
   }
 
-  it('is refused where a value is not of the chosen type', () => {
-    assert.throws(() => valueAs('five', 'number', true), /is no number: five/)
-    assert.throws(() => valueAs('maybe', 'boolean', true), /is no boolean: maybe/)
-    assert.throws(() => valueAs('today', 'moment', true), /is no moment: today/)
+  it('is refused if a value does not have the selected type', () => {
+    assert.throws(() => valueAs('five', 'number', true), /is not a number: five/)
+    assert.throws(() => valueAs('maybe', 'boolean', true), /is not a boolean: maybe/)
+    assert.throws(() => valueAs('today', 'moment', true), /is not a date: today/)
     assert.equal(valueAs(5, 'text', true), '5')
   })
 })

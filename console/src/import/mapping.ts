@@ -2,7 +2,7 @@ import type { JsonObject, JsonValue } from '../api/types.ts'
 import { isObject, valueText } from '../lib/filters.ts'
 import { type Column, columnsOf } from './columns.ts'
 
-/** What the values of a column become. `auto`: as they are, and in CSV what they look like. */
+/** The types that values of a column can be converted to. `auto` keeps a value; in CSV it guesses from the text. */
 export const valueTypes = ['auto', 'text', 'number', 'boolean', 'moment'] as const
 export type ValueType = (typeof valueTypes)[number]
 
@@ -12,15 +12,15 @@ export interface AttributeMapping {
   readonly type: ValueType
 }
 
-/** Which columns of a file are what; '' for none. */
+/** The role of each column of a file. '' means that no column has the role. */
 export interface Mapping {
   readonly vector: string
-  /** The columns that together are the vector, if there is one for each component. */
+  /** The columns that together form the vector, if there is one column per component. */
   readonly components: readonly string[]
   readonly content: string
-  /** '' to let the server choose ids. */
+  /** With '', the server chooses the ids. */
   readonly id: string
-  /** A type for all points, or the column that has it. */
+  /** One type for all points, or the column that holds the type. */
   readonly contentType: 'Text' | 'Image' | { readonly column: string }
   /** A column with a map of attributes. */
   readonly map: string
@@ -76,12 +76,14 @@ function isMap(value: JsonValue): boolean {
   return isObject(value) || (typeof value === 'string' && value.startsWith('{'))
 }
 
-/** Names that the server takes: paths of filters are made of them. */
+/**
+ * Whether the server accepts a name. Filter paths consist of attribute names, so these exclude dots and a leading $.
+ */
 export function isAttributeName(name: string): boolean {
   return name !== '' && !name.startsWith('$') && !name.includes('.')
 }
 
-/** The mapping with another column in a role; the column that had it becomes an attribute again. */
+/** The mapping with another column in a role. The previous column becomes an attribute again. */
 export function withRole(
   mapping: Mapping,
   role: 'vector' | 'content' | 'id',
@@ -102,7 +104,7 @@ export function withRole(
   }
 }
 
-/** The type that all samples have the look of; text if they differ. */
+/** The type that fits all samples; text if none does. */
 function typeOf(samples: readonly JsonValue[]): ValueType {
   const texts = samples.map((value) => String(value))
   if (texts.length === 0) return 'auto'
@@ -111,14 +113,16 @@ function typeOf(samples: readonly JsonValue[]): ValueType {
   return texts.every((text) => momentOf(text) !== undefined) ? 'moment' : 'text'
 }
 
-/** A number as JSON has it. One with leading zeros, or more digits than a number can keep, is a code of some kind. */
+/**
+ * Whether a text is a JSON number. With leading zeros or unsafe integers it is rather a code, so these are not numbers.
+ */
 function isNumberText(text: string): boolean {
   if (!/^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/.test(text)) return false
   const value = Number(text)
   return Number.isFinite(value) && (!/^-?\d+$/.test(text) || Number.isSafeInteger(value))
 }
 
-/** RFC 3339, or a date alone. */
+/** Parses RFC 3339, or a date without a time. */
 function momentOf(text: string): JsonValue | undefined {
   if (/^\d{4}-\d\d-\d\d$/.test(text)) return { $date: `${text}T00:00:00Z` }
   const parts = /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d(?:\.\d+)?)([Zz]|[+-]\d\d:\d\d)?$/.exec(text)
@@ -126,9 +130,9 @@ function momentOf(text: string): JsonValue | undefined {
 }
 
 /**
- * A value as a type.
+ * Converts a value to a type.
  *
- * @throws Error if it is none
+ * @throws Error if the value cannot be converted
  */
 export function valueAs(value: JsonValue, type: ValueType, isTyped: boolean): JsonValue {
   if (type === 'auto') return isTyped || typeof value !== 'string' ? value : looksLike(value)
@@ -143,7 +147,7 @@ export function valueAs(value: JsonValue, type: ValueType, isTyped: boolean): Js
     const moment = isObject(value) && '$date' in value ? value : momentOf(text)
     if (moment !== undefined) return moment
   }
-  throw new Error(`is no ${type}: ${text.slice(0, 40)}`)
+  throw new Error(`is not a ${type === 'moment' ? 'date' : type}: ${text.slice(0, 40)}`)
 }
 
 function looksLike(text: string): JsonValue {

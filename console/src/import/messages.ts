@@ -2,14 +2,14 @@ import type { JsonObject } from '../api/types.ts'
 import type { Mapping } from './mapping.ts'
 import type { Format } from './rows.ts'
 
-/** What the page and the worker that imports tell each other. */
+/** The messages between the page and the import worker. */
 
 export interface Job {
   readonly mapping: Mapping
-  /** Where points are sent. */
+  /** The address that points are sent to. */
   readonly url: string
   readonly key: string | undefined
-  /** What the idempotency keys begin with: the same when an import goes on. */
+  /** Part of each idempotency key. A resumed import keeps its id. */
   readonly importId: string
   /** Rows up to this one were stored by an earlier run. */
   readonly after: number
@@ -36,15 +36,15 @@ export interface RowFault {
 }
 
 export interface Progress {
-  /** By this run. */
+  /** Points stored by this run. */
   readonly stored: number
   readonly readBytes: number
-  /** The last row that is done with. */
+  /** The last row that was processed. */
   readonly place: number
-  /** Since the last message; of more than are kept only the number. */
+  /** Faults since the last message. Beyond the limit, only `faultCount` grows. */
   readonly faults: readonly RowFault[]
   readonly faultCount: number
-  /** Why the server cannot take more now. */
+  /** Why the server cannot accept more points now. */
   readonly waiting: string | undefined
 }
 

@@ -1,7 +1,7 @@
 import { numberOfFloat16 } from '../../../src/base/float16.ts'
 import type { Row, RowSource } from './rows.ts'
 
-/** Rows are read in pieces of about this size. */
+/** Rows are read in chunks of about this size. */
 const pieceBytes = 1024 * 1024
 /** Far more than NumPy needs for two dimensions. */
 const maxHeaderBytes = 64 * 1024
@@ -12,7 +12,7 @@ interface Component {
   readonly read: (view: DataView, at: number) => number
 }
 
-/** By NumPy's names; little-endian. */
+/** Supported component types by their NumPy names, little-endian. */
 const components: Readonly<Record<string, Component>> = {
   '<f8': { bytes: 8, read: (view, at) => view.getFloat64(at, true) },
   '<f4': { bytes: 4, read: (view, at) => view.getFloat32(at, true) },
@@ -29,7 +29,7 @@ interface Header {
   readonly start: number
 }
 
-/** The rows of an array that NumPy saved: two dimensions, in C order. Each is a vector, with its number beside it. */
+/** Opens a two-dimensional array in C order that NumPy saved. Each row becomes a vector and a row number. */
 export async function openNpy(file: Blob): Promise<RowSource> {
   const header = await headerOf(file)
   return { format: 'NumPy', unit: 'row', isTyped: true, rows: () => rowsOf(file, header) }
@@ -67,7 +67,8 @@ async function headerOf(file: Blob): Promise<Header> {
   if (start > bytes.length) throw new Error('The header of the file is cut off.')
   const layout = layoutIn(new TextDecoder().decode(bytes.subarray(headBytes, start)))
   const expected = start + layout.rows * layout.dimension * layout.component.bytes
-  if (file.size !== expected) throw new Error(`The file has ${file.size} bytes, its header says ${expected}.`)
+  if (file.size !== expected)
+    throw new Error(`The file has ${file.size} bytes, but its header says ${expected}.`)
   return { ...layout, start }
 }
 
@@ -77,17 +78,17 @@ function layoutIn(text: string): Omit<Header, 'start'> {
   if (component === undefined) {
     const known = Object.keys(components).join(', ')
     throw new Error(
-      `Components of type ${type ?? 'several fields'} are not read, only ${known}: use astype('<f4').`,
+      `Components of type ${type ?? 'several fields'} are not supported, only ${known}. Use astype('<f4').`,
     )
   }
   if (!/'fortran_order':\s*False/.test(text)) {
-    throw new Error('The array is in Fortran order: use ascontiguousarray.')
+    throw new Error('The array is in Fortran order. Use ascontiguousarray.')
   }
   const shape = /'shape':\s*\(([\d,\s]*)\)/.exec(text)?.[1]?.match(/\d+/g)?.map(Number) ?? []
   const [rows = 0, dimension = 0] = shape
   if (shape.length !== 2 || dimension < 1 || dimension > maxDimension) {
     throw new Error(
-      `The array has the shape (${shape.join(', ')}): it must have two dimensions, and 1 to ${maxDimension} columns.`,
+      `The array has the shape (${shape.join(', ')}). It must have two dimensions, and 1 to ${maxDimension} columns.`,
     )
   }
   return { component, rows, dimension }

@@ -16,7 +16,10 @@ import {
 import type { JsonObject, JsonValue } from '../api/types.ts'
 import type { Row, RowSource } from './rows.ts'
 
-/** Not the package's own table: its decoder of Snappy is WebAssembly, which the page's policy forbids. hyparquet has one. */
+/**
+ * Replaces the package's own table, whose Snappy decoder is WebAssembly. The page's content security policy forbids
+ * that, and hyparquet itself decodes Snappy.
+ */
 const compressors: Compressors = {
   GZIP: decompressGzip,
   BROTLI: decompressBrotli,
@@ -25,7 +28,7 @@ const compressors: Compressors = {
   LZ4_RAW: decompressLz4Raw,
 }
 
-/** hyparquet's own would round moments to milliseconds. */
+/** Replaces hyparquet's own parsers, which round timestamps to milliseconds. */
 const parsers: Partial<ParquetParsers> = {
   timestampFromMilliseconds: (value: bigint | undefined) => momentOf(value, 1000n),
   timestampFromMicroseconds: (value: bigint | undefined) => momentOf(value, 1_000_000n),
@@ -34,7 +37,7 @@ const parsers: Partial<ParquetParsers> = {
     momentOf(value === undefined || value === null ? undefined : BigInt(value) * 86_400n, 1n),
 }
 
-/** A moment with as many digits as it has: the server refuses those that it cannot keep exactly. */
+/** A timestamp with all its digits. The server refuses a timestamp that it cannot store exactly. */
 function momentOf(value: bigint | undefined, perSecond: bigint): JsonValue | undefined {
   if (value === undefined || value === null) return undefined
   const fraction = ((value % perSecond) + perSecond) % perSecond
@@ -44,7 +47,7 @@ function momentOf(value: bigint | undefined, perSecond: bigint): JsonValue | und
   return { $date: `${whole}${shown === '' ? '' : `.${shown}`}Z` }
 }
 
-/** Decoded, lists of numbers take up to nine times as much, and a tab has a few gigabytes. */
+/** Decoded lists of numbers take up to nine times as much memory, and a tab has a few gigabytes. */
 const maxGroupBytes = 256 * 1024 * 1024
 
 interface Source {
@@ -52,7 +55,7 @@ interface Source {
   slice(start: number, end?: number): Promise<ArrayBuffer>
 }
 
-/** The rows of a Parquet file. A row group is in memory at a time. */
+/** Opens a Parquet file. One row group at a time is in memory. */
 export async function openParquet(file: Blob): Promise<RowSource> {
   const source: Source = {
     byteLength: file.size,
@@ -78,7 +81,7 @@ async function* rowsOf(
     const uncompressed = sum(chunks.map((chunk) => Number(chunk?.total_uncompressed_size ?? 0)))
     if (uncompressed > maxGroupBytes) {
       throw new Error(
-        `Rows ${start + 1} to ${start + rows} are one row group of ${uncompressed} bytes, and at most ${maxGroupBytes} can be read at once. Write smaller ones: row_group_size=10000 in pyarrow and pandas.`,
+        `Rows ${start + 1} to ${start + rows} are one row group of ${uncompressed} bytes; the limit is ${maxGroupBytes}. Write smaller row groups: row_group_size=10000 in pyarrow and pandas.`,
       )
     }
     const groupBytes = sum(chunks.map((chunk) => Number(chunk?.total_compressed_size ?? 0)))
@@ -122,7 +125,7 @@ function rowOf(
   return { record: Object.fromEntries(fields) }
 }
 
-/** A value as JSON has it; undefined for none. NaN is how many tools write that there is none. */
+/** A value as JSON; undefined if it is missing. Many tools write a missing value as NaN. */
 function jsonOf(value: unknown): JsonValue | undefined {
   if (value === undefined || value === null || Number.isNaN(value)) return undefined
   if (typeof value === 'string' || typeof value === 'boolean') return value
@@ -136,7 +139,7 @@ function jsonOf(value: unknown): JsonValue | undefined {
 function listOf(list: ArrayLike<unknown>): JsonValue {
   return Array.from(list, (each) => {
     const value = jsonOf(each)
-    if (value === undefined) throw new Error('is a list with nothing in a place')
+    if (value === undefined) throw new Error('is a list with a missing value')
     return value
   })
 }
@@ -145,7 +148,7 @@ function exactNumber(value: number | bigint): number {
   const number = Number(value)
   if (!Number.isFinite(number)) throw new Error(`is ${number}`)
   if (typeof value === 'bigint' && BigInt(number) !== value)
-    throw new Error(`is ${value}, more than a number keeps`)
+    throw new Error(`is ${value}, which a 64-bit float cannot represent exactly`)
   return number
 }
 

@@ -4,7 +4,7 @@ import { fieldAt, isVector, numbersIn } from './columns.ts'
 import { isAttributeName, type Mapping, valueAs } from './mapping.ts'
 
 /**
- * The point that a row is.
+ * Converts a row to a point.
  *
  * @throws Error that says what is wrong with the row
  */
@@ -38,14 +38,14 @@ function numberOf(part: JsonValue, name: string): number {
   const isNumber = typeof part === 'number' || (typeof part === 'string' && part.trim() !== '')
   const value = Number(part)
   if (isNumber && Number.isFinite(value)) return value
-  throw new Error(`${name} is not made of numbers: ${valueText(part).slice(0, 40)}`)
+  throw new Error(`${name} contains a value that is not a number: ${valueText(part).slice(0, 40)}`)
 }
 
 function contentOf(record: JsonObject, { content: name }: Mapping): string {
   const value = name === '' ? '' : fieldAt(record, name)
-  // An empty field of CSV is no field.
+  // CSV omits empty fields.
   if (value === undefined || value === null) return ''
-  if (isObject(value) || Array.isArray(value)) throw new Error(`${name} is not a text`)
+  if (isObject(value) || Array.isArray(value)) throw new Error(`${name} is not text`)
   return String(value)
 }
 
@@ -62,7 +62,7 @@ function attributesOf(record: JsonObject, mapping: Mapping, isTyped: boolean): J
     ({ column, kept, type }): readonly (readonly [string, JsonValue])[] => {
       const value = kept ? fieldAt(record, column) : undefined
       if (value === undefined || value === null) return []
-      if (!isAttributeName(column)) throw new Error(`${column} is no name of an attribute`)
+      if (!isAttributeName(column)) throw new Error(`${column} is not a valid attribute name`)
       try {
         return [[column, valueAs(value, type, isTyped)]]
       } catch (error) {

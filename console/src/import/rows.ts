@@ -2,18 +2,18 @@ import type { JsonObject } from '../api/types.ts'
 
 /** A record of a file: its fields by name, or what is wrong with it. */
 export type Row = {
-  /** The line where it begins, in a file of text; else its number. From 1. */
+  /** The line where the record begins in a text file; otherwise the number of the record. Starts at 1. */
   readonly place: number
-  /** How far the file has been read. */
+  /** The position in the file up to which it has been read. */
   readonly endBytes: number
 } & ({ readonly record: JsonObject } | { readonly fault: string })
 
-/** A file that can be read from its first row to its last, as often as needed. */
+/** A file whose rows can be read from first to last, any number of times. */
 export interface RowSource {
   readonly format: Format
-  /** What `place` counts. */
+  /** The unit that `place` counts. */
   readonly unit: 'line' | 'row'
-  /** Whether values have types of their own; in CSV all of them are text. */
+  /** Whether values have types. In CSV, all values are text. */
   readonly isTyped: boolean
   /** @throws Error when the rest of the file cannot be read */
   rows(): AsyncGenerator<Row>

@@ -7,13 +7,13 @@ export interface Item {
 }
 
 export interface SenderEvents {
-  /** Called for an item that the server refuses: it is left out. */
+  /** Called for an item that the server refuses. The item is skipped. */
   readonly onRefused: (place: number, message: string) => void
-  /** Called when the server cannot take a batch now, and when it has taken it after all. */
+  /** Called with a reason before each retry of a batch, and with undefined when a retry succeeds. */
   readonly onWaiting: (reason: string | undefined) => void
 }
 
-/** Together about two minutes: a restart of the server is shorter. */
+/** The retries take about two minutes in total, longer than a restart of the server. */
 const retries = 12
 const firstRetryMs = 250
 const maxRetryMs = 15_000
@@ -30,7 +30,10 @@ export class Sender {
     this.#signal = signal
   }
 
-  /** Stores a batch. The server names the first bad item of it: that is left out, and the rest is sent again. */
+  /**
+   * Stores a batch and returns the number of stored items. If the server names a bad item, sends the batch again
+   * without it.
+   */
   async store(batch: readonly Item[]): Promise<number> {
     const items = [...batch]
     while (items.length > 0) {
@@ -45,10 +48,10 @@ export class Sender {
     return items.length
   }
 
-  /** @returns why the server refuses it, if it does */
+  /** @returns why the server refuses the batch; undefined if it stored it */
   async #send(items: readonly Item[]): Promise<string | undefined> {
     const body = JSON.stringify({ vectors: items.map(({ point }) => point) })
-    // The key depends on the points, so it is never used for others; and it is the same when an import goes on.
+    // The key depends on the points, so other points never share it. A resumed import computes the same key.
     const key = `console-${this.#job.importId}-${items[0]!.place}-${items.length}-${digestOf(body)}`
     for (let tried = 0; ; tried++) {
       const answer = await this.#post(body, key)
@@ -81,12 +84,12 @@ export class Sender {
         signal: this.#signal,
         cache: 'no-store',
       })
-      // The ids are of no use here, but the connection is free only when all of them have been read.
+      // The ids are not needed, but the connection becomes free only when the whole body has been read.
       const text = (await response.text()).trim()
       return { status: response.status, text: response.ok ? '' : text }
     } catch (error) {
       this.#signal.throwIfAborted()
-      return { status: 0, text: error instanceof TypeError ? 'The server does not answer.' : String(error) }
+      return { status: 0, text: error instanceof TypeError ? 'The server does not respond.' : String(error) }
     }
   }
 }
@@ -103,8 +106,8 @@ async function pause(ms: number, signal: AbortSignal): Promise<void> {
 }
 
 /**
- * Two FNV-1a hashes of 32 bits with different starts: enough to tell the batches of one file apart. `crypto.subtle` does
- * not exist on pages without https, other than localhost.
+ * Two 32-bit FNV-1a hashes with different initial values: enough to tell the batches of one file apart. `crypto.subtle`
+ * exists only on https and localhost.
  */
 function digestOf(text: string): string {
   let a = 0x811c9dc5

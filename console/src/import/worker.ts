@@ -5,13 +5,13 @@ import type { FromWorker, Job, RowFault, ToWorker } from './messages.ts'
 import type { RowSource } from './rows.ts'
 
 /**
- * Reads a file, makes points of its rows and sends them, away from the page: it stays usable whatever the file is. One
- * worker for one file.
+ * Reads a file, converts its rows to points and sends them. It runs in a worker, so that the page stays responsive.
+ * Each file has its own worker.
  */
 
-/** Rows that columns and their types are guessed from. */
+/** The number of rows from which columns and their types are guessed. */
 const inspectedRows = 100
-/** Vectors are long: only so many of the first rows are kept with theirs. */
+/** Vectors are long, so inspection also stops after this many numbers. */
 const inspectedNumbers = 1_000_000
 const reportMs = 100
 
@@ -46,7 +46,7 @@ async function inspect(file: File): Promise<void> {
   }
 }
 
-/** The first rows that can be read; those that cannot are named when they are imported. */
+/** The first rows that can be read. The import itself reports rows that cannot be read. */
 async function firstRecords(opened: RowSource): Promise<readonly JsonObject[]> {
   const records: JsonObject[] = []
   let firstFault: string | undefined
@@ -95,7 +95,7 @@ async function run(job: Job): Promise<void> {
           stored += done.stored
           readBytes = done.endBytes
           place = done.place
-          // Every batch: what is reported is what an import goes on from.
+          // Report every batch: an interrupted import resumes from the last report.
           report()
         },
         whilePaused: async () => {
@@ -116,7 +116,7 @@ async function run(job: Job): Promise<void> {
   }
 }
 
-/** Of more faults only the number is kept. */
+/** Further faults are only counted. */
 const keptFaults = 200
 
 function messageOf(error: unknown): string {

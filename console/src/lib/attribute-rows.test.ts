@@ -4,7 +4,7 @@ import type { JsonObject } from '../api/types.ts'
 import { type AttributeRow, attributeRows, attributesOf } from './attribute-rows.ts'
 
 describe('attributes as rows', () => {
-  it('are the same attributes again', () => {
+  it('convert back to the same attributes', () => {
     const attributes: JsonObject = {
       name: '5',
       price: -1.5,
@@ -17,15 +17,15 @@ describe('attributes as rows', () => {
     const rows = attributeRows(attributes)
     assert.deepEqual(
       rows.map(({ type }) => type),
-      ['text', 'number', 'true or false', 'moment', 'place', 'list or map', 'list or map'],
+      ['text', 'number', 'true or false', 'date and time', 'location', 'list or map', 'list or map'],
     )
     assert.deepEqual(attributesOf(rows), attributes)
   })
 
-  it('leave out rows that were not filled in, and complete moments', () => {
+  it('are skipped if they are empty, and incomplete timestamps are completed', () => {
     const rows: readonly AttributeRow[] = [
-      { name: ' day ', type: 'moment', text: '2026-01-31' },
-      { name: 'at', type: 'moment', text: '2026-01-31 12:30' },
+      { name: ' day ', type: 'date and time', text: '2026-01-31' },
+      { name: 'at', type: 'date and time', text: '2026-01-31 12:30' },
       { name: '', type: 'text', text: '' },
     ]
     assert.deepEqual(attributesOf(rows), {
@@ -35,13 +35,13 @@ describe('attributes as rows', () => {
   })
 
   const refused: readonly (readonly [AttributeRow, RegExp])[] = [
-    [{ name: 'a', type: 'number', text: '1,5' }, /a is no number: 1,5/],
-    [{ name: 'a', type: 'number', text: '' }, /a is no number/],
+    [{ name: 'a', type: 'number', text: '1,5' }, /a is not a number: 1,5/],
+    [{ name: 'a', type: 'number', text: '' }, /a is not a number/],
     [{ name: 'a', type: 'true or false', text: 'yes' }, /a is not true or false/],
-    [{ name: 'a', type: 'moment', text: 'today' }, /a is no moment/],
-    [{ name: 'a', type: 'place', text: '52.5' }, /a is no place/],
-    [{ name: 'a', type: 'list or map', text: '[' }, /a is not JSON/],
-    [{ name: 'a.b', type: 'text', text: '' }, /has no dot/],
+    [{ name: 'a', type: 'date and time', text: 'today' }, /a is not a date and time/],
+    [{ name: 'a', type: 'location', text: '52.5' }, /a is not a location/],
+    [{ name: 'a', type: 'list or map', text: '[' }, /a is not valid JSON/],
+    [{ name: 'a.b', type: 'text', text: '' }, /must not contain a dot/],
     [{ name: '', type: 'text', text: 'b' }, /has no name/],
   ]
   for (const [row, message] of refused) {
@@ -50,8 +50,8 @@ describe('attributes as rows', () => {
     })
   }
 
-  it('are refused with a name twice', () => {
+  it('are refused if a name is used twice', () => {
     const row: AttributeRow = { name: 'a', type: 'text', text: 'b' }
-    assert.throws(() => attributesOf([row, row]), /a is there twice/)
+    assert.throws(() => attributesOf([row, row]), /The name a is used twice/)
   })
 })

@@ -1,9 +1,16 @@
 import type { JsonObject, JsonValue } from '../api/types.ts'
 import { isObject, valueText } from './filters.ts'
 
-/** Attributes as rows of a table, where each value is a text beside its type. */
+/** Attributes as rows of a table. Each row has a name, a type and the value as text. */
 
-export const attributeTypes = ['text', 'number', 'true or false', 'moment', 'place', 'list or map'] as const
+export const attributeTypes = [
+  'text',
+  'number',
+  'true or false',
+  'date and time',
+  'location',
+  'list or map',
+] as const
 export type AttributeType = (typeof attributeTypes)[number]
 
 export interface AttributeRow {
@@ -23,29 +30,29 @@ export function typeOf(value: JsonValue): AttributeType {
   if (typeof value === 'string') return 'text'
   if (typeof value === 'number') return 'number'
   if (typeof value === 'boolean') return 'true or false'
-  if (isObject(value) && typeof value.$date === 'string') return 'moment'
-  return placeIn(value) === undefined ? 'list or map' : 'place'
+  if (isObject(value) && typeof value.$date === 'string') return 'date and time'
+  return locationIn(value) === undefined ? 'list or map' : 'location'
 }
 
-function placeIn(value: JsonValue): { readonly lat: number; readonly lon: number } | undefined {
+function locationIn(value: JsonValue): { readonly lat: number; readonly lon: number } | undefined {
   if (!isObject(value) || !isObject(value.$geo)) return undefined
   const { lat, lon } = value.$geo
   return typeof lat === 'number' && typeof lon === 'number' ? { lat, lon } : undefined
 }
 
-/** A value as one reads and writes it, where its type is known. */
+/** The text of a value of known type, as the form shows and accepts it. */
 export function textOf(value: JsonValue, type: AttributeType): string {
-  if (type === 'place') {
-    const { lat, lon } = placeIn(value)!
+  if (type === 'location') {
+    const { lat, lon } = locationIn(value)!
     return `${lat}, ${lon}`
   }
   return type === 'list or map' ? JSON.stringify(value) : valueText(value)
 }
 
 /**
- * The attributes that rows stand for. A row without a name and a text is one that was not filled in.
+ * The attributes that the rows describe. Skips rows without a name and a value.
  *
- * @throws Error that names the row that cannot be stored
+ * @throws Error that names the invalid row
  */
 export function attributesOf(rows: readonly AttributeRow[]): JsonObject {
   const entries = new Map<string, JsonValue>()
@@ -54,8 +61,8 @@ export function attributesOf(rows: readonly AttributeRow[]): JsonObject {
     if (name === '' && row.text === '') continue
     if (name === '') throw new Error(`The value ${row.text.slice(0, 40)} has no name.`)
     if (name.startsWith('$') || name.includes('.'))
-      throw new Error(`${name}: a name has no dot and does not begin with $.`)
-    if (entries.has(name)) throw new Error(`${name} is there twice.`)
+      throw new Error(`${name}: a name must not contain a dot or begin with $.`)
+    if (entries.has(name)) throw new Error(`The name ${name} is used twice.`)
     entries.set(name, valueIn({ ...row, name }))
   }
   return Object.fromEntries(entries)
@@ -69,30 +76,33 @@ function valueIn({ name, type, text }: AttributeRow): JsonValue {
     if (/^(?:true|false)$/i.test(trimmed)) return trimmed.toLowerCase() === 'true'
     throw new Error(`${name} is not true or false: ${shortened(text)}`)
   }
-  if (type === 'moment') return { $date: momentOf(name, trimmed) }
-  if (type === 'place') {
+  if (type === 'date and time') return { $date: momentOf(name, trimmed) }
+  if (type === 'location') {
     const parts = trimmed.split(/\s*,\s*/)
-    if (parts.length !== 2) throw new Error(`${name} is no place like 52.5, 13.4: ${shortened(text)}`)
+    if (parts.length !== 2)
+      throw new Error(`${name} is not a location such as 52.5, 13.4: ${shortened(text)}`)
     return { $geo: { lat: numberOf(name, parts[0]!), lon: numberOf(name, parts[1]!) } }
   }
   try {
     return JSON.parse(text) as JsonValue
   } catch (error) {
-    throw new Error(`${name} is not JSON: ${(error as Error).message}`)
+    throw new Error(`${name} is not valid JSON: ${(error as Error).message}`)
   }
 }
 
 function numberOf(name: string, text: string): number {
   const value = text === '' ? Number.NaN : Number(text)
   if (Number.isFinite(value)) return value
-  throw new Error(`${name} is no number: ${shortened(text)}`)
+  throw new Error(`${name} is not a number: ${shortened(text)}`)
 }
 
-/** RFC 3339; a date alone is its midnight in UTC, and a time without a zone is in UTC. */
+/** Completes a date and time to RFC 3339. A date without a time means midnight UTC; a time without a zone is UTC. */
 function momentOf(name: string, text: string): string {
   if (/^\d{4}-\d\d-\d\d$/.test(text)) return `${text}T00:00:00Z`
   const parts = /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)([Zz]|[+-]\d\d:\d\d)?$/.exec(text)
-  if (parts === null) throw new Error(`${name} is no moment like 2026-01-31T12:00:00Z: ${shortened(text)}`)
+  if (parts === null) {
+    throw new Error(`${name} is not a date and time such as 2026-01-31T12:00:00Z: ${shortened(text)}`)
+  }
   const time = parts[2]!.length === 5 ? `${parts[2]}:00` : parts[2]
   return `${parts[1]}T${time}${(parts[3] ?? 'Z').toUpperCase()}`
 }

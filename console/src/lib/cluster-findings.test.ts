@@ -20,43 +20,46 @@ function titlesOf(changes: Partial<ClusterStatus>): readonly string[] {
   return clusterFindings(statusOf(changes)).map(({ level, title }) => `${level}: ${title}`)
 }
 
-describe('what there is to say of a cluster', () => {
-  it('is nothing while everything is in order', () => {
+describe('the findings for a cluster', () => {
+  it('are empty while everything is in order', () => {
     assert.deepEqual(clusterFindings(statusOf()), [])
   })
 
-  it('names the nodes that are away, and those that catch up', () => {
+  it('name the nodes that are unreachable or catching up', () => {
     const { position: _, version: __, ...away } = nodeOf('b', { is_there: false, is_ready: false })
     const nodes = [nodeOf('a'), away, nodeOf('c', { is_ready: false, position: 58 })]
-    assert.deepEqual(titlesOf({ nodes }), ['warning: Node b is away.', 'warning: Node c is not ready.'])
+    assert.deepEqual(titlesOf({ nodes }), [
+      'warning: Node b is unreachable.',
+      'warning: Node c is not ready.',
+    ])
     const found = clusterFindings(statusOf({ nodes }))
-    assert.equal(found[1]!.advice, 'It is catching up: 42 records of the log to apply.')
+    assert.equal(found[1]!.advice, 'It is catching up and has 42 log records to apply.')
     assert.deepEqual(titlesOf({ nodes: [nodeOf('a'), away, { ...away, name: 'd' }] }), [
-      'warning: Nodes b, d are away.',
+      'warning: Nodes b, d are unreachable.',
     ])
   })
 
-  it('notes what a node does that is not to be asked', () => {
+  it('give the reason why a node is not in use', () => {
     const nodes = [nodeOf('a'), nodeOf('b', { is_ready: false, state: 'draining' })]
-    assert.deepEqual(titlesOf({ nodes }), ['note: Node b is not asked:'])
+    assert.deepEqual(titlesOf({ nodes }), ['note: Node b is not in use:'])
   })
 
-  it('puts faults first, and tells that of this node once', () => {
+  it('put faults first, and report the fault of this node once', () => {
     const nodes = [nodeOf('a', { is_ready: false }), nodeOf('b', { is_ready: false })]
     const fault = 'the log of the cluster was deleted'
     assert.deepEqual(titlesOf({ nodes, fault, is_ready: false, gaps: 1, digest_mismatches: 2 }), [
       'fault: Node a cannot be used: the log of the cluster was deleted.',
-      'fault: 2 comparisons with other nodes came out different.',
+      'fault: 2 comparisons with other nodes found different data.',
       'fault: 1 position of the log had no record.',
       'warning: Node b is not ready.',
     ])
   })
 
-  it('tells of log servers that do not answer, and of a log that fills up', () => {
+  it('report log servers that do not respond, and a log that fills up', () => {
     const { log: _, ...rest } = statusOf({ nodes: [nodeOf('a')], is_connected: false })
     assert.deepEqual(
       clusterFindings(rest).map(({ title }) => title),
-      ['The log servers do not answer.'],
+      ['The log servers do not respond.'],
     )
     const logOf = (bytes: number) => ({ log: { first: 1, last: 100, bytes, bytes_max: 1000 } })
     assert.deepEqual(titlesOf(logOf(799)), [])
@@ -66,13 +69,13 @@ describe('what there is to say of a cluster', () => {
     ])
   })
 
-  it('notes that versions differ', () => {
+  it('report different versions', () => {
     assert.deepEqual(titlesOf({ nodes: [nodeOf('a', { version: '1.1.0' }), nodeOf('b')] }), [
       'note: Nodes run versions 1.0.0 and 1.1.0.',
     ])
   })
 
-  it('knows how far a node is behind, where both sides are known', () => {
+  it('include the lag of a node if both positions are known', () => {
     assert.equal(lagOf(nodeOf('b', { position: 90 }), statusOf()), 10)
     assert.equal(lagOf(nodeOf('b', { position: 105 }), statusOf()), 0)
     const { log: _, ...withoutLog } = statusOf()

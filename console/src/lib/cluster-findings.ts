@@ -2,19 +2,19 @@ import type { ClusterStatus, NodeStatus } from '../../../src/base/cluster-status
 import { formatBytes, plural } from './format.ts'
 import type { Finding } from './health.ts'
 
-/** From here on the service refuses inserts. */
+/** From this share on, the service refuses inserts. */
 const fullShare = 0.95
-/** Time enough to find out which node keeps the log from being trimmed. */
+/** Leaves enough time to find out which node keeps the log from being trimmed. */
 const nearlyFullShare = 0.8
 
-/** Records of the log that a node has not applied yet; undefined while that is not known. */
+/** The number of log records that a node has not applied yet; undefined while it is unknown. */
 export function lagOf({ position }: NodeStatus, { log }: ClusterStatus): number | undefined {
   if (position === undefined || log === undefined) return undefined
-  // A node may have said where it is after the log was asked.
+  // The node may have reported its position after the end of the log was read.
   return Math.max(0, log.last - position)
 }
 
-/** What an operator of a cluster has to know, worst first, each with what to do. */
+/** The findings for the operator of a cluster, worst first, each with advice. */
 export function clusterFindings(status: ClusterStatus): readonly Finding[] {
   return [
     ...faultsOf(status),
@@ -30,21 +30,21 @@ function* faultsOf({ node, fault, gaps, digest_mismatches: mismatches }: Cluster
     yield {
       level: 'fault',
       title: `Node ${node} cannot be used: ${fault}.`,
-      advice: 'It applies no more changes, and /readyz keeps load balancers away from it.',
+      advice: 'It no longer applies changes, and /readyz tells load balancers not to use it.',
     }
   }
   if (mismatches > 0) {
     yield {
       level: 'fault',
-      title: `${plural(mismatches, 'comparison')} with other nodes came out different.`,
-      advice: 'Nodes hold different points. One that most others contradict is not ready any more.',
+      title: `${plural(mismatches, 'comparison')} with other nodes found different data.`,
+      advice: 'Nodes hold different points. A node that differs from most others is no longer ready.',
     }
   }
   if (gaps > 0) {
     yield {
       level: 'fault',
       title: `${plural(gaps, 'position')} of the log had no record.`,
-      advice: 'A log server has lost data: check the disks of the log servers.',
+      advice: 'A log server has lost data. Check the disks of the log servers.',
     }
   }
 }
@@ -53,14 +53,16 @@ function* logFindings({ log, is_connected: isConnected }: ClusterStatus): Genera
   if (log === undefined || !isConnected) {
     yield {
       level: 'fault',
-      title: 'The log servers do not answer.',
-      advice: 'Searches and reads go on. Changes are refused with 503, and other nodes cannot be seen.',
+      title: 'The log servers do not respond.',
+      advice:
+        'Searches and reads still work. Changes are refused with 503, and the status of other nodes is unknown.',
     }
     return
   }
   const share = log.bytes / log.bytes_max
   const used = `${formatBytes(log.bytes)} of ${formatBytes(log.bytes_max)}`
-  const advice = 'It is trimmed below what all nodes have: start those that are away, or remove them.'
+  const advice =
+    'It can be trimmed only up to the position that all nodes have reached. Start or remove the unreachable nodes.'
   if (share >= fullShare) {
     yield { level: 'fault', title: `The log is full (${used}): inserts are refused with 507.`, advice }
   } else if (share >= nearlyFullShare) {
@@ -75,9 +77,9 @@ function* partitionFindings({ partitions }: ClusterStatus): Generator<Finding> {
   if (without > 0) {
     yield {
       level: 'fault',
-      title: `${plural(without, 'partition')} of 256 cannot be asked for.`,
+      title: `${plural(without, 'partition')} of 256 ${without === 1 ? 'is' : 'are'} unavailable.`,
       advice:
-        'No node that has them answers: requests that need them get 503. Start the nodes that are away.',
+        'No node that holds a copy responds, and requests that need one get 503. Start the unreachable nodes.',
     }
   }
   if (short > 0) {
@@ -85,14 +87,14 @@ function* partitionFindings({ partitions }: ClusterStatus): Generator<Finding> {
       level: 'warning',
       title: `${plural(short, 'partition')} of 256 ${short === 1 ? 'has' : 'have'} fewer copies than ${replicas}.`,
       advice:
-        'Requests go on. Stop no other node before the copies have come, or the nodes that have them are back.',
+        'Requests still work. Do not stop another node until the copies have arrived or the nodes that hold them are back.',
     }
   }
   if (toCome > 0 || toGo > 0) {
     yield {
       level: 'note',
       title: 'Partitions are moving.',
-      advice: `Copies still to come: ${toCome}. Copies that will be dropped after that: ${toGo}. Requests go on meanwhile.`,
+      advice: `Copies still to arrive: ${toCome}. Copies to drop after that: ${toGo}. Requests work meanwhile.`,
     }
   }
 }
@@ -100,19 +102,19 @@ function* partitionFindings({ partitions }: ClusterStatus): Generator<Finding> {
 function* nodeFindings(status: ClusterStatus): Generator<Finding> {
   const away = status.nodes.filter(({ is_there }) => !is_there)
   if (away.length > 0) {
-    const [are, them] = away.length === 1 ? ['is', 'it'] : ['are', 'them']
+    const [are, they] = away.length === 1 ? ['is', 'it needs'] : ['are', 'they need']
     yield {
       level: 'warning',
-      title: `${namesOf(away)} ${are} away.`,
-      advice: `The log is kept for ${them}, so that ${them === 'it' ? 'it catches' : 'they catch'} up later. Remove what never comes back.`,
+      title: `${namesOf(away)} ${are} unreachable.`,
+      advice: `The log keeps the records that ${they} to catch up later. Remove a node that will never come back.`,
     }
   }
   for (const node of status.nodes) {
-    // Of this node the fault itself is shown.
+    // For this node, `faultsOf` reports the fault itself.
     if (!node.is_there || node.is_ready || (node.name === status.node && status.fault !== undefined)) continue
-    const doing = node.state && doings[node.state]
-    if (doing !== undefined) {
-      yield { level: 'note', title: `Node ${node.name} is not asked:`, advice: doing }
+    const reason = node.state && stateReasons[node.state]
+    if (reason !== undefined) {
+      yield { level: 'note', title: `Node ${node.name} is not in use:`, advice: reason }
       continue
     }
     const lag = lagOf(node, status) ?? 0
@@ -121,17 +123,17 @@ function* nodeFindings(status: ClusterStatus): Generator<Finding> {
       title: `Node ${node.name} is not ready.`,
       advice:
         lag > 0
-          ? `It is catching up: ${plural(lag, 'record')} of the log to apply.`
-          : 'Its /readyz says why.',
+          ? `It is catching up and has ${plural(lag, 'log record')} to apply.`
+          : 'Its /readyz shows the reason.',
     }
   }
 }
 
-/** What somebody wanted of a node, and that keeps it from being ready. */
-const doings: Readonly<Record<NonNullable<NodeStatus['state']>, string>> = {
-  joining: 'it copies the points of another node, and then applies what was logged meanwhile.',
-  draining: 'it was told to take no more clients.',
-  refetching: 'it was told to fetch its points from another node.',
+/** Why a node in one of these intended states is not ready. */
+const stateReasons: Readonly<Record<NonNullable<NodeStatus['state']>, string>> = {
+  joining: 'it is copying the points of another node, and then applies the changes logged meanwhile.',
+  draining: 'an operator told it to accept no more clients.',
+  refetching: 'an operator told it to fetch its points from another node.',
 }
 
 function* versionFindings({ nodes }: ClusterStatus): Generator<Finding> {
@@ -140,7 +142,7 @@ function* versionFindings({ nodes }: ClusterStatus): Generator<Finding> {
   yield {
     level: 'note',
     title: `Nodes run versions ${[...versions].sort().join(' and ')}.`,
-    advice: 'Update the older ones, one after the other.',
+    advice: 'Update the older nodes, one at a time.',
   }
 }
 

@@ -5,7 +5,7 @@ export function isMetric(text: string | null): text is Metric {
   return (distanceMetrics as readonly string[]).includes(text ?? '')
 }
 
-/** The distances of the API, for a server that returns ids only. Vectors have the same length. */
+/** Computes a distance as the API defines it, for a server that returns only ids. Vectors must have the same length. */
 export function distance(metric: Metric, a: readonly number[], b: readonly number[]): number {
   switch (metric) {
     case 'Cosine':
@@ -22,7 +22,7 @@ export function distance(metric: Metric, a: readonly number[], b: readonly numbe
 function cosine(a: readonly number[], b: readonly number[]): number {
   const product = sum(a, b, (x, y) => x * y)
   const lengths = Math.sqrt(sum(a, a, (x, y) => x * y) * sum(b, b, (x, y) => x * y))
-  // Rounding can leave a little less than 0.
+  // Rounding can produce a value slightly below 0.
   return lengths === 0 ? 1 : Math.max(0, 1 - product / lengths)
 }
 

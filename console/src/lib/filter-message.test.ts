@@ -33,7 +33,7 @@ describe('a filter as a message', () => {
     )
   })
 
-  it('has ids, moments and places in their own forms', () => {
+  it('has separate forms for ids, timestamps and locations', () => {
     assert.deepEqual(filterMessage({ $id: { $nin: ['i'] } }), {
       negate: { has_id: { items: [{ id: { value: 'i' } }] } },
     })

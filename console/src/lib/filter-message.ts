@@ -1,7 +1,7 @@
 import type { JsonObject, JsonValue } from '../api/types.ts'
 import { isObject, isTest } from './filters.ts'
 
-/** A filter as the JSON of its protobuf message, for clients of gRPC. The server checks it; here nothing is refused. */
+/** A filter as the JSON form of its protobuf message, for gRPC clients. It is not validated: the server does that. */
 export function filterMessage(filter: JsonObject): JsonObject {
   const nodes = Object.entries(filter).flatMap(([key, value]) => nodesOf(key, value))
   return nodes.length === 1 ? nodes[0]! : { all: { items: nodes } }
@@ -29,7 +29,7 @@ function idNodes(tests: JsonObject): readonly JsonObject[] {
 
 const bounds: Readonly<Record<string, string>> = { $gt: 'gt', $gte: 'gte', $lt: 'lt', $lte: 'lte' }
 
-/** The bounds of a path are one range; every other test is a condition of its own. */
+/** All bounds of a path become one range. Every other test becomes a separate condition. */
 function conditions(path: string, tests: JsonObject): readonly JsonObject[] {
   const range = Object.entries(tests)
     .filter(([operator]) => operator in bounds)
@@ -69,7 +69,7 @@ function testOf(operator: string, operand: JsonValue, path: string): JsonObject 
 function valueMessage(value: JsonValue, path: string): JsonObject {
   if (typeof value === 'number') return { number: value }
   if (typeof value === 'boolean') return { flag: value }
-  // At this path a plain text is a moment too.
+  // At this path, plain text is a timestamp too.
   if (typeof value === 'string') return path === '$expires_at' ? momentMessage(value) : { text: value }
   if (Array.isArray(value))
     return { list: { items: value.map((each: JsonValue) => valueMessage(each, path)) } }
@@ -80,7 +80,7 @@ function valueMessage(value: JsonValue, path: string): JsonObject {
   return { map: { fields: Object.fromEntries(fields) } }
 }
 
-/** Dates count in milliseconds, so the digits of a fraction are read beside them. */
+/** Date.parse returns milliseconds, so the fraction is parsed separately to keep microseconds. */
 function momentMessage(text: string): JsonObject {
   const fraction = /\.(\d{1,6})/.exec(text)?.[1] ?? ''
   const wholeMs = Date.parse(text.replace(/\.\d+/, ''))

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { chipsOf, operandOf, parseFilter, pathsOf, withCondition, withoutChip } from './filters.ts'
 
 describe('a filter as chips', () => {
-  it('has a chip for each condition, and says what it means', () => {
+  it('has a readable chip for each condition', () => {
     const texts = chipsOf({
       shop: 'x',
       price: { $gte: 5, $lt: 10 },
@@ -23,7 +23,7 @@ describe('a filter as chips', () => {
     ])
   })
 
-  it('loses one condition with its chip, and the path with its last', () => {
+  it('loses a condition with its chip, and a path with its last condition', () => {
     const filter = { price: { $gte: 5, $lt: 10 }, shop: 'x' }
     const [first, second, third] = chipsOf(filter)
     assert.deepEqual(withoutChip(filter, first!), { price: { $lt: 10 }, shop: 'x' })
@@ -41,7 +41,7 @@ describe('a filter as chips', () => {
 })
 
 describe('a typed value', () => {
-  it('is JSON where it is JSON, a moment where it looks like one, and a text otherwise', () => {
+  it('is a JSON scalar or a timestamp if it looks like one, and text otherwise', () => {
     assert.deepEqual(
       ['7', '-1.5e3', 'true', 'null', '"7"', '007', 'red', '2026-11-22T10:00:00Z'].map((text) =>
         operandOf('$eq', text),
@@ -55,7 +55,7 @@ describe('a typed value', () => {
 })
 
 describe('a filter as text', () => {
-  it('is an object or a fault', () => {
+  it('must be a JSON object', () => {
     assert.deepEqual(parseFilter(' '), { filter: {} })
     assert.deepEqual(parseFilter('{"a":1}'), { filter: { a: 1 } })
     assert.ok('fault' in parseFilter('[1]'))
@@ -63,8 +63,8 @@ describe('a filter as text', () => {
   })
 })
 
-describe('paths of attributes', () => {
-  it('lead through maps, and end at values, moments and places', () => {
+describe('attribute paths', () => {
+  it('lead through maps, and end at values, timestamps and locations', () => {
     const attributes = {
       a: { b: 1, c: { d: 'x' } },
       tags: ['t'],

@@ -1,15 +1,15 @@
 import type { JsonObject, JsonValue } from '../api/types.ts'
 
-/** A filter as chips: each condition at its top level is one. What is deeper is shown as JSON. */
+/** One top-level condition of a filter, shown as a chip. Nested conditions are shown as JSON. */
 export interface Chip {
-  /** The key at the top level. */
+  /** The top-level key. */
   readonly key: string
-  /** Of a condition with several operators, the one that this chip shows. */
+  /** The operator that this chip shows, because a condition may have several; undefined if it has none. */
   readonly operator: string | undefined
   readonly text: string
 }
 
-/** Operators that the form offers, with how they read. */
+/** The operators that the form offers, with their labels. */
 export const operators = [
   ['$eq', '='],
   ['$ne', '≠'],
@@ -36,12 +36,12 @@ export function isObject(value: JsonValue | undefined): value is JsonObject {
 
 export type ParsedFilter = { readonly filter: JsonObject } | { readonly fault: string }
 
-/** Checks the form only; the server knows the operators. */
+/** Checks only that the text is a JSON object. The server checks the operators. */
 export function parseFilter(text: string): ParsedFilter {
   if (text.trim() === '') return { filter: emptyFilter }
   try {
     const value = JSON.parse(text) as JsonValue
-    return isObject(value) ? { filter: value } : { fault: 'A filter is a JSON object.' }
+    return isObject(value) ? { filter: value } : { fault: 'A filter must be a JSON object.' }
   } catch (error) {
     return { fault: (error as Error).message }
   }
@@ -65,7 +65,7 @@ function logical(key: string, text: string): Chip {
   return { key, operator: undefined, text }
 }
 
-/** An object of operators, and not a value such as {"$date": …}. */
+/** Whether a value is an object of operators, and not a value such as {"$date": …}. */
 export function isTest(value: JsonValue): value is JsonObject {
   if (!isObject(value)) return false
   const keys = Object.keys(value)
@@ -93,7 +93,7 @@ export function withoutChip(filter: JsonObject, { key, operator }: Chip): JsonOb
   return Object.keys(tests).length === 0 ? rest : { ...rest, [key]: tests }
 }
 
-/** Adds a condition; it joins other conditions on the same path, where they can all be meant. */
+/** Adds a condition. It joins other conditions on the same path, but equality replaces them. */
 export function withCondition(
   filter: JsonObject,
   path: string,
@@ -107,7 +107,7 @@ export function withCondition(
   return { ...filter, [path]: isPlain ? operand : { [operator]: operand } }
 }
 
-/** The value that a typed text stands for: JSON where it is JSON, a text otherwise. */
+/** The value of a typed text: a JSON scalar or a timestamp if it looks like one, otherwise the text itself. */
 export function operandOf(operator: Operator, text: string): JsonValue {
   if (operator === '$exists') return text.trim() !== 'false'
   if (operator === '$prefix') return text
@@ -129,7 +129,7 @@ function scalarOf(text: string): JsonValue {
   return /^".*"$/.test(text) ? String(JSON.parse(text)) : text
 }
 
-/** Paths of the values in attributes, as filters write them. */
+/** The paths of all values in attributes, in the notation of filters. */
 export function pathsOf(attributes: JsonObject, prefix = ''): readonly string[] {
   return Object.entries(attributes).flatMap(([name, value]) => {
     const path = `${prefix}${name}`
@@ -143,7 +143,7 @@ export function testedPaths(filter: JsonObject): ReadonlySet<string> {
   return new Set(Object.keys(filter).filter((key) => !key.startsWith('$')))
 }
 
-/** A value of an attribute as a person reads it. */
+/** A readable text of an attribute value. */
 export function valueText(value: JsonValue | undefined): string {
   if (typeof value === 'string') return value
   if (isObject(value) && typeof value.$date === 'string') return value.$date

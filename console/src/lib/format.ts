@@ -5,12 +5,12 @@ export function formatCount(value: number): string {
   return whole.format(value)
 }
 
-/** A number for a narrow place: 1.2M. */
+/** A short form of a number for little space: 1.2M. */
 export function formatCompact(value: number): string {
   return value < 100_000 ? whole.format(value) : compact.format(value)
 }
 
-/** A rate, with a fraction only where it says something. */
+/** A rate. Only rates below 10 have a fraction. */
 export function formatRate(value: number): string {
   if (value > 0 && value < 10) return value.toFixed(1)
   return formatCompact(value)

@@ -1,18 +1,23 @@
+import { plural } from './format.ts'
 import { type Samples, single, total } from './prometheus.ts'
 
-/** What an operator has to know, worst first, each with what to do. */
+/** One finding for the operator, with advice. */
 export interface Finding {
   readonly level: 'fault' | 'warning' | 'note'
   readonly title: string
   readonly advice: string
 }
 
-/** Below this share of free space, and as in the alerts of docs/metrics.md. */
+/** The same thresholds as the alerts in docs/metrics.md. */
 const lowDiskShare = 0.2
 const lowRecall = 0.95
 const waitingShare = 0.2
 
-/** @param growth how much a counter has grown in the time that the console has watched */
+/**
+ * The findings for the operator of a server, worst first.
+ *
+ * @param growth how much a counter has grown while the console has been watching
+ */
 export function findingsOf(
   samples: Samples,
   growth: (name: string, match?: Readonly<Record<string, string>>) => number,
@@ -25,22 +30,22 @@ export function findingsOf(
     add(
       'fault',
       'The disk has failed: all changes are refused.',
-      'Check the disk and the log, then restart. Reads and searches go on.',
+      'Check the disk and the log, then restart. Reads and searches still work.',
     )
   }
   if (total(samples, 'vicinal_writes_blocked', { reason: 'disk_full' }) > 0) {
     add(
       'fault',
       'The disk is full: inserts are refused.',
-      'Free space in DATA_DIR. Inserts go on by themselves. Reads, searches and deletes work.',
+      'Free space in DATA_DIR. Inserts then resume automatically. Reads, searches and deletes still work.',
     )
   }
   const internal = growth('vicinal_requests_total', { outcome: 'internal' })
   if (internal > 0)
     add(
       'fault',
-      `${internal} requests failed with an internal error.`,
-      'The log of the server has the cause.',
+      `${plural(internal, 'request')} failed with an internal error.`,
+      'The server log shows the cause.',
     )
   const free = single(samples, 'vicinal_disk_free_bytes')
   const used = single(samples, 'vicinal_disk_bytes') ?? 0
@@ -51,8 +56,8 @@ export function findingsOf(
   if (refused > 0) {
     add(
       'warning',
-      `${refused} requests were refused because queues were full.`,
-      'Send fewer at a time, or raise the limits.',
+      `${plural(refused, 'request')} ${refused === 1 ? 'was' : 'were'} refused because queues were full.`,
+      'Send fewer requests at a time, or raise the limits.',
     )
   }
   const points = total(samples, 'vicinal_points')
@@ -61,7 +66,7 @@ export function findingsOf(
     add(
       'warning',
       'Indexing is behind.',
-      'Searches scan the waiting points and are slower until it has caught up.',
+      'Searches scan the waiting points, and are slower until indexing has caught up.',
     )
   }
   for (const { labels, value } of samples.get('vicinal_index_recall') ?? []) {

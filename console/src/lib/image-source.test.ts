@@ -5,12 +5,12 @@ import { imageSourceOf } from './image-source.ts'
 describe('the content of a point is shown as an image', () => {
   const allowed = ['https://images.example.org']
 
-  it('if it is the data of one', () => {
+  it('if it is image data', () => {
     assert.equal(imageSourceOf('data:image/png;base64,AAAA', []), 'data:image/png;base64,AAAA')
     assert.equal(imageSourceOf('data:text/html,<script>', allowed), undefined)
   })
 
-  it('if it is an address at an allowed origin, and at no other', () => {
+  it('if it is an address at an allowed origin, and only then', () => {
     assert.equal(
       imageSourceOf('https://images.example.org/a.png', allowed),
       'https://images.example.org/a.png',

@@ -1,7 +1,7 @@
-/** Images that cannot run anything: the browser loads them as images only, and from nowhere else. */
+/** Image data is safe to show: in an `img` element, it cannot run scripts or load other resources. */
 const imageData = /^data:image\/(?:png|jpeg|gif|webp|avif|svg\+xml)[;,]/
 
-/** What a content is, if an image can be shown for it: data of its own, or an address at an allowed origin. */
+/** The source of the image for a content: its own data, or an address at an allowed origin; otherwise undefined. */
 export function imageSourceOf(content: string, allowedOrigins: readonly string[]): string | undefined {
   if (imageData.test(content)) return content
   if (!/^https?:\/\//i.test(content) || !URL.canParse(content)) return undefined
@@ -9,7 +9,7 @@ export function imageSourceOf(content: string, allowedOrigins: readonly string[]
   return allowedOrigins.includes(origin) ? href : undefined
 }
 
-/** The origin of a content that is an address. */
+/** The origin of a content that is an http(s) address. */
 export function webOriginOf(content: string): string | undefined {
   return /^https?:\/\//i.test(content) && URL.canParse(content) ? new URL(content).origin : undefined
 }

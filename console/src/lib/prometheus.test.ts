@@ -42,11 +42,11 @@ describe('a quantile', () => {
     assert.ok(Math.abs(quantile(0.5, new Map(), after)! - 0.15) < 1e-12)
   })
 
-  it('is the last finite bound beyond it', () => {
+  it('is at most the last finite bound', () => {
     assert.equal(quantile(0.99, new Map(), after), 0.2)
   })
 
-  it('is that of what happened between two readings', () => {
+  it('covers only observations between two readings', () => {
     const before = new Map([
       [0.1, 2],
       [0.2, 2],

@@ -1,4 +1,4 @@
-/** The text format of /metrics, as far as the console reads it. */
+/** Parses the text format of /metrics, as far as the console needs it. */
 
 export interface Sample {
   readonly labels: Readonly<Record<string, string>>
@@ -7,7 +7,7 @@ export interface Sample {
 
 export type Samples = ReadonlyMap<string, readonly Sample[]>
 
-/** @param prefixes names of metrics to keep: the answer holds many more */
+/** @param prefixes the metrics to keep; the response has many more */
 export function parseMetrics(text: string, prefixes: readonly string[]): Samples {
   const samples = new Map<string, Sample[]>()
   for (const line of text.split('\n')) {
@@ -36,12 +36,12 @@ function parseValue(text: string): number {
   return text === '-Inf' ? Number.NEGATIVE_INFINITY : Number(text)
 }
 
-/** The sum of the samples whose labels match; 0 if there are none. */
+/** The sum of the samples whose labels match; 0 if none do. */
 export function total(samples: Samples, name: string, matches: Labels = {}): number {
   return matching(samples, name, matches).reduce((sum, { value }) => sum + value, 0)
 }
 
-/** The one value of a metric; undefined if there is none. */
+/** The first matching value of a metric; undefined if there is none. */
 export function single(samples: Samples, name: string, matches: Labels = {}): number | undefined {
   return matching(samples, name, matches)[0]?.value
 }
@@ -69,9 +69,9 @@ export function buckets(samples: Samples, name: string, matches: Labels = {}): R
 }
 
 /**
- * A quantile of what happened between two readings of a histogram, interpolated within its bucket, as Prometheus does.
+ * A quantile of the observations between two readings of a histogram. Interpolates within a bucket, as Prometheus does.
  *
- * @returns undefined if nothing happened between them
+ * @returns undefined if there were no observations
  */
 export function quantile(
   share: number,
@@ -86,7 +86,7 @@ export function quantile(
   const index = counts.findIndex((count) => count >= rank)
   const low = index === 0 ? 0 : bounds[index - 1]!
   const high = bounds[index]!
-  // Beyond the last finite bound nothing is known but the bound.
+  // For values beyond the last finite bound, only that bound is known.
   if (!Number.isFinite(high)) return low
   const below = index === 0 ? 0 : counts[index - 1]!
   return low + ((high - low) * (rank - below)) / (counts[index]! - below)

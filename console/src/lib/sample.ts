@@ -1,6 +1,6 @@
 /**
- * Data to try the service with, without a model: the named colours of CSS. A colour's vector is its place in
- * CIELAB, where distance is difference as people see it; so "similar" can be checked by eye.
+ * Sample data for trying the service without a model: the named colours of CSS. The vector of a colour holds its CIELAB
+ * coordinates. Distances in CIELAB approximate perceived differences, so similarity can be checked by eye.
  */
 
 export interface SamplePoint {
@@ -35,7 +35,7 @@ export function samplePoints(): readonly SamplePoint[] {
 
 type Lab = readonly [number, number, number]
 
-/** From sRGB through CIE XYZ under D65, by the formulas of CIE 15. */
+/** Converts sRGB to CIELAB through CIE XYZ under D65, by the formulas of CIE 15. */
 function labOf(hex: string): Lab {
   const [r, g, b] = [0, 2, 4].map((start) => linear(Number.parseInt(hex.slice(start, start + 2), 16) / 255))
   const x = curve((0.4124564 * r! + 0.3575761 * g! + 0.1804375 * b!) / 0.95047)
@@ -53,7 +53,7 @@ function curve(value: number): number {
 }
 
 const families = ['red', 'orange', 'yellow', 'green', 'cyan', 'blue', 'purple', 'pink'] as const
-/** Where each family begins, in degrees of hue in CIELAB. */
+/** The CIELAB hue where each family begins, in degrees. */
 const familyStarts = [20, 48, 80, 112, 165, 230, 300, 330] as const
 
 function familyOf([, a, b]: Lab): string {

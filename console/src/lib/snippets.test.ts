@@ -16,17 +16,17 @@ const query: QueryToShow = {
 }
 
 describe('a query as code', () => {
-  it('is shown with a few numbers and copied with all', () => {
+  it('has a few numbers for display, and all numbers for copying', () => {
     assert.match(snippet('curl', query, false), /\[0\.1, 0\.2, 0\.3, 0\.4, … 5 numbers\]/)
     assert.match(snippet('curl', query, true), /"vector": \[0\.1,0\.2,0\.3,0\.4,0\.5\]/)
   })
 
-  it('quotes for the shell, and has the words of Python', () => {
+  it('is quoted for the shell, and uses Python literals', () => {
     assert.match(snippet('curl', query, true), /"filter": \{"name":"it'\\''s","new":true\}/)
     assert.match(snippet('python', query, true), /"filter": \{"name":"it's","new":True\}/)
   })
 
-  it('names the collection, the key and the point where there are any', () => {
+  it('includes the collection, the key and the point if the query has them', () => {
     const other = { ...query, collection: 'books', needsKey: true, near: { id: 'an-id' } } as const
     assert.match(snippet('curl', other, true), /3000\/collections\/books\/points\/search/)
     assert.match(snippet('typescript', other, true), /authorization/)
@@ -35,7 +35,7 @@ describe('a query as code', () => {
     assert.match(snippet('grpc', other, true), /"path":"name"/)
   })
 
-  it('is JSON in the parts that are JSON', () => {
+  it('has a valid JSON body', () => {
     const [, body] = /-d '(\{.*\})'/s.exec(snippet('curl', { ...query, filter: {} }, true))!
     assert.equal((JSON.parse(body!) as { readonly ef: number }).ef, 64)
   })

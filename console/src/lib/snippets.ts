@@ -4,7 +4,7 @@ import { filterMessage } from './filter-message.ts'
 import { isEmptyFilter } from './filters.ts'
 import { vectorPreview } from './vector-text.ts'
 
-/** A query as a program would send it, in several languages. */
+/** Code that sends a query, in several languages. */
 
 export interface QueryToShow {
   readonly url: string
@@ -27,7 +27,7 @@ export const languages = [
 ] as const
 export type Language = (typeof languages)[number][0]
 
-/** @param full all numbers of the vector, to be copied; otherwise a few, to be read */
+/** @param full with all numbers of the vector, for copying; otherwise with a few, for display */
 export function snippet(language: Language, query: QueryToShow, full: boolean): string {
   return writers[language](query, (vector) => (full ? JSON.stringify(vector) : vectorPreview(vector)))
 }
@@ -106,7 +106,7 @@ function nearField(near: { readonly id: string } | { readonly text: string }): F
   return 'id' in near ? ['id', JSON.stringify(near.id)] : ['text', JSON.stringify(near.text)]
 }
 
-/** JSON of protobuf. */
+/** The fields of the protobuf message in its JSON form. */
 function grpcFields(query: QueryToShow, text: VectorText): readonly Field[] {
   const { near } = query
   return [
@@ -129,7 +129,7 @@ function inner(list: readonly Field[], indent: string): string {
   return list.map(([name, json]) => `${indent}"${name}": ${json}`).join(',\n')
 }
 
-/** true, false and null outside of strings. */
+/** Replaces true, false and null outside strings by their Python names. */
 function pythonLiterals(text: string): string {
   const words: Readonly<Record<string, string>> = { true: 'True', false: 'False', null: 'None' }
   return text.replace(/"(?:[^"\\]|\\.)*"|\b(?:true|false|null)\b/g, (found) => words[found] ?? found)

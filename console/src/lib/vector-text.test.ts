@@ -4,7 +4,7 @@ import { distance } from './distance.ts'
 import { parseVector, vectorPreview, vectorText } from './vector-text.ts'
 
 describe('a pasted vector', () => {
-  it('may be JSON, an object with one, or numbers with any separators', () => {
+  it('may be a JSON array, an object with a vector, or numbers with any separators', () => {
     for (const text of [
       '[1, -2.5, 3e-2]',
       '1,-2.5,0.03',
@@ -16,7 +16,7 @@ describe('a pasted vector', () => {
     }
   })
 
-  it('is refused with the place of the fault', () => {
+  it('is refused with the position of the error', () => {
     assert.deepEqual(parseVector('1, x, 3'), { fault: 'Number 2 is not a number: x' })
     assert.deepEqual(parseVector('1, NaN'), { fault: 'Number 2 is not a number: NaN' })
     for (const text of ['', '[]', '{"a":1}', '{"vector":']) assert.ok('fault' in parseVector(text), text)
@@ -30,7 +30,7 @@ describe('a pasted vector', () => {
 })
 
 describe('distances', () => {
-  it('are those that the API defines', () => {
+  it('match the definitions of the API', () => {
     assert.equal(distance('Euclidean', [0, 0], [3, 4]), 5)
     assert.equal(distance('Manhattan', [0, 0], [3, -4]), 7)
     assert.equal(distance('Hamming', [1, 0, 2], [1, -0, 3]), 1)

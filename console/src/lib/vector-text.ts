@@ -1,4 +1,4 @@
-/** Vectors as people paste them: JSON, or numbers separated by commas or space, with or without brackets. */
+/** Parses pasted vectors: JSON, or numbers separated by commas, semicolons or spaces, with or without brackets. */
 
 export type ParsedVector = { readonly vector: readonly number[] } | { readonly fault: string }
 
@@ -27,12 +27,12 @@ function vectorOfObject(text: string): string | undefined {
   }
 }
 
-/** Shortest text that parses to the same numbers. */
+/** The shortest text that parses to the same numbers. */
 export function vectorText(vector: readonly number[]): string {
   return vector.join(',')
 }
 
-/** For display: the first numbers and how many there are. */
+/** A preview for display: the first numbers, and how many there are in total. */
 export function vectorPreview(vector: readonly number[], shown = 4): string {
   const first = vector.slice(0, shown).map((value) => Number(value.toPrecision(4)))
   return vector.length <= shown

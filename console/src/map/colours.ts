@@ -1,7 +1,7 @@
 import type { JsonValue } from '../api/types.ts'
 import { valueText } from '../lib/filters.ts'
 
-/** Colours that differ on light and on dark ground. */
+/** Colours that are easy to tell apart on light and dark backgrounds. */
 const palette = [
   '#2a9d8f',
   '#e76f51',
@@ -24,16 +24,18 @@ export interface LegendEntry {
   readonly count: number
 }
 
-/** The colours of points by a value that each has, and what they mean. */
+/** The colours of points by one attribute, with their legend. */
 export interface Colouring {
-  /** Red, green, blue of each point. */
+  /** Red, green and blue of each point. */
   readonly rgb: Uint8Array
   readonly legend: readonly LegendEntry[]
-  /** By point, the place in the legend of a value that is frequent; -1 for the others, and all of a scale. */
+  /** By point, the index of its value in the legend; -1 for rare values, and for all points on a numeric scale. */
   readonly groupOf: Int16Array
 }
 
-/** Numbers become a scale, a few values a colour each, and rare values the rest. */
+/**
+ * Many different numbers become a scale. Otherwise each frequent value gets a colour, and all rare values share one.
+ */
 export function colouringOf(values: readonly (JsonValue | undefined)[]): Colouring {
   const numbers = values.filter((value) => typeof value === 'number')
   const isScale = numbers.length > 0 && new Set(numbers).size > palette.length

@@ -21,7 +21,7 @@ describe('the name of a group', () => {
     assert.deepEqual(places.slice(1), [[100, 100], undefined])
   })
 
-  it('is not written where most points are of other groups', () => {
+  it('is not written where most points belong to other groups', () => {
     const groupOf = Int16Array.of(0, 0, 0, 1, 1, -1, -1, -1, 1)
     const positions = Float32Array.from(groupOf, () => 0)
     const both = Float32Array.from([...positions, ...positions])
@@ -29,7 +29,7 @@ describe('the name of a group', () => {
     assert.deepEqual(groupPlaces(both, groupOf.fill(0, 3, 5), 2), [[0, 0], undefined])
   })
 
-  it('has a place when all points are at one', () => {
+  it('has a place even if all points coincide', () => {
     assert.deepEqual(groupPlaces(new Float32Array(4), new Int16Array(2), 1), [[0, 0]])
     assert.deepEqual(groupPlaces(new Float32Array(), new Int16Array(), 1), [undefined])
   })

@@ -3,12 +3,13 @@ import { boundsOf, type Place } from './view.ts'
 const cells = 32
 
 /**
- * Where to write the name of each group: in the middle of its points in the cell of a grid in which it has most. The middle of all
- * its points could be a place where it has none. A group that is less than half of the points there has no place: its name would
- * say of the others what is not true.
+ * Chooses where to write the name of each group. The plane is divided into a grid. The name is placed at the mean of
+ * the group's points in the cell that holds most of them; the mean of all its points could be a place where it has
+ * none. A group with less than half of the points in that cell gets no place, because its name would mislabel the other
+ * points.
  *
  * @param groupOf by point, the number of its group; -1 for none
- * @returns by group; undefined for one that is nowhere most of the points
+ * @returns by group, the place of its name; undefined for a group without one
  */
 export function groupPlaces(
   positions: Float32Array,

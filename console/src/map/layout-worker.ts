@@ -1,18 +1,18 @@
 import { arrange, type Neighbours, pairsOf, randomFrom, startOf } from './layout.ts'
 
-/** Positions after some epochs, and how much is done. */
+/** The positions after some epochs, and the completed share of the layout. */
 export interface LayoutMessage {
   readonly positions: Float32Array<ArrayBuffer>
   readonly share: number
 }
 
 const seed = 4711
-/** Often enough for the eye; of many points, to draw one picture takes as long as a few epochs. */
+/** Short enough for a smooth animation. With many points, drawing one picture takes as long as a few epochs. */
 const reportMs = 80
 const reportMsOfMany = 300
 const many = 20_000
 
-// Ended by `terminate`, so it never has to look for messages while it computes.
+// The page stops the worker with `terminate`, so it need not check for messages while it computes.
 addEventListener('message', ({ data }: MessageEvent<Neighbours>) => {
   const random = randomFrom(seed)
   const pairs = pairsOf(data)

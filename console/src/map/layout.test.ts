@@ -18,7 +18,7 @@ describe('a layout', () => {
     }
   })
 
-  it('draws the neighbours of a ring nearer than its far side', () => {
+  it('places neighbours on a ring nearer than its far side', () => {
     const count = 60
     const positions = layoutOf(ringOf(count))
     const between = (one: number, other: number): number =>
@@ -39,7 +39,7 @@ describe('a layout', () => {
     assert.deepEqual(layoutOf(ringOf(30)), layoutOf(ringOf(30)))
   })
 
-  it('has a place for points without neighbours, and for equal ones', () => {
+  it('has finite positions for points without neighbours and for equal points', () => {
     const lonely = neighbours(5, () => [])
     assert.ok(layoutOf(lonely).every(Number.isFinite))
     const equal = neighbours(20, (point) => [1, 2, 3].map((step) => [(point + step) % 20, 0]))
@@ -48,7 +48,7 @@ describe('a layout', () => {
 })
 
 describe('pairs of neighbours', () => {
-  it('are there once, and weigh more if both name each other', () => {
+  it('are listed once, and weigh more if both points list each other', () => {
     const pairs = pairsOf(
       neighbours(3, (point) =>
         point === 2
@@ -78,7 +78,7 @@ function layoutOf(given: Neighbours): Float32Array {
   return positions
 }
 
-/** Points whose neighbours are in their own group only. */
+/** Points whose neighbours are all in the same group. */
 function groupsOf(groups: number, each: number): Neighbours {
   return neighbours(groups * each, (point) => {
     const start = Math.floor(point / each) * each

@@ -1,12 +1,14 @@
 /**
- * A picture of points in the plane, from their nearest neighbours alone: UMAP (McInnes, Healy, Melville 2018), which
- * draws neighbours together and pushes random others apart.
+ * Places points in the plane from their nearest neighbours alone, with UMAP (McInnes, Healy, Melville 2018). UMAP
+ * attracts neighbours and repels random other points.
  *
- * Departures from the paper: the exponent b of the curve is 1; the start is a power iteration of two vectors and not an
- * eigensolver; random numbers have a fixed seed, so that the same points give the same picture.
+ * Departures from the paper:
+ * 1. The exponent b of the curve is 1.
+ * 2. The initial layout comes from a power iteration of two vectors instead of an eigensolver.
+ * 3. The random numbers have a fixed seed, so that the same points produce the same picture.
  */
 
-/** `k` neighbours of each point by number, -1 where there are fewer, with their distances. */
+/** The numbers and distances of `k` neighbours of each point. Where a point has fewer, the number is -1. */
 export interface Neighbours {
   readonly count: number
   readonly k: number
@@ -14,7 +16,7 @@ export interface Neighbours {
   readonly distances: Float32Array
 }
 
-/** Pairs of neighbours, each once, with how much they belong together: 0 to 1. */
+/** The pairs of neighbours, each once, with a weight from 0 to 1. */
 export interface Pairs {
   readonly from: Int32Array
   readonly to: Int32Array
@@ -22,14 +24,14 @@ export interface Pairs {
 }
 
 /**
- * The paper's curve 1 / (1 + a x^2b) with b = 1, for which a least distance of about 0.2 in the picture has this a. Its gradient
- * needs no powers, which would take most of the time.
+ * The parameter of the paper's curve 1 / (1 + a x^2b) with b = 1. This value corresponds to a minimum distance of about
+ * 0.2 in the picture. With b = 1, the gradient needs no powers, which would take most of the time.
  */
 const a = 1.26
 const negatives = 5
 const startRadius = 10
 const powerSteps = 80
-/** The paper's limit of one step, so that no point is thrown out of the picture. */
+/** The paper's limit for one step. It keeps points from being thrown out of the picture. */
 const stepMax = 4
 
 export function pairsOf(neighbours: Neighbours): Pairs {
@@ -55,19 +57,22 @@ export function pairsOf(neighbours: Neighbours): Pairs {
   return { from: Int32Array.from(from), to: Int32Array.from(to), weight: Float32Array.from(weight) }
 }
 
-/** Where `other` is in the list of `point`, or -1. */
+/** The index of `other` in the list of `point`, or -1. */
 function placeOf({ k, ids }: Neighbours, point: number, other: number): number {
   for (let place = point * k; place < (point + 1) * k; place++) if (ids[place] === other) return place
   return -1
 }
 
-/** How much each neighbour belongs to its point: 1 for the nearest, falling so that the sums are the same for all. */
+/**
+ * The membership of each neighbour, as in the paper: 1 for the nearest, and falling with distance so that the sum
+ * depends only on the number of neighbours found.
+ */
 function membershipOf({ count, k, ids, distances }: Neighbours): Float32Array {
   const membership = new Float32Array(count * k)
   for (let point = 0; point < count; point++) {
     const start = point * k
     const nearest = nearestIn(start)
-    // Of those that are there: some may be outside of the sample.
+    // Count only the neighbours found: others may be outside the sample.
     const target = Math.log2(foundIn(start) + 1)
     const near = (place: number, sigma: number): number =>
       Math.exp(-Math.max(0, distances[place]! - nearest) / sigma)
@@ -104,7 +109,9 @@ function membershipOf({ count, k, ids, distances }: Neighbours): Float32Array {
   }
 }
 
-/** Where the points begin: the two slowest vibrations of the graph of neighbours, and a little noise. */
+/**
+ * The initial positions: the two leading eigenvectors of the neighbour graph after the trivial one, plus some noise.
+ */
 export function startOf(count: number, pairs: Pairs, random: () => number): Float32Array {
   const degree = new Float64Array(count).fill(1e-9)
   for (let pair = 0; pair < pairs.from.length; pair++) {
@@ -133,7 +140,7 @@ export function startOf(count: number, pairs: Pairs, random: () => number): Floa
   return positions
 }
 
-/** One step of the power iteration: half stays, half goes to the neighbours, so that no vibration changes its sign. */
+/** One step of the power iteration. A point keeps half of its value, so that all eigenvalues stay non-negative. */
 function spread(
   vector: Float64Array,
   { from, to, weight }: Pairs,
@@ -163,11 +170,11 @@ function normalized(vector: Float64Array): Float64Array<ArrayBuffer> {
   return vector.map((value) => value / length)
 }
 
-/** Moves the points, epoch by epoch; yields the share that is done after each. `positions` changes in place. */
+/** Moves the points in place, epoch by epoch. Yields the completed share after each epoch. */
 export function* arrange(positions: Float32Array, pairs: Pairs, random: () => number): Generator<number> {
   const epochs = positions.length / 2 > 10_000 ? 200 : 400
   const most = pairs.weight.reduce((largest, value) => Math.max(largest, value), 1e-12)
-  // A pair is drawn together as often as its weight says.
+  // A pair is attracted in proportion to its weight: the heaviest in every epoch, others less often.
   const every = pairs.weight.map((value) => most / Math.max(value, most / epochs))
   const due = Float32Array.from(every)
   let state = Math.floor(random() * 0x1_0000_0000) | 1
@@ -179,16 +186,20 @@ export function* arrange(positions: Float32Array, pairs: Pairs, random: () => nu
 
 interface Epoch {
   readonly epoch: number
-  /** By pair, epochs from one time it is drawn together to the next. */
+  /** By pair, the number of epochs between two attractions. */
   readonly every: Float32Array
-  /** By pair, the epoch in which it is due. */
+  /** By pair, the epoch of its next attraction. */
   readonly due: Float32Array
   readonly rate: number
-  /** Of the random numbers. */
+  /** The state of the random numbers. */
   readonly state: number
 }
 
-/** One epoch: nearly all of the time is spent here, so the random numbers are made in place. @returns their next state */
+/**
+ * Runs one epoch. Nearly all of the time is spent here, so the random numbers are generated inline.
+ *
+ * @returns the next state of the random numbers
+ */
 function moveOnce(
   positions: Float32Array,
   { from, to }: Pairs,

@@ -19,7 +19,7 @@ function bodyOf(
 }
 
 describe('lines of a body', () => {
-  it('are whole, however the bytes come', async () => {
+  it('are complete for any chunk size', async () => {
     const bytes = new TextEncoder().encode('{"a":"é 😀"}\n\nlast')
     for (const size of [1, 2, 3, 7, 100]) {
       const lines: string[] = []
@@ -28,7 +28,7 @@ describe('lines of a body', () => {
     }
   })
 
-  it('are not read on when nobody wants more', async () => {
+  it('cancel the body when the caller stops early', async () => {
     const cancelled = Promise.withResolvers<void>()
     const bytes = new TextEncoder().encode('a\n'.repeat(1000))
     for await (const line of linesOf(bodyOf(bytes, 10, () => cancelled.resolve()))) {

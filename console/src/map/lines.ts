@@ -1,4 +1,4 @@
-/** The lines of a body of UTF-8, as they come; the last one needs no newline. */
+/** Yields the lines of a UTF-8 body as they arrive. The last line needs no newline. */
 export async function* linesOf(body: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<string, void> {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader()
   let rest = ''
@@ -12,7 +12,7 @@ export async function* linesOf(body: ReadableStream<Uint8Array<ArrayBuffer>>): A
     }
     if (rest !== '') yield rest
   } finally {
-    // Nobody reads what is left: without this the connection would stay open.
+    // If the caller stops early, this closes the connection. A failure to cancel leaves nothing to clean up.
     await reader.cancel().catch(() => {})
   }
 }

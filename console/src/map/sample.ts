@@ -6,7 +6,7 @@ import { pathsOf } from '../lib/filters.ts'
 import type { Neighbours } from './layout.ts'
 import { linesOf } from './lines.ts'
 
-/** What the map knows of a point: no vector comes to the browser. */
+/** A point on the map. The browser never receives its vector. */
 export interface MapPoint {
   readonly id: string
   readonly payload: Payload
@@ -15,9 +15,9 @@ export interface MapPoint {
 export interface MapSample {
   readonly points: readonly MapPoint[]
   readonly neighbours: Neighbours
-  /** Points that match, sampled or not. */
+  /** The number of matching points, sampled or not. */
   readonly matching: number
-  /** Paths of attributes that the points have here. */
+  /** The attribute paths that were loaded with the points. */
   readonly paths: readonly string[]
 }
 
@@ -28,26 +28,26 @@ export interface SampleQuery {
   readonly limit: number
   /** The same seed samples the same points. */
   readonly seed: number
-  /** Comes with the points in any case, besides paths that some points have. */
+  /** An attribute path to load in any case, in addition to those found on some points; '' for none. */
   readonly path: string
 }
 
 const neighbourCount = 15
-/** Enough for the first neighbours; wider searches take longer and change no picture. */
-const breadth = 64
-/** Of a content, for labels: 100,000 whole documents would not fit into the browser. */
+/** Enough for the nearest neighbours: a wider search takes longer and does not change the picture. */
+const ef = 64
+/** Contents are cut for the labels: 100,000 whole documents would not fit into the browser. */
 const keptCharacters = 120
-/** Points whose attributes are looked at for paths. */
-const lookedAt = 200
-/** As many as the server returns. */
-const pathsMost = 16
+/** The number of points whose attributes are searched for paths. */
+const inspectedPoints = 200
+/** The server's limit. */
+const maxPaths = 16
 const retryMs = 500
 
 /**
- * A random sample of the points of a collection that match, with their nearest neighbours in the sample. The server finds the
- * neighbours through its index, and sends a line for each point.
+ * Loads a random sample of the matching points of a collection, with their nearest neighbours within the sample. The
+ * server finds the neighbours through its index and sends one line per point.
  *
- * @param onProgress called with the share that is loaded
+ * @param onProgress called with the loaded share
  * @throws ApiError with the server's message
  */
 export async function loadSample(
@@ -68,19 +68,23 @@ export async function loadSample(
     }
   }
   if (reading === undefined || last !== ']}')
-    throw new ApiError(0, 'The server broke off. Draw the map again.')
+    throw new ApiError(0, 'The server sent an incomplete response. Redraw the map.')
   return reading.finish()
 }
 
 async function pathsFor(query: SampleQuery, signal: AbortSignal): Promise<readonly string[]> {
   const { collection, filter, path } = query
-  const { points } = await listPoints(collection, { filter, limit: lookedAt, cursor: undefined }, signal)
+  const { points } = await listPoints(
+    collection,
+    { filter, limit: inspectedPoints, cursor: undefined },
+    signal,
+  )
   const found = new Set(points.flatMap(({ payload }) => pathsOf(payload.attributes ?? {})))
-  const first = [...found].sort().slice(0, path === '' || found.has(path) ? pathsMost : pathsMost - 1)
-  return path === '' || first.includes(path) ? first : [...first.slice(0, pathsMost - 1), path]
+  const first = [...found].sort().slice(0, path === '' || found.has(path) ? maxPaths : maxPaths - 1)
+  return path === '' || first.includes(path) ? first : [...first.slice(0, maxPaths - 1), path]
 }
 
-/** The server makes one map of a collection at a time: this waits until nobody else's is being made. */
+/** The server computes one map of a collection at a time. This retries until no other map is being computed. */
 async function askWhenFree(
   { collection, filter, metric, limit, seed }: SampleQuery,
   paths: readonly string[],
@@ -91,7 +95,7 @@ async function askWhenFree(
     similarity: metric,
     seed: String(seed),
     k: String(neighbourCount),
-    ef: String(breadth),
+    ef: String(ef),
     content: String(keptCharacters),
   })
   if (Object.keys(filter).length > 0) parameters.set('filter', JSON.stringify(filter))
@@ -121,7 +125,7 @@ interface Row {
   readonly attributes?: JsonObject
 }
 
-/** Puts the lines of an answer together. */
+/** Assembles a sample from the lines of a response. */
 class SampleReader {
   readonly #head: Head
   readonly #paths: readonly string[]
@@ -129,7 +133,7 @@ class SampleReader {
   readonly #ids: Int32Array
   readonly #distances: Float32Array
 
-  /** @param line the fields before the points; the list of points is open at its end */
+  /** @param line the first line: the fields before the points, and the opening of the list of points */
   constructor(line: string, paths: readonly string[]) {
     this.#head = JSON.parse(`${line}]}`) as Head
     this.#paths = paths

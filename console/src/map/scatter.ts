@@ -1,6 +1,6 @@
 import { type Size, toScreen, type View } from './view.ts'
 
-/** Draws points. Colours are four bytes a point; alpha 0 hides one. */
+/** Draws points. A colour has four bytes per point; alpha 0 hides the point. */
 export interface Scatter {
   setPositions(positions: Float32Array<ArrayBuffer>): void
   setColours(colours: Uint8Array<ArrayBuffer>): void
@@ -8,7 +8,7 @@ export interface Scatter {
   close(): void
 }
 
-/** With WebGL 2 where the browser has it, on a plain canvas otherwise. */
+/** Uses WebGL 2 if the browser has it, and a plain canvas otherwise. */
 export function createScatter(canvas: HTMLCanvasElement): Scatter {
   const gl = canvas.getContext('webgl2', { antialias: false, alpha: true, premultipliedAlpha: false })
   return gl === null ? plainScatter(canvas) : webglScatter(canvas, gl)
@@ -122,7 +122,7 @@ function plainScatter(canvas: HTMLCanvasElement): Scatter {
   }
 }
 
-/** Gives the canvas the pixels of the screen. @returns how many a CSS pixel has */
+/** Sizes the canvas in device pixels. @returns the device pixels per CSS pixel */
 export function fitCanvas(canvas: HTMLCanvasElement, { width, height }: Size): number {
   const scale = devicePixelRatio
   const [wide, high] = [Math.round(width * scale), Math.round(height * scale)]

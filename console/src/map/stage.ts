@@ -15,35 +15,35 @@ import {
 } from './view.ts'
 
 export interface StageEvents {
-  /** -1 when the pointer is near to none. */
+  /** -1 if no point is near the pointer. */
   hover(point: number): void
   choose(point: number): void
-  /** The points inside of a line that was drawn. */
+  /** The points inside a drawn line. */
   select(points: readonly number[]): void
 }
 
-/** How near the pointer must be. */
+/** The distance within which the pointer finds a point. */
 const reachPx = 10
-const labelsMost = 60
+const maxLabels = 60
 const labelWidthPx = 150
 const labelHeightPx = 18
-/** The width of a point, of the room that each would have if they were spread evenly. */
+/** The width of a point, as a share of the space that it would have if all points were spread evenly. */
 const pointShare = 0.28
-/** Nearer than this there is only one point left to see. */
-const zoomMost = 500
-/** Labels are shown once so few points are in view. */
-const labelledPointsMost = 400
+/** Beyond this zoom, only one point is left to see. */
+const maxZoom = 500
+/** All points in view are labelled if there are at most this many. */
+const maxLabelledPoints = 400
 
-/** Groups of points by number. */
+/** The groups of points, by number. */
 export interface Groups {
-  /** By point; -1 for none. */
+  /** By point, the number of its group; -1 for none. */
   readonly groupOf: Int16Array
   readonly names: readonly string[]
 }
 
 const noGroups: Groups = { groupOf: new Int16Array(), names: [] }
 
-/** The two canvases of the map: points below, labels and lines above; and what the pointer does there. */
+/** The two canvases of the map, and their pointer events. The lower canvas shows points, the upper labels and lines. */
 export class Stage {
   readonly #scatter: Scatter
   readonly #overlay: HTMLCanvasElement
@@ -55,7 +55,7 @@ export class Stage {
   #bounds: Bounds = boundsOf(new Float32Array())
   #labels: (point: number) => string = () => ''
   #groups: Groups = noGroups
-  /** By group, where its name is written. */
+  /** By group, the place of its name. */
   #groupPlaces: readonly (Place | undefined)[] = []
   #marked: readonly number[] = []
   #hovered = -1
@@ -99,20 +99,20 @@ export class Stage {
     this.#redraw()
   }
 
-  /** Groups of points whose names are shown while the points are too many for their own. */
+  /** Sets the groups. Their names are shown while there are too many points to label each. */
   setGroups(groups: Groups): void {
     this.#groups = groups
     this.#placeGroups()
     this.#redraw()
   }
 
-  /** Points with a ring around them. */
+  /** Sets the points that get a ring. */
   setMarked(points: readonly number[]): void {
     this.#marked = points
     this.#redraw()
   }
 
-  /** Whether dragging draws a line around points, instead of moving the picture. */
+  /** Sets whether dragging draws a line around points instead of moving the picture. */
   setLasso(isLasso: boolean): void {
     this.#isLasso = isLasso
   }
@@ -140,7 +140,7 @@ export class Stage {
   }
 
   #move(view: View): void {
-    if (view.scale > fit(this.#bounds, this.#size).scale * zoomMost) return
+    if (view.scale > fit(this.#bounds, this.#size).scale * maxZoom) return
     this.#isMoved = true
     this.#view = view
     this.#redraw()
@@ -153,7 +153,7 @@ export class Stage {
 
   #draw(): void {
     const size = this.#size
-    // Larger points where there is room for them, or where one has come near.
+    // Draw points larger when there is more space, or when the user has zoomed in.
     const roomPx = Math.sqrt((size.width * size.height) / (this.#positions.length / 2 + 1))
     const zoomed = this.#view.scale / fit(this.#bounds, size).scale
     const pointPx = Math.min(14, Math.max(2.5, roomPx * pointShare * zoomed ** 0.3))
@@ -197,7 +197,7 @@ export class Stage {
       const label = this.#labels(point)
       context.strokeText(label, x + pointPx / 2 + 4, y + 4)
       context.fillText(label, x + pointPx / 2 + 4, y + 4)
-      if (taken.length === labelsMost) return
+      if (taken.length === maxLabels) return
     }
   }
 
@@ -217,23 +217,23 @@ export class Stage {
 
   #placeGroups(): void {
     const { groupOf, names } = this.#groups
-    // Positions and groups are of the same points, but come one after the other.
-    const isOfThese = groupOf.length * 2 === this.#positions.length
-    this.#groupPlaces = isOfThese ? groupPlaces(this.#positions, groupOf, names.length) : []
+    // Positions and groups are set one after the other, so for a moment they may belong to different samples.
+    const isSameSample = groupOf.length * 2 === this.#positions.length
+    this.#groupPlaces = isSameSample ? groupPlaces(this.#positions, groupOf, names.length) : []
   }
 
-  /** The marked points, and all in view once they are few. */
+  /** The points to label: the hovered and marked ones, and all points in view if these are few. */
   #labelled(size: Size): { readonly points: readonly number[]; readonly hasAll: boolean } {
     const [left, top] = toPlane(this.#view, size, [0, 0])
     const [right, bottom] = toPlane(this.#view, size, [size.width, size.height])
     const shown: number[] = []
-    for (let point = 0; point < this.#positions.length / 2 && shown.length <= labelledPointsMost; point++) {
+    for (let point = 0; point < this.#positions.length / 2 && shown.length <= maxLabelledPoints; point++) {
       const x = this.#positions[point * 2]!
       const y = this.#positions[point * 2 + 1]!
       if (x > left && x < right && y > top && y < bottom) shown.push(point)
     }
     const first = [...(this.#hovered < 0 ? [] : [this.#hovered]), ...this.#marked]
-    const hasAll = shown.length <= labelledPointsMost
+    const hasAll = shown.length <= maxLabelledPoints
     return { points: hasAll ? [...new Set([...first, ...shown])] : first, hasAll }
   }
 

@@ -7,7 +7,7 @@ const size = { width: 400, height: 300 }
 const positions = Float32Array.of(0, 0, 10, 0, 10, 5, 0, 5)
 
 describe('a view', () => {
-  it('shows all points inside of a margin', () => {
+  it('shows all points within a margin', () => {
     const view = fit(boundsOf(positions), size)
     for (let point = 0; point < 4; point++) {
       const [x, y] = toScreen(view, size, positions[point * 2]!, positions[point * 2 + 1]!)
@@ -16,7 +16,7 @@ describe('a view', () => {
     assert.deepEqual(fit(boundsOf(new Float32Array()), size), { x: 0, y: 0, scale: 1 })
   })
 
-  it('keeps what is under the pointer when it zooms', () => {
+  it('keeps the place under the pointer when it zooms', () => {
     const view = fit(boundsOf(positions), size)
     const pointer = [123, 45] as const
     const before = toPlane(view, size, pointer)
@@ -26,12 +26,12 @@ describe('a view', () => {
 })
 
 describe('points of a map', () => {
-  it('are found near to a place', () => {
+  it('are found near a place', () => {
     assert.equal(pointAt(positions, [9.5, 0.2], 1), 1)
     assert.equal(pointAt(positions, [5, 2.5], 1), -1)
   })
 
-  it('are chosen by a line around them', () => {
+  it('are selected by a line around them', () => {
     const line = [
       [-1, -1],
       [11, -1],
@@ -44,7 +44,7 @@ describe('points of a map', () => {
 })
 
 describe('colours', () => {
-  it('are one for each frequent value, with the rest in grey', () => {
+  it('are distinct for frequent values, and grey for the rest', () => {
     const values = Array.from({ length: 40 }, (_, index) => (index < 12 ? 'often' : `rare ${index}`))
     const { legend, rgb } = colouringOf([...values, undefined])
     assert.deepEqual([legend[0]!.text, legend[0]!.count], ['often', 12])
@@ -56,7 +56,7 @@ describe('colours', () => {
     assert.equal(rgb.length, 41 * 3)
   })
 
-  it('are a scale for many numbers', () => {
+  it('form a scale for many numbers', () => {
     const { legend, rgb } = colouringOf(Array.from({ length: 50 }, (_, index) => index))
     assert.deepEqual(
       legend.map(({ text }) => text),

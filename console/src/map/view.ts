@@ -1,10 +1,10 @@
-/** What part of the plane is shown, and what is where in it. */
+/** The visible part of the plane, and conversions between the plane and the screen. */
 
 export interface View {
-  /** The place of the plane in the middle of the canvas. */
+  /** The point of the plane at the middle of the canvas. */
   readonly x: number
   readonly y: number
-  /** CSS pixels for a unit of the plane. */
+  /** CSS pixels per unit of the plane. */
   readonly scale: number
 }
 
@@ -17,7 +17,7 @@ export type Place = readonly [x: number, y: number]
 
 const marginPx = 28
 
-/** The least box with all points; `left` is beyond `right` if there are none. */
+/** The smallest box that contains all points. Without points, `left` is greater than `right`. */
 export interface Bounds {
   readonly left: number
   readonly right: number
@@ -62,7 +62,7 @@ export function toPlane({ x, y, scale }: View, { width, height }: Size, [left, t
   return [(left - width / 2) / scale + x, (top - height / 2) / scale + y]
 }
 
-/** Zooms so that what is under the pointer stays there. */
+/** Zooms around the pointer: the place under it does not move. */
 export function zoomAt(view: View, size: Size, pointer: Place, factor: number): View {
   const [x, y] = toPlane(view, size, pointer)
   const scale = Math.max(1e-6, Math.min(1e9, view.scale * factor))
@@ -70,7 +70,7 @@ export function zoomAt(view: View, size: Size, pointer: Place, factor: number): 
   return { x: x + (view.x - x) * ratio, y: y + (view.y - y) * ratio, scale }
 }
 
-/** The point that is nearest to a place, if it is within `reach` of the plane; -1 otherwise. */
+/** The point nearest to a place, if its distance in the plane is at most `reach`; otherwise -1. */
 export function pointAt(positions: Float32Array, [x, y]: Place, reach: number): number {
   let found = -1
   let least = reach * reach
@@ -84,7 +84,7 @@ export function pointAt(positions: Float32Array, [x, y]: Place, reach: number): 
   return found
 }
 
-/** The points inside of a closed line, by the even-odd rule. */
+/** The points inside a closed line, by the even-odd rule. */
 export function pointsInside(positions: Float32Array, line: readonly Place[]): readonly number[] {
   const inside: number[] = []
   for (let point = 0; point < positions.length / 2; point++) {

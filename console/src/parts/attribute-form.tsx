@@ -13,10 +13,10 @@ import { parseFilter } from '../lib/filters.ts'
 import { Button } from './basics.tsx'
 import { JsonEditor } from './json-editor.tsx'
 
-/** What was entered into a form: its attributes are read when they are stored. */
+/** The input of an attribute form. It is parsed only when it is saved. */
 export interface AttributeDraft {
   readonly rows: Signal<readonly AttributeRow[]>
-  /** The JSON of it all, while that is what is edited. */
+  /** All attributes as JSON text while the JSON editor is open; otherwise undefined. */
   readonly json: Signal<string | undefined>
 }
 
@@ -24,11 +24,11 @@ export function useAttributeDraft(attributes: JsonObject = {}): AttributeDraft {
   return { rows: useSignal(attributeRows(attributes)), json: useSignal<string | undefined>(undefined) }
 }
 
-/** @throws Error that says what cannot be stored */
+/** @throws Error that says what is invalid */
 export function attributesIn({ rows, json }: AttributeDraft): JsonObject {
   if (json.value === undefined) return attributesOf(rows.value)
   const parsed = parseFilter(json.value)
-  if ('fault' in parsed) throw new Error(`The attributes are not JSON: ${parsed.fault}`)
+  if ('fault' in parsed) throw new Error(`The attributes are not valid JSON: ${parsed.fault}`)
   return parsed.filter
 }
 
@@ -40,7 +40,7 @@ export function AttributeForm(props: {
   const { label, draft } = props
   const fault = useSignal<string | undefined>(undefined)
   const isJson = draft.json.value !== undefined
-  /** Each form keeps what was entered in the other one; what cannot be read has to be mended first. */
+  /** Carries the input over to the other form. Invalid input must be fixed first. */
   const toggle = (): void => {
     try {
       const attributes = attributesIn(draft)
@@ -115,8 +115,8 @@ const placeholders: Readonly<Record<AttributeType, string>> = {
   text: 'any text',
   number: '12.5',
   'true or false': 'true',
-  moment: '2026-01-31T12:00:00Z',
-  place: '52.5, 13.4',
+  'date and time': '2026-01-31T12:00:00Z',
+  location: '52.5, 13.4',
   'list or map': '["a", "b"]',
 }
 

@@ -3,7 +3,7 @@ import type { ComponentChildren, JSX } from 'preact'
 import { useId } from 'preact/hooks'
 import { Icon, type IconName } from './icon.tsx'
 
-/** Small pieces that every view uses. */
+/** Small components that the views share. */
 
 interface ButtonProps {
   readonly children?: ComponentChildren
@@ -11,7 +11,7 @@ interface ButtonProps {
   readonly kind?: 'plain' | 'primary' | 'danger' | 'quiet'
   readonly type?: 'button' | 'submit'
   readonly disabled?: boolean
-  /** The name of a button that shows only its icon. */
+  /** The accessible name of a button that shows only an icon. */
   readonly label?: string
   readonly pressed?: boolean
   readonly onClick?: () => void
@@ -35,7 +35,7 @@ export function Button(props: ButtonProps): JSX.Element {
   )
 }
 
-/** Copies a text; says so for a moment. */
+/** A button that copies a text and confirms it briefly. */
 export function CopyButton({
   text,
   label = 'Copy',
@@ -61,7 +61,7 @@ export function CopyButton({
   )
 }
 
-/** The clipboard's interface exists on https and localhost only; elsewhere a selection does. */
+/** The Clipboard API exists only on https and localhost. Elsewhere, this copies the selection of a text area. */
 async function copyText(text: string): Promise<void> {
   if (navigator.clipboard !== undefined) return await navigator.clipboard.writeText(text)
   const area = document.createElement('textarea')
@@ -112,7 +112,7 @@ export function Panel(props: {
   )
 }
 
-/** A label above its control, with a hint or a fault below. */
+/** A label above its control, with a hint or an error below. */
 export function Field(props: {
   readonly label: string
   readonly hint?: string | undefined
@@ -131,7 +131,7 @@ export function Field(props: {
   )
 }
 
-/** A choice of a few, as radio buttons that look like one control. */
+/** A choice between a few options: radio buttons that look like one control. */
 export function Segments<T extends string>(props: {
   readonly label: string
   readonly options: readonly (readonly [T, string])[]
@@ -184,7 +184,7 @@ export function Empty(props: {
   )
 }
 
-/** A block of code with a button that copies it; what is copied may be longer than what is shown. */
+/** A code block with a copy button. The copied text (`full`) may be longer than the displayed text. */
 export function Code(props: {
   readonly text: string
   readonly full?: () => string
@@ -194,7 +194,7 @@ export function Code(props: {
     <div class="code">
       <section
         class="code-text"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrollable region must be reachable by keyboard
         tabIndex={0}
         aria-label={props.label}
       >

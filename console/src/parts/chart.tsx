@@ -6,24 +6,24 @@ import { isDark } from '../state/theme.ts'
 
 export interface Series {
   readonly label: string
-  /** The name of a colour of the theme, as in `--series-1`. */
+  /** The CSS variable of a theme colour, such as `--series-1`. */
   readonly colour: string
   readonly values: readonly (number | null)[]
 }
 
-/** Lines over time. The same numbers are beside it as text, so for screen readers it is one image. */
+/** A line chart over time. The page also shows the numbers as text, so for screen readers the chart is one image. */
 export function Chart(props: {
   readonly label: string
   readonly timesS: readonly number[]
   readonly series: readonly Series[]
   readonly format: (value: number) => string
-  /** How much time is shown at most. */
+  /** The longest time span to show. */
   readonly spanS: number
 }): JSX.Element {
   const place = useRef<HTMLDivElement>(null)
   const plot = useRef<uPlot | undefined>(undefined)
   const dark = isDark.value
-  // The colours are those of the theme, so another theme needs another plot.
+  // A plot keeps the theme colours that it was created with, so a change of theme needs a new plot.
   useEffect(() => {
     const element = place.current!
     const made = new uPlot(optionsOf(props, element), dataOf(props), element)
@@ -45,7 +45,7 @@ export function Chart(props: {
 }
 
 const heightPx = 168
-/** So that the first seconds do not fill the whole width. */
+/** Keeps the first seconds from filling the whole width. */
 const leastSpanS = 60
 
 function dataOf({
@@ -112,7 +112,7 @@ function clock(timeS: number, stepS: number): string {
   })
 }
 
-/** So that the line does not touch the top, and an idle server has an axis. */
+/** Keeps the line below the top edge, and gives an idle server an axis. */
 function niceMax(max: number | null): number {
   return max === null || max <= 0 ? 1 : max * 1.15
 }

@@ -19,8 +19,8 @@ export interface OpenEditor {
 }
 
 /**
- * Opens an editor for JSON. It is inside a shadow root, where CodeMirror adopts constructed style sheets: the policy of
- * the page allows no inline ones.
+ * Opens a JSON editor inside a shadow root. There, CodeMirror uses constructed style sheets; the content security
+ * policy of the page forbids inline ones.
  */
 export function openEditor(place: HTMLElement, options: JsonEditorOptions): OpenEditor {
   const root = place.shadowRoot ?? place.attachShadow({ mode: 'open' })
@@ -38,7 +38,7 @@ export function openEditor(place: HTMLElement, options: JsonEditorOptions): Open
         look,
         EditorView.lineWrapping,
         EditorView.contentAttributes.of({ 'aria-label': options.label }),
-        // Tab moves the focus on, as everywhere else on the page.
+        // Tab is not bound: it moves the focus, as everywhere else on the page.
         keymap.of([...defaultKeymap, ...historyKeymap]),
         EditorView.updateListener.of(({ docChanged, state }) => {
           if (docChanged) options.onChange(state.doc.toString())

@@ -4,11 +4,11 @@ import { useEffect, useId, useRef } from 'preact/hooks'
 import { isAbort, messageOf } from '../api/client.ts'
 import { Button, Fault } from './basics.tsx'
 
-/** The browser's own dialog: it keeps the focus inside, closes on Escape and returns the focus. */
+/** The browser's native dialog: it traps the focus, closes on Escape and then restores the focus. */
 export function Dialog(props: {
   readonly title: string
   readonly wide?: boolean
-  /** Slides in from the side, for what belongs to the list beside it. */
+  /** Slides in from the side, for the details of a list item. */
   readonly side?: boolean
   readonly onClose: () => void
   readonly children: ComponentChildren
@@ -38,7 +38,7 @@ export function Dialog(props: {
   )
 }
 
-/** A form in a dialog: submits, shows the fault, closes on success. */
+/** A form in a dialog. It submits, shows an error, and closes on success. */
 export function FormDialog(props: {
   readonly title: string
   readonly submit: string

@@ -15,10 +15,10 @@ import {
 import { Button } from './basics.tsx'
 import { JsonEditor } from './json-editor.tsx'
 
-/** The filter as chips, a form that adds one, and the JSON of it all: each follows the other. */
+/** A filter as chips, with a form that adds a condition and a JSON editor. Chips and JSON stay in sync. */
 export function FilterBar(props: {
   readonly filter: JsonObject
-  /** Paths to suggest. */
+  /** Attribute paths to suggest. */
   readonly paths: readonly string[]
   readonly onChange: (filter: JsonObject) => void
 }): JSX.Element {
@@ -149,7 +149,7 @@ function FilterJson(props: {
   const text = useSignal(jsonText(props.filter))
   const fault = useSignal<string | undefined>(undefined)
   const written = JSON.stringify(props.filter)
-  /** The filter that this text stands for. Decided while rendering, as more may be typed before an effect runs. */
+  /** The filter that the text represents. Compared during rendering: more may be typed before an effect runs. */
   const known = useRef(written)
   const isFromOutside = written !== known.current
   useEffect(() => {

@@ -2,7 +2,7 @@ import type { JSX } from 'preact'
 import type { Finding } from '../lib/health.ts'
 import { Icon } from './icon.tsx'
 
-/** Something that an operator has to know. */
+/** One finding for the operator, with advice. */
 export function FindingItem({ level, title, advice }: Finding): JSX.Element {
   if (level === 'note') {
     return (
@@ -21,7 +21,7 @@ export function FindingItem({ level, title, advice }: Finding): JSX.Element {
   )
 }
 
-/** A number with its name; within a `dl` of class `figures`. */
+/** A number with its name. Its parent is a `dl` of class `figures`. */
 export function Figure(props: {
   readonly name: string
   readonly value: string

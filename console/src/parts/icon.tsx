@@ -1,6 +1,6 @@
 import type { JSX } from 'preact'
 
-/** Line icons on a grid of 24, drawn here: an icon font would be another file, and most of it unused. */
+/** Line icons on a 24-unit grid. An icon font would be one more file to load, and most of it unused. */
 const paths = {
   overview: 'M4 13h6V4H4zM14 20h6v-9h-6zM4 20h6v-3H4zM14 7h6V4h-6z',
   search: 'M11 18a7 7 0 1 0 0-14 7 7 0 0 0 0 14zM20 20l-4-4',

@@ -2,7 +2,7 @@ import type { JSX } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import type { OpenEditor } from './code-mirror.ts'
 
-/** An editor for JSON. The editor itself is loaded when the first one is shown. */
+/** A JSON editor. CodeMirror is loaded when the first editor is shown. */
 export function JsonEditor(props: {
   readonly label: string
   readonly text: string
@@ -12,7 +12,7 @@ export function JsonEditor(props: {
   const editor = useRef<OpenEditor | undefined>(undefined)
   const current = useRef(props)
   current.current = props
-  /** What the editor said last. Decided while rendering: by the time of an effect, more may have been typed. */
+  /** The text that the editor last reported. Compared during rendering: more may be typed before an effect runs. */
   const reported = useRef(props.text)
   const isFromOutside = props.text !== reported.current
   useEffect(() => {

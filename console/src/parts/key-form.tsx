@@ -5,7 +5,7 @@ import { keyNeeded, setKey } from '../state/session.ts'
 import { Button, Field } from './basics.tsx'
 import { Brand } from './navigation.tsx'
 
-/** Asks for the key that the server wants. */
+/** Asks for the API key that the server requires. */
 export function KeyForm(): JSX.Element {
   const text = useSignal('')
   const input = useRef<HTMLInputElement>(null)
@@ -20,7 +20,7 @@ export function KeyForm(): JSX.Element {
         }}
       >
         <Brand />
-        <h1>This server asks for an API key</h1>
+        <h1>This server requires an API key</h1>
         <Field
           label="API key"
           hint="Kept in this tab until you close it. Sent to this server only."
@@ -45,8 +45,8 @@ export function KeyForm(): JSX.Element {
           Continue
         </Button>
         <p class="muted">
-          The key is the setting <code>HTTP_API_KEY</code>, or one of <code>API_KEYS_FILE</code>. A key with
-          the role <code>read</code> can look at everything and change nothing.
+          Use the key from the setting <code>HTTP_API_KEY</code>, or a key from <code>API_KEYS_FILE</code>. A
+          key with the role <code>read</code> can view everything but change nothing.
         </p>
       </form>
     </main>

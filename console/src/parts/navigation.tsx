@@ -27,7 +27,7 @@ const serverViews: readonly Entry[] = [
   { view: 'settings', text: 'Settings' },
 ]
 
-/** Whether the server can serve a view. */
+/** Whether the server supports a view. */
 function isServed({ view }: Entry): boolean {
   if (view === 'cluster') return isCluster.value
   return view !== 'map' || isExtended.value
@@ -46,7 +46,7 @@ export function Navigation(): JSX.Element {
   const open = useSignal(false)
   const id = useId()
   const { view, params } = route.value
-  // On a narrow screen the menu covers the page, so it closes once a link was followed.
+  // On a narrow screen the menu covers the page, so it closes when a link is followed.
   useEffect(() => {
     open.value = false
   }, [view, params])
@@ -88,7 +88,7 @@ export function Navigation(): JSX.Element {
           ))}
           <li>
             <a class="nav-link" href="../docs" target="_blank" rel="noreferrer">
-              <Icon name="api" /> API <span class="visually-hidden">(opens another page)</span>
+              <Icon name="api" /> API <span class="visually-hidden">(opens in a new tab)</span>
               <Icon name="external" size={13} />
             </a>
           </li>

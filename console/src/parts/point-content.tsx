@@ -6,10 +6,10 @@ import { imageSourceOf, webOriginOf } from '../lib/image-source.ts'
 import { serviceConfig } from '../state/service-config.ts'
 import { Icon } from './icon.tsx'
 
-/** More than this of a text is shown in the point's own page only. */
+/** Longer texts are cut off here. The dialog of the point shows them in full. */
 const shownCharacters = 600
 
-/** The content of a point. All of it is text to the page, or an image. */
+/** The content of a point: an image, or plain text that is never interpreted as HTML. */
 export function PointContent({
   payload,
   whole = false,
@@ -24,7 +24,7 @@ export function PointContent({
   return <p class={whole ? 'content whole' : 'content'}>{text}</p>
 }
 
-/** An image where one may be loaded; otherwise its address, and why it is not shown. */
+/** An image if it may be loaded; otherwise its address and the reason why it is not shown. */
 function ImageContent({ content }: { readonly content: string }): JSX.Element {
   const failed = useSignal(false)
   const source = imageSourceOf(content, serviceConfig.value.imageOrigins)
@@ -57,11 +57,11 @@ function ImageContent({ content }: { readonly content: string }): JSX.Element {
 
 function reasonOf(hasFailed: boolean, origin: string | undefined): string {
   if (hasFailed) return 'The image could not be loaded.'
-  if (origin === undefined) return 'No image that a browser can show.'
-  return `Not loaded from elsewhere: CONSOLE_IMAGE_ORIGINS does not have ${origin}.`
+  if (origin === undefined) return 'This is not an image that a browser can show.'
+  return `Not loaded: CONSOLE_IMAGE_ORIGINS does not include ${origin}.`
 }
 
-/** How many attributes a result shows; a point's own page has them all. */
+/** The maximum number of attributes that a result shows. The dialog of the point shows all of them. */
 const shownAttributes = 12
 
 export function AttributeTags(props: {
@@ -96,7 +96,7 @@ export function valueAt(attributes: JsonObject, path: string): JsonObject[string
     : undefined
 }
 
-/** A value that is a colour is shown as one. */
+/** A swatch for a value that is a hexadecimal colour. */
 function Colour({ value }: { readonly value: JsonObject[string] | undefined }): JSX.Element | null {
   if (typeof value !== 'string' || !/^#[\da-f]{6}$/i.test(value)) return null
   return <span class="colour" style={{ background: value }} aria-hidden="true" />

@@ -17,7 +17,7 @@ import { PointContent, valueAt } from './point-content.tsx'
 import { report } from './toast.tsx'
 import { VectorStrip } from './vector-strip.tsx'
 
-/** A point with all that it has; its attributes can be edited. */
+/** All details of a point. Its content and attributes can be edited. */
 export function PointDialog(props: {
   readonly collection: string
   readonly id: string
@@ -112,7 +112,7 @@ export function PointDialog(props: {
           }}
         >
           <p>
-            This deletes <code>{id}</code> with its content and vector. It cannot be undone.
+            This deletes <code>{id}</code> with its content and vector, and cannot be undone.
           </p>
         </FormDialog>
       )}
@@ -132,7 +132,7 @@ function VectorPart({ vector }: { readonly vector: readonly number[] }): JSX.Ele
   )
 }
 
-/** Saves what differs, on the condition that nobody else has changed the point meanwhile. */
+/** Saves only the changes, and only if nobody else has changed the point meanwhile. */
 function AttributeEditor(props: {
   readonly collection: string
   readonly point: Point
@@ -223,7 +223,7 @@ function EditForm(props: {
         save()
       }}
     >
-      <Field label="Content" hint="The vector stays as it is.">
+      <Field label="Content" hint="The vector does not change.">
         {({ id, describedBy }) => (
           <textarea
             id={id}
@@ -279,7 +279,7 @@ function AttributeList({ attributes }: { readonly attributes: JsonObject }): JSX
   )
 }
 
-/** A patch names what is set and what goes; attributes that stayed the same are not sent. */
+/** The patch from `before` to `after`: attributes to set and names to unset. Unchanged attributes are not sent. */
 function differenceOf(
   before: JsonObject,
   after: JsonObject,

@@ -2,7 +2,7 @@ import { type Signal, signal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { Icon } from './icon.tsx'
 
-/** Short reports of what was done. They are read out, and go away by themselves. */
+/** Short confirmations. Screen readers announce them, and they disappear automatically. */
 
 interface Toast {
   readonly id: number

@@ -4,10 +4,10 @@ import { isDark } from '../state/theme.ts'
 
 const heightPx = 56
 
-/** A vector as bars around zero: enough to see that two differ, and that none is all zeros. */
+/** A vector as bars around zero: enough to tell two vectors apart, or to spot one that is all zeros. */
 export function VectorStrip({ vector }: { readonly vector: readonly number[] }): JSX.Element {
   const ref = useRef<HTMLCanvasElement>(null)
-  // Drawn again in the colours of another theme.
+  // Redrawn in the new colours when the theme changes.
   const dark = isDark.value
   useEffect(() => {
     const canvas = ref.current!
@@ -16,7 +16,7 @@ export function VectorStrip({ vector }: { readonly vector: readonly number[] }):
     observer.observe(canvas)
     return () => observer.disconnect()
   }, [vector, dark])
-  const text = `Bars of the ${vector.length} numbers, from ${least(vector)} to ${most(vector)}`
+  const text = `A bar chart of the ${vector.length} numbers, from ${least(vector)} to ${most(vector)}`
   return <canvas ref={ref} class="vector-strip" height={heightPx} role="img" aria-label={text} />
 }
 

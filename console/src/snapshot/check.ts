@@ -1,8 +1,8 @@
 import { Crc32 } from './crc32.ts'
 
 /**
- * Verifies every byte of a snapshot, as `vicinal snapshot verify` does. `src/storage/snapshot-format.ts` of the service
- * documents the bytes.
+ * Verifies every byte of a snapshot, as `vicinal snapshot verify` does. `src/storage/snapshot-format.ts` documents the
+ * format.
  */
 
 export interface SnapshotSummary {
@@ -19,7 +19,9 @@ const checksumBytes = 4
 const reportBytes = 16 * 1024 * 1024
 
 /**
- * @param onProgress called now and then with the bytes that were verified
+ * Verifies a snapshot file.
+ *
+ * @param onProgress called from time to time with the number of verified bytes
  * @throws Error that says where the file is damaged
  */
 export async function checkSnapshot(
@@ -29,10 +31,11 @@ export async function checkSnapshot(
   const source = new ByteSource(file)
   const crc = new Crc32()
   const start = await source.take(12)
-  if (textOf(start.subarray(0, 8)) !== 'VICNSNAP') throw new Error('It does not begin as a snapshot.')
+  if (textOf(start.subarray(0, 8)) !== 'VICNSNAP') throw new Error('It is not a snapshot.')
   const version = viewOf(start).getUint32(8, true)
   const headerBytes = headerBytesOf[version]
-  if (headerBytes === undefined) throw new Error(`It has format version ${version}, and 1 to 3 can be read.`)
+  if (headerBytes === undefined)
+    throw new Error(`It has format version ${version}; only versions 1 to 3 are supported.`)
   const startCopy = start.slice()
   const rest = await source.take(headerBytes - startCopy.length)
   const header = new Uint8Array(headerBytes)
@@ -77,11 +80,12 @@ async function checkEnd(source: ByteSource, crc: Crc32, points: number): Promise
   if (textOf(trailer.subarray(0, 8)) !== 'VICNDONE') throw new Error('Its trailer is missing.')
   if (!isWhole) throw new Error('Its trailer does not match its checksum.')
   const counted = viewOf(trailer).getFloat64(8, true)
-  if (counted !== points) throw new Error(`Its trailer counts ${counted} points, its header ${points}.`)
-  if (!source.isAtEnd) throw new Error('There are bytes behind its end.')
+  if (counted !== points)
+    throw new Error(`Its trailer counts ${counted} points, but its header counts ${points}.`)
+  if (!source.isAtEnd) throw new Error('There are bytes after its end.')
 }
 
-/** Adds all but the last four bytes; whether those are the checksum. */
+/** Adds all bytes except the last four to the checksum. Returns whether the last four bytes match it. */
 function matches(crc: Crc32, bytes: Uint8Array): boolean {
   const end = bytes.length - checksumBytes
   crc.add(bytes.subarray(0, end))
@@ -96,7 +100,7 @@ function textOf(bytes: Uint8Array): string {
   return String.fromCharCode(...bytes)
 }
 
-/** Pieces of a file in their order, read in larger ones. */
+/** Returns consecutive pieces of a file, which it reads in larger pieces. */
 class ByteSource {
   readonly #file: Blob
   #piece: Uint8Array = new Uint8Array()
@@ -111,10 +115,10 @@ class ByteSource {
     return this.position === this.#file.size
   }
 
-  /** The next bytes; a view that the following call may replace. */
+  /** The next bytes, as a view that is valid until the next call. */
   async take(length: number): Promise<Uint8Array> {
     const end = this.position + length
-    if (end > this.#file.size) throw new Error(`It is cut off at byte ${this.#file.size}.`)
+    if (end > this.#file.size) throw new Error(`It is truncated at byte ${this.#file.size}.`)
     if (end > this.#pieceStart + this.#piece.length) {
       const pieceEnd = Math.max(end, this.position + pieceBytes)
       this.#piece = new Uint8Array(await this.#file.slice(this.position, pieceEnd).arrayBuffer())

@@ -1,10 +1,10 @@
-/** The polynomial of zlib's CRC-32, with its bits in reverse. */
+/** The polynomial of zlib's CRC-32, with its bits reversed. */
 const polynomial = 0xedb88320
 
 /** Tables for eight bytes at a time ("slicing by 8", Intel 2006). */
 const tables: readonly Uint32Array[] = makeTables()
 
-/** The CRC-32 of bytes that come in pieces. */
+/** The CRC-32 of bytes that arrive in pieces. */
 export class Crc32 {
   #state = 0xffffffff
 

@@ -4,7 +4,7 @@ import type { FromWorker } from './worker.ts'
 /**
  * Verifies a snapshot in a worker.
  *
- * @throws Error that says where it is damaged
+ * @throws Error that says where the snapshot is damaged
  */
 export function verifySnapshot(
   file: Blob,
@@ -19,7 +19,7 @@ export function verifySnapshot(
       else reject(new Error(data.message))
     })
     worker.addEventListener('error', () =>
-      reject(new Error('The part of the page that verifies could not be loaded.')),
+      reject(new Error('The code that verifies snapshots could not be loaded. Reload the page.')),
     )
     signal.addEventListener('abort', () => reject(signal.reason))
     worker.postMessage(file)

@@ -1,6 +1,6 @@
 import { checkSnapshot, type SnapshotSummary } from './check.ts'
 
-/** Verifies one file, away from the page. */
+/** Verifies one file in a worker. */
 
 export type FromWorker =
   | { readonly kind: 'progress'; readonly bytes: number }

@@ -2,8 +2,8 @@ import { type Signal, signal } from '@preact/signals'
 import { ApiError, call, collectionPath, type Method } from '../api/client.ts'
 
 /**
- * Whether the server has attributes, filters and lists. They came together, so one of them answers for all; what a
- * server does not have is not shown.
+ * Whether the server has attributes, filters and lists. They were introduced together, so one check covers all of them.
+ * The console hides what the server does not have.
  */
 export const isExtended: Signal<boolean> = signal(false)
 
@@ -19,7 +19,7 @@ export async function detectCapabilities(): Promise<void> {
   isCluster.value = cluster
 }
 
-/** Whether a server has a path. Of another error every view tells for itself: it asks the same server. */
+/** Whether the server has a path. Other errors are ignored here: every view asks the same server and shows them. */
 async function isThere(method: Method, path: string, body?: unknown): Promise<boolean> {
   try {
     await call(method, path, { body })

@@ -3,22 +3,22 @@ import { call, isAbort, messageOf } from '../api/client.ts'
 import type { CollectionInfo } from '../api/types.ts'
 import { collectionName } from './route.ts'
 
-/** Undefined until the first answer. */
+/** All collections; undefined until the first response. */
 export const collections: Signal<readonly CollectionInfo[] | undefined> = signal(undefined)
 export const collectionsFault: Signal<string | undefined> = signal(undefined)
 
-/** The chosen collection, by its name or an alias. */
+/** The selected collection, found by its name or an alias. */
 export const currentCollection: ReadonlySignal<CollectionInfo | undefined> = computed(() =>
   collections.value?.find(
     ({ name, aliases }) => name === collectionName.value || aliases.includes(collectionName.value),
   ),
 )
 
-/** What the figures lack: points of which no node of a cluster answers; undefined if they lack nothing. */
+/** A notice that the figures are incomplete because no node responds for some partitions; undefined if complete. */
 export const uncounted: ReadonlySignal<string | undefined> = computed(() => {
   const { missing = 0, total = 0 } = collections.value?.[0]?.partitions ?? {}
   if (missing === 0) return undefined
-  return `No node answers for ${missing} of ${total} partitions: their points are not counted.`
+  return `No node responds for ${missing} of ${total} partitions, so their points are not counted.`
 })
 
 /** The model that embeds texts; undefined if the server has no embeddings. */

@@ -7,7 +7,7 @@ import { key } from './session.ts'
 
 export type Phase = 'reading' | 'ready' | 'refused' | 'running' | 'paused' | 'done' | 'stopped' | 'failed'
 
-/** The import of one file into a collection, by a worker of its own. */
+/** The import of one file into a collection. Each import has its own worker. */
 export class ImportRun {
   readonly file: File
   readonly collection: string
@@ -26,7 +26,7 @@ export class ImportRun {
   #importId = ''
   #mapping: Mapping | undefined
   #place = 0
-  /** By earlier runs of this import. */
+  /** The points stored by earlier runs of this import. */
   #storedBefore = 0
   #faultsBefore = 0
 
@@ -38,7 +38,7 @@ export class ImportRun {
     this.#worker = this.#open()
   }
 
-  /** Stores all rows, those of an earlier import once more. */
+  /** Stores all rows, including any that an earlier import has stored. */
   start(mapping: Mapping): void {
     this.#importId = randomText()
     this.#place = 0
@@ -46,8 +46,8 @@ export class ImportRun {
     this.#run(mapping)
   }
 
-  /** Goes on with the earlier import of this file, as it was mapped then. */
-  goOn(): void {
+  /** Resumes the interrupted import of this file, with its mapping. */
+  resumeInterrupted(): void {
     const entry = readJournal(this.#journal)!
     this.#importId = entry.importId
     this.#place = entry.place
@@ -55,11 +55,13 @@ export class ImportRun {
     this.#run(entry.mapping)
   }
 
-  /** Goes on after a failure. A batch whose answer was lost is recognized by its key. */
+  /**
+   * Resumes after a failure or a stop. If the response to a batch was lost, the server recognizes the batch by its key.
+   */
   tryAgain(): void {
     this.#worker.terminate()
     this.#storedBefore = this.stored.value
-    // Rows that were read and not yet stored are read again, and found at fault again.
+    // Rows that were read but not yet stored are read again, and their faults are reported again.
     const known = this.faults.value.filter(({ place }) => place <= this.#place)
     this.#faultsBefore = this.faultCount.value - (this.faults.value.length - known.length)
     this.faults.value = known
@@ -94,7 +96,7 @@ export class ImportRun {
     worker.addEventListener('error', () => {
       this.phase.value = 'failed'
       this.message.value =
-        'The part of the page that imports could not be loaded. The server may have been updated: reload.'
+        'The code that imports files could not be loaded. The server may have been updated: reload the page.'
     })
     worker.postMessage({ kind: 'inspect', file: this.file } satisfies ToWorker)
     return worker
@@ -123,7 +125,7 @@ export class ImportRun {
   #hear(message: FromWorker): void {
     if (message.kind === 'inspected') {
       this.inspection.value = message.inspection
-      // A worker that is to go on after a failure has reopened the file.
+      // The phase is already `running` if this worker reopened the file to resume.
       if (this.phase.value === 'running') this.#run(this.#mapping!)
       else this.phase.value = 'ready'
     } else if (message.kind === 'refused') {
@@ -153,7 +155,7 @@ export class ImportRun {
   }
 }
 
-/** `crypto.randomUUID` does not exist on pages without https, other than localhost. */
+/** A random id. `crypto.randomUUID` exists only on https and localhost. */
 function randomText(): string {
   return Array.from(crypto.getRandomValues(new Uint32Array(3)), (part) => part.toString(36)).join('')
 }

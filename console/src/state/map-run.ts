@@ -11,11 +11,11 @@ interface Layout {
   readonly positions: Float32Array<ArrayBuffer>
 }
 
-/** Finished layouts of this page, the newest last: to come back to one costs nothing. */
+/** A cache of the finished layouts of this page, newest last. */
 const kept: Layout[] = []
-const keptMost = 4
+const maxKept = 4
 
-/** One map at a time: its sample, and where its points are. */
+/** Loads and arranges one map at a time: its sample, and the positions of its points. */
 export class MapRun {
   readonly phase: Signal<MapPhase> = signal('idle')
   readonly share: Signal<number> = signal(0)
@@ -25,13 +25,19 @@ export class MapRun {
   #loading: AbortController | undefined
   #worker: Worker | undefined
 
-  /** Shows a kept layout, or makes one. The paths of attributes only matter for what a kept one lacks. @param anew makes it in any case */
-  async show(query: SampleQuery, anew = false): Promise<void> {
+  /**
+   * Shows a cached layout, or computes one. A cached layout is used only if it has the attribute path of the query.
+   *
+   * @param isForced ignores the cache
+   */
+  async show(query: SampleQuery, isForced = false): Promise<void> {
     this.stop()
     this.fault.value = undefined
     const { path, ...rest } = query
     const question = JSON.stringify(rest)
-    const known = anew ? undefined : kept.find((each) => each.question === question && hasPath(each, path))
+    const known = isForced
+      ? undefined
+      : kept.find((each) => each.question === question && hasPath(each, path))
     if (known !== undefined) {
       this.sample.value = known.sample
       this.positions.value = known.positions
@@ -54,7 +60,7 @@ export class MapRun {
     }
   }
 
-  /** Stops what is under way; a layout that is being made stays as it is. */
+  /** Stops loading and arranging. A partly arranged layout stays visible. */
   stop(): void {
     this.#loading?.abort()
     this.#worker?.terminate()
@@ -95,5 +101,5 @@ function keep(layout: Layout): void {
   const old = kept.findIndex(({ question }) => question === layout.question)
   if (old >= 0) kept.splice(old, 1)
   kept.push(layout)
-  if (kept.length > keptMost) kept.shift()
+  if (kept.length > maxKept) kept.shift()
 }

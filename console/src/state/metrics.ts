@@ -3,8 +3,8 @@ import { call, isAbort, messageOf } from '../api/client.ts'
 import { buckets, parseMetrics, quantile, type Samples, total } from '../lib/prometheus.ts'
 
 /**
- * What /metrics said in the last 15 minutes. It is read while the page is visible, in every view, so that the charts
- * of the overview have a past when one comes back to them.
+ * The readings of /metrics in the last 15 minutes. /metrics is read in every view while the page is visible, so that
+ * the charts of the overview have a history when the user returns to them.
  */
 
 export interface Moment {
@@ -12,7 +12,7 @@ export interface Moment {
   readonly samples: Samples
 }
 
-/** One point of the charts; null where nothing happened or nothing is known. */
+/** One point of the charts; null if nothing happened or nothing is known. */
 export interface Activity {
   readonly timeS: number
   readonly searches: number | null
@@ -24,7 +24,7 @@ export interface Activity {
 
 const periodMs = 2000
 const keptS = 15 * 60
-/** Quantiles of a few seconds: shorter windows hold too few requests to say anything. */
+/** The window of the quantiles. A shorter window has too few requests to be meaningful. */
 const windowS = 10
 
 const prefixes = ['vicinal_', 'process_resident_memory_bytes', 'process_start_time_seconds']
@@ -46,7 +46,7 @@ export const latest: Signal<Samples | undefined> = signal(undefined)
 export const activity: Signal<readonly Activity[]> = signal([])
 export const metricsFault: Signal<string | undefined> = signal(undefined)
 
-/** @returns stops reading */
+/** Starts to read /metrics. @returns a function that stops it */
 export function watchMetrics(): () => void {
   const stopped = new AbortController()
   const run = async (): Promise<void> => {
@@ -71,7 +71,7 @@ async function readMetrics(stop: AbortSignal): Promise<void> {
 
 function add(moment: Moment): void {
   const last = moments.at(-1)
-  // Counters that went back mean that the server was restarted: what was before says nothing about now.
+  // A new start time means that the server was restarted and its counters were reset, so older readings are useless.
   if (last !== undefined && startOf(last) !== startOf(moment)) {
     moments = []
     activity.value = []
@@ -112,7 +112,7 @@ function requests({ samples }: Moment, match: typeof searches): number {
   return total(samples, 'vicinal_requests_total', match)
 }
 
-/** Growth of a counter since the first reading that is kept. */
+/** The growth of a counter since the oldest kept reading. */
 export function growth(name: string, match?: Readonly<Record<string, string>>): number {
   const [first] = moments
   const last = moments.at(-1)

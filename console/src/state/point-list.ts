@@ -21,7 +21,7 @@ export class PointList {
     this.#collection = collection
   }
 
-  /** Starts again from the first point. */
+  /** Loads the first page. */
   async load(filter: JsonObject): Promise<void> {
     this.stop()
     this.#running = new AbortController()

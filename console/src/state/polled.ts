@@ -3,14 +3,14 @@ import { useEffect, useRef } from 'preact/hooks'
 import { call, isAbort, messageOf } from '../api/client.ts'
 
 export interface Polled<T> {
-  /** Undefined until the first answer. */
+  /** Undefined until the first response. */
   readonly value: Signal<T | undefined>
   readonly fault: Signal<string | undefined>
-  /** Asks at once, after something was changed. */
+  /** Requests the value immediately, for example after a change. */
   readonly refresh: () => void
 }
 
-/** Asks for something again and again while the page is visible and the component is there. */
+/** Polls a path of the API while the page is visible and the component is mounted. */
 export function usePolled<T>(path: string, periodMs: number): Polled<T> {
   const value = useSignal<T | undefined>(undefined)
   const fault = useSignal<string | undefined>(undefined)
@@ -39,7 +39,7 @@ export function usePolled<T>(path: string, periodMs: number): Polled<T> {
       stopped = new AbortController()
       ask(stopped.signal)
     }
-    // What is here is of another path.
+    // The current value belongs to another path.
     value.value = undefined
     ask(stopped.signal)
     return stop

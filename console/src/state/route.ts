@@ -1,8 +1,8 @@
 import { computed, type ReadonlySignal, type Signal, signal } from '@preact/signals'
 
 /**
- * The view and its parameters are in the hash: `#/search?c=glosses&id=…`. Links to them work on any static path, and
- * queries do not get into logs of servers and proxies, because browsers do not send the hash.
+ * The hash of the address holds the view and its parameters: `#/search?c=glosses&id=…`. Such links work at any path.
+ * Queries do not get into the logs of servers and proxies, because browsers do not send the hash.
  */
 
 export const viewNames = [
@@ -36,10 +36,10 @@ export const route: ReadonlySignal<Route> = computed(() => {
 
 export type Params = Readonly<Record<string, string | undefined>>
 
-/** The collection that the views work on; kept when the view changes. */
+/** The name or alias of the selected collection. It is kept when the view changes. */
 export const collectionName: ReadonlySignal<string> = computed(() => route.value.params.get('c') ?? 'default')
 
-/** The address of a view; the collection stays, unless the parameters name another one. */
+/** The address of a view. It keeps the current collection unless the parameters name another. */
 export function hrefOf(view: ViewName, params: Params = {}): string {
   const all: Params = { c: collectionName.value === 'default' ? undefined : collectionName.value, ...params }
   const query = new URLSearchParams()
@@ -54,7 +54,7 @@ export function navigate(view: ViewName, params: Params = {}): void {
   location.hash = hrefOf(view, params)
 }
 
-/** Keeps the address up to date with what is shown, without a new step in the history. */
+/** Updates parameters in the address without a new history entry. */
 export function replaceParams(params: Params): void {
   const { view, params: current } = route.peek()
   const href = hrefOf(view, { ...Object.fromEntries(current), ...params })

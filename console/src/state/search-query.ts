@@ -5,7 +5,7 @@ import { parseFilter } from '../lib/filters.ts'
 import { parseVector } from '../lib/vector-text.ts'
 import { route } from './route.ts'
 
-/** The query of the search view. It is in the address, so that a link to the page is a link to the query. */
+/** The query of the search view. The address holds it, so that a link to the page includes the query. */
 export interface SearchQuery {
   readonly by: 'vector' | 'id' | 'text'
   readonly vectorText: string
@@ -16,9 +16,9 @@ export interface SearchQuery {
   /** Undefined for the server's default. */
   readonly ef: number | undefined
   readonly filter: JsonObject
-  /** Compare with the exact answer. */
+  /** Whether to compare the results with an exact search. */
   readonly compare: boolean
-  /** How results are shown. */
+  /** How to show the results. */
   readonly form: ResultForm
 }
 
@@ -59,14 +59,14 @@ export type Near =
   | { readonly vector: readonly number[] }
   | { readonly text: string }
 
-/** What the query is near to; or what is wrong with it; undefined while nothing was entered. */
+/** What to search near, or what is wrong with the input; undefined if nothing was entered. */
 export function nearOf(
   query: SearchQuery,
   dimension: number | undefined,
 ): Near | { readonly fault: string } | undefined {
   if (query.by === 'id') {
     if (query.id === '') return undefined
-    return uuid.test(query.id) ? { id: query.id.toLowerCase() } : { fault: 'An id is a UUID.' }
+    return uuid.test(query.id) ? { id: query.id.toLowerCase() } : { fault: 'An id must be a UUID.' }
   }
   if (query.by === 'text') return query.text === '' ? undefined : { text: query.text }
   if (query.vectorText.trim() === '') return undefined

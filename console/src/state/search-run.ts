@@ -3,26 +3,26 @@ import { isAbort, messageOf } from '../api/client.ts'
 import { type SearchInput, type SearchOutput, searchExtended, searchPlain } from '../api/points.ts'
 import { isExtended } from './capabilities.ts'
 
-/** One breadth of the search that was tried, to be compared with others. */
+/** The outcome of a search with one value of ef, for comparison with other values. */
 export interface Try {
   /** 0 for the server's default. */
   readonly ef: number
   readonly tookMs: number
-  /** Whether the server measured it; otherwise the way to the browser is part of it. */
+  /** Whether the server measured the time; otherwise it includes the round trip. */
   readonly onServer: boolean
   readonly recall: number | undefined
 }
 
 const keptTries = 8
 
-/** Runs the searches of one view, one at a time: a newer one cancels the one under way. */
+/** Runs the searches of one view, one at a time. A new search cancels the running one. */
 export class SearchRun {
   readonly output: Signal<SearchOutput | undefined> = signal(undefined)
   readonly fault: Signal<string | undefined> = signal(undefined)
   readonly busy: Signal<boolean> = signal(false)
   readonly tries: Signal<readonly Try[]> = signal([])
   #running: AbortController | undefined
-  /** The exact answer, and the question that it answers. */
+  /** The ids of the last exact search, and its query. */
   #exact: { readonly question: string; readonly ids: ReadonlySet<string> } | undefined
   #question = ''
 
@@ -73,7 +73,7 @@ export class SearchRun {
   }
 }
 
-/** What the search itself took, where the server says it. */
+/** The time of the search itself if the server reports it; otherwise that of the round trip. */
 function timeOf({ tookMs, profile }: SearchOutput): Pick<Try, 'tookMs' | 'onServer'> {
   const searchUs = profile?.search_us
   return typeof searchUs === 'number'

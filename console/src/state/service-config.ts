@@ -1,18 +1,18 @@
 import { type Signal, signal } from '@preact/signals'
 
-/** What the pages have to know of the service's settings. */
+/** The settings of the service that the console needs. */
 export interface ServiceConfig {
-  /** Where images may be loaded from; the policy of the page allows no others. */
+  /** The origins that images may be loaded from. The page's content security policy blocks all others. */
   readonly imageOrigins: readonly string[]
   readonly grpcPort: number
 }
 
-/** Until it is known, nothing is loaded from elsewhere. */
+/** The configuration until it is loaded: no image may be loaded from another origin. */
 const unknown: ServiceConfig = { imageOrigins: [], grpcPort: 50_051 }
 
 export const serviceConfig: Signal<ServiceConfig> = signal(unknown)
 
-/** It lies beside the page and needs no key. */
+/** Loads the configuration from a file next to the page, which needs no key. */
 export async function loadServiceConfig(): Promise<void> {
   try {
     const response = await fetch(new URL('config.json', document.baseURI), { cache: 'no-cache' })
@@ -23,6 +23,6 @@ export async function loadServiceConfig(): Promise<void> {
     }
     serviceConfig.value = { imageOrigins: found.image_origins, grpcPort: found.grpc_port }
   } catch {
-    // The server does not answer, which every view says for itself.
+    // The server does not respond, which every view reports.
   }
 }

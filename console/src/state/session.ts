@@ -1,13 +1,13 @@
 import { type ReadonlySignal, type Signal, signal } from '@preact/signals'
 
-/** The API key of this tab. It lives as long as the tab does, and is sent to this server only. */
+/** The API key of this tab. It is kept until the tab closes, and is sent to this server only. */
 
 const storedAs = 'vicinal-key'
 
 const current: Signal<string | undefined> = signal(sessionStorage.getItem(storedAs) ?? undefined)
 export const key: ReadonlySignal<string | undefined> = current
 
-/** Whether the server has asked for a key, or refused ours. */
+/** Whether the server requires a key that is missing, or has refused the current one. */
 export const keyNeeded: Signal<'no' | 'missing' | 'refused'> = signal('no')
 
 export function setKey(text: string): void {
@@ -16,12 +16,12 @@ export function setKey(text: string): void {
   keyNeeded.value = 'no'
 }
 
-export function forgetKey(): void {
+export function removeKey(): void {
   current.value = undefined
   sessionStorage.removeItem(storedAs)
 }
 
-/** @param sent the key of the request that was refused: it may be older than the current one */
+/** @param sent the key of the refused request; it may be older than the current key */
 export function keyRefused(sent: string | undefined): void {
   if (sent !== current.peek()) return
   keyNeeded.value = sent === undefined ? 'missing' : 'refused'

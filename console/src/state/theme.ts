@@ -17,7 +17,7 @@ darkScheme.addEventListener('change', () => {
   systemDark.value = darkScheme.matches
 })
 
-/** Whether dark colours are shown; charts read their colours again when it changes. */
+/** Whether the dark theme is active. Charts read their colours again when it changes. */
 export const isDark: Signal<boolean> = signal(false)
 
 effect(() => {

@@ -16,19 +16,19 @@ import { report } from '../parts/toast.tsx'
 import { isCluster } from '../state/capabilities.ts'
 import { usePolled } from '../state/polled.ts'
 
-/** Nodes tell each other every second how they are. */
+/** Nodes exchange their status every second. */
 const periodMs = 2000
 
 export function Cluster(): JSX.Element {
   return isCluster.value ? <ClusterPage /> : <NoCluster />
 }
 
-/** Links to the page may come from elsewhere. */
+/** Shown when a link leads to this page on a server without a cluster. */
 function NoCluster(): JSX.Element {
   return (
     <Page title="Cluster">
       <Empty icon="cluster" title="This server is not part of a cluster.">
-        <p>A node of a cluster has the setting CLUSTER_NATS_URL.</p>
+        <p>To run a node of a cluster, set CLUSTER_NATS_URL.</p>
       </Empty>
     </Page>
   )
@@ -41,7 +41,7 @@ function ClusterPage(): JSX.Element {
   return (
     <Page
       title="Cluster"
-      lead={known && `${known.name}, as node ${known.node} sees it. The page refreshes by itself.`}
+      lead={known && `${known.name}, as seen by node ${known.node}. This page refreshes automatically.`}
     >
       <Fault text={fault.value} />
       {known !== undefined && (
@@ -76,7 +76,7 @@ function Health({ status }: { readonly status: ClusterStatus }): JSX.Element {
     <div class="health" role="status">
       {found.length === 0 && (
         <p class="health-good">
-          <span class="dot good" /> All nodes are ready, and the log answers.
+          <span class="dot good" /> All nodes are ready, and the log responds.
         </p>
       )}
       {found.map((each) => (
@@ -93,7 +93,7 @@ function Figures({ status }: { readonly status: ClusterStatus }): JSX.Element {
   return (
     <dl class="figures">
       {log === undefined ? (
-        <Figure name="Nodes ready" value="unknown" note="other nodes cannot be seen" />
+        <Figure name="Nodes ready" value="unknown" note="no status from the other nodes" />
       ) : (
         <Figure
           name="Nodes ready"
@@ -110,11 +110,11 @@ function Figures({ status }: { readonly status: ClusterStatus }): JSX.Element {
         <Figure
           name="Copies of a point"
           value={formatCount(partitions.replicas)}
-          note={isMoving(partitions) ? 'some have still to move' : 'all where they should be'}
+          note={isMoving(partitions) ? 'some still have to move' : 'all in place'}
         />
       )}
       <Figure name="Gaps in the log" value={formatCount(gaps)} note={sinceStart(gaps)} />
-      <Figure name="Digests that differed" value={formatCount(mismatches)} note={sinceStart(mismatches)} />
+      <Figure name="Digest mismatches" value={formatCount(mismatches)} note={sinceStart(mismatches)} />
     </dl>
   )
 }
@@ -124,7 +124,7 @@ function isMoving({ to_come: toCome, to_go: toGo }: NonNullable<ClusterStatus['p
 }
 
 function sinceStart(count: number): string {
-  return count === 0 ? 'since the start, as it should be' : 'since the start; it should be 0'
+  return count === 0 ? 'since the start, as expected' : 'since the start; expected 0'
 }
 
 function Nodes(props: {
@@ -223,7 +223,7 @@ function NodeRow(props: {
 
 function shareText({ owned, wanted, from }: NodePartitions): string {
   const share = owned === wanted ? `${owned}` : `${owned}, should be ${wanted}`
-  return from === undefined ? share : `${share}, getting some from ${from}`
+  return from === undefined ? share : `${share}, receiving some from ${from}`
 }
 
 function Unknown(): JSX.Element {
@@ -241,7 +241,7 @@ function State({ node }: { readonly node: NodeStatus }): JSX.Element {
 }
 
 function stateOf({ is_there: isThere, is_ready: isReady, state }: NodeStatus): readonly [string, string] {
-  if (!isThere) return ['bad', 'away']
+  if (!isThere) return ['bad', 'unreachable']
   if (state !== undefined) return ['note', state]
   return isReady ? ['good', 'ready'] : ['note', 'not ready']
 }
@@ -250,7 +250,7 @@ function LogPanel({ log }: { readonly log: LogStatus | undefined }): JSX.Element
   if (log === undefined) {
     return (
       <Panel title="Log">
-        <p class="muted">Its servers do not answer.</p>
+        <p class="muted">The state of the log is unknown.</p>
       </Panel>
     )
   }
@@ -301,9 +301,9 @@ function RemoveDialog(props: {
       onClose={props.onClose}
     >
       <p>
-        Remove a node that never comes back: the log is no longer kept for it, and can be trimmed. Other nodes
-        are not changed, nor is the data directory of <code>{name}</code>. If <code>{name}</code> runs again,
-        it joins anew.
+        Remove a node only if it will never come back. The log no longer keeps records for it, and can be
+        trimmed. The other nodes and the data directory of <code>{name}</code> do not change. If{' '}
+        <code>{name}</code> runs again, it joins as a new node.
       </p>
     </FormDialog>
   )

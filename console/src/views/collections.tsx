@@ -33,7 +33,11 @@ export function Collections(): JSX.Element {
     </Button>
   )
   return (
-    <Page title="Collections" lead="Each has its own points, dimension and graphs." actions={create}>
+    <Page
+      title="Collections"
+      lead="Each collection has its own points, dimension and graphs."
+      actions={create}
+    >
       <Fault text={collectionsFault.value ?? uncounted.value} />
       {(collections.value?.length ?? 0) > filteredFrom && (
         <input
@@ -93,7 +97,7 @@ export function Collections(): JSX.Element {
   )
 }
 
-/** Fewer are found by eye. */
+/** Shorter lists need no search field. */
 const filteredFrom = 8
 
 function isNamed({ name, aliases }: CollectionInfo, text: string): boolean {
@@ -114,7 +118,11 @@ function CollectionRow(props: {
         {formatCount(points)}
       </td>
       <td class="right" data-label="Dimension">
-        {dimension === undefined ? <span class="muted">by first insert</span> : formatCount(dimension)}
+        {dimension === undefined ? (
+          <span class="muted">set by the first insert</span>
+        ) : (
+          formatCount(dimension)
+        )}
       </td>
       <td data-label="Graph" class="muted">
         m {hnsw.m}, ef {hnsw.ef_construction}
@@ -177,7 +185,7 @@ function CreateDialog({ onClose }: { readonly onClose: () => void }): JSX.Elemen
       <Field label="Name" hint={nameHint}>
         {({ id, describedBy }) => <NameInput id={id} describedBy={describedBy} signal={name} />}
       </Field>
-      <Field label="Dimension" hint="How many numbers each vector has. Left out, the first insert decides.">
+      <Field label="Dimension" hint="Numbers per vector. If empty, the first insert sets it.">
         {({ id, describedBy }) => (
           <NumberInput id={id} describedBy={describedBy} min={1} max={65535} signal={dimension} />
         )}
@@ -190,7 +198,7 @@ function CreateDialog({ onClose }: { readonly onClose: () => void }): JSX.Elemen
               <NumberInput id={id} describedBy={describedBy} min={4} max={64} signal={m} />
             )}
           </Field>
-          <Field label="ef_construction" hint="Breadth while building, 8 to 2000.">
+          <Field label="ef_construction" hint="Search breadth while building, 8 to 2000.">
             {({ id, describedBy }) => (
               <NumberInput id={id} describedBy={describedBy} min={8} max={2000} signal={ef} />
             )}
@@ -201,7 +209,7 @@ function CreateDialog({ onClose }: { readonly onClose: () => void }): JSX.Elemen
   )
 }
 
-/** Of a collection or an alias. */
+/** An input for the name of a collection or an alias. */
 function NameInput(props: {
   readonly id: string
   readonly describedBy: string
@@ -259,12 +267,12 @@ function AliasDialog(props: {
   const set = async (): Promise<void> => {
     await call('PUT', 'aliases', { body: { set: { [alias.value]: name } } })
     await loadCollections()
-    report(`${alias.value} now means ${name}.`)
+    report(`${alias.value} now points to ${name}.`)
   }
   const hint =
-    owner === undefined ? nameHint : `Moves it from ${owner.name} to ${name}, in one step for all readers.`
+    owner === undefined ? nameHint : `Moves the alias from ${owner.name} to ${name} in one atomic step.`
   return (
-    <FormDialog title={`Add an alias of ${name}`} submit="Set alias" onSubmit={set} onClose={props.onClose}>
+    <FormDialog title={`Add an alias for ${name}`} submit="Set alias" onSubmit={set} onClose={props.onClose}>
       <Field label="Alias" hint={hint}>
         {({ id, describedBy }) => <NameInput id={id} describedBy={describedBy} signal={alias} />}
       </Field>
@@ -291,8 +299,8 @@ function RemoveAliasDialog(props: {
       onClose={props.onClose}
     >
       <p>
-        Requests that use the name <code>{props.alias}</code> will fail with 404. The points of{' '}
-        <code>{props.of.name}</code> stay.
+        Requests that use the name <code>{props.alias}</code> will fail with 404. The collection{' '}
+        <code>{props.of.name}</code> keeps its points.
       </p>
     </FormDialog>
   )
@@ -323,7 +331,7 @@ function DropDialog(props: {
         This deletes the collection with {plural(points, 'point')}
         {aliases.length > 0 &&
           ` and ${aliases.length === 1 ? 'its alias' : 'its aliases'} ${aliases.join(', ')}`}
-        . Requests that name it will fail with 404. It cannot be undone, except from a{' '}
+        . Requests that name it will fail with 404. You can restore it only from a{' '}
         <a href={hrefOf('snapshots')} onClick={props.onClose}>
           snapshot
         </a>

@@ -10,7 +10,7 @@ import { loadCollections } from '../state/collections.ts'
 import { hrefOf, navigate } from '../state/route.ts'
 import { key } from '../state/session.ts'
 
-/** What to do with a server that holds no points yet. */
+/** The first steps on a server that has no points yet. */
 export function FirstSteps(): JSX.Element {
   const language = useSignal<Language>('curl')
   const busy = useSignal(false)
@@ -33,8 +33,8 @@ export function FirstSteps(): JSX.Element {
     <div class="first-steps">
       <Panel title="Try it with a sample" class="first-sample">
         <p>
-          {samplePoints().length} named colours. Each vector is the colour's place in CIELAB, so you can see
-          with your own eyes that what is near is similar. No model is needed.
+          {samplePoints().length} named colours. Each vector holds the CIELAB coordinates of a colour, so you
+          can see that near points look alike. No model is needed.
         </p>
         <Swatches />
         <Fault text={fault.value} />
@@ -48,7 +48,7 @@ export function FirstSteps(): JSX.Element {
         </div>
       </Panel>
       <Panel
-        title="Store and search your own"
+        title="Store and search your own points"
         actions={
           <Segments
             label="Language"
@@ -62,11 +62,11 @@ export function FirstSteps(): JSX.Element {
       >
         <Code text={examples[language.value](apiRoot.href.replace(/\/$/, ''))} label="the example" />
         <p class="muted below">
-          Have a file? <a href={hrefOf('import')}>Import JSONL</a>. All calls are described in the{' '}
+          Have a file? <a href={hrefOf('import')}>Import it</a>. The{' '}
           <a href="../docs" target="_blank" rel="noreferrer">
             API reference
-          </a>
-          .
+          </a>{' '}
+          describes all calls.
         </p>
       </Panel>
     </div>
@@ -115,7 +115,7 @@ function keyOption(): string {
   return key.value === undefined ? '' : ' -H "authorization: $KEY"'
 }
 
-/** A strip of the sample's colours, from the style sheet: it only shows what the sample is. */
+/** A decorative strip of the sample's colours, drawn by the style sheet. */
 function Swatches(): JSX.Element {
   return <div class="swatches" aria-hidden="true" />
 }

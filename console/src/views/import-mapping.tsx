@@ -20,7 +20,7 @@ interface MappingProps {
   readonly mapping: Signal<Mapping>
 }
 
-/** Which column is the vector, the content and the id. */
+/** Selects the columns for the vector, the content and the id. */
 export function RolesPanel({ inspection, mapping }: MappingProps): JSX.Element {
   const columns = columnsOf(inspection.records)
   const vectors = columns.filter(({ isVector }) => isVector)
@@ -31,13 +31,13 @@ export function RolesPanel({ inspection, mapping }: MappingProps): JSX.Element {
   }
   const typeColumn = typeof contentType === 'object' ? contentType.column : undefined
   return (
-    <Panel title="What is what">
+    <Panel title="Column roles">
       <div class="fields">
         <Choice
           label="Vector"
           options={vectors}
           value={mapping.value.vector}
-          none={vectors.length === 0 ? 'no column has numbers' : undefined}
+          none={vectors.length === 0 ? 'no column holds numbers' : undefined}
           fault={dimensionFault(inspection, mapping.value)}
           onChange={choose('vector')}
         />
@@ -59,7 +59,7 @@ export function RolesPanel({ inspection, mapping }: MappingProps): JSX.Element {
                 mapping.value = { ...mapping.value, contentType: chosen === 'Image' ? 'Image' : 'Text' }
               }}
             >
-              {typeColumn !== undefined && <option value="column">as in {typeColumn}</option>}
+              {typeColumn !== undefined && <option value="column">from {typeColumn}</option>}
               <option value="Text">Text</option>
               <option value="Image">Image</option>
             </select>
@@ -77,7 +77,7 @@ export function RolesPanel({ inspection, mapping }: MappingProps): JSX.Element {
   )
 }
 
-/** Why no row could be stored, if that is so. */
+/** Why no row can be stored: the dimension is wrong. Undefined if it fits or is unknown. */
 export function dimensionFault({ records }: Inspection, mapping: Mapping): string | undefined {
   const needed = currentCollection.value?.dimension
   const first = records.map((record) => fieldAt(record, mapping.vector)).find((value) => value !== undefined)
@@ -91,7 +91,7 @@ export function dimensionFault({ records }: Inspection, mapping: Mapping): strin
           : undefined
   return needed === undefined || length === undefined || length === needed
     ? undefined
-    : `It has ${length} numbers; the collection needs ${needed}.`
+    : `The vector has ${length} numbers; the collection needs ${needed}.`
 }
 
 function Choice(props: {
@@ -124,14 +124,14 @@ function Choice(props: {
 }
 
 const typeTexts: Readonly<Record<ValueType, string>> = {
-  auto: 'as it is',
+  auto: 'automatic',
   text: 'text',
   number: 'number',
   boolean: 'true or false',
-  moment: 'moment',
+  moment: 'date and time',
 }
 
-/** Which other columns are stored, and as what. */
+/** Selects which other columns to store as attributes, and their types. */
 export function AttributesPanel({ inspection, mapping }: MappingProps): JSX.Element | null {
   const { attributes } = mapping.value
   const columns = columnsOf(inspection.records)
@@ -194,7 +194,7 @@ function AttributeRow(props: {
           />
           {column}
         </label>
-        {!isPossible && <p class="hint">Names of attributes have no dot and do not begin with $.</p>}
+        {!isPossible && <p class="hint">An attribute name must not contain a dot or begin with $.</p>}
       </td>
       <td data-label="Type">
         <select

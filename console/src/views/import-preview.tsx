@@ -11,7 +11,7 @@ import { AttributeTags, PointContent } from '../parts/point-content.tsx'
 const shownPoints = 5
 const nothingMatched: ReadonlySet<string> = new Set()
 
-/** The first rows as the points that they become. */
+/** A preview of the first rows as points. */
 export function PreviewPanel(props: {
   readonly inspection: Inspection
   readonly mapping: Mapping
@@ -32,7 +32,7 @@ export function PreviewPanel(props: {
 }
 
 function pointOrFault(record: JsonObject, mapping: Mapping, isTyped: boolean): NewPoint | string {
-  if (mapping.vector === '') return 'There is no vector.'
+  if (mapping.vector === '') return 'No column is selected as the vector.'
   try {
     return pointOf(record, mapping, isTyped)
   } catch (error) {
@@ -41,7 +41,7 @@ function pointOrFault(record: JsonObject, mapping: Mapping, isTyped: boolean): N
 }
 
 function PreviewItem({ made }: { readonly made: NewPoint | string }): JSX.Element {
-  if (typeof made === 'string') return <p class="hint fault">Left out: {made}</p>
+  if (typeof made === 'string') return <p class="hint fault">Skipped: {made}</p>
   return (
     <div class="result-body">
       <PointContent payload={made.payload} />

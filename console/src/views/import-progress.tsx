@@ -15,7 +15,7 @@ const phaseTexts: Readonly<Record<Phase, string>> = {
   failed: 'Interrupted:',
 }
 
-/** How an import goes, and what was left out. */
+/** The progress of an import, and the skipped rows. */
 export function ImportProgress(props: {
   readonly run: ImportRun
   readonly onOther: () => void
@@ -36,20 +36,22 @@ export function ImportProgress(props: {
           <strong class="number">{formatCount(run.stored.value)}</strong>{' '}
           {run.stored.value === 1 ? 'point' : 'points'} stored,{' '}
           <span class="number">{formatBytes(run.readBytes.value)}</span> of {formatBytes(size)}
-          {run.faultCount.value > 0 && `, ${plural(run.faultCount.value, unit)} left out`}
+          {run.faultCount.value > 0 && `, ${plural(run.faultCount.value, unit)} skipped`}
         </p>
         {!isOver && run.waiting.value !== undefined && (
           <p class="hint" role="status">
-            Trying again: {run.waiting.value}
+            Retrying: {run.waiting.value}
           </p>
         )}
         {phase === 'stopped' && (
-          <p class="muted below">What was stored stays. The same file can go on later.</p>
+          <p class="muted below">
+            The stored points are kept. To resume later, choose the same file again within 23 hours.
+          </p>
         )}
         <Fault text={run.message.value} />
         {isOver && <Next {...props} />}
       </Panel>
-      <LeftOut run={run} unit={unit} />
+      <Skipped run={run} unit={unit} />
     </>
   )
 }
@@ -59,7 +61,7 @@ function Controls({ run }: { readonly run: ImportRun }): JSX.Element {
     <>
       {run.phase.value === 'paused' ? (
         <Button icon="play" onClick={() => run.resume()}>
-          Go on
+          Resume
         </Button>
       ) : (
         <Button icon="pause" onClick={() => run.pause()}>
@@ -74,15 +76,15 @@ function Controls({ run }: { readonly run: ImportRun }): JSX.Element {
 }
 
 function Next({ run, onOther }: { readonly run: ImportRun; readonly onOther: () => void }): JSX.Element {
-  const canGoOn = run.phase.value !== 'done'
+  const canResume = run.phase.value !== 'done'
   return (
     <div class="actions below">
-      {canGoOn && (
+      {canResume && (
         <Button kind="primary" icon="play" onClick={() => run.tryAgain()}>
-          Go on
+          Resume
         </Button>
       )}
-      <a class={canGoOn ? 'button' : 'button primary'} href={hrefOf('search')}>
+      <a class={canResume ? 'button' : 'button primary'} href={hrefOf('search')}>
         Search {run.collection}
       </a>
       <Button onClick={onOther}>Import another file</Button>
@@ -90,12 +92,12 @@ function Next({ run, onOther }: { readonly run: ImportRun; readonly onOther: () 
   )
 }
 
-function LeftOut({ run, unit }: { readonly run: ImportRun; readonly unit: string }): JSX.Element | null {
+function Skipped({ run, unit }: { readonly run: ImportRun; readonly unit: string }): JSX.Element | null {
   const count = run.faultCount.value
   if (count === 0) return null
   const faults = [...run.faults.value].sort((a, b) => a.place - b.place)
   return (
-    <Panel title={`${unit === 'line' ? 'Lines' : 'Rows'} that were left out`}>
+    <Panel title={`Skipped ${unit === 'line' ? 'lines' : 'rows'}`}>
       <ul class="line-faults">
         {faults.map(({ place, message }) => (
           <li key={place}>

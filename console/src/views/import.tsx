@@ -69,7 +69,7 @@ function Opened({ run, onOther }: { readonly run: ImportRun; readonly onOther: (
   return <ImportProgress run={run} onOther={onOther} />
 }
 
-/** What is decided before anything is stored. */
+/** The choices that the user makes before anything is stored. */
 function Prepare({ run, onOther }: { readonly run: ImportRun; readonly onOther: () => void }): JSX.Element {
   const inspection = run.inspection.value!
   const mapping = useSignal<Mapping>(guessMapping(inspection.records, inspection.isTyped))
@@ -83,8 +83,8 @@ function Prepare({ run, onOther }: { readonly run: ImportRun; readonly onOther: 
             An import of this file was interrupted after {inspection.unit} {formatCount(interrupted.place)},
             with {formatCount(interrupted.stored)} points stored.
           </p>
-          <Button kind="primary" icon="play" onClick={() => run.goOn()}>
-            Go on from there
+          <Button kind="primary" icon="play" onClick={() => run.resumeInterrupted()}>
+            Resume from there
           </Button>
         </div>
       )}
@@ -93,7 +93,7 @@ function Prepare({ run, onOther }: { readonly run: ImportRun; readonly onOther: 
       <PreviewPanel inspection={inspection} mapping={mapping.value} />
       {isWrong && (
         <p class="notice">
-          No row fits {run.collection}. Choose another collection at the side, or{' '}
+          No row fits the collection {run.collection}. Choose another collection in the side bar, or{' '}
           <a href={hrefOf('collections')}>create one</a> for these vectors.
         </p>
       )}
@@ -138,7 +138,7 @@ function DropZone({ onFile }: { readonly onFile: (file: File) => void }): JSX.El
     >
       <Icon name="import" size={28} />
       <strong>Drop a file here, or choose one</strong>
-      <span class="muted">JSON lines, CSV, Parquet or NumPy. Any size: it is read as it is sent.</span>
+      <span class="muted">JSON lines, CSV, Parquet or NumPy. Any size: the file is streamed.</span>
       <input
         id={id}
         type="file"
@@ -146,7 +146,7 @@ function DropZone({ onFile }: { readonly onFile: (file: File) => void }): JSX.El
         accept={acceptedFiles}
         onChange={(event) => {
           const file = event.currentTarget.files?.[0]
-          // The same file can be chosen again.
+          // Lets the user choose the same file again.
           event.currentTarget.value = ''
           if (file !== undefined) onFile(file)
         }}
@@ -159,20 +159,24 @@ const formats = [
   [
     'JSON lines',
     '.jsonl',
-    'One object a line with its vector, text and attributes, such as vicinal export writes it.',
+    'One object per line with its vector, text and attributes, as written by vicinal export.',
   ],
   [
     'CSV',
     '.csv, .tsv',
-    'The first row names the columns. The vector is one column of lists, or a column for each number.',
+    'The first row names the columns. The vector is one column of lists, or one column per number.',
   ],
   ['Parquet', '.parquet', 'A column of lists is the vector; the other columns keep their types.'],
-  ['NumPy', '.npy', 'An array of two dimensions: each row is a vector, and its number becomes an attribute.'],
+  [
+    'NumPy',
+    '.npy',
+    'A two-dimensional array: each row is a vector, and the row number becomes an attribute.',
+  ],
 ] as const
 
 function Formats(): JSX.Element {
   return (
-    <Panel title="What a file looks like">
+    <Panel title="File formats">
       <dl class="format-list">
         {formats.map(([name, ends, text]) => (
           <div key={name}>

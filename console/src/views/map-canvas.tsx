@@ -12,7 +12,7 @@ import { isDark } from '../state/theme.ts'
 const shownAlpha = 225
 const dimmedAlpha = 28
 const labelCharacters = 24
-const ringsMost = 20
+const maxRings = 20
 
 export function MapCanvas(props: {
   readonly positions: Float32Array<ArrayBuffer>
@@ -56,11 +56,11 @@ export function MapCanvas(props: {
     stage.current?.setGroups({ groupOf, names })
   }, [props.colouring, isDark.value])
   useEffect(() => {
-    // Of many, rings would hide what they mark: there the others are dimmed.
-    stage.current?.setMarked(props.selected.length <= ringsMost ? props.selected : [])
+    // Many rings would hide the points that they mark, so a large selection only dims the other points.
+    stage.current?.setMarked(props.selected.length <= maxRings ? props.selected : [])
   }, [props.selected])
   useEffect(() => stage.current?.setLasso(lasso.value), [lasso.value])
-  const text = `A map of ${props.points.length} points. Points that are near in the collection are near here.`
+  const text = `A map of ${props.points.length} points. Points that are near each other in the collection are near each other here.`
   return (
     <div class="map-canvas">
       <canvas ref={below} role="img" aria-label={text} />

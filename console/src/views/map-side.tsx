@@ -6,7 +6,7 @@ import type { MapPoint } from '../map/sample.ts'
 import { AttributeTags, PointContent } from '../parts/point-content.tsx'
 import { hrefOf } from '../state/route.ts'
 
-/** What the colours mean; a click shows one of them alone. */
+/** The legend of the colours. A click on a value dims the points with other values. */
 export function Legend(props: {
   readonly title: string
   readonly legend: readonly LegendEntry[]
@@ -39,11 +39,11 @@ export function Legend(props: {
   )
 }
 
-/** Of a large selection, the first ones. */
+/** How many points of a large selection are listed. */
 const listed = 100
 const listedNeighbours = 8
 
-/** The chosen points as a list; of a single one, its neighbours too. */
+/** The selected points as a list, or a single point with its neighbours. */
 export function Selection(props: {
   readonly points: readonly MapPoint[]
   readonly neighbours: Neighbours | undefined
@@ -53,7 +53,7 @@ export function Selection(props: {
   const { points, neighbours, shown } = props
   const [only] = shown
   if (only === undefined) {
-    return <p class="muted">Point at a dot to read it. Hold Shift and drag to choose many.</p>
+    return <p class="muted">Point at a dot to read it. Hold Shift and drag to select several.</p>
   }
   const point = points[only]
   if (shown.length === 1 && point !== undefined) {
@@ -73,7 +73,7 @@ export function Selection(props: {
   }
   return (
     <section>
-      <h2>{plural(shown.length, 'point')} chosen</h2>
+      <h2>{plural(shown.length, 'point')} selected</h2>
       <ul class="map-list">
         {shown.slice(0, listed).map((number) => (
           <li key={number}>

@@ -18,7 +18,7 @@ import { Legend, Selection } from './map-side.tsx'
 
 const limits = [1000, 5000, 20_000, 50_000, 100_000] as const
 const defaultLimit = 5000
-const seedMost = 0xffff_ffff
+const maxSeed = 0xffff_ffff
 
 export function MapView(): JSX.Element {
   return isExtended.value ? (
@@ -26,7 +26,7 @@ export function MapView(): JSX.Element {
   ) : (
     <Page title="Map">
       <Panel>
-        <Empty icon="map" title="This server does not list points, so it cannot be mapped." />
+        <Empty icon="map" title="This server cannot list points, so there is no map." />
       </Panel>
     </Page>
   )
@@ -42,7 +42,7 @@ function queryOf(params: URLSearchParams): SampleQuery {
     metric: isMetric(metric) ? metric : 'Cosine',
     filter: 'filter' in filter ? filter.filter : {},
     limit: limits.find((each) => each === limit) ?? defaultLimit,
-    seed: Number.isInteger(seed) && seed >= 0 && seed <= seedMost ? seed : 0,
+    seed: Number.isInteger(seed) && seed >= 0 && seed <= maxSeed ? seed : 0,
     path: params.get('colour') ?? '',
   }
 }
@@ -51,7 +51,7 @@ function Drawn(): JSX.Element {
   const run = useMemo(() => new MapRun(), [])
   const { params } = route.value
   const query = queryOf(params)
-  // A colour that the sample has needs no new one.
+  // Colouring by an attribute that the sample already has needs no new sample.
   const isMissing = query.path !== '' && run.sample.peek()?.paths.includes(query.path) === false
   const question = JSON.stringify({ ...query, path: isMissing ? query.path : '' })
   useEffect(() => {
@@ -65,7 +65,8 @@ function Drawn(): JSX.Element {
       title="Map"
       lead={
         <>
-          What is near in <strong>{collectionName.value}</strong>, in two dimensions
+          The points of <strong>{collectionName.value}</strong>, arranged in two dimensions by their
+          neighbours
         </>
       }
     >
@@ -111,7 +112,7 @@ function Controls(props: {
         onChange={(metric) => replaceParams({ metric })}
       />
       <Choice
-        label="Points at most"
+        label="Max points"
         value={String(query.limit)}
         options={limits.map((limit) => [String(limit), formatCount(limit)] as const)}
         onChange={(limit) => replaceParams({ limit })}
@@ -148,7 +149,7 @@ function Choice<T extends string>(props: {
 
 const phaseTexts = {
   idle: '',
-  loading: 'Asking for neighbours',
+  loading: 'Loading neighbours',
   arranging: 'Arranging',
   done: '',
 } as const
@@ -171,12 +172,12 @@ function Progress({ run, query }: { readonly run: MapRun; readonly query: Sample
       ) : (
         <>
           {isPart(run.sample.value) && (
-            <Button kind="quiet" onClick={() => replaceParams({ seed: String((query.seed + 1) % seedMost) })}>
+            <Button kind="quiet" onClick={() => replaceParams({ seed: String((query.seed + 1) % maxSeed) })}>
               Another sample
             </Button>
           )}
           <Button kind="quiet" onClick={() => run.show(query, true)}>
-            Draw again
+            Redraw
           </Button>
         </>
       )}
@@ -192,7 +193,7 @@ function sampleText(sample: MapSample | undefined): string {
   if (sample === undefined) return ''
   const { points, matching } = sample
   return isPart(sample)
-    ? `${formatCount(points.length)} of ${plural(matching, 'point')}, at random`
+    ? `${formatCount(points.length)} of ${plural(matching, 'point')}, chosen at random`
     : plural(points.length, 'point')
 }
 
@@ -204,7 +205,7 @@ function Picture({ run, colour }: { readonly run: MapRun; readonly colour: strin
   const open = useSignal<string | undefined>(undefined)
   const sample = run.sample.value
   const points = sample?.points ?? []
-  // Numbers of points mean nothing in another sample.
+  // Point numbers are valid within one sample only.
   useEffect(() => {
     selected.value = []
     hovered.value = -1

@@ -8,7 +8,7 @@ import { collectionName } from '../state/route.ts'
 
 const periodMs = 5000
 
-/** The state of the index of the chosen collection. */
+/** The state of the selected collection's index. */
 export function IndexPanel(): JSX.Element {
   const name = collectionName.value
   const { value, fault } = usePolled<CollectionStats>(`${collectionPath(name)}/stats`, periodMs)
@@ -21,10 +21,11 @@ export function IndexPanel(): JSX.Element {
           <Figures stats={stats} />
           {stats.nodes !== undefined && <Nodes nodes={stats.nodes} missing={stats.partitions!.missing} />}
           <div>
-            <h3 class="sub-title">Recall of the ten nearest, as measured</h3>
+            <h3 class="sub-title">Measured recall of the ten nearest</h3>
             <Recalls searches={stats.searches} />
             <p class="hint">
-              Columns: without a filter, and with one that such a share of the points matches.
+              Columns: searches without a filter, then searches with a filter that matches this share of the
+              points.
             </p>
           </div>
         </div>
@@ -38,7 +39,10 @@ function Figures({ stats }: { readonly stats: CollectionStats }): JSX.Element {
   return (
     <dl class="facts">
       {stats.nodes !== undefined && <Fact name="Points" value={formatCount(stats.points)} />}
-      <Fact name="Dimension" value={stats.dimension === null ? 'not yet' : formatCount(stats.dimension)} />
+      <Fact
+        name="Dimension"
+        value={stats.dimension === null ? 'not set yet' : formatCount(stats.dimension)}
+      />
       <Fact name="Linked" value={formatCount(stats.linked)} />
       <Fact name="Waiting" value={formatCount(stats.waiting)} />
       <Fact name="Tombstones" value={formatCount(stats.tombstones)} />
@@ -49,12 +53,12 @@ function Figures({ stats }: { readonly stats: CollectionStats }): JSX.Element {
       {stats.graphs.map(({ similarity, distance_source }) => (
         <Fact key={similarity} name={`Graph ${similarity}`} value={graphText(distance_source)} />
       ))}
-      {stats.settling && <Fact name="At work" value="building or measuring" />}
+      {stats.settling && <Fact name="Background work" value="building or measuring" />}
     </dl>
   )
 }
 
-/** What each node of a cluster has of the collection. */
+/** The part of the collection on each node of a cluster. */
 function Nodes({
   nodes,
   missing,
@@ -85,9 +89,10 @@ function Nodes({
         </table>
       </div>
       <p class="hint">
-        Every node has a copy of some points. The figures of the index are sums over all copies, but Points
-        counts each once.
-        {missing > 0 && ` No node answers for ${missing} of the partitions: their points are not counted.`}
+        Each node holds copies of some points. The index figures are sums over all copies, but Points counts
+        each point once.
+        {missing > 0 &&
+          ` No node responds for ${missing} of the partitions, so their points are not counted.`}
       </p>
     </div>
   )
@@ -99,7 +104,7 @@ function NodeRow({ stats }: { readonly stats: NodeStats }): JSX.Element {
     return (
       <tr>
         {name}
-        <td colSpan={6}>does not answer</td>
+        <td colSpan={6}>does not respond</td>
       </tr>
     )
   }
@@ -120,7 +125,7 @@ function NodeRow({ stats }: { readonly stats: NodeStats }): JSX.Element {
 
 function graphText(distanceSource: CollectionStats['graphs'][number]['distance_source']): string {
   if (distanceSource === null) return 'none yet'
-  return distanceSource === 'nothing' ? 'none: points too alike' : `on ${distanceSource}`
+  return distanceSource === 'nothing' ? 'none: the points are too similar' : `on ${distanceSource}`
 }
 
 function Recalls({ searches }: { readonly searches: readonly SearchState[] }): JSX.Element {
@@ -174,7 +179,7 @@ function binText(bin: string): string {
 
 function recallText(plan: SearchState['plan'], recall: number | null): string {
   if (plan === 'scan') return 'exact'
-  if (recall === null) return 'not yet'
+  if (recall === null) return 'not measured yet'
   return recall === 1 ? '1' : recall.toFixed(3)
 }
 

@@ -7,7 +7,7 @@ import { usePolled } from '../state/polled.ts'
 const periodMs = 5000
 const shown = 10
 
-/** The slowest requests of the last hour, of all collections. */
+/** The slowest requests of the last hour, in all collections. */
 export function SlowPanel(): JSX.Element {
   const { value, fault } = usePolled<SlowQueries>('slow-queries', periodMs)
   const slow = value.value
@@ -21,7 +21,7 @@ export function SlowPanel(): JSX.Element {
 
 function Slow({ threshold_ms, queries }: SlowQueries): JSX.Element {
   if (queries.length === 0) {
-    return <p class="muted">No search or list took {formatCount(threshold_ms)} ms or longer.</p>
+    return <p class="muted">No search or list request took {formatCount(threshold_ms)} ms or longer.</p>
   }
   return (
     <>
@@ -49,11 +49,8 @@ function Slow({ threshold_ms, queries }: SlowQueries): JSX.Element {
         </table>
       </div>
       <p class="hint">
-        Those of {formatCount(threshold_ms)} ms and longer are kept (SLOW_QUERY_MS)
-        {queries.length > shown
-          ? `; ${formatCount(queries.length - shown)} others are in GET /slow-queries`
-          : ''}
-        .
+        Requests of {formatCount(threshold_ms)} ms or longer are kept (SLOW_QUERY_MS).
+        {queries.length > shown && ` GET /slow-queries lists ${formatCount(queries.length - shown)} more.`}
       </p>
     </>
   )

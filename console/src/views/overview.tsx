@@ -21,7 +21,7 @@ export function Overview(): JSX.Element {
   return (
     <Page
       title="Overview"
-      lead={isEmpty ? 'The server runs and holds no points yet.' : <Lead samples={samples} />}
+      lead={isEmpty ? 'The server is running and has no points yet.' : <Lead samples={samples} />}
     >
       <Fault text={metricsFault.value ?? collectionsFault.value ?? uncounted.value} />
       {isEmpty && <FirstSteps />}
@@ -90,7 +90,7 @@ function Figures({ samples }: { readonly samples: Samples }): JSX.Element {
       <Figure
         name="Writes"
         value={`${formatRate(now?.writes ?? 0)}/s`}
-        note={now?.commitP99Ms == null ? 'none just now' : `commit p99 ${formatMs(now.commitP99Ms)}`}
+        note={now?.commitP99Ms == null ? 'none right now' : `commit p99 ${formatMs(now.commitP99Ms)}`}
       />
       <Figure
         name="Memory"
@@ -107,7 +107,7 @@ function Figures({ samples }: { readonly samples: Samples }): JSX.Element {
 }
 
 function latencyNote(now: Activity | undefined): string {
-  if (now?.searchP99Ms == null || now.searchP50Ms == null) return 'none just now'
+  if (now?.searchP99Ms == null || now.searchP50Ms == null) return 'none right now'
   return `p50 ${formatMs(now.searchP50Ms)}, p99 ${formatMs(now.searchP99Ms)}`
 }
 
@@ -143,7 +143,7 @@ function Charts({ activity: past }: { readonly activity: readonly Activity[] }):
   )
 }
 
-/** Round numbers, as axes have them. */
+/** Rounds to three significant digits, for the labels of an axis. */
 function axisMs(ms: number): string {
   return `${Number(ms.toPrecision(3))} ms`
 }
@@ -160,7 +160,7 @@ function Legend({ entries }: { readonly entries: readonly string[] }): JSX.Eleme
   )
 }
 
-/** The largest ones; all of them are in their own view. */
+/** How many of the largest collections are listed. The Collections view lists all of them. */
 const shownCollections = 8
 
 function CollectionList(): JSX.Element {

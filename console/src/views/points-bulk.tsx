@@ -11,7 +11,7 @@ import { Dialog } from '../parts/dialog.tsx'
 import { report } from '../parts/toast.tsx'
 import { collectionName } from '../state/route.ts'
 
-/** Changes or deletes all points that match: first a dry run that says how many, then the change itself. */
+/** Changes or deletes all matching points: first a dry run that counts them, then the change itself. */
 export function BulkDialog(props: {
   readonly kind: 'update' | 'delete'
   readonly filter: JsonObject
@@ -53,7 +53,7 @@ export function BulkDialog(props: {
   const carryOut = (): Promise<void> =>
     attempt(async () => {
       let changed = 0
-      // The server takes a bounded group at a time, and says whether more points match.
+      // Each request changes a bounded number of points and reports whether more points match.
       for (let more = true; more; ) {
         const result = await changeByFilter(collection, planned.value!.change, false)
         changed += result.changed
@@ -67,7 +67,7 @@ export function BulkDialog(props: {
   const verb = kind === 'delete' ? 'Delete' : 'Change'
   return (
     <Dialog
-      title={kind === 'delete' ? 'Delete all that match' : 'Update all that match'}
+      title={kind === 'delete' ? 'Delete matching points' : 'Update matching points'}
       onClose={props.onClose}
     >
       <div class="form">
@@ -75,7 +75,7 @@ export function BulkDialog(props: {
           <p class="field-label">Points of {collection}</p>
           <p class="tags">
             {isEmptyFilter(filter) ? (
-              <span class="tag">without a filter: all of them</span>
+              <span class="tag">no filter: all points</span>
             ) : (
               chipsOf(filter).map(({ text }) => (
                 <span key={text} class="tag matched">
@@ -88,7 +88,7 @@ export function BulkDialog(props: {
         {kind === 'update' && planned.value === undefined && (
           <>
             <AttributeForm label="Attributes to set" draft={draft} />
-            <Field label="Attributes to remove" hint="Names, with commas between them.">
+            <Field label="Attributes to remove" hint="Names, separated by commas.">
               {({ id, describedBy }) => (
                 <input
                   id={id}
@@ -107,7 +107,7 @@ export function BulkDialog(props: {
           {planned.value !== undefined && (
             <p class="notice">
               {verb} {plural(planned.value.result.changed, 'point')}
-              {planned.value.result.more && ' and more'}? This cannot be undone.
+              {planned.value.result.more && ' or more'}? This cannot be undone.
               {done.value !== undefined && ` ${formatCount(done.value)} done.`}
             </p>
           )}
@@ -136,14 +136,14 @@ export function BulkDialog(props: {
 
 interface Plan {
   readonly change: BulkChange
-  /** Of the dry run. */
+  /** The result of the dry run. */
   readonly result: BulkResult
   readonly examples: readonly Point[]
 }
 
 const shownExamples = 3
 
-/** What is about to happen, and the first points that it will happen to. */
+/** Describes the planned change and shows the first points that it affects. */
 function Examples({ plan }: { readonly plan: Plan }): JSX.Element {
   const { change, result, examples } = plan
   const names = Object.keys(change.set ?? {})
@@ -157,7 +157,7 @@ function Examples({ plan }: { readonly plan: Plan }): JSX.Element {
       {examples.length > 0 && (
         <>
           <p class="muted">
-            {result.changed > examples.length ? `The first ${examples.length} of them:` : 'Which are:'}
+            {result.changed > examples.length ? `The first ${examples.length} points:` : 'The points:'}
           </p>
           <ul class="bulk-examples">
             {examples.map(({ id, payload }) => (
@@ -184,7 +184,7 @@ function changeOf(
     .split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '')
-  if (isEmptyFilter(set) && unset.length === 0) throw new Error('Say what to set or remove.')
+  if (isEmptyFilter(set) && unset.length === 0) throw new Error('Enter an attribute to set or to remove.')
   return {
     kind,
     filter,

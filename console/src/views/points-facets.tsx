@@ -12,7 +12,7 @@ import { collectionName } from '../state/route.ts'
 const shownPaths = 6
 const shownValues = 8
 
-/** The most frequent values of the attributes in the list; one click filters by one. */
+/** The most frequent values of the listed attributes. A click filters by a value. */
 export function FacetsPanel(props: {
   readonly filter: JsonObject
   readonly paths: readonly string[]
@@ -66,7 +66,7 @@ export function FacetsPanel(props: {
   )
 }
 
-/** Whether nearly every point has a value of its own, as numbers often do: then a few values tell little. */
+/** Whether the values are spread evenly, as numbers often are. The most frequent ones then say little. */
 function isScattered(counts: readonly FacetCount[]): boolean {
   return counts.length === shownValues && counts[0]!.count < counts.at(-1)!.count * 1.5
 }

@@ -48,7 +48,7 @@ export function InsertDialog(props: {
         label="Vector"
         hint={
           isEmbedded
-            ? `Left empty: ${embeddingModel.value} embeds the content.`
+            ? `If empty, ${embeddingModel.value} embeds the content.`
             : dimension === undefined
               ? 'Its length becomes the dimension of the collection.'
               : `${dimension} numbers.`
@@ -96,7 +96,7 @@ export function InsertDialog(props: {
       {isExtended.value && (
         <>
           <AttributeForm label="Attributes" draft={attributes} />
-          <Field label="Id" hint="A UUID. Left out, the server chooses one.">
+          <Field label="Id" hint="A UUID. If empty, the server chooses one.">
             {({ id, describedBy }) => (
               <input
                 id={id}

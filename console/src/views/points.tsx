@@ -142,14 +142,14 @@ function Listing(props: {
             <Panel>
               <Empty
                 icon="points"
-                title={Object.keys(filter).length === 0 ? 'No points yet.' : 'No point matches.'}
+                title={Object.keys(filter).length === 0 ? 'No points yet.' : 'No points match.'}
               >
-                <a href={hrefOf('import')}>Import some</a>
+                <a href={hrefOf('import')}>Import points</a>
               </Empty>
             </Panel>
           )}
           {points !== undefined && points.length > 0 && (
-            <ul class="point-list" aria-label="Points in the order of their insertion">
+            <ul class="point-list" aria-label="Points in insertion order">
               {points.map((point) => (
                 <PointRow key={point.id} point={point} filter={filter} onShow={props.onShow} />
               ))}
@@ -199,7 +199,7 @@ function PointRow(props: {
   )
 }
 
-/** For a server that does not list points. */
+/** Opens a point by its id, on a server that cannot list points. */
 function OpenById({ onShow }: { readonly onShow: (id: string) => void }): JSX.Element {
   const id = useSignal('')
   return (
@@ -226,7 +226,7 @@ function OpenById({ onShow }: { readonly onShow: (id: string) => void }): JSX.El
         <Button type="submit">Open</Button>
       </form>
       <p class="muted below">
-        To find ids, <a href={hrefOf('search')}>search</a>.
+        To find an id, <a href={hrefOf('search')}>search</a>.
       </p>
     </Panel>
   )

@@ -5,7 +5,9 @@ import { replaceParams } from '../state/route.ts'
 import type { SearchQuery } from '../state/search-query.ts'
 import type { Try } from '../state/search-run.ts'
 
-/** The slider's places: what a breadth does is seen in factors, not in steps. 0 is the server's default. */
+/**
+ * The positions of the slider. They grow by factors: equal steps of ef matter less and less. 0 is the server's default.
+ */
 const places = [0, 10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096] as const
 
 export function EfSlider({ query }: { readonly query: SearchQuery }): JSX.Element {
@@ -34,12 +36,12 @@ export function EfSlider({ query }: { readonly query: SearchQuery }): JSX.Elemen
           replaceParams({ ef: chosen === 0 ? undefined : String(chosen) })
         }}
       />
-      <p class="hint">The breadth of the search: more is slower and misses less.</p>
+      <p class="hint">The breadth of the search. A larger value is slower but misses fewer points.</p>
     </div>
   )
 }
 
-/** What was tried for this query. */
+/** The values of ef that were tried for this query, with their time and recall. */
 export function Tries({
   tries,
   shown,
@@ -52,7 +54,7 @@ export function Tries({
   const hasRecall = tries.some(({ recall }) => recall !== undefined)
   return (
     <table class="tries">
-      <caption class="visually-hidden">Breadths tried for this query</caption>
+      <caption class="visually-hidden">Values of ef tried for this query</caption>
       <thead>
         <tr>
           <th scope="col">ef</th>

@@ -8,9 +8,9 @@ import { PointContent } from '../parts/point-content.tsx'
 import { collectionName } from '../state/route.ts'
 
 /**
- * The content of the point that is searched near to.
+ * The content of the query point.
  *
- * @param props.isAnswered whether the search is answered: until then this would only delay it
+ * @param props.isAnswered whether the search has finished: loading the content earlier would delay the search
  */
 export function NearPoint(props: { readonly id: string; readonly isAnswered: boolean }): JSX.Element | null {
   const { id, isAnswered } = props
@@ -22,11 +22,11 @@ export function NearPoint(props: { readonly id: string; readonly isAnswered: boo
       try {
         payload.value = (await getPoint(collectionName.value, id, stop.signal)).payload
       } catch (error) {
-        // The search for the same point says what is wrong with it.
+        // The search for the same point already shows the error.
         if (!isAbort(error)) payload.value = undefined
       }
     }
-    // Another search may begin in this very moment.
+    // Deferred, so that a search that starts right now is sent first.
     const timer = setTimeout(load)
     return () => {
       clearTimeout(timer)

@@ -3,7 +3,7 @@ import type { Profile } from '../api/types.ts'
 import { formatCount, formatMs } from '../lib/format.ts'
 import { profileWords } from '../lib/profile-words.ts'
 
-/** How a search was answered: in words, and in the server's own figures. */
+/** How the server answered a search, in words and in figures. */
 export function ProfilePanel({ profile }: { readonly profile: Profile }): JSX.Element {
   const { plan, reason: _reason, ...figures } = profile
   return (

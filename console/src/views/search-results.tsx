@@ -44,7 +44,7 @@ export function Results(props: {
       </div>
       {output.hits.length === 0 ? (
         <Panel>
-          <Empty icon="search" title="No point matches." />
+          <Empty icon="search" title="No points match." />
         </Panel>
       ) : (
         <ol class={`results ${query.form}`}>
@@ -129,9 +129,9 @@ function ResultItem(props: {
   )
 }
 
-/** The way to the server and back, and the search itself. */
+/** The time of the round trip, and how much of it the search took. */
 function timeText({ tookMs, profile }: SearchOutput): string {
   const searchUs = profile?.search_us
-  const own = typeof searchUs === 'number' ? `, ${formatMs(searchUs / 1000)} of it the search` : ''
+  const own = typeof searchUs === 'number' ? `, of which the search took ${formatMs(searchUs / 1000)}` : ''
   return `in ${formatMs(tookMs)}${own}`
 }

@@ -5,7 +5,7 @@ import { Button, Field } from '../parts/basics.tsx'
 import { embeddingModel } from '../state/collections.ts'
 import { replaceParams } from '../state/route.ts'
 
-/** A text to search near. It is only sent when it is complete: each one takes a request to the embedding endpoint. */
+/** A text query. It is sent only when it is submitted: each text costs a request to the embedding endpoint. */
 export function TextQuery({ text }: { readonly text: string }): JSX.Element {
   const typed = useSignal(text)
   const model = embeddingModel.value

@@ -21,7 +21,7 @@ import { NearPoint } from './search-near.tsx'
 import { Results } from './search-results.tsx'
 import { TextQuery } from './search-text.tsx'
 
-/** Changes that follow each other faster wait for the last of them: moving the slider sends no search for every pixel. */
+/** Debounces changes of the query, so that moving the slider does not send a search for every pixel. */
 const pauseMs = 120
 
 export function Search(): JSX.Element {
@@ -95,20 +95,20 @@ function Start(): JSX.Element {
   if (isVoid) {
     return (
       <Panel>
-        <Empty icon="search" title="This collection holds no points yet.">
-          <a href={hrefOf('import')}>Import some</a>
+        <Empty icon="search" title="This collection has no points yet.">
+          <a href={hrefOf('import')}>Import points</a>
         </Empty>
       </Panel>
     )
   }
   return (
     <Panel>
-      <Empty icon="search" title="Choose what to search near to">
+      <Empty icon="search" title="Choose a query">
         <p>
           {embeddingModel.value === undefined
             ? 'Paste a vector or the id of a point.'
-            : 'Paste a vector or the id of a point, or write a text.'}{' '}
-          Or begin anywhere:
+            : 'Paste a vector or the id of a point, or enter a text.'}{' '}
+          Or start from a random point:
         </p>
         <RandomPoint text="Random point" />
       </Empty>
@@ -142,7 +142,7 @@ function RandomPoint({ text }: { readonly text?: string }): JSX.Element {
   )
 }
 
-/** What stays when the point that one searches near to changes. */
+/** The parameters that are kept when the query point changes. */
 function shownParams(): Readonly<Record<string, string | undefined>> {
   const { metric, limit, ef, filter, compare, form } = searchQuery.value
   return {
@@ -160,7 +160,7 @@ const waysToSearch: readonly (readonly [SearchQuery['by'], string])[] = [
   ['vector', 'Near a vector'],
 ]
 
-/** Shorter, to be in one row. */
+/** Shorter, so that three options fit into one row. */
 const waysWithText: readonly (readonly [SearchQuery['by'], string])[] = [
   ['id', 'By point'],
   ['vector', 'By vector'],
@@ -178,7 +178,7 @@ function QueryPanel(props: {
     <Panel class="form">
       <div class="near-head">
         <Segments
-          label="Search near to"
+          label="Search by"
           options={embeddingModel.value === undefined ? waysToSearch : waysWithText}
           value={query.by}
           onChange={(by) => replaceParams({ by })}
@@ -213,7 +213,7 @@ function QueryPanel(props: {
           hint={
             near !== undefined && 'vector' in near
               ? vectorPreview(near.vector)
-              : 'JSON, or numbers with commas or spaces between them.'
+              : 'A JSON array, or numbers separated by commas or spaces.'
           }
           fault={fault}
         >
@@ -256,7 +256,7 @@ function QueryPanel(props: {
             checked={query.compare}
             onChange={(event) => replaceParams({ compare: event.currentTarget.checked ? '1' : undefined })}
           />
-          Measure recall against the exact answer
+          Measure recall against an exact search
         </label>
       )}
       <Tries tries={props.run.tries.value} shown={query.ef ?? 0} />
@@ -264,7 +264,7 @@ function QueryPanel(props: {
   )
 }
 
-/** Keeps what is typed, also while it is no limit yet. */
+/** Keeps the typed text, even while it is not a valid limit. */
 function LimitInput({ id, limit }: { readonly id: string; readonly limit: number }): JSX.Element {
   const typed = useSignal(String(limit))
   const input = useRef<HTMLInputElement>(null)

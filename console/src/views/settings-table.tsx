@@ -13,7 +13,7 @@ const shownOptions: readonly (readonly [Shown, string])[] = [
   ['changed', 'Changed'],
 ]
 
-/** The settings in force, with what each means and where its value comes from. */
+/** The settings in force, each with its meaning and the source of its value. */
 export function SettingsPanel(): JSX.Element {
   const settings = useSignal<readonly Setting[] | undefined>(undefined)
   const fault = useSignal<string | undefined>(undefined)
@@ -59,7 +59,7 @@ export function SettingsPanel(): JSX.Element {
       />
       <p class="hint" role="status">
         {settings.value !== undefined &&
-          `${plural(found.length, 'setting')}. They are read when the server starts; secrets are never shown.`}
+          `${plural(found.length, 'setting')}. The server reads them at startup. Secrets are never shown.`}
       </p>
       {groups.map((group) => (
         <section key={group} class="setting-group">

@@ -3,12 +3,12 @@ import { apiRoot } from '../api/client.ts'
 import { type Samples, single } from '../lib/prometheus.ts'
 import { Button, Page, Panel, Segments } from '../parts/basics.tsx'
 import { latest } from '../state/metrics.ts'
-import { forgetKey, key } from '../state/session.ts'
+import { key, removeKey } from '../state/session.ts'
 import { type Theme, theme } from '../state/theme.ts'
 import { SettingsPanel } from './settings-table.tsx'
 
 const themeOptions: readonly (readonly [Theme, string])[] = [
-  ['system', 'As the system'],
+  ['system', 'Same as system'],
   ['light', 'Light'],
   ['dark', 'Dark'],
 ]
@@ -33,11 +33,11 @@ export function Settings(): JSX.Element {
           </Row>
           <Row name="API key">
             {key.value === undefined ? (
-              <span class="muted">None: the server is open to whoever can reach it.</span>
+              <span class="muted">None: anyone who can reach the server can use it.</span>
             ) : (
               <span class="actions">
                 <span class="muted">Kept in this tab only.</span>
-                <Button onClick={forgetKey}>Forget it</Button>
+                <Button onClick={removeKey}>Remove key</Button>
               </span>
             )}
           </Row>

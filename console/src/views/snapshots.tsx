@@ -14,7 +14,7 @@ import { collectionName } from '../state/route.ts'
 
 export function Snapshots(): JSX.Element {
   return (
-    <Page title="Snapshots" lead="All points of a collection, as they are at one moment, in one file.">
+    <Page title="Snapshots" lead="A snapshot is one file with all points of a collection at one moment.">
       <Fault text={collectionsFault.value} />
       {collections.value !== undefined && (
         <Panel title="Create" class="flush titled">
@@ -28,8 +28,8 @@ export function Snapshots(): JSX.Element {
       <VerifyPanel />
       <Panel title="On the command line">
         <p class="muted">
-          For backups that run by themselves, and to restore: into an empty directory, with the service
-          stopped.
+          Use these commands for automated backups and to restore. Restore into an empty directory, with the
+          service stopped.
         </p>
         <div class="below">
           <Code
@@ -49,7 +49,7 @@ function summaryText({ points, dimension, bytes }: SnapshotSummary): string {
   return `${plural(points, 'point')}${vectors}, ${formatBytes(bytes)}`
 }
 
-/** Downloads a snapshot, and reads what was saved to see that it is whole. */
+/** Downloads a snapshot, then reads the saved file to verify it. */
 function SnapshotRow({ collection }: { readonly collection: CollectionInfo }): JSX.Element {
   const { name, points } = collection
   const busy = useSignal<string | undefined>(undefined)
@@ -77,7 +77,7 @@ function SnapshotRow({ collection }: { readonly collection: CollectionInfo }): J
           busy.value = `${formatBytes(bytes)} verified`
         },
       })
-      done.value = `Saved ${saved.name}, and every byte of it is verified: ${summaryText(summary)}.`
+      done.value = `Saved ${saved.name} and verified every byte: ${summaryText(summary)}.`
     } catch (error) {
       if (!isAbort(error)) fault.value = messageOf(error)
     } finally {
@@ -112,7 +112,7 @@ function SnapshotRow({ collection }: { readonly collection: CollectionInfo }): J
   )
 }
 
-/** Verifies a file that was saved earlier. It is read here, and sent nowhere. */
+/** Verifies a saved file. The browser reads it and uploads nothing. */
 function VerifyPanel(): JSX.Element {
   const id = useId()
   const busy = useSignal<string | undefined>(undefined)
@@ -134,7 +134,7 @@ function VerifyPanel(): JSX.Element {
           busy.value = `${formatBytes(bytes)} of ${formatBytes(file.size)} verified`
         },
       })
-      done.value = `Every byte of ${file.name} is as it was written: ${summaryText(summary)}.`
+      done.value = `Every byte of ${file.name} is intact: ${summaryText(summary)}.`
     } catch (error) {
       if (!isAbort(error)) fault.value = `${file.name} cannot be used. ${messageOf(error)}`
     } finally {
@@ -166,9 +166,7 @@ function VerifyPanel(): JSX.Element {
             </span>
           )}
           {busy.value === undefined && done.value === undefined && fault.value === undefined && (
-            <span class="muted">
-              Reads a saved file, and finds any byte that has changed. It is sent nowhere.
-            </span>
+            <span class="muted">Reads a saved file and detects any changed byte. Nothing is uploaded.</span>
           )}
         </p>
       </div>
