@@ -1,6 +1,6 @@
 /**
- * `npm run demo`: starts the service, stores some two thousand WordNet glosses with their embeddings if they
- * are not stored yet, asks it a few questions over HTTP and gRPC, and goes on serving. `--once` stops there.
+ * `npm run demo` starts the service, stores about two thousand WordNet glosses with their embeddings unless they are
+ * already stored, runs a few queries over HTTP and gRPC, and keeps serving. With `--once`, it stops after the queries.
  */
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -13,14 +13,14 @@ import { type Config, readConfig } from '../src/config.ts'
 import { type Service, startService } from '../src/main.ts'
 import { dimension, glosses, type Question, questions, say, shortened, vectorOf } from './glosses.ts'
 
-// A reader that has seen enough (`npm run demo | head`) is no failure.
+// A reader that closes the pipe early (`npm run demo | head`) is not a failure.
 process.stdout.on('error', () => process.exit())
 const stop = stopSignal()
 try {
   const config = await configOfDemo()
   const service = await startService(config)
   try {
-    // A signal during the tour ends it; what is under way then fails, and nobody needs to hear of it.
+    // A signal during the tour ends it. Requests in progress then fail, which need not be reported.
     await Promise.race([stop, tour(config, service)])
     if (!process.argv.includes('--once')) say(`\n${await stop}: stopping.`)
   } finally {
@@ -29,13 +29,13 @@ try {
 } catch (error) {
   const { message } = error as Error
   const hint = message.includes('in use by process') ? ': is the demo running in another terminal?' : ''
-  console.error(`\nThe demo cannot go on: ${message}${hint}`)
+  console.error(`\nThe demo failed: ${message}${hint}`)
   process.exitCode = 1
 }
-// Connections that clients have left open would keep the process.
+// Connections that clients left open would keep the process alive.
 process.exit()
 
-/** The settings of the environment, over a data directory and ports that are in nobody's way. */
+/** The settings of the environment, with defaults for the demo. A port that is in use is replaced by a free one. */
 async function configOfDemo(): Promise<Config> {
   const environment = { DATA_DIR: './data/demo', LOG_LEVEL: 'warn', LOG_FORMAT: 'pretty', ...process.env }
   const fixed = { dimension: String(dimension), disableHttp: 'false' }
@@ -47,7 +47,7 @@ async function configOfDemo(): Promise<Config> {
   })
 }
 
-/** `port` where it is free, else 0, which takes any. */
+/** Returns `port` if it is free, otherwise 0, which selects any free port. */
 async function freePort(transport: string, host: string, port: number): Promise<number> {
   const probe = createServer()
   const isFree = await new Promise<boolean>((resolve) => {
@@ -55,7 +55,7 @@ async function freePort(transport: string, host: string, port: number): Promise<
   })
   await new Promise((resolve) => probe.close(resolve))
   if (isFree) return port
-  say(`Port ${port} is in use on this machine, so ${transport} takes another one.`)
+  say(`Port ${port} is in use on this machine, so ${transport} uses another one.`)
   return 0
 }
 
@@ -92,26 +92,29 @@ numbers that a language model made of the text, so that texts of like meaning li
   })
 }
 
-/** One batch, so that they are all there or none: then a second start knows by looking for any. */
+/** Stores the glosses in one batch: either all are stored or none, so a later start only checks for one. */
 async function storeGlosses(client: VectorClient): Promise<void> {
   const present = await client.search({ vector: glosses()[0]!.vector, metric: 'Cosine', limit: 1 })
   if (present.length > 0) {
-    say('The glosses are stored already, by an earlier run of the demo.')
+    say('The glosses are already stored by an earlier run of the demo.')
     return
   }
   const startedMs = performance.now()
   const ids = await client.insertBatch(glosses())
   const tookMs = Math.round(performance.now() - startedMs)
-  say(`Stored ${ids.length} glosses with their embeddings, on disk before the answer, in ${tookMs} ms.`)
+  say(`Stored ${ids.length} glosses with their embeddings in ${tookMs} ms, including the write to disk.`)
 }
 
 async function ask(transport: string, client: VectorClient, { name, text }: Question): Promise<void> {
   const ids = await client.search({ vector: vectorOf(name), metric: 'Cosine', limit: 4 })
-  say(`\nAsked over ${transport} for what is nearest to\n  "${shortened(text)}"`)
+  say(`\nSearched over ${transport} for the nearest to\n  "${shortened(text)}"`)
   for (const id of ids) say(`    - ${shortened((await client.get(id)).payload.content)}`)
 }
 
-/** Near a word about food, but only nouns about animals: a filter never costs results, however rare its points are. */
+/**
+ * Searches near a word about food, but only for nouns about animals. A filter never loses results, however rare they
+ * are.
+ */
 async function askWithFilter(client: VectorClient): Promise<void> {
   const filter = { pos: 'noun', topic: 'animal' }
   const matching = await client.count(filter)
@@ -144,21 +147,21 @@ function explain(running: {
   say(`
 Try it yourself, in another terminal, in this directory:
 
-  HTTP: the ids of the nearest glosses, one of them whole, and the API in your browser
+  HTTP: the ids of the nearest glosses, one complete gloss, and the API reference in your browser
     curl -s ${httpUrl}/points/search -H 'content-type: application/json' -d @${question}
     curl -s ${httpUrl}/points/${example}
     ${httpUrl}/docs
 
-  HTTP: how many glosses there are of each topic
+  HTTP: the number of glosses per topic
     curl -s ${httpUrl}/points/facets -H 'content-type: application/json' -d '{"paths":["topic"]}'
 
-  gRPC: the same search with the texts, by the command line of Vicinal
+  gRPC: the same search with the texts, with the command line of Vicinal
     npm run -s vicinal -- query --grpc ${grpcAddress}${keyOption} --vector-file ${question}
 
-  gRPC: one point, by a general client
+  gRPC: one point, with a generic client
     npx buf curl --schema proto --protocol grpc --http2-prior-knowledge -H "authorization: ${key}" \\
       -d '{"id":{"value":"${example}"}}' http://${grpcAddress}/vectordb.VectorDB/GetPoint | head -12
 
-Ctrl-C stops the service. The data stay in ${dataDir}: delete it to start again.
+Ctrl-C stops the service. The data stays in ${dataDir}. Delete that directory to start over.
 `)
 }

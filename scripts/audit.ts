@@ -1,7 +1,8 @@
 /**
- * Asks npm for known vulnerabilities of everything that reaches users: `npm run audit`. Each lock file has packages of its
- * own. Those of the service are the ones that it runs on. The console is built from development packages, and users of an
- * integration bring its peers, which are development packages here: so all of those count.
+ * `npm run audit` asks npm for known vulnerabilities in everything that reaches users. Each lock file is audited
+ * separately. For the service, only its runtime dependencies count. The console is built from development packages.
+ * Users of an integration install its peer dependencies, which are development packages here. So for these, all
+ * packages count.
  */
 import { execFile } from 'node:child_process'
 import { globSync } from 'node:fs'
@@ -9,13 +10,13 @@ import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { npmCommand } from './npm-command.ts'
 
-/** The answer of `npm audit --json`, judged. */
+/** The verdict on the output of `npm audit --json`. */
 export interface AuditVerdict {
   readonly outcome: 'sound' | 'vulnerable' | 'unknown'
   readonly text: string
 }
 
-/** A lock file, by its directory, and how npm is asked about it. */
+/** The directory of a lock file, and the options of npm for its audit. */
 export interface AuditedLock {
   readonly directory: string
   readonly options: readonly string[]
@@ -23,7 +24,7 @@ export interface AuditedLock {
 
 const root = join(import.meta.dirname, '..')
 
-/** The locks that are audited. What only measures (bench) or tests (clients/typescript/runtimes) reaches nobody. */
+/** The lock files to audit. Benchmarks (bench) and tests (clients/typescript/runtimes) do not reach users. */
 export function auditedLocks(): readonly AuditedLock[] {
   const whole = globSync('{console,integrations/*}/package-lock.json', { cwd: root }).map(dirname)
   return [
@@ -32,7 +33,7 @@ export function auditedLocks(): readonly AuditedLock[] {
   ]
 }
 
-/** A registry without audits, as many mirrors are, proves nothing either way: the verdict says so. */
+/** Judges an audit. A registry without audits, such as many mirrors, proves nothing, so the outcome is unknown. */
 export function verdictOf(answer: string): AuditVerdict {
   if (!answer.trimStart().startsWith('{'))
     return { outcome: 'unknown', text: `no audit: npm said "${answer}"` }
@@ -52,11 +53,11 @@ interface AuditAnswer {
   readonly vulnerabilities?: Readonly<Record<string, { readonly severity: string }>>
 }
 
-/** Needs the lock file only: nothing has to be installed. */
+/** Audits a lock file. The packages need not be installed. */
 async function audit({ directory, options }: AuditedLock): Promise<AuditVerdict> {
   const [command, args] = npmCommand(['audit', '--json', '--package-lock-only', ...options])
   const answer = await new Promise<string>((resolve) => {
-    // npm ends with 1 when it finds something; its answer decides.
+    // npm exits with 1 if it finds something. The verdict depends on its output alone.
     execFile(command, args, { cwd: join(root, directory) }, (_error, stdout) => resolve(stdout))
   })
   return verdictOf(answer)

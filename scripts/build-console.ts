@@ -1,7 +1,7 @@
 /**
- * Builds the console into src/http/generated/console, where the service finds it. The console is a package of its
- * own with its own lock file, so that what builds it is no dependency of the service; its packages are installed
- * here if they are not there yet. The result is also stored compressed, so that the service compresses nothing.
+ * Builds the console into src/http/generated/console, from where the service serves it. The console is a separate
+ * package with its own lock file, so its build tools are not dependencies of the service. Missing packages are
+ * installed first. Compressed copies are stored too, so that the service does not compress.
  */
 import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
@@ -20,7 +20,7 @@ if (isOutdated()) {
 execFileSync(process.execPath, [vite, 'build', '--logLevel', 'warn'], { cwd: project, stdio: 'inherit' })
 compress(join(root, 'src/http/generated/console'))
 
-/** Whether the installed packages are not those of the lock file: npm writes its own copy when it has installed. */
+/** Whether the installed packages are older than the lock file. npm writes a copy of the lock file when it installs. */
 function isOutdated(): boolean {
   const installed = join(project, 'node_modules/.package-lock.json')
   return (

@@ -1,6 +1,6 @@
 /**
- * Makes what the sources need and git does not hold: the WebAssembly kernels from AssemblyScript, and the
- * protobuf types and descriptors from proto/. Runs after every `npm ci` and `npm install` of a checkout.
+ * Generates the files that the sources need but git does not contain: the WebAssembly kernels from AssemblyScript, and
+ * the protobuf types and descriptors from proto/. Runs after every `npm ci` and `npm install` in a checkout.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'

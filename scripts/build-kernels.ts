@@ -2,21 +2,21 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** The builds of the kernels: with relaxed SIMD where the engine has it, with plain SIMD128 everywhere. */
+/** The builds of the kernels: with relaxed SIMD for engines that support it, and with plain SIMD128 for all others. */
 const variants = {
   relaxed: ['simd', 'relaxed-simd', 'threads', 'bulk-memory'],
   simd: ['simd', 'threads', 'bulk-memory'],
 }
 
-/** Text, numbers and what is read beyond their ends: see numbers.ts. */
+/** Memory for the text, the numbers, and reads beyond their ends; see numbers.ts. */
 const numbersPages = 22
 
-/** A block of numbers, a byte for each ordinal, and the bitmap: see column-filters.ts. */
+/** Memory for a block of numbers, one byte per ordinal, and the bitmap; see column-filters.ts. */
 const columnPages = 4
 
 /**
- * Compiles the AssemblyScript kernels to src/kernels/generated/: kernels-<variant>.wasm over memory that threads share,
- * numbers.wasm and column-filters.wasm with their own.
+ * Compiles the AssemblyScript kernels to src/kernels/generated/. kernels-<variant>.wasm use memory shared between
+ * threads; numbers.wasm and column-filters.wasm have their own memory.
  */
 export function buildKernels(root: string): void {
   mkdirSync(join(root, 'src/kernels/generated'), { recursive: true })

@@ -1,4 +1,4 @@
-/** Builds what is published into an empty `dist`: `npm run build`. */
+/** `npm run build` builds the published package into an empty `dist`. */
 import { execFileSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'

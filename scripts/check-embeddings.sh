@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the embedding of texts with a real model: that of examples/embeddings-server, in its virtual environment.
+# Tests text embedding with the real model of examples/embeddings-server, in its virtual environment.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! python3 -c 'import ensurepip, sys, venv; assert sys.version_info >= (3, 11)' 2> /dev/null; then

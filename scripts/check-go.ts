@@ -1,6 +1,6 @@
 /**
- * Generates the code of docs/examples/go and runs it against a service of this checkout: `npm run check:go`. Needs Go,
- * whose modules are downloaded as go.sum says.
+ * `npm run check:go` generates the code of docs/examples/go and runs it against a service of this checkout. Needs Go,
+ * which downloads the modules in go.sum.
  */
 import { execFile, spawnSync } from 'node:child_process'
 import { cpSync } from 'node:fs'
@@ -23,11 +23,11 @@ async function check(): Promise<void> {
   const generate = [buf, 'generate', join(root, 'proto'), '--template', 'buf.gen.yaml']
   await run(process.execPath, generate, directory.path)
   const printed = await run('go', ['run', '.', service.grpcAddress, apiKey], directory.path)
-  if (printed !== expected) throw new Error(`the program in Go printed:\n${printed}and not:\n${expected}`)
-  console.log('the program in Go works')
+  if (printed !== expected) throw new Error(`the Go program printed:\n${printed}instead of:\n${expected}`)
+  console.log('the Go program works')
 }
 
-/** What the program prints. Not in one call that waits: the service answers from this process. */
+/** Runs a program and returns its output. Asynchronous, because the service runs in this process. */
 async function run(program: string, args: readonly string[], cwd: string): Promise<string> {
   return (await promisify(execFile)(program, args, { cwd })).stdout
 }

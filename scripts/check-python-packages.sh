@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the Python client and the integrations that use it, each as CI does; see check-python.sh.
+# Checks the Python client and the integrations that use it, as CI does; see check-python.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! python3 -c 'import ensurepip, sys, venv; assert sys.version_info >= (3, 11)' 2> /dev/null; then

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Checks a Python package of this repository as CI does: lint, types, tests against the service of this repository, and the
-# wheel, installed into an empty environment. The environment for development is kept until its requirements change.
+# Checks a Python package of this repository as CI does: lint, types, tests against the service of this checkout, and
+# the wheel, installed into an empty environment. The development environment is reused until its requirements change.
 #
-#   scripts/check-python.sh DIRECTORY [DIRECTORY OF A PACKAGE OF THIS REPOSITORY THAT IT NEEDS]
+#   scripts/check-python.sh DIRECTORY [DIRECTORY OF A REQUIRED PACKAGE OF THIS REPOSITORY]
 set -euo pipefail
 package=$(realpath "$1")
 needed=${2:+$(realpath "$2")}

@@ -1,6 +1,7 @@
 /**
- * Runs the packed TypeScript client in Deno, in Bun and in Node 22, by `import` and by `require`, against a service of
- * this checkout: `npm run check:runtimes`. The runtimes are locked npm packages, about 320 MB. Needs the npm registry.
+ * `npm run check:runtimes` runs the packed TypeScript client in Deno, Bun and Node 22, with `import` and with
+ * `require`, against a service of this checkout. The runtimes are locked npm packages, about 320 MB. Needs the npm
+ * registry.
  */
 import { execFile, execFileSync } from 'node:child_process'
 import { existsSync, writeFileSync } from 'node:fs'
@@ -12,7 +13,7 @@ import { npmCommand } from './npm-command.ts'
 
 interface Runtime {
   readonly name: string
-  /** The program and its arguments, before the file that it runs. */
+  /** The program and its arguments. The file to run is appended. */
   readonly command: readonly [string, ...string[]]
   readonly file: 'client.mjs' | 'client.cjs'
 }
@@ -27,7 +28,7 @@ const runtimes: readonly Runtime[] = [
   { name: 'Node 22, require', command: [node], file: 'client.cjs' },
   { name: 'Bun, import', command: [bun, 'run'], file: 'client.mjs' },
   { name: 'Bun, require', command: [bun, 'run'], file: 'client.cjs' },
-  // With the packages that npm installed, and with no more rights than a client needs.
+  // Uses the packages that npm installed, and only the permissions that a client needs.
   {
     name: 'Deno, import',
     command: [deno, 'run', '--node-modules-dir=manual', '--no-remote', '--allow-net', '--allow-read'],
@@ -35,7 +36,7 @@ const runtimes: readonly Runtime[] = [
   },
 ]
 
-/** Far more than any of them takes. */
+/** Far longer than any runtime takes. */
 const timeoutMs = 120_000
 
 const expected = 'inserted 1\nfound a café\nstored a bar\nnot_found\n'
@@ -60,7 +61,7 @@ async function check(): Promise<void> {
   )
   for (const { name, command, file } of runtimes) {
     const [program, ...options] = command
-    // Not in one call that waits: the service answers from this process.
+    // Asynchronous, because the service runs in this process.
     const { stdout: printed } = await promisify(execFile)(
       program,
       [...options, file, service.httpUrl, name],
@@ -69,12 +70,12 @@ async function check(): Promise<void> {
         timeout: timeoutMs,
       },
     )
-    if (printed !== expected) throw new Error(`${name} printed:\n${printed}and not:\n${expected}`)
+    if (printed !== expected) throw new Error(`${name} printed:\n${printed}instead of:\n${expected}`)
     console.log(`the client works in ${name}`)
   }
 }
 
-/** Inserts, searches, goes through a list, deletes, and meets an error, in a collection of the runtime's own. */
+/** A program that inserts, searches, lists, deletes and gets an error, in a separate collection for each runtime. */
 function programOf(loading: string): string {
   return `${loading}
     const [baseUrl, runtime] = process.argv.slice(2)

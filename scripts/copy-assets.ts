@@ -1,6 +1,6 @@
 /**
- * Puts beside the compiled sources, in `dist` or the directory that is given, what the compiler leaves behind:
- * kernels, OpenAPI, generated types, the console.
+ * Copies the files that the compiler does not emit (kernels, OpenAPI, generated types, the console) next to the
+ * compiled sources in `dist` or the given directory.
  */
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'

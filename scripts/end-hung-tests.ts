@@ -1,17 +1,20 @@
 /**
- * Loaded by `npm test` into the process of each test file: ends one that does not end by itself. A test that fails can leave a
- * server or a store open, which keeps its process for ever; `--test-timeout` ends tests, not processes.
+ * Ends the process of a test file that does not exit on its own. `npm test` loads this file into each of these
+ * processes. A failing test can leave a server or store open, which keeps its process alive forever. `--test-timeout`
+ * ends tests, but not processes.
  */
 import { isMainThread } from 'node:worker_threads'
 
-/** The longest files take two minutes on two processors; machines can be far slower, or busy. */
+/** The longest files take two minutes on two cores. Machines can be far slower, or busy. */
 const fileTimeoutMs = 20 * 60_000
 
-/** Set by `node --test` for the processes of its files. */
+/** `node --test` sets NODE_TEST_CONTEXT for the processes of test files. */
 if (isMainThread && process.env.NODE_TEST_CONTEXT !== undefined) {
   setTimeout(() => {
     const open = process.getActiveResourcesInfo().join(', ')
-    console.error(`${process.argv[1]} has not ended in ${fileTimeoutMs / 60_000} minutes; open: ${open}`)
+    console.error(
+      `${process.argv[1]} has not exited after ${fileTimeoutMs / 60_000} minutes; open resources: ${open}`,
+    )
     process.exit(1)
   }, fileTimeoutMs).unref()
 }

@@ -6,22 +6,24 @@ import { pathToFileURL } from 'node:url'
 import { isOldVersion, oldestVersion } from '../src/cluster/nats-connection.ts'
 
 /**
- * `npm run get:nats`: prints the path of a nats-server for the tests and the demo of clusters. It takes the one that is
- * there; otherwise Go builds the pinned version, through the module proxy, or Debian's package is unpacked privately.
- * Nothing is installed outside of a cache folder of the user.
+ * `npm run get:nats` prints the path of a nats-server for the cluster tests and the cluster demo. It uses an existing
+ * server if there is one. Otherwise it builds the pinned version with Go through the module proxy, or else unpacks
+ * Debian's package. It installs nothing outside the user's cache folder.
  */
 
-/** Built when none is found. */
+/** The version to build if no server is found. */
 export const pinnedVersion = '2.15.1'
 
-/** A nats-server in NATS_SERVER, on PATH or in the cache; undefined when there is none that is new enough. */
+/** The path of a nats-server in NATS_SERVER, on PATH or in the cache; undefined if none is new enough. */
 export function findNatsServer(
   environment: Readonly<Record<string, string | undefined>> = process.env,
 ): string | undefined {
   if (environment.NATS_SERVER) {
     const { NATS_SERVER: path } = environment
     if (!isNewEnough(path))
-      throw new Error(`NATS_SERVER: ${path} is no nats-server from ${oldestVersion.join('.')} on`)
+      throw new Error(
+        `NATS_SERVER: ${path} is not a nats-server of version ${oldestVersion.join('.')} or later`,
+      )
     return path
   }
   const onPath = (environment.PATH ?? '').split(delimiter).map((folder) => join(folder, 'nats-server'))
@@ -38,7 +40,7 @@ function isExecutable(path: string): boolean {
     accessSync(path, constants.X_OK)
     return true
   } catch {
-    // Missing, or not for us: the next place may have one.
+    // Missing or not executable: the next place may have a server.
     return false
   }
 }
@@ -48,7 +50,7 @@ function isNewEnough(path: string): boolean {
   return !isOldVersion(said.replace(/^\D*/, ''))
 }
 
-/** Makes a server in the cache. Returns what kept each way from working, or undefined when one worked. */
+/** Puts a server into the cache. Returns why each way failed, or undefined if one succeeded. */
 function makeServer(target: string): string | undefined {
   mkdirSync(dirname(target), { recursive: true })
   const ways = [buildWithGo, unpackFromDebian]
@@ -58,7 +60,7 @@ function makeServer(target: string): string | undefined {
     try {
       const made = way(folder)
       if (!isNewEnough(made)) throw new Error(`its version is below ${oldestVersion.join('.')}`)
-      // The same file system as the cache is not certain for the temporary folder.
+      // Copy first, because the temporary folder may be on another file system than the cache.
       execFileSync('cp', [made, `${target}.${process.pid}`])
       renameSync(`${target}.${process.pid}`, target)
       return undefined
@@ -72,7 +74,7 @@ function makeServer(target: string): string | undefined {
 }
 
 function buildWithGo(folder: string): string {
-  // The folder where Go's own archive puts it, often not on the PATH of a service.
+  // Go's own archive installs into /usr/local/go, which is often not on PATH.
   const go = ['go', '/usr/local/go/bin/go'].find((path) => spawnSync(path, ['version']).status === 0)
   if (go === undefined) throw new Error('Go is not installed')
   console.error(`building nats-server ${pinnedVersion} with Go: this takes a few minutes`)
@@ -87,10 +89,10 @@ function buildWithGo(folder: string): string {
 function unpackFromDebian(folder: string): string {
   execFileSync('apt-get', ['download', 'nats-server'], { cwd: folder, stdio: ['ignore', 'ignore', 'pipe'] })
   const [archive] = globSync('*.deb', { cwd: folder })
-  if (archive === undefined) throw new Error('apt-get brought no package')
+  if (archive === undefined) throw new Error('apt-get downloaded no package')
   execFileSync('dpkg', ['-x', archive, 'unpacked'], { cwd: folder })
   const [server] = globSync('unpacked/usr/*bin/nats-server', { cwd: folder })
-  if (server === undefined) throw new Error("Debian's package has no nats-server")
+  if (server === undefined) throw new Error("Debian's package contains no nats-server")
   return join(folder, server)
 }
 
@@ -101,7 +103,9 @@ if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
   if (fault === undefined) {
     console.log(found ?? target)
   } else {
-    console.error(`no nats-server from ${oldestVersion.join('.')} on was found or made:\n${fault}`)
+    console.error(
+      `No nats-server of version ${oldestVersion.join('.')} or later was found or built:\n${fault}`,
+    )
     console.error('Install one (https://docs.nats.io), and name it in NATS_SERVER or put it on PATH.')
     process.exitCode = 1
   }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs from Debian what the checks of the console and of the Python packages need, where it is missing and where that is
-# allowed: Chromium, and Python with its virtual environments. What is still missing then is skipped by the checks, which
-# say so.
+# Installs missing Debian packages for the checks of the console and the Python packages: Chromium, and Python with
+# virtual environments. It does so only as root on Debian. Checks that still lack a program report that they are
+# skipped.
 set -uo pipefail
 
 missing=()
@@ -9,7 +9,7 @@ command -v chromium > /dev/null || missing+=(chromium)
 python3 -c 'import ensurepip, venv' 2> /dev/null || missing+=(python3 python3-venv)
 [ ${#missing[@]} -eq 0 ] && exit 0
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get > /dev/null; then
-  echo "not installed, and this is not for root on Debian to do: ${missing[*]}"
+  echo "not installed: ${missing[*]} (installing them needs root and apt-get)"
   exit 0
 fi
 export DEBIAN_FRONTEND=noninteractive

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the virtual environment .venv of a directory from a file of pinned requirements, unless it is there already.
+# Creates the virtual environment .venv of a directory from a file of pinned requirements, unless it is up to date.
 #
 #   scripts/make-venv.sh DIRECTORY REQUIREMENTS
 set -euo pipefail

@@ -1,8 +1,8 @@
 import { basename } from 'node:path'
 
 /**
- * How to start npm without a shell, for `spawn` and `execFile`. Under an npm script it is the npm that runs the script, a
- * file for Node: on Windows `npm` alone is a batch file, which only a shell starts.
+ * How to start npm without a shell, for `spawn` and `execFile`. In an npm script, it is the npm that runs the script,
+ * as a JavaScript file for Node. On Windows, `npm` itself is a batch file, which only a shell can start.
  *
  * @returns the program and its arguments
  */

@@ -1,13 +1,13 @@
 /**
- * Runs the tests: `npm test`. Arguments go to `node --test`, file names among them; without a file, all tests run.
- * `--all-steps` makes tests that kill a service at every nth step do so at every step. What the processes of the tests
- * compile is kept for the next ones.
+ * `npm test` runs the tests. Arguments, including file names, are passed to `node --test`. Without a file, all tests
+ * run. Some tests kill a service at every nth step; with `--all-steps`, they do so at every step. The test processes
+ * share a compile cache.
  */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
-/** Of a test or a suite, unless it has one of its own. */
+/** The time limit of a test or suite that does not set its own. */
 const testTimeoutMs = 10 * 60_000
 
 const root = join(import.meta.dirname, '..')
@@ -19,7 +19,7 @@ const args = process.argv.slice(2).filter((arg) => arg !== '--all-steps')
 const isEveryStep = args.length < process.argv.length - 2
 const files = args.some((arg) => !arg.startsWith('-')) ? [] : all
 const options = ['--test', '--test-concurrency=3', '--test-reporter=spec', `--test-timeout=${testTimeoutMs}`]
-// What hangs fails by its name, and does not cost the whole run.
+// A hanging file fails with its name instead of blocking the whole run.
 options.push(`--import=${pathToFileURL(join(root, 'scripts/end-hung-tests.ts'))}`)
 const { status, signal } = spawnSync(process.execPath, [...options, ...args, ...files], {
   cwd: root,

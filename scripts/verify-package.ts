@@ -1,8 +1,8 @@
 /**
- * Packs the project, installs the package into an empty one and uses it there as a stranger would: command
- * line, service, search threads, client and its types, on the Node of the machine, which may be an older one, and
- * through npx. Under node_modules Node strips no types and nothing of src/ is there, so this finds what a checkout
- * forgives. Needs the npm registry: `npm run verify:package`.
+ * `npm run verify:package` packs the project, installs the package into an empty project and uses it as a new user
+ * would: the command line, the service, search threads, the client and its types. It uses the Node of the machine,
+ * which may be an older version, and npx. Node strips no types under node_modules, and src/ is not in the package, so
+ * this finds errors that a checkout hides. Needs the npm registry.
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
@@ -17,7 +17,7 @@ const root = join(import.meta.dirname, '..')
 const project = mkdtempSync(join(tmpdir(), 'vicinal-package-'))
 const data = join(root, 'demo/data')
 const query = join(root, 'demo/queries/beaked-whale.json')
-/** The environment without what npm added to it for this script, the checkout's Node above all. */
+/** The environment without npm's additions for this script, most importantly the Node of the checkout. */
 const stranger: NodeJS.ProcessEnv = {
   ...Object.fromEntries(
     Object.entries(process.env).filter(
@@ -80,14 +80,14 @@ async function useService(): Promise<void> {
   }
 }
 
-/** What npx has started ends with it, and leaves port and data to the next. */
+/** Checks that a service started by npx ends with npx, and releases its port and data directory. */
 async function stopWithNpx(): Promise<void> {
   const environment = { DATA_DIR: join(project, 'data-npx'), GRPC_PORT: '0', HTTP_PORT: '0' }
   const port = await startAndStop(environment)
   await startAndStop({ ...environment, HTTP_PORT: port })
 }
 
-/** Resolves with the port that the service had, when its data directory is free. */
+/** Resolves to the port of the service when its data directory is free. */
 async function startAndStop(environment: Record<string, string>): Promise<string> {
   const npx = start('npx', ['--no-install', 'vicinal', 'serve'], environment)
   const { url } = (await ready(npx)).find(({ msg }) => msg === 'HTTP listens')!
@@ -95,7 +95,10 @@ async function startAndStop(environment: Record<string, string>): Promise<string
   const lock = join(environment.DATA_DIR!, 'lock.pid')
   const startedMs = performance.now()
   while (existsSync(lock)) {
-    assert.ok(performance.now() - startedMs < 60_000, 'the service goes on without the npx that started it')
+    assert.ok(
+      performance.now() - startedMs < 60_000,
+      'the service continued after the npx that started it ended',
+    )
     await delay(50)
   }
   return new URL(url!).port
@@ -115,19 +118,19 @@ interface Line {
   readonly url?: string
 }
 
-/** What a service has logged until it is ready. */
+/** The log lines of a service until it is ready. */
 async function ready(service: ChildProcess): Promise<Line[]> {
   const lines: Line[] = []
   for await (const line of createInterface(service.stdout!)) {
     lines.push(JSON.parse(line) as Line)
     if (lines.at(-1)!.msg === 'ready') break
   }
-  assert.equal(lines.at(-1)?.msg, 'ready', 'the service has ended')
+  assert.equal(lines.at(-1)?.msg, 'ready', 'the service has exited')
   service.stdout!.resume()
   return lines
 }
 
-/** A program of the stranger's that searches over gRPC and reads what it found over HTTP. */
+/** A user's program that searches over gRPC and reads the found points over HTTP. */
 function client(address: string, baseUrl: string): string {
   const program = `
     import { readFileSync } from 'node:fs'

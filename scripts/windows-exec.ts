@@ -2,10 +2,10 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * Gives Windows the command `exec` that npm scripts begin with, in npm's directory of commands.
+ * Adds the command `exec`, with which npm scripts begin, to npm's directory of commands on Windows.
  *
- * Where `sh` runs the scripts, `exec` is its own: the shell becomes the program, so the signals that npm passes on reach
- * it. Windows has neither, and runs what follows.
+ * On other systems, `exec` is a built-in of `sh`: the program replaces the shell, so that it receives the signals from
+ * npm. Windows has neither, so its `exec` only runs the rest of the line.
  */
 export function provideExec(binaries: string, platform: NodeJS.Platform = process.platform): void {
   if (platform === 'win32') writeFileSync(join(binaries, 'exec.cmd'), '@%*\r\n')

@@ -1,7 +1,7 @@
 /**
- * `node bench/cluster/link.ts [points]`: what a search over two nodes costs more than one on a node by itself, one request
- * after the other. Both nodes are in this process and talk over sockets of loopback, so what they compute adds up: on
- * two machines it does not.
+ * `node bench/cluster/link.ts [points]` measures how much more a search over two nodes costs than a search on one node,
+ * with sequential requests. Both nodes run in this process and communicate over loopback sockets. Their computing times
+ * therefore add up, which does not happen on two machines.
  */
 import { randomBytes } from 'node:crypto'
 import type { SearchQuery } from '../../src/base/point.ts'
@@ -19,17 +19,17 @@ await using all = await ShardedNodes.start({ nodes: 2, replicas: 1, dimension })
 const [a, b] = all.nodes.map(({ up }) => up)
 for (let left = count; left > 0; left -= batch) {
   const payload = { contentType: 'Text', content: '' } as const
-  // Each batch gets ids in one partition, which one of the two nodes holds.
+  // The ids of a batch are in one partition, which one of the two nodes holds.
   await a!.node.database.insert(Array.from({ length: batch }, () => ({ vector: vector(), payload })))
 }
 await all.settled()
 const query = (): SearchQuery[] => [{ vector: vector(), metric: 'Cosine', limit: 10, ef: 64 }]
 const far = [...b!.node.held][0]!.toString(16).padStart(2, '0')
 const asked: readonly (readonly [string, () => Promise<unknown>])[] = [
-  ['a search on one node, of its points', () => a!.main.search(query())],
-  ['a search on the other node, of its points', () => b!.main.search(query())],
-  ['a search over both', () => a!.node.database.search(query())],
-  ['a point that the other node would have', () => a!.node.database.get(idIn(far))],
+  ['a search of one node over its points', () => a!.main.search(query())],
+  ['a search of the other node over its points', () => b!.main.search(query())],
+  ['a search over both nodes', () => a!.node.database.search(query())],
+  ['a read of a point on the other node', () => a!.node.database.get(idIn(far))],
 ]
 console.log(`${count} points of ${dimension} dimensions over two nodes`)
 for (const [what, ask] of asked) {

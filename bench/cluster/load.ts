@@ -11,7 +11,7 @@ export interface Rate {
 
 const batchPoints = 100
 
-/** A vector of its own for each row. */
+/** A distinct vector for each row. */
 export function vectorOf(row: number, dimension: number): number[] {
   const random = new GaussianRandom(7, row)
   return Array.from({ length: dimension }, () => random.next())
@@ -21,13 +21,13 @@ function pointOf(row: number, dimension: number) {
   return { vector: vectorOf(row, dimension), payload: { contentType: 'Text' as const, content: String(row) } }
 }
 
-/** Stores points in batches of 100, through all clients at once. Counts points. */
+/** Stores points in batches of 100, through all clients concurrently. The rate counts points. */
 export async function ingest(
   clients: readonly HttpClient[],
   points: number,
   dimension: number,
 ): Promise<Rate> {
-  // Made beforehand: what is measured is storing.
+  // The points are generated beforehand, so that only storing is measured.
   const batches = Array.from({ length: Math.ceil(points / batchPoints) }, (_, batch) =>
     Array.from({ length: Math.min(batchPoints, points - batch * batchPoints) }, (_, index) =>
       pointOf(batch * batchPoints + index, dimension),
@@ -43,7 +43,7 @@ export async function ingest(
   return { ...rate, count: points, perSecond: (rate.perSecond / rate.count) * points }
 }
 
-/** Stores many points, which are made as they are needed. */
+/** Stores many points, generating them as needed. */
 export async function fill(client: HttpClient, points: number, dimension: number): Promise<void> {
   const size = 1_000
   let next = 0
@@ -57,7 +57,7 @@ export async function fill(client: HttpClient, points: number, dimension: number
   await Promise.all([worker(), worker()])
 }
 
-/** One insert after the other: how long a write takes until it is acknowledged. */
+/** Inserts sequentially, to measure how long a write takes until it is acknowledged. */
 export async function acknowledge(client: HttpClient, seconds: number, dimension: number): Promise<Rate> {
   const endMs = performance.now() + seconds * 1000
   let row = 1_000_000
@@ -68,7 +68,7 @@ export async function acknowledge(client: HttpClient, seconds: number, dimension
   })
 }
 
-/** Searches through all clients at once. */
+/** Searches through all clients concurrently. */
 export async function search(
   clients: readonly HttpClient[],
   seconds: number,
@@ -84,7 +84,7 @@ export async function search(
   })
 }
 
-/** Has each client do one thing after the other until there is no more. */
+/** Each client performs tasks one after another until none are left. */
 async function timed(
   clients: readonly HttpClient[],
   run: (client: HttpClient) => Promise<boolean>,

@@ -1,7 +1,7 @@
 /**
- * `npm run bench:cluster`: one node against three, each held to a share of a core; how long a write takes; how long reads and
- * writes are interrupted when something is killed; how long a node that lost its disk takes to come back. Log servers and
- * the callers run on the same machine and are not held.
+ * `npm run bench:cluster` compares one node with three, each limited to a share of a core. It measures how long a write
+ * takes, how long a fault interrupts reads and writes, and how long a node that lost its disk takes to recover. Log
+ * servers and callers run on the same machine without a limit.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
@@ -26,7 +26,7 @@ async function run(chosen: Options): Promise<void> {
   const machine = describeMachine()
   const { output, ...settings } = chosen
   const means = new ProcessorQuota(chosen.quota).means
-  console.error(`${chosen.quota || 'all'} cores for each node (${means})`)
+  console.error(`${chosen.quota || 'all'} cores per node (${means})`)
   const has = (part: Part): boolean => chosen.parts.includes(part)
   const throughput = has('throughput') ? await throughputOf(chosen) : undefined
   const recoveries = has('faults') ? await recoveriesOf(chosen) : undefined
@@ -43,7 +43,7 @@ async function throughputOf(chosen: Options): Promise<readonly Throughput[]> {
     console.error(`round ${round}: one node`)
     throughput.push(await measureOneNode(chosen))
     for (const replicas of chosen.replicas) {
-      console.error(`round ${round}: three nodes, ${replicas} of them have each point`)
+      console.error(`round ${round}: three nodes, ${replicas} copies of each point`)
       throughput.push(await measureCluster(chosen, replicas))
     }
   }
@@ -61,13 +61,13 @@ async function recoveriesOf(chosen: Options): Promise<readonly Recovery[]> {
     })
   }
   console.log(
-    `\n${recoveryTable(recoveries)}\n\nMedians of ${chosen.rounds} rounds, in brackets the longest.\n`,
+    `\n${recoveryTable(recoveries)}\n\nMedians of ${chosen.rounds} rounds, with the longest in brackets.\n`,
   )
   return recoveries
 }
 
 async function joinOf(chosen: Options): Promise<Join> {
-  console.error('a node that joins, without a quota')
+  console.error('a joining node, without a quota')
   const join = await measureJoin(chosen)
   console.log(`\n${joinText(join)}\n`)
   return join
@@ -86,7 +86,11 @@ function throughputTable(measured: readonly Throughput[], copies: readonly numbe
     return [name, shown(one, digits), ...three]
   }
   return table(
-    ['medians (of one node)', 'one node', ...copies.map((replicas) => `three nodes, R = ${replicas}`)],
+    [
+      'medians (relative to one node)',
+      'one node',
+      ...copies.map((replicas) => `three nodes, R = ${replicas}`),
+    ],
     [
       row('searches per second', (each) => each.search.perSecond),
       row('search p50, ms', (each) => each.search.p50Ms, 1),
@@ -120,6 +124,6 @@ function recoveryTable(recoveries: readonly Recovery[]): string {
 function joinText({ points, seconds, linkedSeconds }: Join): string {
   return (
     `A node without data was ready ${shown(seconds, 1)} s after its start, with ${shown(points)} points; ` +
-    `after ${shown(linkedSeconds, 1)} s its graph had them all.`
+    `after ${shown(linkedSeconds, 1)} s its graph contained all of them.`
   )
 }

@@ -5,16 +5,16 @@ import { benchFolder, choices, positiveNumber, wholeNumber } from '../shared/opt
 export interface Options {
   readonly points: number
   readonly dimension: number
-  /** Length of each run of searches, and of the time before and after each fault. */
+  /** The length of each run of searches, and of the time before and after each fault. */
   readonly seconds: number
-  /** Requests at once for each node. */
+  /** Concurrent requests per node. */
   readonly clients: number
-  /** Cores that each node may use; 0 for as many as there are. */
+  /** Cores that each node may use; 0 means no quota. */
   readonly quota: number
   readonly rounds: number
-  /** Copies of each point on three nodes: a measurement for each. */
+  /** The numbers of copies of each point on three nodes; each is measured. */
   readonly replicas: readonly number[]
-  /** What a node without data fetches in the end. */
+  /** The number of points that a joining node without data fetches. */
   readonly joinPoints: number
   readonly parts: readonly Part[]
   readonly output: string
@@ -28,16 +28,16 @@ export const usage: string = `npm run bench:cluster -- [options]
 
   --points 20000 --dimension 128   random vectors
   --seconds 10                     length of each run
-  --clients 4                      requests at once for each node
-  --quota 0.4                      of a core for each node; 0: no quota. Needs Linux, root and control groups
-  --rounds 3                       one node and three nodes in each, then each fault; medians are shown
-  --replicas 3,2,1                 copies of each point on three nodes: a measurement for each, in every round
-  --join-points 20000              what a node without data fetches from another in the end
-  --parts throughput,faults,join   what is measured
-  --quick                          2,000 points, one round of 2 seconds: does it work? not to quote
+  --clients 4                      concurrent requests per node
+  --quota 0.4                      share of a core per node; 0: no quota. Needs Linux, root and control groups
+  --rounds 3                       rounds; each measures one node, three nodes and each fault. Shows medians
+  --replicas 3,2,1                 copies of each point on three nodes; every round measures each number
+  --join-points 20000              points that a joining node without data fetches from another
+  --parts throughput,faults,join   what to measure
+  --quick                          2,000 points, one round of 2 seconds: a smoke test, not to quote
   --output FILE                    JSON (bench/results/cluster-<time>.json)`
 
-/** @throws Error that names the option and the value that is unknown or out of range */
+/** Parses the command line. @throws Error that names the option and the invalid value */
 export function readOptions(argv: readonly string[]): Options | 'help' {
   const { values } = parseArgs({
     args: [...argv],

@@ -3,30 +3,30 @@ import { join } from 'node:path'
 
 const root = '/sys/fs/cgroup'
 const periodUs = 100_000
-/** Of the numbers in /proc/<pid>/stat, on all Linux systems of today. */
+/** The unit of the times in /proc/<pid>/stat, on all current Linux systems. */
 const ticksPerSecond = 100
 
 /**
- * Holds processes to a share of a core, with the control groups of Linux: version 2 where it has the processor, otherwise
- * version 1. Stopping and continuing processes by signals would do without privileges, but every pause would be part of the
+ * Limits processes to a share of a core with Linux control groups: version 2 if it controls the CPU, otherwise version
+ * 1. Stopping and continuing processes with signals would need no privileges, but every pause would add to the
  * latencies.
  */
 export class ProcessorQuota implements Disposable {
   readonly #cores: number
   readonly #groups: string[] = []
 
-  /** @param cores of each process; 0 holds none */
+  /** @param cores the limit of each process; 0 for no limit */
   constructor(cores: number) {
     this.#cores = cores
   }
 
-  /** How processes are held, for the report. */
+  /** How processes are limited, for the report. */
   get means(): string {
     if (this.#cores === 0) return 'no quota'
     return isUnified() ? 'control groups, version 2' : 'control groups, version 1'
   }
 
-  /** @throws Error when the system does not let us */
+  /** Limits a process. @throws Error if the system does not allow it */
   hold(pid: number): void {
     if (this.#cores === 0) return
     const group = join(root, isUnified() ? '' : 'cpu', `vicinal-bench-${pid}`)
@@ -42,10 +42,10 @@ export class ProcessorQuota implements Disposable {
     }
   }
 
-  /** Removes the groups; the processes in them must have ended. */
+  /** Removes the groups. Their processes must have ended. */
   [Symbol.dispose](): void {
     for (const group of this.#groups.splice(0)) {
-      // A process that is just ending keeps its group: an empty group is harmless.
+      // A process that is still exiting blocks the removal. Leaving an empty group behind is harmless.
       try {
         rmdirSync(group)
       } catch {}
@@ -53,17 +53,17 @@ export class ProcessorQuota implements Disposable {
   }
 }
 
-/** Version 2, with the processor among what it controls. */
+/** Whether the system uses version 2 with the CPU controller. */
 function isUnified(): boolean {
   const path = join(root, 'cgroup.subtree_control')
   return existsSync(path) && readFileSync(path, 'utf8').split(/\s/).includes('cpu')
 }
 
-/** Seconds of processor time that a process has used. */
+/** The CPU time that a process has used, in seconds. */
 export function processorSeconds(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /s, '')
     .split(' ')
-  // User and system time, the 14th and 15th of all.
+  // User and system time: fields 14 and 15 of the file.
   return (Number(fields[11]) + Number(fields[12])) / ticksPerSecond
 }

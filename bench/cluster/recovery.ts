@@ -7,10 +7,10 @@ import { pause, ready, settled } from './throughput.ts'
 
 export interface Recovery {
   readonly fault: string
-  /** The longest time without an answer, of callers that go on to the next node after a second. */
+  /** The longest time without an answer. A caller tries the next node after one second. */
   readonly readsMs: number
   readonly writesMs: number
-  /** From the start of what was killed until all nodes are ready; undefined where all were ready all the time. */
+  /** From the restart of the killed processes until all nodes are ready. */
   readonly backMs: number
 }
 
@@ -49,20 +49,20 @@ async function killNode(node: NodeProcess): Promise<() => Promise<void>> {
 
 async function killLeader({ servers }: ClusterProcesses): Promise<() => Promise<void>> {
   const leader = await servers.leaderOf('VDB-test')
-  if (leader === undefined) throw new Error('no log server leads')
+  if (leader === undefined) throw new Error('no log server is the leader')
   await servers.kill(leader)
   return () => servers.startOne(leader)
 }
 
 export interface Join {
   readonly points: number
-  /** From its start until it answers. */
+  /** From the start of the node until it is ready. */
   readonly seconds: number
-  /** Until its graph has all points, too. */
+  /** From the start of the node until its graph contains all points. */
   readonly linkedSeconds: number
 }
 
-/** Kills things while callers read and write. */
+/** Injects faults while callers read and write. */
 export async function measureFaults(
   options: Options,
   onMeasured: (recovery: Recovery) => void,
@@ -90,7 +90,8 @@ async function measureFault(
   await pause(seconds * 1000)
   const killedMs = performance.now()
   const start = await kill(cluster)
-  // While it is gone, so that only what is left answers; all of it must come back before anything can.
+  // The interruption is measured while the killed processes are down, so that only the others answer. If everything was
+  // killed, it must restart before anything can answer.
   if (!name.startsWith('all'))
     await Promise.all([reads.answeredAfter(killedMs), writes.answeredAfter(killedMs)])
   const startedMs = performance.now()
@@ -102,7 +103,7 @@ async function measureFault(
   return { fault: name, readsMs: await reads.stop(killedMs), writesMs: await writes.stop(killedMs), backMs }
 }
 
-/** Calls without a pause, at the next node when one does not answer within a second. */
+/** Calls continuously. If a node does not answer within a second, calls the next node. */
 class Caller {
   readonly #clients: readonly HttpClient[]
   readonly #call: (client: HttpClient, signal: AbortSignal) => Promise<unknown>
@@ -123,7 +124,7 @@ class Caller {
     while (!((this.#answeredMs.at(-1) ?? 0) > timeMs)) await pause(5)
   }
 
-  /** @returns the longest time between two answers, from shortly before a moment on */
+  /** @returns the longest time between two answers, starting shortly before a moment */
   async stop(sinceMs: number): Promise<number> {
     this.#isStopped = true
     await this.#running
@@ -137,7 +138,7 @@ class Caller {
   async #run(): Promise<void> {
     for (let turn = 0; !this.#isStopped; turn++) {
       const client = this.#clients[turn % this.#clients.length]!
-      // A call that failed is one of those that the longest time between answers is made of.
+      // Failed calls need no handling: they lengthen the time between two answers, which is measured.
       await this.#call(client, AbortSignal.timeout(1_000)).then(
         () => this.#answeredMs.push(performance.now()),
         () => pause(5),
@@ -146,7 +147,7 @@ class Caller {
   }
 }
 
-/** A second node comes to one that has all points. Throws as `ready` does. */
+/** Measures how a second node joins one that has all points. Throws as `ready` does. */
 export async function measureJoin({ joinPoints: points, dimension }: Options): Promise<Join> {
   const environment = { INDEX_THREADS: String(availableParallelism()) }
   await using cluster = await ClusterProcesses.start({ logServers: 1, nodes: 2, started: 1, environment })

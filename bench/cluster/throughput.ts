@@ -11,16 +11,16 @@ import { ProcessorQuota, processorSeconds } from './processor.ts'
 
 export interface Throughput {
   readonly nodes: number
-  /** Nodes that have each point. */
+  /** The number of nodes that hold each point. */
   readonly replicas: number
   readonly ingest: Rate
   readonly search: Rate
   readonly acknowledge: Rate
-  /** Of all nodes together, for one search. */
+  /** The CPU time of all nodes together per search. */
   readonly processorMsPerSearch: number
 }
 
-/** A service by itself, without log servers. */
+/** Measures a single service, without log servers. */
 export async function measureOneNode(options: Options): Promise<Throughput> {
   const directory = mkdtempSync(join(tmpdir(), 'vicinal-bench-'))
   const [http, grpc] = (await freePorts(2)) as [number, number]
@@ -35,7 +35,7 @@ export async function measureOneNode(options: Options): Promise<Throughput> {
   }
 }
 
-/** Three nodes, with log servers that no quota holds. */
+/** Measures three nodes. Their log servers have no quota. */
 export async function measureCluster(options: Options, replicas: number): Promise<Throughput> {
   const nodes = 3
   const isInParts = replicas < nodes
@@ -59,7 +59,7 @@ async function measure(
   )
   const ingested = await ingest(clients, points, dimension)
   for (const node of nodes) await settled(node, points)
-  // Compiles what searches run, on each node.
+  // Warms up the search code on each node, so that it is compiled.
   await search(clients, seconds / 2, dimension)
   const used = (): number => nodes.reduce((sum, node) => sum + processorSeconds(node.pid!), 0)
   const before = used()
@@ -77,7 +77,7 @@ async function measure(
   return { ...result, processorMsPerSearch }
 }
 
-/** @throws Error with the node's log when it ends, or is not ready in time */
+/** Waits until a node is ready. @throws Error with the node's log if it exits or is not ready in time */
 export async function ready(node: NodeProcess, maxSeconds: number = Number.POSITIVE_INFINITY): Promise<void> {
   const endMs = performance.now() + maxSeconds * 1000
   while (!(await node.isReady())) {
@@ -87,7 +87,7 @@ export async function ready(node: NodeProcess, maxSeconds: number = Number.POSIT
   }
 }
 
-/** Waits until all points are there, as far as a node knows, and graphs have them. */
+/** Waits until a node knows all points and graphs contain them. */
 export async function settled({ url }: NodeProcess, points: number): Promise<void> {
   for (;;) {
     const stats = (await (await fetch(`${url}/stats`)).json()) as {

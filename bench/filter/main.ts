@@ -1,6 +1,6 @@
 /**
- * `npm run bench:filter`: searches with filters, by the engine and by others, over how many points match and what the filter has to
- * do with the vectors. The method: docs/decisions/benchmarks.md.
+ * `npm run bench:filter` compares filtered searches of the engine with those of other libraries. It varies the share of
+ * matching points and how the filter relates to the vectors. For the method, see docs/decisions/benchmarks.md.
  */
 import { isVicinal } from '../index/contenders/registry.ts'
 import { prepareSet } from '../shared/data/data-set.ts'
@@ -38,7 +38,7 @@ function measure(options: Options): Promise<object> | object {
   return options.start ? startServices(options) : compareAll(options)
 }
 
-/** Libraries; and WordNet's own files, for the attributes of glosses that are not the demo's. */
+/** Whether to install the libraries, or WordNet's files for the attributes of glosses that are not part of the demo. */
 function needsPackages({ evaluate, start, ways: names, sets, wordnet }: Options): boolean {
   if (evaluate || start) return false
   return (

@@ -13,14 +13,14 @@ import { usualWays, type WayName, wayNames } from './ways.ts'
 
 export interface Options extends CommonOptions, CaseOptions {
   readonly ways: readonly WayName[]
-  /** Numbers of neighbours, ascending; `k` is the largest. */
+  /** The numbers of neighbours, ascending. `k` is the largest. */
   readonly ks: readonly number[]
-  /** Of our searches; what is tuned begins with it. */
+  /** The ef of our searches, and the initial ef of tuned ways. */
   readonly ef: number
-  /** The mean recall that a way with an ef is tuned for. */
+  /** The mean recall that ways with an ef are tuned to. */
   readonly recall: number
   readonly rounds: number
-  /** For each way in each cell. */
+  /** The time limits for each way in each cell. */
   readonly minSeconds: number
   readonly maxSeconds: number
   readonly m: number
@@ -40,21 +40,21 @@ export const usage: string = `npm run bench:filter -- [options]
   --ways a,b                     of ${wayNames.join(', ')} (${usualWays.join(',')})
   --selectivities ${usualShares.join(',')}   percent of the points that match
   --kinds ${kinds.join(',')}   (all)
-  --relations ${relations.join(',')}   what filters have to do with the vectors (all)
-  --k 10,100 --ef 128            neighbours of each query; ef is at least k
-  --recall 0.98                  what the libraries, the forced walk and filtering afterwards are tuned for
-  --rounds 1                     medians are shown
-  --seconds 0.3                  longest that a way spends on the queries of a cell (but for 20 queries)
-  --rows N --queries 200         fewer rows; queries of each cell that are timed (up to 40 more are for practice)
+  --relations ${relations.join(',')}   how filters relate to the vectors (all)
+  --k 10,100 --ef 128            neighbours per query; ef is at least k
+  --recall 0.98                  target for tuning the libraries, the forced walk and post-filtering
+  --rounds 1                     rounds; shows medians
+  --seconds 0.3                  time limit of a way for the queries of a cell (at least 20 queries are run)
+  --rows N --queries 200         fewer rows; timed queries per cell (up to 40 more are for practice)
   --m 16 --ef-construction 200
-  --reuse                        take indexes that an earlier run built, and keep those that this one builds
-  --quick                        2,000 rows, 30 queries, three selectivities: does it work? not for quoting
-  --evaluate                     instead of all that: times of evaluating filters over --rows points (1,000,000), and their memory
-  --start                        or: how long the service takes to start over --rows points (1,000,000 x 128); they stay in the cache
+  --reuse                        reuse the indexes of an earlier run, and keep those that this run builds
+  --quick                        2,000 rows, 30 queries, three selectivities: a smoke test, not to quote
+  --evaluate                     only measure the time and memory of filter evaluation over --rows points (1,000,000)
+  --start                        only measure the start of the service over --rows points (1,000,000 x 128), which are kept in the cache
   --cache FOLDER                 generated data, indexes (bench/.cache)
   --output FILE                  JSON (bench/results/filter-<time>.json)`
 
-/** @throws Error that names the option and the value that is unknown or out of range */
+/** Parses the command line. @throws Error that names the option and the invalid value */
 export function readOptions(argv: readonly string[]): Options | 'help' {
   const { values } = parseArgs({
     args: [...argv],
@@ -80,7 +80,7 @@ export function readOptions(argv: readonly string[]): Options | 'help' {
   const { quick } = values
   const ks = ascending((values.k ?? '10,100').split(',').map((each) => wholeNumber('k', each)))
   const k = ks.at(-1)!
-  if (k > exactMax) throw new Error(`--k is ${k}, exact answers go to ${exactMax}`)
+  if (k > exactMax) throw new Error(`--k is ${k}; it must be at most ${exactMax}`)
   const queries = values.queries ?? (quick ? '30' : '200')
   const maxSeconds = positiveNumber('seconds', values.seconds ?? (quick ? '0.05' : '0.3'))
   const resultName = values.evaluate ? 'filter-evaluation' : values.start ? 'filter-start' : 'filter'
@@ -105,10 +105,10 @@ export function readOptions(argv: readonly string[]): Options | 'help' {
   }
 }
 
-/** Exact answers have 128 entries, some of which are for ties. */
+/** Exact answers have 128 entries, some of them reserved for ties. */
 const exactMax = 120
 
-/** Percent to shares. */
+/** Converts percentages to shares. */
 function readShares(text: string): number[] {
   const percents = text.split(',').map((each) => positiveNumber('selectivities', each))
   const beyond = percents.find((each) => each >= 100)
@@ -118,7 +118,7 @@ function readShares(text: string): number[] {
 
 function readRecall(text: string): number {
   const recall = positiveNumber('recall', text)
-  if (recall > 1) throw new Error(`--recall is ${text}, it must be at most 1`)
+  if (recall > 1) throw new Error(`--recall is ${text}; it must be at most 1`)
   return recall
 }
 

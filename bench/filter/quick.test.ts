@@ -8,7 +8,7 @@ import { after, describe, it } from 'node:test'
 const folder = mkdtempSync(join(tmpdir(), 'vicinal-bench-'))
 after(() => rmSync(folder, { recursive: true }))
 
-/** The result that a run writes. */
+/** Runs the benchmark. @returns the result that it writes */
 function run(...options: readonly string[]): Record<string, unknown> {
   const output = join(folder, `${options.length}.json`)
   const main = join(import.meta.dirname, 'main.ts')
@@ -39,8 +39,8 @@ interface ResultFile {
   }[]
 }
 
-describe('the benchmark of filters', () => {
-  it('runs from the data to the result, over the demo', () => {
+describe('the filter benchmark', () => {
+  it('runs from the data to the result, over the demo data', () => {
     const result = run(
       ...['--ways', 'planned,served,exact,scan,walk,post', '--selectivities', '5,50', '--k', '10'],
       ...['--kinds', 'negation', '--queries', '20'],
@@ -71,7 +71,7 @@ describe('the benchmark of filters', () => {
     }
   })
 
-  it('measures what evaluating filters takes', () => {
+  it('measures the cost of filter evaluation', () => {
     const { evaluation } = run('--evaluate', '--rows', '3000') as {
       readonly evaluation: {
         readonly points: number
@@ -85,7 +85,7 @@ describe('the benchmark of filters', () => {
     for (const { matching } of evaluation.filters) assert.ok(matching > 0 && matching < 3000)
   })
 
-  it('measures what a start takes', () => {
+  it('measures the time of a start', () => {
     const { starts } = run('--start') as {
       readonly starts: {
         readonly points: number

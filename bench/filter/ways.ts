@@ -1,11 +1,11 @@
-/** A way to answer queries with filters: a contender, and how it is asked. */
+/** A way to answer filtered queries: a contender, and how it is called. */
 export interface Way {
-  /** Of bench/index/contenders. */
+  /** The name of a contender in bench/index/contenders. */
   readonly contender: string
   readonly mode: string
-  /** Whether its ef is raised until its recall is good enough; otherwise it has the default ef. */
+  /** Whether ef is raised until the recall is good enough; otherwise the default ef is used. */
   readonly isTuned: boolean
-  /** The largest ef that the library takes, where it is below our own. */
+  /** The largest ef that the library accepts, if it is less than ours. */
   readonly efMax?: number
   readonly description: string
 }
@@ -30,13 +30,13 @@ export const ways: Readonly<Record<WayName, Way>> = {
     contender: 'vicinal-collection',
     mode: 'exact',
     isTuned: false,
-    description: 'the engine, told to be exact: brute force over the matching points',
+    description: 'the engine with exact search: brute force over the matching points',
   },
   scan: {
     contender: 'vicinal',
     mode: 'scan',
     isTuned: false,
-    description: 'as exact, without the engine: the index alone, filters evaluated beforehand',
+    description: 'the same as exact, without the engine: the index alone, filters evaluated beforehand',
   },
   walk: {
     contender: 'vicinal',
@@ -48,8 +48,7 @@ export const ways: Readonly<Record<WayName, Way>> = {
     contender: 'vicinal',
     mode: 'post',
     isTuned: true,
-    description:
-      'the index alone without a filter, for ef results, of which those that match are kept; best ef',
+    description: 'the index alone without a filter, for ef results, then filtered; best ef',
   },
   hnswlib: {
     contender: 'hnswlib',
@@ -66,8 +65,8 @@ export const ways: Readonly<Record<WayName, Way>> = {
   },
 }
 
-/** The others show what the engine and its search threads add. */
+/** The default ways. The others show the overhead of the engine and its search threads. */
 export const usualWays: readonly WayName[] = ['planned', 'exact', 'walk', 'post', 'hnswlib', 'zvec']
 
-/** Ways of other libraries. */
+/** The ways of other libraries. */
 export const libraryWays: readonly WayName[] = ['hnswlib', 'zvec']

@@ -1,5 +1,5 @@
 /**
- * `npm run bench:index`: compares index libraries on the same data, in one run. The method and its fairness:
+ * `npm run bench:index` compares index libraries on the same data, in one run. For the method and its fairness, see
  * docs/decisions/benchmarks.md.
  */
 import { prepareSet } from '../shared/data/data-set.ts'

@@ -10,9 +10,9 @@ export type CurveName = (typeof curveNames)[number]
 export interface Options extends CommonOptions {
   readonly contenders: readonly string[]
   readonly curve: CurveName | undefined
-  /** Numbers of threads to search with, ascending. */
+  /** The numbers of threads to search with, ascending. */
   readonly threads: readonly number[]
-  /** Numbers of threads to build with, ascending; the index that is searched is built with the last. */
+  /** The numbers of threads to build with, ascending. The searched index is built with the last. */
   readonly buildThreads: readonly number[]
   readonly rounds: number
   readonly minSeconds: number
@@ -26,18 +26,18 @@ export const usage: string = `npm run bench:index -- [options]
   --sets wordnet,manifold,wide   data sets (all three)
   --contenders a,b               of ${Object.keys(contenders).join(', ')}
   --threads 1,all                threads to search with
-  --build-threads 1,all          threads to build with; all alone saves the longest builds
-  --rounds 5                     rounds, every contender in each; medians are shown
-  --quick                        20,000 rows, 200 queries, 2 rounds: to see that it works, not to quote
+  --build-threads 1,all          threads to build with; only "all" avoids the slowest builds
+  --rounds 5                     rounds; each measures every contender. Shows medians
+  --quick                        20,000 rows, 200 queries, 2 rounds: a smoke test, not to quote
   --rows N --queries N           fewer rows and queries
   --m 16 --ef-construction 200 --k 10
   --wordnet PATH                 the whole WordNet set: its base file or folder (or VICINAL_BENCH_DATA)
-  --reuse                        take indexes that an earlier run built, with their build times
+  --reuse                        reuse the indexes of an earlier run, with their build times
   --curve ${curveNames.join('|')}  a curve instead of the comparison
   --cache FOLDER                 generated data, exact answers, indexes (bench/.cache)
   --output FILE                  JSON (bench/results/index-<time>.json)`
 
-/** @throws Error that names the option and the value that is unknown or out of range */
+/** Parses the command line. @throws Error that names the option and the invalid value */
 export function readOptions(argv: readonly string[]): Options | 'help' {
   const { values } = parseArgs({
     args: [...argv],

@@ -1,7 +1,7 @@
 /**
- * `node bench/service/hand-over.ts [dimension]`: what it costs to hand a search to another thread, without a
- * transport. It prints the processor time of a search, of the main thread and of all threads, and the time of a
- * walk alone.
+ * `node bench/service/hand-over.ts [dimension]` measures the cost of handing a search to another thread, without a
+ * transport. It prints the CPU time per search, for the main thread and for all threads, and the time of a graph walk
+ * alone.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { VectorQuery } from '../../src/base/point.ts'
@@ -27,7 +27,7 @@ await fixture.settled()
 while (fixture.indexer.route('Euclidean') === undefined) await sleep(20)
 
 console.log(`a walk alone: ${walkMicroseconds().toFixed(0)} us`)
-for (const atOnce of [1, 8, 64]) await measure(`${atOnce} at once`, atOnce, 1)
+for (const atOnce of [1, 8, 64]) await measure(`${atOnce} concurrent`, atOnce, 1)
 await measure('a batch of 1,000', 1, 1000)
 
 function walkMicroseconds(): number {
@@ -60,7 +60,9 @@ async function measure(name: string, atOnce: number, size: number): Promise<void
   const rate = (done * 1000) / (performance.now() - started)
   const after = [process.threadCpuUsage(), process.cpuUsage()].map(total)
   const [main, all] = after.map((each, index) => (each - before[index]!) / done)
-  console.log(`${name}: ${rate.toFixed(0)} a second, main ${main!.toFixed(1)} us, all ${all!.toFixed(1)} us`)
+  console.log(
+    `${name}: ${rate.toFixed(0)} per second, main ${main!.toFixed(1)} us, all ${all!.toFixed(1)} us`,
+  )
 }
 
 function total({ user, system }: NodeJS.CpuUsage): number {

@@ -1,7 +1,7 @@
 /**
- * `npm run bench:service`: how much work a client gets done through each transport, compared with an echo over the
- * same transports, with the index alone and with Chroma's server. The load comes from other processes, over the
- * loopback interface, on the same cores. The method and its fairness: docs/decisions/benchmarks.md.
+ * `npm run bench:service` measures the throughput of the service through each transport. It compares the service with
+ * an echo over the same transports, with the index alone and with Chroma's server. The load comes from other processes,
+ * over the loopback interface, on the same cores. For the method and its fairness, see docs/decisions/benchmarks.md.
  */
 import type { SetName } from '../shared/data/data-set.ts'
 import { describeMachine } from '../shared/machine.ts'
@@ -15,7 +15,7 @@ import type { SetResult } from './run/set-result.ts'
 import { SetRun } from './run/set-run.ts'
 
 const fairness =
-  'Servers, the index and what makes the load share all cores of this machine; one target works at a time, in turns.'
+  'Servers, the index and the load generators share all cores of this machine. The targets take turns, one at a time.'
 
 const options = readOptions(process.argv.slice(2))
 if (options === 'help') console.log(usage)

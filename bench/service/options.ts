@@ -19,11 +19,11 @@ export interface Options extends CommonOptions {
   readonly transports: readonly Transport[]
   readonly workloads: readonly WorkloadName[]
   readonly rounds: number
-  /** Length of each run. */
+  /** The length of each run. */
   readonly seconds: number
   /** Seconds of load through each transport of each target before anything is measured. */
   readonly warmup: number
-  /** Of Vicinal and the index; Chroma gets the ef at which it finds as much. */
+  /** The ef of Vicinal and the index. Chroma gets the ef at which it reaches the same recall. */
   readonly ef: number
 }
 
@@ -34,16 +34,16 @@ export const usage: string = `npm run bench:service -- [options]
   --targets ${targetNames.join(',')}   (all)
   --transports grpc,http         (both)
   --workloads 'search,insert'    of ${workloadNames.join(', ')} (all)
-  --rounds 3                     every target in each; medians are shown
+  --rounds 3                     rounds; each measures every target. Shows medians
   --seconds 2                    length of each run
   --warmup 15                    seconds of load through each transport of each target beforehand
   --rows N --queries N           fewer rows and queries
-  --quick                        4,000 rows, 200 queries, one round of half a second: does it work? not to quote
+  --quick                        4,000 rows, 200 queries, one round of half a second: a smoke test, not to quote
   --k 10 --ef 128
   --cache FOLDER                 generated data and exact answers (bench/.cache)
   --output FILE                  JSON (bench/results/service-<time>.json)`
 
-/** @throws Error that names the option and the value that is unknown or out of range */
+/** Parses the command line. @throws Error that names the option and the invalid value */
 export function readOptions(argv: readonly string[]): Options | 'help' {
   const { values } = parseArgs({
     args: [...argv],

@@ -4,8 +4,8 @@ import { dirname, join, relative } from 'node:path'
 import { benchFolder } from './options.ts'
 
 /**
- * Installs the packages of a folder with a package.json of its own, unless they are installed. What Vicinal is
- * compared with is no dependency of the project.
+ * Installs the packages of a folder that has its own package.json, unless they are installed. The libraries that
+ * Vicinal is compared with are not dependencies of the project.
  */
 export function installPackages(folder: string, notice: string): void {
   if (areInstalled(folder)) return
@@ -15,7 +15,7 @@ export function installPackages(folder: string, notice: string): void {
   if (status !== 0) throw new Error(`npm ci in ${name} failed: see above`)
 }
 
-/** Also of packages that were added since the others were installed. */
+/** Whether all packages are installed, including any added since the last installation. */
 function areInstalled(folder: string): boolean {
   const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
     readonly dependencies: Readonly<Record<string, string>>

@@ -1,13 +1,13 @@
 import { availableParallelism, cpus, loadavg, release, totalmem } from 'node:os'
 
-/** The machine of a run, as its results name it. */
+/** The machine of a run, as recorded in its results. */
 export interface Machine {
   readonly processor: string
   readonly cores: number
   readonly memoryBytes: number
   readonly system: string
   readonly node: string
-  /** The mean of the last minute, before the run. */
+  /** The mean load of the last minute before the run. */
   readonly load: number
 }
 
@@ -23,7 +23,7 @@ export function describeMachine(): Machine {
   }
   console.error(`${machine.processor}, ${machine.cores} cores, ${machine.system}, Node ${machine.node}`)
   if (machine.load > busyLoad) {
-    console.error(`The machine is busy (load ${machine.load}): times will be off.`)
+    console.error(`The machine is busy (load ${machine.load}): times will be inaccurate.`)
   }
   return machine
 }

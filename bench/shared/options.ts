@@ -1,16 +1,16 @@
 import { join } from 'node:path'
 import { type DataOptions, type SetName, setNames } from './data/data-set.ts'
 
-/** Options that both benchmarks have. */
+/** The options that several benchmarks share. */
 export interface CommonOptions extends DataOptions {
   readonly sets: readonly SetName[]
-  /** Neighbours that each query asks for. */
+  /** The number of neighbours per query. */
   readonly k: number
-  /** The JSON file of the results. */
+  /** The JSON file for the results. */
   readonly output: string
 }
 
-/** The same for `parseArgs`. */
+/** The common options for `parseArgs`. */
 export const commonArguments = {
   sets: { type: 'string' },
   wordnet: { type: 'string' },
@@ -27,16 +27,16 @@ type CommonValues = Readonly<
   Partial<Record<'sets' | 'wordnet' | 'rows' | 'queries' | 'cache' | 'output', string>>
 > & { readonly k: string; readonly quick: boolean }
 
-/** What a benchmark takes where the command line says nothing. */
+/** The values for options that are not on the command line. */
 export interface Defaults {
   readonly sets: readonly SetName[]
-  /** Rows of a `--quick` run. */
+  /** The number of rows of a `--quick` run. */
   readonly quickRows: number
-  /** Begins the name of the results file. */
+  /** The beginning of the name of the results file. */
   readonly resultName: string
 }
 
-/** @throws Error that names the option and the value that is unknown or out of range */
+/** Parses the common options. @throws Error that names the option and the invalid value */
 export function readCommon(values: CommonValues, defaults: Defaults): CommonOptions {
   const { quick } = values
   const time = new Date().toISOString().slice(0, 19).replaceAll(':', '')
@@ -51,17 +51,17 @@ export function readCommon(values: CommonValues, defaults: Defaults): CommonOpti
   }
 }
 
-/** More than any set has. */
+/** More rows than any data set has. */
 const allRows = 100_000_000
 
 /** The folder `bench/`. */
 export const benchFolder: string = join(import.meta.dirname, '..')
 
-/** The names in a list with commas, each one of `known`. */
+/** The names in a comma-separated list. Each must be in `known`. */
 export function choices<Name extends string>(option: string, text: string, known: readonly Name[]): Name[] {
   return text.split(',').map((each) => {
     const name = known.find((candidate) => candidate === each.trim())
-    if (name === undefined) throw new Error(`--${option}: ${each} is none of ${known.join(', ')}`)
+    if (name === undefined) throw new Error(`--${option}: ${each} is not one of ${known.join(', ')}`)
     return name
   })
 }
@@ -69,13 +69,13 @@ export function choices<Name extends string>(option: string, text: string, known
 export function wholeNumber(option: string, text: string): number {
   const value = Number(text)
   if (!Number.isSafeInteger(value) || value < 1) {
-    throw new Error(`--${option} is ${text}, it must be a whole number of at least 1`)
+    throw new Error(`--${option} is ${text}; it must be a whole number of at least 1`)
   }
   return value
 }
 
 export function positiveNumber(option: string, text: string): number {
   const value = Number(text)
-  if (!(value > 0)) throw new Error(`--${option} is ${text}, it must be a positive number`)
+  if (!(value > 0)) throw new Error(`--${option} is ${text}; it must be a positive number`)
   return value
 }

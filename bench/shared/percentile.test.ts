@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { percentile } from './percentile.ts'
 
 describe('a percentile', () => {
-  it('is the smallest value that this share of all does not exceed', () => {
+  it('is the smallest value that this share of values does not exceed', () => {
     const values = [50, 10, 30, 20, 40]
     assert.equal(percentile(values, 0.01), 10)
     assert.equal(percentile(values, 0.2), 10)
@@ -13,14 +13,14 @@ describe('a percentile', () => {
     assert.equal(percentile(values, 1), 50)
   })
 
-  it('of a hundred values leaves one beyond it on either side', () => {
+  it('leaves one of a hundred values beyond it on either side', () => {
     const values = Array.from({ length: 100 }, (_, value) => value)
     assert.equal(percentile(values, 0.01), 0)
     assert.equal(percentile(values, 0.02), 1)
     assert.equal(percentile(values, 0.99), 98)
   })
 
-  it('of nothing is refused', () => {
+  it('is refused without values', () => {
     assert.throws(() => percentile([], 0.5), /no values/)
   })
 })

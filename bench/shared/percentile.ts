@@ -1,5 +1,5 @@
 /**
- * The smallest of the values that at least this share of them does not exceed (nearest rank).
+ * The smallest value that at least this share of the values does not exceed (nearest rank).
  *
  * @param values at least one
  * @param share above 0, at most 1

@@ -1,4 +1,4 @@
-/** A Markdown table with columns padded to one width, so that it is aligned in a terminal too. */
+/** A Markdown table with padded columns, so that it is also aligned in a terminal. */
 export function table(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = headings.map((heading, column) =>
     Math.max(heading.length, 3, ...rows.map((row) => row[column]!.length)),
@@ -9,7 +9,7 @@ export function table(headings: readonly string[], rows: readonly (readonly stri
   return [line(headings), line(rule), ...rows.map(line)].join('\n')
 }
 
-/** A number for a cell, its thousands grouped. */
+/** A number for a cell, with grouped thousands. */
 export function shown(value: number | undefined, digits = 0, missing = '-'): string {
   if (value === undefined) return missing
   return value.toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits })

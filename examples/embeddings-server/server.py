@@ -1,7 +1,7 @@
-"""A small embedding server that speaks the interface of OpenAI: POST /v1/embeddings.
+"""A small embedding server with the interface of OpenAI: POST /v1/embeddings.
 
-It serves all-MiniLM-L6-v2 (384 dimensions, English) on the CPU, without PyTorch. It is for trying out and for tests;
-for production there are Ollama, vLLM, llama.cpp, Text Embeddings Inference and services like OpenAI's.
+It serves all-MiniLM-L6-v2 (384 dimensions, English) on the CPU, without PyTorch. It is meant for trials and tests. For
+production, use Ollama, vLLM, llama.cpp, Text Embeddings Inference or a service such as OpenAI's.
 
     pip install --no-deps -r requirements.txt
     python server.py --port 8080
@@ -17,7 +17,7 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-# Requests run beside each other, each on one core: threads of the library that share one are slower on a busy machine.
+# Requests run concurrently, each on one core. On a busy machine, several library threads per request would be slower.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import numpy as np
@@ -29,7 +29,7 @@ MAX_TEXTS = 2048
 
 
 class Refusal(Exception):
-    """A request that cannot be answered, with the status that says why."""
+    """A request that cannot be answered, with the HTTP status to return."""
 
     def __init__(self, status: HTTPStatus, message: str) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class Refusal(Exception):
 
 
 class EmbeddingServer(ThreadingHTTPServer):
-    """Listens on this machine alone."""
+    """Listens on the loopback interface only."""
 
     daemon_threads = True
 
@@ -45,7 +45,7 @@ class EmbeddingServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.api_key = api_key
         self.model = Model()
-        # Each takes a core.
+        # Each running request occupies a core.
         self.turns = threading.BoundedSemaphore(os.cpu_count() or 1)
 
 
@@ -65,7 +65,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         try:
-            # Read in any case: the next request on this connection comes behind it.
+            # Always read the body, because the next request on this connection follows it.
             body = self._body()
             self._check_key()
             if self.path != "/v1/embeddings":
@@ -94,7 +94,7 @@ class Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("content-length", "0"))
         if length > MAX_BODY_BYTES:
             self.close_connection = True
-            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the most is {MAX_BODY_BYTES} bytes")
+            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body must not exceed {MAX_BODY_BYTES} bytes")
         return self.rfile.read(length)
 
     def _refuse(self, refusal: Refusal) -> None:
@@ -109,33 +109,33 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: what is embedded is nobody else's business."""
+        """Logs nothing, because requests may be private."""
 
 
 def read_request(body: bytes, name: str) -> tuple[list[str], Any]:
-    """The texts of a request, and how its vectors are to be written."""
+    """Returns the texts of a request, and a function that encodes a vector for the response."""
     try:
         request = json.loads(body)
     except ValueError:
-        raise Refusal(HTTPStatus.BAD_REQUEST, "the body is not JSON") from None
+        raise Refusal(HTTPStatus.BAD_REQUEST, "the body is not valid JSON") from None
     if not isinstance(request, dict) or request.get("model") != name:
         raise Refusal(HTTPStatus.NOT_FOUND, f"model must be {name}")
     texts = request.get("input")
     if isinstance(texts, str):
         texts = [texts]
     if not isinstance(texts, list) or not texts or not all(isinstance(each, str) and each for each in texts):
-        raise Refusal(HTTPStatus.BAD_REQUEST, "input must be a text, or a list of texts, none of them empty")
+        raise Refusal(HTTPStatus.BAD_REQUEST, "input must be a non-empty text or a list of non-empty texts")
     if len(texts) > MAX_TEXTS:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"input has {len(texts)} texts, the most is {MAX_TEXTS}")
+        raise Refusal(HTTPStatus.BAD_REQUEST, f"input has {len(texts)} texts; the maximum is {MAX_TEXTS}")
     if request.get("encoding_format", "float") == "base64":
         return texts, lambda vector: base64.b64encode(vector.astype("<f4").tobytes()).decode()
     return texts, lambda vector: np.round(vector.astype(float), 8).tolist()
 
 
 def main() -> None:
-    """Serves until it is interrupted."""
+    """Serves until interrupted."""
     parser = argparse.ArgumentParser(description="Embeds texts with all-MiniLM-L6-v2.")
-    parser.add_argument("--port", type=int, default=8080, help="0 takes a free one (default: 8080)")
+    parser.add_argument("--port", type=int, default=8080, help="0 selects a free port (default: 8080)")
     port = parser.parse_args().port
     server = EmbeddingServer(port, os.environ.get("EMBEDDINGS_API_KEY") or None)
     print(f"EMBEDDINGS_URL=http://127.0.0.1:{server.server_port}/v1 EMBEDDINGS_MODEL={Model.name}", flush=True)

@@ -2,7 +2,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import { nearestCentre } from './k-means.ts'
 
 export interface AssignShare {
-  /** Shared memory. */
+  /** In shared memory. */
   readonly rows: Float32Array
   readonly centres: Float32Array
   readonly dimension: number

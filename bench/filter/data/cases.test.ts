@@ -34,14 +34,14 @@ function rowsOf({ filters }: FilterCase, query: number): Uint8Array {
 }
 
 describe('the filters of the benchmark', () => {
-  it('match exactly as many points as they are to', () => {
+  it('match exactly the intended number of points', () => {
     assert.equal(cases.length, shares.length * 8)
     for (const [at, { name, share }] of cases.entries()) {
       for (const count of exact[at]!.matching) assert.equal(count, Math.round(share! * set.count), name)
     }
   })
 
-  it('match near to their queries or far away, and negation matches the same points as union', () => {
+  it('match points near to or far from their queries, and negation matches the same points as union', () => {
     const { centres, numbers } = attributes.clusters
     const queries = readRows(set.queryPath, 0, set.queryCount, set.dimension)
     for (const relation of ['near', 'far'] as const) {
@@ -62,7 +62,7 @@ describe('the filters of the benchmark', () => {
     }
   })
 
-  it('have nothing to do with each other where they are independent of the vectors', () => {
+  it('are statistically independent of each other if they are independent of the vectors', () => {
     const independent = cases.filter((each) => each.relation === 'independent' && each.share === 0.1)
     assert.equal(independent.length, 4)
     const [range, equality, union] = independent.map((each) => rowsOf(each, 0))
@@ -76,7 +76,7 @@ describe('the filters of the benchmark', () => {
 })
 
 describe('the exact answers over matching points', () => {
-  it('are those of sorting all distances', () => {
+  it('equal the result of sorting all distances', () => {
     const base = readRows(set.basePath, 0, set.count, set.dimension)
     const queries = readRows(set.queryPath, 0, set.queryCount, set.dimension)
     const far = (query: number, row: number): number => {
@@ -101,7 +101,7 @@ describe('the exact answers over matching points', () => {
     }
   })
 
-  it('of fewer points than were asked for are complete when all are found', () => {
+  it('are complete if fewer points match than were requested and all are found', () => {
     const at = cases.findIndex(({ share }) => share === 0.01)
     const all = [...rowsOf(cases[at]!, 0).entries()]
       .filter(([, isMatching]) => isMatching === 1)
@@ -109,6 +109,6 @@ describe('the exact answers over matching points', () => {
     assert.equal(all.length, 20)
     assert.deepEqual(exact[at]!.judge(0, all, 100), { recall: 1, isShort: false })
     assert.deepEqual(exact[at]!.judge(0, all.slice(5), 100), { recall: 0.75, isShort: true })
-    assert.throws(() => exact[at]!.judge(0, all, 129), /exact answers go to 128/)
+    assert.throws(() => exact[at]!.judge(0, all, 129), /exact answers have only 128 entries/)
   })
 })

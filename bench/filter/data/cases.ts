@@ -9,7 +9,10 @@ import { tiersOf } from './tiers.ts'
 export const kinds = ['range', 'equality', 'union', 'negation'] as const
 export type Kind = (typeof kinds)[number]
 
-/** What a filter has to do with the vectors: nothing; it is for points near to its query, or far away; or it is of real texts. */
+/**
+ * How a filter relates to the vectors: it is independent, it matches points near to or far from its query, or it uses
+ * real attributes of texts.
+ */
 export const relations = ['independent', 'near', 'far', 'real'] as const
 export type Relation = (typeof relations)[number]
 
@@ -18,9 +21,9 @@ export interface FilterCase {
   readonly name: string
   readonly kind: Kind
   readonly relation: Relation
-  /** Share of the points that each filter is to match; of real texts, unknown before it is counted. */
+  /** The share of points that each filter should match. For real texts, it is unknown until counted. */
   readonly share: number | undefined
-  /** One for all queries, or one for each. */
+  /** One filter for all queries, or one per query. */
   readonly filters: readonly Filter[]
 }
 
@@ -30,7 +33,7 @@ export interface CaseOptions {
   readonly relations: readonly Relation[]
 }
 
-/** The cases of a set, in the order of the report. */
+/** The cases of a data set, in the order of the report. */
 export function casesOf(
   set: DataSet,
   { table, clusters }: SetAttributes,
@@ -80,7 +83,7 @@ function independentCases(share: number, shares: readonly number[]): FilterCase[
   ]
 }
 
-/** Whole clusters, and the first rows of another one. */
+/** Whole clusters, and the first rows of one more. */
 interface Part {
   readonly whole: readonly number[]
   readonly next: number
@@ -88,7 +91,7 @@ interface Part {
   readonly rest: readonly number[]
 }
 
-/** The first clusters of an order, until they have `count` rows together. */
+/** The first clusters of an order that together contain `count` rows. */
 function partOf(order: readonly number[], sizes: Uint32Array, count: number): Part {
   let left = count
   let at = 0
@@ -109,7 +112,7 @@ function insidePart({ whole, next, rows }: Part): Filter {
   }
 }
 
-/** The same rows, by what they are not. */
+/** Matches the same rows by excluding all others. */
 function outsideTheRest({ next, rows, rest }: Part): Filter {
   const others: Filter = {
     kind: 'any',
@@ -127,7 +130,7 @@ function sizesOf({ centres, numbers }: Clusters): Uint32Array {
   return sizes
 }
 
-/** For each query, all clusters, the nearest first. */
+/** By query, all clusters, nearest first. */
 function clusterOrders({ queryPath, queryCount, dimension }: DataSet, { centres }: Clusters): number[][] {
   const queries = readRows(queryPath, 0, queryCount, dimension)
   return Array.from({ length: queryCount }, (_, query) =>
@@ -135,7 +138,7 @@ function clusterOrders({ queryPath, queryCount, dimension }: DataSet, { centres 
   )
 }
 
-/** Filters that somebody might ask of WordNet. */
+/** Realistic filters over WordNet. */
 const realCases: readonly FilterCase[] = (
   [
     ['topic = animal', 'equality', isIn('topic', ['animal'])],

@@ -7,14 +7,14 @@ import { runParallel } from '../../shared/data/parallel.ts'
 import type { AssignShare } from './assign-worker.ts'
 import { kMeans } from './k-means.ts'
 
-/** Where the rows of a set are, roughly: filters that have to do with the vectors are made of it. */
+/** The clusters of a data set. Filters that depend on the vectors are built from them. */
 export interface Clusters {
   readonly centres: Float32Array
-  /** By row. */
+  /** By row, the number of its cluster. */
   readonly numbers: Uint16Array
 }
 
-/** The clusters of a set, computed once and kept in a file. */
+/** The clusters of a data set, computed once and cached in a file. */
 export async function clustersOf(set: DataSet): Promise<Clusters> {
   const path = join(set.folder, `clusters-${set.count}-${seed}.bin`)
   if (!existsSync(path)) {
@@ -41,7 +41,7 @@ async function compute({ basePath, count, dimension }: DataSet): Promise<Cluster
   return { centres, numbers }
 }
 
-/** As many as the generated sets have, about. */
+/** About as many as the generated data sets have. */
 const clustersMax = 128
 const rowsPerCluster = 64
 const seed = 20_261_122

@@ -6,31 +6,31 @@ import { runParallel } from '../../shared/data/parallel.ts'
 import type { FilterCase } from './cases.ts'
 import type { CaseAnswers, ExactShare } from './exact-worker.ts'
 
-/** What a query was answered, against the exact answer over the matching rows. */
+/** The quality of the answer to a query, compared with the exact answer over the matching rows. */
 export interface Judged {
-  /** Share of the nearest that was found: of k, or of all that match where they are fewer. */
+  /** The share of the nearest rows that was found: of k, or of all matching rows if these are fewer. */
   readonly recall: number
-  /** Whether there are fewer results than there could be. */
+  /** Whether the answer has fewer results than possible. */
   readonly isShort: boolean
 }
 
-/** The exact answers of all queries of a case: a full scan in plain JavaScript of the rows that match. */
+/** The exact answers to all queries of a case, from a full scan of the matching rows in plain JavaScript. */
 export class ExactAnswers {
   readonly #parts: readonly CaseAnswers[]
   readonly #depth: number
-  /** Of the matching rows, by query. */
+  /** By query, the number of matching rows. */
   readonly matching: Uint32Array
 
-  /** @param parts of consecutive queries */
+  /** @param parts the answers to consecutive ranges of queries */
   constructor(parts: readonly CaseAnswers[], depth: number) {
     this.#parts = parts
     this.#depth = depth
     this.matching = Uint32Array.from(parts.flatMap((part) => [...part.matching]))
   }
 
-  /** @param ids of the query's results */
+  /** Judges an answer. @param ids the results of the query */
   judge(query: number, ids: readonly number[], k: number): Judged {
-    if (k > this.#depth) throw new Error(`k is ${k}, the exact answers go to ${this.#depth}`)
+    if (k > this.#depth) throw new Error(`k is ${k}, but the exact answers have only ${this.#depth} entries`)
     const wanted = Math.min(k, this.matching[query]!)
     if (wanted === 0) return { recall: 1, isShort: false }
     const { part, at } = this.#place(query)
@@ -48,7 +48,7 @@ export class ExactAnswers {
   }
 }
 
-/** The exact answers of all cases, in their order, computed on all cores. */
+/** The exact answers of all cases, in the same order. Computed on all cores. */
 export async function exactAnswers(
   { basePath, queryPath, count, queryCount, dimension }: DataSet,
   attributesPath: string,

@@ -5,19 +5,19 @@ import { distanceOf, insertNear, type NearestLists } from '../../shared/data/exa
 import { type MatchingRows, matchingRows } from '../../shared/data/matching-rows.ts'
 
 export interface ExactShare {
-  /** Shared memory. */
+  /** In shared memory. */
   readonly base: Float32Array
   readonly queries: Float32Array
   readonly dimension: number
   readonly attributesPath: string
-  /** By case: a filter for all queries, or one for each. */
+  /** By case, one filter for all queries, or one per query. */
   readonly cases: readonly (readonly Filter[])[]
   readonly depth: number
   readonly from: number
   readonly to: number
 }
 
-/** Of one case: its exact answers, and how many rows match each query's filter. */
+/** The exact answers of one case, and the number of rows that match each query's filter. */
 export interface CaseAnswers {
   readonly nearest: NearestLists
   readonly matching: Uint32Array

@@ -31,7 +31,7 @@ describe('k-means', () => {
     assert.equal(
       clustersOfGroup.reduce((sum, { size }) => sum + size, 0),
       all.size,
-      'no cluster is in two groups',
+      'no cluster spans two groups',
     )
   })
 
@@ -43,7 +43,7 @@ describe('k-means', () => {
 })
 
 describe('a permutation', () => {
-  it('has every number once, in an order that the seed decides', () => {
+  it('has every number once, in an order determined by the seed', () => {
     const order = permutation(1000, new GaussianRandom(3))
     assert.deepEqual(
       [...order].sort((a, b) => a - b),

@@ -4,15 +4,15 @@ import { GaussianRandom } from '../../shared/data/gaussian-random.ts'
 export interface KMeansOptions {
   readonly dimension: number
   readonly clusters: number
-  /** Rows that the centres are computed from. */
+  /** The number of rows from which the centres are computed. */
   readonly sample: number
   readonly rounds: number
   readonly seed: number
 }
 
 /**
- * Centres of clusters of the rows, one after the other: Lloyd's algorithm on a sample, beginning with rows of it. A cluster
- * that loses its rows keeps its centre.
+ * Computes the concatenated cluster centres of the rows with Lloyd's algorithm on a sample. The initial centres are
+ * rows of the sample. A cluster that loses all its rows keeps its centre.
  */
 export function kMeans(rows: Float32Array, options: KMeansOptions): Float32Array {
   const { dimension, clusters, rounds, seed } = options
@@ -41,7 +41,7 @@ export function kMeans(rows: Float32Array, options: KMeansOptions): Float32Array
   return centres
 }
 
-/** The cluster whose centre is nearest to a row. */
+/** The cluster with the centre nearest to a row. */
 export function nearestCentre(
   rows: Float32Array,
   row: number,
@@ -59,7 +59,7 @@ export function nearestCentre(
   return nearest
 }
 
-/** All clusters, the one nearest to a row first. */
+/** All clusters by their distance to a row, nearest first. */
 export function centresByDistance(
   rows: Float32Array,
   row: number,
@@ -72,7 +72,7 @@ export function centresByDistance(
   return distances.map((_, cluster) => cluster).sort((a, b) => distances[a]! - distances[b]! || a - b)
 }
 
-/** Some of the rows, each once, in random order. */
+/** A random sample of rows without repetition, in random order. */
 function sampleOf(count: number, size: number, seed: number): Uint32Array {
   return permutation(count, new GaussianRandom(seed)).subarray(0, size)
 }

@@ -16,7 +16,7 @@ import { type Clusters, clustersOf } from './clusters.ts'
 import { permutation } from './k-means.ts'
 import { tiersOf } from './tiers.ts'
 
-/** The attributes of a set and the file that they are in. */
+/** The attributes of a data set, and the file that holds them. */
 export interface SetAttributes {
   readonly path: string
   readonly table: AttributeTable
@@ -24,15 +24,15 @@ export interface SetAttributes {
 }
 
 /**
- * The attributes of a set: generated ones by which filters match exactly as many rows as they are to, and those that the texts
- * really have where the set is of texts.
+ * The attributes of a data set. Generated attributes let filters match exactly the intended number of rows. If the set
+ * consists of texts, their real attributes are added.
  *
- *   lot        a number below 1, different for each row: ranges
- *   bucket     0..999, each on as many rows: unions and negations
- *   tier0..    texts like "s10", on 10 % of the rows: equality
- *   cluster    a text like "c17": which of the clusters of vectors the row is in
- *   rank       its number among the rows of its cluster, from 0 on
- *   pos, topic, length   of WordNet's glosses: part of speech, subject, characters
+ *   lot        a number below 1, different for each row: for ranges
+ *   bucket     0..999, each on equally many rows: for unions and negations
+ *   tier0..    texts such as "s10", on 10 % of the rows: for equality
+ *   cluster    a text such as "c17": the cluster of the row's vector
+ *   rank       the number of the row within its cluster, from 0
+ *   pos, topic, length   of WordNet's glosses: part of speech, subject, number of characters
  */
 export async function attributesOf(
   set: DataSet,
@@ -51,7 +51,7 @@ export async function attributesOf(
   return { path, table: readTable(path), clusters }
 }
 
-/** The columns that do not come from texts. */
+/** The generated columns, which do not come from texts. */
 export function generatedColumns(count: number, shares: readonly number[], { numbers }: Clusters): Column[] {
   const orderOf = (stream: number): Uint32Array => permutation(count, new GaussianRandom(seed, stream))
   const lots = new Float64Array(count)
@@ -78,10 +78,10 @@ export function clusterName(number: number): string {
   return `c${number}`
 }
 
-/** How many values `bucket` has. */
+/** The number of values of `bucket`. */
 export const bucketCount = 1000
 
-/** Each share's word is on that share of the rows, `rest` on what is left. */
+/** A column in which the word of each share is on that share of the rows, and `rest` on the remaining rows. */
 function tierColumn(name: string, shares: readonly number[], order: Uint32Array): Column {
   const texts = Array.from(order, () => 'rest')
   let from = 0

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { tiersOf } from './tiers.ts'
 
 describe('tiers of shares', () => {
-  it('have a sum of at most 1 each, and hold every share once', () => {
+  it('have sums of at most 1, and contain every share once', () => {
     const shares = [0.001, 0.003, 0.01, 0.03, 0.05, 0.1, 0.2, 0.4, 0.6, 0.9]
     const tiers = tiersOf(shares)
     assert.deepEqual(tiers.flat().sort(), shares)
@@ -11,7 +11,7 @@ describe('tiers of shares', () => {
     assert.equal(tiers.length, 3)
   })
 
-  it('are full at exactly 1, whatever floating point makes of it', () => {
+  it('are full at exactly 1, despite rounding errors', () => {
     assert.deepEqual(tiersOf([0.1, 0.3, 0.6]), [[0.6, 0.3, 0.1]])
     assert.deepEqual(tiersOf([0.6, 0.5]), [[0.6], [0.5]])
   })

@@ -1,6 +1,6 @@
 /**
- * Groups of shares with a sum of at most 1: the texts of one attribute can be on that many of the points. The largest first,
- * each in the first group with room.
+ * Groups shares so that the sum of each group is at most 1. The texts of one attribute can then be on these shares of
+ * the points. First-fit decreasing: places the largest shares first, each in the first group with room.
  */
 export function tiersOf(shares: readonly number[]): number[][] {
   const tiers: number[][] = []
@@ -16,5 +16,5 @@ function sum(shares: readonly number[]): number {
   return shares.reduce((total, share) => total + share, 0)
 }
 
-/** 0.6 + 0.3 + 0.1 is a little more than 1. */
+/** Tolerates rounding errors: in floating point, 0.6 + 0.3 + 0.1 is not exactly 1. */
 const rounding = 1e-9

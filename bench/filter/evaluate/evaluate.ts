@@ -5,7 +5,7 @@ import { median } from '../../shared/median.ts'
 import type { Options } from '../options.ts'
 import { firstUs, typicalPayload } from './typical-points.ts'
 
-/** What the index of attributes takes, in time and memory. */
+/** The cost of the attribute index, in time and memory. */
 export interface Evaluation {
   readonly points: number
   readonly bytesPerPoint: number
@@ -16,17 +16,17 @@ export interface Evaluation {
 export interface EvaluatedFilter {
   readonly name: string
   readonly matching: number
-  /** Medians. */
+  /** The median of the rounds. */
   readonly milliseconds: number
   readonly millisecondsMax: number
-  /** The longest step of all rounds: for so long nothing else has its turn. */
+  /** The longest step in all rounds. A step blocks everything else on the thread. */
   readonly longestStep: number
-  /** Of taking the result from the cache, when nothing has changed. */
+  /** The time to take the result from the cache when nothing has changed. */
   readonly cachedMicroseconds: number
   readonly goalMilliseconds: number
 }
 
-/** Evaluates filters over points with six attributes each, without anything else of the engine. */
+/** Evaluates filters over points with six attributes each, without the rest of the engine. */
 export function evaluate({ rows, quick }: Pick<Options, 'rows' | 'quick'>): Evaluation {
   const points = Math.min(rows, pointsMax)
   const index = new AttributeIndex({ findSlot: () => -1, copyId: () => {} })

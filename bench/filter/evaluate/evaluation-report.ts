@@ -2,18 +2,18 @@ import { shown, table } from '../../shared/table.ts'
 import { atMost, type Spell, verdictTable } from '../../shared/verdict.ts'
 import type { EvaluatedFilter, Evaluation } from './evaluate.ts'
 
-/** What was measured of the index of attributes, as Markdown. */
+/** The measurements of the attribute index, as Markdown. */
 export function evaluationReport({ points, bytesPerPoint, insertedPerSecond, filters }: Evaluation): string {
   return [
-    `## Filters over ${shown(points)} points of six attributes`,
-    `${shown(insertedPerSecond)} points a second enter the index; ${shown(bytesPerPoint, 1)} bytes a point.`,
+    `## Filters over ${shown(points)} points with six attributes`,
+    `${shown(insertedPerSecond)} points per second enter the index; ${shown(bytesPerPoint, 1)} bytes per point.`,
     table(headings, filters.map(rowOf)),
-    '### To be reached',
+    '### Targets',
     verdictTable([
       ...filters.map(({ name, milliseconds, goalMilliseconds }) =>
         atMost(`evaluating: ${name}`, milliseconds, goalMilliseconds, fine),
       ),
-      atMost('memory of a point', bytesPerPoint, 60, bytes),
+      atMost('memory per point', bytesPerPoint, 60, bytes),
     ]),
   ].join('\n\n')
 }

@@ -5,7 +5,7 @@ import { GaussianRandom } from '../../shared/data/gaussian-random.ts'
 export const categories = 50
 export const brands = 1000
 
-/** What a shop might store with a product: six attributes. */
+/** Six attributes that a shop might store with a product. */
 export function typicalPayload(row: number): Payload {
   const random = new GaussianRandom(seed, row)
   const below = (limit: number): number => Math.floor(random.uniform() * limit)

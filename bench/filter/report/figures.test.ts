@@ -18,7 +18,7 @@ function cell(...results: readonly WayResult[]): Cell {
   return { name: 'range', ...of, results }
 }
 
-/** All of its queries. */
+/** All queries of a cell. */
 const walked = { plans: { walk: 100 } }
 const missed = { hasReached: false, recall: 0.5 }
 
@@ -34,31 +34,31 @@ describe('the figures of a cell', () => {
     )
   })
 
-  it('charge the walk what evaluating the filter took, which every plan has to do', () => {
+  it('add the time of filter evaluation to the walk, because every plan needs it', () => {
     const planned = result('planned', 100, { filterUs: 5000 })
     assert.equal(timesBetterPlan(cell(planned, result('exact', 50), result('walk', 200, walked))), 1)
   })
 
-  it('charge the scan the same in place of its own evaluating, whichever was first', () => {
+  it('add the same time to the scan instead of its own evaluation, whichever ran first', () => {
     const slow = { filterUs: 5000 }
     const walk = result('walk', 20, walked)
     assert.equal(timesBetterPlan(cell(result('planned', 100, slow), result('exact', 200), walk)), 1)
     assert.equal(timesBetterPlan(cell(result('planned', 200), result('exact', 100, slow), walk)), 1)
   })
 
-  it('leave out a walk that mostly gave way to a scan', () => {
+  it('ignore a walk that mostly fell back to a scan', () => {
     const walk = result('walk', 900, { plans: { 'walk, then scan': 50, walk: 50 } })
     assert.equal(timesBetterPlan(cell(result('planned', 100), result('exact', 50), walk)), 0.5)
   })
 
-  it('leave out a walk that finds too little, and are unknown where a plan was not measured', () => {
+  it('ignore a walk with too little recall, and are unknown if a plan was not measured', () => {
     const walk = result('walk', 900, { ...missed, ...walked })
     assert.equal(timesBetterPlan(cell(result('planned', 100), result('exact', 50), walk)), 0.5)
     assert.equal(timesBetterPlan(cell(result('planned', 100), result('exact', 50))), undefined)
     assert.equal(timesBetterPlan(cell(result('exact', 50), walk)), undefined)
   })
 
-  it('compare the engine with the fastest library that finds enough', () => {
+  it('compare the engine with the fastest library with enough recall', () => {
     const planned = result('planned', 600)
     assert.equal(timesLibraries(cell(planned, result('hnswlib', 300), result('zvec', 200))), 2)
     assert.equal(timesLibraries(cell(planned, result('hnswlib', 300, missed), result('zvec', 200))), 3)
@@ -66,7 +66,7 @@ describe('the figures of a cell', () => {
     assert.equal(timesOthers(cell(planned, result('hnswlib', 300), result('exact', 1200))), 0.5)
   })
 
-  it('take the one that finds most where none finds enough', () => {
+  it('use the library with the highest recall if none has enough', () => {
     const poor = result('hnswlib', 300, { ...missed, recall: 0.1 })
     const better = result('zvec', 200, missed)
     assert.equal(bestOf(cell(poor, better), ['hnswlib', 'zvec']), better)
@@ -81,7 +81,7 @@ describe('the verdicts', () => {
     result('zvec', 100),
   )
 
-  it('are reached by cells that are good enough', () => {
+  it('are reached if all cells are good enough', () => {
     const verdicts = verdictsOf([good, good])
     assert.deepEqual(
       verdicts.map(({ isReached }) => isReached),
@@ -89,7 +89,7 @@ describe('the verdicts', () => {
     )
   })
 
-  it('are missed by one cell that finds too little, is short or takes too long', () => {
+  it('are missed if one cell has too little recall, too few results or takes too long', () => {
     const bad = cell(
       result('planned', 100, { recall: 0.9, short: 2 }),
       result('exact', 300),
@@ -106,7 +106,7 @@ describe('the verdicts', () => {
     assert.equal(plan!.figure, 3)
   })
 
-  it('are open where nothing was measured', () => {
+  it('are undecided if nothing was measured', () => {
     for (const verdict of verdictsOf([])) assert.equal(verdict.isReached, undefined)
   })
 })

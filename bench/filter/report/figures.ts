@@ -2,8 +2,8 @@ import { type Cell, resultOf, type WayResult } from '../run/cell.ts'
 import { libraryWays, type WayName } from '../ways.ts'
 
 /**
- * The fastest of some ways that found enough; where none did, the one that found most. Undefined where none was
- * measured.
+ * The fastest of some ways with enough recall. If none has enough, the one with the highest recall. Undefined if none
+ * was measured.
  */
 export function bestOf(cell: Cell, names: readonly WayName[]): WayResult | undefined {
   const results = names.map((name) => resultOf(cell, name)).filter((each) => each !== undefined)
@@ -13,18 +13,19 @@ export function bestOf(cell: Cell, names: readonly WayName[]): WayResult | undef
 }
 
 /**
- * Whether most searches of the forced walk were walks. Where too few points match, the index gives a walk up at once and scans:
- * that is the other plan, without what the engine adds to it.
+ * Whether most searches of the forced walk were walks. If too few points match, the index immediately abandons a walk
+ * and scans. That is the other plan, without the overhead of the engine.
  */
 export function hasWalked({ plans, queries }: WayResult): boolean {
   return 2 * (plans.walk ?? 0) > queries
 }
 
 /**
- * How many times as long as the better plan the engine took: the scan of all matching points, or the walk, where it finds
- * enough, with its best ef. Whatever the plan, the filter has to be evaluated: the walk, which gets its bitmap beforehand, is
- * charged what evaluating took the engine, and so is the scan in place of its own evaluating. Whichever of the two comes first
- * evaluates, and the other finds the results kept.
+ * The time of the engine divided by that of the better plan. The plans are the scan of all matching points, and the
+ * walk with its best ef if its recall is enough. Every plan must evaluate the filter, but the walk gets its bitmap
+ * beforehand. The engine's evaluation time is therefore added to the walk. It also replaces the scan's own evaluation
+ * time: of the engine and the scan, the one that runs first evaluates the filter, and the other finds the result in the
+ * cache.
  */
 export function timesBetterPlan(cell: Cell): number | undefined {
   const planned = resultOf(cell, 'planned')
@@ -38,17 +39,17 @@ export function timesBetterPlan(cell: Cell): number | undefined {
   return 1e6 / planned.queriesPerSecond / bestUs
 }
 
-/** How many times as fast as the best library the engine was. */
+/** The speed of the engine divided by that of the best library. */
 export function timesLibraries(cell: Cell): number | undefined {
   return timesAsFast(cell, libraryWays)
 }
 
-/** The same of everything that there is to compare with, our own scan and our filtering afterwards among it. */
+/** The speed of the engine divided by that of the best alternative, including our own scan and post-filtering. */
 export function timesOthers(cell: Cell): number | undefined {
   return timesAsFast(cell, [...libraryWays, 'exact', 'post'])
 }
 
-/** A figure of the cells that have it. */
+/** The values of a figure in the cells that have it. */
 export function knownOf(cells: readonly Cell[], figure: (cell: Cell) => number | undefined): number[] {
   return cells.map(figure).filter((each) => each !== undefined)
 }

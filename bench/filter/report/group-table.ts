@@ -3,7 +3,7 @@ import { shown, table } from '../../shared/table.ts'
 import { type Cell, resultOf } from '../run/cell.ts'
 import { knownOf, timesBetterPlan, timesLibraries, timesOthers } from './figures.ts'
 
-/** The cells in groups: where a filter is expensive, or finds little, shows at a glance. */
+/** The cells in groups, to show at a glance which filters are expensive or have little recall. */
 export function groupTable(cells: readonly Cell[]): string {
   const byRelation = Map.groupBy(cells, ({ relation }) => relation)
   const byShare = Map.groupBy(

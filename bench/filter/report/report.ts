@@ -6,7 +6,7 @@ import { type WayName, wayNames, ways } from '../ways.ts'
 import { hasWalked, timesBetterPlan, timesLibraries, timesOthers } from './figures.ts'
 import { groupTable } from './group-table.ts'
 
-/** The tables of one set, as Markdown. */
+/** The tables of one data set, as Markdown. */
 export function reportOf({ set, cells, faults }: SetResult, verdicts: readonly Verdict[]): string {
   const groups = Map.groupBy(cells, ({ k }) => k)
   const parts = [
@@ -14,21 +14,21 @@ export function reportOf({ set, cells, faults }: SetResult, verdicts: readonly V
     ...[...groups].flatMap(([k, group]) => [
       `### The engine, k ${k}`,
       table(plannedHeadings, group.map(plannedRow)),
-      `### All ways, k ${k}: queries a second (ef; recall where it is below the target)`,
+      `### All ways, k ${k}: queries per second (ef; recall if it is below the target)`,
       table(['', ...waysOf(group)], group.map(speedRow)),
     ]),
-    '### By what the filter has to do with the vectors, and by how many points match',
+    '### By the relation of the filter to the vectors, and by the share of matching points',
     groupTable(cells),
     '### Worst cells',
     table(['', 'cell', 'figure'], worstRows(cells)),
-    '### To be reached',
+    '### Targets',
     verdictTable(verdicts),
     ...faults.map(({ way, fault }) => `${way} failed: ${fault}`),
   ]
   return parts.join('\n\n')
 }
 
-/** What each way is, for the end of the report. */
+/** Describes each way, for the end of the report. */
 export function describe(names: readonly WayName[]): string {
   const rows = names.map((name) => [name, ways[name].description])
   return `## Ways\n\n${table(['', 'what'], rows)}`
@@ -71,7 +71,7 @@ function plannedRow(cell: Cell): string[] {
   ]
 }
 
-/** Each plan with the share of the queries that it answered, unless it answered all. */
+/** Each plan with the share of queries that it answered; only its name if it answered all. */
 function plansOf(result: WayResult | undefined): string {
   const entries = Object.entries(result?.plans ?? {}).sort(([, a], [, b]) => b - a)
   if (entries.length === 1) return entries[0]![0]

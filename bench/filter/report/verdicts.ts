@@ -3,14 +3,14 @@ import { atLeast, atMost, type Spell, times, type Verdict } from '../../shared/v
 import { type Cell, resultOf, type WayResult } from '../run/cell.ts'
 import { knownOf, timesBetterPlan, timesLibraries, timesOthers } from './figures.ts'
 
-/** What filtered search is to reach, over all cells of a set. */
+/** The targets for filtered search, over all cells of a data set. */
 export function verdictsOf(cells: readonly Cell[]): Verdict[] {
   const planned = cells.map((cell) => resultOf(cell, 'planned')).filter((each) => each !== undefined)
   const recalls = planned.map(({ recall }) => recall)
   return [
     atLeast('recall, mean of all cells', meanOf(recalls), 0.98, recall),
     atLeast('recall of the worst cell', extreme(recalls, Math.min), 0.95, recall),
-    atMost('answers with fewer results than there could be', shortOf(planned), 0, whole),
+    atMost('answers with fewer results than possible', shortOf(planned), 0, whole),
     atMost(
       'time over that of the better of scan and walk, worst cell',
       extreme(knownOf(cells, timesBetterPlan), Math.max),

@@ -1,27 +1,27 @@
 import type { Kind, Relation } from '../data/cases.ts'
 import type { WayName } from '../ways.ts'
 
-/** What one way did with the queries of one case. */
+/** The result of one way for the queries of one case. */
 export interface WayResult {
   readonly way: WayName
   readonly ef: number
-  /** Whether the recall that it was tuned for was reached; true for ways that are not tuned. */
+  /** Whether the way reached the recall that it was tuned for; true for ways that are not tuned. */
   readonly hasReached: boolean
-  /** Queries that there was time for. */
+  /** The number of queries that the time limit allowed. */
   readonly queries: number
-  /** Mean over the queries. */
+  /** The mean over the queries. */
   readonly recall: number
-  /** First percentile over the queries. */
+  /** The first percentile over the queries. */
   readonly recallP1: number
-  /** Queries with fewer results than there could be. */
+  /** The number of queries with fewer results than possible. */
   readonly short: number
-  /** Medians of the rounds. */
+  /** The medians of the rounds. */
   readonly queriesPerSecond: number
   readonly p50Us: number
   readonly p99Us: number
   readonly rounds: readonly RoundTimes[]
   readonly plans: Readonly<Record<string, number>>
-  /** Means of a query, where the contender says it. */
+  /** Means per query, if the contender reports them. */
   readonly compared?: number | undefined
   readonly filterUs?: number | undefined
 }
@@ -32,15 +32,15 @@ export interface RoundTimes {
   readonly p99Us: number
 }
 
-/** One case with one k: what all ways did with it. */
+/** The results of all ways for one case with one k. */
 export interface Cell {
   readonly name: string
   readonly kind: Kind
   readonly relation: Relation
   readonly k: number
-  /** Share of the points that were to match; undefined for filters of real texts. */
+  /** The intended share of matching points; undefined for filters over real texts. */
   readonly wantedShare: number | undefined
-  /** Share of the points that match, in the mean over the queries. */
+  /** The actual share of matching points, as the mean over the queries. */
   readonly share: number
   readonly results: readonly WayResult[]
 }

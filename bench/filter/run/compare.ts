@@ -11,16 +11,19 @@ import { type WayName, ways } from '../ways.ts'
 import type { Cell, WayResult } from './cell.ts'
 import { practiceOf, type Setting, search, settingFor, type Task, wayResult } from './measure.ts'
 
-/** All that was measured on one set. */
+/** All measurements on one data set. */
 export interface SetResult {
   readonly set: Pick<DataSet, 'name' | 'description' | 'dimension' | 'count' | 'queryCount'>
   readonly contenders: readonly { readonly name: string; readonly builds: readonly Build[] }[]
   readonly cells: readonly Cell[]
-  /** Ways that could not be measured, and why. */
+  /** The ways that could not be measured, with the reason. */
   readonly faults: readonly { readonly way: WayName; readonly fault: string }[]
 }
 
-/** Builds the contenders one after another; then all ways take turns, cell by cell, each time beginning with another. */
+/**
+ * Builds the contenders one after another. Then all ways take turns in each cell, and each cell starts with another
+ * way.
+ */
 export async function compareOn(set: DataSet, options: Options): Promise<SetResult> {
   const attributes = await attributesOf(set, options.shares, options.wordnet)
   const cases = casesOf(set, attributes, options)
@@ -40,11 +43,11 @@ export async function compareOn(set: DataSet, options: Options): Promise<SetResu
   }
 }
 
-/** The contenders of a set, while they are measured. One that fails is left out from then on. */
+/** The contenders of a data set during the measurement. A contender that fails is skipped from then on. */
 class SetRun {
   readonly #set: DataSet
   readonly #options: Options
-  /** What is timed; the queries after it are for practice. */
+  /** The timed queries. The queries after them are for practice. */
   readonly #queries: QueryRange
   readonly #practice: QueryRange
   readonly #ready = new Map<string, Ready>()
@@ -57,7 +60,7 @@ class SetRun {
     this.#queries = { from: 0, to: this.#practice.from }
   }
 
-  /** The set as the report has it, with the queries that are timed. */
+  /** The data set as shown in the report, with the number of timed queries. */
   get described(): SetResult['set'] {
     const { name, description, dimension, count } = this.#set
     return { name, description, dimension, count, queryCount: this.#queries.to }
@@ -84,7 +87,7 @@ class SetRun {
     }
   }
 
-  /** @param turn decides which way begins */
+  /** @param turn determines which way starts */
   async cell(of: FilterCase, exact: ExactAnswers, k: number, turn: number): Promise<Cell> {
     const results: WayResult[] = []
     for (const way of rotated(this.#options.ways, turn)) {
@@ -124,7 +127,7 @@ class SetRun {
 
   async close(): Promise<void> {
     for (const { client } of this.#ready.values()) {
-      // Its process may have ended, which is among the faults then.
+      // If its process has ended, that is already recorded as a fault.
       await client.close().catch(() => client.kill())
     }
   }

@@ -13,26 +13,26 @@ import type { RoundTimes, WayResult } from './cell.ts'
 
 export type MeasureOptions = Pick<Options, 'ef' | 'recall' | 'minSeconds' | 'maxSeconds'>
 
-/** One case with one k, for one way. */
+/** One case with one k, to be measured for one way. */
 export interface Task {
   readonly way: WayName
   readonly client: ContenderClient
   readonly filters: FilterCase['filters']
   readonly exact: ExactAnswers
   readonly k: number
-  /** What is timed. */
+  /** The timed queries. */
   readonly queries: QueryRange
-  /** What ways are tuned with, and what all of them search for before they are timed: their code is compiled then. */
+  /** The queries for tuning. All ways also run them before they are timed, so that their code is compiled. */
   readonly practice: QueryRange
 }
 
-/** The setting of a way in a cell. */
+/** The settings of a way in a cell. */
 export interface Setting {
   readonly ef: number
   readonly hasReached: boolean
 }
 
-/** What the results of some queries are worth. */
+/** The quality of the results of some queries. */
 export interface Quality {
   readonly queries: number
   readonly recall: number
@@ -41,8 +41,8 @@ export interface Quality {
 }
 
 /**
- * The smallest ef, doubled from the default, with which the queries for practice have the recall; the largest if none has. Of a
- * way that is not tuned the default, which they are searched for with all the same.
+ * Finds the smallest ef with which the practice queries reach the recall, by doubling the default. Returns the largest
+ * ef if none does. A way that is not tuned gets the default, but also runs the practice queries.
  */
 export async function settingFor(task: Task, options: MeasureOptions): Promise<Setting> {
   const { way, client, filters, exact, k, practice } = task
@@ -60,7 +60,7 @@ export async function settingFor(task: Task, options: MeasureOptions): Promise<S
   }
 }
 
-/** Searches for all queries of a cell, as often as there is time for. */
+/** Runs all queries of a cell repeatedly within the time limit. */
 export function search(task: Task, { ef }: Setting, options: MeasureOptions): Promise<FilteredFound> {
   const { way, client, filters, k, queries } = task
   const { minSeconds, maxSeconds } = options
@@ -68,7 +68,7 @@ export function search(task: Task, { ef }: Setting, options: MeasureOptions): Pr
   return client.ask({ kind: 'filtered', mode, filters, k, ef, queries, minSeconds, maxSeconds, queriesMin })
 }
 
-/** @param rounds at least one; what was found is the same in all */
+/** @param rounds at least one; all have the same results */
 export function wayResult(task: Task, setting: Setting, rounds: readonly FilteredFound[]): WayResult {
   const [first] = rounds
   const { plans, compared, filterUs } = first!
@@ -115,14 +115,17 @@ function timesOf({ microseconds }: FilteredFound): RoundTimes {
   }
 }
 
-/** The last queries of a set, which are not timed: all but the first `timed`, more where the set has too few for both. */
+/**
+ * The practice queries, which are not timed: all queries after the first `timed`. If the set has too few for both,
+ * fewer than `timed` queries are timed.
+ */
 export function practiceOf({ queryCount }: Pick<DataSet, 'queryCount'>, timed: number): QueryRange {
   const most = Math.max(queryCount - practiceQueries, Math.ceil(queryCount / 2))
   return { from: Math.min(timed, most), to: queryCount }
 }
 
-/** At most half of the queries of a small set. */
+/** The number of practice queries; at most half of the queries of a small data set. */
 export const practiceQueries = 40
 
-/** Searched for however long they take; half of them for practice. */
+/** At least this many queries run, regardless of the time limit; half of them for practice. */
 const queriesMin = 20

@@ -13,16 +13,16 @@ import { rowsOf } from '../../shared/data/rows.ts'
 import { typicalPayload } from '../evaluate/typical-points.ts'
 import type { Options } from '../options.ts'
 
-/** How long the service takes to start, in seconds: from the start of its process until it is ready. */
+/** The start times of the service in seconds, from the start of its process until it is ready. */
 export interface Starts {
   readonly points: number
   readonly dimension: number
   readonly warm: readonly number[]
-  /** Without the file of attributes: the index is built from the payloads. */
+  /** Starts without the attribute file: the index is rebuilt from the payloads. */
   readonly withoutFile: readonly number[]
 }
 
-/** Fills a data directory with points of six attributes, unless an earlier run has, and starts the service over it. */
+/** Fills a data directory with points of six attributes unless an earlier run did, and starts the service with it. */
 export async function measureStarts(options: Options): Promise<Starts> {
   const rows = Math.min(options.rows, pointsMax)
   const set = await prepareSet('manifold', { ...options, rows })
@@ -35,7 +35,7 @@ export async function measureStarts(options: Options): Promise<Starts> {
     writeFileSync(mark, '')
   }
   const rounds = options.quick ? 1 : warmRounds
-  // The first one reads from the disk.
+  // The first start reads from the disk, so it is not counted.
   await secondsToStart(dataDir)
   const warm = await repeated(rounds, () => secondsToStart(dataDir))
   const withoutFile = await repeated(options.quick ? 1 : 2, () => {
@@ -60,7 +60,7 @@ async function fill(
   }
 }
 
-/** The service refuses points while too many wait for the index. */
+/** Retries an insert, because the service refuses points while too many wait for the index. */
 async function insertOnceIndexed(collection: Collection, points: readonly NewPoint[]): Promise<void> {
   for (;;) {
     try {

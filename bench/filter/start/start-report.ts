@@ -3,13 +3,13 @@ import { shown } from '../../shared/table.ts'
 import { atMost, type Spell, verdictTable } from '../../shared/verdict.ts'
 import type { Starts } from './measure-start.ts'
 
-/** What starts took, as Markdown. */
+/** The start times, as Markdown. */
 export function startReport({ points, dimension, warm, withoutFile }: Starts): string {
   const spelled = (all: readonly number[]): string => all.map((each) => shown(each, 2)).join(', ')
   return [
-    `## Starts over ${shown(points)} x ${dimension} points of six attributes`,
-    `Seconds until ready: ${spelled(warm)}; without the file of attributes ${spelled(withoutFile)}.`,
-    '### To be reached',
+    `## Starts with ${shown(points)} x ${dimension} points of six attributes`,
+    `Seconds until ready: ${spelled(warm)}; without the attribute file ${spelled(withoutFile)}.`,
+    '### Targets',
     verdictTable([atMost('a warm start, median', median(warm), warmMax, seconds)]),
   ].join('\n\n')
 }

@@ -5,9 +5,8 @@ import type { FilteredAnswer, FilteredRequest } from './filtered.ts'
 export { noId } from './no-id.ts'
 
 /**
- * What every library under test looks like to the benchmark. A contender lives in a process of its own
- * (contender-process.ts) and is asked one thing at a time; the times it reports are its own, taken around
- * nothing but the work, so that messages between processes cost nothing.
+ * The benchmark's interface to every library under test. Each contender runs in its own process (contender-process.ts)
+ * and handles one request at a time. It measures only the work itself, so messages between processes do not count.
  */
 export interface Contender {
   /** Builds an index of all vectors; the row number is the id. Called once, or `load` instead. */
@@ -16,7 +15,7 @@ export interface Contender {
   /** The `k` nearest ids of each query, nearest first. Called many times, with any `ef` and thread count. */
   search(request: SearchRequest): Promise<SearchAnswer>
 
-  /** As `search`, of the points that match filters, one query after the other. */
+  /** Like `search`, but only over points that match filters, and one query after the other. */
   searchFiltered?(request: FilteredRequest): Promise<FilteredAnswer>
 
   /** Memory in bytes as the library itself reports it. */
@@ -25,7 +24,7 @@ export interface Contender {
   /** Deletes the ids and inserts them again with the same vectors, so that the exact answers stay the same. */
   reinsert?(ids: Uint32Array, vectors: Float32Array): Promise<void>
 
-  /** Writes the built index into its folder, so that a later run can leave out the build (`--reuse`). */
+  /** Writes the built index into its folder, so that a later run can skip the build (`--reuse`). */
   save?(): Promise<void>
 
   /** Reads what `save` wrote, instead of building. */
@@ -42,9 +41,9 @@ export interface BuildRequest {
   readonly metric: Metric
   readonly m: number
   readonly efConstruction: number
-  /** Of the rows, for searches with filters; undefined where there will be none. */
+  /** The attributes of the rows, for filtered searches; undefined if there will be none. */
   readonly attributes?: AttributeTable | undefined
-  /** Threads to build with; a library with only one says so in `Description.buildThreads`. */
+  /** The number of threads to build with. A library that supports only one says so in `Description.buildThreads`. */
   readonly threads: number
 }
 
@@ -61,31 +60,31 @@ export interface SearchRequest {
 }
 
 export interface SearchAnswer {
-  /** `k` ids a query; `noId` where fewer were found. */
+  /** `k` ids per query, filled with `noId` if fewer were found. */
   readonly ids: Uint32Array
   readonly seconds: number
 }
 
-/** What the report prints about a contender, so that readers know what was compared. */
+/** The facts about a contender that the report prints, so that readers know what was compared. */
 export interface Description {
   readonly version: string
   /** Compiler flags, instruction sets, metric and data type. */
   readonly flags: string
   readonly buildThreads: 'one' | 'any'
-  /** How all cores are used by a search. */
+  /** How a search uses all cores. */
   readonly searchThreads: string
-  /** Those that it can build for. */
+  /** The metrics that it can build for. */
   readonly distanceMetrics: readonly Metric[]
 }
 
 /** A contender's file exports one of these for each of its variants. */
 export interface ContenderVariant {
   readonly description: Description
-  /** @param folder an existing folder of its own, kept between runs with `--reuse` */
+  /** @param folder an existing folder for this contender, kept between runs with `--reuse` */
   create(folder: string): Contender
 }
 
-/** Seconds that `work` takes. */
+/** The time that `work` takes, in seconds. */
 export async function timed(work: () => void | Promise<void>): Promise<number> {
   const start = process.hrtime.bigint()
   await work()

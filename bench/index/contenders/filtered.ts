@@ -2,41 +2,42 @@ import type { Filter } from '../../../src/base/filter.ts'
 import type { MatchingRows } from '../../shared/data/matching-rows.ts'
 import { noId } from './no-id.ts'
 
-/** A search with filters, for bench:filter: one query after the other on one thread. */
+/** A filtered search, for bench:filter. Queries run one after the other on one thread. */
 export interface FilteredRequest {
   /** Row-major. */
   readonly queries: Float32Array
-  /** By query. */
+  /** By query, its filter. */
   readonly filters: readonly Filter[]
-  /** What the filters mean, by query: for contenders that do not evaluate filters themselves. */
+  /** By query, the matching rows, for contenders that do not evaluate filters themselves. */
   readonly matching: (query: number) => MatchingRows
   readonly k: number
   readonly ef: number
-  /** For contenders with several ways: which one. */
+  /** Which way to use, for contenders with several ways. */
   readonly mode: string
 }
 
 export interface FilteredAnswer {
-  /** `k` ids a query; `noId` where fewer were found. */
+  /** `k` ids per query, filled with `noId` if fewer were found. */
   readonly ids: Uint32Array
-  /** By query: around nothing but the call. */
+  /** By query, the time of the call alone. */
   readonly microseconds: Float64Array
-  /** By query, where the contender says it. */
+  /** By query, if the contender reports it. */
   readonly profiles?: readonly FilteredProfile[] | undefined
 }
 
 /** How a query was answered. */
 export interface FilteredProfile {
   readonly plan: string
-  /** Vectors or codes whose distance was computed. */
+  /** The number of vectors or codes whose distance was computed. */
   readonly compared: number
   readonly filterUs?: number | undefined
 }
 
 /**
- * Runs queries one after the other and takes the time of each.
+ * Runs queries one after the other and measures the time of each.
  *
- * @param search returns the ids of the query of this number, nearest first; what it returns besides is not timed
+ * @param search answers the query with a number; only this is timed
+ * @param idsOf extracts the ids from an answer, nearest first
  */
 export async function timedQueries<Found>(
   count: number,
@@ -49,7 +50,7 @@ export async function timedQueries<Found>(
   for (let query = 0; query < count; query += 1) {
     const start = process.hrtime.bigint()
     const answer = search(query)
-    // Waiting for what is there already would cost a synchronous library a turn.
+    // Awaiting a value that is not a promise would cost a synchronous library a turn of the event loop.
     const found = answer instanceof Promise ? await answer : answer
     microseconds[query] = Number(process.hrtime.bigint() - start) / 1000
     ids.set([...idsOf(found, query)].slice(0, k), query * k)

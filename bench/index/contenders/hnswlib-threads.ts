@@ -3,7 +3,9 @@ import { Worker } from 'node:worker_threads'
 import { noId, type SearchAnswer, timed } from './contender.ts'
 import type { FromHnswlibWorker, HnswlibSetup, ToHnswlibWorker } from './hnswlib-worker.ts'
 
-/** As many copies of one saved index as there are threads, each searching its share of the queries. */
+/**
+ * Searches with several threads. Each thread loads its own copy of a saved index and searches its share of the queries.
+ */
 export class HnswlibThreads {
   readonly #dimension: number
   readonly #workers: readonly Worker[]

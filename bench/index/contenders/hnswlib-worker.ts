@@ -8,7 +8,7 @@ export interface HnswlibSetup {
   readonly dimension: number
 }
 
-/** First the queries, which are turned into plain arrays; then, with the clock running, the search. */
+/** The first message brings the queries, which are converted to plain arrays. The second starts the timed search. */
 export type ToHnswlibWorker =
   | { readonly kind: 'queries'; readonly queries: Float32Array }
   | { readonly kind: 'search'; readonly k: number; readonly ef: number }
@@ -19,7 +19,7 @@ export type FromHnswlibWorker =
 
 type Index = InstanceType<typeof hnswlib.HierarchicalNSW>
 
-/** Searches on the thread that calls. */
+/** Searches on the calling thread. */
 export function searchHnswlib(
   index: Index,
   rows: readonly Float32Array[],

@@ -16,9 +16,9 @@ import { searchHnswlib } from './hnswlib-worker.ts'
 import { versionOf } from './package-version.ts'
 
 /**
- * hnswlib as `npm install hnswlib-node` installs it: compiled at install time with the flags of its binding.gyp,
- * which name no instruction set, so that hnswlib takes its SSE kernels. The binding wants vectors as plain
- * arrays; those are made before the clock starts.
+ * hnswlib as installed by `npm install hnswlib-node`. It is compiled at install time with the flags of its binding.gyp.
+ * These name no instruction set, so hnswlib uses its SSE kernels. The binding requires vectors as plain arrays, which
+ * are created before the timed part.
  */
 export const hnswlibNode: ContenderVariant = {
   description: {
@@ -26,7 +26,8 @@ export const hnswlibNode: ContenderVariant = {
     flags:
       "-O3 without -march, so SSE kernels (node-gyp's and its binding.gyp's defaults), float32, space l2",
     buildThreads: 'one',
-    searchThreads: 'a worker thread a core, each with its own copy of the index: the binding has no threads',
+    searchThreads:
+      'one worker thread per core, each with its own copy of the index: the binding has no threads',
     distanceMetrics: ['Euclidean'],
   },
   create: (folder) => new HnswlibNode(folder),
@@ -66,7 +67,7 @@ class HnswlibNode implements Contender {
     return this.#threads.search(queries, k, ef)
   }
 
-  /** Its walk asks a function of ours for each point; the answers are prepared, so that the function costs as little as it can. */
+  /** Its walk calls our filter function for each point. The answers are precomputed to keep the call cheap. */
   async searchFiltered({ queries, matching, k, ef }: FilteredRequest): Promise<FilteredAnswer> {
     const points = rowsOf(queries, this.#dimension).map((row) => Array.from(row))
     const filters = points.map((_, query) => {
@@ -104,5 +105,5 @@ class HnswlibNode implements Contender {
   }
 }
 
-/** Few, so that the plain arrays do not show in the memory that the index takes. */
+/** A small number, so that the plain arrays do not affect the measured memory of the index. */
 const rowsAtOnce = 200

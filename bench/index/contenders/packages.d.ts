@@ -1,6 +1,6 @@
 /**
- * The parts of the libraries under test that the benchmark calls. They are declared here because their
- * packages are installed only when the benchmark runs, while the type check covers it always.
+ * Declares the parts of the libraries under test that the benchmark calls. Their packages are installed only when the
+ * benchmark runs, but it is always type-checked.
  */
 declare module 'hnswlib-node' {
   interface Index {

@@ -21,7 +21,9 @@ export function isVicinal(name: string): boolean {
   return name.startsWith('vicinal')
 }
 
-/** Those of a run without `--contenders`: the exact scan takes too long on the large sets, levers are a curve. */
+/**
+ * The contenders of a run without `--contenders`. The exact scan is too slow on large sets, and levers have a curve.
+ */
 export const usualContenders: readonly string[] = Object.keys(contenders).filter(
   (name) => !name.startsWith('vicinal-'),
 )

@@ -21,7 +21,7 @@ function variant(quantization: Quantization): ContenderVariant {
   return {
     description: {
       version: `usearch ${versionOf('usearch')}`,
-      flags: `the prebuilt binary of its package: kernels chosen at run time, ${quantization}, metric ${metricOf(quantization)}`,
+      flags: `the prebuilt binary of its package: kernels selected at run time, ${quantization}, metric ${metricOf(quantization)}`,
       buildThreads: 'any',
       searchThreads: 'threads of the binding over one index',
       distanceMetrics: ['Euclidean'],
@@ -31,8 +31,8 @@ function variant(quantization: Quantization): ContenderVariant {
 }
 
 /**
- * The binding takes `ef` only when an index is created. A search with another `ef` therefore reloads the index
- * from a file, untimed.
+ * usearch through its Node binding, which accepts `ef` only when an index is created. A search with another `ef`
+ * therefore reloads the index from a file; the reload is not timed.
  */
 class Usearch implements Contender {
   readonly #path: string
@@ -109,8 +109,8 @@ class Usearch implements Contender {
 }
 
 /**
- * Vectors of the sets have unit length, where its three metrics order alike. On bytes, cosine keeps the most
- * recall: 0.950 at best on 20,000 WordNet rows, where l2sq has 0.945 and ip 0.930.
+ * The vectors have unit length, for which its three metrics produce the same order. On bytes, cosine has the highest
+ * recall: at best 0.950 on 20,000 WordNet rows, compared with 0.945 for l2sq and 0.930 for ip.
  */
 function metricOf(quantization: Quantization): string {
   return quantization === 'i8' ? 'cos' : 'l2sq'

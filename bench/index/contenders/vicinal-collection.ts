@@ -19,10 +19,10 @@ import {
 } from './contender.ts'
 import { type FilteredAnswer, type FilteredRequest, timedQueries } from './filtered.ts'
 
-/** Searches on the calling thread, like those of the libraries. */
+/** Searches on the calling thread, as the libraries do. */
 export const vicinalCollection: ContenderVariant = variant('calling thread')
 
-/** Searches handed to a search thread, as in the service. */
+/** Searches on a search thread, as in the service. */
 export const vicinalServed: ContenderVariant = variant('search thread')
 
 type Place = 'calling thread' | 'search thread'
@@ -33,7 +33,7 @@ function variant(place: Place): ContenderVariant {
       version: 'this working tree',
       flags: `the engine, points with attributes on disk; searches on ${place === 'calling thread' ? 'the calling thread' : 'one search thread'}`,
       buildThreads: 'any',
-      searchThreads: 'one search at a time, whatever the number of threads',
+      searchThreads: 'one search at a time, regardless of the number of threads',
       distanceMetrics: ['Euclidean'],
     },
     create: (folder) => new VicinalCollection(folder, place),
@@ -41,14 +41,14 @@ function variant(place: Place): ContenderVariant {
 }
 
 /**
- * The service's engine without transports: a collection over a store on disk, whose points have attributes. It plans each
- * search itself.
+ * The service's engine without transports: a collection of points with attributes, in a store on disk. The engine plans
+ * each search.
  */
 class VicinalCollection implements Contender {
   readonly #folder: string
   readonly #place: Place
   #dimension = 0
-  /** Whether recall with filters has been measured, or cannot be: the first such searches ask for it. */
+  /** Whether recall with filters has been measured or cannot be measured. The first filtered searches trigger it. */
   #hasSettledFilters = false
   #opened!: OpenedCollection
 
@@ -91,7 +91,7 @@ class VicinalCollection implements Contender {
   async searchFiltered({ queries, filters, k, ef, mode }: FilteredRequest): Promise<FilteredAnswer> {
     const asked = rowsOf(queries, this.#dimension).map((vector, query): SearchQuery => {
       const exact = mode === 'exact'
-      // As in the service, where each request brings a filter of its own: what is known of an object is of no use.
+      // Each request has its own filter object, as in the service, so that nothing cached per object is reused.
       const filter = structuredClone(filters[query]!)
       return { vector, metric, limit: k, ef: Math.max(k, ef), filter, exact, profile: true }
     })
@@ -118,7 +118,7 @@ class VicinalCollection implements Contender {
     await this.#settled()
   }
 
-  /** Points are on disk already, the graph when the collection is closed. */
+  /** The points are already on disk. Closing the collection writes the graph. */
   async save(): Promise<void> {}
 
   ownBytes(): number {
@@ -140,7 +140,7 @@ class VicinalCollection implements Contender {
     })
   }
 
-  /** Waits until recall has been measured, by which the engine chooses its ways. */
+  /** Waits until recall has been measured. The engine chooses its plans by it. */
   async #settled(): Promise<void> {
     const { collection } = this.#opened
     for (let quiet = 0; quiet < quietRounds; quiet += 1) {
@@ -150,7 +150,7 @@ class VicinalCollection implements Contender {
   }
 }
 
-/** The row number is in the id, so that it is known again after a restart. */
+/** The id contains the row number, so that it survives a restart. */
 function pointOf(vector: Float32Array, row: number, { attributes }: BuildRequest): NewPoint {
   const id = `00000000-0000-4000-8000-${row.toString(16).padStart(12, '0')}`
   const payload = {
@@ -181,11 +181,11 @@ const settings = {
   maxMemoryBytes: 0,
 } as const
 
-/** Points at once. */
+/** The number of points per insert. */
 const rowsAtOnce = 1000
 
-/** A collection looks for what is to be measured twice a second. */
+/** A collection checks twice per second whether to measure. */
 const untilMeasuringMs = 600
 
-/** What follows the last link begins within a few turns of the event loop. */
+/** The work that follows the last link starts within a few turns of the event loop. */
 const quietRounds = 10

@@ -1,7 +1,7 @@
 import type { CodeBits } from '../../../src/index/segment.ts'
 import type { KernelVariant } from '../../../src/kernels/wasm-module.ts'
 
-/** A build of the kernels and a width of codes, instead of those that the service chooses. */
+/** A kernel build and a code width to use instead of the service's choice. */
 export interface Lever {
   readonly name: string
   readonly title: string
@@ -10,7 +10,7 @@ export interface Lever {
   readonly codeBits: CodeBits
 }
 
-/** Each adds one optimization to the one before. */
+/** Each lever adds one optimization to the previous one. */
 export const levers: readonly Lever[] = [
   {
     name: 'vicinal-simd',

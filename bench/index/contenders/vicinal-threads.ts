@@ -5,7 +5,7 @@ import type { IndexQuery } from '../../../src/index/searcher.ts'
 import type { VicinalIndex } from '../../shared/vicinal-index.ts'
 import { noId, timed } from './contender.ts'
 
-/** The service's search threads. They get all queries as one batch. */
+/** The service's search threads. They receive all queries as one batch. */
 export class VicinalThreads {
   readonly #executor: SearchExecutor
   readonly #searches: IndexSearches
@@ -17,7 +17,7 @@ export class VicinalThreads {
     this.#searches = searches
   }
 
-  /** @param asked queries of one route */
+  /** @param asked queries with the same route */
   async search(
     asked: readonly IndexQuery[],
     k: number,

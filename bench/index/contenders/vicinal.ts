@@ -28,7 +28,7 @@ const common: Pick<Description, 'version' | 'searchThreads' | 'distanceMetrics'>
   distanceMetrics: ['Euclidean', 'Cosine', 'Manhattan', 'Hamming'],
 }
 
-/** The service's index: its index threads build, its searcher answers, one call for each query. */
+/** The service's index: its index threads build it, and its searcher answers, with one call per query. */
 export const vicinal: ContenderVariant = {
   description: {
     ...common,
@@ -39,7 +39,7 @@ export const vicinal: ContenderVariant = {
   create: () => new Vicinal('graph'),
 }
 
-/** The same with a chosen build of the kernels and a chosen width of codes. */
+/** The same with a given kernel build and code width. */
 export function vicinalWith(lever: Lever): ContenderVariant {
   return {
     description: { ...common, flags: `graph, ${lever.title}`, buildThreads: 'any' },
@@ -47,7 +47,7 @@ export function vicinalWith(lever: Lever): ContenderVariant {
   }
 }
 
-/** Its exact scan, which the service takes for collections that are too small for a graph. */
+/** The exact scan, which the service uses for collections that are too small for a graph. */
 export const vicinalExact: ContenderVariant = {
   description: {
     ...common,
@@ -106,8 +106,9 @@ class Vicinal implements Contender {
   }
 
   /**
-   * Without the engine and its planner. `scan`: exact, of the matching slots. `walk`: through the graph, slots that do not match take no
-   * place. `post`: the walk of an unfiltered search for `ef` results, of which those that match are kept.
+   * Searches without the engine and its planner. `scan` searches the matching slots exactly. `walk` searches the graph
+   * and excludes other slots from the results. `post` runs an unfiltered search for `ef` results and keeps those that
+   * match.
    */
   async searchFiltered({ queries, matching, k, ef, mode }: FilteredRequest): Promise<FilteredAnswer> {
     const { dimension, metric } = this.#request
@@ -146,7 +147,7 @@ class Vicinal implements Contender {
     return ids.subarray(0, count)
   }
 
-  /** The bitmap of the slots of rows, made once for as long as the rows are used. */
+  /** The bitmap of the slots of rows, cached while the same rows are used. */
   #bitsOf(rows: MatchingRows): SlotBits {
     const known = this.#bits.get(rows)
     if (known !== undefined) return known
@@ -161,7 +162,7 @@ class Vicinal implements Contender {
     return bits
   }
 
-  /** As the service does it: it marks the points as removed, repairs the links to them and reuses their slots. */
+  /** Works as in the service: marks the points as removed, repairs the links to them and reuses their slots. */
   async reinsert(ids: Uint32Array, vectors: Float32Array): Promise<void> {
     const { threads, dimension } = this.#request
     if (!this.#index.isIndexing) this.#index.startIndexing({ ...indexing, threads })
@@ -204,7 +205,8 @@ class Vicinal implements Contender {
 const usualLimit = 1024
 
 const indexing: Omit<IndexingOptions, 'threads'> = {
-  // Below zero, the indexer never counts as caught up. It would then measure its recall, which is no part of a build.
+  // A negative value keeps the indexer from counting as caught up. Otherwise it would measure its recall, which is not
+  // part of a build.
   maxUnindexedBytes: -1,
   recallTarget: 0.98,
   hnswEf: 128,

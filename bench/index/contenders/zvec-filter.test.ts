@@ -9,7 +9,7 @@ const some: Filter = { kind: 'condition', path: 'n', test: { op: 'in', values: [
 const none: Filter = { kind: 'condition', path: 'n', test: { op: 'in', values: [] } }
 
 describe("a filter in zvec's language", () => {
-  it('has its operators', () => {
+  it('uses its operators', () => {
     assert.equal(zvecFilter(low), 'lot >= 0.1 and lot < 0.2')
     assert.equal(zvecFilter(one), "t = 'a'")
     assert.equal(zvecFilter(some), 'n in (1,2)')
@@ -25,7 +25,7 @@ describe("a filter in zvec's language", () => {
     assert.equal(zvecFilter({ kind: 'not', of: { kind: 'not', of: one } }), "t = 'a'")
   })
 
-  it('leaves out alternatives that nothing meets', () => {
+  it('omits alternatives that nothing matches', () => {
     assert.equal(zvecFilter({ kind: 'any', of: [none, one] }), "(t = 'a')")
     assert.equal(zvecFilter({ kind: 'not', of: { kind: 'any', of: [none, one] } }), "(t != 'a')")
   })

@@ -2,7 +2,8 @@ import type { Scalar } from '../../../src/base/attributes.ts'
 import type { Filter, Test } from '../../../src/base/filter.ts'
 
 /**
- * A filter in zvec's language, which has no negation of expressions: it is moved to the conditions.
+ * Translates a filter to zvec's language. That has no negation of expressions, so negation is pushed down to the
+ * conditions.
  *
  * @throws Error for a test that the benchmark does not use
  */
@@ -27,16 +28,16 @@ function spelled(filter: Filter, isNegated: boolean): string {
     case 'ids':
     case 'partitions':
     case 'sample':
-      throw new Error('filters of ids are not measured')
+      throw new Error('filters by id are not supported')
   }
 }
 
 function joined(of: readonly Filter[], isNegated: boolean, word: 'and' | 'or'): string {
-  if (of.length === 0) throw new Error('a filter without conditions is not measured')
+  if (of.length === 0) throw new Error('a filter without conditions is not supported')
   return of.map((part) => `(${spelled(part, isNegated)})`).join(` ${word} `)
 }
 
-/** `in` of nothing, which is no condition of zvec's. */
+/** Whether a filter is `in` with an empty list, which zvec does not support. */
 function isNever(filter: Filter): boolean {
   return filter.kind === 'condition' && filter.test.op === 'in' && filter.test.values.length === 0
 }
@@ -47,7 +48,7 @@ function condition(path: string, test: Test, isNegated: boolean): string {
     if (test.values.length === 1) return `${path} ${isNegated ? '!=' : '='} ${literal(only!)}`
     return `${path} ${isNegated ? 'not in' : 'in'} (${test.values.map(literal).join(',')})`
   }
-  if (test.op !== 'range') throw new Error(`${test.op} is not measured`)
+  if (test.op !== 'range') throw new Error(`${test.op} is not supported`)
   const { gt, gte, lt, lte } = test.bounds
   const bounds = [
     ...(gt === undefined ? [] : [`${path} ${isNegated ? '<=' : '>'} ${gt}`]),

@@ -40,14 +40,14 @@ function variant(kind: Kind): ContenderVariant {
       version: `@zvec/zvec ${versionOf('@zvec/zvec')}`,
       flags: `the prebuilt binary of its package, HNSW, L2, ${data}; insert and optimize are the build`,
       buildThreads: 'any',
-      searchThreads: "its asynchronous query on Node's thread pool, a thread a core",
+      searchThreads: "its asynchronous query on Node's thread pool, one thread per core",
       distanceMetrics: ['Euclidean'],
     },
     create: (folder) => new Zvec(folder, kind),
   }
 }
 
-/** A database with a write-ahead log on disk: inserting is part of its build time, as it cannot go without. */
+/** A database with a write-ahead log on disk. Its build time includes inserting, because it cannot build without it. */
 class Zvec implements Contender {
   readonly #path: string
   readonly #kind: Kind
@@ -161,5 +161,5 @@ const field = 'vector'
 
 const noAttributes: AttributeTable = { count: 0, columns: [] }
 
-/** zvec takes at most 1,024 documents a call. */
+/** zvec accepts at most 1,024 documents per call. */
 const rowsAtOnce = 1000

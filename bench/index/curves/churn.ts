@@ -10,14 +10,14 @@ import type { Curve } from './curve.ts'
 const rounds = 100
 const roundsBetweenRows = 10
 const share = 0.02
-/** The service's default, and a smaller one that shows earlier when a graph degrades. */
+/** The service's default ef, and a smaller ef that shows earlier when a graph degrades. */
 const usualEf = 128
 const narrowEf = 32
 const seed = 7
 
 /**
- * How deleting and re-inserting affects an index. The same points return each time, so the exact answers stay
- * valid; the first row is the fresh build, to compare the others with.
+ * Shows how deleting and re-inserting affects an index. The same points are re-inserted each time, so the exact answers
+ * stay valid. The first row is the fresh build, for comparison.
  */
 export const churn: Curve = {
   title: `Churn: ${rounds} rounds of deleting and re-inserting ${share * 100} %, one thread`,
@@ -77,7 +77,7 @@ async function churnOne(
   await client.close()
 }
 
-/** Different ids, chosen at random, the same in every run. */
+/** Distinct random ids, the same in every run. */
 function chosen(count: number, round: number): Uint32Array {
   const random = new GaussianRandom(seed, round)
   const ids = new Set<number>()

@@ -1,6 +1,6 @@
 import type { Options } from '../options.ts'
 
-/** A table over a varying condition, such as the number of rows or threads, for the chosen contenders. */
+/** A table over a varying condition, such as the number of rows or threads, for the selected contenders. */
 export interface Curve {
   readonly title: string
   readonly headings: readonly string[]

@@ -9,9 +9,9 @@ import type { Curve } from './curve.ts'
 const distanceMetrics: readonly Metric[] = ['Euclidean', 'Cosine', 'Manhattan', 'Hamming']
 const efs = [32, 64, 128, 256]
 
-/** Recall and speed of each metric; a contender without a metric has a row that says so. */
+/** Recall and speed for each metric. If a contender does not support a metric, its row says so. */
 export const metricCurve: Curve = {
-  title: 'Metrics: recall and queries a second over ef, one thread',
+  title: 'Metrics: recall and queries per second over ef, one thread',
   headings: ['set', 'contender', 'metric', 'ef', 'recall', 'q/s'],
   async rows(options, onRow) {
     const { k, minSeconds } = options

@@ -16,7 +16,7 @@ export const growth: Curve = {
     'contender',
     'build, s',
     'rows/s',
-    'bytes a row',
+    'bytes per row',
     'q/s at 0.95',
     'q/s at 0.99',
     'ef at 0.99',

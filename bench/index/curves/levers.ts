@@ -6,7 +6,7 @@ import { type ContenderResult, compareOn } from '../run/compare.ts'
 import { recallTargets } from '../run/measure.ts'
 import type { Curve } from './curve.ts'
 
-/** What each optimization of searches is worth: each row adds one, each round measures all rows. */
+/** The gain of each search optimization. Each row adds one optimization, and each round measures all rows. */
 export const leverCurve: Curve = {
   title: 'Levers: one more in every row, built on all threads, searched on one',
   headings: [
@@ -52,7 +52,7 @@ type Target = (typeof recallTargets)[number]
 
 const shownTargets = [0.95, 0.99] as const
 
-/** The median of the rounds' ratios: a disturbance affects both sides of a round. */
+/** The median of the ratios within each round, because a disturbance affects both sides of a ratio. */
 function gain(result: ContenderResult, before: ContenderResult, target: Target): number | undefined {
   const earlier = speeds(before, target)
   return median(

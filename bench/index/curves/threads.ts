@@ -6,7 +6,7 @@ import { prepareContender } from '../run/build.ts'
 import { measure, sweep } from '../run/measure.ts'
 import type { Curve } from './curve.ts'
 
-/** How build and search speed up from one thread to one per core, at the ef of recall 0.99. */
+/** The speed-up of build and search from one thread to one per core, at the ef of recall 0.99. */
 export const threadCurve: Curve = {
   title: 'Threads: build, and search at the first ef of recall 0.99 or the largest',
   headings: ['set', 'contender', 'threads', 'build, s', 'speed-up', 'ef', 'recall', 'q/s', 'speed-up'],

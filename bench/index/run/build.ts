@@ -11,26 +11,26 @@ export interface Build extends Built {
   readonly threads: number
 }
 
-/** A contender with its index built, waiting to be searched. */
+/** A contender with a built index, ready to search. */
 export interface Ready {
   readonly client: ContenderClient
   readonly description: Description
-  /** One for each number of threads; the last is the index that is searched. */
+  /** One build per number of threads. The last one built the index that is searched. */
   readonly builds: readonly Build[]
   /** Whether the index came from an earlier run. */
   readonly reused: boolean
 }
 
 export type BuildOptions = Pick<Options, 'm' | 'efConstruction' | 'buildThreads' | 'cache' | 'reuse'> & {
-  /** The file of the rows' attributes, for searches with filters. */
+  /** The file with the attributes of the rows, for filtered searches. */
   readonly attributesPath?: string | undefined
 }
 
 /**
- * Builds once for each number of threads, each time in a fresh process, and leaves the last one running; or
- * loads what an earlier run built with the same settings.
+ * Builds once per number of threads, each time in a new process, and leaves the last process running. With `reuse`,
+ * loads the index of an earlier run with the same settings instead.
  *
- * @throws NotOffered when the contender does not have the metric
+ * @throws NotOffered if the contender does not support the metric
  */
 export async function prepareContender(
   name: string,
@@ -67,7 +67,7 @@ export async function prepareContender(
   throw new Error('a build needs at least one number of threads')
 }
 
-/** A contender lacks what was to be measured. That is no fault of its own and does not end the run. */
+/** The contender does not support what was to be measured. This is not a failure and does not end the run. */
 export class NotOffered extends Error {}
 
 function refuseMetric(client: ContenderClient, { distanceMetrics }: Description, metric: Metric): void {

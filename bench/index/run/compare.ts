@@ -13,7 +13,7 @@ import {
 } from './measure.ts'
 import { speedAtRecall } from './speed-at-recall.ts'
 
-/** All that was measured on one set. */
+/** All measurements on one data set. */
 export interface SetResult {
   readonly set: Pick<DataSet, 'name' | 'description' | 'dimension' | 'count' | 'queryCount'>
   readonly contenders: readonly ContenderResult[]
@@ -24,29 +24,29 @@ export interface ContenderResult {
   readonly description?: Description
   readonly builds: readonly Build[]
   readonly reused: boolean
-  /** Seconds of one query on an almost empty index: the cost of calling the library. */
+  /** The time of one query on an almost empty index, in seconds: the cost of calling the library. */
   readonly callCostSeconds?: number
   readonly searches: readonly SearchResult[]
-  /** Why some or all figures are missing. */
+  /** The reason why some or all figures are missing. */
   readonly fault?: string
 }
 
 export interface SearchResult {
   readonly threads: number
-  /** One pass over all settings: recall is the same in every round, times are rough. */
+  /** One pass over all settings. Recall is the same in every round, but these times are rough. */
   readonly sweep: readonly Measured[]
   readonly rounds: readonly RoundResult[]
 }
 
 export interface RoundResult {
   readonly samples: readonly Measured[]
-  /** Queries a second at each of `recallTargets`; null where it was not reached. */
+  /** Queries per second at each of `recallTargets`; null if the target was not reached. */
   readonly speeds: readonly (number | null)[]
 }
 
 /**
- * Builds the contenders one after another, then measures them in rounds, so that whatever else the machine does
- * affects all of them alike. Each round begins with another contender.
+ * Builds the contenders one after another, then measures them in rounds. Other load on the machine thus affects all of
+ * them equally. Each round starts with another contender.
  */
 export async function compareOn(set: DataSet, options: Options): Promise<SetResult> {
   const truth = await GroundTruth.of(set, 'Euclidean')
@@ -74,7 +74,7 @@ interface Search extends MeasureOptions {
   readonly rounds: RoundResult[]
 }
 
-/** One contender on one set, from the build to its result. A fault ends only this contender. */
+/** One contender on one data set, from the build to its result. A fault ends only this contender. */
 class ContenderRun {
   readonly #name: string
   readonly #set: DataSet

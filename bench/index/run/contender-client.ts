@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os'
 import { nextMessage } from '../../shared/next-message.ts'
 import type { Answer, Answers, Question } from './messages.ts'
 
-/** Starts the process of one contender and asks it questions. */
+/** Starts the process of one contender and sends it requests. */
 export class ContenderClient {
   readonly name: string
   readonly #folder: string
@@ -19,10 +19,10 @@ export class ContenderClient {
   }
 
   /**
-   * Starts the process and has it load the library.
+   * Starts the process, which loads the library.
    *
    * @param folder where the contender may keep files
-   * @param files whether to start with the files of an earlier run, and whether to keep its own
+   * @param files whether to start with the files of an earlier run, and whether to keep the files of this run
    */
   static async open(
     name: string,
@@ -40,7 +40,7 @@ export class ContenderClient {
     return [client, await client.ask({ kind: 'open', name, folder })]
   }
 
-  /** @throws Error that names the contender, when it failed or its process died */
+  /** @throws Error that names the contender, if it failed or its process died */
   async ask<Kind extends Question['kind']>(
     question: Question & { readonly kind: Kind },
   ): Promise<Answers[Kind]> {
@@ -59,7 +59,7 @@ export class ContenderClient {
     this.#removeFiles()
   }
 
-  /** Ends the process of a contender that failed, whatever it is doing. */
+  /** Kills the process of a contender that failed. */
   kill(): void {
     this.#process.kill('SIGKILL')
     this.#removeFiles()

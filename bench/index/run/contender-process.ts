@@ -1,6 +1,6 @@
 /**
- * The process of one contender: started by contender-client.ts, it loads the vectors and one library, and
- * answers questions one after another. In a process of its own, memory can be measured and a crash harms no other.
+ * The process of one contender. contender-client.ts starts it. It loads the vectors and one library, and answers
+ * requests one after another. A separate process makes memory measurable, and a crash does not affect other contenders.
  */
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,9 +18,9 @@ let folder: string
 let data: BuildQuestion
 let queries: Float32Array
 let filtered: FilteredSearches | undefined
-/** Kept until memory is measured, so that it is not collected earlier. */
+/** Referenced until memory is measured, so that it is not garbage-collected earlier. */
 let vectors: Float32Array
-/** Whether there is an index: closing one that could not be opened would hide why. */
+/** Whether an index is open. Closing one that failed to open would hide the original error. */
 let isOpen = false
 
 process.on('message', async (question: Question) => {
@@ -32,7 +32,7 @@ process.on('message', async (question: Question) => {
   if (question.kind === 'close') process.disconnect()
 })
 
-/** After `close`, or when the benchmark itself has ended. */
+/** Runs after `close`, or when the benchmark itself has ended. */
 process.once('disconnect', () => process.exit())
 
 function send(message: Answer): void {
@@ -116,11 +116,12 @@ async function search({ k, ef, threads, minSeconds }: SearchQuestion): Promise<F
   return { ids, queriesPerSecond, coresUsed: (user + system) / 1e6 / elapsed }
 }
 
-/** Refills the processor's caches: another contender ran in between, or this one has just been loaded. */
+/** Warms up the CPU caches: another contender ran in between, or this one has just been loaded. */
 const warmUpQueries = 100
 
 /**
- * Seconds of a query on an almost empty index: the cost of calling the library, mostly of converting arrays.
+ * The time of a query on an almost empty index, in seconds: the cost of calling the library, mostly of converting
+ * arrays.
  */
 async function callCost(k: number): Promise<number> {
   const count = Math.max(k, 16)
@@ -146,7 +147,7 @@ async function reinsert(ids: Uint32Array): Promise<number | undefined> {
   return timed(() => contender.reinsert!(ids, vectors))
 }
 
-/** Linux only. What getrusage says instead is inherited from the process that started this one. */
+/** The peak of resident memory, on Linux only. The value of getrusage is inherited from the parent process. */
 function highestResidentBytes(): number | undefined {
   if (!existsSync('/proc/self/status')) return undefined
   const kibibytes = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]
@@ -154,8 +155,8 @@ function highestResidentBytes(): number | undefined {
 }
 
 /**
- * Waits until V8 has returned unused memory. Only a last-resort collection does so at once: after any other, V8
- * keeps pages that held the arrays given to hnswlib.
+ * Waits until V8 has returned unused memory. Only a last-resort collection does so immediately. After any other
+ * collection, V8 keeps the pages that held the arrays for hnswlib.
  */
 async function settleMemory(): Promise<void> {
   await globalThis.gc!({ type: 'major', execution: 'async', flavor: 'last-resort' })

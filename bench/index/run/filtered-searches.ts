@@ -5,18 +5,18 @@ import type { Contender } from '../contenders/contender.ts'
 import type { FilteredAnswer, FilteredProfile } from '../contenders/filtered.ts'
 import type { BuildQuestion, FilteredFound, FilteredQuestion } from './messages.ts'
 
-/** Answers questions with filters in the process of a contender. */
+/** Answers filtered search requests in the process of a contender. */
 export class FilteredSearches {
   readonly #contender: Contender
   readonly #queries: Float32Array
   readonly #dimension: number
   readonly #table: AttributeTable
-  /** Of the last filters, which are usually asked for again with another k or ef. */
+  /** A cache for the last filters, which usually return with another k or ef. */
   #filters = ''
   readonly #matching = new Map<number, MatchingRows>()
 
   constructor(contender: Contender, queries: Float32Array, { dimension, attributesPath }: BuildQuestion) {
-    if (attributesPath === undefined) throw new Error('searches with filters need attributes')
+    if (attributesPath === undefined) throw new Error('filtered searches need attributes')
     this.#contender = contender
     this.#queries = queries
     this.#dimension = dimension
@@ -48,7 +48,7 @@ export class FilteredSearches {
     }
   }
 
-  /** The queries [from, to). */
+  /** Runs the queries [from, to). */
   #search({ filters, k, ef, mode }: FilteredQuestion, from: number, to: number): Promise<FilteredAnswer> {
     const numbers = Array.from({ length: to - from }, (_, place) => from + place)
     return this.#contender.searchFiltered!({
@@ -101,5 +101,5 @@ function mean(values: readonly number[]): number | undefined {
   return values.length === 0 ? undefined : values.reduce((sum, each) => sum + each, 0) / values.length
 }
 
-/** Of a search that takes long, the time is looked at after so many queries. */
+/** The time limit is checked after this many queries. */
 const queriesAtOnce = 10

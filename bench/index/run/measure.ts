@@ -4,7 +4,7 @@ import { type Sample, settingsFor } from './speed-at-recall.ts'
 
 export const recallTargets = [0.9, 0.95, 0.99, 0.999] as const
 
-/** From the smallest that can hold k results, in steps of a quarter or less. */
+/** The values of ef, from the smallest that can hold k results, in steps of at most a quarter. */
 const efs: readonly number[] = [
   10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512,
   640, 768, 1024,
@@ -51,7 +51,7 @@ export async function sweep(
   return samples
 }
 
-/** The settings on either side of each target: what the rounds measure. */
+/** The settings just below and above each target, which the rounds measure. */
 export function settingsAroundTargets(samples: readonly Sample[]): number[] {
   return settingsFor(samples, recallTargets)
 }

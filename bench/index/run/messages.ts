@@ -2,7 +2,7 @@ import type { Filter } from '../../../src/base/filter.ts'
 import type { Metric } from '../../../src/base/point.ts'
 import type { Description } from '../contenders/contender.ts'
 
-/** What the benchmark asks of a contender's process; each question has one answer. */
+/** The requests to the process of a contender. Each has one answer. */
 export type Question =
   | { readonly kind: 'open'; readonly name: string; readonly folder: string }
   | ({ readonly kind: 'build' } & BuildQuestion)
@@ -24,7 +24,7 @@ export interface BuildQuestion {
   readonly m: number
   readonly efConstruction: number
   readonly threads: number
-  /** The file of the rows' attributes, for searches with filters. */
+  /** The file with the attributes of the rows, for filtered searches. */
   readonly attributesPath?: string | undefined
 }
 
@@ -32,56 +32,56 @@ export interface SearchQuestion {
   readonly k: number
   readonly ef: number
   readonly threads: number
-  /** All queries are searched repeatedly for at least this long. */
+  /** All queries are repeated for at least this long. */
   readonly minSeconds: number
 }
 
-/** Queries [from, to), by their numbers. */
+/** The queries [from, to), by number. */
 export interface QueryRange {
   readonly from: number
   readonly to: number
 }
 
-/** Searches with filters, one query after the other. */
+/** Filtered searches, one query after the other. */
 export interface FilteredQuestion {
   readonly mode: string
-  /** One for all queries, or one for each. */
+  /** One filter for all queries, or one per query. */
   readonly filters: readonly Filter[]
   readonly k: number
   readonly ef: number
   readonly queries: QueryRange
-  /** All queries are searched repeatedly for at least this long. */
+  /** All queries are repeated for at least this long. */
   readonly minSeconds: number
-  /** After this long, queries that were not searched yet are left out, but for so many. */
+  /** After this long, the remaining queries are skipped, except for a minimum number. */
   readonly maxSeconds: number
   readonly queriesMin: number
 }
 
 export interface Built {
   readonly seconds: number
-  /** Resident memory after the build less that before it, when the vectors were already loaded. */
+  /** Resident memory after the build minus that before the build, when the vectors were already loaded. */
   readonly memoryBytes: number
-  /** The peak of the same while building, where the system reports it. */
+  /** The peak of the same figure during the build, if the system reports it. */
   readonly peakBytes: number | undefined
   readonly ownBytes: number | undefined
 }
 
 export interface Found {
-  /** From the last pass over the queries. */
+  /** The results of the last pass over the queries. */
   readonly ids: Uint32Array
   readonly queriesPerSecond: number
-  /** Processor seconds per second; shows whether one thread was really one. */
+  /** CPU seconds per second: shows whether one thread was really one. */
   readonly coresUsed: number
 }
 
 export interface FilteredFound {
-  /** From the first pass over the queries, `k` a query; of fewer queries where time ran out. */
+  /** The results of the first pass, `k` per query. They cover fewer queries if the time ran out. */
   readonly ids: Uint32Array
-  /** Of every search. */
+  /** The time of every search. */
   readonly microseconds: Float64Array
-  /** How many searches were answered by each plan, where the contender says it. */
+  /** How many searches each plan answered, if the contender reports it. */
   readonly plans: Readonly<Record<string, number>>
-  /** Means of the first pass, where the contender says it. */
+  /** Means of the first pass, if the contender reports them. */
   readonly compared?: number | undefined
   readonly filterUs?: number | undefined
 }
@@ -90,13 +90,13 @@ export interface Answers {
   readonly open: Description
   readonly build: Built
   readonly load: undefined
-  /** Whether it can be loaded again. */
+  /** Whether the index can be loaded again. */
   readonly save: boolean
   readonly search: Found
   readonly filtered: FilteredFound
-  /** Seconds a query. */
+  /** Seconds per query. */
   readonly callCost: number
-  /** Seconds; undefined where the contender does not support it. */
+  /** Seconds; undefined if the contender does not support it. */
   readonly reinsert: number | undefined
   readonly close: undefined
 }

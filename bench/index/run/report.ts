@@ -4,7 +4,7 @@ import { isVicinal } from '../contenders/registry.ts'
 import type { ContenderResult, SearchResult, SetResult } from './compare.ts'
 import { recallTargets } from './measure.ts'
 
-/** The tables of one set, as Markdown. */
+/** The tables of one data set, as Markdown. */
 export function reportOf({ set, contenders }: SetResult, k: number): string {
   const threads =
     contenders.find(({ searches }) => searches.length > 0)?.searches.map((each) => each.threads) ?? []
@@ -14,7 +14,7 @@ export function reportOf({ set, contenders }: SetResult, k: number): string {
     table(buildHeadings, contenders.map(buildRow)),
     ...contenders.filter(isHnswlib).flatMap((hnswlib) => buildRatioTables(hnswlib, contenders)),
     ...threads.flatMap((count) => [
-      `### Queries a second at recall@${k}, ${count} thread${count === 1 ? '' : 's'} (median of rounds)`,
+      `### Queries per second at recall@${k}, ${count} thread${count === 1 ? '' : 's'} (median of rounds)`,
       table(
         ['', ...recallTargets.map(String), 'highest recall', 'cores used', 'call cost, µs'],
         [...contenders.map((contender) => speedRow(contender, count))],
@@ -28,7 +28,7 @@ export function reportOf({ set, contenders }: SetResult, k: number): string {
   return parts.join('\n\n')
 }
 
-/** What each contender is, for the end of the report. */
+/** Describes each contender, for the end of the report. */
 export function describe(results: readonly SetResult[]): string {
   const known = new Map(
     results.flatMap(({ contenders }) => contenders.map(({ name, description }) => [name, description])),
@@ -50,7 +50,7 @@ const buildHeadings = [
   'own figure, MiB',
 ]
 
-/** Each against the fastest that hnswlib has for as many threads. */
+/** Build times relative to the fastest hnswlib build with the same number of threads. */
 function buildRatioTables(hnswlib: ContenderResult, contenders: readonly ContenderResult[]): string[] {
   const rest = contenders.filter((each) => each !== hnswlib)
   if (rest.length === 0) return []
@@ -60,7 +60,7 @@ function buildRatioTables(hnswlib: ContenderResult, contenders: readonly Contend
     return own === undefined || theirs === undefined ? '-' : `${(theirs / own).toFixed(2)}x`
   }
   const rows = rest.map((contender) => [contender.name, ratio(contender, true), ratio(contender, false)])
-  return [table([`builds times as fast as ${hnswlib.name}`, 'one thread', 'all cores'], rows)]
+  return [table([`build speed relative to ${hnswlib.name}`, 'one thread', 'all cores'], rows)]
 }
 
 function buildSeconds({ builds }: ContenderResult, isOneThread: boolean): number | undefined {
@@ -75,7 +75,7 @@ function buildRow({ name, builds, reused, description }: ContenderResult): strin
   const one = builds.find(({ threads }) => threads === 1)
   const last = builds.at(-1)
   const many = last !== undefined && last.threads > 1 ? seconds(last.seconds) : undefined
-  const onlyOne = description?.buildThreads === 'one' ? 'has one thread' : '-'
+  const onlyOne = description?.buildThreads === 'one' ? 'one thread only' : '-'
   return [
     `${name}${reused ? ' (built earlier)' : ''}`,
     one === undefined ? '-' : seconds(one.seconds),
@@ -101,7 +101,9 @@ function speedRow(contender: ContenderResult, threads: number): string[] {
   ]
 }
 
-/** Against each hnswlib, and for our own contenders against the best of all others in the same round. */
+/**
+ * Speeds relative to each hnswlib, and for our own contenders also relative to the best of all others in each round.
+ */
 function ratioTables(contenders: readonly ContenderResult[], threads: number): string[] {
   const ours = contenders.filter(({ name }) => isVicinal(name))
   const hnswlibs = contenders.filter(isHnswlib)
@@ -113,7 +115,7 @@ function ratioTables(contenders: readonly ContenderResult[], threads: number): s
   ): string[] => {
     if (rows.length === 0 || rivals.length === 0) return []
     const cells = rows.map((each) => [each.name, ...ratios(each, rivals, threads)])
-    return [table([`times as fast as ${title}`, ...recallTargets.map(String)], cells)]
+    return [table([`speed relative to ${title}`, ...recallTargets.map(String)], cells)]
   }
   return [
     ...hnswlibs.flatMap((hnswlib) =>
@@ -127,7 +129,7 @@ function ratioTables(contenders: readonly ContenderResult[], threads: number): s
   ]
 }
 
-/** The median over the rounds of this contender's speed over that of the best of `rivals` in the same round. */
+/** The median over the rounds of this contender's speed divided by that of the best of `rivals` in the same round. */
 function ratios(contender: ContenderResult, rivals: readonly ContenderResult[], threads: number): string[] {
   const search = searchOf(contender, threads)
   return recallTargets.map((_, place) => {

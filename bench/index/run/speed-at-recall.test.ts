@@ -9,15 +9,15 @@ const samples: readonly Sample[] = [
 ]
 
 describe('speed at a recall', () => {
-  it('is that of a setting with exactly this recall', () => {
+  it('is the speed of a setting with exactly this recall', () => {
     assert.equal(Math.round(speedAtRecall(samples, 0.9)!), 4000)
   })
 
-  it('lies on a straight line of log(speed) between two settings', () => {
+  it('is interpolated linearly in log(speed) between two settings', () => {
     assert.equal(Math.round(speedAtRecall(samples, 0.94)!), 2000)
   })
 
-  it('is that of the smallest setting when this has more recall already', () => {
+  it('is the speed of the smallest setting if this already has more recall', () => {
     assert.equal(speedAtRecall(samples, 0.5), 8000)
   })
 
@@ -27,12 +27,12 @@ describe('speed at a recall', () => {
 })
 
 describe('the settings that the targets need', () => {
-  it('are those on either side of each, once each, ascending', () => {
+  it('are those just below and above each target, without repetition, ascending', () => {
     assert.deepEqual(settingsFor(samples, [0.95, 0.85]), [10, 20, 40])
     assert.deepEqual(settingsFor(samples, [0.95]), [20, 40])
   })
 
-  it('are the largest where a target is out of reach', () => {
+  it('are the largest if a target is out of reach', () => {
     assert.deepEqual(settingsFor(samples, [0.999]), [40])
   })
 })

@@ -6,9 +6,9 @@ export interface Sample {
 }
 
 /**
- * Queries a second at exactly `target` recall: between the two settings on either side of it, along a straight
- * line of log(queries a second) over recall. When the smallest setting already exceeds the target, it is the
- * speed of that setting; when no setting reaches the target, it is undefined.
+ * Queries per second at exactly `target` recall. Interpolates linearly between the settings just below and above the
+ * target, in log(queries per second) over recall. If the smallest setting already exceeds the target, returns its
+ * speed. If no setting reaches the target, returns undefined.
  *
  * @param samples ascending by ef
  */
@@ -22,7 +22,7 @@ export function speedAtRecall(samples: readonly Sample[], target: number): numbe
   return Math.exp(Math.log(below.queriesPerSecond) * (1 - share) + Math.log(above.queriesPerSecond) * share)
 }
 
-/** The settings that `speedAtRecall` needs for these targets, ascending; others need not be measured. */
+/** The settings that `speedAtRecall` needs for these targets, ascending. Others need not be measured. */
 export function settingsFor(samples: readonly Sample[], targets: readonly number[]): number[] {
   const places = targets.flatMap((target) => {
     const place = samples.findIndex(({ recall }) => recall >= target)

@@ -6,11 +6,11 @@ import { type Usage, usageBetween, usageOf } from './usage.ts'
 
 export interface LoadMeasured {
   readonly result: LoadResult
-  /** Of the server, while the load was counted; undefined where there is no /proc. */
+  /** The server's resource usage while the load was counted; undefined without /proc. */
   readonly usage: Usage | undefined
 }
 
-/** Runs a load in another process, and measures the server's process meanwhile. */
+/** Generates a load from another process, and measures the server's process at the same time. */
 export async function applyLoad(plan: LoadPlan, pid: number): Promise<LoadMeasured> {
   const child = fork(join(import.meta.dirname, 'load-generator.ts'), { serialization: 'advanced' })
   child.send(plan)

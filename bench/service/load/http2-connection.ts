@@ -3,17 +3,17 @@ import { createConnection, type Socket } from 'node:net'
 import { apiKey, type Outcome, type WireRequest } from './load-plan.ts'
 
 /**
- * gRPC over one HTTP/2 connection, as little of it as a load generator needs (RFC 9113): frames are written
- * whole from prepared bytes, answers are counted and not decoded. With node:http2 a request costs the generator
- * as much as the server, and on a machine of two cores the generator would be what is measured.
+ * gRPC over one HTTP/2 connection (RFC 9113), reduced to what a load generator needs. Frames are written whole from
+ * prepared bytes, and answers are counted but not decoded. With node:http2, a request costs the generator as much as
+ * the server, so on a machine with two cores the generator would limit the result.
  *
- * Departures: no priorities, no padding, no push, no trailers of our own; a header table of no size is asked for
- * (RFC 7541, 4.2), so that the server spells every header out and `grpc-status` can be found without a decoder.
+ * Departures: no priorities, no padding, no push and no request trailers. It requests a header table of size 0 (RFC
+ * 7541, 4.2), so that the server sends every header in full and `grpc-status` can be found without a decoder.
  */
 export class Http2Connection {
   readonly #socket: Socket
   readonly #streams = new Map<number, Stream>()
-  /** Streams with bytes that the windows have no room for. */
+  /** Streams with bytes that wait for room in the flow-control windows. */
   readonly #stalled = new Set<Stream>()
   readonly #heads = new Map<string, Buffer>()
   #unread: Buffer = Buffer.alloc(0)
@@ -49,7 +49,7 @@ export class Http2Connection {
     return this.#streams.size < this.#streamsMax && !this.#socket.destroyed
   }
 
-  /** `refused` at once when the connection carries as many requests as it may. */
+  /** Sends a request. Immediately resolves to `refused` if the connection has reached its limit of requests. */
   send({ path, body }: WireRequest): Promise<Outcome> {
     if (!this.hasRoom) return Promise.resolve('refused')
     return new Promise((settle) => {
@@ -76,7 +76,7 @@ export class Http2Connection {
     this.#socket.destroy()
   }
 
-  /** As much of the message as the windows let through. */
+  /** Sends as much of the message as the flow-control windows allow. */
   #push(stream: Stream): void {
     const total = messageHead + stream.body.length
     while (stream.sent < total) {
@@ -179,11 +179,11 @@ interface Stream {
   readonly id: number
   readonly body: Uint8Array
   readonly settle: (outcome: Outcome) => void
-  /** Bytes of the gRPC message, its head counted, that are on their way. */
+  /** Bytes of the gRPC message that have been sent, including its head. */
   sent: number
   window: number
   hasMessage: boolean
-  /** Of gRPC; -1 until it has come. */
+  /** The gRPC status code; -1 until it has arrived. */
   code: number
 }
 
@@ -198,10 +198,10 @@ const types = {
 } as const
 const flags = { endStream: 1, ack: 1, endHeaders: 4 } as const
 const frameHeadBytes = 9
-/** Of RFC 9113, until settings say otherwise. */
+/** The initial value of RFC 9113, until the settings of the server change it. */
 const initialWindow = 65_535
 const windowStep = 8 * 1024 * 1024
-/** Of a gRPC message: the compressed flag and its length. */
+/** The head of a gRPC message: the compressed flag and the length. */
 const messageHead = 5
 const resourceExhausted = 8
 const refusedStream = 7
@@ -219,7 +219,7 @@ function frameHead(length: number, type: number, flag: number, id: number): Buff
   return head
 }
 
-/** Bytes [from, from + length) of the message, head and body. */
+/** The bytes [from, from + length) of the message, which consists of head and body. */
 function sliceOf(body: Uint8Array, from: number, length: number): Uint8Array {
   if (from >= messageHead) return body.subarray(from - messageHead, from - messageHead + length)
   const head = Buffer.allocUnsafe(messageHead)
@@ -239,7 +239,7 @@ function u32(value: number): Buffer {
   return bytes
 }
 
-/** Headers without the compression of HPACK: `:method POST` and `:scheme http` of its table, the rest in full. */
+/** Headers without HPACK compression: `:method POST` and `:scheme http` from its static table, the rest in full. */
 function headersOf(path: string): Buffer {
   const fields = [
     [':path', path],
@@ -255,7 +255,7 @@ function headersOf(path: string): Buffer {
   return Buffer.concat([Buffer.from([0x83, 0x86]), ...spelled])
 }
 
-/** `grpc-status` in the Huffman code of HPACK, followed by its value with its length. */
+/** `grpc-status` in HPACK's Huffman code. Its value follows, preceded by the length. */
 const statusName = Buffer.from('9acac8b21234da8f', 'hex')
 
 function noteStatus(stream: Stream | undefined, block: Buffer): void {
@@ -263,7 +263,7 @@ function noteStatus(stream: Stream | undefined, block: Buffer): void {
   if (stream === undefined || at === -1) return
   const length = block[at + statusName.length]!
   const from = at + statusName.length + 1
-  // Two digits may come in Huffman's code; which ones is of no interest: none is a success or a refusal.
+  // A status of two digits may be Huffman-coded. It need not be decoded: none of these is a success or a refusal.
   stream.code = length === 1 ? Number(block.toString('latin1', from, from + 1)) : 99
 }
 

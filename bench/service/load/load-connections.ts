@@ -3,12 +3,12 @@ import { createConnection, type Socket } from 'node:net'
 import { Http2Connection } from './http2-connection.ts'
 import type { Outcome, WireRequest } from './load-plan.ts'
 
-/** Sends requests as cheaply as can be, so that the generator is not what is measured. */
+/** Sends requests as cheaply as possible, so that the generator does not limit the result. */
 export interface Sender {
   send(request: WireRequest): Promise<Outcome>
 }
 
-/** gRPC over several connections in turn. */
+/** gRPC over several connections, used in turn. */
 export async function connectGrpc(port: number, count: number): Promise<Sender> {
   const connections = await Promise.all(Array.from({ length: count }, () => Http2Connection.open(port)))
   let turn = 0
@@ -20,7 +20,10 @@ export async function connectGrpc(port: number, count: number): Promise<Sender> 
   }
 }
 
-/** HTTP/1.1 over kept connections, a request at a time on each; further requests wait for a free connection. */
+/**
+ * HTTP/1.1 over keep-alive connections, with one request at a time on each. Further requests wait for a free
+ * connection.
+ */
 export async function connectHttp(
   port: number,
   count: number,
@@ -57,7 +60,7 @@ class HttpConnection {
   constructor(socket: Socket) {
     this.#socket = socket
     socket.setEncoding('latin1')
-    // `setEncoding` makes this a string, although the type says otherwise.
+    // `setEncoding` makes this a string, although its type is different.
     socket.on('data', (text) => this.#receive(String(text)))
     socket.on('close', () => this.#settle?.('failed'))
     socket.on('error', () => this.#settle?.('failed'))

@@ -4,13 +4,13 @@ import { GroundTruth } from '../../shared/data/ground-truth.ts'
 import { readRows } from '../../shared/data/matrix-file.ts'
 import { rowsOf } from '../../shared/data/rows.ts'
 
-/** What targets store, search and insert; every vector has unit length. */
+/** The vectors that targets store, search and insert. Every vector has unit length. */
 export interface LoadData {
   readonly set: DataSet
   readonly rows: readonly Float32Array[]
-  /** Not among the rows. */
+  /** Queries that are not among the rows. */
   readonly queries: readonly Float32Array[]
-  /** Like the rows, and not among them: each lies between two of them. */
+  /** Points that resemble the rows but are not among them: each lies between two rows. */
   readonly inserts: readonly Float32Array[]
   readonly truth: GroundTruth
 }
@@ -29,8 +29,8 @@ export async function prepareData(name: SetName, options: DataOptions): Promise<
 }
 
 /**
- * Points to insert must be neither stored rows, whose copies make a graph worse, nor queries, whose nearest
- * neighbours they would become.
+ * Creates the points to insert. They must not be stored rows, because copies degrade a graph. They must not be queries
+ * either, because they would become the nearest neighbours of these.
  */
 function blends(rows: readonly Float32Array[], dimension: number): Float32Array[] {
   const random = seededRandom(insertSeed)
@@ -44,6 +44,6 @@ function blends(rows: readonly Float32Array[], dimension: number): Float32Array[
   })
 }
 
-/** Enough for some seconds: inserting a few points again and again would make a collection of copies. */
+/** Enough for some seconds. Inserting a few points repeatedly would create a collection of copies. */
 const insertCount = 40_000
 const insertSeed = 20_261_121

@@ -40,7 +40,7 @@ class Load {
     this.#sender = sender
   }
 
-  /** As fast as answers come. */
+  /** Sends requests as fast as answers arrive. */
   async closed(): Promise<void> {
     const { inFlight, seconds } = this.#plan
     const end = performance.now() + seconds * 1000
@@ -48,14 +48,14 @@ class Load {
       while (performance.now() < end) {
         const begun = performance.now()
         await this.#send(begun)
-        // A request refused here, without asking the server, must not make this loop spin.
+        // A request refused locally, without a round trip, must not make this loop spin.
         if (performance.now() - begun < 0.01) await new Promise((resolve) => setTimeout(resolve, 1))
       }
     }
     await Promise.all(Array.from({ length: inFlight }, loop))
   }
 
-  /** At a steady rate, whatever the answers do. */
+  /** Sends requests at a steady rate, regardless of the answers. */
   async open(rate: number): Promise<void> {
     const count = Math.max(1, Math.ceil(rate * this.#plan.seconds))
     const pacer = new Pacer(Math.min(tickMillisecondsMax, Math.max(tickMillisecondsMin, 1000 / rate)))
@@ -82,7 +82,7 @@ class Load {
   result(seconds: number): LoadResult {
     const { count: answered } = this.#histogram
     const entries = percentiles.map((each) => {
-      // With too few answers, none lies beyond the percentile: it would be a guess.
+      // With too few answers, none lies beyond the percentile, so it would be a guess.
       const isKnown = answered * (1 - Number(each) / 100) >= 0.999
       return [each, isKnown ? this.#histogram.percentile(Number(each)) / 1000 : undefined]
     })
@@ -92,9 +92,9 @@ class Load {
   }
 }
 
-/** Waking more often would take processor time from the server. */
+/** Waking up more often would take CPU time from the server. */
 const tickMillisecondsMin = 0.25
-/** A request that is due just after a tick waits for the next one: no longer than this. */
+/** A request that is due just after a tick waits for the next tick, at most this long. */
 const tickMillisecondsMax = 0.5
 
 function withNewIds(request: WireRequest): WireRequest {

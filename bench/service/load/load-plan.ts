@@ -1,22 +1,21 @@
-/** What a load generator is told to do: it runs in a process of its own, load-generator.ts. */
+/** The task of a load generator (load-generator.ts), which runs in a separate process. */
 export interface LoadPlan {
   readonly transport: Transport
   readonly port: number
-  /** Sent one after the other, from the first again after the last. */
+  /** The requests, sent in order and repeated from the first after the last. */
   readonly requests: readonly WireRequest[]
   readonly seconds: number
-  /** Load that comes before and is not counted. */
+  /** The length of the initial load, which is not counted. */
   readonly warmupSeconds: number
   /**
-   * Requests a second that are sent whether or not earlier ones are answered: times count from when a request
-   * was due, so that one slow answer is not hidden by the requests that it held back. Undefined: the next one is
-   * sent when one is answered.
+   * The rate in requests per second, independent of answers. Times count from when a request was due, so that the
+   * requests held back by a slow answer do not hide it. Undefined: an answer triggers the next request.
    */
   readonly rate: number | undefined
   readonly connections: number
-  /** Requests under way at most, over all connections; over HTTP/1.1 each connection has one. */
+  /** The maximum of concurrent requests over all connections. Over HTTP/1.1, each connection has one. */
   readonly inFlight: number
-  /** Over HTTP: requests that may wait for a connection; more are refused. Unlimited when not given. */
+  /** Over HTTP, how many requests may wait for a connection; further ones are refused. No limit if absent. */
   readonly waitingMax?: number
 }
 
@@ -24,11 +23,11 @@ export type Transport = 'grpc' | 'http'
 
 export interface WireRequest {
   readonly path: string
-  /** POST when not given. */
+  /** POST if absent. */
   readonly method?: 'GET'
-  /** The message without its frame, or JSON. */
+  /** The protobuf message without its frame, or JSON. */
   readonly body: Uint8Array
-  /** Offsets in the body of ids that must be new in each request. */
+  /** The offsets in the body of ids that must be new in each request. */
   readonly idsAt?: readonly number[]
 }
 
@@ -40,7 +39,7 @@ export interface LoadResult {
   readonly refused: number
   readonly failed: number
   readonly seconds: number
-  /** Of the requests that were answered; undefined where they are too few to tell. */
+  /** The response times of answered requests; undefined if there are too few. */
   readonly milliseconds: Percentiles
   readonly millisecondsMax: number
 }

@@ -2,8 +2,8 @@ import { isMainThread, Worker, workerData } from 'node:worker_threads'
 import { Doorbell } from '../../../src/engine/doorbell.ts'
 
 /**
- * Wakes the event loop at a steady pace, to a few microseconds: a thread of its own sleeps between the ticks.
- * Node's timers are accurate to a millisecond or two, which is more than a fast server takes to answer.
+ * Wakes the event loop at a steady rate, accurate to a few microseconds. A separate thread sleeps between the ticks.
+ * Node's timers are only accurate to a millisecond or two, which is longer than a fast server takes to answer.
  */
 export class Pacer {
   readonly #doorbell = new Doorbell()

@@ -1,26 +1,26 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** What a process has used so far. */
+/** The resources that a process has used so far. */
 export interface UsageSoFar {
   readonly at: number
-  /** Processor seconds by thread id; the main thread has the id of the process. */
+  /** CPU seconds by thread id. The main thread has the id of the process. */
   readonly threads: ReadonlyMap<number, number>
   readonly mainThread: number
   readonly rssBytes: number
 }
 
-/** What a process used over a time. */
+/** The resources that a process used during a period. */
 export interface Usage {
-  /** Processors that were busy with it. */
+  /** The number of cores that it kept busy. */
   readonly processors: number
-  /** The same of its main thread alone, and of each other that was busy at all, the busiest first. */
+  /** The same for the main thread alone, and for every other thread that was busy at all, busiest first. */
   readonly mainThread: number
   readonly otherThreads: readonly number[]
-  /** At the end. */
+  /** The resident memory at the end. */
   readonly rssBytes: number
 }
 
-/** Undefined where there is no /proc. */
+/** The usage of a process; undefined without /proc. */
 export function usageOf(pid: number): UsageSoFar | undefined {
   try {
     const ids = readdirSync(`/proc/${pid}/task`).map(Number)
@@ -28,7 +28,7 @@ export function usageOf(pid: number): UsageSoFar | undefined {
     const rssBytes = Number(fieldsOf(`/proc/${pid}/stat`)[21]) * pageBytes
     return { at: performance.now(), threads, mainThread: pid, rssBytes }
   } catch {
-    // Only Linux has it; the tables then show no such figures.
+    // Only Linux has /proc. On other systems, the tables omit these figures.
     return undefined
   }
 }
@@ -50,13 +50,13 @@ export function usageBetween(
   }
 }
 
-/** The fields after the process name, which is in brackets and may contain anything. */
+/** The fields after the process name. The name is in brackets and may contain any character. */
 function fieldsOf(path: string): string[] {
   const stat = readFileSync(path, 'latin1')
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')
 }
 
-/** In user and in system mode, in ticks of 10 ms. */
+/** User and system time, converted from ticks of 10 ms. */
 function processorSeconds(fields: readonly string[]): number {
   return (Number(fields[11]) + Number(fields[12])) / 100
 }

@@ -1,13 +1,13 @@
 import type { LoadData } from './load-data.ts'
 import type { Transport } from './load-plan.ts'
 
-/** What a request of a workload asks for. */
+/** A kind of request to measure. */
 export interface Workload {
   readonly name: WorkloadName
   readonly kind: 'search' | 'insert'
-  /** Queries or points in a request; 1 is the operation for a single one. */
+  /** The number of queries or points per request. 1 uses the operation for a single item. */
   readonly size: number
-  /** How many of ten requests insert a point instead. */
+  /** How many of every ten requests insert a point instead. */
   readonly inserts: number
   readonly queries: readonly Float32Array[]
   readonly points: readonly Float32Array[]
@@ -15,7 +15,7 @@ export interface Workload {
   readonly ef: number
 }
 
-/** In the order of measuring: workloads that change the stored points come last. */
+/** The workloads in the order of measurement. Those that change the stored points come last. */
 export const workloadNames = [
   'search',
   'search batch 10',
@@ -30,7 +30,7 @@ export const workloadNames = [
 ] as const
 export type WorkloadName = (typeof workloadNames)[number]
 
-/** Workloads that measure one load alone; disturbed.ts combines a light and a heavy load for the others. */
+/** The workloads that measure one load alone. For the others, disturbed.ts combines a light and a heavy load. */
 export const plainWorkloads: readonly WorkloadName[] = [
   'search',
   'search batch 10',
@@ -45,7 +45,7 @@ export function isReading(name: WorkloadName): boolean {
   return name.startsWith('search') && name !== 'search during ingest'
 }
 
-/** @param name one that names its size as `batch 100`, or a single operation */
+/** @param name a name with a size, such as `search batch 100`, or that of a single operation */
 export function workloadOf(
   name: WorkloadName,
   { queries, inserts }: LoadData,
@@ -56,15 +56,15 @@ export function workloadOf(
   return { name, kind, size, inserts: name === 'mixed 90/10' ? 1 : 0, queries, points: inserts, k, ef }
 }
 
-/** Connections and requests under way over all of them. */
+/** The number of connections, and of concurrent requests over all of them. */
 export interface Pressure {
   readonly connections: number
   readonly inFlight: number
 }
 
 /**
- * The pressures to try for the highest rate. Single searches are tried with several, as servers differ in which
- * suits them best; batches bring enough work with one.
+ * The pressures to try for the highest rate. Single searches are tried with several, because the best one differs
+ * between servers. For batches, one pressure is enough work.
  */
 export function pressures({ name, size }: Workload, transport: Transport): readonly Pressure[] {
   const of = (connections: number, inFlight: number): Pressure =>
@@ -77,7 +77,7 @@ export function pressures({ name, size }: Workload, transport: Transport): reado
   return [of(1, size === 1 ? 64 : Math.max(2, Math.min(16, Math.floor(400 / size))))]
 }
 
-/** The vectors of each of the workload's requests, and whether it inserts. */
+/** For each request of the workload, its vectors and whether it inserts. */
 export function requestsOf({ kind, size, inserts, queries, points }: Workload): Asked[] {
   const some = kind === 'insert' ? points : queries
   const count = Math.max(2, Math.ceil(some.length / size))

@@ -6,19 +6,19 @@ import { type Disturbed, heavyRate, slowdown } from '../run/disturbed.ts'
 import type { Measurement } from '../run/measure.ts'
 import type { SetResult } from '../run/set-result.ts'
 
-/** The tables of one set, as Markdown. */
+/** The tables of one data set, as Markdown. */
 export function reportOf(result: SetResult, verdicts: readonly Verdict[]): string {
   const parts = [
     `## ${result.set}: ${result.description}`,
-    '### What was stored',
+    '### Stored points',
     fillTable(result),
     '### Loads',
     loadTable(result),
-    'Medians of the rounds: items a second with as many requests as it takes; times in ms at half that rate, counted from when a request was due.',
+    'Medians of the rounds: items per second at the best pressure; times in ms at half that rate, counted from when a request was due.',
     ...sweepTables(result),
     ...toolTables(result),
     ...disturbedTables(result),
-    '### To be reached',
+    '### Targets',
     verdictTable(verdicts),
   ]
   return parts.join('\n\n')
@@ -122,7 +122,7 @@ function shareOfEcho(
   return ceiling === undefined ? '' : `${((100 * items) / ceiling).toFixed(0)} %`
 }
 
-/** Single searches with other numbers of connections and requests than were best. */
+/** Single searches with all pressures that were tried, other than the best. */
 function sweepTables({ measurements }: SetResult): string[] {
   const rows = measurements
     .filter(({ others }) => others.length > 0)
@@ -138,8 +138,8 @@ function sweepTables({ measurements }: SetResult): string[] {
         ]),
     )
   if (rows.length === 0) return []
-  const headings = ['target', 'by', 'connections', 'requests under way', 'searches/s']
-  return ['### Single searches, by what presses', table(headings, rows)]
+  const headings = ['target', 'by', 'connections', 'concurrent requests', 'searches/s']
+  return ['### Single searches, by pressure', table(headings, rows)]
 }
 
 function toolTables({ tools }: SetResult): string[] {
@@ -157,7 +157,7 @@ function toolTables({ tools }: SetResult): string[] {
   return [
     '### Single searches, by public tools',
     table(headings, rows),
-    'h2load sends one and the same query again and again, over one connection; wrk sends all of them, over 64.',
+    'h2load repeats the same query over one connection; wrk sends all queries over 64 connections.',
   ]
 }
 
@@ -187,9 +187,9 @@ function disturbedTables({ disturbed }: SetResult): string[] {
     megabytes(medianOfKnown(rounds, ({ usage }) => usage?.rssBytes)),
   ])
   return [
-    '### A light load beside a heavy one (vicinal; times in ms)',
+    '### A light load next to a heavy one (vicinal; times in ms)',
     table(disturbedHeadings, rows),
-    'At overload, `by` is what the load came through; what is timed is GET /health. Refused: by the service or for want of room on the connections.',
+    'At overload, `by` is the transport of the load, and the times are those of GET /health. Refused: by the service, or because no connection was free.',
   ]
 }
 

@@ -6,7 +6,7 @@ import { type Disturbed, slowdown } from '../run/disturbed.ts'
 import type { Measurement } from '../run/measure.ts'
 import type { SetResult } from '../run/set-result.ts'
 
-/** Every figure is a median over the rounds of the figures within each round. */
+/** The targets of the service. Every figure is the median over the rounds of the figures within each round. */
 export function verdictsOf(result: SetResult): Verdict[] {
   const { measurements, disturbed, indexRates, fills, tools } = result
   const rounds = [...new Set(measurements.map(({ round }) => round))]
@@ -46,13 +46,13 @@ export function verdictsOf(result: SetResult): Verdict[] {
 
   return [
     atLeast(
-      'single search over gRPC, of the echo or the index on all cores, whichever is less',
+      'single search over gRPC, as a share of the echo or the index on all cores, whichever is less',
       inRounds(ofCeiling),
       0.7,
       share,
     ),
-    atLeast('the same with h2load, which sends one query for ever', ofCeilingByTool, 0.7, share),
-    atLeast('batch search over gRPC, of the index on all cores', inRounds(bestBatch), 0.9, share),
+    atLeast('the same with h2load, which repeats one query', ofCeilingByTool, 0.7, share),
+    atLeast('batch search over gRPC, as a share of the index on all cores', inRounds(bestBatch), 0.9, share),
     atLeast('single search over gRPC, times Chroma over HTTP', inRounds(chroma('grpc', 'search')), 20, times),
     atLeast('single search over HTTP, times Chroma over HTTP', inRounds(chroma('http', 'search')), 20, times),
     atLeast(
@@ -71,7 +71,7 @@ export function verdictsOf(result: SetResult): Verdict[] {
     atMost('p99 over p50 at half load, HTTP', inRounds(spread('http')), 5, times),
     ...(['grpc', 'http'] as const).flatMap((transport) => [
       atMost(
-        `p99 of a search beside a batch of 10,000, over idle, ${transport}`,
+        `p99 of a search next to a batch of 10,000, over idle, ${transport}`,
         slower('search beside batch 10000', transport),
         5,
         times,
@@ -99,7 +99,7 @@ function find(
   workload: WorkloadName,
   round: number,
 ): Measurement | undefined {
-  // A slow workload is measured in the first round only, which then counts for all rounds.
+  // A slow workload is measured only in the first round, which then counts for all rounds.
   const all = measurements.filter(
     (each) => each.target === target && each.transport === transport && each.workload === workload,
   )
@@ -114,7 +114,7 @@ function ratio(one: number | undefined, other: number | undefined): number | und
   return one === undefined || other === undefined ? undefined : one / other
 }
 
-/** Undefined when any value is: it might be the least. */
+/** The minimum; undefined if any value is, because that value might be the minimum. */
 function least(values: readonly (number | undefined)[]): number | undefined {
   const known = values.filter((each) => each !== undefined)
   return known.length < values.length ? undefined : Math.min(...known)

@@ -7,16 +7,16 @@ import type { Options } from '../options.ts'
 import type { Target } from '../targets/target.ts'
 import { rateOf } from './measure.ts'
 
-/** One steady light load, measured alone and beside a heavy load. */
+/** One steady light load, measured alone and next to a heavy load. */
 export interface Disturbed {
   readonly workload: WorkloadName
-  /** Of the light load. The heavy load comes through gRPC; an overload comes through this one. */
+  /** The transport of the light load. A heavy load comes through gRPC, but an overload comes through this transport. */
   readonly transport: Transport
   readonly round: number
   readonly idle: LoadResult
   readonly beside: LoadResult
   readonly heavy: LoadResult
-  /** Of the server, beside the heavy load. */
+  /** The server's resource usage during the heavy load. */
   readonly usage: Usage | undefined
 }
 
@@ -31,7 +31,7 @@ interface Loads {
   readonly heavy: LoadPlan
 }
 
-/** @param searchesPerSecond the most single searches a second that came through this transport */
+/** @param searchesPerSecond the highest rate of single searches measured through this transport */
 export async function disturb(
   target: Target,
   data: LoadData,
@@ -70,7 +70,7 @@ function loadsOf(
     rest: Pick<LoadPlan, 'rate' | 'connections' | 'inFlight' | 'waitingMax'>,
   ): LoadPlan => {
     const port = target.ports[wire]!
-    // A short warm-up, because real probes keep connections for days and the service has learned that they ask little.
+    // A short warm-up imitates real probes. They keep connections for days, so the service knows that they send little.
     return { transport: wire, port, requests, seconds, warmupSeconds: 0.3, ...rest }
   }
   const plain = (workload: WorkloadName, wire: Transport, size?: number): readonly WireRequest[] => {
@@ -97,12 +97,12 @@ function loadsOf(
   }
 }
 
-/** Begins before the light load and ends after it, as generators do not start at the same instant. */
+/** Extends a plan to start before the light load and end after it, because generators do not start simultaneously. */
 function heavier(plan: LoadPlan): LoadPlan {
   return { ...plan, warmupSeconds: 0, seconds: plan.seconds + 0.5 }
 }
 
-/** Enough to have a 99th percentile in a few seconds, and light on any machine. */
+/** Enough for a 99th percentile within a few seconds, and a light load on any machine. */
 const searchesPerSecondMax = 200
 const probesPerSecond = 50
 const hugeBatch = 10_000
@@ -110,13 +110,13 @@ const overload = 10
 /** A connection carries up to 200 calls over gRPC, and one over HTTP. */
 const floodConnections: Readonly<Record<Transport, number>> = { grpc: 40, http: 2000 }
 
-/** How many times as long the 99th percentile is beside the heavy load. */
+/** The 99th percentile next to the heavy load, divided by that of the light load alone. */
 export function slowdown({ idle, beside }: Disturbed): number | undefined {
   const [before, with_] = [idle.milliseconds['99'], beside.milliseconds['99']]
   return before === undefined || with_ === undefined ? undefined : with_ / before
 }
 
-/** How much of the heavy load came through, in requests a second. */
+/** The rate of the heavy load that was answered, in requests per second. */
 export function heavyRate({ heavy }: Disturbed): number {
   return rateOf(heavy)
 }

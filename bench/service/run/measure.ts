@@ -10,14 +10,14 @@ export interface Measurement extends Pressure {
   readonly transport: Transport
   readonly workload: string
   readonly round: number
-  /** Queries and points a second at the best pressure; each item of a batch counts. */
+  /** Queries and points per second at the best pressure. Each item of a batch counts. */
   readonly itemsPerSecond: number
   readonly full: LoadResult
-  /** Of the server meanwhile. */
+  /** The server's resource usage at the same time. */
   readonly usage: Usage | undefined
-  /** At half that rate, times counted from when a request was due; undefined where it was not measured. */
+  /** The result at half that rate, with times counted from when a request was due; undefined if not measured. */
   readonly half: LoadResult | undefined
-  /** With other numbers of connections and requests under way: items a second. */
+  /** Items per second with other numbers of connections and concurrent requests. */
   readonly others: readonly (Pressure & { readonly itemsPerSecond: number })[]
 }
 
@@ -26,11 +26,11 @@ export interface Asked {
   readonly transport: Transport
   readonly seconds: number
   readonly round: number
-  /** Found in an earlier round; undefined to try all. */
+  /** The best pressure of an earlier round; undefined to try all. */
   readonly pressure: Pressure | undefined
 }
 
-/** Uncounted load, until the server's code is compiled and its memory has grown. */
+/** Applies load without counting it, until the server's code is compiled and its memory has grown. */
 export async function warmUp(
   target: Target,
   asked: Pick<Asked, 'workload' | 'transport' | 'seconds'>,
@@ -39,7 +39,7 @@ export async function warmUp(
   await applyLoad({ ...planOf(target, asked), warmupSeconds: 0, ...pressure }, target.pid)
 }
 
-/** As fast as answers come. */
+/** A plan that sends requests as fast as answers arrive. */
 function planOf(
   target: Target,
   { workload, transport, seconds }: Pick<Asked, 'workload' | 'transport' | 'seconds'>,
@@ -76,7 +76,7 @@ export async function measure(target: Target, asked: Asked): Promise<Measurement
   }
 }
 
-/** The echo at half load is only compared for single searches. */
+/** Whether to measure at half load. For the echo, only single searches are compared at half load. */
 function hasHalf({ workload }: Asked, target: Target): boolean {
   return target.name !== 'echo' || workload.name === 'search'
 }
@@ -86,7 +86,7 @@ async function atHalf(
   pid: number,
 ): Promise<LoadResult | undefined> {
   if (plan.rate * plan.seconds < 1) return undefined
-  // With many connections, requests wait only for the server.
+  // With many connections, requests wait only for the server, not for a connection.
   const connections = plan.transport === 'http' ? httpConnectionsMin : plan.connections
   return (await applyLoad({ ...plan, connections, warmupSeconds: 0 }, pid)).result
 }
@@ -97,7 +97,7 @@ export function rateOf({ answered, seconds }: LoadResult): number {
   return answered / seconds
 }
 
-/** Share of the true nearest that single searches find. */
+/** The share of the true nearest points that single searches find. */
 export async function recallOf(
   target: Target,
   { queries, truth }: LoadData,

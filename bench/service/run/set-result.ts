@@ -2,12 +2,12 @@ import type { Disturbed } from './disturbed.ts'
 import type { Measurement } from './measure.ts'
 import type { ToolResult } from './tools.ts'
 
-/** All that was measured on one set. */
+/** All measurements on one data set. */
 export interface SetResult {
   readonly set: string
   readonly description: string
   readonly fills: readonly Fill[]
-  /** Of the index alone. */
+  /** The recall of the index alone. */
   readonly indexRecall: number | undefined
   readonly indexRates: readonly IndexRateOfRound[]
   readonly measurements: readonly Measurement[]
@@ -17,7 +17,7 @@ export interface SetResult {
 
 export interface Fill {
   readonly target: string
-  /** Points a second until all were stored and in the index. */
+  /** Points per second until all were stored and in the index. */
   readonly perSecond: number
   readonly storedPerSecond: number
   readonly ef: number
@@ -25,7 +25,7 @@ export interface Fill {
   readonly rssBytes: number | undefined
 }
 
-/** Queries a second of the index alone. */
+/** The queries per second of the index alone, in one round. */
 export interface IndexRateOfRound {
   readonly round: number
   readonly oneThread: number

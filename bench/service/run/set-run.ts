@@ -14,8 +14,8 @@ import type { Fill, IndexRateOfRound, SetResult } from './set-result.ts'
 import { measureByTool, type ToolResult, toolOf } from './tools.ts'
 
 /**
- * Measures all targets over one set. They are filled one after another and keep running; then they take turns,
- * each round beginning with another one. Workloads that only read come before those that insert, and inserted
+ * Measures all targets on one data set. The targets are filled one after another and keep running. Then they take
+ * turns, and each round starts with another target. Read-only workloads run before those that insert, and inserted
  * points are linked before the next turn.
  */
 export class SetRun implements AsyncDisposable {
@@ -92,7 +92,9 @@ export class SetRun implements AsyncDisposable {
     const [perSecond, storedPerSecond] = [count / filled.indexedSeconds, count / filled.seconds]
     const rssBytes = usageOf(target.pid)?.rssBytes
     this.#fills.push({ target: target.name, perSecond, storedPerSecond, ef, recall, rssBytes })
-    console.error(`  ${target.name}: ${Math.round(perSecond)} points a second, recall ${recall?.toFixed(4)}`)
+    console.error(
+      `  ${target.name}: ${Math.round(perSecond)} points per second, recall ${recall?.toFixed(4)}`,
+    )
     return recall
   }
 
@@ -130,7 +132,7 @@ export class SetRun implements AsyncDisposable {
 
   async #measure(target: Target, name: WorkloadName, transport: Transport, round: number): Promise<void> {
     const earlier = this.#earlier(target.name, name, transport)
-    // A workload that took a server far longer than planned is not repeated.
+    // A workload that took far longer than planned on a server is not repeated.
     if (earlier !== undefined && earlier.full.seconds > slowFactor * this.#options.seconds) return
     const workload = workloadOf(name, this.#data, this.#options)
     const { seconds } = this.#options
@@ -138,7 +140,7 @@ export class SetRun implements AsyncDisposable {
     this.#measurements.push(measurement)
     await target.settled()
     const rate = Math.round(measurement.itemsPerSecond)
-    console.error(`  round ${round + 1}: ${name}, ${target.name} over ${transport}: ${rate} a second`)
+    console.error(`  round ${round + 1}: ${name}, ${target.name} over ${transport}: ${rate} per second`)
   }
 
   #earlier(target: string, workload: string, transport: Transport): Measurement | undefined {
@@ -169,7 +171,7 @@ export class SetRun implements AsyncDisposable {
         if (result !== undefined) results.push(result)
         else {
           console.error(
-            `  ${toolOf[transport]} is not installed: left out (apt-get install nghttp2-client wrk)`,
+            `  ${toolOf[transport]} is not installed: skipped (apt-get install nghttp2-client wrk)`,
           )
           break
         }
@@ -208,9 +210,9 @@ export class SetRun implements AsyncDisposable {
   }
 }
 
-/** Chroma's goal in a run without Vicinal. */
+/** Chroma's recall target in a run without Vicinal. */
 const recallUsual = 0.99
-/** Recall varies so much with the order of inserting the same rows. */
+/** Recall varies by this much with the insertion order of the same rows. */
 const recallTolerance = 0.001
 const slowFactor = 4
 /** Assumed in a run without single searches. */

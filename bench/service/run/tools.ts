@@ -7,7 +7,7 @@ import { type Usage, usageBetween, usageOf } from '../load/usage.ts'
 import type { Workload } from '../load/workloads.ts'
 import type { Target } from '../targets/target.ts'
 
-/** Single searches as a public tool sends them: h2load for gRPC, wrk for HTTP. */
+/** The result of single searches sent by a public tool: h2load for gRPC, wrk for HTTP. */
 export interface ToolResult {
   readonly target: string
   readonly transport: Transport
@@ -20,10 +20,11 @@ export interface ToolResult {
 export const toolOf: Readonly<Record<Transport, string>> = { grpc: 'h2load', http: 'wrk' }
 
 /**
- * They use less processor time than the generator in Node and leave more to the server. h2load sends the same
- * query again and again, so that it is always in the caches; wrk sends all queries.
+ * Measures single searches with a public tool. The tools use less CPU time than our generator in Node, which leaves
+ * more for the server. h2load repeats the same query, whose data is therefore always in the CPU caches. wrk sends all
+ * queries.
  *
- * @returns undefined when the tool is not installed
+ * @returns undefined if the tool is not installed
  */
 export async function measureByTool(
   target: Target,
@@ -110,12 +111,12 @@ const figuresOf: Readonly<
   }),
 }
 
-/** 0 where the tool prints no such figure: wrk prints failures only when there are some. */
+/** A figure in the output; 0 if it is missing, because wrk prints failures only if there are any. */
 function number(output: string, pattern: RegExp): number {
   return Number(pattern.exec(output)?.[1] ?? 0)
 }
 
-/** What the tool printed; undefined when there is no such program. */
+/** The output of a program; undefined if it is not installed. */
 async function run(program: string, args: readonly string[]): Promise<string | undefined> {
   const child = spawn(program, args, { stdio: ['ignore', 'pipe', 'pipe'] })
   return await new Promise((resolve, reject) => {

@@ -12,22 +12,22 @@ import type { WireRequest } from '../load/load-plan.ts'
 import { type Asked, requestsOf, type Workload } from '../load/workloads.ts'
 import type { Target } from './target.ts'
 
-/** Has a package.json of its own. */
+/** The folder with the package.json for Chroma. */
 const packageFolder = join(import.meta.dirname, '..')
 const collections = '/api/v2/tenants/default_tenant/databases/default_database/collections'
 const batchSize = 1000
 
 export interface ChromaTarget extends Target {
   /**
-   * Finds the least ef at which `recall` returns at least `goal`, and leaves the server running with it. Each ef
-   * needs a restart of the server.
+   * Finds the smallest ef at which `recall` returns at least `goal`, and leaves the server running with it. Each ef
+   * requires a restart of the server.
    */
   calibrate(recall: () => Promise<number>, goal: number): Promise<number>
 }
 
 /**
- * Chroma's own server over its HTTP API. Its graph has as many links as Vicinal's, and Chroma's own width of
- * construction, 100, which is half of Vicinal's and quicker to insert into.
+ * Starts Chroma's server, used over its HTTP API. Its graph has as many links as Vicinal's. ef_construction is Chroma's
+ * default, 100, which is half of Vicinal's and makes inserts faster.
  */
 export async function startChroma(): Promise<ChromaTarget> {
   installPackages(packageFolder, 'Installing Chroma')
@@ -83,7 +83,7 @@ export async function startChroma(): Promise<ChromaTarget> {
   }
 }
 
-/** Steps are small, so that the chosen ef is close to the least possible. */
+/** The steps are small, so that the selected ef is close to the smallest possible. */
 const efSteps = [32, 48, 64, 80, 96, 128, 160, 200, 256, 320, 400, 512, 768, 1024]
 
 class Server {
@@ -105,11 +105,11 @@ class Server {
     const args = [program, 'run', '--path', this.#dataDir, '--host', '127.0.0.1', '--port', String(this.port)]
     this.#child = spawn(process.execPath, args, { stdio: 'ignore' })
     for (let round = 0; round < startRounds; round += 1) {
-      // Chroma does not report when it listens: poll until it answers.
+      // Chroma does not report when it starts to listen, so poll until it responds.
       if (await this.send('GET', '/api/v2/heartbeat').catch(() => undefined)) return
       await sleep(100)
     }
-    throw new Error('the Chroma server does not answer')
+    throw new Error('the Chroma server does not respond')
   }
 
   async send(method: string, path: string, body?: unknown): Promise<unknown> {
@@ -118,7 +118,7 @@ class Server {
       headers: { 'content-type': 'application/json' },
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     })
-    if (!response.ok) throw new Error(`Chroma answered ${response.status}: ${await response.text()}`)
+    if (!response.ok) throw new Error(`Chroma responded with ${response.status}: ${await response.text()}`)
     return await response.json()
   }
 

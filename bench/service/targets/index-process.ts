@@ -11,8 +11,8 @@ import { rowsOf } from '../../shared/data/rows.ts'
 import { createSearcher, type SearcherSetup, VicinalIndex } from '../../shared/vicinal-index.ts'
 
 /**
- * The index with the service's settings but without the service: how fast its searchers are when no request has to
- * be received, decoded or answered. One process with a thread for each core.
+ * The index with the service's settings but without the service. It shows how fast the searchers are when no request
+ * must be received, decoded or answered. It runs as one process with one thread per core.
  */
 export interface IndexSetup {
   readonly basePath: string
@@ -25,14 +25,14 @@ export interface IndexSetup {
 export interface IndexCommand {
   readonly k: number
   readonly ef: number
-  /** 0: search every query once, on one thread, and return what was found. */
+  /** With 0, searches every query once on one thread, and returns the results. */
   readonly threads: number
   readonly seconds: number
 }
 
 export interface IndexAnswer {
   readonly queriesPerSecond: number
-  /** k row numbers for each query; empty where a rate was asked for. */
+  /** k row numbers per query; empty if a rate was requested. */
   readonly rows: Uint32Array
 }
 
@@ -60,7 +60,7 @@ async function serve(setup: IndexSetup): Promise<void> {
   process.send!('built')
 }
 
-/** Builds the index and starts a search thread for each core. */
+/** Builds the index and starts one search thread per core. */
 async function build({ basePath, queryPath, count, queryCount, dimension }: IndexSetup): Promise<Worker[]> {
   const config = readConfig(process.env)
   const { hnswM: m, hnswEfConstruction: efConstruction, maxLimit } = config
@@ -103,7 +103,8 @@ function searchOnDemand(setup: ThreadSetup): void {
     }
     const started = performance.now()
     let done = 0
-    // Threads begin with different queries: none finds its rows in the cache because another has just read them.
+    // Threads start with different queries, so that a thread does not benefit from rows that another just read into the
+    // cache.
     const first = Math.floor((lane * vectors.length) / (cores + 1))
     for (; performance.now() - started < seconds * 1000; done += 1) search(first + done)
     const queriesPerSecond = (done * 1000) / (performance.now() - started)

@@ -5,7 +5,7 @@ import type { DataSet } from '../../shared/data/data-set.ts'
 import { nextMessage } from '../../shared/next-message.ts'
 import type { IndexAnswer, IndexCommand, IndexSetup } from './index-process.ts'
 
-/** How fast the index alone is: its searchers, on threads of another process, without a server. */
+/** Measures the speed of the index alone: its searchers run on threads of another process, without a server. */
 export class IndexRate implements AsyncDisposable {
   readonly #child: ChildProcess
 
@@ -23,7 +23,7 @@ export class IndexRate implements AsyncDisposable {
     return new IndexRate(child)
   }
 
-  /** @returns queries a second, or the nearest rows of every query where `threads` is 0 */
+  /** @returns queries per second, or the nearest rows of every query if `threads` is 0 */
   async ask(command: IndexCommand): Promise<IndexAnswer> {
     this.#child.send(command)
     return await nextMessage<IndexAnswer>(this.#child)

@@ -12,8 +12,8 @@ import { apiKey } from '../load/load-plan.ts'
 import type { Ports } from './target.ts'
 
 /**
- * A server under load, in a process of its own: the service, or an echo, which is the same transports and the
- * same codecs with nothing behind them. No database behind the same transports can be faster than the echo.
+ * A server under load, in its own process: the service or an echo. The echo is the same transports and codecs with
+ * nothing behind them. No database behind the same transports can be faster than the echo.
  */
 const [kind, dataDir] = process.argv.slice(2)
 const config = readConfig({
@@ -35,7 +35,8 @@ async function startVicinal(): Promise<Ports> {
 
 async function startEcho(): Promise<Ports> {
   const ids = Array.from({ length: 1000 }, () => randomUUID())
-  // The same ids for every search, as many as the service returns at most, so that a search costs nothing.
+  // Every search returns a prefix of the same ids, prepared up to the service's maximum, so that a search costs
+  // nothing.
   const found = Buffer.alloc(config.maxQueuedResults * idBytes, IdLists.of([ids]).bytes)
   const context: ApiContext = {
     limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
@@ -69,7 +70,7 @@ async function startEcho(): Promise<Ports> {
         throw new Error('an echo has no index')
       },
       snapshot: () => {
-        throw new Error('an echo has nothing to keep')
+        throw new Error('an echo stores nothing')
       },
     },
   }
@@ -86,7 +87,7 @@ async function startEcho(): Promise<Ports> {
   return { grpc: ports.grpc, http: ports.http! }
 }
 
-/** Of what no workload does. */
+/** Stands in for operations that no workload uses. */
 async function neverAsked(): Promise<never> {
-  throw new Error('an echo answers inserts and searches')
+  throw new Error('an echo answers only inserts and searches')
 }

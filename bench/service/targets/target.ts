@@ -14,9 +14,9 @@ export interface Ports {
 }
 
 export interface Filled {
-  /** Until every row was stored. */
+  /** Seconds until every row was stored. */
   readonly seconds: number
-  /** Until every row was in the index, where the target says so. */
+  /** Seconds until every row was in the index, if the target reports it. */
   readonly indexedSeconds: number
 }
 
@@ -27,13 +27,13 @@ export interface Target extends AsyncDisposable {
   readonly ports: Partial<Ports>
   /** Stores the rows, and resolves when they are indexed; undefined for a target that stores nothing. */
   fill(rows: readonly Float32Array[]): Promise<Filled | undefined>
-  /** Row numbers of the nearest; undefined for a target that stores nothing. */
+  /** The row numbers of the nearest points; undefined for a target that stores nothing. */
   nearest(
     query: Float32Array,
     asked: { readonly k: number; readonly ef: number },
   ): Promise<readonly number[] | undefined>
   requests(workload: Workload, transport: Transport): readonly WireRequest[]
-  /** Resolves when all stored points are indexed, so that the next measurement is not slowed by the last. */
+  /** Resolves when all stored points are indexed, so that one measurement does not slow down the next. */
   settled(): Promise<void>
 }
 
@@ -42,7 +42,7 @@ export interface ServerProcess extends AsyncDisposable {
   readonly ports: Ports
 }
 
-/** The service over an empty store, or the echo. */
+/** Starts the service with an empty store, or the echo. */
 export async function startServer(name: 'vicinal' | 'echo'): Promise<ServerProcess> {
   const dataDir = await mkdtemp(join(tmpdir(), 'vicinal-bench-'))
   const child = fork(join(import.meta.dirname, 'target-process.ts'), [name, dataDir], {
@@ -61,5 +61,5 @@ export async function startServer(name: 'vicinal' | 'echo'): Promise<ServerProce
   }
 }
 
-/** Node's options, as `npm start` has them. */
+/** The options for Node, as in `npm start`. */
 const startFlags = packageJson.scripts.start.match(/--\S+/g) ?? []

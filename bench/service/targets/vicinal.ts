@@ -67,7 +67,7 @@ export async function startEcho(): Promise<Target> {
   }
 }
 
-/** A value of the service's metrics; undefined for one that is not known yet. */
+/** The value of one of the service's metrics; undefined if it is not known yet. */
 export async function metricOf(port: number, name: string): Promise<number | undefined> {
   return figureIn(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text(), name)
 }

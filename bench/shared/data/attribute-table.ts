@@ -9,29 +9,29 @@ export type Column =
       readonly name: string
       readonly kind: 'text'
       readonly words: readonly string[]
-      /** Positions in `words`. */
+      /** By row, the index in `words`. */
       readonly codes: Uint16Array
     }
 
-/** The attributes of a set of vectors; every row has all of them. */
+/** The attributes of a set of vectors. Every row has all attributes. */
 export interface AttributeTable {
   readonly count: number
   readonly columns: readonly Column[]
 }
 
-/** A column of texts, each of which is kept once. */
+/** A column of texts. Each distinct text is stored once. */
 export function textColumn(name: string, texts: readonly string[]): Column {
   const words = [...new Set(texts)].sort()
   const codeOf = new Map(words.map((word, code) => [word, code]))
   return { name, kind: 'text', words, codes: Uint16Array.from(texts, (text) => codeOf.get(text)!) }
 }
 
-/** The value of a row. */
+/** The value of a column in a row. */
 export function valueAt(column: Column, row: number): string | number {
   return column.kind === 'number' ? column.values[row]! : column.words[column.codes[row]!]!
 }
 
-/** All attributes of a row, as a point has them. */
+/** All attributes of a row, in the form of a point's attributes. */
 export function attributesAt({ columns }: AttributeTable, row: number): Attributes {
   return new Map(columns.map((column) => [column.name, valueAt(column, row)]))
 }
@@ -44,7 +44,7 @@ export function writeTable(path: string, table: AttributeTable): void {
 
 export function readTable(path: string): AttributeTable {
   const { count, columns } = deserialize(readFileSync(path)) as AttributeTable
-  // What is read lies anywhere in the file's bytes: copies of it are fast to read and can be posted.
+  // The values are views at arbitrary offsets in the bytes of the file. Copies are fast to read and can be posted.
   return {
     count,
     columns: columns.map((column) =>

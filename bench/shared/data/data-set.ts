@@ -6,7 +6,7 @@ import { writeRows } from './matrix-file.ts'
 import { runParallel } from './parallel.ts'
 import { findWordNet, unitRows } from './wordnet.ts'
 
-/** A base to build from and queries that are not in it, as files; every vector has unit length. */
+/** Base vectors to build from, and queries that are not among them, as files. Every vector has unit length. */
 export interface DataSet {
   readonly name: string
   readonly description: string
@@ -20,11 +20,11 @@ export interface DataSet {
 
 export interface DataOptions {
   readonly cache: string
-  /** Base rows at most. */
+  /** The maximum number of base rows. */
   readonly rows: number
-  /** Queries at most. */
+  /** The maximum number of queries. */
   readonly queries: number
-  /** The base file of the whole WordNet set or its folder; undefined: the demo's glosses. */
+  /** The base file of the whole WordNet set, or its folder; undefined for the demo's glosses. */
   readonly wordnet: string | undefined
 }
 
@@ -58,7 +58,7 @@ export function prepareSet(name: SetName, options: DataOptions): Promise<DataSet
   return name === 'wordnet' ? wordNetSet(options) : manifoldSet(name, options)
 }
 
-/** @param rows more or fewer than the set usually has, for the curve of growth */
+/** @param rows a different number of rows than usual, for the growth curve */
 export async function manifoldSet(
   name: Exclude<SetName, 'wordnet'>,
   { cache, rows, queries }: DataOptions,
@@ -85,7 +85,7 @@ export async function manifoldSet(
 
 const queriesMax = 1000
 
-/** A long enough file is reused: its first rows are those of a shorter file. */
+/** Writes a file unless it already exists with enough rows: a longer file begins with the rows of a shorter one. */
 async function generate(path: string, manifold: Manifold, first: number, count: number): Promise<void> {
   const { dimension } = manifold
   if (existsSync(path) && statSync(path).size >= count * dimension * 4) return

@@ -1,6 +1,6 @@
 import type { Metric } from '../../../src/base/point.ts'
 
-/** `depth` entries a query, ascending by distance; Euclidean distances are squared. */
+/** `depth` entries per query, ascending by distance. Euclidean distances are squared. */
 export interface NearestLists {
   readonly ids: Uint32Array
   readonly distances: Float64Array
@@ -8,10 +8,10 @@ export interface NearestLists {
 
 type Distance = (a: Float32Array, at: number, b: Float32Array, bt: number, n: number) => number
 
-/** Distances in plain JavaScript with 64-bit sums, which share no code with what is measured. */
+/** Distances in plain JavaScript with 64-bit sums. They share no code with the measured libraries. */
 export const distanceOf: Readonly<Record<Metric, Distance>> = { Euclidean, Cosine, Manhattan, Hamming }
 
-/** Puts a row in its place in a list of the `depth` nearest that begins at `start`, if it is nearer than the last. */
+/** Inserts a row into the sorted list of the `depth` nearest that begins at `start`, if it is nearer than the last. */
 export function insertNear(
   ids: Uint32Array,
   distances: Float64Array,
@@ -30,7 +30,7 @@ export function insertNear(
   distances[place] = far
 }
 
-/** Four sums, because each addition to a single one would wait for the one before. */
+/** Uses four sums, because additions to a single sum would have to wait for each other. */
 function Euclidean(a: Float32Array, at: number, b: Float32Array, bt: number, n: number): number {
   let s0 = 0
   let s1 = 0

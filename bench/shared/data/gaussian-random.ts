@@ -1,9 +1,9 @@
-/** Normally distributed numbers, seeded, so that every machine makes the same data. */
+/** Seeded, normally distributed random numbers. Every machine generates the same data. */
 export class GaussianRandom {
   #state: number
   #spare: number | undefined
 
-  /** @param row mixed into the seed, so that a row is the same however many rows are made, and in what order */
+  /** @param row mixed into the seed, so that a row does not depend on the number and order of generated rows */
   constructor(seed: number, row = 0) {
     this.#state = mix(mix(seed >>> 0) ^ mix(Math.imul(row + 1, 0x9e3779b1) >>> 0))
   }
@@ -14,7 +14,7 @@ export class GaussianRandom {
     return mix(this.#state) / 4_294_967_296
   }
 
-  /** Mean 0, variance 1: Box and Muller's polar method, which makes two at a time. */
+  /** Mean 0, variance 1: the polar form of the Box-Muller method, which generates two numbers at a time. */
   next(): number {
     if (this.#spare !== undefined) {
       const spare = this.#spare

@@ -16,7 +16,7 @@ const k = 10
 
 describe('the exact answers', () => {
   for (const metric of ['Euclidean', 'Cosine', 'Manhattan'] satisfies Metric[]) {
-    it(`give recall 1 to the nearest by sorting all distances, and 0 to the farthest: ${metric}`, async () => {
+    it(`give recall 1 to the nearest points and 0 to the farthest, according to sorted distances: ${metric}`, async () => {
       const set = await prepareSet('manifold', options)
       const truth = await GroundTruth.of(set, metric)
       const order = sortedIds(set, metric)
@@ -27,7 +27,7 @@ describe('the exact answers', () => {
     })
   }
 
-  it('count any of several points that are equally far away, but no point twice', async () => {
+  it('accept any of several points at the same distance, but count no point twice', async () => {
     const base = Float32Array.of(...[0, 0], ...[1, 0], ...[0, 1], ...[5, 5])
     const set = tinySet(base, Float32Array.of(0, 0))
     const truth = await GroundTruth.of(set, 'Euclidean')
@@ -39,14 +39,14 @@ describe('the exact answers', () => {
 })
 
 describe('generated data', () => {
-  it('has the same first rows however many there are', async () => {
+  it('has the same first rows for any number of rows', async () => {
     const few = await prepareSet('wide', { ...options, cache: join(cache, 'few'), rows: 50 })
     const many = await prepareSet('wide', { ...options, cache: join(cache, 'many'), rows: 120 })
     const { dimension } = few
     assert.deepEqual(readRows(few.basePath, 0, 50, dimension), readRows(many.basePath, 0, 50, dimension))
   })
 
-  it('has rows of unit length, and no query among them', async () => {
+  it('has rows of unit length, and does not contain the queries', async () => {
     const { basePath, queryPath, dimension, count } = await prepareSet('manifold', options)
     const rows = readRows(basePath, 0, count, dimension)
     for (let row = 0; row < count; row += 1) {

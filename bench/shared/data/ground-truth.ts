@@ -8,8 +8,8 @@ import { nearestFound } from './nearest-found.ts'
 import { runParallel } from './parallel.ts'
 
 /**
- * The exact answers: a full scan in plain JavaScript with 64-bit sums, on worker threads, which shares no
- * code with the contenders. Computed once per set, number of rows, number of queries and metric, then kept in a file.
+ * The exact answers, from a full scan in plain JavaScript with 64-bit sums on worker threads. It shares no code with
+ * the contenders. It is computed once per set, number of rows, number of queries and metric, then cached in a file.
  */
 export class GroundTruth {
   readonly #nearest: NearestLists
@@ -27,9 +27,9 @@ export class GroundTruth {
     return new GroundTruth(read(path), depth)
   }
 
-  /** Mean share of the `k` nearest that was found. Points as far away as the k-th nearest count as nearest. */
+  /** The mean share of the `k` nearest that was found. Points at the distance of the k-th nearest count as nearest. */
   recall(ids: Uint32Array, k: number): number {
-    if (k > this.#depth) throw new Error(`k is ${k}, the exact answers go to ${this.#depth}`)
+    if (k > this.#depth) throw new Error(`k is ${k}, but the exact answers have only ${this.#depth} entries`)
     const queries = ids.length / k
     let found = 0
     for (let query = 0; query < queries; query += 1) {

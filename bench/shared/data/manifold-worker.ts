@@ -4,7 +4,7 @@ import { fillManifold, type Manifold } from './manifold.ts'
 export interface ManifoldShare {
   readonly manifold: Manifold
   readonly first: number
-  /** Shared memory: the rows from `first` on. */
+  /** The rows from `first` on, in shared memory. */
   readonly rows: Float32Array
 }
 

@@ -1,16 +1,16 @@
 import { GaussianRandom } from './gaussian-random.ts'
 
 /**
- * Points on a curved surface of few dimensions in a space of many, in clusters: what embeddings look like.
- * (Independent random components would make all distances alike; no index does well there, and no model
- * produces them.)
+ * Clustered points on a curved low-dimensional surface in a high-dimensional space, similar to embeddings. With
+ * independent random components, all distances would be nearly equal. No index performs well on such data, and no model
+ * produces it.
  *
  *   cluster centre c ~ N(0, 1)^latent             one of `clusters`
  *   position       z = c + spread * N(0, 1)^latent
  *   surface        x = W2 tanh(W1 z + b)           W1: hidden x latent, W2: dimension x hidden, N(0, 1 / inputs)
  *   point          p = x + noise * |x| * N(0, 1 / dimension)^dimension, scaled to unit length
  *
- * A row depends on the seed and its number only: the first n rows of a larger set are the set of n rows.
+ * A row depends only on the seed and its number, so the first n rows of a larger set equal the set of n rows.
  */
 export interface Manifold {
   readonly dimension: number
@@ -22,7 +22,7 @@ export interface Manifold {
   readonly seed: number
 }
 
-/** Queries are rows from here on: of the same surface and clusters, never among the base rows. */
+/** Queries are the rows from this number on: from the same surface and clusters, but never among the base rows. */
 export const firstQueryRow = 0x4000_0000
 
 /** Fills `rows` with the rows numbered from `first`. */
@@ -53,7 +53,7 @@ export function fillManifold(manifold: Manifold, first: number, rows: Float32Arr
   }
 }
 
-/** Enough for the surface to bend within a cluster, not so much that it folds onto itself. */
+/** Enough to bend the surface within a cluster, but not enough to fold it onto itself. */
 const innerGain = 0.7
 
 function dot(matrix: Float64Array, from: number, vector: Float64Array): number {

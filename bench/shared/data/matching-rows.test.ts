@@ -34,8 +34,8 @@ const filters: readonly Filter[] = [
   { kind: 'not', of: { kind: 'any', of: [isIn('t', 'c'), within({ lt: 1 })] } },
 ]
 
-describe('the rows that match', () => {
-  it('are those that the definition of filters names, and are counted', () => {
+describe('the matching rows', () => {
+  it('agree with the definition of filters, and are counted', () => {
     for (const filter of filters) {
       const { isMatching, count } = matchingRows(table, filter)
       const expected = Array.from({ length: table.count }, (_, row) => Number(plainlyMatches(filter, row)))
@@ -44,7 +44,7 @@ describe('the rows that match', () => {
     }
   })
 
-  it('are refused for attributes that are not there', () => {
+  it('are refused for missing attributes', () => {
     assert.throws(() => matchingRows(table, isIn('x', 1)), /no attribute x/)
   })
 })

@@ -10,8 +10,8 @@ export interface MatchingRows {
 }
 
 /**
- * Evaluates a filter in plain JavaScript, which shares no code with what is measured: for exact answers, and for contenders that want to
- * be told which rows match.
+ * Evaluates a filter in plain JavaScript, which shares no code with the measured libraries. Used for exact answers, and
+ * for contenders that need to know the matching rows.
  *
  * @throws Error for a test that the benchmarks do not use
  */
@@ -69,7 +69,7 @@ function meeting(column: Column, test: Test): Uint8Array {
   if (test.op === 'in')
     return column.kind === 'text' ? wordsIn(column, test.values) : numbersIn(column, test.values)
   if (test.op === 'range' && column.kind === 'number') return numbersWithin(column.values, test.bounds)
-  throw new Error(`${test.op} of ${column.kind} ${column.name} is not evaluated`)
+  throw new Error(`${test.op} on ${column.kind} ${column.name} is not supported`)
 }
 
 function wordsIn(

@@ -1,8 +1,8 @@
 import { closeSync, openSync, readSync, renameSync, writeSync } from 'node:fs'
 
 /**
- * Matrices are raw little-endian float32 files, row after row. They are read and written in pieces: one system
- * call moves at most 2 GiB.
+ * Reads rows of a matrix file: raw little-endian float32 values, row after row. Files are read and written in pieces,
+ * because one system call transfers at most 2 GiB.
  */
 export function readRows(path: string, from: number, count: number, dimension: number): Float32Array {
   const rows = new Float32Array(count * dimension)
@@ -10,7 +10,7 @@ export function readRows(path: string, from: number, count: number, dimension: n
   return rows
 }
 
-/** The first rows in memory that worker threads can share. */
+/** The first rows, in memory that worker threads can share. */
 export function readSharedRows(path: string, count: number, dimension: number): Float32Array {
   const rows = new Float32Array(new SharedArrayBuffer(count * dimension * 4))
   readInto(path, 0, new Uint8Array(rows.buffer))
@@ -37,8 +37,7 @@ function readInto(path: string, offset: number, bytes: Uint8Array): void {
   try {
     for (let at = 0; at < bytes.length; ) {
       const read = readSync(file, bytes, at, Math.min(pieceBytes, bytes.length - at), offset + at)
-      if (read === 0)
-        throw new Error(`${path} is shorter than the ${offset + bytes.length} bytes asked of it`)
+      if (read === 0) throw new Error(`${path} is shorter than the requested ${offset + bytes.length} bytes`)
       at += read
     }
   } finally {

@@ -1,14 +1,14 @@
 import type { NearestLists } from './exact-lists.ts'
 
-/** Relative: below it, float32 arithmetic puts two distances in either order. */
+/** A relative tolerance. If two distances differ by less, float32 arithmetic may order them either way. */
 const tieTolerance = 1e-6
 
 /**
- * How many of the `wanted` nearest of a query are among the ids. Points as far away as the last of them count as nearest, and no id
- * counts twice.
+ * Counts how many of the `wanted` nearest of a query are among the ids. Points at the distance of the last of them
+ * count as nearest. No id counts twice.
  *
- * @param depth entries of each list of the exact answers
- * @param wanted at most `depth`, and no more than there are
+ * @param depth the number of entries in each list of the exact answers
+ * @param wanted at most `depth`, and at most the number of existing points
  */
 export function nearestFound(
   { ids: exact, distances }: NearestLists,

@@ -2,9 +2,9 @@ import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 
 /**
- * Splits [0, count) between worker threads and waits for the one answer of each, in order.
+ * Splits [0, count) between worker threads, and returns the one answer of each, in order.
  *
- * @param setup what a thread gets as its workerData, for its share [from, to)
+ * @param setup returns the workerData of a thread for its share [from, to)
  */
 export function runParallel<Answer>(
   file: URL,
@@ -22,6 +22,6 @@ function answerOf<Answer>(file: URL, workerData: unknown): Promise<Answer> {
     const worker = new Worker(file, { workerData })
     worker.once('message', resolve)
     worker.once('error', reject)
-    worker.once('exit', () => reject(new Error('a worker thread ended without an answer')))
+    worker.once('exit', () => reject(new Error('a worker thread exited without an answer')))
   })
 }

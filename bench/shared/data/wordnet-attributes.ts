@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** What WordNet says about a synset besides its gloss. */
+/** Attributes of a synset in WordNet, in addition to its gloss. */
 export interface WordNetAttributes {
   /** Part of speech. */
   readonly pos: string
-  /** Lexicographer file: what the synset is about, like `animal`. */
+  /** The lexicographer file: the subject of the synset, such as `animal`. */
   readonly topic: string
-  /** Characters of the text. */
+  /** The number of characters of the text. */
   readonly length: number
 }
 
@@ -21,7 +21,7 @@ const topics = [
   ...['emotion', 'motion', 'perception', 'possession', 'social', 'stative', 'weather', 'ppl'],
 ]
 
-/** The data files by the letter of an id; the set writes adverbs as adjectives. */
+/** The data files by the letter of an id. The data set labels adverbs as adjectives. */
 const files: Readonly<Record<string, readonly (readonly [file: string, pos: string])[]>> = {
   n: [['noun', 'noun']],
   v: [['verb', 'verb']],
@@ -48,7 +48,7 @@ export function wordNetAttributes(dictionary: string, lines: readonly string[]):
     const { id, text } = JSON.parse(line) as { readonly id: string; readonly text: string }
     const offset = id.slice(1)
     for (const [file, pos] of files[id[0]!] ?? []) {
-      // A record begins at its offset: eight digits of it, and two of the number of its lexicographer file.
+      // A record starts at its offset, with the offset in eight digits and the number of its lexicographer file in two.
       const record = data.get(file)!.slice(Number(offset), Number(offset) + 11)
       const topic = topics[Number(record.slice(9))]
       if (record.startsWith(offset) && topic !== undefined) return { pos, topic, length: text.length }

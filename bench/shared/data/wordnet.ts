@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Rows of signed bytes; a component is its byte / 127, a factor that scaling to unit length cancels. */
+/** Rows of signed bytes. A component is byte / 127; scaling to unit length cancels that factor. */
 export interface WordNet {
   readonly description: string
   readonly dimension: number
@@ -14,11 +14,11 @@ const demoData = join(import.meta.dirname, '../../../demo/data')
 const baseName = 'wordnet-use512.base.i8'
 
 /**
- * WordNet glosses embedded by the Universal Sentence Encoder: the whole set where `path` says it is, otherwise
- * the 2,046 glosses of the demo, every tenth of which becomes a query.
+ * Finds WordNet glosses embedded by the Universal Sentence Encoder: the whole set at `path`, or else the 2,046 glosses
+ * of the demo, of which every tenth becomes a query.
  *
- * @param path a base file with its query file beside it (`base` in the name, `query` in the other's), or the
- *   folder of both
+ * @param path the folder of the base file and the query file, or the base file (`base` in its name, `query` in the
+ * other)
  */
 export function findWordNet(path: string | undefined): WordNet {
   if (path === undefined) return fromDemo()
@@ -30,10 +30,10 @@ export function findWordNet(path: string | undefined): WordNet {
 }
 
 /**
- * The texts of the base rows, a JSON line each: beside the base file where `path` says it is, otherwise the demo's, which
- * have their attributes with them.
+ * The texts of the base rows, as one JSON line each. They are next to the base file at `path`, or else those of the
+ * demo, which include their attributes.
  *
- * @param path as of `findWordNet`
+ * @param path as in `findWordNet`
  */
 export function wordNetLines(path: string | undefined): string[] {
   if (path === undefined) return baseOf(readLines(join(demoData, 'wordnet-glosses.jsonl')))
@@ -64,7 +64,7 @@ function fromDemo(): WordNet {
   return { description, dimension, base, queries }
 }
 
-/** Of the demo's rows, those that do not become queries. */
+/** The rows of the demo that do not become queries. */
 function baseOf<Row>(rows: readonly Row[]): Row[] {
   return rows.filter((_, row) => row % 10 !== 0)
 }
