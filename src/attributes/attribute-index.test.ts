@@ -16,7 +16,7 @@ interface Held {
   readonly version: number
 }
 
-/** An index, and what its slots hold. */
+/** An index together with a plain copy of the points in its slots. */
 class Subject {
   readonly held = new Map<number, Held>()
   readonly #slots = new Map<string, number>()
@@ -33,7 +33,7 @@ class Subject {
 
   set(slot: number, payload: Payload): void {
     this.#version += 1
-    this.#forget(slot)
+    this.#drop(slot)
     const partition = (this.#version % 256).toString(16).padStart(2, '0')
     const id = `${partition}000000-0000-4000-8000-${String(this.#version).padStart(12, '0')}`
     this.held.set(slot, { id, payload, version: this.#version })
@@ -42,7 +42,7 @@ class Subject {
   }
 
   delete(slot: number): void {
-    this.#forget(slot)
+    this.#drop(slot)
     this.index.delete(slot)
   }
 
@@ -57,7 +57,7 @@ class Subject {
     return [...this.held.values()].map(({ id }) => id)
   }
 
-  #forget(slot: number): void {
+  #drop(slot: number): void {
     const old = this.held.get(slot)
     if (old === undefined) return
     this.#slots.delete(old.id)
@@ -73,7 +73,7 @@ function run<Result>(work: Iterator<void, Result>, between: () => void = () => {
   }
 }
 
-/** By value as JSON-like text: how many documents have it at a path. */
+/** Counts the documents that have each value at a path. The keys are JSON-like text. */
 function plainFacet(path: string, documents: Iterable<Held>): Map<string, number> {
   const counts = new Map<string, number>()
   for (const document of documents) {
@@ -92,7 +92,7 @@ function keyOf(value: AttributeValue | Scalar): string {
   return `${typeof value} ${String(value)}`
 }
 
-/** Slots near each other, far apart, and on both sides of the bounds of chunks. */
+/** Slots close together, far apart, and on both sides of a chunk boundary. */
 const slotRanges = [
   { from: 0, count: 40 },
   { from: 65_500, count: 60 },
@@ -104,7 +104,7 @@ function randomSlot(documents: RandomDocuments): number {
   return from + documents.below(count)
 }
 
-/** Sometimes only of some partitions, or of a sample. */
+/** Sometimes restricts the filter to some partitions or to a sample. */
 function withPartitions(filter: Filter, documents: RandomDocuments): Filter {
   if (documents.below(3) > 0) return filter
   if (documents.below(3) === 0) {
@@ -128,7 +128,7 @@ for (const seed of [1, 2, 3, 4, 5, 6]) {
   describe(`an index of random documents, seed ${seed}`, () => {
     const documents = new RandomDocuments(seededRandom(seed))
 
-    it('finds what a plain reading of the documents finds', () => {
+    it('finds the same points as a plain scan of the documents', () => {
       const subject = new Subject()
       for (let round = 0; round < 150; round += 1) {
         for (let count = documents.below(20); count > 0; count -= 1) change(subject, documents)
@@ -149,7 +149,7 @@ for (const seed of [1, 2, 3, 4, 5, 6]) {
       }
     })
 
-    it('keeps results of filters up to date', () => {
+    it('keeps cached filter results up to date', () => {
       const subject = new Subject()
       const filters: Filter[] = Array.from({ length: 30 }, () => documents.filter([]))
       for (let round = 0; round < 25; round += 1) {
@@ -162,7 +162,7 @@ for (const seed of [1, 2, 3, 4, 5, 6]) {
       }
     })
 
-    it('finds what is there when it returns, whatever changes meanwhile', () => {
+    it('returns the matches as of its end, whatever changes meanwhile', () => {
       const subject = new Subject({ journalLength: 8 })
       for (let round = 0; round < 60; round += 1) {
         for (let count = documents.below(40); count > 0; count -= 1) change(subject, documents)
@@ -177,7 +177,7 @@ for (const seed of [1, 2, 3, 4, 5, 6]) {
       }
     })
 
-    it('counts values as they were when it began', () => {
+    it('counts values as of its first step', () => {
       const subject = new Subject()
       for (let round = 0; round < 80; round += 1) {
         for (let count = documents.below(30); count > 0; count -= 1) change(subject, documents)
@@ -199,7 +199,7 @@ for (const seed of [1, 2, 3, 4, 5, 6]) {
       }
     })
 
-    it('counts values at several paths as of one moment, and gives memory back when counting is given up', () => {
+    it('counts values at several paths as of one moment, and frees memory when counting is abandoned', () => {
       const subject = new Subject()
       for (let count = 0; count < 2000; count += 1) change(subject, documents)
       const paths = ['a', 'shop', 'a', '$content_type']
@@ -210,16 +210,16 @@ for (const seed of [1, 2, 3, 4, 5, 6]) {
         const expected = plainFacet(path, before)
         assert.deepEqual(new Map(counts.map(({ value, count }) => [keyOf(value), count])), expected, path)
       }
-      const givenUp = subject.index.facets(paths, undefined, 10)
-      givenUp.next()
-      givenUp.return(new Map())
+      const abandoned = subject.index.facets(paths, undefined, 10)
+      abandoned.next()
+      abandoned.return(new Map())
       for (const slot of subject.held.keys()) subject.index.delete(slot)
       assert.equal(subject.index.pathCount, 0)
     })
 
-    it('takes no memory for points that are gone', () => {
+    it('frees the memory of deleted points', () => {
       const subject = new Subject()
-      // The journal grows up to its length.
+      // The journal is left out: it grows up to its configured length.
       const bytes = (): number => subject.index.memoryBytes - subject.index.journal.memoryBytes
       const slots = Array.from({ length: 500 }, () => randomSlot(documents))
       for (const slot of slots) subject.set(slot, documents.payload())
@@ -235,7 +235,7 @@ for (const seed of [1, 2, 3, 4, 5, 6]) {
   })
 }
 
-/** An equal filter that is another object. */
+/** Returns an equal filter as a different object, with its conditions in reverse order. */
 function structuredCopy(filter: Filter): Filter {
   if (filter.kind === 'not') return { kind: 'not', of: structuredCopy(filter.of) }
   if (filter.kind === 'all' || filter.kind === 'any')

@@ -19,21 +19,21 @@ import { SlotSet } from './slot-set.ts'
 import { kindOf, pathIdOf, stageAttributes } from './stage-attributes.ts'
 
 export interface AttributeIndexOptions {
-  /** The slot of the 16 bytes of an id at an offset, or -1. */
+  /** Finds the slot of the id whose 16 bytes begin at an offset; -1 if the id is unknown. */
   readonly findSlot: (bytes: Uint8Array, at: number) => number
-  /** Writes the 16 bytes of the id of a slot, which holds a point. */
+  /** Writes the 16 bytes of the id of a slot. The slot must hold a point. */
   readonly copyId: (slot: number, target: Uint8Array, at: number) => void
-  /** @throws DatabaseError `memory_full` if the index must not take so many bytes */
+  /** @throws DatabaseError `memory_full` if the index may not use this many bytes */
   readonly checkMemory?: ((bytes: number) => void) | undefined
-  /** Different paths of attributes, those of maps included. */
+  /** Maximum number of distinct attribute paths, including the paths of maps. */
   readonly pathsMax?: number | undefined
-  /** For the results of filters that were used last. */
+  /** Memory limit of the cache of filter results. */
   readonly cacheBytes?: number | undefined
-  /** Touched slots that are remembered. */
+  /** Number of changes that the journal keeps. */
   readonly journalLength?: number | undefined
 }
 
-/** What a slot holds, for the index. */
+/** The parts of a point that the index stores. */
 export interface IndexedPoint {
   readonly payload: Payload
   /** Sequence number of the point's last change. */
@@ -41,11 +41,11 @@ export interface IndexedPoint {
 }
 
 /**
- * Finds the slots whose points match a filter: attributes, content types, expiries and versions, by slot. Main thread only,
- * except for `SlotSet`s, which search threads read.
+ * Finds the slots whose points match a filter. Stores attributes, content types, expiry times and versions by slot.
+ * Main thread only, except for `SlotSet`s, which search threads read.
  *
- * Every point is in the index, also one without attributes. Its id has to be in the table of ids as long as it is here.
- * Generators work in steps of well under a millisecond, between which points may change.
+ * Every point is in the index, even if it has no attributes. While a point is in the index, its id must be in the id
+ * table. Generators work in steps of well under a millisecond. Points may change between steps.
  */
 export class AttributeIndex {
   readonly journal: ChangeJournal
@@ -65,7 +65,7 @@ export class AttributeIndex {
     this.#source = this.#emptySource()
   }
 
-  /** Empties the index, after a file that was read into it has turned out to be damaged. Nobody has used the index before. */
+  /** Empties an index that was being loaded from a damaged file. It must not have been used before. */
   reset(): void {
     this.#memory = new MemoryCount()
     this.#tree = new PathTree(this.#memory)
@@ -87,17 +87,17 @@ export class AttributeIndex {
     }
   }
 
-  /** Points in the index. */
+  /** Number of points in the index. */
   get count(): number {
     return this.#source.live.count
   }
 
-  /** Above all slots that ever held a point. */
+  /** One more than the highest slot that ever held a point. */
   get slotEnd(): number {
     return this.#source.versions.column.end
   }
 
-  /** All paths that a point has something at. */
+  /** All paths at which at least one point has a value. */
   get paths(): Iterable<string> {
     return this.#tree.paths
   }
@@ -106,7 +106,7 @@ export class AttributeIndex {
     return this.#tree.count
   }
 
-  /** Bytes that the index takes, the cache of filters included. */
+  /** Memory that the index uses, including the filter cache. */
   get memoryBytes(): number {
     return this.#memory.bytes + this.#cache.bytes + this.journal.memoryBytes
   }
@@ -116,7 +116,7 @@ export class AttributeIndex {
     return this.memoryBytes
   }
 
-  /** A check that points fit: call `add` for each, before they are stored. Valid until the next change. */
+  /** Returns a check that points fit. Call `add` for each point before storing any. Valid until the next change. */
   roomCheck(pathsLimit: number = this.#options.pathsMax ?? pathsMax): RoomCheck {
     return new RoomCheck({
       tree: this.#tree,
@@ -127,7 +127,7 @@ export class AttributeIndex {
   }
 
   /**
-   * Throws if the points do not all fit.
+   * Throws unless all points fit.
    *
    * @throws DatabaseError `memory_full`; `invalid_argument` when the collection would have too many different paths
    */
@@ -136,7 +136,7 @@ export class AttributeIndex {
     for (const payload of payloads) check.add(payload)
   }
 
-  /** What a slot holds from now on, in place of what it held. */
+  /** Sets the point of a slot, replacing any earlier one. */
   set(slot: number, { payload, version }: IndexedPoint): void {
     this.#willChange(slot)
     const before = this.#shapes.has(slot) ? this.#take(slot) : []
@@ -155,7 +155,7 @@ export class AttributeIndex {
     this.journal.add(slot)
   }
 
-  /** The slot holds no point any more. Idempotent. */
+  /** Removes the point of a slot. Idempotent. */
   delete(slot: number): void {
     if (!this.#shapes.has(slot)) return
     this.#willChange(slot)
@@ -167,18 +167,18 @@ export class AttributeIndex {
     return this.#shapes.has(slot)
   }
 
-  /** The version of the point in a slot, which must hold one. */
+  /** Returns the version of the point in a slot. The slot must hold a point. */
   versionOf(slot: number): number {
     return this.#source.versions.column.get(slot)
   }
 
-  /** When the point of a slot expires; undefined for never. */
+  /** Returns when the point in a slot expires; undefined if it never does. */
   expiresAtUsOf(slot: number): number | undefined {
     const expiresAtUs = this.#source.expiries.column.get(slot)
     return Number.isNaN(expiresAtUs) ? undefined : expiresAtUs
   }
 
-  /** Prepares a filter for many calls of `matches`. The same `Filter` object is prepared once. */
+  /** Prepares a filter for many calls of `matches`. Each `Filter` object is prepared only once. */
   *prepare(filter: Filter): Generator<void, PreparedFilter> {
     const known = this.#prepared.get(filter)
     if (known !== undefined) return known
@@ -187,21 +187,21 @@ export class AttributeIndex {
     return prepared
   }
 
-  /** Whether the point in a slot matches; false for a slot without one. A filter with many values should be prepared before. */
+  /** Whether a slot holds a point that matches. Prepare a filter with many values before calling this. */
   matches(filter: Filter | PreparedFilter, slot: number): boolean {
     if (!this.#shapes.has(slot)) return false
     return ('node' in filter ? filter : finish(this.prepare(filter))).node.matches(slot)
   }
 
-  /** The slots that match, at the moment when it returns. */
+  /** Returns the matching slots as of the moment it returns. */
   *evaluate(filter: Filter): Generator<void, SlotSet> {
     const prepared = yield* this.prepare(filter)
     return (yield* this.#evaluate(prepared)).set
   }
 
   /**
-   * As `evaluate`, for filters that are used again: their results are kept, and brought up to date with what changed. The set
-   * may be changed by later calls, but only for slots that are touched after this one.
+   * As `evaluate`, but caches the result and updates it incrementally on later calls. Later calls may modify the
+   * returned set, but only for slots touched after this call.
    */
   *matching(filter: Filter): Generator<void, SlotSet> {
     const key = yield* filterKey(filter)
@@ -218,12 +218,12 @@ export class AttributeIndex {
   }
 
   /**
-   * The most frequent values at some paths, and how many points of a set have them: exact, as of the moment of the first step.
-   * Values with equal counts come by type (text, numbers, booleans, moments, places), then ascending. Work that is given up
-   * has to be ended with `return`.
+   * Returns the most frequent values at some paths, with the number of points in a set that have each. The counts are
+   * exact as of the first step. Values with equal counts are ordered by type (text, number, boolean, moment, place),
+   * then ascending. To abandon the work, call `return` on the generator.
    *
-   * @param within absent: all points
-   * @param limit values a path
+   * @param within undefined: all points
+   * @param limit maximum number of values for each path
    */
   *facets(
     paths: readonly string[],
@@ -246,13 +246,13 @@ export class AttributeIndex {
     return (yield* this.facets([path], within, limit)).get(path)!
   }
 
-  /** What a file of the index holds, in steps. Slots that are touched between them may be wrong. */
+  /** Yields the contents of an index file, in steps. Slots touched between steps may be wrong. */
   blocks(): Generator<Block, void> {
     return indexBlocks(this.#source, this.#shapes)
   }
 
   /**
-   * Fills the index, which is empty, from the blocks of a file.
+   * Fills an empty index from the blocks of a file.
    *
    * @param leftOut slots that were touched while the file was written
    */
@@ -265,7 +265,7 @@ export class AttributeIndex {
     for (const run of this.#runs) run.willChange(slot)
   }
 
-  /** Takes from a slot what it holds. Returns the codes of what that was. */
+  /** Removes everything the index stores for a slot. Returns the codes of the removed attributes. */
   #take(slot: number): readonly number[] {
     const { live, images, expiries, versions } = this.#source
     const codes = this.#shapes.take(slot)
@@ -277,7 +277,7 @@ export class AttributeIndex {
     return codes
   }
 
-  /** Drops those paths of codes that no slot has anything at any more. */
+  /** Drops the paths of these codes at which no slot has a value any more. */
   #dropEmpty(codes: readonly number[]): void {
     for (const code of codes) this.#tree.dropIfEmpty(pathIdOf(code))
   }
@@ -287,17 +287,17 @@ export class AttributeIndex {
       const { position } = this.journal
       const set = new SlotSet(this.slotEnd)
       const work = prepared.node.fill(set.words)
-      // So many changes that the journal runs over again and again: then without a pause.
+      // So many changes arrived that the journal overflowed in every earlier attempt. The last one runs without pauses.
       if (attempt === attemptsMax) finish(work[Symbol.iterator]())
       else yield* work
       set.recount()
       const entry: CachedFilter = { prepared, set, position }
       if (yield* this.#update(entry)) return entry
-      assert(attempt < attemptsMax, 'the journal ran over without a pause')
+      assert(attempt < attemptsMax, 'the journal overflowed without a pause')
     }
   }
 
-  /** Tests the slots again that were touched since. Returns false if the journal has run over. */
+  /** Tests the slots touched since the entry's position. Returns false if the journal has overflowed. */
   *#update(entry: CachedFilter): Generator<void, boolean> {
     const { journal } = this
     while (journal.reaches(entry.position)) {
@@ -315,7 +315,7 @@ export class AttributeIndex {
     return false
   }
 
-  /** A set with less room stays with those who read it. */
+  /** Replaces a set that is too small by a larger copy. Threads that read the small set keep it. */
   #makeRoom(entry: CachedFilter): void {
     if (this.slotEnd > entry.set.room)
       entry.set = SlotSet.from(entry.set.words, this.slotEnd + (this.slotEnd >> 3))
@@ -331,7 +331,7 @@ export class AttributeIndex {
   }
 }
 
-/** The result of some work, all of it at once. */
+/** Runs a generator to its end without pausing. Returns its result. */
 function finish<Result>(work: Iterator<void, Result>): Result {
   for (;;) {
     const step = work.next()
@@ -341,12 +341,12 @@ function finish<Result>(work: Iterator<void, Result>): Result {
 
 export type { FacetCount }
 
-/** 10,000 take about 25 MB, and are more than people name. */
+/** 10,000 paths take about 25 MB. Nobody names that many by hand. */
 const pathsMax = 10_000
-/** Of ten million slots, about 50 filters. */
+/** Room for about 50 filters over ten million slots. */
 const cacheBytes = 64 * 1024 * 1024
-/** Changes of about a second at most. */
+/** Covers about one second of changes at most. */
 const journalLength = 65_536
 const attemptsMax = 3
-/** Evaluating takes at least as long as this many. */
+/** Evaluating a filter always takes at least as long as this many tests. */
 const testsFree = 32

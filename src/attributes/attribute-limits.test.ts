@@ -23,7 +23,7 @@ function isOneOf(path: string, values: string | readonly string[]): Filter {
   }
 }
 
-/** The slots that match, and how many steps it took. */
+/** Returns the matching slots and the number of steps that finding them took. */
 function found(index: AttributeIndex, filter: Filter): { readonly slots: number[]; readonly steps: number } {
   const work = index.evaluate(filter)
   for (let steps = 1; ; steps += 1) {
@@ -33,7 +33,7 @@ function found(index: AttributeIndex, filter: Filter): { readonly slots: number[
 }
 
 describe('a check for room', () => {
-  it('refuses more paths than the limit, names path and limit, and changes nothing', () => {
+  it('refuses more paths than the limit, names the path and the limit, and changes nothing', () => {
     const index = indexWith({ pathsMax: 3 })
     index.set(0, { payload: payloadWith([['a', new Map([['b', 1]])]]), version: 1 })
     const [last, tooMany] = [payloadWith([['c', 1]]), payloadWith([['d', 1]])]
@@ -60,7 +60,7 @@ describe('a check for room', () => {
     assert.throws(() => index.checkRoom([deeper]), /"a\.b\.c"/)
   })
 
-  it('asks whether the memory that points will take is allowed', () => {
+  it('checks the memory that the points will use against the limit', () => {
     const index = indexWith({
       checkMemory: (bytes) => {
         if (bytes > 1_000_000) throw new DatabaseError('memory_full', `${bytes} bytes`)
@@ -72,7 +72,7 @@ describe('a check for room', () => {
     assert.throws(() => index.checkRoom(Array.from({ length: 20 }, () => large)), /bytes/)
   })
 
-  it('counts about the memory that points then take', () => {
+  it('estimates roughly the memory that the points then use', () => {
     const claims: number[] = []
     const index = indexWith({ checkMemory: (bytes) => claims.push(bytes) })
     const payloads = Array.from({ length: 20_000 }, (_, number) =>
@@ -126,7 +126,7 @@ describe('memory of the index', () => {
     assert.ok(index.memoryBytes < before * 1.5, `${before} bytes, then ${index.memoryBytes}`)
   })
 
-  it('is at most 60 bytes for a point with six typical attributes', () => {
+  it('is at most 60 bytes a point with six typical attributes', () => {
     const index = indexWith({ journalLength: 1 })
     const count = 100_000
     const random = seededRandom(3)
@@ -144,7 +144,7 @@ describe('memory of the index', () => {
     assert.ok(index.memoryBytes / count <= 60, `${index.memoryBytes / count} bytes a point`)
   })
 
-  it('holds no more cached results than their bound, and still answers', () => {
+  it('keeps cached results within their limit, and still answers', () => {
     const index = indexWith({ cacheBytes: 10_000 })
     for (let slot = 0; slot < 100; slot += 1) {
       index.set(slot, { payload: payloadWith([['a', `${slot}`]]), version: slot })
@@ -159,7 +159,7 @@ describe('memory of the index', () => {
 })
 
 describe('hostile attributes', () => {
-  it('can have names that objects have', () => {
+  it('can have the names of JavaScript object members', () => {
     const index = indexWith()
     const names = ['__proto__', 'constructor', 'toString', 'hasOwnProperty']
     index.set(0, { payload: payloadWith(names.map((name) => [name, new Map([['x', name]])])), version: 1 })
@@ -169,7 +169,7 @@ describe('hostile attributes', () => {
     assert.equal(index.pathCount, 0)
   })
 
-  it('can have texts of 64 KiB, many of them', () => {
+  it('can have many texts of 64 KiB', () => {
     const index = indexWith()
     const texts = Array.from({ length: 40 }, (_, number) => `${'é'.repeat(32_000)}${number}`)
     for (const [slot, text] of texts.entries()) {
@@ -209,13 +209,13 @@ describe('filters with very many values', () => {
     assert.ok(steps > 300, `${steps} steps`)
   })
 
-  it('are tested by the slot without a look at each value', () => {
+  it('are tested against a slot without scanning all values', () => {
     const values = new Set(Array.from({ length: 300_000 }, (_, number) => number))
     const filter: Filter = { kind: 'condition', path: '$version', test: { op: 'in', values: [...values] } }
     for (let slot = 0; slot < count; slot += 1) assert.equal(index.matches(filter, slot), true)
   })
 
-  it('facets of unique values are exact, and the lowest come first', () => {
+  it('facets of unique values are exact and in ascending order', () => {
     const work = index.facet('id', undefined, 3)
     let steps = 1
     let step = work.next()
@@ -228,8 +228,8 @@ describe('filters with very many values', () => {
   })
 })
 
-describe('bounds of zones', () => {
-  it('include the further values of a slot that is set while a filter is evaluated', () => {
+describe('zone bounds', () => {
+  it('include the additional values of a slot that is set while a filter is evaluated', () => {
     const index = indexWith()
     for (let slot = 0; slot < 10_000; slot += 1) {
       index.set(slot, { payload: payloadWith([['price', slot]]), version: slot })
@@ -245,8 +245,8 @@ describe('bounds of zones', () => {
   })
 })
 
-describe('slots that threads read', () => {
-  it('are in shared memory, and stay with their reader when the index outgrows them', () => {
+describe('slot sets that threads read', () => {
+  it('are in shared memory, and stay unchanged when the index outgrows them', () => {
     const index = indexWith()
     const all: Filter = { kind: 'all', of: [] }
     const attributes: Attributes = new Map()

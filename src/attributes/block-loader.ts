@@ -4,36 +4,37 @@ import type { PathNode } from './path-tree.ts'
 import { LeftOut, type Piece, RecordReader } from './pieces.ts'
 import type { Shapes } from './shapes.ts'
 
-/** What takes pieces of a file. */
+/** Loads pieces of a file. */
 interface Loading {
   load(piece: Piece, leftOut: LeftOut): void
 }
 
-/** Puts the blocks of a file into an empty index. */
+/** Loads the blocks of a file into an empty index. */
 export class BlockLoader {
   readonly #source: FilterSource
   readonly #shapes: Shapes
   readonly #leftOut: LeftOut
-  /** By number, which is its id as well: the tree is empty at first. */
+  /** By number in the file. The number is also the node's id, because the tree is empty at first. */
   readonly #nodes: PathNode[] = []
 
-  /** @param leftOut slots of which the file may have nothing, or a part */
+  /** @param leftOut slots to skip: the file may have only a part of them, or nothing */
   constructor(source: FilterSource, shapes: Shapes, leftOut: Iterable<number>) {
     this.#source = source
     this.#shapes = shapes
     this.#leftOut = new LeftOut(leftOut)
   }
 
-  /** @throws Error for what does not fit together */
+  /** @throws Error if the block contradicts earlier blocks */
   add(block: Block): void {
     if (block.kind === 'path') this.#addPaths(block)
     else if (block.kind !== 'order') this.#target(block.kind, block.path).load(block, this.#leftOut)
   }
 
   /**
-   * Once all blocks are there, in steps: what follows from them. Drops paths and values that only left out slots had.
+   * Finishes loading, in steps, after the last block: computes derived data. Drops paths and values that only skipped
+   * slots had.
    *
-   * @throws Error for what does not fit together
+   * @throws Error if the blocks contradict each other
    */
   *complete(): Generator<void, void> {
     yield* this.#shapes.complete()
@@ -87,7 +88,7 @@ export class BlockLoader {
 
   #node(number: number): PathNode {
     const node = this.#nodes[number]
-    if (node === undefined) throw new Error('it refers to a path that it does not have')
+    if (node === undefined) throw new Error(`the file refers to path ${number}, which it does not define`)
     return node
   }
 }

@@ -2,35 +2,35 @@ import { assert } from '../base/assert.ts'
 import type { MemoryCount } from './memory-count.ts'
 
 /**
- * Values of different lengths in pages of memory, each with its owner's number. Freed values leave garbage; a page whose
- * garbage exceeds half of it is emptied: its other values move to the last page, and the owner is told where to.
+ * Stores values of different lengths in pages of memory, each with the number of its owner. Freed values leave garbage.
+ * When garbage exceeds half of a page, its remaining values move to the last page. A callback reports their new places.
  *
  *   record: u32 owner (all ones: freed) | u32 bytes | bytes, padded to a multiple of 4
  */
 export class ByteArena {
   readonly #memory: MemoryCount
   readonly #moved: (owner: number, place: number) => void
-  /** Undefined where a page was emptied. */
+  /** Undefined where a page was emptied and freed. */
   readonly #pages: (Page | undefined)[] = []
   readonly #emptied: number[] = []
-  /** Number of the page that values are added to; -1 at first. */
+  /** Index of the page that values are added to; -1 before the first. */
   #last = -1
 
-  /** @param moved called with the new place of a value */
+  /** @param moved called with a value's owner and its new place */
   constructor(memory: MemoryCount, moved: (owner: number, place: number) => void) {
     this.#memory = memory
     this.#moved = moved
   }
 
-  /** Returns the place of the value. */
+  /** Adds a value. Returns its place. */
   add(owner: number, value: Uint8Array): number {
     const bytes = recordBytes(value.length)
-    assert(bytes <= pageBytes, `a value of ${value.length} bytes`)
+    assert(bytes <= pageBytes, `a value of ${value.length} bytes does not fit into a page`)
     while (!this.#hasRoom(bytes)) this.#openPage(bytes)
     return this.#append(owner, value)
   }
 
-  /** Its bytes; valid until the next change. */
+  /** Returns the bytes of a value. Valid until the next change. */
   read(place: number): Uint8Array {
     const page = this.#pages[place >>> placeBits]!
     const word = place & placeMask
@@ -66,7 +66,7 @@ export class ByteArena {
     return last !== undefined && last.used + bytes <= last.bytes.length
   }
 
-  /** Values go to a new page from now on. One that is small yet is replaced: what is left in it moves along. */
+  /** Opens a new page for values. If the last page is small, its remaining values move to the new, larger page. */
   #openPage(bytes: number): void {
     const sealed = this.#last
     const last = this.#pages[sealed]
@@ -93,7 +93,7 @@ export class ByteArena {
     return this.#last * (1 << placeBits) + word
   }
 
-  /** Moves what is left in a page to the last one. */
+  /** Moves the remaining values of a page to the last page, and frees the page. */
   #empty(number: number): void {
     const page = this.#pages[number]!
     for (let at = 0; at < page.used; ) {
@@ -116,7 +116,7 @@ class Page {
   readonly bytes: Uint8Array
   readonly words: Uint32Array
   used = 0
-  /** Of `used`, bytes of freed values. */
+  /** Bytes of freed values, a part of `used`. */
   garbage = 0
 
   constructor(size: number) {
@@ -136,11 +136,11 @@ function sizeFor(bytes: number): number {
 const headerBytes = 8
 const freed = 0xffffffff
 const sizeMin = 32
-/** Small enough that emptying a page takes well under a millisecond; values are at most 64 KiB. */
+/** Small enough that emptying a page takes well under a millisecond. Values are at most 64 KiB. */
 const pageBytes = 256 * 1024
-/** A place is the number of its page and a word in it. */
+/** A place consists of a page index and the index of a word in the page; these are the bits of the word. */
 const placeBits = 16
 const placeMask = (1 << placeBits) - 1
 const pagesMax = 0xffff
-/** Of the objects, as V8 allocates them. */
+/** Size of a page's objects as V8 allocates them. */
 const pageObjectBytes = 250

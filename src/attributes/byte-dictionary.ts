@@ -5,18 +5,19 @@ import { type Piece, RecordReader, recordPieces } from './pieces.ts'
 import { Uint32Pages } from './uint32-pages.ts'
 
 /**
- * Different byte strings, numbered from 0; numbers of removed ones are reused. A hash table of these ordinals finds them, cut
- * into partitions when it is large: growing then never stalls the event loop. No string or object is kept for a value.
+ * Stores distinct byte strings and numbers them from 0. These ordinals are reused after a value is removed. A hash
+ * table of ordinals finds a value. A large table is divided into partitions, so that growing never stalls the event
+ * loop. No string or object is kept for a value.
  */
 export class ByteDictionary {
   readonly #memory: MemoryCount
   readonly #arena: ByteArena
-  /** By ordinal, of the value; of a free ordinal: the next free one plus one. */
+  /** By ordinal: the place of its value. For a free ordinal: the next free ordinal plus one. */
   readonly #places: Uint32Pages
   readonly #hashes: Uint32Pages
-  /** Bit by ordinal: whether it has a value. */
+  /** One bit for each ordinal: whether it has a value. */
   readonly #used: Uint32Pages
-  /** One, or 256 by the highest byte of the hash. */
+  /** Either one partition, or 256, indexed by the highest byte of the hash. */
   #partitions: Partition[]
   #end = 0
   #count = 0
@@ -37,7 +38,7 @@ export class ByteDictionary {
     return this.#count
   }
 
-  /** Above all ordinals. */
+  /** One more than the highest ordinal ever used. */
   get end(): number {
     return this.#end
   }
@@ -46,13 +47,13 @@ export class ByteDictionary {
     return ((this.#used.get(ordinal >>> 5) >>> (ordinal & 31)) & 1) === 1
   }
 
-  /** Of a value, or -1. */
+  /** Returns the ordinal of a value; -1 if it is unknown. */
   find(value: Uint8Array, hash: number = hashBytes(value)): number {
     const { entries } = this.#partitionOf(hash)
     return entries[this.#position(entries, value, hash)]! - 1
   }
 
-  /** Of a value, which is added if it is new. */
+  /** Returns the ordinal of a value. Adds the value if it is new. */
   add(value: Uint8Array): number {
     const hash = hashBytes(value)
     const found = this.find(value, hash)
@@ -63,12 +64,12 @@ export class ByteDictionary {
   }
 
   #load(ordinal: number, value: Uint8Array): void {
-    if (ordinal < this.#end && this.isUsed(ordinal)) throw new Error('an ordinal has two values')
+    if (ordinal < this.#end && this.isUsed(ordinal)) throw new Error(`ordinal ${ordinal} has two values`)
     this.#extend(Math.max(this.#end, ordinal + 1))
     this.#fill(ordinal, value, hashBytes(value))
   }
 
-  /** An ordinal without a value may stand for one from now on. */
+  /** Makes an ordinal without a value available for reuse. */
   release(ordinal: number): void {
     this.#places.set(ordinal, this.#free)
     this.#free = ordinal + 1
@@ -84,7 +85,7 @@ export class ByteDictionary {
     this.release(ordinal)
   }
 
-  /** For a file. Values may come and go between two pieces: those that stay come exactly once. */
+  /** Yields the values as pieces of a file. Values may be added or removed meanwhile; the others occur exactly once. */
   *pieces(written: (value: Uint8Array) => Uint8Array = (value) => value): Generator<Piece, void> {
     yield* recordPieces('values', this.#usedOrdinals(), (ordinal, records) => {
       records.u32(ordinal)
@@ -96,13 +97,13 @@ export class ByteDictionary {
     for (let ordinal = 0; ordinal < this.#end; ordinal += 1) if (this.isUsed(ordinal)) yield ordinal
   }
 
-  /** Takes the values of a piece. When all are there, the ordinals without one are to be `release`d. */
+  /** Loads the values of a piece. After the last piece, the caller must `release` the ordinals without a value. */
   load({ bytes }: Piece): void {
     const records = new RecordReader(bytes)
     while (!records.isAtEnd) this.#load(records.u32(), records.padded())
   }
 
-  /** The bytes of a value; valid until the next change. */
+  /** Returns the bytes of a value. Valid until the next change. */
   read(ordinal: number): Uint8Array {
     return this.#arena.read(this.#places.get(ordinal))
   }
@@ -169,7 +170,7 @@ export class ByteDictionary {
     return position
   }
 
-  /** Moves later entries of the run back into the hole (Knuth 6.4, algorithm R): no tombstones. */
+  /** Moves later entries of the run back into the hole (Knuth 6.4, algorithm R), so that no tombstones are needed. */
   #close(entries: Uint32Array, emptied: number): void {
     const mask = entries.length - 1
     let hole = emptied
@@ -207,7 +208,7 @@ export class ByteDictionary {
   }
 }
 
-/** A power of two of entries; an entry is an ordinal plus one, 0 is empty. */
+/** The number of entries is a power of two. An entry is an ordinal plus one; 0 means empty. */
 interface Partition {
   entries: Uint32Array
   count: number
@@ -220,9 +221,9 @@ function insertInto(entries: Uint32Array, hash: number, ordinal: number): void {
   entries[position] = ordinal + 1
 }
 
-/** Entries above which the table is divided; moving so many takes about half a millisecond. */
+/** The table is divided above this number of entries. Moving this many takes about half a millisecond. */
 const undividedMax = 16_384
 const sizeMin = 4
 const maxLoad = 0.7
-/** Of the objects, as V8 allocates them. */
+/** Size of the objects as V8 allocates them. */
 const dictionaryBytes = 800

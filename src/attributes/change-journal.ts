@@ -1,14 +1,14 @@
 /**
- * The slots that were touched, in order: a ring that keeps the last ones. Readers note its position, and later ask which slots
- * were touched since.
+ * Records the touched slots in order, in a ring buffer that keeps the most recent ones. Readers note its position and
+ * later ask which slots were touched since.
  */
 export class ChangeJournal {
   readonly #length: number
-  /** As long as there were changes: there can be thousands of small collections. */
+  /** Grows with the number of changes, because there can be thousands of small collections. */
   #slots: Uint32Array
   #position = 0
 
-  /** @param length changes that are kept */
+  /** @param length maximum number of changes to keep */
   constructor(length: number) {
     this.#length = length
     this.#slots = new Uint32Array(Math.min(length, lengthMin))
@@ -18,7 +18,7 @@ export class ChangeJournal {
     return this.#slots.byteLength
   }
 
-  /** Changes so far. */
+  /** Number of changes so far. */
   get position(): number {
     return this.#position
   }
@@ -29,7 +29,7 @@ export class ChangeJournal {
     this.#position += 1
   }
 
-  /** While nothing was overwritten. */
+  /** Must only be called before any change has been overwritten. */
   #grow(): void {
     const grown = new Uint32Array(Math.min(this.#length, this.#slots.length * 2))
     grown.set(this.#slots)
@@ -41,12 +41,12 @@ export class ChangeJournal {
     return this.#position - position <= this.#slots.length
   }
 
-  /** The slot of a change that is still kept. */
+  /** Returns the slot of a change that is still kept. */
   slotAt(position: number): number {
     return this.#slots[position % this.#slots.length]!
   }
 
-  /** The slots touched since a position, each as often as it was; undefined when the ring has run over. */
+  /** Returns the slots touched since a position, with repetitions; undefined if the journal has overflowed. */
   since(position: number): number[] | undefined {
     if (!this.reaches(position)) return undefined
     return Array.from({ length: this.#position - position }, (_, index) => this.slotAt(position + index))

@@ -6,9 +6,9 @@ import { PackedOrdinals } from './packed-ordinals.ts'
 export type ColumnKind = 'numbers' | 'ordinals'
 
 /**
- * The numbers of 65,536 slots: a hash table while few slots have one, then an array. Numbers also have zones of 4,096 slots
- * with bounds of their values, so that a search for a range skips zones. Bounds are only widened by changes; `tighten`
- * makes them exact again.
+ * Stores the numbers of 65,536 slots: in a hash table while few slots have one, then in an array. Columns of kind
+ * `numbers` also keep the minimum and maximum of each zone of 4,096 slots, so that a range search can skip zones.
+ * Changes only widen these bounds; `tighten` makes them exact again.
  */
 export class ColumnPart {
   readonly #memory: MemoryCount
@@ -34,12 +34,12 @@ export class ColumnPart {
     memory.add(partBytes + zones * 16)
   }
 
-  /** Undefined when there is an array. */
+  /** Undefined once there is an array. */
   get table(): NumberTable | undefined {
     return this.#table
   }
 
-  /** By slot in the part; may be shorter than it. Undefined for ordinals, and when there is a table. */
+  /** By slot in the part; may be shorter than the part. Undefined for ordinals, and while there is a table. */
   get numbers(): PackedNumbers | undefined {
     return this.#numbers
   }
@@ -54,7 +54,7 @@ export class ColumnPart {
     return this.#numbers === undefined ? this.#table!.get(local) : this.#numbers.get(local)
   }
 
-  /** Visits the slots with a number, ascending, and their number, in steps between which nothing changes. */
+  /** Visits each slot with its number, in ascending order and in steps. The part must not change between steps. */
   *each(firstSlot: number, visit: (slot: number, number: number) => void): Generator<void, void> {
     const keys = this.#table && sortedKeys(this.#table)
     const end = keys?.length ?? this.#array!.length
@@ -66,12 +66,12 @@ export class ColumnPart {
   }
 
   /**
-   * Takes an array of numbers from a file, as the part has none. The bounds of its zones are exact then.
+   * Loads an array of numbers from a file into an empty part. The zone bounds are exact afterwards.
    *
-   * @returns the last slot in the part that has one; -1 for none
+   * @returns the last slot in the part that has a number; -1 if none has
    */
   load(bytes: Buffer): number {
-    if (this.count > 0) throw new Error('a column has the same part twice')
+    if (this.count > 0) throw new Error('a column contains the same part twice')
     const values =
       this.#kind === 'numbers' ? new PackedNumbers(this.#memory) : new PackedOrdinals(this.#memory)
     values.load(bytes)
@@ -102,7 +102,7 @@ export class ColumnPart {
     if (this.#kind === 'numbers') this.#widen(local, value)
   }
 
-  /** Further numbers of a slot. */
+  /** Widens the zone bounds to include further numbers of a slot. */
   widen(local: number, values: readonly number[]): void {
     if (this.#kind === 'numbers') for (const value of values) this.#widen(local, value)
   }
@@ -115,7 +115,7 @@ export class ColumnPart {
     this.#tight &= ~(1 << (local >>> zoneBits))
   }
 
-  /** Sets the bounds of a zone, from all of its numbers. */
+  /** Sets the exact bounds of a zone, unless a slot of the part has further numbers. */
   tighten(zone: number, further: ReadonlyMap<number, readonly number[]> | undefined): void {
     if (this.#numbers === undefined || further !== undefined || ((this.#tight >>> zone) & 1) === 1) return
     const [min, max] = this.#numbers.bounds(zone * zoneLength, (zone + 1) * zoneLength)
@@ -134,7 +134,7 @@ export class ColumnPart {
     return this.#ordinals ?? this.#numbers
   }
 
-  /** Exact bounds stay exact: they are numbers of the zone, as long as none of it is deleted. */
+  /** Keeps exact bounds exact: while no number is deleted, each bound is a number of the zone. */
   #widen(local: number, value: number): void {
     const zone = local >>> zoneBits
     if (value < this.zoneMin[zone]!) this.zoneMin[zone] = value
@@ -152,7 +152,7 @@ export class ColumnPart {
     this.#useArray(values)
   }
 
-  /** In place of the table. */
+  /** Replaces the table by an array. */
   #useArray(values: PackedNumbers | PackedOrdinals): void {
     if (values instanceof PackedNumbers) this.#numbers = values
     else this.#ordinals = values
@@ -165,15 +165,15 @@ function roomFor(slots: number): number {
   return Math.min(partLength, Math.max(lengthMin, 2 ** Math.ceil(Math.log2(slots))))
 }
 
-/** Visiting so many takes well under a millisecond. */
+/** Visiting this many slots takes well under a millisecond. */
 const visitsPerStep = 8192
-/** Slots of a part. */
+/** Number of slots in a part. */
 export const partLength: number = 2 ** 16
 export const zoneBits = 12
 export const zoneLength: number = 2 ** zoneBits
-/** The bits of a word. */
+/** The number of bits in a word. */
 const lengthMin = 32
 /** As in `SlotColumn`. */
 const denseShare = 3
-/** Of the objects, as V8 allocates them. */
+/** Size of the objects as V8 allocates them. */
 const partBytes = 450

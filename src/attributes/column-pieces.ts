@@ -3,17 +3,18 @@ import { keysOf } from './number-table.ts'
 import { bytesAfter, type LeftOut, type Piece, RecordReader, RecordWriter, recordPieces } from './pieces.ts'
 import type { SlotColumn } from './slot-column.ts'
 
-/** Of entries that stand for several values: from which one on they do, and which these are. */
+/** Describes entries that stand for several values. */
 export interface SeveralValues {
+  /** The lowest such entry: all entries from here on stand for several values. */
   readonly from: number
   readonly of: (entry: number) => readonly number[]
 }
 
 /**
- * A column as pieces of a file. It may change between two of them: slots that are not touched come exactly once, those with
- * several values once more.
+ * Yields a column as pieces of a file. The column may change between pieces. An untouched slot occurs exactly once, or
+ * twice if it has further numbers.
  *
- * @param several of ordinals: the slots with such entries come only once, with the values; without it, further numbers come
+ * @param several for ordinals only: a slot whose entry stands for several values occurs once, with all of these values
  */
 export function* columnPieces(column: SlotColumn, several?: SeveralValues): Generator<Piece, void> {
   const { sparse } = column
@@ -37,7 +38,7 @@ export function* columnPieces(column: SlotColumn, several?: SeveralValues): Gene
   }
 }
 
-/** Enters a piece into a column that has none of its slots. */
+/** Loads a piece into a column that has none of the piece's slots. */
 export function loadColumn(
   column: SlotColumn,
   { form, bytes }: Piece,
@@ -64,7 +65,7 @@ export function loadColumn(
   }
 }
 
-/** What some slots have now, however the column has changed since they were listed. */
+/** Yields the current entries of some slots. The column may have changed since the slots were listed. */
 function* slotPieces(
   column: SlotColumn,
   locals: Float64Array,
@@ -89,7 +90,7 @@ function* slotPieces(
   if (!lists.isEmpty) yield { form: 'several', bytes: lists.take() }
 }
 
-/** The slots of a part that have several values now. */
+/** Yields the slots of a part that currently have several values. */
 function* listPieces(
   column: SlotColumn,
   firstSlot: number,

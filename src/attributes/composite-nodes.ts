@@ -2,7 +2,7 @@ import { type FilterNode, type FilterSource, testsPerStep } from './filter-node.
 import { releaseWords, takeWords } from './scratch-words.ts'
 import { andNotWords, andWords, countWords, orWords } from './slot-words.ts'
 
-/** Matches if all of the nodes do. Those that negate are taken together: not a and not b is not (a or b). */
+/** Matches if all nodes match. Negated nodes are combined: not a and not b is not (a or b). */
 export class AllNode implements FilterNode {
   readonly #source: FilterSource
   readonly #of: readonly FilterNode[]
@@ -75,7 +75,7 @@ export class AllNode implements FilterNode {
   }
 }
 
-/** Matches if one of the nodes does. */
+/** Matches if at least one node matches. */
 export class AnyNode implements FilterNode {
   readonly #source: FilterSource
   readonly #of: readonly FilterNode[]
@@ -116,7 +116,7 @@ export class AnyNode implements FilterNode {
   }
 }
 
-/** Matches every point that another node does not. */
+/** Matches every point that another node does not match. */
 export class NotNode implements FilterNode {
   readonly of: FilterNode
   readonly #source: FilterSource
@@ -159,14 +159,14 @@ export class NotNode implements FilterNode {
   }
 }
 
-/** A sum over all nodes, from the first of them. */
+/** Estimates a sum over all nodes from the first nodes. */
 function sumOf(nodes: readonly FilterNode[], value: (node: FilterNode) => number): number {
   const some = nodes.slice(0, estimatedMax)
   const sum = some.reduce((total, node) => total + value(node), 0)
   return some.length === nodes.length ? sum : (sum / some.length) * nodes.length
 }
 
-/** Nodes that are asked for their estimates at once. */
+/** Maximum number of nodes that are estimated without a pause. */
 const estimatedMax = 256
 
 function* keepMatching(found: Uint32Array, node: FilterNode): Generator<void, void> {

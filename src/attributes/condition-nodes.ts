@@ -8,7 +8,7 @@ import type { NumberTest } from './number-tests.ts'
 import type { SlotGroup } from './slot-group.ts'
 import { andNotWords, andWords, orWords, setBit } from './slot-words.ts'
 
-/** Matches where a number passes, or a moment. */
+/** Matches slots with a number or moment that passes a test. */
 export class NumberNode implements FilterNode {
   readonly #field: () => NumberField | undefined
   readonly #test: NumberTest
@@ -42,7 +42,7 @@ export class NumberNode implements FilterNode {
   }
 }
 
-/** Matches where there is one of some booleans. */
+/** Matches slots that have one of the given booleans. */
 export class FlagNode implements FilterNode {
   readonly #field: () => FlagField | undefined
   readonly #values: ReadonlySet<boolean>
@@ -82,7 +82,7 @@ export class FlagNode implements FilterNode {
   }
 }
 
-/** Matches where a place passes. */
+/** Matches slots with a place that passes a test. */
 export class GeoNode implements FilterNode {
   readonly #field: () => GeoField | undefined
   readonly #test: GeoTest
@@ -148,7 +148,7 @@ export class GroupNode implements FilterNode {
   }
 }
 
-/** Matches points of some kinds of content. */
+/** Matches points of the given content types. */
 export class ContentTypeNode implements FilterNode {
   readonly #source: FilterSource
   readonly #isImageWanted: boolean
@@ -253,5 +253,5 @@ function compareIds(ids: Uint8Array, at: number, id: Uint8Array): number {
   return 0
 }
 
-/** Well under a millisecond of looking up ids. */
+/** Looking up this many ids takes well under a millisecond. */
 const idsPerStep = 1024

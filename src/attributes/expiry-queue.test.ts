@@ -6,7 +6,7 @@ import { ExpiryQueue } from './expiry-queue.ts'
 const seed = 5
 
 describe(`a queue of expiring slots, seed ${seed}`, () => {
-  it('returns what is due, the soonest first, whatever was pushed, changed and removed before', () => {
+  it('returns due slots, soonest first, after any sequence of pushes, changes and removals', () => {
     const random = seededRandom(seed)
     const below = (count: number): number => Math.floor(random() * count)
     const queue = new ExpiryQueue()
@@ -34,7 +34,7 @@ describe(`a queue of expiring slots, seed ${seed}`, () => {
     }
   })
 
-  it('takes little memory for a few slots far apart', () => {
+  it('uses little memory for a few slots far apart', () => {
     const queue = new ExpiryQueue()
     for (let slot = 0; slot < 10_000_000; slot += 1_000_000) queue.push(slot, slot)
     assert.ok(queue.memoryBytes < 300_000, `${queue.memoryBytes} bytes`)

@@ -1,15 +1,15 @@
 /**
- * When the points of slots expire, the next one first: a binary heap of (moment, slot) in typed arrays, 12 bytes each, and the
- * position of each slot's entry, 4 bytes a slot in pages that only exist where slots expire.
+ * A priority queue of expiring slots, soonest first. A binary heap holds (moment, slot) in typed arrays, 12 bytes an
+ * entry. Pages hold the heap position of each slot, 4 bytes a slot; a page exists only if it was ever needed.
  */
 export class ExpiryQueue {
   #moments = new Float64Array(sizeMin)
   #slots = new Uint32Array(sizeMin)
-  /** By slot, in pages: the position in the heap of its entry plus one; 0 for none. */
+  /** By slot, in pages: the heap position of its entry plus one; 0 if it has none. */
   readonly #positions: (Uint32Array | undefined)[] = []
   #count = 0
 
-  /** Slots that expire. */
+  /** Number of slots that expire. */
   get count(): number {
     return this.#count
   }
@@ -19,12 +19,12 @@ export class ExpiryQueue {
     return this.#moments.byteLength + this.#slots.byteLength + pages
   }
 
-  /** When the next slot expires, in microseconds; undefined when none does. */
+  /** When the next slot expires, in microseconds; undefined if none does. */
   get next(): number | undefined {
     return this.#count === 0 ? undefined : this.#moments[0]
   }
 
-  /** The slot expires at this moment, and at no other. */
+  /** Sets when a slot expires, replacing any earlier time. */
   push(slot: number, expiresAtUs: number): void {
     this.remove(slot)
     this.#makeRoom(slot)
@@ -32,7 +32,7 @@ export class ExpiryQueue {
     this.#rise(this.#count - 1, expiresAtUs, slot)
   }
 
-  /** The slot does not expire any more. Idempotent. */
+  /** Removes a slot from the queue. Idempotent. */
   remove(slot: number): void {
     const page = this.#positions[slot >>> pageBits]
     const position = (page?.[slot & pageMask] ?? 0) - 1
@@ -46,7 +46,7 @@ export class ExpiryQueue {
     else this.#sink(position, moment, moved)
   }
 
-  /** A slot that has expired by a moment, which is then removed; undefined when there is none. */
+  /** Removes and returns the first slot that has expired at a given time; undefined if none has. */
   popDue(nowUs: number): number | undefined {
     if (this.#count === 0 || this.#moments[0]! > nowUs) return undefined
     const slot = this.#slots[0]!
@@ -54,7 +54,7 @@ export class ExpiryQueue {
     return slot
   }
 
-  /** Puts an entry where it belongs, at this position or above. */
+  /** Moves an entry up from this position to where it belongs. */
   #rise(from: number, moment: number, slot: number): void {
     let position = from
     while (position > 0) {
@@ -66,7 +66,7 @@ export class ExpiryQueue {
     this.#place(position, moment, slot)
   }
 
-  /** Puts an entry where it belongs, at this position or below. */
+  /** Moves an entry down from this position to where it belongs. */
   #sink(from: number, moment: number, slot: number): void {
     let position = from
     for (let child = position * 2 + 1; child < this.#count; child = position * 2 + 1) {

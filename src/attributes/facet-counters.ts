@@ -9,7 +9,7 @@ import type { NumberField } from './number-field.ts'
 import type { TextField } from './text-field.ts'
 import { Uint32Pages } from './uint32-pages.ts'
 
-/** A value with its count. Entries are ordered by count, then by rank (the type of the value), then by order (within the type). */
+/** A value with its count. Entries are sorted by count, then by rank (the type), then by order within the type. */
 export interface FacetEntry {
   readonly count: number
   readonly rank: number
@@ -17,17 +17,17 @@ export interface FacetEntry {
   readonly value: () => Scalar
 }
 
-/** Counts the values of one type at one path, each once a slot. */
+/** Counts the values of one type at one path. Each distinct value of a slot counts once. */
 export interface FacetCounter {
   add(slot: number): void
-  /** Undefined between them, so that the caller can pause. */
+  /** Yields the entries, with `undefined` in between where the caller may pause. */
   entries(): Iterable<FacetEntry | undefined>
   close(): void
 }
 
 const ranks = { text: 0, number: 1, flag: 2, moment: 3, place: 4 } as const
 
-/** Counters for what is at a path now. */
+/** Returns a counter for each type of value that exists at a path now. */
 export function countersOf(source: FilterSource, path: string): FacetCounter[] {
   if (path === '$content_type') return [new ContentTypeCounter(source)]
   if (path === '$version') return [new NumberCounter(source.versions, ranks.number, (value) => value)]
@@ -46,7 +46,7 @@ export function countersOf(source: FilterSource, path: string): FacetCounter[] {
   return counters
 }
 
-/** Counts by ordinal: the field is pinned, so that they keep their values. */
+/** Counts by ordinal. Pins the field, so that ordinals keep their values. */
 class TextCounter implements FacetCounter {
   readonly #field: TextField
   readonly #counts = new Uint32Pages(new MemoryCount())
@@ -63,7 +63,7 @@ class TextCounter implements FacetCounter {
   }
 
   *entries(): Generator<FacetEntry | undefined, void> {
-    // Values that came since have no count, and their ordinals may have no room.
+    // Values added since counting began have no count, and their ordinals may be beyond the reserved room.
     const { dictionary } = this.#field
     this.#counts.reserve(dictionary.end)
     const end = dictionary.end
@@ -157,7 +157,7 @@ class ContentTypeCounter implements FacetCounter {
   close(): void {}
 }
 
-/** Places as 16 bytes, in a dictionary of its own. */
+/** Counts places. Keeps each place as 16 bytes in its own dictionary. */
 class PlaceCounter implements FacetCounter {
   readonly #field: GeoField
   readonly #places = new ByteDictionary(new MemoryCount())

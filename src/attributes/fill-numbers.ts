@@ -4,18 +4,19 @@ import type { NumberTest } from './number-tests.ts'
 import type { CodeRange } from './packed-numbers.ts'
 import { hasMany, orBlock } from './slot-words.ts'
 
+/** A test of numbers, and the bitmaps to read and write. The bitmaps cover all slots, not only those of one part. */
 export interface NumberFill {
   readonly test: NumberTest
   readonly words: Uint32Array
-  /** Other slots need not be considered. */
+  /** If defined, slots outside this set need not be tested. */
   readonly within: Uint32Array | undefined
 }
 
 /**
- * Sets the bits of the slots of a part that have a number which passes; `NumberFill` is of all slots. The part must have an array.
+ * Sets the bits of a part's slots whose number passes the test. The part must have an array.
  *
- * @param firstWord of the part
- * @param further those of the part's slots that have several numbers
+ * @param firstWord the part's first word in the bitmaps
+ * @param further the further numbers of the part's slots
  */
 export function* fillFromArray(
   part: ColumnPart,
@@ -49,7 +50,7 @@ export function* fillFromArray(
     } else {
       const end = Math.min((zone + 1) * zoneWords, wordsEnd)
       found = fillWords(ofPart, part, first * zoneWords, end)
-      // Testing slot by slot can take a hundred times as long.
+      // Testing slot by slot can take a hundred times as long as the kernel.
       if (!isByKernel) yield
     }
     if (found > 0 || within !== undefined) continue
@@ -57,7 +58,7 @@ export function* fillFromArray(
   }
 }
 
-/** Returns whether a kernel can do the test. */
+/** Prepares the kernel for a test. Returns false if the kernel does not support the test. */
 function prepareKernel(part: ColumnPart, range: CodeRange, test: NumberTest): boolean {
   if (test.isInterval) return true
   const accepted = part.numbers!.accepted(range, test)
@@ -66,11 +67,11 @@ function prepareKernel(part: ColumnPart, range: CodeRange, test: NumberTest): bo
 }
 
 interface PartFill extends NumberFill, CodeRange {
-  /** Of the part. */
+  /** The part's first word in the bitmaps. */
   readonly firstWord: number
 }
 
-/** For words [start, end) of a part, in at most `blockBytes`. Returns how many bits were set, or at least as many. */
+/** Tests words [start, end) of a part, at most `blockBytes`. Returns an upper bound of the number of bits set. */
 function fillBlock(
   { codes, low, high, test, words, firstWord }: PartFill,
   start: number,
@@ -88,7 +89,7 @@ function testBlock(block: CodeRange['codes'], low: number, high: number, { isInt
   return block.length
 }
 
-/** As `fillBlock`, one slot after the other. Returns 0 if no bit was set. */
+/** As `fillBlock`, but tests slot by slot. Returns 0 if no bit was set. */
 function fillWords(fill: PartFill, part: ColumnPart, start: number, end: number): number {
   const { words, firstWord, within } = fill
   let found = 0
@@ -102,7 +103,7 @@ function fillWords(fill: PartFill, part: ColumnPart, start: number, end: number)
   return found
 }
 
-/** One bit for each of 32 numbers. */
+/** Tests the wanted ones of 32 numbers. Returns a bit for each. */
 function bitsAccepted(
   { codes, low, high, test }: PartFill,
   part: ColumnPart,
@@ -121,5 +122,5 @@ function bitsAccepted(
 
 const zoneWords = zoneLength / 32
 const allBits = -1
-/** Testing 4,096 slots by a kernel takes about as long as testing so many by themselves, times the bytes of a number. */
+/** With b bytes a number, the kernel tests 4,096 slots in about the time of testing this many times b slots singly. */
 const manyPerByte = 16

@@ -8,13 +8,13 @@ export interface CachedFilter {
   position: number
 }
 
-/** The filters that were used last, by key, as many as fit into some bytes. */
+/** An LRU cache of filter results by key, with a limit in bytes. */
 export class FilterCache {
   readonly #maxBytes: number
   readonly #entries = new Map<string, { readonly filter: CachedFilter; readonly bytes: number }>()
   #bytes = 0
 
-  /** @param maxBytes 0 to keep none */
+  /** @param maxBytes 0 disables the cache */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
   }
@@ -27,7 +27,7 @@ export class FilterCache {
     return this.#entries.size
   }
 
-  /** The filter is then the last that is dropped. */
+  /** Returns a cached filter, and marks it as the most recently used. */
   get(key: string): CachedFilter | undefined {
     const entry = this.#entries.get(key)
     if (entry === undefined) return undefined
@@ -36,7 +36,7 @@ export class FilterCache {
     return entry.filter
   }
 
-  /** Replaces what the key had; drops the filters not used for longest. */
+  /** Sets the entry of a key, and evicts the least recently used entries. */
   set(key: string, filter: CachedFilter): void {
     this.#delete(key)
     const bytes = bytesOf(filter)
@@ -61,5 +61,5 @@ function bytesOf({ prepared, set }: CachedFilter): number {
   return entryBytes + prepared.memoryBytes + set.words.byteLength
 }
 
-/** Of the objects and the key, as V8 allocates them. */
+/** Size of the objects and the key as V8 allocates them. */
 const entryBytes = 800

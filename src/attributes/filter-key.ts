@@ -3,8 +3,8 @@ import { DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import type { Filter, Test } from '../base/filter.ts'
 
 /**
- * A short key of a filter, in steps. Filters that differ only in the order of conditions or of a few values have the same key;
- * many values are taken in the order in which they are given. It is kept for as long as the `Filter` object is.
+ * Computes a short key of a filter, in steps. Filters that differ only in the order of their conditions have the same
+ * key. The order of values matters only if there are many. The key is cached for the lifetime of the `Filter` object.
  */
 export function* filterKey(filter: Filter): Generator<void, string> {
   const known = keys.get(filter)
@@ -16,7 +16,7 @@ export function* filterKey(filter: Filter): Generator<void, string> {
 
 const keys = new WeakMap<Filter, string>()
 
-/** A text that no other filter has. It never begins with `#`, which a hash does. */
+/** Returns a text that no other filter has. It never begins with `#`, so it cannot equal a hash. */
 function* textOf(filter: Filter): Generator<void, string> {
   switch (filter.kind) {
     case 'all':
@@ -73,7 +73,7 @@ function* valuesText(values: readonly Scalar[]): Generator<void, string> {
   return `#${hash.digest('base64')}`
 }
 
-/** Plain values as JSON, which takes a tenth of the time that one by one would take. */
+/** Serializes plain values as one JSON list, which takes a tenth of the time of serializing them one by one. */
 function listText(values: readonly Scalar[]): string {
   const isPlain = values.every((value) => typeof value !== 'object')
   return isPlain ? JSON.stringify(values).slice(1, -1) : values.map(scalarText).join(',')
@@ -85,7 +85,7 @@ function scalarText(value: Scalar): string {
   return typeof value === 'number' ? String(value + 0) : JSON.stringify(value)
 }
 
-/** What is longer than a hash becomes one. */
+/** Replaces a text that is longer than a hash by its hash. */
 function shortened(text: string): string {
   return text.length <= hashLength ? text : hashed(text)
 }

@@ -2,7 +2,7 @@ import type { NumberField } from './number-field.ts'
 import type { PathTree } from './path-tree.ts'
 import type { SlotGroup } from './slot-group.ts'
 
-/** What the nodes of a prepared filter read. */
+/** The data that the nodes of a prepared filter read. */
 export interface FilterSource {
   readonly tree: PathTree
   /** Slots that hold a point. */
@@ -10,42 +10,42 @@ export interface FilterSource {
   readonly images: SlotGroup
   readonly expiries: NumberField
   readonly versions: NumberField
-  /** The slot of the 16 bytes of an id at an offset, or -1. */
+  /** Finds the slot of the id whose 16 bytes begin at an offset; -1 if the id is unknown. */
   findSlot(bytes: Uint8Array, at: number): number
-  /** Writes the 16 bytes of a slot's id. */
+  /** Writes the 16 bytes of the id of a slot. */
   copyId(slot: number, target: Uint8Array, at: number): void
 }
 
 /**
- * A part of a filter, prepared so that it can be tested often. It keeps values, never ordinals: those change meaning while
- * work is interrupted.
+ * A part of a filter, prepared for many tests. It keeps values and never ordinals, because an ordinal can change its
+ * meaning while work is paused.
  */
 export interface FilterNode {
   /** Whether a slot that holds a point matches. */
   matches(slot: number): boolean
-  /** A test of many slots, as `matches`, which looks up what it reads once: it is valid until something changes. */
+  /** Returns a test equal to `matches` that looks up its data only once. Valid until the next change of the index. */
   tester(): (slot: number) => boolean
-  /** How many slots match, roughly: to test the condition with the fewest first. */
+  /** Estimates how many slots match, so that the most selective condition can be evaluated first. */
   estimate(): number
-  /** What `fill` costs, in nanoseconds, roughly. */
+  /** Estimates the cost of `fill` in nanoseconds. */
   fillCost(): number
-  /** What `matches` costs, as `fillCost`. */
+  /** Estimated cost of `matches` in nanoseconds. */
   readonly matchCost: number
   /**
-   * Sets the bits of matching slots. Slots that are touched between two steps may be wrong; bits beyond the room are
-   * left out.
+   * Sets the bits of matching slots. Slots touched between two steps may be wrong. Slots beyond the end of `words` are
+   * ignored.
    *
-   * @param within whether bits of other slots are set does not matter
+   * @param within the bits of slots outside this set may be set or not
    */
   fill(words: Uint32Array, within?: Uint32Array): Iterable<void, void>
 }
 
-/** Of a condition on what no slot has. */
+/** The test of a condition on a path that no slot has. */
 export function matchesNone(): boolean {
   return false
 }
 
-/** How many slots can be tested between two pauses. */
+/** Returns how many slots can be tested between two pauses. */
 export function testsPerStep({ matchCost }: FilterNode): number {
   return Math.ceil(stepNs / (matchCost + 1))
 }

@@ -1,7 +1,7 @@
 import type { MemoryCount } from './memory-count.ts'
 import { SlotGroup } from './slot-group.ts'
 
-/** The booleans at a path: the slots that have true, and those that have false. */
+/** The booleans at a path: the slots that have true, and the slots that have false. */
 export class FlagField {
   readonly yes: SlotGroup
   readonly no: SlotGroup
@@ -13,12 +13,12 @@ export class FlagField {
     this.no = new SlotGroup(memory)
   }
 
-  /** Slots with a boolean, those with both counted twice. */
+  /** Number of slots with a boolean. Slots with both count twice. */
   get count(): number {
     return this.yes.count + this.no.count
   }
 
-  /** Returns whether it is the first value of the next `commit`. */
+  /** Stages a value for the next `commit`. Returns whether it is the first one staged. */
   stage(value: boolean): boolean {
     const isFirst = !this.#stagedYes && !this.#stagedNo
     if (value) this.#stagedYes = true
@@ -26,7 +26,7 @@ export class FlagField {
     return isFirst
   }
 
-  /** The slot, which has no boolean, has what was staged. */
+  /** Sets the staged booleans at a slot. The slot must not have a boolean. */
   commit(slot: number): void {
     if (this.#stagedYes) this.yes.add(slot)
     if (this.#stagedNo) this.no.add(slot)

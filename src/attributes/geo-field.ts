@@ -5,7 +5,7 @@ import { NumberField } from './number-field.ts'
 import { numberRange } from './number-tests.ts'
 import { andWords, clearBit, orWords, slotsOf } from './slot-words.ts'
 
-/** The places at a path. Latitudes and longitudes of a slot are parallel. */
+/** The places at a path. The latitudes and longitudes of a slot are parallel lists. */
 export class GeoField {
   readonly lat: NumberField
   readonly lon: NumberField
@@ -16,17 +16,17 @@ export class GeoField {
     this.lon = new NumberField(memory)
   }
 
-  /** Slots with a place. */
+  /** Number of slots with a place. */
   get count(): number {
     return this.lat.count
   }
 
-  /** Returns whether it is the first value of the next `commit`. */
+  /** Stages a value for the next `commit`. Returns whether it is the first one staged. */
   stage(value: GeoPoint): boolean {
     return this.#staged.push(value) === 1
   }
 
-  /** The slot, which has no place, has what was staged. */
+  /** Sets the staged places at a slot. The slot must not have a place. */
   commit(slot: number): void {
     const places = new Map(
       this.#staged.map(({ lat, lon }) => [`${lat},${lon}`, { lat: lat + 0, lon: lon + 0 }]),
@@ -35,7 +35,7 @@ export class GeoField {
     this.assign(slot, [...places.values()])
   }
 
-  /** The slot, which has no place, has these different ones. */
+  /** Sets distinct places at a slot. The slot must not have a place. */
   assign(slot: number, places: readonly { readonly lat: number; readonly lon: number }[]): void {
     this.lat.assign(
       slot,
@@ -53,12 +53,12 @@ export class GeoField {
     this.lon.remove(slot)
   }
 
-  /** Latitudes and longitudes of a slot, parallel. */
+  /** Returns the latitudes and longitudes of a slot as parallel lists. */
   valuesOf(slot: number): readonly [lat: readonly number[], lon: readonly number[]] {
     return [this.lat.valuesOf(slot), this.lon.valuesOf(slot)]
   }
 
-  /** Whether a place of the slot passes. */
+  /** Whether at least one place of a slot passes. */
   some(slot: number, test: GeoTest): boolean {
     const further = this.lat.column.further(slot)
     const lat = this.lat.column.get(slot)
@@ -66,7 +66,7 @@ export class GeoField {
     return further?.some((each, at) => test.accepts(each, this.lon.column.further(slot)![at]!)) ?? false
   }
 
-  /** Sets the bits of the slots that have a place which passes. `within` as for `NumberField`. */
+  /** Sets the bits of the slots with a place that passes. `within` is as in `NumberField`. */
   *fill(words: Uint32Array, test: GeoTest, within?: Uint32Array): Generator<void, void> {
     const candidates = new Uint32Array(words.length)
     yield* this.lat.fill(candidates, numberRange(test.latMin, test.latMax), within)

@@ -1,16 +1,16 @@
 import type { GeoPoint } from '../base/attributes.ts'
 
-/** A test of one place. None outside of the latitudes and longitudes passes. */
+/** A test of one place. No place outside the latitude and longitude ranges passes. */
 export interface GeoTest {
   readonly latMin: number
   readonly latMax: number
   readonly lonRanges: readonly (readonly [min: number, max: number])[]
-  /** Whether all places within them pass. */
+  /** Whether all places within the ranges pass. */
   readonly isBox: boolean
   accepts(lat: number, lon: number): boolean
 }
 
-/** Between two corners, edges included; across the 180th meridian when west is greater than east. */
+/** Accepts places between two corners, including edges. If west > east, the box crosses the 180th meridian. */
 export function boxTest(southWest: GeoPoint, northEast: GeoPoint): GeoTest {
   const [latMin, latMax] = [southWest.lat, northEast.lat]
   const [west, east] = [southWest.lon, northEast.lon]
@@ -30,9 +30,9 @@ export function boxTest(southWest: GeoPoint, northEast: GeoPoint): GeoTest {
   }
 }
 
-/** At most `radiusM` metres from a place. */
+/** Accepts places at most `radiusM` metres from a centre. */
 export function nearTest(center: GeoPoint, radiusM: number): GeoTest {
-  // A little more than the angle, so that rounding never excludes a place that the distance includes.
+  // Slightly more than the exact angle, so that rounding never excludes a place that the distance test accepts.
   const angle = (radiusM / earthRadiusM) * degreesPerRadian * 1.000_001 + 1e-9
   const latMin = center.lat - angle
   const latMax = center.lat + angle
@@ -45,7 +45,7 @@ export function nearTest(center: GeoPoint, radiusM: number): GeoTest {
   }
 }
 
-/** Exactly one of these places. */
+/** Accepts exactly the given places. */
 export function placesTest(places: readonly GeoPoint[]): GeoTest {
   const lons = new Map<number, Set<number>>()
   for (const { lat, lon } of places) lons.set(lat + 0, (lons.get(lat + 0) ?? new Set()).add(lon + 0))
@@ -58,7 +58,7 @@ export function placesTest(places: readonly GeoPoint[]): GeoTest {
   }
 }
 
-/** The great-circle distance (haversine). */
+/** Returns the great-circle distance in metres (haversine). */
 export function distanceM(from: GeoPoint, lat: number, lon: number): number {
   const latHalf = Math.sin((lat - from.lat) / degreesPerRadian / 2)
   const lonHalf = Math.sin((lon - from.lon) / degreesPerRadian / 2)
@@ -67,14 +67,14 @@ export function distanceM(from: GeoPoint, lat: number, lon: number): number {
   return 2 * earthRadiusM * Math.asin(Math.min(1, Math.sqrt(square)))
 }
 
-/** The longitudes that a circle reaches: all of them when it has a pole in it. */
+/** Returns the longitudes that a circle reaches. A circle that contains a pole reaches all of them. */
 function lonRangesAround({ lat, lon }: GeoPoint, angle: number): GeoTest['lonRanges'] {
   if (Math.abs(lat) + angle >= 90) return [[-180, 180]]
   const ratio = Math.sin(angle / degreesPerRadian) / Math.cos(lat / degreesPerRadian)
   const reach = Math.asin(Math.min(1, ratio)) * degreesPerRadian * 1.000_001 + 1e-9
   const [west, east] = [lon - reach, lon + reach]
   if (reach >= 180) return [[-180, 180]]
-  // One range more where it crosses the 180th meridian; both -180 and 180 stand for it.
+  // The additional ranges cover circles that cross the 180th meridian, which is both -180 and 180.
   return [
     [west, east],
     [west + 360, 180],
@@ -82,6 +82,6 @@ function lonRangesAround({ lat, lon }: GeoPoint, angle: number): GeoTest['lonRan
   ]
 }
 
-/** The mean radius (IUGG). */
+/** The mean radius of the Earth (IUGG). */
 const earthRadiusM = 6_371_008.8
 const degreesPerRadian = 180 / Math.PI

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto'
 
 /**
- * A hash of 32 bits. Its seeds are random in each process, so that callers cannot choose texts that collide.
- * It mixes as MurmurHash3 does.
+ * Returns a 32-bit hash that mixes like MurmurHash3. The seeds are random in each process, so that callers cannot
+ * choose texts that collide.
  */
 export function hashBytes(bytes: Uint8Array): number {
   const { length } = bytes
@@ -29,5 +29,5 @@ function mixIn(hash: number, word: number): number {
 const seeds = randomBytes(12)
 const seed = seeds.readInt32LE(0)
 const wordSeed = seeds.readInt32LE(4)
-/** Odd, so that multiplying loses nothing. */
+/** Odd, so that the multiplication is invertible. */
 const multiplier = seeds.readInt32LE(8) | 1

@@ -4,15 +4,15 @@ import { sampleHash, sampleHashes } from '../base/sample-hash.ts'
 import { type FilterNode, type FilterSource, testsPerStep } from './filter-node.ts'
 import { setBit, slotsOf } from './slot-words.ts'
 
-/** Whether a point matches, by its id alone. */
+/** A test of a point by its id alone. */
 export interface IdTest {
-  /** Of all ids. */
+  /** The expected share of all ids that match. */
   readonly share: number
-  /** @param id 16 bytes, and the same as words */
+  /** @param words the same 16 bytes as `id`, as 32-bit words */
   readonly matches: (id: Uint8Array, words: Uint32Array) => boolean
 }
 
-/** @param partitions the bytes of a set */
+/** @param partitions the bytes of a `PartitionSet` */
 export function partitionTest(partitions: Uint8Array): IdTest {
   const set = new PartitionSet(partitions)
   return { share: set.size / partitionCount, matches: (id) => set.has(id[0]!) }

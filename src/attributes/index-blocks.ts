@@ -6,11 +6,12 @@ import type { Shapes } from './shapes.ts'
 import { codeOf, kindOf, pathIdOf } from './stage-attributes.ts'
 
 /**
- * What blocks of the file of an index belong to. Paths are numbered in the order of their records:
+ * The kinds of blocks in an index file: the structure that a block belongs to. Paths are numbered in the order of their
+ * records. Three kinds need an explanation:
  *
  *   path      parent + 1 (0: top level) | bytes | name, padded to a multiple of 4
- *   shape     values are lists of path * 8 + kind: what some slots have something in
- *   order     entries that the index itself has not
+ *   shape     each value is a list of path * 8 + kind: the attributes that a slot has
+ *   order     entries that are saved with the index but do not belong to it
  */
 export const blockKinds = [
   'path',
@@ -31,16 +32,16 @@ export const blockKinds = [
 ] as const
 export type BlockKind = (typeof blockKinds)[number]
 
-/** A piece of something that is in the index, valid until its next change: see `pieceForms`. */
+/** A piece of a structure of the index. Valid until the index changes. See `pieceForms`. */
 export interface Block {
   readonly kind: BlockKind
   readonly form: PieceForm
-  /** Number of the path; 0 where there is none. */
+  /** Number of the path; 0 if the block belongs to no path. */
   readonly path: number
   readonly bytes: Uint8Array
 }
 
-/** The blocks of an index, in steps. Slots that are touched between them may be wrong. */
+/** Yields the blocks of an index, in steps. Slots touched between steps may be wrong. */
 export function* indexBlocks(source: FilterSource, shapes: Shapes): Generator<Block, void> {
   const nodes = parentsFirst(source.tree.root)
   const numbers = new Map(nodes.map((node, number) => [node, number]))
@@ -50,7 +51,7 @@ export function* indexBlocks(source: FilterSource, shapes: Shapes): Generator<Bl
   })
   yield* blocksOf('path', 0, paths)
   const byId = new Map(nodes.map((node, number) => [node.id, number]))
-  // A path that came since is only a touched slot's.
+  // Only touched slots can have a path that was added since, and the reader leaves touched slots out.
   const numbered = (code: number): number => codeOf(byId.get(pathIdOf(code)) ?? 0, kindOf(code))
   yield* blocksOf('shape', 0, shapes.pieces(numbered))
   yield* blocksOf('live', 0, source.live.pieces())
@@ -60,7 +61,7 @@ export function* indexBlocks(source: FilterSource, shapes: Shapes): Generator<Bl
   for (const [number, node] of nodes.entries()) yield* nodeBlocks(node, number)
 }
 
-/** A path comes after those that it is below. */
+/** Returns all paths, each after its parent. */
 function parentsFirst(root: PathNode): PathNode[] {
   const nodes = [...root.children.values()]
   for (let next = 0; next < nodes.length; next += 1) {
@@ -84,7 +85,7 @@ function* nodeBlocks(node: PathNode, number: number): Generator<Block, void> {
   }
 }
 
-/** Numbers of slots that are not the index's, as its file has them. */
+/** Yields blocks of numbers by slot that are saved with the index but do not belong to it. */
 export function* orderBlocks(
   orders: Iterable<readonly [slot: number, order: number]>,
 ): Generator<Block, void> {

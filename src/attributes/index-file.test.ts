@@ -18,7 +18,7 @@ function emptyIndex(journalLength = 65_536): AttributeIndex {
   return new AttributeIndex({ findSlot: () => -1, copyId: () => {}, journalLength })
 }
 
-/** What slots hold, and an index of it. */
+/** An index together with a plain copy of the points in its slots. */
 class Subject {
   readonly held = new Map<number, { readonly payload: Payload; readonly version: number }>()
   readonly index: AttributeIndex
@@ -55,7 +55,7 @@ function run<Result>(work: Iterator<void, Result>): Result {
   }
 }
 
-/** As a start does with an index that it has read: sets and deletes what has changed. Returns how many slots. */
+/** Updates a loaded index as a start does: sets and deletes the changed points. Returns the number of changed slots. */
 function catchUp(index: AttributeIndex, { held }: Subject): number {
   let changed = 0
   for (const slot of run(index.evaluate({ kind: 'all', of: [] }))) {
@@ -91,7 +91,7 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
   const subject = new Subject()
   for (let count = 0; count < 6000; count += 1) subject.change(documents)
 
-  it('brings back everything', async () => {
+  it('restores everything', async () => {
     const path = join(directory, 'whole.bin')
     const orders = [...subject.held.keys()].map((slot) => [slot, slot * 1.5] as const)
     assert.equal(await saveIndex(subject.index, path, subject.moment, orders), true)
@@ -103,7 +103,7 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
     assertSame(index, subject.index, documents)
     for (const [slot, { payload }] of subject.held)
       assert.equal(index.expiresAtUsOf(slot), payload.expiresAtUs)
-    assert.ok(index.memoryBytes <= subject.index.memoryBytes, 'it takes no more memory')
+    assert.ok(index.memoryBytes <= subject.index.memoryBytes, 'it uses no more memory')
     const built = emptyIndex()
     for (const [slot, point] of subject.held) built.set(slot, point)
     for (const each of [index, built]) for (const slot of subject.held.keys()) each.delete(slot)
@@ -114,7 +114,7 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
     )
   })
 
-  it('brings back an index that changes as any other', async () => {
+  it('restores an index that can be changed like any other', async () => {
     const path = join(directory, 'changed.bin')
     await saveIndex(subject.index, path, subject.moment)
     const again = new Subject()
@@ -127,7 +127,7 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
     assertSame(again.index, built.index, documents)
   })
 
-  it('leaves out what changes while it is written', async () => {
+  it('leaves out slots that change while it is written', async () => {
     const path = join(directory, 'changing.bin')
     const writing = saveIndex(subject.index, path, subject.moment)
     let isWritten = false
@@ -145,7 +145,7 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
     assertSame(index, subject.index, documents)
   })
 
-  it('is not written when the journal runs over meanwhile, and the old one is left', async () => {
+  it('is not written if the journal overflows meanwhile, and the old file is kept', async () => {
     const path = join(directory, 'over.bin')
     writeFileSync(path, 'old')
     const small = new Subject(emptyIndex(4))
@@ -162,12 +162,12 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
     assert.equal(readFileSync(path, 'utf8'), 'old')
   })
 
-  it('is not there before it is written', async () => {
+  it('does not exist before it is written', async () => {
     const path = join(directory, 'none.bin')
     assert.equal(await loadIndex(emptyIndex(), path, subject.moment), undefined)
   })
 
-  it('is refused wherever it is damaged or ends early', async () => {
+  it('is refused if any part is damaged or if it ends early', async () => {
     const path = join(directory, 'damaged.bin')
     const small = new Subject()
     for (let count = 0; count < 60; count += 1) small.change(documents)
@@ -188,7 +188,7 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
     assert.equal((await loadIndex(emptyIndex(), path, small.moment))?.sequence, small.version)
   })
 
-  it('is refused if it is of other points, of a later moment or of an earlier version', async () => {
+  it('is refused if it belongs to another database, a later state or an earlier format', async () => {
     const path = join(directory, 'other.bin')
     const { moment } = subject
     await saveIndex(subject.index, path, moment)
@@ -197,7 +197,10 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
       { ...moment, databaseId: 'another' },
       { ...moment, sequence: moment.sequence - 1 },
     ]) {
-      await assert.rejects(loadIndex(emptyIndex(), path, now), /it is of other points/)
+      await assert.rejects(
+        loadIndex(emptyIndex(), path, now),
+        /it belongs to another database or to a later state/,
+      )
     }
     const header = Buffer.from(JSON.stringify({ version: 1, sequence: 1, blocks: 0, touched: [] }))
     const head = Buffer.alloc(24)
@@ -209,11 +212,11 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
     await assert.rejects(loadIndex(emptyIndex(), path, moment), OutdatedFile)
   })
 
-  it('stops being read when a start is given up', async () => {
+  it('is no longer read when a start is aborted', async () => {
     const path = join(directory, 'whole.bin')
     const index = emptyIndex()
-    const signal = AbortSignal.abort(new Error('given up'))
-    await assert.rejects(loadIndex(index, path, subject.moment, signal), /given up/)
+    const signal = AbortSignal.abort(new Error('start aborted'))
+    await assert.rejects(loadIndex(index, path, subject.moment, signal), /start aborted/)
     assert.equal(index.count, 0)
   })
 

@@ -8,35 +8,35 @@ import { type Block, blockKinds, orderBlocks } from './index-blocks.ts'
 import { pieceForms, RecordReader } from './pieces.ts'
 
 /**
- * An attribute index on disk: a cache that can be rebuilt from the stored points, so that a start reads it instead of all
- * payloads.
+ * An attribute index on disk: a cache that a start reads instead of all payloads. It can be rebuilt from the stored
+ * points.
  *
  *   "VICATTRS" | f64 offset of the header | u32 bytes of header | u32 crc of header | blocks | header (JSON)
- *   block: u8 kind | u8 form | u16 0 | u32 path | u32 bytes | u32 crc of these and of the bytes | bytes
+ *   block: u8 kind | u8 form | u16 0 | u32 path | u32 bytes | u32 crc of the preceding fields and of the bytes | bytes
  *
- * Points may change while it is written: the header names the slots that were touched meanwhile, and reading leaves them out.
- * The file is written beside the old one, synced and renamed over it: after a crash, either the old or the new file is there,
- * complete.
+ * Points may change while the file is written. The header lists the slots touched meanwhile, and reading leaves them
+ * out. The new file is written next to the old one, synced and renamed over it. After a crash, either the old or the
+ * new file exists, and it is complete.
  */
 const magic = 'VICATTRS'
-/** 2: columns as they are in memory. */
+/** Version 2 stores columns as they are in memory. */
 const formatVersion = 2
 
-/** The moment of a collection at which a file was written. */
+/** The state of a collection at which a file was written. */
 export interface FileMoment {
-  /** Of the history that the sequence number counts. */
+  /** Identifies the history to which the sequence number belongs. */
   readonly databaseId: string
   /** Sequence number of the last change when writing began. */
   readonly sequence: number
 }
 
-/** What a file has besides the index. */
+/** The content of a file in addition to the index. */
 export interface LoadedFile extends FileMoment {
-  /** As they were given to `saveIndex`, but for slots that were touched meanwhile. */
+  /** The orders passed to `saveIndex`, without the slots that were touched during writing. */
   orders(): Generator<readonly [slot: number, order: number], void>
 }
 
-/** The file is as an earlier version of this program wrote it. */
+/** The file has the format of an earlier version of this program. */
 export class OutdatedFile extends Error {}
 
 interface Header extends FileMoment {
@@ -48,8 +48,9 @@ interface Header extends FileMoment {
 /**
  * Writes an index to a file, in turns.
  *
- * @param orders numbers by slot that are kept with the index; read in turns, and a slot whose number changes is touched
- * @returns false if too much changed meanwhile: then the old file is left
+ * @param orders numbers by slot to save with the index. They are read in turns, so a slot whose number changes
+ *   meanwhile must be touched in the index.
+ * @returns false if too many slots changed during writing; the old file is then kept
  */
 export async function saveIndex(
   index: AttributeIndex,
@@ -73,13 +74,13 @@ export async function saveIndex(
 /**
  * Reads a file into an empty index, in turns.
  *
- * A point in the index is as it was at its version, and some that were there are missing: the caller sets those whose
- * version is another one now, and deletes those that are gone.
+ * Each loaded point is as of its version in the index, and some points are missing. The caller sets the points whose
+ * version is different now, and deletes the points that no longer exist.
  *
- * @param now the present moment of the collection: no file of its history was written at a later one
+ * @param now the present state of the collection. A file that claims a later state is refused.
  * @returns undefined if there is no file
- * @throws Error that says what is wrong with the file, `OutdatedFile` for one of an earlier version, or the reason of `signal`
- *   when that aborts; then the index is empty
+ * @throws Error that names the fault of the file, `OutdatedFile` for the format of an earlier version, or the reason of
+ *   `signal` if it aborts. The index is then empty.
  */
 export async function loadIndex(
   index: AttributeIndex,
@@ -92,7 +93,7 @@ export async function loadIndex(
   try {
     return await readIndex(index, file, now, signal)
   } catch (error) {
-    // Each block was verified before it was entered, but the ones before a damaged block are in the index.
+    // Each block is verified before it is loaded, but the blocks before a damaged one are already in the index.
     index.reset()
     throw error
   } finally {
@@ -143,7 +144,8 @@ async function readIndex(
   const turn = new Turn()
   const { header, end } = await readHeader(file)
   const { databaseId, sequence } = header
-  if (databaseId !== now.databaseId || sequence > now.sequence) throw new Error('it is of other points')
+  if (databaseId !== now.databaseId || sequence > now.sequence)
+    throw new Error('it belongs to another database or to a later state')
   const touched = new Set(header.touched)
   const loader = index.loader(touched)
   const bytes = new AheadReader(file, headBytes, end)
@@ -159,7 +161,7 @@ async function readIndex(
     signal?.throwIfAborted()
     if (turn.isOver) await turn.next()
   }
-  if (blocks !== header.blocks) throw new Error(`it has ${blocks} blocks of ${header.blocks}`)
+  if (blocks !== header.blocks) throw new Error(`it has ${blocks} blocks, its header says ${header.blocks}`)
   for (const _ of loader.complete()) if (turn.isOver) await turn.next()
   return { databaseId, sequence, orders: () => ordersIn(orderRecords, touched) }
 }
@@ -184,8 +186,7 @@ async function readHeader(file: FileHandle): Promise<{ readonly header: Header; 
   const offset = head.readDoubleLE(8)
   const bytes = head.readUInt32LE(16)
   const { size } = await file.stat()
-  if (!(offset >= headBytes) || offset + bytes !== size)
-    throw new Error('its length is another than its head says')
+  if (!(offset >= headBytes) || offset + bytes !== size) throw new Error('its length does not match its head')
   const text = await readAt(file, bytes, offset, 'header')
   if (crc32(text) !== head.readUInt32LE(20)) throw new Error('its header does not match its checksum')
   const header = JSON.parse(text.toString()) as Header
@@ -220,11 +221,11 @@ function decodeBlock(head: Buffer, bytes: Buffer, number: number): Block {
   }
   const kind = blockKinds[head.readUInt8(0)]
   const form = pieceForms[head.readUInt8(1)]
-  if (kind === undefined || form === undefined) throw new Error(`its block ${number} is of no known kind`)
+  if (kind === undefined || form === undefined) throw new Error(`its block ${number} has an unknown kind`)
   return { kind, form, path: head.readUInt32LE(4), bytes }
 }
 
-/** Writes one piece after the other, many at a time. */
+/** Appends pieces to a file. Writes many of them at a time. */
 class Appender {
   readonly #file: FileHandle
   #waiting: Buffer[] = []
@@ -236,7 +237,7 @@ class Appender {
     this.#end = start
   }
 
-  /** Where the next piece will be. */
+  /** Offset of the next piece. */
   get end(): number {
     return this.#end
   }
@@ -255,10 +256,10 @@ class Appender {
   }
 }
 
-/** Reads a range of a file from its beginning, many pieces at a time. */
+/** Reads a range of a file sequentially. Reads many pieces at a time. */
 class AheadReader {
   readonly #file: FileHandle
-  /** Where the bytes that were not read yet begin. */
+  /** Offset of the first byte that has not been read from the file yet. */
   #offset: number
   readonly #end: number
   #ahead: Buffer = Buffer.alloc(0)
@@ -269,12 +270,12 @@ class AheadReader {
     this.#end = end
   }
 
-  /** Bytes that were not asked for yet. */
+  /** Number of bytes that `next` has not returned yet. */
   get left(): number {
     return this.#ahead.length + this.#end - this.#offset
   }
 
-  /** @throws Error if so many are not left */
+  /** @throws Error if fewer bytes are left */
   async next(length: number): Promise<Buffer> {
     if (length > this.left) throw new Error('it ends within its blocks')
     if (length > this.#ahead.length) {
@@ -317,7 +318,7 @@ async function openIfThere(path: string): Promise<FileHandle | undefined> {
 
 const headBytes = 24
 const blockHeadBytes = 16
-/** Reading or writing so many takes well under a millisecond, and asking for them hardly less. */
+/** Reading or writing this many bytes takes well under a millisecond, hardly more than a small request. */
 const bytesAtOnce = 1024 * 1024
-/** Rebuilding so many at a start takes a few seconds. */
+/** Rebuilding this many slots at a start takes a few seconds. */
 const touchedMax = 1_000_000

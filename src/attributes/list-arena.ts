@@ -3,14 +3,14 @@ import type { MemoryCount } from './memory-count.ts'
 import { Uint32Pages } from './uint32-pages.ts'
 
 /**
- * Many short lists of 32-bit numbers in one piece of memory. A list takes a block of 2^n words: its length with n,
- * then its numbers. Freed blocks are reused for lists of the same size.
+ * Stores many short lists of 32-bit numbers in one piece of memory. A list is a block of 2^n words: one word with its
+ * length and n, then its numbers. Freed blocks are reused for lists of the same size.
  */
 export class ListArena {
   readonly #words: Uint32Pages
-  /** By n: the first free block, which has the place of the next one in its second word; 0 for none. */
+  /** By n: the first free block; 0 if there is none. The second word of a free block refers to the next free block. */
   readonly #free = new Uint32Array(sizeBitsMax + 1)
-  /** Word 0 is not used, so that no block has the place 0. */
+  /** Word 0 is unused, so that no block has the place 0. */
   #end = 1
 
   constructor(memory: MemoryCount) {
@@ -25,14 +25,14 @@ export class ListArena {
     return this.#words.get(list + 1 + rank)
   }
 
-  /** @param numbers ascending if any are to be inserted */
+  /** @param numbers must ascend if `insert` will be called for the list */
   create(numbers: ArrayLike<number>): number {
     const list = this.#allocate(Math.max(1, Math.ceil(Math.log2(numbers.length + 1))), numbers.length)
     for (let rank = 0; rank < numbers.length; rank += 1) this.#words.set(list + 1 + rank, numbers[rank]!)
     return list
   }
 
-  /** Adds a number that is not in the list, which ascends. Returns the list, which may have moved. */
+  /** Adds a number to an ascending list that does not contain it. Returns the list, which may have moved. */
   insert(list: number, value: number): number {
     const length = this.lengthOf(list)
     const sizeBits = this.#words.get(list) >>> lengthBits
@@ -64,7 +64,7 @@ export class ListArena {
   }
 
   #allocate(sizeBits: number, length: number): number {
-    assert(sizeBits <= sizeBitsMax, `a list of ${length} numbers`)
+    assert(sizeBits <= sizeBitsMax, `a list of ${length} numbers is too long`)
     const free = this.#free[sizeBits]!
     if (free !== 0) this.#free[sizeBits] = this.#words.get(free + 1)
     const list = free === 0 ? this.#append(1 << sizeBits) : free
@@ -86,9 +86,9 @@ export class ListArena {
   }
 }
 
-/** The attributes of one point have no more than 65,536 values: each takes two bytes of JSON. */
+/** The attributes of one point have at most 65,536 values, because each takes two bytes of JSON. */
 const sizeBitsMax = 16
 const lengthBits = 20
 const lengthMask = (1 << lengthBits) - 1
-/** Places have 30 bits where they are kept. */
+/** Callers store a place in 30 bits. */
 const placesMax = 2 ** 30

@@ -14,7 +14,7 @@ import type { SlotSet } from './slot-set.ts'
 
 const seed = 21
 const random = seededRandom(seed)
-/** More than one chunk of every structure. */
+/** Enough for more than one chunk of every structure. */
 const slotCount = 70_000
 
 function below(count: number): number {
@@ -115,7 +115,7 @@ describe(`an index of ${slotCount} slots, seed ${seed}`, () => {
       .map(([slot]) => slot)
       .sort((one, other) => one - other)
 
-  it('finds what a plain reading finds while slots change between the steps', () => {
+  it('finds the same points as a plain scan while slots change between steps', () => {
     let steps = 0
     for (let round = 0; round < 40; round += 1) {
       const wanted = filter()
@@ -129,7 +129,7 @@ describe(`an index of ${slotCount} slots, seed ${seed}`, () => {
     assert.ok(steps > 100, `${steps} steps`)
   })
 
-  it('finds it after it was written to a file while slots changed, and read from there', async () => {
+  it('finds the same points after being saved while slots change, and loaded again', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'vicinal-many-'))
     const path = join(directory, 'attributes.bin')
     const moment = { databaseId: 'one', sequence: version }
@@ -160,7 +160,7 @@ describe(`an index of ${slotCount} slots, seed ${seed}`, () => {
     assert.ok(again.memoryBytes <= index.memoryBytes * 1.02, `${again.memoryBytes}, not ${index.memoryBytes}`)
   })
 
-  it('finds it again when most of what there was is gone', () => {
+  it('finds the same points after most of them are deleted', () => {
     for (let slot = 0; slot < slotCount; slot += 1) if (slot % 20 !== 0) index.delete(slot)
     for (let slot = 0; slot < slotCount; slot += 1) if (slot % 20 !== 0) held.delete(slot)
     for (let round = 0; round < 60; round += 1) {

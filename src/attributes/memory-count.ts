@@ -1,4 +1,4 @@
-/** Counts the bytes that the structures of an index take; a count within another one adds to it. */
+/** Counts the bytes that the structures of an index use. A count with a parent also adds to its parent. */
 export class MemoryCount {
   #parent: MemoryCount | undefined
   #bytes = 0
@@ -17,7 +17,7 @@ export class MemoryCount {
     this.#parent?.add(bytes)
   }
 
-  /** Everything that it counted is freed. What it counts from now on, of structures that are still read, is nobody's. */
+  /** Subtracts all bytes and detaches from the parent, so that later changes of the freed structures do not count. */
   release(): void {
     this.add(-this.#bytes)
     this.#parent = undefined

@@ -1,10 +1,10 @@
 import { MemoryCount } from './memory-count.ts'
 import { hashNumber, NumberTable } from './number-table.ts'
 
-/** How often each number was added. Many tables of some of the numbers each, so that growing never takes long. */
+/** Counts how often each number was added. Divides the numbers among many tables, so that growing never takes long. */
 export class NumberCounts {
   readonly #memory: MemoryCount
-  /** One, or 256 by the highest byte of the hash. */
+  /** Either one table, or 256, indexed by the highest byte of the hash. */
   #tables: NumberTable[]
   #min = Number.POSITIVE_INFINITY
   #max = Number.NEGATIVE_INFINITY
@@ -14,16 +14,17 @@ export class NumberCounts {
     this.#tables = [new NumberTable(memory, 0)]
   }
 
-  /** How many different numbers there are. */
+  /** Number of distinct numbers. */
   get size(): number {
     return this.#tables.reduce((sum, { count }) => sum + count, 0)
   }
 
-  /** Of all numbers; infinite without any. */
+  /** Minimum of all numbers; infinity if there are none. */
   get min(): number {
     return this.#min
   }
 
+  /** Maximum of all numbers; minus infinity if there are none. */
   get max(): number {
     return this.#max
   }

@@ -8,7 +8,7 @@ import type { LeftOut, Piece } from './pieces.ts'
 import { SlotColumn } from './slot-column.ts'
 import { setBit } from './slot-words.ts'
 
-/** The numbers at a path, or its moments in microseconds. */
+/** The numbers at a path, or the moments there in microseconds. */
 export class NumberField {
   readonly column: SlotColumn
   #staged: number[] = []
@@ -17,30 +17,30 @@ export class NumberField {
     this.column = new SlotColumn(memory, 'numbers')
   }
 
-  /** Slots with a number. */
+  /** Number of slots with a number. */
   get count(): number {
     return this.column.count
   }
 
-  /** Returns whether it is the first value of the next `commit`. */
+  /** Stages a value for the next `commit`. Returns whether it is the first one staged. */
   stage(value: number): boolean {
-    // Adding 0 makes 0 of -0.
+    // Adding 0 turns -0 into 0.
     return this.#staged.push(value + 0) === 1
   }
 
-  /** The slot, which has no number, has what was staged. */
+  /** Sets the staged numbers at a slot. The slot must not have a number. */
   commit(slot: number): void {
     if (this.#staged.length === 1) this.column.set(slot, this.#staged[0]!)
     else this.assign(slot, [...new Set(this.#staged)])
     this.#staged = []
   }
 
-  /** The slot, which has no number, has these different ones. */
+  /** Sets distinct numbers at a slot. The slot must not have a number. */
   assign(slot: number, values: readonly number[]): void {
     this.column.set(slot, values[0]!, values.slice(1))
   }
 
-  /** Takes a piece of a file: see `columnPieces`. */
+  /** Loads a piece of a file. See `columnPieces`. */
   load(piece: Piece, leftOut: LeftOut): void {
     loadColumn(this.column, piece, leftOut, (slot, further) => this.column.addFurther(slot, further))
   }
@@ -59,20 +59,20 @@ export class NumberField {
     if (further !== undefined) for (const value of further) counts.add(value)
   }
 
-  /** The numbers of a slot. */
+  /** Returns the numbers of a slot. */
   valuesOf(slot: number): readonly number[] {
     const first = this.column.get(slot)
     return Number.isNaN(first) ? [] : [first, ...(this.column.further(slot) ?? [])]
   }
 
-  /** Whether a number of the slot passes. */
+  /** Whether at least one number of a slot passes. */
   some(slot: number, test: NumberTest): boolean {
     if (test.accepts(this.column.get(slot))) return true
     const further = this.column.further(slot)
     return further?.some((value) => test.accepts(value)) ?? false
   }
 
-  /** How many slots have a first number that passes, roughly: by some of them. */
+  /** Estimates from a sample how many slots have a first number that passes. */
   estimate(test: NumberTest): number {
     const step = Math.ceil(this.column.end / sampled) | 1
     let passing = 0
@@ -82,7 +82,7 @@ export class NumberField {
     return Math.min(this.count, (passing + 1) * step)
   }
 
-  /** What `fill` costs, in nanoseconds, roughly. */
+  /** Estimates the cost of `fill` in nanoseconds. */
   fillCost(test: NumberTest): number {
     const { bytesPerNumber } = this.column
     const isByKernel = test.isInterval || bytesPerNumber === 1
@@ -90,9 +90,9 @@ export class NumberField {
   }
 
   /**
-   * Sets the bits of the slots that have a number which passes.
+   * Sets the bits of the slots with a number that passes.
    *
-   * @param within other slots need not be considered
+   * @param within slots outside this set need not be tested
    */
   *fill(words: Uint32Array, test: NumberTest, within?: Uint32Array): Generator<void, void> {
     const { sparse } = this.column
@@ -135,9 +135,9 @@ function fillFromTable(
   }
 }
 
-/** Slots that are looked at for an estimate: about half a microsecond. */
+/** Number of slots in the sample of an estimate. Testing them takes about half a microsecond. */
 const sampled = 32
-/** Of a column that is read by a kernel. */
+/** Cost for each byte of a column that a kernel reads. */
 const nsPerByte = 0.08
-/** Of a number that is tested by itself. */
+/** Cost of testing one number without a kernel. */
 const nsPerTest = 10

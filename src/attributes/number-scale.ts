@@ -1,13 +1,13 @@
 /**
- * What numbers are multiples of: a number is `whole * unit / divisor`, so that 12.99 is the whole number 1299 of hundredths and
- * a moment in seconds is a whole number of millions of microseconds.
+ * The step of which numbers are multiples: a number is `whole * unit / divisor`. For example, 12.99 is 1299 hundredths,
+ * and a moment in seconds is a whole number of millions of microseconds.
  */
 export interface NumberScale {
   readonly unit: number
   readonly divisor: number
 }
 
-/** From the coarsest to the finest. What is whole in one of them is whole in all further ones. */
+/** From the coarsest to the finest. A number that is whole in one scale is whole in all finer scales. */
 export const numberScales: readonly NumberScale[] = [
   { unit: 1e6, divisor: 1 },
   { unit: 1e3, divisor: 1 },
@@ -21,9 +21,9 @@ export const numberScales: readonly NumberScale[] = [
 ]
 
 /**
- * The coarsest scale, from an index on, in which a number is whole.
+ * Finds the coarsest scale, from an index on, in which a number is whole.
  *
- * @returns its index, or -1
+ * @returns the index of the scale; -1 if there is none
  */
 export function scaleFor(value: number, from: number): number {
   for (let index = from; index < numberScales.length; index += 1) {
@@ -34,23 +34,26 @@ export function scaleFor(value: number, from: number): number {
   return -1
 }
 
-/** The number of a whole one. Its steps are exact or rounded correctly, so that a greater whole number never has a lesser one. */
+/** Converts a whole number back. Each operation is exact or correctly rounded, so the conversion is monotonic. */
 export function numberAt(whole: number, { unit, divisor }: NumberScale): number {
   return (whole * unit) / divisor
 }
 
-/** The whole number nearest to a number. */
+/** Returns the nearest whole number of a scale. */
 export function wholeIn(value: number, { unit, divisor }: NumberScale): number {
   return Math.round((value / unit) * divisor)
 }
 
-/** Whether `numberAt` and `wholeIn` are exact for a whole number, and in all finer scales where it is exact as well. */
+/**
+ * Whether `numberAt` and `wholeIn` convert a whole number without loss. The same number then also converts without loss
+ * in each finer scale in which this is true.
+ */
 export function isExact(whole: number, { unit, divisor }: NumberScale): boolean {
-  // A fraction and its product with the divisor are rounded: together by less than a half up to here.
+  // A fraction and its product with the divisor are both rounded. Up to this limit, the total error is below one half.
   return Math.abs(whole) <= (divisor === 1 ? 2 ** 52 / unit : 2 ** 50)
 }
 
-/** How many steps of a finer scale are one of a coarser one. */
+/** Returns how many steps of a finer scale make one step of a coarser scale. */
 export function stepsOf(finer: NumberScale, coarser: NumberScale): number {
   return (coarser.unit * finer.divisor) / (finer.unit * coarser.divisor)
 }

@@ -1,8 +1,8 @@
 import type { MemoryCount } from './memory-count.ts'
 
 /**
- * A hash table from number to number in typed arrays: open addressing with linear probing, and no tombstones. A `Map`
- * takes three times the memory and gives the garbage collector work. Keys are never NaN: that marks an empty position.
+ * A hash table from number to number in typed arrays, with open addressing, linear probing and no tombstones. A `Map`
+ * uses three times the memory and burdens the garbage collector. Keys are never NaN, which marks an empty position.
  */
 export class NumberTable {
   readonly #memory: MemoryCount
@@ -11,7 +11,7 @@ export class NumberTable {
   #values = new Float64Array(sizeMin)
   #count = 0
 
-  /** @param absent what `get` returns for keys that are not there */
+  /** @param absent the value that `get` returns for unknown keys */
   constructor(memory: MemoryCount, absent: number) {
     this.#memory = memory
     this.#absent = absent
@@ -38,12 +38,12 @@ export class NumberTable {
   }
 
   set(key: number, value: number): void {
-    // Entering can replace the arrays.
+    // `#enter` can replace the arrays, so it must run first.
     const position = this.#enter(key)
     this.#values[position] = value
   }
 
-  /** Adds to the value of a key, which is 0 at first. */
+  /** Adds to the value of a key, which starts at 0. */
   increase(key: number, by: number): void {
     const position = this.#enter(key)
     this.#values[position]! += by
@@ -59,12 +59,12 @@ export class NumberTable {
     }
   }
 
-  /** The table is not used any more. */
+  /** Subtracts the table from the memory count. The table must not be used afterwards. */
   release(): void {
     this.#memory.add(-this.#keys.length * bytesPerPosition)
   }
 
-  /** The position of a key, which is entered with the value 0 if it is not there. */
+  /** Returns the position of a key. Enters the key with the value 0 if it is new. */
   #enter(key: number): number {
     const found = this.#position(key)
     if (this.#keys[found] === key) return found
@@ -76,7 +76,7 @@ export class NumberTable {
     return position
   }
 
-  /** Of the key, or else the empty one where it belongs. */
+  /** Returns the position of a key, or the empty position where it belongs. */
   #position(key: number): number {
     const keys = this.#keys
     const mask = keys.length - 1
@@ -125,12 +125,12 @@ const maxLoad = 0.7
 const minLoad = 0.15
 const bytesPerPosition = 16
 
-/** The keys that a table has now. In this order, a table like it is filled without long runs. */
+/** Returns the current keys of a table. Inserting them in this order fills another table without long runs. */
 export function keysOf({ keys }: NumberTable): Float64Array {
   return keys.filter((key) => !Number.isNaN(key))
 }
 
-/** The same, ascending. */
+/** Returns the current keys of a table in ascending order. */
 export function sortedKeys(table: NumberTable): Float64Array {
   return keysOf(table).sort()
 }

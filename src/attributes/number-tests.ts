@@ -1,6 +1,6 @@
 import type { NumberCounts } from './number-counts.ts'
 
-/** A test of one number. None outside of [min, max] passes. */
+/** A test of one number. No number outside [min, max] passes. */
 export interface NumberTest {
   readonly min: number
   readonly max: number
@@ -9,12 +9,12 @@ export interface NumberTest {
   accepts(value: number): boolean
 }
 
-/** All numbers of [min, max]; none when min is greater. */
+/** Accepts all numbers in [min, max]; none if min > max. */
 export function numberRange(min: number, max: number): NumberTest {
   return { min, max, isInterval: true, accepts: (value) => value >= min && value <= max }
 }
 
-/** Exactly these numbers, of which there is at least one. */
+/** Accepts exactly the given numbers. There must be at least one. */
 export function numbersTest(values: NumberCounts): NumberTest {
   const { min, max } = values
   if (min === max) return numberRange(min, max)
@@ -22,7 +22,7 @@ export function numbersTest(values: NumberCounts): NumberTest {
   return { min, max, isInterval: false, accepts: tableOf(values) ?? accepts }
 }
 
-/** A test by a table, a few times as fast: of whole numbers that are near to each other. */
+/** Returns a test that uses a lookup table and is a few times as fast; undefined unless all are close int32 numbers. */
 function tableOf(values: NumberCounts): ((value: number) => boolean) | undefined {
   const { min, max } = values
   if (!(max - min < tableMax && isInt32(min) && isInt32(max))) return undefined
@@ -41,10 +41,10 @@ function isInt32(value: number): boolean {
   return (value | 0) === value
 }
 
-/** Bytes. */
+/** Maximum size of a lookup table in bytes. */
 const tableMax = 65_536
 
-/** The numbers between bounds, of which each may be absent. */
+/** Accepts the numbers between optional bounds. */
 export function boundsTest(bounds: {
   readonly gt?: number | undefined
   readonly gte?: number | undefined
@@ -60,7 +60,7 @@ export function boundsTest(bounds: {
 const asNumber = new Float64Array(1)
 const asBits = new BigInt64Array(asNumber.buffer)
 
-/** The least number above this one. */
+/** Returns the smallest number above this one. */
 function nextAbove(value: number): number {
   if (value === 0) return Number.MIN_VALUE
   asNumber[0] = value

@@ -22,7 +22,7 @@ function below(count: number): number {
 
 const start = 1_767_225_600_000_000
 
-/** From phase to phase, numbers need more bytes, or a finer step, or a base further down. */
+/** Each phase but the last needs more bytes, a finer scale or a lower base than the phase before. */
 const phases: readonly { readonly name: string; readonly number: () => number; readonly us: () => number }[] =
   [
     { name: 'bytes', number: () => below(5), us: () => start + below(200) * 1e6 },
@@ -34,7 +34,7 @@ const phases: readonly { readonly name: string; readonly number: () => number; r
     { name: 'bytes again', number: () => below(5), us: () => start },
   ]
 
-/** Both ends of two parts of a column, in several zones. */
+/** Returns a slot near the start of the first part of a column, or near the boundary to the second part. */
 function randomSlot(): number {
   return below(2) === 0 ? below(5000) : 62_000 + below(5000)
 }
@@ -74,7 +74,7 @@ class Subject {
       .sort((one, other) => one - other)
   }
 
-  /** Numbers that are there, or near to some that are. */
+  /** Returns a stored value, or one close to it. */
   bound(path: 'number' | 'at'): Scalar {
     const points = [...this.held.values()]
     const value = points[below(points.length)]!.payload.attributes!.get(path)!
@@ -121,7 +121,7 @@ describe(`filters over numbers of each width, seed ${seed}`, () => {
   const subject = new Subject()
 
   for (const phase of phases) {
-    it(`find what a plain reading finds: ${phase.name}`, async () => {
+    it(`find the same points as a plain scan: ${phase.name}`, async () => {
       for (let count = 0; count < 6000; count += 1) subject.change(phase)
       subject.check(subject.index, 10)
       subject.check(subject.index, 8, () => {
@@ -136,7 +136,7 @@ describe(`filters over numbers of each width, seed ${seed}`, () => {
     })
   }
 
-  it('find it when the slots of one part are gone, and used again', () => {
+  it('find the same points after all slots of a part are deleted and reused', () => {
     for (const slot of [...subject.held.keys()].filter((each) => each < 65_536)) {
       subject.held.delete(slot)
       subject.index.delete(slot)

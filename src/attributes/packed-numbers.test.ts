@@ -15,7 +15,7 @@ function below(count: number): number {
 interface Kind {
   readonly name: string
   readonly number: () => number
-  /** That a number takes when there are no others. */
+  /** Bytes a number when there are no numbers of other kinds. */
   readonly bytes: number
 }
 
@@ -24,7 +24,7 @@ const start = 1_767_225_600 * second
 
 const kinds: readonly Kind[] = [
   { name: 'ratings', number: () => 1 + below(5), bytes: 1 },
-  { name: 'negative ones', number: () => -below(250), bytes: 1 },
+  { name: 'negative numbers', number: () => -below(250), bytes: 1 },
   { name: 'years', number: () => 1900 + below(300), bytes: 2 },
   { name: 'cents', number: () => below(60_000) / 100, bytes: 2 },
   { name: 'tenths', number: () => (below(2000) - 1000) / 10, bytes: 2 },
@@ -33,7 +33,7 @@ const kinds: readonly Kind[] = [
   { name: 'moments in seconds', number: () => start + below(31_536_000) * second, bytes: 4 },
   { name: 'moments in milliseconds', number: () => start + below(2 ** 32 - 1) * 1000, bytes: 4 },
   { name: 'moments in microseconds', number: () => start + below(2 ** 40), bytes: 8 },
-  { name: 'too many whole ones', number: () => below(2) * 2 ** 32 - below(2), bytes: 8 },
+  { name: 'whole numbers over too wide a range', number: () => below(2) * 2 ** 32 - below(2), bytes: 8 },
   { name: 'fractions', number: () => random(), bytes: 8 },
   { name: 'extremes', number: () => one(1e300, -1e300, 5e-324, 2 ** 53, 0, 0.1), bytes: 8 },
 ]
@@ -42,7 +42,7 @@ function one(...values: readonly number[]): number {
   return values[below(values.length)]!
 }
 
-/** Numbers, and what they should be. */
+/** Packed numbers together with a plain copy. */
 class Subject {
   readonly memory = new MemoryCount()
   readonly packed = new PackedNumbers(this.memory)
@@ -59,7 +59,7 @@ class Subject {
       this.plain.delete(position)
       return
     }
-    // Nobody stores -0.
+    // Callers never store -0.
     const value = number() + 0
     if (position >= this.packed.length) this.packed.reserve(position < 128 ? 128 : length)
     this.packed.set(position, value)
@@ -99,7 +99,7 @@ class Subject {
 
 describe(`packed numbers, seed ${seed}`, () => {
   for (const kind of kinds) {
-    it(`takes ${kind.bytes} bytes for one of ${kind.name}`, () => {
+    it(`stores ${kind.name} in ${kind.bytes} bytes each`, () => {
       const subject = new Subject()
       for (let round = 0; round < 60; round += 1) {
         for (let count = 0; count < 30; count += 1) subject.change(kind)
@@ -108,7 +108,7 @@ describe(`packed numbers, seed ${seed}`, () => {
       assert.equal(subject.packed.bytesPerNumber, kind.bytes)
     })
 
-    it(`takes ${kind.name} among others before and after`, () => {
+    it(`stores ${kind.name} before and after other numbers`, () => {
       for (const other of kinds) {
         const subject = new Subject()
         for (const each of [other, kind, other]) {
@@ -122,7 +122,7 @@ describe(`packed numbers, seed ${seed}`, () => {
     })
   }
 
-  it('are packed with room for more: as many as a width has codes for', () => {
+  it('keep their width until a range has more numbers than the width has codes', () => {
     for (const [bytes, count] of [
       [1, 255],
       [2, 65_535],
@@ -138,7 +138,7 @@ describe(`packed numbers, seed ${seed}`, () => {
     }
   })
 
-  it('give back their memory', () => {
+  it('free their memory', () => {
     const subject = new Subject()
     for (const kind of kinds) for (let count = 0; count < 20; count += 1) subject.change(kind)
     subject.packed.release()

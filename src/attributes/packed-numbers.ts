@@ -11,7 +11,7 @@ import {
 } from './number-scale.ts'
 import { filled } from './pieces.ts'
 
-/** The codes of numbers, by position. A number is in a range if its code is from `low` to `high`; of no number it never is. */
+/** Codes by position. A number is in the range if its code is in [low, high]. The code of no number is never in it. */
 export interface CodeRange {
   readonly codes: NumberArray
   readonly low: number
@@ -19,13 +19,14 @@ export interface CodeRange {
 }
 
 /**
- * Numbers by position, each in as few bytes as all of them need: as a code of 1, 2 or 4 bytes, which counts multiples of a
- * scale from a base on, else as float64. The greatest code stands for no number.
+ * Stores numbers by position, all in the smallest width that fits them. A number is a code of 1, 2 or 4 bytes that
+ * counts steps of a scale from a base, or else a float64. The greatest code means no number.
  *
  *     number = (base + code) * unit / divisor        12.99 = (1200 + 99) * 1 / 100
  *
- * A number that has no code makes all be packed again, exactly, for the range of whatever there ever was. So that this is rare, the room
- * that is left is divided between both ends: each time either takes more bytes, or a finer scale, or half of that room.
+ * Setting a number that has no code repacks all numbers without loss, for the range of all numbers ever set. To make
+ * this rare, repacking leaves half of the unused codes at each end. Each repacking thus needs more bytes, a finer
+ * scale, or half of the unused codes.
  */
 export class PackedNumbers {
   readonly #memory: MemoryCount
@@ -37,7 +38,7 @@ export class PackedNumbers {
   #base = 0
   #scaleIndex = 0
   #scale: NumberScale = numberScales[0]!
-  /** Of all numbers that there ever were. */
+  /** Range of all numbers ever set. */
   #min = Number.POSITIVE_INFINITY
   #max = Number.NEGATIVE_INFINITY
 
@@ -46,9 +47,9 @@ export class PackedNumbers {
   }
 
   /**
-   * Takes the numbers that a file has, in place of none:
+   * Loads the numbers of a file into an empty object:
    *
-   *   u32 bytes of each | u32 index of the scale | f64 base | f64 least, f64 greatest ever | codes
+   *   u32 bytes of each | u32 index of the scale | f64 base | f64 minimum, f64 maximum ever set | codes
    */
   load(bytes: Buffer): void {
     const width = bytes.readUInt32LE(0)
@@ -65,7 +66,7 @@ export class PackedNumbers {
     this.#replace(filled(empty, bytes.subarray(headBytes)))
   }
 
-  /** For a file. */
+  /** Serializes the numbers for a file. See `load` for the format. */
   toBytes(): Uint8Array {
     const codes = this.#codes
     const bytes = Buffer.alloc(headBytes + codes.byteLength)
@@ -78,7 +79,7 @@ export class PackedNumbers {
     return bytes
   }
 
-  /** Positions. */
+  /** Number of positions. */
   get length(): number {
     return this.#codes.length
   }
@@ -87,7 +88,7 @@ export class PackedNumbers {
     return this.#codes.BYTES_PER_ELEMENT
   }
 
-  /** NaN for none. */
+  /** Returns NaN if there is no number. */
   get(position: number): number {
     const code = this.#codes[position]
     if (code === undefined) return Number.NaN
@@ -111,20 +112,20 @@ export class PackedNumbers {
     this.#codes[position] = this.#absent
   }
 
-  /** Makes room for so many positions, at least as many as there are. */
+  /** Grows to this number of positions. It must not be less than the current number. */
   reserve(length: number): void {
     const grown = codesLike(this.#codes, length).fill(this.#absent, this.#codes.length)
     grown.set(this.#codes)
     this.#replace(grown)
   }
 
-  /** The codes of the numbers in [min, max]. Valid until the next change. */
+  /** Returns the range of codes for the numbers in [min, max]. Valid until the next change. */
   range(min: number, max: number): CodeRange {
     if (this.#isWide) return { codes: this.#codes, low: min, high: max }
     return { codes: this.#codes, low: this.#firstCode(min, false), high: this.#firstCode(max, true) - 1 }
   }
 
-  /** By code, 1 for those of a range whose numbers pass; undefined where codes are wide or so many that this takes too long. */
+  /** Returns 1 for each code of the range whose number passes; undefined if codes are wide or the range is large. */
   accepted({ low, high }: CodeRange, test: { accepts(value: number): boolean }): Uint8Array | undefined {
     if (this.bytesPerNumber > 2 || high - low >= acceptedMax) return undefined
     const accepted = new Uint8Array(this.#absent + 1)
@@ -134,7 +135,7 @@ export class PackedNumbers {
     return accepted
   }
 
-  /** The least and the greatest of the numbers at positions [from, to). */
+  /** Returns the minimum and maximum of the numbers at positions [from, to). */
   bounds(from: number, to: number): readonly [min: number, max: number] {
     let min = Number.POSITIVE_INFINITY
     let max = Number.NEGATIVE_INFINITY
@@ -148,7 +149,7 @@ export class PackedNumbers {
     return min > max ? [min, max] : [this.#numberOf(min), this.#numberOf(max)]
   }
 
-  /** The numbers are not used any more. */
+  /** Subtracts the numbers from the memory count. The object must not be used afterwards. */
   release(): void {
     this.#memory.add(-this.#codes.byteLength)
   }
@@ -158,14 +159,14 @@ export class PackedNumbers {
     return code === this.#absent ? Number.NaN : numberAt(this.#base + code, this.#scale)
   }
 
-  /** -1 for a number that has none. */
+  /** Returns the code of a number; -1 if it has none. */
   #codeOf(value: number): number {
     const code = wholeIn(value, this.#scale) - this.#base
     const isCode = code >= 0 && code < this.#absent && numberAt(this.#base + code, this.#scale) === value
     return isCode ? code : -1
   }
 
-  /** The first code of a number that is at least `bound`, or above it; the one of no number if there is none. */
+  /** Returns the first code whose number is at least `bound`, or above it; the code of no number if there is none. */
   #firstCode(bound: number, isAbove: boolean): number {
     let low = 0
     let high = this.#absent
@@ -178,7 +179,7 @@ export class PackedNumbers {
     return low
   }
 
-  /** Chooses scale, base and width for all numbers, of which `value` is the last. */
+  /** Repacks all numbers with a scale, base and width that also fit `value`. */
   #pack(value: number): void {
     const scaleIndex = scaleFor(value, this.#scaleIndex)
     const scale = numberScales[scaleIndex]
@@ -200,7 +201,7 @@ export class PackedNumbers {
     this.#replace(packed)
   }
 
-  /** That a code of a scale takes; undefined if there are none for the range of all numbers. */
+  /** Returns the bytes that a code of a scale needs; undefined if no width covers the range of all numbers. */
   #bytesIn(scale: NumberScale): (typeof widths)[number] | undefined {
     const least = wholeIn(this.#min, scale)
     const greatest = wholeIn(this.#max, scale)
@@ -208,7 +209,7 @@ export class PackedNumbers {
     return widths.find((each) => greatest - least < absentOf(each))
   }
 
-  /** @param steps of the new scale in one of the old */
+  /** @param steps number of new steps in one step of the old scale */
   #packInto(packed: NumberArray, absent: number, base: number, steps: number): void {
     const codes = this.#codes
     for (let position = 0; position < codes.length; position += 1) {
@@ -217,7 +218,7 @@ export class PackedNumbers {
     }
   }
 
-  /** Makes float64 of all numbers. */
+  /** Converts all numbers to float64. */
   #unpack(): void {
     const numbers = new Float64Array(this.#codes.length)
     for (let position = 0; position < numbers.length; position += 1) numbers[position] = this.get(position)
@@ -234,7 +235,7 @@ export class PackedNumbers {
 
 const codeArrays = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array } as const
 const widths = [1, 2, 4] as const
-/** Testing so many numbers takes about 10 µs. */
+/** Testing this many numbers takes about 10 µs. */
 const acceptedMax = 2048
 
 function absentOf(bytes: number): number {
@@ -250,5 +251,5 @@ function arrayOf(bytes: number): (typeof codeArrays)[keyof typeof codeArrays] {
   return codeArrays[bytes as keyof typeof codeArrays]
 }
 
-/** Of numbers in a file. */
+/** Bytes before the codes in a file. */
 const headBytes = 32

@@ -3,7 +3,7 @@ import { bytesAfter, filled } from './pieces.ts'
 
 export type OrdinalArray = Uint8Array | Uint16Array | Uint32Array
 
-/** Ordinals from 1 to 2^32 - 1 by position, each in as few bytes as the greatest needs; 0 for none. */
+/** Stores ordinals from 1 to 2^32 - 1 by position, all in the smallest width that fits the greatest; 0 means none. */
 export class PackedOrdinals {
   readonly #memory: MemoryCount
   #ordinals: OrdinalArray = new Uint8Array(0)
@@ -12,13 +12,13 @@ export class PackedOrdinals {
     this.#memory = memory
   }
 
-  /** Takes the ordinals that a file has, in place of none: u32 bytes of each | ordinals. */
+  /** Loads the ordinals of a file into an empty object: u32 bytes of each | ordinals. */
   load(bytes: Buffer): void {
     const array = arrayFor(2 ** (8 * bytes.readUInt32LE(0)) - 1, (bytes.length - 4) / bytes.readUInt32LE(0))
     this.#replace(filled(array, bytes.subarray(4)))
   }
 
-  /** For a file. Those from a bound on, which stand for something else, are left out. */
+  /** Serializes the ordinals below `end` for a file. Greater entries have another meaning and are written as 0. */
   toBytes(end: number): Uint8Array {
     const array = this.#ordinals
     const isWithin = array.BYTES_PER_ELEMENT < 4 || !array.some((each) => each >= end)
@@ -30,12 +30,12 @@ export class PackedOrdinals {
     return this.#ordinals.length
   }
 
-  /** By position. Valid until the next change. */
+  /** The ordinals by position. Valid until the next change. */
   get array(): OrdinalArray {
     return this.#ordinals
   }
 
-  /** 0 for none. */
+  /** Returns 0 if there is no ordinal. */
   get(position: number): number {
     return this.#ordinals[position] ?? 0
   }
@@ -54,12 +54,12 @@ export class PackedOrdinals {
     this.#ordinals[position] = 0
   }
 
-  /** Makes room for so many positions, at least as many as there are. */
+  /** Grows to this number of positions. It must not be less than the current number. */
   reserve(length: number): void {
     this.#copyTo(arrayFor(2 ** (this.#ordinals.BYTES_PER_ELEMENT * 8) - 1, length))
   }
 
-  /** The ordinals are not used any more. */
+  /** Subtracts the ordinals from the memory count. The object must not be used afterwards. */
   release(): void {
     this.#memory.add(-this.#ordinals.byteLength)
   }
@@ -75,7 +75,7 @@ export class PackedOrdinals {
   }
 }
 
-/** An array in which there is room for an ordinal. */
+/** Returns an array wide enough for an ordinal. */
 function arrayFor(ordinal: number, length: number): OrdinalArray {
   if (ordinal < 2 ** 8) return new Uint8Array(length)
   return ordinal < 2 ** 16 ? new Uint16Array(length) : new Uint32Array(length)

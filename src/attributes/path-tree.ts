@@ -6,11 +6,11 @@ import { NumberField } from './number-field.ts'
 import { SlotGroup } from './slot-group.ts'
 import { TextField } from './text-field.ts'
 
-/** What can be at a path; a kind's position is its number in shapes and files. */
+/** What can exist at a path. The position of a kind is its number in shapes and files. */
 export const fieldKinds = ['present', 'text', 'number', 'moment', 'flag', 'place'] as const
 export type FieldKind = (typeof fieldKinds)[number]
 
-/** One path of attributes, and what slots have there. */
+/** One attribute path, and the values of all slots there. */
 export class PathNode {
   readonly id: number
   readonly path: string
@@ -20,7 +20,7 @@ export class PathNode {
   readonly memory: MemoryCount
   /** Slots with a value, a list or a map there. */
   readonly present: SlotGroup
-  /** Whether the point that is being set has something there. */
+  /** Whether the point that is being set has a value there. */
   isStaged = false
   readonly #lists: ListArena
   #text: TextField | undefined
@@ -85,13 +85,13 @@ export class PathNode {
     return this.#places
   }
 
-  /** Gives a slot what was staged for a kind. */
+  /** Sets the staged values of a kind at a slot. */
   commit(kind: FieldKind, slot: number): void {
     if (kind === 'present') this.present.add(slot)
     else this.#field(kind).commit(slot)
   }
 
-  /** Takes from a slot what it has of a kind. */
+  /** Removes the values of a kind from a slot. */
   remove(kind: FieldKind, slot: number): void {
     if (kind === 'present') this.present.delete(slot)
     else this.#field(kind).remove(slot)
@@ -113,7 +113,7 @@ export class PathNode {
   }
 }
 
-/** All paths that slots have something at. A path without slots is removed, and its id is reused. */
+/** All paths at which a slot has a value. A path without slots is removed, and its id is reused. */
 export class PathTree {
   readonly root: PathNode
   readonly #memory: MemoryCount
@@ -148,7 +148,7 @@ export class PathTree {
     return this.#byId[id]!
   }
 
-  /** The path of a name below another one, which is made if there is none. */
+  /** Returns the path of a name below a parent. Creates the path if it does not exist. */
   child(parent: PathNode, name: string): PathNode {
     const known = parent.children.get(name)
     if (known !== undefined) return known
@@ -160,7 +160,7 @@ export class PathTree {
     return node
   }
 
-  /** Removes a path that no slot has anything at. Idempotent. */
+  /** Removes a path if no slot has a value there. Idempotent. */
   dropIfEmpty(id: number): void {
     const node = this.#byId[id]
     if (node === undefined || node.present.count > 0) return
@@ -172,5 +172,5 @@ export class PathTree {
   }
 }
 
-/** Of the objects and maps, as V8 allocates them. */
+/** Size of the objects and maps as V8 allocates them. */
 const nodeBytes = 700

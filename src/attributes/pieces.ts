@@ -1,15 +1,15 @@
 /**
- * What a structure of the index holds, as pieces of a file: arrays as they are in memory, and records where that is not worth
- * it. Numbers are little-endian: u32, or f64 where it says so.
+ * The forms of pieces, which hold the content of a structure of the index in a file. Arrays are stored as in memory if
+ * this pays off, and as records otherwise. Numbers are little-endian u32, except where u16 or f64 is given.
  *
- *   records   of the block's own kind
+ *   records   format of the block's kind
  *   values    ordinal | bytes | bytes of the value, padded to a multiple of 4
  *   slots     slots, ascending
  *   list      chunk | u16 of each slot in it, ascending
  *   bitmap    chunk | a bit for each slot in it
  *   entries   slot | f64 number
  *   array     part | what `PackedNumbers` or `PackedOrdinals` writes
- *   several   slot | count | f64 of each: of a slot with more than one
+ *   several   slot | count | f64 of each number, for slots with several numbers
  */
 export const pieceForms = [
   'records',
@@ -23,13 +23,13 @@ export const pieceForms = [
 ] as const
 export type PieceForm = (typeof pieceForms)[number]
 
-/** Valid until the next change of the structure. */
+/** A part of a structure in a file. Valid until the structure changes. */
 export interface Piece {
   readonly form: PieceForm
   readonly bytes: Uint8Array
 }
 
-/** Slots of which a file may have nothing, or a part. */
+/** Slots to skip when a file is read: the file may have only a part of them, or nothing. */
 export class LeftOut {
   readonly #slots: ReadonlySet<number>
   readonly #byPart = new Map<number, number[]>()
@@ -47,13 +47,13 @@ export class LeftOut {
     return this.#slots.size > 0 && this.#slots.has(slot)
   }
 
-  /** Those among the 65,536 slots of a part. */
+  /** Returns the left-out slots among the 65,536 slots of a part. */
   inPart(part: number): readonly number[] {
     return this.#byPart.get(part) ?? []
   }
 }
 
-/** Packs records of items into pieces. */
+/** Writes a record for each item. Yields the records in pieces. */
 export function* recordPieces<Item>(
   form: PieceForm,
   items: Iterable<Item>,
@@ -67,7 +67,7 @@ export function* recordPieces<Item>(
   if (!records.isEmpty) yield { form, bytes: records.take() }
 }
 
-/** Records one after the other. */
+/** Appends records to a growing buffer. */
 export class RecordWriter {
   #bytes = Buffer.alloc(0)
   #length = 0
@@ -90,7 +90,7 @@ export class RecordWriter {
     this.#length = this.#bytes.writeDoubleLE(value, this.#length)
   }
 
-  /** Its length and the bytes, padded to a multiple of 4. */
+  /** Writes the length, then the bytes padded to a multiple of 4. */
   padded(bytes: Uint8Array): void {
     this.u32(bytes.length)
     const padded = (bytes.length + 3) & ~3
@@ -106,7 +106,7 @@ export class RecordWriter {
     for (const value of values) this.f64(value)
   }
 
-  /** The bytes so far; the next records begin again. */
+  /** Returns the bytes written so far, and starts an empty buffer. */
   take(): Buffer {
     const taken = this.#bytes.subarray(0, this.#length)
     this.#bytes = Buffer.alloc(0)
@@ -148,7 +148,7 @@ export class RecordReader {
     const length = this.u32()
     const start = this.#at
     this.#at += (length + 3) & ~3
-    if (this.#at > this.#bytes.length) throw new Error('one of its records is cut off')
+    if (this.#at > this.#bytes.length) throw new Error('one of its records is truncated')
     return this.#bytes.subarray(start, start + length)
   }
 
@@ -163,7 +163,7 @@ export function asBuffer({ buffer, byteOffset, length }: Uint8Array): Buffer {
   return Buffer.from(buffer, byteOffset, length)
 }
 
-/** The bytes of numbers that have been copied together behind some numbers of 32 bits. */
+/** Returns a copy of an array's bytes, preceded by some 32-bit numbers. */
 export function bytesAfter(
   head: readonly number[],
   { buffer, byteOffset, byteLength }: ArrayBufferView,
@@ -174,7 +174,7 @@ export function bytesAfter(
   return bytes
 }
 
-/** Fills an array with the bytes that are its numbers. */
+/** Fills an array of numbers from their bytes. */
 export function filled<Numbers extends ArrayBufferView>(numbers: Numbers, bytes: Uint8Array): Numbers {
   new Uint8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength).set(bytes)
   return numbers

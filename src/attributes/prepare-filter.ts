@@ -13,14 +13,14 @@ import type { TextTest } from './text-field.ts'
 import { TextNode } from './text-node.ts'
 import { OneOfTexts, SameText, TextPrefix, TextRange } from './text-tests.ts'
 
-/** A filter that can be tested often. It stays valid while points change. */
+/** A filter prepared for many tests. It stays valid when points change. */
 export interface PreparedFilter {
   readonly node: FilterNode
-  /** That its values take. */
+  /** Memory that the filter's values use. */
   readonly memoryBytes: number
 }
 
-/** Prepares a filter, in steps: it can have a million values. */
+/** Prepares a filter, in steps because it can have a million values. */
 export function* prepareFilter(source: FilterSource, filter: Filter): Generator<void, PreparedFilter> {
   const memory = new MemoryCount()
   const node = yield* new Preparation(source, memory).node(filter)
@@ -121,7 +121,7 @@ class Preparation {
   *#containsAll(path: string, values: readonly Scalar[]): Generator<void, FilterNode> {
     const different = new Set(values)
     const simple = values.every((value) => typeof value !== 'object')
-    // A value takes two bytes of JSON at least: no point has so many.
+    // A value takes at least two bytes of JSON, so no point can have this many.
     if (simple && different.size > attributeLimits.bytes / 2) return new AnyNode(this.#source, [])
     const nodes: FilterNode[] = []
     for (const value of different) {
@@ -194,6 +194,6 @@ function numberOf(bound: Ordered | undefined): number | undefined {
 }
 
 const valuesPerStep = 1024
-/** Of the objects, as V8 allocates them. */
+/** Size of the objects as V8 allocates them. */
 const nodeBytes = 300
 const placeBytes = 200

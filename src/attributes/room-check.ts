@@ -7,18 +7,18 @@ import type { PathNode, PathTree } from './path-tree.ts'
 export interface RoomCheckOptions {
   readonly tree: PathTree
   readonly pathsMax: number
-  /** Bytes that the index takes now. */
+  /** Bytes that the index uses now. */
   readonly memoryBytes: number
-  /** @throws DatabaseError `memory_full` if the index must not take so many bytes */
+  /** @throws DatabaseError `memory_full` if the index may not use this many bytes */
   readonly checkMemory: (bytes: number) => void
 }
 
-/** Checks that points fit into the index before any of them is stored: one after the other, all of them together. */
+/** Checks that points fit into the index together, before any of them is stored. The points are added one by one. */
 export class RoomCheck {
   readonly #options: RoomCheckOptions
   readonly #newPaths = new Set<string>()
   #bytes = 0
-  /** Of `#bytes`, with which memory is asked for again. */
+  /** The value of `#bytes` at which memory is checked again. */
   #nextCheck = 0
 
   constructor(options: RoomCheckOptions) {
@@ -26,7 +26,7 @@ export class RoomCheck {
   }
 
   /**
-   * What the points that were added before take, and this one.
+   * Throws unless this point fits in addition to the points added before.
    *
    * @throws DatabaseError `memory_full`; `invalid_argument` when the collection would have too many different paths
    */
@@ -54,7 +54,7 @@ export class RoomCheck {
     if (tree.count + this.#newPaths.size >= pathsMax) {
       throw new DatabaseError(
         'invalid_argument',
-        `attribute path ${quoted(path)} is new: the collection would have more than ${pathsMax} different paths, the most`,
+        `attribute path ${quoted(path)} is new: the collection would exceed its limit of ${pathsMax} different paths`,
       )
     }
     this.#newPaths.add(path)
@@ -80,10 +80,10 @@ function quoted(path: string): string {
 }
 
 const shownMax = 100
-/** Version, shape and set of live slots. */
+/** The version, the shape and the entry in the set of live slots. */
 const pointBytes = 16
-/** What a value takes usually: with its slot in a group, and in a table or column. */
+/** Usual size of a value, including its slot in a group and its entry in a table or column. */
 const valueBytes = 24
 const pathBytes = 2500
-/** Asking about memory looks at every collection. */
+/** Checks are this far apart because each check visits every collection. */
 const bytesPerCheck = 65_536

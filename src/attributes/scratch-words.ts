@@ -1,10 +1,10 @@
 /**
- * Bitmaps for results in between, to be used again: fresh memory has to be cleared by the system page by page, and is in no
- * cache. Those that a generator never releases, because it was given up, are left to the garbage collector.
+ * A pool of bitmaps for intermediate results. Reuse pays off because the system clears fresh memory page by page, and
+ * fresh memory is in no CPU cache. If a generator is abandoned, its bitmaps are left to the garbage collector.
  */
 const released: Uint32Array[] = []
 
-/** An empty bitmap of so many words. */
+/** Returns an empty bitmap of this many words. */
 export function takeWords(length: number): Uint32Array {
   const index = released.findIndex((words) => words.length === length)
   if (index === -1) return new Uint32Array(length)
@@ -12,14 +12,14 @@ export function takeWords(length: number): Uint32Array {
   return words!.fill(0)
 }
 
-/** Nobody uses the bitmap any more. */
+/** Returns a bitmap to the pool. It must not be used afterwards. */
 export function releaseWords(words: Uint32Array): void {
   if (words.byteLength > bytesMax) return
   if (released.length === countMax) released.shift()
   released.push(words)
 }
 
-/** Few filters nest deeper. */
+/** Few filters nest deeper than this. */
 const countMax = 8
-/** Of 16 million slots: more is rare, and would hold the memory for nothing. */
+/** A bitmap of 16 million slots. Larger ones are rarely needed, so keeping them would waste memory. */
 const bytesMax = 2 ** 21

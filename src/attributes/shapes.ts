@@ -6,16 +6,17 @@ import { SlotColumn } from './slot-column.ts'
 import { Uint32Pages } from './uint32-pages.ts'
 
 /**
- * What a slot has something in: a list of codes, one a path and kind, so that it can be taken from there when the slot is
- * changed. Most points have one of few such lists, so each list is kept once, with the number of its slots.
+ * Stores the shape of each slot: a list of codes, one for each path and kind at which the slot has a value. The index
+ * needs it to remove the slot's values. Most points share a few shapes, so each list is stored once, with the number of
+ * its slots.
  */
 export class Shapes {
   readonly #dictionary: ByteDictionary
-  /** Slots of each list. */
+  /** Number of slots of each list. */
   readonly #counts: Uint32Pages
-  /** An ordinal plus one. */
+  /** The ordinal of a slot's list plus one. */
   readonly #column: SlotColumn
-  /** The list that was set last: most points are like the one before. */
+  /** The list that was set last. Most points have the same shape as the point before. */
   #last: { readonly codes: readonly number[]; readonly ordinal: number } | undefined
 
   constructor(memory: MemoryCount) {
@@ -29,9 +30,9 @@ export class Shapes {
   }
 
   /**
-   * For a file.
+   * Yields the shapes as pieces of a file.
    *
-   * @param written the code of a list as the file is to have it
+   * @param written converts a code to its form in the file
    */
   *pieces(written: (code: number) => number): Generator<Piece, void> {
     yield* this.#dictionary.pieces((list) =>
@@ -44,42 +45,42 @@ export class Shapes {
     yield* columnPieces(this.#column)
   }
 
-  /** Takes a piece of a file; `complete` follows when all are there. */
+  /** Loads a piece of a file. Call `complete` after the last piece. */
   load(piece: Piece, leftOut: LeftOut): void {
     if (piece.form === 'values') this.#dictionary.load(piece)
     else loadColumn(this.#column, piece, leftOut, () => {})
   }
 
   /**
-   * Counts the slots of each list, after reading a file, in steps; removes lists that no slot has.
+   * Finishes loading, in steps: counts the slots of each list, and removes lists without slots.
    *
-   * @throws Error if a slot has a list that is not there
+   * @throws Error if a slot refers to a missing list
    */
   *complete(): Generator<void, void> {
     const { end } = this.#dictionary
     const counts = this.#counts
     counts.reserve(end)
     yield* this.#column.each((_, entry) => {
-      if (entry > end) throw new Error('a slot has a shape that is not there')
+      if (entry > end) throw new Error('a slot refers to a missing shape')
       counts.set(entry - 1, counts.get(entry - 1) + 1)
     })
     for (let ordinal = 0; ordinal < end; ordinal += 1) {
       const isUsed = this.#dictionary.isUsed(ordinal)
-      if (!isUsed && counts.get(ordinal) > 0) throw new Error('a slot has a shape that is not there')
+      if (!isUsed && counts.get(ordinal) > 0) throw new Error('a slot refers to a missing shape')
       if (!isUsed) this.#dictionary.release(ordinal)
       else if (counts.get(ordinal) === 0) this.#dictionary.delete(ordinal)
       if (ordinal % stepLength === stepLength - 1) yield
     }
   }
 
-  /** @param codes ascending; the slot must not have any */
+  /** Sets the codes of a slot, in ascending order. The slot must not have a shape. */
   set(slot: number, codes: readonly number[]): void {
     const ordinal = this.#ordinalOf(codes)
     this.#counts.set(ordinal, this.#counts.get(ordinal) + 1)
     this.#column.set(slot, ordinal + 1)
   }
 
-  /** Of a list, which is added if it is new. */
+  /** Returns the ordinal of a list. Adds the list if it is new. */
   #ordinalOf(codes: readonly number[]): number {
     const last = this.#last
     if (last?.codes.length === codes.length && codes.every((code, at) => code === last.codes[at]))
@@ -90,7 +91,7 @@ export class Shapes {
     return ordinal
   }
 
-  /** The codes of a slot, which has some; it then has none. */
+  /** Removes and returns the codes of a slot. The slot must have a shape. */
   take(slot: number): number[] {
     const ordinal = this.#column.get(slot) - 1
     this.#column.delete(slot)
@@ -113,5 +114,5 @@ function codesOf(bytes: Uint8Array): number[] {
   return [...new Uint32Array(bytes.slice().buffer)]
 }
 
-/** Well under a millisecond. */
+/** Visiting this many lists takes well under a millisecond. */
 const stepLength = 8192

@@ -3,22 +3,22 @@ import type { MemoryCount } from './memory-count.ts'
 import { NumberTable, sortedKeys } from './number-table.ts'
 
 /**
- * A number for some of the slots: a hash table while they are few or far between, then a part for each 65,536 slots. A slot
- * with several numbers has its first one here and the others in a `Map` of its part, which is meant for few slots.
+ * Stores a number for some slots: in a hash table while these slots are few or sparse, then in a part for each 65,536
+ * slots. If a slot has several numbers, its part's `Map` holds all but the first. That is meant for few slots only.
  */
 export class SlotColumn {
   readonly #memory: MemoryCount
   readonly #kind: ColumnKind
   readonly #absent: number
-  /** Undefined when there are parts. */
+  /** Undefined once there are parts. */
   #sparse: NumberTable | undefined
   #parts: (ColumnPart | undefined)[] = []
-  /** By part, by slot. */
+  /** Further numbers, by part and by slot. */
   readonly #more = new Map<number, Map<number, readonly number[]>>()
   #count = 0
   #end = 0
 
-  /** @param kind `ordinals` are whole, from 1 to 2^32 - 1, and 0 where there is none; `numbers` are NaN where there is none */
+  /** @param kind `ordinals` are whole numbers from 1 to 2^32 - 1, with 0 for none; `numbers` have NaN for none */
   constructor(memory: MemoryCount, kind: ColumnKind) {
     this.#memory = memory
     this.#kind = kind
@@ -27,17 +27,17 @@ export class SlotColumn {
     memory.add(columnBytes)
   }
 
-  /** Slots with a number. */
+  /** Number of slots with a number. */
   get count(): number {
     return this.#count
   }
 
-  /** Above all slots that ever had a number. */
+  /** One more than the highest slot that ever had a number. */
   get end(): number {
     return this.#end
   }
 
-  /** The table of all slots while there are no parts. */
+  /** The table of all slots; undefined once there are parts. */
   get sparse(): NumberTable | undefined {
     return this.#sparse
   }
@@ -46,13 +46,13 @@ export class SlotColumn {
     return this.#parts
   }
 
-  /** Of the first array; 8 where there is none. */
+  /** Width of the numbers in the first array; 8 if there is no array. */
   get bytesPerNumber(): number {
     const part = this.#parts.find((each) => each?.numbers !== undefined)
     return part?.numbers?.bytesPerNumber ?? 8
   }
 
-  /** Further numbers of the slots of a part. */
+  /** Returns the further numbers of the slots of a part. */
   moreOf(part: number): ReadonlyMap<number, readonly number[]> | undefined {
     return this.#more.get(part)
   }
@@ -61,15 +61,15 @@ export class SlotColumn {
     return !Object.is(this.get(slot), this.#absent)
   }
 
-  /** The first number of a slot. */
+  /** Returns the first number of a slot. */
   get(slot: number): number {
     if (this.#sparse !== undefined) return this.#sparse.get(slot)
     return this.#parts[slot >>> partBits]?.get(slot & partMask) ?? this.#absent
   }
 
   /**
-   * The ordinals of slots [from, to), a part of those of one array: fewer where it ends earlier. Undefined where they are in a table or
-   * too large for a kernel. Valid until the next change.
+   * Returns the ordinals of slots [from, to), which must be in one part; fewer if the part's array ends earlier.
+   * Undefined if they are in a table or too wide for a kernel. Valid until the next change.
    */
   entriesOf(from: number, to: number): Uint8Array | Uint16Array | undefined {
     const ordinals = this.#parts[from >>> partBits]?.ordinals?.array
@@ -78,12 +78,12 @@ export class SlotColumn {
     return ordinals.subarray(first, first + to - from)
   }
 
-  /** The other numbers of a slot; undefined for none. */
+  /** Returns all numbers of a slot but the first; undefined if there are none. */
   further(slot: number): readonly number[] | undefined {
     return this.#more.size === 0 ? undefined : this.#more.get(slot >>> partBits)?.get(slot)
   }
 
-  /** Visits the slots with a number and their first number, ascending, in steps between which nothing changes. */
+  /** Visits each slot with its first number, in ascending order and in steps. The column must not change meanwhile. */
   *each(visit: (slot: number, number: number) => void): Generator<void, void> {
     if (this.#sparse !== undefined) {
       for (const slot of sortedKeys(this.#sparse)) visit(slot, this.#sparse.get(slot))
@@ -106,7 +106,7 @@ export class SlotColumn {
     this.addFurther(slot, further)
   }
 
-  /** Takes the numbers of a part from a file, as it has none. */
+  /** Loads the numbers of a part from a file. The part must be empty. */
   loadPart(index: number, bytes: Buffer): void {
     if (this.#sparse !== undefined) this.#divide(this.#sparse)
     const part = this.#partFor(index * partLength)
@@ -116,7 +116,7 @@ export class SlotColumn {
     else this.#end = Math.max(this.#end, index * partLength + last + 1)
   }
 
-  /** Gives a slot that has a number some more. */
+  /** Adds further numbers to a slot that has a first number only. */
   addFurther(slot: number, further: readonly number[]): void {
     if (further.length > 0) this.#setFurther(slot, further)
   }
@@ -181,11 +181,11 @@ export class SlotColumn {
 
 export const partBits = 16
 const partMask = partLength - 1
-/** Dividing so many takes about 0.2 ms. */
+/** Dividing a table of this size takes about 0.2 ms. */
 const sparseMax = 4096
 const denseMin = 16
-/** A position of the table takes 16 bytes, and at least a third of them is empty; of a part 8 or less. */
+/** A table position takes 16 bytes, and at least a third of them are empty. An array position takes 8 bytes or less. */
 const denseShare = 3
-/** Of the objects, as V8 allocates them. */
+/** Size of the objects as V8 allocates them. */
 const columnBytes = 250
 const furtherBytes = 120

@@ -3,15 +3,15 @@ import { asBuffer, bytesAfter, filled, type LeftOut, type Piece } from './pieces
 import { countWords, orWords, setBit, setBits, slotsOf } from './slot-words.ts'
 
 /**
- * A set of slots that changes often and takes little memory, as in Roaring bitmaps: a sorted list while it is small, then a
- * chunk for each 65,536 slots, which is a sorted list of 16-bit numbers up to 4,096 and a bitmap beyond.
+ * A compact set of slots that changes often, built like a Roaring bitmap. A small set is one sorted list. A larger set
+ * has a chunk for each 65,536 slots: a sorted list of 16-bit numbers up to 4,096 slots, and a bitmap beyond.
  *
- * Lists of a small set span all slots: a chunk costs about 200 bytes beside its slots, too much for a few of them.
+ * A small set has no chunks because a chunk costs about 200 bytes in addition to its slots.
  */
 export class SlotGroup {
   readonly #memory: MemoryCount
   #count = 0
-  /** Ascending; undefined when there are chunks. */
+  /** Ascending; undefined once there are chunks. */
   #few: Uint32Array | undefined
   #chunks: (Chunk | undefined)[] = []
 
@@ -46,7 +46,7 @@ export class SlotGroup {
     this.#count -= 1
   }
 
-  /** Sets the bits of all slots. */
+  /** Sets the bits of all slots in the set. */
   orInto(words: Uint32Array): void {
     if (this.#few !== undefined) setBits(words, this.#few, this.#count)
     for (let index = 0; index < this.#chunks.length; index += 1) {
@@ -54,7 +54,7 @@ export class SlotGroup {
     }
   }
 
-  /** Ascending. The group may change between two slots: those that are not touched come exactly once. */
+  /** Iterates in ascending order. The group may change meanwhile; untouched slots occur exactly once. */
   *[Symbol.iterator](): Generator<number, void> {
     if (this.#few !== undefined) return yield* this.#few.slice(0, this.#count)
     for (let index = 0; index < this.#chunks.length; index += 1) {
@@ -64,7 +64,7 @@ export class SlotGroup {
     }
   }
 
-  /** For a file. The group may change between two of them: slots that are not touched come exactly once. */
+  /** Yields the slots as pieces of a file. The group may change between pieces; untouched slots occur exactly once. */
   *pieces(): Generator<Piece, void> {
     if (this.#few !== undefined) {
       if (this.#count > 0) yield { form: 'slots', bytes: bytesAfter([], this.#few.subarray(0, this.#count)) }
@@ -76,7 +76,7 @@ export class SlotGroup {
     }
   }
 
-  /** Adds the slots of a piece, of which the group has none. */
+  /** Adds the slots of a piece. The group must not contain any of them. */
   load({ form, bytes }: Piece, leftOut: LeftOut): void {
     if (form === 'slots') {
       for (const slot of filled(new Uint32Array(bytes.length / 4), bytes)) {
@@ -89,7 +89,7 @@ export class SlotGroup {
     for (const slot of leftOut.inPart(index)) this.delete(slot)
   }
 
-  /** Fills the group, which is empty, with slots that ascend: a step for each chunk. */
+  /** Fills an empty group with ascending slots, one step a chunk. */
   *fill(slots: Uint32Array): Generator<void, void> {
     if (slots.length <= fewMax) {
       const few = new Uint32Array(roomFor(slots.length, fewMin))
@@ -111,21 +111,21 @@ export class SlotGroup {
   #addWhole(index: number, chunk: Chunk): void {
     if (this.#few !== undefined) this.#divide()
     while (this.#chunks.length <= index) this.#chunks.push(undefined)
-    if (this.#chunks[index] !== undefined) throw new Error('a group has the same slots twice')
+    if (this.#chunks[index] !== undefined) throw new Error('a group contains the same slots twice')
     if (chunk.count === 0) return
     this.#chunks[index] = chunk
     this.#count += chunk.count
     this.#memory.add(chunk.bytes)
   }
 
-  /** The group is not used any more. */
+  /** Subtracts the group from the memory count. The group must not be used afterwards. */
   release(): void {
     const few = (this.#few?.length ?? 0) * 4
     const chunks = this.#chunks.reduce((sum, chunk) => sum + (chunk?.bytes ?? 0), 0)
     this.#memory.add(-(groupBytes + few + chunks))
   }
 
-  /** Slots in `few` below this one. */
+  /** Returns the number of slots in `#few` below this one. */
   #rank(slot: number): number {
     return rankIn(this.#few!, this.#count, slot)
   }
@@ -170,13 +170,13 @@ export class SlotGroup {
   }
 }
 
-/** 65,536 slots, by their lower 16 bits. */
+/** A set of slots among 65,536, identified by their lower 16 bits. */
 class Chunk {
   count = 0
   #list: Uint16Array | undefined = new Uint16Array(listMin)
   #bitmap: Uint32Array | undefined
 
-  /** Of slots that ascend, by the lower 16 bits of each. */
+  /** Creates a chunk from the lower 16 bits of ascending slots. */
   static of(slots: Uint32Array): Chunk {
     const chunk = new Chunk()
     chunk.count = slots.length
@@ -215,7 +215,7 @@ class Chunk {
     return rank < this.count && this.#list![rank] === local
   }
 
-  /** It must not be there. */
+  /** The chunk must not contain the slot. */
   add(local: number): void {
     if (this.#list !== undefined && this.count === listMax) this.#toBitmap()
     if (this.#bitmap !== undefined) setBit(this.#bitmap, local)
@@ -223,7 +223,7 @@ class Chunk {
     this.count += 1
   }
 
-  /** It must be there. */
+  /** The chunk must contain the slot. */
   delete(local: number): void {
     if (this.#bitmap !== undefined) this.#bitmap[local >>> 5]! &= ~(1 << (local & 31))
     else {
@@ -257,7 +257,7 @@ class Chunk {
     this.#list = undefined
   }
 
-  /** Only at half of the bound, so that a slot that comes and goes does not convert it each time. */
+  /** Called only at half of `listMax`, so that repeatedly adding and removing one slot does not convert each time. */
   #toList(bitmap: Uint32Array): void {
     this.#list = new Uint16Array(2 ** Math.ceil(Math.log2(countWords(bitmap) + 1)))
     this.#list.set([...slotsOf(bitmap)])
@@ -265,12 +265,12 @@ class Chunk {
   }
 }
 
-/** A power of two. */
+/** Returns the smallest power of two that is at least `count` and at least `least`. */
 function roomFor(count: number, least: number): number {
   return 2 ** Math.ceil(Math.log2(Math.max(count, least)))
 }
 
-/** How many of the first `count` numbers, ascending, are below `value`. */
+/** Returns how many of the first `count` numbers of an ascending list are below `value`. */
 function rankIn(list: Uint16Array | Uint32Array, count: number, value: number): number {
   if (count === 0 || list[count - 1]! < value) return count
   let low = 0
@@ -286,12 +286,12 @@ function rankIn(list: Uint16Array | Uint32Array, count: number, value: number): 
 const chunkBits = 16
 const chunkLength = 1 << chunkBits
 const chunkMask = chunkLength - 1
-/** More would take more than a bitmap. */
+/** A longer list would take more memory than a bitmap. */
 const listMax = 4096
 const listMin = 4
-/** At ten million slots about seven a chunk. */
+/** With ten million slots, about seven slots a chunk. */
 const fewMax = 1024
 const fewMin = 2
-/** Of the objects, as V8 allocates them. */
+/** Size of the objects as V8 allocates them. */
 const groupBytes = 160
 const chunkBytes = 200

@@ -1,20 +1,20 @@
 import { andNotWords, andWords, countWords, hasBit, orWords, slotsOf, wordsFor } from './slot-words.ts'
 
 /**
- * A set of slots with an exact count: a bitmap in shared memory, written by the main thread and read by search threads.
- * Its room is fixed; slots beyond it are not in the set.
+ * A set of slots with an exact count: a bitmap in shared memory that the main thread writes and search threads read.
+ * Its capacity is fixed. Slots beyond it are not in the set.
  */
 export class SlotSet {
   /** Bit (slot & 31) of word slot >>> 5. */
   readonly words: Uint32Array<SharedArrayBuffer>
   #count = 0
 
-  /** An empty set. */
+  /** Creates an empty set. */
   constructor(slots: number) {
     this.words = new Uint32Array(new SharedArrayBuffer(wordsFor(slots) * 4))
   }
 
-  /** @param slots the least room */
+  /** @param slots the minimum capacity */
   static from(words: Uint32Array, slots: number = words.length * 32): SlotSet {
     const set = new SlotSet(Math.max(slots, words.length * 32))
     set.words.set(words)
@@ -26,7 +26,7 @@ export class SlotSet {
     return this.#count
   }
 
-  /** Slots there is room for. */
+  /** Capacity in slots. */
   get room(): number {
     return this.words.length * 32
   }
@@ -35,7 +35,7 @@ export class SlotSet {
     return hasBit(this.words, slot)
   }
 
-  /** There must be room for the slot. */
+  /** The slot must be within the capacity. */
   set(slot: number): void {
     const at = slot >>> 5
     const bit = 1 << (slot & 31)
@@ -65,19 +65,19 @@ export class SlotSet {
     this.recount()
   }
 
-  /** The slots of `all` that are not in this set. */
+  /** Returns the slots of `all` that are not in this set. */
   not(all: SlotSet): SlotSet {
     const rest = SlotSet.from(all.words)
     rest.andNot(this)
     return rest
   }
 
-  /** Ascending. */
+  /** Iterates in ascending order. */
   [Symbol.iterator](): Generator<number, void> {
     return slotsOf(this.words)
   }
 
-  /** Call when the words were changed. */
+  /** Must be called after `words` was changed directly. */
   recount(): void {
     this.#count = countWords(this.words)
   }

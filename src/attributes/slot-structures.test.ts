@@ -17,7 +17,7 @@ function below(count: number): number {
   return Math.floor(random() * count)
 }
 
-/** Slots of some ranges, so that a structure is dense, sparse, or both, and takes each of its forms. */
+/** Slot ranges that make a structure dense, sparse, or both, so that it takes each of its forms. */
 const ranges = [
   [{ from: 0, count: 60 }],
   [
@@ -37,7 +37,7 @@ function slotOf(kind: number): number {
   return from + below(count)
 }
 
-/** Phases in which slots are added more often than removed, or the other way round. */
+/** Alternates between phases with more additions and phases with more removals. */
 function isAddition(step: number): boolean {
   return below(10) < (Math.floor(step / 15_000) % 2 === 0 ? 8 : 2)
 }
@@ -111,7 +111,7 @@ for (const kind of ranges.keys()) {
 }
 
 describe(`structures of an index, seed ${seed}`, () => {
-  it('a table has what was set last', () => {
+  it('a table returns the value set last', () => {
     const table = new NumberTable(new MemoryCount(), -1)
     const plain = new Map<number, number>()
     const keys = [0, 0.5, 1e300, -1e300, 5e-324, ...Array.from({ length: 3000 }, () => random() * 1000)]
@@ -130,7 +130,7 @@ describe(`structures of an index, seed ${seed}`, () => {
     assert.equal(table.count, plain.size)
   })
 
-  it('a dictionary finds its values, and reuses the ordinals of others', () => {
+  it('a dictionary finds its values, and reuses the ordinals of deleted values', () => {
     const dictionary = new ByteDictionary(new MemoryCount())
     const plain = new Map<string, number>()
     for (let step = 0; step < 120_000; step += 1) {
@@ -149,7 +149,7 @@ describe(`structures of an index, seed ${seed}`, () => {
     assert.ok(dictionary.end <= 45_000, `${dictionary.end} ordinals`)
   })
 
-  it('lists ascend, whatever is inserted and removed', () => {
+  it('lists stay in ascending order whatever is inserted and removed', () => {
     const memory = new MemoryCount()
     const arena = new ListArena(memory)
     const lists = new Map<number, number>()
@@ -181,7 +181,7 @@ describe(`structures of an index, seed ${seed}`, () => {
     assert.ok(memory.bytes <= 262_144, `${memory.bytes} bytes`)
   })
 
-  it('a journal knows what was touched since, until it runs over', () => {
+  it('a journal returns the slots touched since a position, until it overflows', () => {
     const journal = new ChangeJournal(4)
     for (const slot of [7, 8, 9]) journal.add(slot)
     assert.deepEqual(journal.since(0), [7, 8, 9])
@@ -211,7 +211,7 @@ describe('a set of slots', () => {
     assert.equal(set.has(100_000), false)
   })
 
-  it('is combined with others, also with smaller ones', () => {
+  it('can be combined with others, including smaller ones', () => {
     const small = new SlotSet(10)
     small.set(3)
     const either = setOf(1, 1500)

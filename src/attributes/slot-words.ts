@@ -1,15 +1,16 @@
 import { columnFilter } from '../kernels/column-filter.ts'
 
-/** Bitmaps over slots as bare words: bit (slot & 31) of word slot >>> 5. Of two that differ in length, the rest counts as empty. */
+// Bitmaps over slots as plain words: a slot is bit (slot & 31) of word slot >>> 5. If two bitmaps differ in length, the
+// missing words of the shorter one count as empty.
 
-/** Words of a bitmap that has room for this many slots: a multiple of 32, so that growing is rare. */
+/** Returns the number of words of a bitmap for this many slots: a multiple of 32, so that growing is rare. */
 export function wordsFor(slots: number): number {
   return Math.ceil(slots / slotStep) * (slotStep / 32)
 }
 
 const slotStep = 1024
 
-/** How many bits are set in a word. */
+/** Returns the number of bits set in a word. */
 export function countBits(word: number): number {
   const pairs = word - ((word >>> 1) & 0x55555555)
   const nibbles = (pairs & 0x33333333) + ((pairs >>> 2) & 0x33333333)
@@ -27,13 +28,13 @@ export function countWords(words: Uint32Array): number {
   return columnFilter.count(words)
 }
 
-/** target |= other, from word `at` of the target on. */
+/** target |= other, starting at word `at` of the target. Ignores words beyond its end. */
 export function orWords(target: Uint32Array, other: Uint32Array, at = 0): void {
   const end = Math.min(other.length, target.length - at)
   for (let index = 0; index < end; index += 1) target[at + index]! |= other[index]!
 }
 
-/** target |= the first `count` words of a block, from word `at` of the target on, where there is room for them. */
+/** target |= the first `count` words of a block, starting at word `at` of the target, which must be long enough. */
 export function orBlock(target: Uint32Array, block: Uint32Array, at: number, count: number): void {
   for (let index = 0; index < count; index += 1) target[at + index]! |= block[index]!
 }
@@ -51,7 +52,7 @@ export function andNotWords(target: Uint32Array, other: Uint32Array): void {
   for (let index = 0; index < end; index += 1) target[index]! &= ~other[index]!
 }
 
-/** The slots of a bitmap, ascending. */
+/** Yields the slots of a bitmap in ascending order. */
 export function* slotsOf(words: Uint32Array): Generator<number, void> {
   for (let index = 0; index < words.length; index += 1) {
     for (let word = words[index]!; word !== 0; word &= word - 1) {
@@ -65,13 +66,13 @@ export function hasBit(words: Uint32Array, slot: number): boolean {
   return word !== undefined && ((word >>> (slot & 31)) & 1) === 1
 }
 
-/** Ignores slots for which there is no room. */
+/** Ignores slots beyond the end of the bitmap. */
 export function setBit(words: Uint32Array, slot: number): void {
   const at = slot >>> 5
   if (at < words.length) words[at]! |= 1 << (slot & 31)
 }
 
-/** Sets the bits of the first `count` slots of an ascending list, from word `at` on; ignores those for which there is no room. */
+/** Sets the bits of the first `count` slots of an ascending list, from word `at` on. Ignores slots beyond the end. */
 export function setBits(
   words: Uint32Array,
   slots: Uint32Array | Uint16Array,

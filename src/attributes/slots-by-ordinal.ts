@@ -1,21 +1,21 @@
-/** Sorts slots by their ordinals: first all are counted, then added, in the same order. */
+/** Groups slots by ordinal (counting sort): the caller first counts all slots, then arranges, then adds all slots. */
 export class SlotsByOrdinal {
-  /** By ordinal: at first its slots, then where they end that have been added. */
+  /** By ordinal: first the number of its slots, then the end of the slots added so far. */
   readonly #ends: Uint32Array
   #slots: Uint32Array = new Uint32Array(0)
 
-  /** @param end above all ordinals */
+  /** @param end one more than the highest ordinal */
   constructor(end: number) {
     this.#ends = new Uint32Array(end)
   }
 
-  /** @throws Error for an ordinal beyond the end */
+  /** @throws Error if the ordinal is not below `end` */
   count(ordinal: number): void {
-    if (ordinal >= this.#ends.length) throw new Error('a slot has a text that is not there')
+    if (ordinal >= this.#ends.length) throw new Error('a slot refers to a missing text')
     this.#ends[ordinal]! += 1
   }
 
-  /** When all have been counted, in steps. */
+  /** Must be called once after all slots have been counted. Works in steps. */
   *arrange(): Generator<void, void> {
     let start = 0
     for (let ordinal = 0; ordinal < this.#ends.length; ordinal += 1) {
@@ -32,11 +32,11 @@ export class SlotsByOrdinal {
     this.#ends[ordinal]! += 1
   }
 
-  /** The slots of an ordinal, in the order in which they were added, when all have been. */
+  /** Returns the slots of an ordinal in the order in which they were added. All slots must have been added. */
   of(ordinal: number): Uint32Array {
     return this.#slots.subarray(ordinal === 0 ? 0 : this.#ends[ordinal - 1]!, this.#ends[ordinal]!)
   }
 }
 
-/** Well under a millisecond. */
+/** Arranging this many ordinals takes well under a millisecond. */
 const ordinalsPerStep = 65_536

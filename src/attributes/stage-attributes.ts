@@ -2,9 +2,9 @@ import { type Attributes, type AttributeValue, DateTime, GeoPoint } from '../bas
 import { type FieldKind, fieldKinds, type PathNode, type PathTree } from './path-tree.ts'
 
 /**
- * Stages all values of a point at their paths, which are made where there are none.
+ * Stages all values of a point at their paths. Creates missing paths.
  *
- * @returns a code for each path and kind that something was staged for, ascending
+ * @returns the code of each path and kind for which a value was staged, in ascending order
  */
 export function stageAttributes(tree: PathTree, attributes: Attributes | undefined): number[] {
   const codes: number[] = []
@@ -16,7 +16,7 @@ export function codeOf(pathId: number, kind: FieldKind): number {
   return pathId * kindsPerPath + fieldKinds.indexOf(kind)
 }
 
-/** The id of a code's path. */
+/** Returns the path id of a code. */
 export function pathIdOf(code: number): number {
   return Math.floor(code / kindsPerPath)
 }

@@ -10,25 +10,25 @@ import { hasMany, orBlock, setBit } from './slot-words.ts'
 import { SlotsByOrdinal } from './slots-by-ordinal.ts'
 import { Uint32Pages } from './uint32-pages.ts'
 
-/** A test of one text, which is in a dictionary. */
+/** A test of one text in a dictionary. */
 export interface TextTest {
   accepts(dictionary: ByteDictionary, ordinal: number): boolean
 }
 
 /**
- * The texts at a path: a dictionary of the different ones, the slots of each, and by slot which it has. A value without slots
- * is removed, so its ordinal may stand for another one later; not while the field is pinned.
+ * The texts at a path: a dictionary of the distinct texts, the slots of each text, and the texts of each slot. A text
+ * without slots is removed and its ordinal may be reused, unless the field is pinned.
  */
 export class TextField {
   readonly dictionary: ByteDictionary
-  /** Of all fields of the index: lists of slots and of ordinals. */
+  /** Lists of slots and of ordinals, shared by all fields of the index. */
   readonly #lists: ListArena
   readonly #memory: MemoryCount
-  /** By ordinal: 0, or a kind of posting in the highest two bits and what that says in the others. */
+  /** By ordinal: 0 for no posting, or the posting's kind in the two highest bits and its content in the others. */
   readonly #postings: Uint32Pages
   readonly #groups: SlotGroup[] = []
   readonly #freeGroups: number[] = []
-  /** An ordinal plus one, or `isList` plus a list of ordinals. */
+  /** By slot: an ordinal plus one, or `isList` plus the place of a list of ordinals. */
   readonly #column: SlotColumn
   #staged: string[] = []
   #pins = 0
@@ -43,24 +43,24 @@ export class TextField {
     memory.add(fieldBytes)
   }
 
-  /** Slots with a text. */
+  /** Number of slots with a text. */
   get count(): number {
     return this.#column.count
   }
 
-  /** Returns whether it is the first value of the next `commit`. */
+  /** Stages a value for the next `commit`. Returns whether it is the first one staged. */
   stage(value: string): boolean {
     return this.#staged.push(value) === 1
   }
 
-  /** The slot, which has no text, has what was staged. */
+  /** Sets the staged texts at a slot. The slot must not have a text. */
   commit(slot: number): void {
     const ordinals = this.#staged.map((text) => this.dictionary.add(Buffer.from(text)))
     this.#staged = []
     this.assign(slot, ordinals.length === 1 ? ordinals : [...new Set(ordinals)])
   }
 
-  /** The slot, which has no text, has these, which must be in the dictionary. */
+  /** Sets texts from the dictionary at a slot. The slot must not have a text. */
   assign(slot: number, ordinals: readonly number[]): void {
     this.#postings.reserve(this.dictionary.end)
     const entry = ordinals.length === 1 ? ordinals[0]! + 1 : isList + this.#lists.create(ordinals)
@@ -77,13 +77,13 @@ export class TextField {
     for (const ordinal of ordinals) this.#unpost(ordinal, slot)
   }
 
-  /** For a file: the texts, and which of them slots have. The slots of each text follow from that. */
+  /** Yields pieces of a file: the texts, and the texts of each slot. The slots of each text follow from these. */
   *pieces(): Generator<Piece, void> {
     yield* this.dictionary.pieces()
     yield* columnPieces(this.#column, { from: isList, of: (entry) => this.#listed(entry - isList) })
   }
 
-  /** Takes a piece of a file; `complete` follows when all are there. */
+  /** Loads a piece of a file. Call `complete` after the last piece. */
   load(piece: Piece, leftOut: LeftOut): void {
     if (piece.form === 'values') this.dictionary.load(piece)
     else {
@@ -94,9 +94,9 @@ export class TextField {
   }
 
   /**
-   * Finds the slots of each text, after reading a file, in steps; removes texts that no slot has.
+   * Finishes loading, in steps: finds the slots of each text, and removes texts without slots.
    *
-   * @throws Error if a slot has a text that is not there
+   * @throws Error if a slot refers to a missing text
    */
   *complete(): Generator<void, void> {
     const { dictionary } = this
@@ -108,7 +108,7 @@ export class TextField {
     for (let ordinal = 0; ordinal < dictionary.end; ordinal += 1) {
       const own = slots.of(ordinal)
       const isUsed = dictionary.isUsed(ordinal)
-      if (!isUsed && own.length > 0) throw new Error('a slot has a text that is not there')
+      if (!isUsed && own.length > 0) throw new Error('a slot refers to a missing text')
       if (!isUsed) dictionary.release(ordinal)
       else if (own.length === 0) dictionary.delete(ordinal)
       else yield* this.#postAll(ordinal, own)
@@ -126,7 +126,7 @@ export class TextField {
     }
   }
 
-  /** Each slot with each of its texts, by slot, in steps. */
+  /** Visits each slot with each of its texts, in order of slots and in steps. */
   #eachEntry(visit: (slot: number, ordinal: number) => void): Generator<void, void> {
     return this.#column.each((slot, entry) => {
       if (entry < isList) return visit(slot, entry - 1)
@@ -136,7 +136,7 @@ export class TextField {
     })
   }
 
-  /** Of the texts of a slot. */
+  /** Returns the ordinals of the texts of a slot. */
   ordinalsOf(slot: number): number[] {
     const entry = this.#column.get(slot)
     if (entry < isList) return entry === 0 ? [] : [entry - 1]
@@ -155,7 +155,7 @@ export class TextField {
     else for (const ordinal of this.ordinalsOf(slot)) counts.set(ordinal, counts.get(ordinal) + 1)
   }
 
-  /** Whether a text of the slot passes. */
+  /** Whether at least one text of a slot passes. */
   some(slot: number, test: TextTest): boolean {
     const entry = this.#column.get(slot)
     if (entry === 0) return false
@@ -168,17 +168,17 @@ export class TextField {
     return false
   }
 
-  /** Whether to test the texts of all slots costs less than to set the bits of so many of them. */
+  /** Whether testing the texts of all slots costs less than setting the bits of this many matching slots. */
   isBetterTested(matching: number): boolean {
     const slotsPerBit = this.dictionary.end < 2 ** 8 ? 8 : 2
     return this.#column.end < matching * slotsPerBit
   }
 
   /**
-   * Sets the bits of those of some slots that have an accepted text.
+   * Sets the bits of slots that have an accepted text.
    *
-   * @param slots undefined for all
-   * @param accepted by ordinal, 1 or 0; the ordinals of slots that nobody touches keep their meaning between the steps
+   * @param slots slots outside this set need not be tested; undefined: all slots
+   * @param accepted 1 or 0 by ordinal. Between steps, the ordinals of untouched slots keep their meaning.
    */
   *fillAccepted(
     words: Uint32Array,
@@ -223,7 +223,7 @@ export class TextField {
     return false
   }
 
-  /** How many slots have the text of an ordinal. */
+  /** Returns how many slots have the text of an ordinal. */
   countOf(ordinal: number): number {
     const posting = this.#postings.get(ordinal)
     const content = posting & contentMask
@@ -251,7 +251,7 @@ export class TextField {
     for (let rank = 0; rank < length; rank += 1) setBit(words, this.#lists.at(content, rank))
   }
 
-  /** Ordinals keep their values until `unpin`, also when the last slot goes. */
+  /** Makes ordinals keep their values until `unpin`, even if the last slot of a value is removed. */
   pin(): void {
     this.#pins += 1
   }
@@ -316,21 +316,21 @@ export class TextField {
   }
 }
 
-/** A slot, a list of them, or a group for many. */
+/** A posting is one slot, a list of slots, or a group for many slots. */
 const postingKinds = { slot: 1, list: 2, group: 3 } as const
 const contentBits = 30
 const contentMask = 2 ** contentBits - 1
-/** A list and its length fill a block of 64 words. */
+/** A list of this length and its length word fill a block of 64 words. */
 const listMax = 63
 const isList = 2 ** 31
-/** Well under a millisecond of looking at slots. */
+/** Testing the slots of this many words takes well under a millisecond. */
 const wordsPerStep = 1024
-/** Testing 4,096 slots by a kernel takes about as long as testing so many by themselves. */
+/** The kernel tests 4,096 slots in about the time of testing this many slots singly. */
 const manyMin = 64
-/** 4,096 slots. */
+/** A block has 4,096 slots. */
 const wordsPerBlock = 128
 const allBits = -1
-/** Well under a millisecond. */
+/** Completing this many texts takes well under a millisecond. */
 const ordinalsPerStep = 1024
-/** Of the objects, as V8 allocates them. */
+/** Size of the objects as V8 allocates them. */
 const fieldBytes = 500

@@ -2,13 +2,13 @@ import { type FilterNode, matchesNone } from './filter-node.ts'
 import type { TextField, TextTest } from './text-field.ts'
 import { OneOfTexts, SameText } from './text-tests.ts'
 
-/** Matches where a text passes. */
+/** Matches slots with a text that passes a test. */
 export class TextNode implements FilterNode {
   readonly #field: () => TextField | undefined
   readonly #test: TextTest
   readonly matchCost = 60
 
-  /** @param field fields come and go with their slots */
+  /** @param field looks up the field, which is created and removed with its slots */
   constructor(field: () => TextField | undefined, test: TextTest) {
     this.#field = field
     this.#test = test
@@ -57,7 +57,7 @@ export class TextNode implements FilterNode {
   }
 }
 
-/** The ordinals of the texts that pass. */
+/** Returns the ordinals of the texts that pass. */
 function passing(test: TextTest, { dictionary }: TextField): number[] {
   const ordinals: number[] = []
   for (let ordinal = 0; ordinal < dictionary.end; ordinal += 1) {
@@ -86,7 +86,10 @@ function* ordinalsOf(field: TextField, texts: OneOfTexts['texts']): Generator<vo
   return ordinals
 }
 
-/** By the slots of each text, or by the text of each slot. Ordinals of slots that nobody touches keep their meaning between the steps. */
+/**
+ * Sets the bits of the slots that have one of some texts. Reads the slots of each text or the text of each slot,
+ * whichever costs less. Between steps, the ordinals of untouched slots keep their meaning.
+ */
 function* fillOrdinals(
   field: TextField,
   ordinals: readonly number[],
@@ -120,7 +123,7 @@ function* fillPostings(
   }
 }
 
-/** Ordinals of slots that nobody touches keep their meaning between the steps. */
+/** Tests text by text. Between steps, the ordinals of untouched slots keep their meaning. */
 function* fillPassing(field: TextField, test: TextTest, words: Uint32Array): Generator<void, void> {
   const { dictionary } = field
   let work = 0
@@ -136,12 +139,13 @@ function* fillPassing(field: TextField, test: TextTest, words: Uint32Array): Gen
   }
 }
 
-/** Slots whose bits are set between two pauses: well under a millisecond. Looking at a value takes as long as some of them. */
+/** Number of slots whose bits are set between two pauses, which takes well under a millisecond. */
 const workPerStep = 100_000
+/** Testing a text takes as long as setting the bits of this many slots. */
 const workPerValue = 64
-/** Texts that are looked up between two pauses. */
+/** Number of texts that are looked up between two pauses. */
 const valuesPerStep = 1024
-/** Values that are tested at once: well under a millisecond. */
+/** Maximum number of texts that are tested without a pause, which takes well under a millisecond. */
 const acceptedMax = 4096
-/** Values that are looked up for an estimate. */
+/** Maximum number of texts that are looked up for an estimate. */
 const estimatedMax = 64

@@ -3,7 +3,7 @@ import { hashBytes } from './hash-bytes.ts'
 import type { MemoryCount } from './memory-count.ts'
 import type { TextTest } from './text-field.ts'
 
-/** One of some texts, in the order of their ordinals. */
+/** Accepts any of the given texts. */
 export class OneOfTexts implements TextTest {
   readonly texts: ByteDictionary
 
@@ -16,7 +16,7 @@ export class OneOfTexts implements TextTest {
   }
 }
 
-/** One text: as `OneOfTexts`, only faster. */
+/** Accepts one text. Faster than `OneOfTexts`. */
 export class SameText implements TextTest {
   readonly bytes: Uint8Array
   readonly hash: number
@@ -31,7 +31,7 @@ export class SameText implements TextTest {
   }
 }
 
-/** Between bounds by bytes, of which each may be absent. */
+/** Accepts texts between optional bounds, compared by bytes. */
 export class TextRange implements TextTest {
   readonly #gt: Buffer | undefined
   readonly #gte: Buffer | undefined

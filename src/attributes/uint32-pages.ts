@@ -1,6 +1,6 @@
 import type { MemoryCount } from './memory-count.ts'
 
-/** A long array of 32-bit numbers, 0 at first, in pages: growing never copies more than one of them. */
+/** A long array of 32-bit numbers, initially 0, in pages. Growing never copies more than one page. */
 export class Uint32Pages {
   readonly #memory: MemoryCount
   readonly #pages: Uint32Array[] = []

@@ -1,16 +1,17 @@
 import { dimensionMax } from '../base/point.ts'
 
 /**
- * Reads the answer of an endpoint: `{"data":[{"index":0,"embedding":[0.1,…]},…]}`. An answer has megabytes of numbers, and
- * parsing them at once would block the event loop: the arrays are cut out and parsed one by one. Yields after each of them.
+ * Reads the answer of an endpoint: `{"data":[{"index":0,"embedding":[0.1,…]},…]}`. An answer can have megabytes of
+ * numbers, and parsing it in one step would block the event loop. So the arrays are cut out and parsed one by one.
+ * Yields after each array.
  *
- * @param count how many texts were sent
+ * @param count number of texts that were sent
  * @returns the embeddings in the order of the texts
- * @throws Error that says what is wrong with the answer
+ * @throws Error that names the fault of the answer
  */
 export function* readAnswer(text: string, count: number): Generator<void, Float32Array[]> {
   const arrays: (string | undefined)[] = []
-  // In JSON, a quote within a string has a backslash before it: the pattern only matches names of fields.
+  // In JSON, a quote within a string is escaped with a backslash, so the pattern matches field names only.
   const rest = text.replace(/"embedding"\s*:\s*(\[[^\][{}"]*\])/g, (_, array: string) => {
     arrays.push(array)
     return `"embedding":${arrays.length - 1}`
@@ -27,7 +28,8 @@ export function* readAnswer(text: string, count: number): Generator<void, Float3
     }
     const array = typeof embedding === 'number' ? arrays[embedding] : undefined
     if (array === undefined) throw new Error(`data[${position}].embedding is not an array of numbers`)
-    // A number that the endpoint sent itself must not be taken for the array of another text.
+    // Each array is used only once. So an answer with a number in place of an embedding fails: the number and a real
+    // embedding would use the same array.
     arrays[embedding as number] = undefined
     const vector = vectorOf(array, `data[${position}].embedding`)
     length ??= vector.length
@@ -59,7 +61,7 @@ function parse(text: string): unknown {
   try {
     return JSON.parse(text) ?? {}
   } catch {
-    // The message of the parser quotes the answer, which may hold anything.
+    // The parser's message quotes the answer, which may contain anything.
     throw new Error('it is not JSON')
   }
 }

@@ -12,7 +12,7 @@ import { freePort } from '../../test/support/free-ports.ts'
 import { DatabaseError, type Reason } from '../base/errors.ts'
 import { Embedder, type EmbedderOptions } from './embedder.ts'
 
-/** An embedder over a server, with what it has counted. */
+/** An embedder over a test server, with its recorded outcomes and counts. */
 interface Subject {
   readonly embedder: Embedder
   readonly outcomes: string[]
@@ -56,7 +56,7 @@ const numbersOf = (embeddings: readonly (Float32Array | DatabaseError)[]): unkno
   embeddings.map((each) => (each instanceof Float32Array ? [...each] : each.reason))
 
 describe('texts', () => {
-  it('are embedded in their order, with model and key', async () => {
+  it('are embedded in order, with model and key', async () => {
     await using server = await startEmbeddingServer()
     const { embedder, outcomes } = embedderOf(server, { apiKey: 'a-key' })
     assert.deepEqual(numbersOf(await embedder.embed(['aab', 'c', ''])), [
@@ -71,7 +71,7 @@ describe('texts', () => {
     assert.deepEqual(outcomes, ['ok'])
   })
 
-  it('are put into their order by the index that the endpoint gives them', async () => {
+  it('are ordered by the index in the answer', async () => {
     await using server = await startEmbeddingServer(({ texts }) => {
       const data = texts.map((text, index) => ({ index, embedding: vectorOf(text) })).reverse()
       return { body: { data } }
@@ -80,7 +80,7 @@ describe('texts', () => {
     assert.deepEqual(numbersOf(await embedder.embed(['a', 'b'])), [vectorOf('a'), vectorOf('b')])
   })
 
-  it('are not mistaken where a string of the answer looks like a vector', async () => {
+  it('get their own vectors even if a string in the answer looks like a vector', async () => {
     await using server = await startEmbeddingServer(({ texts }) => {
       const data = texts.map((text, index) => ({
         note: '"embedding":[7,7,7,7]',
@@ -102,13 +102,13 @@ describe('texts', () => {
       found.map(numbersOf),
       ['a', 'b', 'a', 'c', 'ab', 'a'].map((text) => [vectorOf(text)]),
     )
-    // A call that comes late, on a busy machine, is in a request of its own.
+    // On a busy machine, a late call may be sent in a separate request.
     assert.deepEqual(server.requests.flatMap(({ texts }) => texts).sort(), ['a', 'ab', 'b', 'c'])
     assert.ok(server.requests.every(({ texts }) => texts.length <= 3))
     assert.ok(server.requests.length < calls.length)
   })
 
-  it('wait while as many requests as are allowed are under way', async () => {
+  it('wait while the maximum number of requests is running', async () => {
     const { promise: opened, resolve: open } = Promise.withResolvers<void>()
     await using server = await startEmbeddingServer(async (request) => {
       await opened
@@ -124,7 +124,7 @@ describe('texts', () => {
     assert.equal(embedder.stats.waitingTexts, 0)
   })
 
-  it('of a small call do not wait for all of a large one, which goes on all the same', async () => {
+  it('of a small call do not wait for all texts of a large call, which still makes progress', async () => {
     const { promise: opened, resolve: open } = Promise.withResolvers<void>()
     await using server = await startEmbeddingServer(async (request) => {
       await opened
@@ -149,7 +149,7 @@ describe('texts', () => {
     ])
   })
 
-  it('that were embedded before are not sent again, until others have taken their place', async () => {
+  it('that were embedded before are not sent again until they are evicted', async () => {
     await using server = await startEmbeddingServer()
     const { embedder, counted } = embedderOf(server, { cacheBytes: 2 * (16 + 300) })
     await embedder.embed(['a', 'b'])
@@ -167,7 +167,7 @@ describe('texts', () => {
     assert.ok(embedder.stats.cacheBytes <= 2 * (16 + 300))
   })
 
-  it('have vectors of their own: changing one changes no other', async () => {
+  it('have separate vectors: changing one does not change another', async () => {
     await using server = await startEmbeddingServer()
     const { embedder } = embedderOf(server)
     const [first] = (await embedder.embed(['a'])) as [Float32Array]
@@ -175,14 +175,14 @@ describe('texts', () => {
     assert.deepEqual(numbersOf(await embedder.embed(['a'])), [vectorOf('a')])
   })
 
-  it('that are too many are refused: of one call for good, of several for now', async () => {
+  it('beyond the limit are refused: permanently for one call, temporarily for several', async () => {
     await using server = await startEmbeddingServer(() => undefined)
     const { embedder } = embedderOf(server, { maxTexts: 2 })
     const tooMany = await failureOf(embedder.embed(['a', 'b', 'c']))
     assert.equal(tooMany.reason, 'request_too_large')
     assert.match(tooMany.message, /3 texts to embed, the most is 2 \(EMBEDDINGS_MAX_TEXTS\)/)
     const first = embedder.embed(['a', 'b'])
-    // A text that waits already takes no further room.
+    // A text that is already waiting does not count again.
     const same = embedder.embed(['b'])
     while (embedder.stats.waitingTexts < 2) await new Promise((resolve) => setImmediate(resolve))
     const refused = await failureOf(embedder.embed(['c']))
@@ -193,8 +193,8 @@ describe('texts', () => {
   })
 })
 
-describe('a call that is cancelled', () => {
-  it('ends at once, and its request is aborted', async () => {
+describe('a cancelled call', () => {
+  it('ends immediately, and its request is aborted', async () => {
     await using server = await startEmbeddingServer(() => undefined)
     const { embedder, outcomes } = embedderOf(server)
     const stop = new AbortController()
@@ -209,7 +209,7 @@ describe('a call that is cancelled', () => {
     assert.deepEqual(numbersOf(await embedder.embed(['a'])), [vectorOf('a')])
   })
 
-  it('does not end others that wait for the same request', async () => {
+  it('does not end other calls that wait for the same request', async () => {
     const { promise: opened, resolve: open } = Promise.withResolvers<void>()
     await using server = await startEmbeddingServer(async (request) => {
       await opened
@@ -227,7 +227,7 @@ describe('a call that is cancelled', () => {
     assert.equal(server.requests.length, 1)
   })
 
-  it('takes texts off the queue that nobody else needs', async () => {
+  it('removes texts that no other call needs from the queue', async () => {
     await using server = await startEmbeddingServer(() => undefined)
     const { embedder } = embedderOf(server, { batchSize: 1, maxRequests: 1 })
     const stop = new AbortController()
@@ -243,8 +243,8 @@ describe('a call that is cancelled', () => {
   })
 })
 
-describe('an endpoint that fails', () => {
-  it('is asked again when it has too many requests, not before the time that it names', async () => {
+describe('a failing endpoint', () => {
+  it('gets a retry after it was rate limited, not before the time that it names', async () => {
     await using server = await startEmbeddingServer()
     const times: number[] = []
     server.respond = (request) => {
@@ -257,7 +257,7 @@ describe('an endpoint that fails', () => {
     assert.ok(times[1]! - times[0]! >= 990)
   })
 
-  it('is not waited for when that takes longer than a call may', async () => {
+  it('gets no retry if the time that it names is beyond the timeout', async () => {
     await using server = await startEmbeddingServer(() =>
       failure(429, 'slow down', { 'retry-after': '3600' }),
     )
@@ -271,7 +271,7 @@ describe('an endpoint that fails', () => {
     assert.equal(server.requests.length, 1)
   })
 
-  it('is asked again after errors of its own, with pauses, a few times', async () => {
+  it('gets a few retries with back-off after server errors', async () => {
     await using server = await startEmbeddingServer(() => failure(500, 'out of memory'))
     const { embedder, outcomes } = embedderOf(server)
     const { reason, message } = await failureOf(embedder.embed(['a']))
@@ -283,7 +283,7 @@ describe('an endpoint that fails', () => {
     assert.deepEqual(outcomes, ['server_error', 'server_error', 'server_error', 'server_error'])
   })
 
-  it('is named when nobody answers there', async () => {
+  it('is named in the error if it cannot be reached', async () => {
     const host = `127.0.0.1:${await freePort()}`
     const { embedder, outcomes } = embedderOf({ url: `http://${host}/v1` })
     const { reason, message } = await failureOf(embedder.embed(['a']))
@@ -305,7 +305,7 @@ describe('an endpoint that fails', () => {
     assert.deepEqual(outcomes, ['timeout'])
   })
 
-  it('that refuses the key is not asked again, and the key is shown to nobody', async () => {
+  it('that refuses the key gets no retry, and the key is never shown', async () => {
     await using server = await startEmbeddingServer(({ authorization }) =>
       failure(401, `wrong key: ${authorization}`),
     )
@@ -321,7 +321,7 @@ describe('an endpoint that fails', () => {
     assert.equal(server.requests.length, 2)
   })
 
-  it('that leads elsewhere is not followed', async () => {
+  it('that redirects is not followed', async () => {
     await using elsewhere = await startEmbeddingServer()
     await using server = await startEmbeddingServer(() => ({
       status: 308,
@@ -335,14 +335,14 @@ describe('an endpoint that fails', () => {
 
   const badAnswers: Readonly<Record<string, readonly [unknown, RegExp]>> = {
     'that is not JSON': ['<html>', /it is not JSON/],
-    'that is cut off': ['{"data":[{"embedding":[1,2', /it is not JSON/],
+    'that is truncated': ['{"data":[{"embedding":[1,2', /it is not JSON/],
     'without data': [{ vectors: [] }, /it has no list `data`/],
     'that is null': ['null', /it has no list `data`/],
     'with fewer embeddings than texts': [answerOf([[1, 2]]).body, /it has 1 embeddings for 2 texts/],
     'with more embeddings than texts': [answerOf([[1], [1], [1]]).body, /it has 3 embeddings for 2 texts/],
     'with embeddings of different lengths': [answerOf([[1, 2], [1]]).body, /have 2 and 1 dimensions/],
     'with an empty embedding': [answerOf([[1], []]).body, /embedding has 0 dimensions/],
-    'with numbers that are none': [answerOf([[1], [null]]).body, /embedding\[0\] is null/],
+    'with elements that are not numbers': [answerOf([[1], [null]]).body, /embedding\[0\] is null/],
     'with numbers beyond float32': [answerOf([[1e39], [1]]).body, /embedding\[0\] is 1e\+39/],
     'with embeddings in another encoding': [
       {
@@ -362,7 +362,7 @@ describe('an endpoint that fails', () => {
       },
       /data\[1\] has the index 0/,
     ],
-    'with an embedding that only looks like one of the texts': [
+    'with a number in place of an embedding': [
       {
         data: [
           { index: 0, embedding: 0 },
@@ -373,7 +373,7 @@ describe('an endpoint that fails', () => {
     ],
   }
   for (const [name, [body, fault]] of Object.entries(badAnswers)) {
-    it(`with an answer ${name} is named as the fault`, async () => {
+    it(`with an answer ${name} is reported with its fault`, async () => {
       await using server = await startEmbeddingServer(() => ({ body }))
       const { embedder, outcomes } = embedderOf(server)
       const { reason, message } = await failureOf(embedder.embed(['a', 'b']))
@@ -388,7 +388,7 @@ describe('an endpoint that fails', () => {
 describe('a text that the endpoint refuses', () => {
   const tooLong = (texts: readonly string[]): boolean => texts.some((text) => text.includes('long'))
 
-  it('fails alone, whatever was sent with it', async () => {
+  it('fails alone, whichever texts were sent with it', async () => {
     await using server = await startEmbeddingServer((request) =>
       tooLong(request.texts) ? failure(400, 'the text has 9000 tokens, 512 are allowed') : lettersOf(request),
     )
@@ -406,7 +406,7 @@ describe('a text that the endpoint refuses', () => {
     assert.equal(embedder.stats.waitingTexts, 0)
   })
 
-  it('may only be one too many: then fewer are sent at once', async () => {
+  it('may only exceed the batch limit: then smaller batches are sent', async () => {
     await using server = await startEmbeddingServer((request) =>
       request.texts.length > 2 ? failure(413, 'batch too large') : lettersOf(request),
     )

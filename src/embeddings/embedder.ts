@@ -8,15 +8,15 @@ import { VectorCache } from './vector-cache.ts'
 import { type TextBatch, type WaitingText, WaitingTexts } from './waiting-texts.ts'
 
 export interface EmbedderOptions extends EndpointOptions {
-  /** Texts of one request to the endpoint. */
+  /** Maximum number of texts of one request to the endpoint. */
   readonly batchSize: number
-  /** Requests to the endpoint at the same time. */
+  /** Maximum number of concurrent requests to the endpoint. */
   readonly maxRequests: number
-  /** Texts that wait or are being embedded, of all calls together. */
+  /** Maximum number of texts of all calls that wait or are being embedded. */
   readonly maxTexts: number
   readonly maxTextBytes: number
   readonly cacheBytes: number
-  /** Called for each call: how many texts it needs, and how many of them were in the cache. */
+  /** Called once for each call, with the number of its texts and how many of them were cached. */
   readonly onTexts: (texts: number, cached: number) => void
 }
 
@@ -25,8 +25,8 @@ export interface EmbedderOptions extends EndpointOptions {
  *
  *   embed ─> cache ─> waiting texts ─> batches, `maxRequests` at a time ─> endpoint
  *
- * A batch takes what waits, whichever calls it is from: the slower the endpoint, the larger the batches, up to `batchSize`.
- * A text that several calls need is sent once.
+ * A batch takes waiting texts of any calls. The slower the endpoint, the larger the batches, up to `batchSize`. A text
+ * that several calls need is sent once.
  */
 export class Embedder implements Embeddings {
   readonly model: string
@@ -75,7 +75,7 @@ export class Embedder implements Embeddings {
     return embeddings as Embedding[]
   }
 
-  /** Stops the requests to the endpoint; the calls that wait for them fail. */
+  /** Aborts the requests to the endpoint. All waiting calls fail. */
   close(): void {
     this.#closed = new DatabaseError('shutting_down', 'the server is shutting down')
     this.#waiting.rejectAll(this.#closed)
@@ -90,7 +90,7 @@ export class Embedder implements Embeddings {
     if (this.#waiting.count + added.size > maxTexts) {
       throw new DatabaseError(
         'overloaded',
-        `${this.#waiting.count} texts wait to be embedded, ${added.size} more would be over ${maxTexts} (EMBEDDINGS_MAX_TEXTS)`,
+        `${this.#waiting.count} texts are waiting to be embedded, ${added.size} more would exceed ${maxTexts} (EMBEDDINGS_MAX_TEXTS)`,
       )
     }
     const waiting = texts.map(({ key, text }) => this.#waiting.join(key, text, texts.length > batchSize))
@@ -102,7 +102,7 @@ export class Embedder implements Embeddings {
     }
   }
 
-  /** Once all calls of this round of the event loop are there, to send their texts together. */
+  /** Starts batches after this iteration of the event loop, so that the texts of all its calls are sent together. */
   #schedule(): void {
     if (this.#isScheduled) return
     this.#isScheduled = true
@@ -123,7 +123,7 @@ export class Embedder implements Embeddings {
     }
   }
 
-  /** Never rejects: the texts do. */
+  /** Never rejects. A failure rejects the texts of the batch. */
   async #run(batch: TextBatch): Promise<void> {
     const { texts, stop } = batch
     try {
@@ -143,7 +143,10 @@ export class Embedder implements Embeddings {
     }
   }
 
-  /** The endpoint does not say which text it refuses. It may be that of another call, or too many for one request. */
+  /**
+   * Splits a refused batch in two, because the endpoint does not say which text it refuses. The text may belong to
+   * another call, or the request may just have too many texts.
+   */
   async #runHalves(texts: readonly WaitingText[]): Promise<void> {
     const middle = Math.ceil(texts.length / 2)
     for (const half of [texts.slice(0, middle), texts.slice(middle)]) {
@@ -163,7 +166,7 @@ async function keysOf(texts: readonly string[]): Promise<string[]> {
   return keys
 }
 
-/** A refused text is an embedding that is not there; without an endpoint there is no answer at all. */
+/** Waits for an embedding. Returns the error of a refused text; throws all other errors, which fail the whole call. */
 async function embeddingOf({ embedded }: WaitingText): Promise<Embedding> {
   try {
     return (await embedded).slice()
@@ -185,5 +188,5 @@ async function untilAborted<Result>(work: Promise<Result>, signal: AbortSignal |
   }
 }
 
-/** The characters of one request to the endpoint, if it has more than one text: encoding them takes about a millisecond. */
+/** Maximum characters of a request with several texts. Encoding this many takes about a millisecond. */
 const batchLengthMax = 256 * 1024

@@ -1,21 +1,21 @@
 import type { ServiceMetrics } from '../base/metrics.ts'
 import type { Embedder, EmbedderOptions } from './embedder.ts'
 
-/** The counters that an embedder fills. */
+/** Registers the counters of an embedder. Returns the callbacks that fill them. */
 export function embeddingCounters(metrics: ServiceMetrics): Pick<EmbedderOptions, 'onRequest' | 'onTexts'> {
   const requests = metrics.counter(
     'vicinal_embedding_requests_total',
-    'Requests to the embedding endpoint, by outcome: ok or what went wrong.',
+    'Requests to the embedding endpoint by outcome: ok, or the kind of failure.',
     ['outcome'],
   )
   const seconds = metrics.histogram(
     'vicinal_embedding_request_duration_seconds',
-    'Time of a request to the embedding endpoint.',
+    'Duration of a request to the embedding endpoint.',
     [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
   )
   const texts = metrics.counter(
     'vicinal_embedding_texts_total',
-    'Texts that calls asked to embed, by where their embedding came from: the endpoint or the cache.',
+    'Texts of calls by the source of their embedding: the endpoint or the cache.',
     ['source'],
   )
   return {
@@ -30,18 +30,22 @@ export function embeddingCounters(metrics: ServiceMetrics): Pick<EmbedderOptions
   }
 }
 
-/** Gauges of what an embedder holds; their presence says that texts can be embedded. */
+/** Registers the gauges of an embedder. Their presence shows that texts can be embedded. */
 export function registerEmbeddings(metrics: ServiceMetrics, embedder: Embedder, host: string): void {
   const labels = { model: embedder.model, host }
-  metrics.info('vicinal_embeddings_info', 'Always 1: where texts are embedded, by its labels.', labels)
+  metrics.info(
+    'vicinal_embeddings_info',
+    'Always 1. The labels name the embedding model and the host.',
+    labels,
+  )
   metrics.gauge(
     'vicinal_embedding_waiting_texts',
-    'Texts that wait for the embedding endpoint, those on their way included.',
+    'Texts that wait for the embedding endpoint or are being embedded.',
     () => embedder.stats.waitingTexts,
   )
   metrics.gauge(
     'vicinal_embedding_cache_bytes',
-    'Memory of embeddings that are kept.',
+    'Memory of cached embeddings.',
     () => embedder.stats.cacheBytes,
   )
 }

@@ -7,13 +7,13 @@ export interface Embeddings {
   /** EMBEDDINGS_MAX_TEXT_BYTES. */
   readonly maxTextBytes: number
   /**
-   * The embedding of each text, in their order; an error in place of a text that the endpoint refuses.
+   * Returns the embeddings in the order of the texts. A text that the endpoint refuses has an error instead.
    *
-   * @throws DatabaseError `embeddings_unavailable` if the endpoint does not answer as it should; `overloaded` and
+   * @throws DatabaseError `embeddings_unavailable` if the endpoint fails or its answer is unusable; `overloaded` or
    *   `request_too_large` for more texts than EMBEDDINGS_MAX_TEXTS; the cancellation of `signal`
    */
   embed(texts: readonly string[], signal?: AbortSignal): Promise<readonly Embedding[]>
 }
 
-/** A vector of finite float32 values; or why the endpoint refused the text. */
+/** A vector of finite float32 values, or the reason why the endpoint refused the text. */
 export type Embedding = Float32Array | DatabaseError

@@ -1,6 +1,6 @@
 import { DatabaseError } from '../base/errors.ts'
 
-/** What can go wrong with a request to the endpoint: the label of its metric. */
+/** The kinds of failure of a request to the endpoint. They are labels of its metric. */
 export type FaultKind =
   | 'unreachable'
   | 'timeout'
@@ -11,14 +11,14 @@ export type FaultKind =
   | 'refused_text'
   | 'bad_answer'
 
-/** A request to the endpoint that failed. */
+/** The failure of a request to the endpoint. */
 export class EndpointFault extends Error {
   override readonly name = 'EndpointFault'
   readonly kind: FaultKind
-  /** As `Retry-After` says; undefined if the endpoint did not say. */
+  /** Delay from the `Retry-After` header; undefined if the endpoint sent none. */
   readonly retryAfterMs: number | undefined
 
-  /** @param message for the caller: without the key */
+  /** @param message shown to callers, so it must not contain the key */
   constructor(
     kind: FaultKind,
     message: string,
@@ -41,10 +41,10 @@ export class EndpointFault extends Error {
 }
 
 /**
- * The fault of an answer without success.
+ * Returns the fault of an unsuccessful response.
  *
- * @param name of the endpoint, for the message
- * @param words the endpoint's own, '' for none
+ * @param name the endpoint's name in messages
+ * @param words the endpoint's own message; '' if it sent none
  */
 export function faultOfStatus(
   { status, headers }: Response,
@@ -64,7 +64,7 @@ export function faultOfStatus(
     })
   }
   if (status === 401 || status === 403) {
-    // Without the endpoint's words: some of them quote the key.
+    // The endpoint's message is left out, because some endpoints quote the key.
     return new EndpointFault('unauthorized', `${name} refuses the key (${status}): check EMBEDDINGS_API_KEY`)
   }
   if (status === 400 || status === 413 || status === 422) {
@@ -74,7 +74,7 @@ export function faultOfStatus(
   return new EndpointFault('not_found', `${name} has no embeddings of ${model} (${status}): ${check}${said}`)
 }
 
-/** In seconds or as a date, as HTTP has it. */
+/** Parses a `Retry-After` header, which is a number of seconds or an HTTP date. Returns milliseconds from now. */
 function retryAfterOf(value: string | null): number | undefined {
   if (value === null) return undefined
   const ms = /^\d+$/.test(value.trim()) ? Number(value) * 1000 : Date.parse(value) - Date.now()

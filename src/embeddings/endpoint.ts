@@ -3,23 +3,23 @@ import { inTurns } from '../base/turns.ts'
 import { readAnswer } from './answer.ts'
 import { EndpointFault, type FaultKind, faultOfStatus } from './endpoint-fault.ts'
 
-/** Where texts are embedded, from the settings of the same names. */
+/** The endpoint that embeds texts, and how it is called. Most values are settings of the same names. */
 export interface EndpointOptions {
-  /** Without `/embeddings`: the base URL that clients of OpenAI are configured with. */
+  /** The base URL without `/embeddings`, as OpenAI clients are configured. */
   readonly url: string
   readonly model: string
   readonly apiKey: string | undefined
-  /** For one batch of texts, retries included. */
+  /** Timeout of one batch of texts, including retries. */
   readonly timeoutMs: number
-  /** Called for each request, when it has ended. */
+  /** Called when a request has ended. */
   readonly onRequest: (outcome: RequestOutcome, seconds: number) => void
 }
 
 export type RequestOutcome = 'ok' | 'cancelled' | FaultKind
 
 /**
- * An HTTP endpoint that embeds texts: `POST /embeddings` as OpenAI defined it. Requests that fail for a while are repeated,
- * after the time that the endpoint names, or with longer and longer pauses.
+ * An HTTP endpoint that embeds texts: `POST /embeddings` as OpenAI defined it. Requests with transient failures are
+ * retried, after the delay that the endpoint names or with exponential back-off.
  */
 export class EmbeddingEndpoint {
   readonly #options: EndpointOptions
@@ -43,7 +43,7 @@ export class EmbeddingEndpoint {
       const pauseMs = outcome.retryAfterMs ?? pauseOf(attempt)
       const isLast = attempt === attemptsMax || performance.now() + pauseMs >= endMs
       if (!outcome.isTransient || isLast) throw outcome
-      // Ends with an error of its own when it is aborted.
+      // An aborted delay rejects with its own error. The next line throws the reason of `signal` instead.
       await delay(pauseMs, undefined, { signal }).catch(() => {})
       signal.throwIfAborted()
     }
@@ -123,7 +123,7 @@ export class EmbeddingEndpoint {
     )
   }
 
-  /** `fetch` hides the reason in the cause. */
+  /** Takes the error code from the cause, where `fetch` puts it. */
   #unreachable(error: unknown): EndpointFault {
     const cause = (error as Error).cause as { code?: unknown } | undefined
     const code = typeof cause?.code === 'string' ? ` (${cause.code})` : ''
@@ -138,7 +138,10 @@ export class EmbeddingEndpoint {
     return new EndpointFault('bad_answer', `the answer of ${this.#name} cannot be used, ${fault}: ${check}`)
   }
 
-  /** The message of an error as OpenAI and others send it; never with the key in it. */
+  /**
+   * Returns the message of an error response of OpenAI or compatible services, with the key removed; '' if there is
+   * none.
+   */
   #wordsOf(text: string): string {
     let message: unknown
     try {
@@ -155,15 +158,15 @@ export class EmbeddingEndpoint {
   }
 }
 
-/** How often a request is sent at most. */
+/** Maximum number of times that a request is sent. */
 const attemptsMax = 4
 
-/** About 0.25, 0.5 and 1 s; at random, so that many services do not return at the same moment. */
+/** Returns up to 0.25, 0.5 and 1 s, with jitter, so that many services do not retry at the same moment. */
 function pauseOf(attempt: number): number {
   return 250 * 2 ** (attempt - 1) * (0.5 + Math.random() / 2)
 }
 
-/** Ample: 32 embeddings of 65,535 numbers, each of 20 bytes, are 42 MB. */
+/** Ample: 32 embeddings of 65,535 numbers at 20 bytes each take 42 MB. */
 const answerBytesMax = 64 * 1024 * 1024
 
 const wordsMax = 200

@@ -2,14 +2,15 @@ import type { Logger } from '../base/log.ts'
 import type { RequestOutcome } from './endpoint.ts'
 
 /**
- * Logs when the endpoint begins to fail and when it answers again, not every request between: callers are told of each.
+ * Returns a function that logs when the endpoint starts to fail and when it recovers. Failures in between are not
+ * logged, because each is reported to its caller.
  *
  * @param host of the endpoint
  */
 export function outageLog(logger: Logger, host: string): (outcome: RequestOutcome) => void {
   let isFailing = false
   return (outcome) => {
-    // Neither says anything about the endpoint.
+    // These outcomes show nothing about the state of the endpoint.
     if (outcome === 'cancelled' || outcome === 'refused_text') return
     const wasFailing = isFailing
     isFailing = outcome !== 'ok'

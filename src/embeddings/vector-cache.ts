@@ -1,11 +1,11 @@
-/** The embeddings of the texts that were used last, by the hash of the text. The bytes they take are bounded. */
+/** An LRU cache of embeddings by the hash of the text, with a limit in bytes. */
 export class VectorCache {
   readonly #maxBytes: number
-  /** In the order of their last use: a Map keeps the order in which its keys were set. */
+  /** In the order of their last use, because a Map keeps the order in which its keys were set. */
   readonly #vectors = new Map<string, Float32Array>()
   #bytes = 0
 
-  /** @param maxBytes 0 to keep nothing */
+  /** @param maxBytes 0 disables the cache */
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes
   }
@@ -41,7 +41,9 @@ export class VectorCache {
   }
 }
 
-/** The components, and about what an entry takes besides: its key, the objects of the array, its place in the Map. */
+/**
+ * Returns the size of an entry: the components, and an estimate for the key, the array's objects and the Map's entry.
+ */
 function bytesOf({ byteLength }: Float32Array): number {
   return byteLength + 300
 }

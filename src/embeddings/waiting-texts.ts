@@ -1,16 +1,16 @@
 import { DatabaseError } from '../base/errors.ts'
 
-/** A text that is being embedded, or waits for it. Calls that need the same text share it. */
+/** A text that waits or is being embedded. Calls that need the same text share it. */
 export interface WaitingText {
   readonly text: string
-  /** In the cache. */
+  /** Key of the text in the cache. */
   readonly key: string
   readonly embedded: Promise<Float32Array>
   readonly resolve: (vector: Float32Array) => void
   readonly reject: (error: DatabaseError) => void
-  /** Calls that wait for it. */
+  /** Number of calls that wait for the text. */
   calls: number
-  /** Undefined while it waits. */
+  /** Undefined while the text is in a queue. */
   batch: TextBatch | undefined
 }
 
@@ -20,10 +20,10 @@ export interface TextBatch {
   readonly stop: AbortController
 }
 
-/** The texts that wait or are being embedded, by their key. */
+/** All texts that wait or are being embedded, by key. */
 export class WaitingTexts {
   readonly #all = new Map<string, WaitingText>()
-  /** Those that were not sent yet, each in the order of their arrival: of small calls, such as searches, and of large ones. */
+  /** Queues of texts that have not been sent yet: those of small calls, such as searches, and those of large calls. */
   readonly #small = new Set<WaitingText>()
   readonly #large = new Set<WaitingText>()
 
@@ -40,9 +40,9 @@ export class WaitingTexts {
   }
 
   /**
-   * Joins the calls that wait for this text; the first of them puts it into a queue.
+   * Adds a call to those that wait for a text. The first call puts the text into a queue.
    *
-   * @param isLarge whether the call has more texts than go into a batch
+   * @param isLarge whether the call has more texts than fit into a batch
    */
   join(key: string, text: string, isLarge: boolean): WaitingText {
     const waiting = this.#all.get(key) ?? this.#add(key, text)
@@ -57,7 +57,10 @@ export class WaitingTexts {
     return waiting
   }
 
-  /** A call needs the text no longer. What nobody needs is not sent, and a request is aborted if it has nothing else. */
+  /**
+   * Removes a call that no longer needs a text. A text that no call needs is not sent. A request whose texts no call
+   * needs is aborted.
+   */
   leave(waiting: WaitingText): void {
     waiting.calls -= 1
     if (waiting.calls > 0 || this.#all.get(waiting.key) !== waiting) return
@@ -69,7 +72,10 @@ export class WaitingTexts {
     }
   }
 
-  /** Takes the next texts off the queues. Small calls go first: a search does not wait for an import. These keep half of a batch. */
+  /**
+   * Takes the next texts off the queues. Small calls go first, so that a search does not wait for an import. Large
+   * calls keep half of each batch.
+   */
   nextBatch(maxTexts: number, maxLength: number): TextBatch {
     const share = this.#large.size === 0 ? maxTexts : Math.ceil(maxTexts / 2)
     const texts: WaitingText[] = []
@@ -94,7 +100,7 @@ export class WaitingTexts {
     return batch
   }
 
-  /** Those of the texts that calls still wait for; the others are forgotten. */
+  /** Returns the texts that calls still wait for, and removes the others. */
   needed(texts: readonly WaitingText[]): readonly WaitingText[] {
     for (const waiting of texts) if (waiting.calls === 0) this.#remove(waiting)
     return texts.filter(({ calls }) => calls > 0)
@@ -119,14 +125,17 @@ export class WaitingTexts {
 
   #add(key: string, text: string): WaitingText {
     const { promise, resolve, reject } = Promise.withResolvers<Float32Array>()
-    // Whoever needs the text may have left when it fails.
+    // All calls may have left before the text fails, and the rejection must not count as unhandled.
     promise.catch(() => {})
     const waiting: WaitingText = { text, key, embedded: promise, resolve, reject, calls: 0, batch: undefined }
     this.#all.set(key, waiting)
     return waiting
   }
 
-  /** A later call may have put the same text in again. */
+  /**
+   * Removes a text. A later call may have added the same text again, so the map entry is removed only if it is this
+   * one.
+   */
   #remove(waiting: WaitingText): void {
     this.#small.delete(waiting)
     this.#large.delete(waiting)

@@ -24,14 +24,14 @@ it(`an audit over rows on disk leaves no file open, seed ${seed}`, { skip: !isLi
     for (const vector of clusteredVectors(seededRandom(seed), 1000, 32)) fixture.insert(vector)
     await fixture.settled()
     assert.ok(fixture.indexer.route('Euclidean') !== undefined, 'recall was measured')
-    // The fixture's own, that of this thread, and those that the index thread keeps for its scans and for its walks.
+    // One of the fixture, one of this thread, and two of the index thread: for its scans and for its walks.
     assert.equal(descriptorsOf(onDisk), 4)
   } finally {
     rmSync(directory, { recursive: true, force: true })
   }
 })
 
-it(`an audit asks no more of a route than shows that it is of no use, seed ${seed}`, async () => {
+it(`an audit stops querying a route once the route is certainly unusable, seed ${seed}`, async () => {
   await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
   const search = await searchOver(fixture)
   const { index } = fixture
@@ -58,13 +58,13 @@ it(`an audit asks no more of a route than shows that it is of no use, seed ${see
   assert.ok(asked.Hamming < slots.length / 2, `${asked.Hamming} walks under Hamming`)
 })
 
-it(`an audit asks more of a route where the first answers leave it in doubt, seed ${seed}`, async () => {
+it(`an audit runs more queries on a route whose recall is uncertain, seed ${seed}`, async () => {
   await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
   const search = await searchOver(fixture)
   const { index } = fixture
   const routes = routesFor('Euclidean', index.layout, [true, false]).slice(0, 1)
   const slots = Array.from({ length: 400 }, (_, place) => (place * 7) % 1000)
-  /** With some answers cut to their first three, by the number of their query. */
+  /** Audits with some answers cut to their first three hits; `isCut` selects these by the number of their query. */
   const audited = async (isCut: (query: number) => boolean): Promise<{ asked: number; recall: number }> => {
     let asked = 0
     const failing: AuditSearch = (queries) =>
@@ -82,16 +82,16 @@ it(`an audit asks more of a route where the first answers leave it in doubt, see
     return { asked, recall: found![0]!.recall }
   }
   const good = await audited(() => false)
-  assert.equal(good.asked, 112, 'the first hundred, in whole parts')
+  assert.equal(good.asked, 112, 'the first hundred, rounded up to whole parts')
   assert.ok(good.recall > 0.99)
   const poor = await audited((query) => (query > 112 ? query % 20 === 0 : query === 50))
   assert.ok(poor.asked > 112 && poor.recall < 0.98, `${poor.recall} of ${poor.asked}`)
   const near = await audited((query) => query % 200 === 2)
-  assert.equal(near.asked, 400, 'all, where it is hardly better than asked')
+  assert.equal(near.asked, 400, 'all queries, because the recall is only slightly above the floor')
   assert.ok(near.recall > 0.98 && near.recall < 0.995, String(near.recall))
 })
 
-it(`an audit that is stopped says nothing, and asks no more, seed ${seed}`, async () => {
+it(`an aborted audit returns nothing and searches no more, seed ${seed}`, async () => {
   await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
   const search = await searchOver(fixture)
   const { index } = fixture
@@ -111,7 +111,7 @@ it(`an audit that is stopped says nothing, and asks no more, seed ${seed}`, asyn
   }
 })
 
-/** Over a thousand points that are linked. */
+/** Inserts and links a thousand points. Returns a search over them. */
 async function searchOver(
   fixture: IndexFixture,
 ): Promise<(queries: readonly IndexQuery[]) => readonly (readonly Hit[])[]> {
@@ -127,7 +127,7 @@ function descriptorsOf(path: string): number {
   return readdirSync('/proc/self/fd').filter((name) => targetOf(name) === path).length
 }
 
-/** The descriptor of the listing itself is closed by then. */
+/** Returns undefined for the descriptor of the listing itself, which is closed by then. */
 function targetOf(name: string): string | undefined {
   try {
     return readlinkSync(`/proc/self/fd/${name}`)

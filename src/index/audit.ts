@@ -9,7 +9,9 @@ import type { VectorIndex } from './vector-index.ts'
 export interface AuditRequest {
   /** Slots whose vectors are the queries, in an order in which every part is a representative sample. */
   readonly slots: readonly number[]
-  /** At least this many queries are run on a route; the rest only if it is then still uncertain whether it reaches `floor`. */
+  /**
+   * Minimum number of queries to run on a route. More are run only while it is uncertain whether it reaches `floor`.
+   */
   readonly fewest: number
   readonly k: number
   readonly ef: number
@@ -27,18 +29,19 @@ export type AuditSearch = (
 ) => Promise<readonly (readonly Hit[])[] | undefined> | readonly (readonly Hit[])[] | undefined
 
 /**
- * Measures what share of the k nearest of stored points each route of a metric finds, against the exact scan. Routes are
- * tried in order until one reaches the target. It searches a few queries at a time, so that other work can be done in
- * between.
+ * Measures the recall of each route of a metric: the share of the k nearest neighbours of stored points that it finds,
+ * compared with the exact scan. Tries the routes in order until one reaches the target. Runs a few queries at a time,
+ * so that other work can run in between.
  *
- * The neighbours of a point are searched for as if the point itself were not stored: a walk that visits the point finds its
- * neighbours in its list, and a query vector that is not stored has no such help. Of 20,000 vectors of 64 random bytes, walks
- * that found .985 of the neighbours of stored points found .94 of those of others. Every other query is moved a little towards
- * another point: where points lie in dense clusters far from each other, that is outside of all clusters, as queries can be.
+ * The search for a point's neighbours ignores the point itself. A walk that visits the point finds the neighbours in
+ * its list, and a query that is not stored has no such help. With 20,000 vectors of 64 random bytes, walks that found
+ * .985 of the neighbours of stored points found .94 of the neighbours of other vectors. Every second query is moved
+ * slightly towards another point. Where points lie in dense clusters far from each other, such a query lies outside all
+ * clusters, as real queries can.
  *
- * Whether the point itself is found is counted separately: it has to be found as reliably as its neighbours, and must not make
- * up for them. Where nearly all distances are equal, as under Hamming between vectors of continuous components, any ten points
- * are as near as any others, and only the point itself shows whether the walk missed anything.
+ * Finding the point itself is counted separately: it must be as reliable as finding the neighbours, and must not make
+ * up for missed ones. Where nearly all distances are equal, as under Hamming between vectors of continuous components,
+ * any ten points are as near as any others. Only the point itself then shows whether the walk missed anything.
  *
  * @returns the routes that were tried, in order; undefined if the audit was aborted
  */
@@ -58,7 +61,10 @@ export async function auditRoutes(
   return found
 }
 
-/** The vector of a query: that of a slot, every other one moved a little towards that of the next slot. */
+/**
+ * Returns the vector of a query: the vector of a slot. Every second one is moved slightly towards that of the next
+ * slot.
+ */
 export function auditVector(index: VectorIndex, slots: readonly number[], place: number): Float32Array {
   const vector = index.read(slots[place]!)
   if (isPlain(undefined, place)) return vector
@@ -66,14 +72,14 @@ export function auditVector(index: VectorIndex, slots: readonly number[], place:
   return vector.map((component, at) => component + moved * (other[at]! - component))
 }
 
-/** The queries of an audit, a few at a time, and their true neighbours, which are searched for when needed. */
+/** The queries of an audit, in parts, with their true neighbours. Both are computed when first needed. */
 class Sample {
   readonly #index: VectorIndex
   readonly #request: AuditRequest
   readonly #search: AuditSearch
-  /** In parts of `queriesPerScanMax`, as far as they were needed. */
+  /** The queries used so far, in parts of `queriesPerScanMax`. */
   readonly #queries: (readonly IndexQuery[])[] = []
-  /** The linked ones of the nearest, a list for each query, in the same parts. */
+  /** In the same parts, for each query: its nearest slots that are linked. */
   readonly #truth: (readonly Hit[])[][] = []
 
   constructor(index: VectorIndex, request: AuditRequest, search: AuditSearch) {
@@ -82,7 +88,7 @@ class Sample {
     this.#search = search
   }
 
-  /** The recall of a route, over enough queries to tell whether it is below the floor; undefined if the audit is aborted. */
+  /** Measures a route over enough queries to decide whether its recall is below the floor; undefined if aborted. */
   async recallOf(route: Route): Promise<number | undefined> {
     const { slots, k, floor } = this.#request
     const fewest = Math.min(this.#request.fewest, slots.length)
@@ -140,7 +146,10 @@ class Sample {
   }
 }
 
-/** The slot if it is among the nearest and has no copies there; copies are only reachable through one of them, so none is hidden. */
+/**
+ * Returns the slot if it is among the nearest and has no copies there. Copies can only be reached through one of them,
+ * so none of them may be hidden.
+ */
 function hideable(slot: number, nearest: readonly Hit[]): number | undefined {
   const own = nearest.find((hit) => hit.slot === slot)
   const isAlone = own !== undefined && !nearest.some((hit) => hit !== own && hit.distance === own.distance)
@@ -156,25 +165,25 @@ function isMoved(query: unknown, place: number): boolean {
   return !isPlain(query, place)
 }
 
-/** How far the other queries are moved, as a share of the way to another point. */
+/** How far a query is moved, as a share of the way to another point. */
 const moved = 0.01
 
-/** Whether a graph contains a slot: one that still waits is found by a scan, and tells nothing about the graph. */
+/** Whether a graph contains a slot. A waiting slot is found by a scan, so it shows nothing about the graph. */
 export function isLinked(index: VectorIndex, slot: number, graph: number): boolean {
   const { ordinal, local } = index.locate(slot)
   return index.linkQueue(ordinal, graph).state.states[local] === slotStates.linked
 }
 
 /**
- * The share of the true neighbours that were found, of those that count. A true neighbour counts as missed only if it
- * is nearer than the last hit of the answer: points inserted between the two searches rightly push others out of the
- * answer, and of points at equal distances any are as good.
+ * Counts which of the relevant true neighbours were found. A true neighbour counts as missed only if it is nearer than
+ * the last hit of the answer. Points inserted between the two searches rightly displace others, and points at equal
+ * distances are interchangeable.
  */
 class Tally {
   #found = 0
   #missed = 0
   #queries = 0
-  /** The sum of squares of the shares that single queries missed. */
+  /** Sum over all queries of the square of the share that the query missed. */
   #squares = 0
 
   add(
@@ -204,13 +213,15 @@ class Tally {
     return this.#found + this.#missed === 0 ? 1 : this.#found / (this.#found + this.#missed)
   }
 
-  /** Whether the recall is above the floor by three standard errors of the mean, so that more queries would hardly change it. */
+  /**
+   * Whether the recall is above the floor by three standard errors of the mean: more queries would hardly change that.
+   */
   isSurelyAbove(floor: number): boolean {
     const variance = this.#squares / this.#queries - (1 - this.recall) ** 2
     return this.recall - 3 * Math.sqrt(Math.max(variance, 0) / this.#queries) >= floor
   }
 
-  /** The highest recall still possible if this many neighbours count in all. */
+  /** Returns the highest recall still possible if this many neighbours count in total. */
   bestOf(all: number): number {
     return 1 - this.#missed / Math.max(all, 1)
   }

@@ -2,20 +2,23 @@ import type { GraphAccess } from './graph.ts'
 import { type DistanceSource, distanceKindOf, graphDistanceMetrics } from './routes.ts'
 import type { SegmentHandle } from './segment.ts'
 
-/** The share of the true nearest that each distance kind ranks among as many as a search would rerank. */
+/**
+ * For each distance source: the share of the true nearest that are among the first slots, as many as a search reranks.
+ */
 export type SourceRecall = Readonly<Partial<Record<DistanceSource, number>>>
 
 /**
- * Checks whether distances between codes, and between float32 rows, tell the points of a segment apart. Where one component,
- * a few outliers or a common offset are thousands of times as large as all else, all codes are nearly equal, and a graph built
- * on them is no better than chance. Rows do not help where lengths are too large for float32 to square.
+ * Checks whether distances between codes, and between float32 rows, tell the points of a segment apart. If one
+ * component, a few outliers or a common offset is thousands of times as large as everything else, all codes are nearly
+ * equal. A graph built on them is then no better than chance. Rows do not help if lengths are too large for float32 to
+ * square.
  *
- * For each query, the nearest of `others` are found by exact distance. The share of them that are among the `ranked` nearest
- * by a distance kind is the best recall that a graph with this distance kind can reach, however well it is linked.
+ * For each query, the nearest of `others` are found by exact distance. The share of them that are among the `ranked`
+ * nearest by a distance kind is the best recall that a graph with this kind can reach, however well it is linked.
  *
- * @param graph whose metric is checked
- * @param queries local slots whose rows are in memory, of `others`
- * @param others local slots to choose from
+ * @param graph the graph whose metric is checked
+ * @param queries local slots, a subset of `others`, whose rows are in memory
+ * @param others local slots to search
  */
 export function checkSources(
   { layout }: SegmentHandle,
@@ -41,17 +44,20 @@ export function checkSources(
   return recalls
 }
 
-/** The share of the `nearest` by exact distance that are among the `ranked` first by a distance kind; equal distances are interchangeable. */
+/**
+ * Returns the share of the `nearest` by exact distance that are among the first `ranked` by another distance. Slots at
+ * equal exact distances are interchangeable.
+ */
 function shareOf(exact: Float64Array, measured: Float32Array): number {
   const wanted = Math.min(nearest, exact.length)
   const farthest = exact.toSorted()[wanted - 1]!
-  // Ties are ordered by number, which is the order of insertion and independent of the distance.
+  // Ties are ordered by position, the order of insertion, which is independent of the distance.
   const first = [...measured.keys()].sort((a, b) => measured[a]! - measured[b]! || a - b).slice(0, ranked)
   const found = first.filter((at) => exact[at]! <= farthest).length
   return Math.min(found, wanted) / wanted
 }
 
-/** Includes the point itself. */
+/** Ten neighbours and the point itself. */
 const nearest = 11
-/** What a search for ten reranks at the default ef. */
+/** The number of slots that a search for ten reranks at the default ef. */
 const ranked = 42

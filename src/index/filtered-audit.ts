@@ -4,23 +4,24 @@ import { isOnCodes, type Route } from './routes.ts'
 import type { IndexQuery } from './searcher.ts'
 import { newFilterId, type SlotBits } from './slot-filter.ts'
 
-/** Queries with one filter, without a route. */
+/** Queries with the same filter and without a route. */
 export type FilteredBatch = readonly IndexQuery[]
 
-/** Queries that are judged together, and apart from those of other groups. */
+/** Batches whose recall is measured together, separately from other groups. */
 export type FilteredGroup = readonly FilteredBatch[]
 
-/** What an audit has measured. */
+/** The measurements of an audit. */
 export interface FilteredFindings {
   /** The routes that were tried, in order. */
   readonly tried: readonly { readonly route: Route; readonly recall: number }[]
-  /** Of scans by codes; undefined where there are none. */
+  /** Recall of scans by codes; undefined if they were not measured. */
   readonly scanRecall: number | undefined
 }
 
 /**
- * Measures what share of the nearest matching points each route finds, and a scan of the matching slots by their codes, against
- * the exact scan of them: the least of all groups. Routes are tried in order until one reaches the target.
+ * Measures the recall of each route, and of a scan of the matching slots by their codes: the share of the nearest
+ * matching points found, compared with the exact scan. The lowest recall of all groups counts. Tries the routes in
+ * order until one reaches the target.
  *
  * @returns undefined if the audit was aborted
  */
@@ -41,7 +42,8 @@ export async function auditFiltered(
   const tried: { route: Route; recall: number }[] = []
   let scanRecall: number | undefined
   for (const route of routes) {
-    // Together with the first route: what takes the time of an audit are its turns between other work.
+    // The scan by codes is measured together with the first route, because waiting for turns dominates the audit's
+    // time.
     const isFirst = tried.length === 0 && isOnCodes(route.distanceKind)
     const ways: readonly Way[] = isFirst ? [{ route }, { route, codeScan: 'instead' }] : [{ route }]
     const recalls = await recallsOf(measured, groups.length, ways, search)
@@ -62,7 +64,7 @@ interface MeasuredBatch {
   readonly group: number
 }
 
-/** For each way, the least recall of all groups; undefined if the audit was aborted. */
+/** Returns the lowest recall of all groups for each way; undefined if the audit was aborted. */
 async function recallsOf(
   measured: readonly MeasuredBatch[],
   groups: number,
@@ -84,7 +86,7 @@ async function recallsOf(
   return tallies.map((of) => Math.min(...of.map(({ found, wanted }) => (wanted === 0 ? 1 : found / wanted))))
 }
 
-/** How many of the nearest were found: of points at equal distances any are as good. */
+/** Returns how many of the nearest were found. Points at equal distances are interchangeable. */
 function foundOf(nearest: readonly Hit[], walked: readonly Hit[]): number {
   const last = nearest.at(-1)
   if (last === undefined) return 0
@@ -92,9 +94,9 @@ function foundOf(nearest: readonly Hit[], walked: readonly Hit[]): number {
 }
 
 /**
- * Random bits for slots below `slotCount`, each set with a chance of 1 / 2^halvings. In steps.
+ * Generates random bits for the slots below `slotCount`, in steps. Each bit is set with probability 1 / 2^halvings.
  *
- * @param random in [0, 1)
+ * @param random returns numbers in [0, 1)
  */
 export function* randomBits(
   slotCount: number,
@@ -111,5 +113,5 @@ export function* randomBits(
   return { id: newFilterId(), version: 0, words }
 }
 
-/** A few tenths of a millisecond. */
+/** Generating this many words takes a few tenths of a millisecond. */
 const wordsPerStep = 8192

@@ -27,7 +27,7 @@ const segmentSlots = 2890
 const k = 10
 const ef = 64
 const comparedMax = Number.MAX_SAFE_INTEGER
-/** What the planner lets a walk compare at least: a scan of a few hundred slots costs no more. */
+/** The minimum that the planner lets a walk compare. A scan of a few hundred slots costs no more. */
 const worthOfFew = 2000
 
 const directory = mkdtempSync(join(tmpdir(), 'vicinal-filtered-'))
@@ -49,10 +49,10 @@ const kinds: readonly Kind[] = [
 const random = seededRandom(seed)
 const vectors = clusteredVectors(random, count + 40, dimension)
 const queries = vectors.splice(count)
-// Thirty copies of each of five vectors, over all segments.
+// Thirty copies of each of five vectors, spread over all segments.
 for (let copy = 0; copy < 150; copy += 1) vectors[40 * copy] = vectors[1 + (copy % 5)]!
 
-/** Three segments; every 13th slot was removed, and the last hundred of each segment wait to be linked. */
+/** Builds three segments. Every 13th slot is removed, and the last hundred slots of each segment wait to be linked. */
 function indexOf({ codeBits, onDisk, name }: Kind): { index: VectorIndex; searcher: Searcher } {
   const rowFile = { path: join(directory, name), firstVector: 0, rowBytes: 4 * dimension }
   const bytes = Buffer.concat(vectors.map(({ buffer }) => new Uint8Array(buffer)))
@@ -101,7 +101,7 @@ function filterOf(index: VectorIndex, matches: (slot: number) => boolean): SlotF
   return { id: filters, version: 0, words, count: matching }
 }
 
-/** Slots and distances by the definition of the distance. */
+/** Returns the expected slots and distances, computed from the definition of the distance. */
 function expected(
   filter: SlotFilter,
   vector: Float32Array,
@@ -120,7 +120,7 @@ function routeOf(index: VectorIndex, metric: Metric): Route {
   return { graph: 0, distanceKind: distanceKindOf(metric, index.layout), efMultiplier: 1 }
 }
 
-/** Each share of slots, wherever they are: `near` those in the half of the space that the queries' side is, `far` the others. */
+/** The shares of slots that the tested filters match. */
 const shares = [0.02, 0.1, 0.3, 0.7]
 
 describe(`a search with a filter, seed ${seed}`, () => {
@@ -154,7 +154,7 @@ describe(`a search with a filter, seed ${seed}`, () => {
       }
     })
 
-    it(`that walks recalls what matches wherever it is, and never too few, ${kind.name}`, () => {
+    it(`that walks recalls matches wherever they are, and never returns too few, ${kind.name}`, () => {
       const center = vectors[7]!
       const far = vectors
         .map((vector, slot) => ({ slot, distance: scalarDistance('Euclidean', center, vector) }))
@@ -174,7 +174,7 @@ describe(`a search with a filter, seed ${seed}`, () => {
             let wanted = 0
             let givenUp = 0
             for (const at of queries.slice(0, 12)) {
-              // Near the center: what is near it is near the query.
+              // Near the center, so that slots near the center are near the query.
               const vector = at.map((value, place) => center[place]! + 0.3 * value)
               const truth = expected(filter, vector, metric, k)
               const work = noWork()
@@ -198,13 +198,13 @@ describe(`a search with a filter, seed ${seed}`, () => {
             assert.ok(recall >= 0.95, `${metric}, ${side}, ${share}: ${recall}`)
             if (side === 'independent' && share > 0.05) assert.equal(givenUp, 0, 'the graph finds them')
             if (side === 'anti-correlated' && share < 0.05)
-              assert.ok(givenUp >= 10, `most walks end soon, ${givenUp} of 12`)
+              assert.ok(givenUp >= 10, `most walks end early, ${givenUp} of 12`)
           }
         }
       }
     })
 
-    it(`that scans by codes finds nearly all of the nearest, and never too few, ${kind.name}`, () => {
+    it(`that scans by codes finds nearly all of the nearest, and never returns too few, ${kind.name}`, () => {
       for (const metric of distanceMetrics) {
         const route = routeOf(index, metric)
         if (route.distanceKind >= ROWS_KIND) continue
@@ -242,12 +242,12 @@ describe(`a search with a filter, seed ${seed}`, () => {
       const [found] = searcher.search([scan], rangesOf(index.segments, count), isCancelled)
       assert.ok(
         found!.every(({ slot }) => slot < segmentSlots),
-        'of the first segment alone',
+        'the hits are of the first segment only',
       )
       assert.ok(search({ ...query, route, codeScan: 'instead' }).length === k, 'and leaves nothing behind')
     })
 
-    it(`scans by codes where it gives up a walk, if it may, ${kind.name}`, () => {
+    it(`scans by codes after it gives up a walk, if allowed, ${kind.name}`, () => {
       const filter = filterOf(index, (slot) => lots[slot]! < 0.3)
       const work = noWork()
       const query = { vector: queries[0]!, metric: 'Euclidean', k, matching: filter, work } as const
@@ -258,7 +258,7 @@ describe(`a search with a filter, seed ${seed}`, () => {
       assert.ok(work.compared >= filter.count - 300 && work.measured < filter.count / 4)
     })
 
-    it(`gives up a walk that costs more than a scan, and is exact then, ${kind.name}`, () => {
+    it(`gives up a walk that costs more than a scan, and is then exact, ${kind.name}`, () => {
       const filter = filterOf(index, (slot) => lots[slot]! < 0.05)
       const work = noWork()
       const query = {
@@ -279,7 +279,7 @@ describe(`a search with a filter, seed ${seed}`, () => {
       assert.ok(work.microseconds > 0)
     })
 
-    it(`sees a bitmap that has changed in place, by its version, ${kind.name}`, () => {
+    it(`detects by its version that a bitmap has changed in place, ${kind.name}`, () => {
       const filter = filterOf(index, (slot) => lots[slot]! < 0.5)
       const query = { vector: queries[1]!, metric: 'Euclidean', k } as const
       const [first] = search({ ...query, matching: filter })
@@ -288,7 +288,7 @@ describe(`a search with a filter, seed ${seed}`, () => {
       assertSame(search({ ...query, matching: later }), expected(later, query.vector, 'Euclidean', k))
     })
 
-    it(`leaves nothing behind for searches without one, ${kind.name}`, () => {
+    it(`does not affect later searches without a filter, ${kind.name}`, () => {
       const route = routeOf(index, 'Euclidean')
       const plain = { vector: queries[2]!, metric: 'Euclidean', k, route } as const
       const before = search(plain)
@@ -299,7 +299,7 @@ describe(`a search with a filter, seed ${seed}`, () => {
   }
 })
 
-/** The same slots in the same order, and the same distances but for the order in which components are added. */
+/** Asserts the same slots in the same order, and the same distances except for the rounding of sums. */
 function assertSame(found: readonly Hit[], truth: readonly [number, number][], message?: string): void {
   assert.deepEqual(
     found.map(({ slot }) => slot),

@@ -15,10 +15,10 @@ export interface ScanQuery {
 }
 
 /**
- * The exact scan of one segment by one thread. Several queries scan the rows together, one block of rows at a time:
- * a scan is bound by memory, and a block that one query has brought into the cache serves all.
+ * The exact scan of one segment by one thread. Several queries scan the rows together, one block of rows at a time.
+ * A scan is bound by memory bandwidth, and a block that one query has brought into the cache serves all queries.
  *
- * A scan is `begin`, any number of `scanRange` (between which the caller can check for cancellation), and `finish`.
+ * Call `begin`, then `scanRange` any number of times, then `finish`. Check for cancellation between the ranges.
  */
 export class FlatScanner {
   readonly #segment: SegmentHandle
@@ -28,7 +28,7 @@ export class FlatScanner {
   #running: Running[] = []
   #filter = 0
 
-  /** @param thread the lane of scratch that is this thread's own */
+  /** @param thread the number of this thread's own lane of scratch */
   constructor(segment: SegmentHandle, kernels: KernelModule, thread: number) {
     this.#segment = segment
     this.#kernels = instantiateKernels(kernels, segment.memory)
@@ -42,7 +42,7 @@ export class FlatScanner {
     this.#reader?.[Symbol.dispose]()
   }
 
-  /** Whether these queries fit into one scan: few enough, and their pools fit into the lane's. */
+  /** Whether these queries fit into one scan: there are few enough, and their pools fit into the lane. */
   fits(queries: readonly ScanQuery[]): boolean {
     const poolBytes = queries.reduce((sum, { k }) => sum + poolSize(k), 0)
     return queries.length <= queriesPerScanMax && (queries.length === 1 || poolBytes <= this.#poolBytes)
@@ -51,7 +51,7 @@ export class FlatScanner {
   /**
    * Begins a scan.
    *
-   * @param filter the address of the bitmap of the slots to scan; 0 for all
+   * @param filter the address of the bitmap of the slots to scan; 0 for all slots
    */
   begin(queries: readonly ScanQuery[], filter = 0): void {
     assert(this.fits(queries), 'the queries of a scan fit into its lane')
@@ -78,7 +78,7 @@ export class FlatScanner {
   /** Offers the live slots of [from, to), local to the segment, to every query's pool. */
   scanRange(from: number, to: number): void {
     const { layout } = this.#segment
-    // Of matching slots that are few and far between, a range is a block.
+    // Matching slots are sparse, so a whole range serves as one block.
     const isSparse = this.#filter !== 0 && layout.rows !== 0
     const step = isSparse ? to - from : Math.max(1, Math.floor(blockBytes / layout.rowBytes))
     for (let block = from; block < to; block += step) this.#scanBlock(block, Math.min(block + step, to))
@@ -119,7 +119,7 @@ export class FlatScanner {
     }
   }
 
-  /** Reads rows from disk; returns the address that row 0 would have if the rows before these were in memory too. */
+  /** Reads rows from disk. Returns the address that row 0 would have if the preceding rows were in memory too. */
   #readBlock(from: number, to: number): number {
     const { memory, layout, firstSlot } = this.#segment
     const at = this.#lane.address + layout.lane.block
@@ -136,7 +136,9 @@ export class FlatScanner {
     return at - from * layout.rowBytes
   }
 
-  /** The hits of each query, ascending by (distance, sequence), with slots as the whole index numbers them. */
+  /**
+   * Returns the hits of each query in ascending order of (distance, sequence), with slot numbers of the whole index.
+   */
   finish(): Hit[][] {
     return this.#running.map(({ pool, k, count }) => {
       this.#kernels.sortPool(pool, k, count)
@@ -149,10 +151,10 @@ export class FlatScanner {
   }
 }
 
-/** Reading a row alone costs as much as this many of a block: a call of the operating system. */
+/** Reading one row alone costs as much as reading this many rows of a block, because of the system call. */
 const readRowsFactor = 8
 
-/** A scan has no limit that ends it. */
+/** A scan has no limit of comparisons. */
 const comparedMax = 0x7fff_ffff
 
 interface Running {

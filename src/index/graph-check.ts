@@ -1,11 +1,11 @@
 import { GraphState, noLink, slotStates } from './graph-state.ts'
 import type { SegmentHandle } from './segment.ts'
 
-/** The progress of a scan for unreachable slots; in shared memory, so that any thread can continue it. */
+/** The progress of a scan for unreachable slots. It is in shared memory, so that any thread can continue the scan. */
 export interface ReachScan {
-  /** u8 a slot: 1 where it was reached. */
+  /** u8 a slot: 1 if it was reached. */
   readonly reached: Uint8Array
-  /** Slots that were reached, and whose lists have not been read yet. */
+  /** Reached slots whose lists have not been read yet. */
   readonly stack: Uint32Array
   /** The length of the stack; -1 before the first step. */
   readonly open: Int32Array
@@ -23,7 +23,7 @@ export function startReachScan(slotCount: number): ReachScan {
 /**
  * Continues a scan for linked slots that cannot be reached at level 0 from the entry point.
  *
- * The result is a hint and has to be checked: slots that are linked meanwhile may be reported as unreachable.
+ * The caller must check the result: slots linked during the scan may be reported as unreachable.
  *
  * @param isOver called every few thousand slots; once it returns true, the rest is left for another call
  * @returns the unreachable slots; undefined while the scan is not complete
@@ -55,7 +55,7 @@ export function reach({ reached, stack, open }: ReachScan, slot: number): void {
   open[0]! += 1
 }
 
-/** Marks everything that can be reached from the slots on the stack; false if `isOver` stopped it before the end. */
+/** Marks all slots that can be reached from the slots on the stack. Returns false if `isOver` stopped it early. */
 export function reachAll(
   segment: SegmentHandle,
   graph: number,
@@ -71,7 +71,7 @@ export function reachAll(
     for (let at = list; at < list + length; at += 1) {
       const slot = links[at]!
       if (slot === noLink) break
-      // Beyond the end: filled since the scan began.
+      // Slots beyond the end were filled after the scan began.
       if (slot >= reached.length || reached[slot] === 1) continue
       reached[slot] = 1
       stack[open++] = slot
@@ -81,12 +81,12 @@ export function reachAll(
   return open === 0
 }
 
-/** About a millisecond of scanning. */
+/** Scanning this many slots takes about a millisecond. */
 const slotsPerLook = 4096
 
 /**
- * Checks the invariants of a graph: the links of a list are different linked slots that exist on its level; the entry
- * point is linked and has the highest level; every linked slot can be reached.
+ * Checks the invariants of a graph: the links of a list are distinct linked slots that exist on its level; the entry
+ * point is linked and has the highest level; every linked slot is reachable.
  *
  * @returns descriptions of the faults, at most `most`
  */
@@ -105,10 +105,10 @@ export function graphFaults(segment: SegmentHandle, graph: number, most = 20): s
   if (highest >= 0 && (entry === undefined || states[entry.slot] !== slotStates.linked)) {
     faults.push('the entry point is not a linked slot')
   } else if (highest >= 0 && entry!.level < highest) {
-    faults.push(`the entry point is on level ${entry!.level}, but there is a level ${highest}`)
+    faults.push(`the entry point is on level ${entry!.level}, the highest level is ${highest}`)
   }
   const lost = unreachableSlots(segment, graph, startReachScan(slotCount))!
-  if (lost.length > 0) faults.push(`${lost.length} linked slots cannot be reached, the first is ${lost[0]}`)
+  if (lost.length > 0) faults.push(`${lost.length} linked slots are unreachable, the first is ${lost[0]}`)
   return faults.slice(0, most)
 }
 
@@ -117,17 +117,18 @@ function listFaults(segment: SegmentHandle, state: GraphState, slot: number, lev
   const seen = new Set<number>()
   for (const each of listOf(segment, state, slot, level)) {
     const where = `slot ${slot} at level ${level}`
-    if (each === slot) faults.push(`${where} names itself`)
-    else if (seen.has(each)) faults.push(`${where} names ${each} twice`)
+    if (each === slot) faults.push(`${where} links to itself`)
+    else if (seen.has(each)) faults.push(`${where} links to ${each} twice`)
     else if (each >= state.slotCount || state.states[each] === slotStates.absent) {
-      faults.push(`${where} names ${each}, which is not linked`)
-    } else if (state.levels[each]! < level) faults.push(`${where} names ${each}, which is lower`)
+      faults.push(`${where} links to ${each}, which is not linked`)
+    } else if (state.levels[each]! < level)
+      faults.push(`${where} links to ${each}, which is on lower levels only`)
     seen.add(each)
   }
   return faults
 }
 
-/** The links of a slot at a level. */
+/** Returns the links of a slot at a level. */
 export function listOf(segment: SegmentHandle, state: GraphState, slot: number, level: number): number[] {
   const { m } = segment.layout
   const [from, length, column] =

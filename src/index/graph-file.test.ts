@@ -20,7 +20,7 @@ const vectors = clusteredVectors(seededRandom(seed), count, 24)
 const directory = mkdtempSync(join(tmpdir(), 'vicinal-graph-file-'))
 after(() => rmSync(directory, { recursive: true }))
 
-/** A segment with all the vectors and no graph. */
+/** Returns a segment with all vectors and no graph. */
 function filledSegment(): SegmentHandle {
   const sizes = { dimension: 24, maxThreads: 1, maxLimit: 100, m: 8, efConstruction: 60 }
   const index = new VectorIndex({ ...sizes, kernels, segmentSlots: 1000 })
@@ -34,7 +34,7 @@ interface Column {
   readonly at: number
 }
 
-/** Where the columns stand in a file. */
+/** Returns the columns of a file with their offsets. */
 function columnsOf(file: Buffer): Column[] {
   const headerBytes = file.readUInt32LE(8)
   const header = JSON.parse(file.toString('utf8', 16, 16 + headerBytes))
@@ -54,7 +54,7 @@ describe(`the file of a graph, seed ${seed}`, () => {
   const whole = readFileSync(path)
   const columns = columnsOf(whole)
 
-  it('brings back every link', () => {
+  it('restores every link', () => {
     const segment = filledSegment()
     assert.equal(loadGraph(segment, 0, path)!.sequence, count)
     assert.deepEqual(graphFaults(segment, 0), [])
@@ -63,7 +63,7 @@ describe(`the file of a graph, seed ${seed}`, () => {
     assert.deepEqual(links(segment), links(saved))
   })
 
-  it('keeps routes as programs of all versions read them', () => {
+  it('stores routes in the form that all versions read', () => {
     const other = join(directory, 'routes.bin')
     const by = { ef: 100, target: 0.95 }
     const route = { graph: 0, distanceKind: 0, efMultiplier: 4 }
@@ -74,7 +74,7 @@ describe(`the file of a graph, seed ${seed}`, () => {
   })
 
   for (const { name, bytes, at } of columns) {
-    it(`is refused whole, and leaves no graph, where its ${name} are damaged or end early`, () => {
+    it(`is refused as a whole, and leaves no graph, if its ${name} are damaged or end early`, () => {
       const damages: readonly (readonly [string, Buffer])[] = [
         ['first bit', flipped(whole, at, 1)],
         ['a bit in the middle', flipped(whole, at + (bytes >> 1), 16)],
@@ -98,7 +98,7 @@ describe(`the file of a graph, seed ${seed}`, () => {
     })
   }
 
-  it('is refused where its header is damaged, at every ninth byte', () => {
+  it('is refused if its header is damaged, at every ninth byte', () => {
     const segment = filledSegment()
     const headerBytes = columns[0]!.at
     for (let byte = 0; byte < headerBytes; byte += 9) {
@@ -106,7 +106,7 @@ describe(`the file of a graph, seed ${seed}`, () => {
       assert.throws(() => loadGraph(segment, 0, path), `byte ${byte}`)
     }
     writeFileSync(path, whole)
-    assert.ok(loadGraph(segment, 0, path) !== undefined, 'whole again, it is taken')
+    assert.ok(loadGraph(segment, 0, path) !== undefined, 'the undamaged file is accepted')
   })
 })
 

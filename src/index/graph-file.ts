@@ -9,16 +9,16 @@ import type { CodeBits, SegmentHandle } from './segment.ts'
 import { SlotColumns } from './slot-columns.ts'
 
 /**
- * A graph on disk: a cache that can be rebuilt from the stored points, so that a start reads it instead of building it.
+ * A graph on disk: a cache that a start reads instead of building the graph. It can be rebuilt from the stored points.
  *
- *   "VICGRAPH" | u32 bytes of header | u32 crc of header | header (JSON) | columns, one after the other
+ *   "VICGRAPH" | u32 bytes of header | u32 crc of header | header (JSON) | columns in sequence
  *
- * Besides the columns of the graph, the file has the sequence number of every slot: it shows which slots now hold another
- * point than the one that was linked. Every column has a checksum. The file is written beside the old one, synced and renamed
- * over it: after a crash, either the old or the new file is there, complete.
+ * In addition to the columns of the graph, the file has the sequence number of every slot. It shows which slots now
+ * hold another point than the linked one. Every column has a checksum. The new file is written next to the old one,
+ * synced and renamed over it. After a crash, either the old or the new file exists, and it is complete.
  */
 const magic = 'VICGRAPH'
-/** 2: copies of a vector are linked only to each other. */
+/** Since version 2, copies of a vector are linked only to each other. */
 const formatVersion = 2
 
 /** The engine's part of a graph file. */
@@ -28,36 +28,39 @@ export interface CheckpointMeta {
   readonly routes: readonly KeptRoute[]
   /** Undefined in files of earlier versions. */
   readonly filteredRoutes?: readonly KeptFilteredRoute[] | undefined
-  /** What the graph's distances were computed from; undefined in files of earlier versions, which used codes if there were any. */
+  /**
+   * The source of the graph's distances. Undefined in files of earlier versions, which used codes if there were any.
+   */
   readonly distanceSource?: DistanceSource | undefined
 }
 
-/** A metric's route, and the recall measurement by which it was chosen. */
+/** The route of a metric, with the recall measurement by which it was chosen. */
 export interface KeptRoute {
   readonly metric: Metric
   /** Undefined for the exact scan. */
   readonly route: Route | undefined
   readonly recall: number | undefined
-  /** Linked points at the measurement. */
+  /** Number of linked points at the time of the measurement. */
   readonly points: number
-  /** Points linked, and points removed, between the measurement and the writing of the file; undefined in files of earlier versions. */
+  /** Points linked between the measurement and the writing of the file; undefined in files of earlier versions. */
   readonly linkedSince?: number | undefined
+  /** Points removed in the same period; undefined in files of earlier versions. */
   readonly removedSince?: number | undefined
-  /** The ef of the measurement, and the recall that it had to reach; undefined when recall was to be measured again. */
+  /** The ef and the target recall of the measurement; undefined if recall was due to be measured again. */
   readonly by: { readonly ef: number; readonly target: number } | undefined
 }
 
-/** The route of a metric's searches with filters that match a share of the points, as it was measured. */
+/** The measured route of a metric for searches whose filters match a certain share of the points. */
 export interface KeptFilteredRoute {
   readonly metric: Metric
-  /** Name of the range of shares. */
+  /** Name of the range of matching shares. */
   readonly bin: string
   /** Undefined for the exact scan. */
   readonly efMultiplier?: number | undefined
   readonly recall: number
-  /** Of scans by codes, with filters of all bins; undefined where it was not measured. */
+  /** Recall of scans by codes with the filters of all bins; undefined if it was not measured. */
   readonly scanRecall?: number | undefined
-  /** As that of a `KeptRoute`. */
+  /** As in `KeptRoute`. */
   readonly by: { readonly ef: number; readonly target: number } | undefined
 }
 
@@ -77,7 +80,7 @@ interface Header {
   readonly columns: readonly { readonly name: string; readonly bytes: number; readonly crc: number }[]
 }
 
-/** Writes a graph to a file. Nothing may change the graph meanwhile. */
+/** Writes a graph to a file. The graph must not change meanwhile. */
 export function saveGraph(segment: SegmentHandle, graph: number, path: string, meta: CheckpointMeta): void {
   const state = new GraphState(segment, graph)
   const { slotCount, upperNext } = state
@@ -109,12 +112,12 @@ export function saveGraph(segment: SegmentHandle, graph: number, path: string, m
 }
 
 /**
- * Reads a graph into a segment that has none. Slots that now hold another point, or none, become leaving: they have to be
- * repaired out before anything is linked. Links are valid for codes of any width; routes that were measured with codes of
- * another width, or with rows kept elsewhere, are dropped.
+ * Reads a graph into a segment that has none. Slots that now hold another point, or none, become leaving: they must be
+ * repaired out before anything is linked. Links are valid for any code width. Routes that were measured with another
+ * code width, or with rows stored elsewhere, are dropped.
  *
  * @returns the engine's part of the file; undefined if there is no file
- * @throws Error that says what is wrong with the file; then the graph is empty
+ * @throws Error that names the fault of the file. The graph is then empty.
  */
 export function loadGraph(segment: SegmentHandle, graph: number, path: string): CheckpointMeta | undefined {
   let file: number
@@ -139,13 +142,13 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
   const { layout } = segment
   for (const field of ['dimension', 'm'] as const) {
     if (header[field] !== layout[field]) {
-      throw new Error(`it was written for ${field} ${header[field]}, now it is ${layout[field]}`)
+      throw new Error(`it was written for ${field} ${header[field]}, which is now ${layout[field]}`)
     }
   }
   if (header.firstSlot !== segment.firstSlot) throw new Error('it was written for segments of another size')
   const state = new GraphState(segment, graph)
   if (header.slotCount > state.slotCount)
-    throw new Error(`it has ${header.slotCount} slots, the store ${state.slotCount}`)
+    throw new Error(`it has ${header.slotCount} slots, the store has ${state.slotCount}`)
   if (header.upperNext > layout.graphs[graph]!.upperCount) throw new Error('it has more upper lists than fit')
   const sequences = new Float64Array(header.slotCount)
   const columns = columnsOf(
@@ -158,7 +161,7 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
   for (const [index, { name, bytes }] of columns.entries()) {
     const stated = header.columns[index]
     if (stated?.name !== name || stated.bytes !== bytes.length)
-      throw new Error(`its column ${name} has another length`)
+      throw new Error(`its column ${name} has the wrong length`)
     if (readAll(file, bytes, name) !== stated.crc)
       throw new Error(`its column ${name} does not match its checksum`)
   }
@@ -174,7 +177,7 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
   return isMeasuredAlike ? header.meta : { ...header.meta, routes: [], filteredRoutes: [] }
 }
 
-/** The `m` that a graph file was written with. */
+/** Returns the `m` of a graph file. */
 export function linksOfGraphFile(path: string): number {
   const file = openSync(path, 'r')
   try {
@@ -228,7 +231,9 @@ function readHeader(file: number): Header {
 
 const headerBytesMax = 1024 * 1024
 
-/** What files call some fields, from the first version on: so earlier programs can read them, too. */
+/**
+ * The names of some fields in files. They are those of the first version, so that earlier programs can read the files.
+ */
 const namesInFiles: ReadonlyMap<string, string> = new Map([
   ['efMultiplier', 'widening'],
   ['distanceKind', 'measure'],
@@ -238,7 +243,7 @@ const namesHere: ReadonlyMap<string, string> = new Map(
   [...namesInFiles].map(([here, there]) => [there, here]),
 )
 
-/** JSON with other names of fields; no text in a header looks like one. */
+/** Renames fields in JSON text. No string value in a header looks like a field name. */
 function renamed(json: string, names: ReadonlyMap<string, string>): string {
   return json.replace(/"(\w+)":/g, (field, name: string) =>
     names.has(name) ? `"${names.get(name)}":` : field,
@@ -249,7 +254,7 @@ function writeAll(file: number, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, bytes.length - at)
 }
 
-/** Returns the checksum of what it read. */
+/** Fills `bytes` from the file. Returns the checksum of the bytes. */
 function readAll(file: number, bytes: Uint8Array, name: string): number {
   let crc = 0
   for (let at = 0; at < bytes.length; ) {
@@ -261,5 +266,5 @@ function readAll(file: number, bytes: Uint8Array, name: string): number {
   return crc
 }
 
-/** Small enough to be still in the processor's cache when its checksum is computed. */
+/** Small enough to be still in the CPU cache when the checksum is computed. */
 const chunkBytes = 256 * 1024

@@ -2,17 +2,17 @@ import * as words from '../kernels/graph-header.ts'
 import { ABSENT, LEAVING, LINKED, NO_LINK } from '../kernels/memory-format.ts'
 import type { SegmentHandle } from './segment.ts'
 
-/** What a slot is to a graph. */
+/** The states of a slot in a graph. */
 export const slotStates: {
   readonly absent: typeof ABSENT
   readonly linked: typeof LINKED
   readonly leaving: typeof LEAVING
 } = { absent: ABSENT, linked: LINKED, leaving: LEAVING }
 
-/** The end of a list of links that is not full. */
+/** Marks the end of a list of links that is not full. */
 export const noLink: number = NO_LINK
 
-/** The words of a header that are written once; the others start at 0, except for the entry point. */
+/** The words of a header that `writeGraphHeader` sets. The others start at 0, except for the entry point. */
 type FixedWord = Exclude<
   keyof typeof words,
   'ENTRY' | 'PAUSE' | 'RING_HEAD' | 'RING_TAIL' | 'SLOTS' | 'HEADER_BYTES'
@@ -37,7 +37,7 @@ export function writeGraphHeader({ memory, layout }: SegmentHandle, graph: numbe
     LINKS: columns.links,
     UPPERS: columns.uppers,
     UPPER_BLOCKS: columns.upperBlocks,
-    // List 0 is not used: 0 says that a slot has none.
+    // List 0 is unused, because 0 means that a slot has no upper lists.
     UPPER_NEXT: 1,
     UPPER_LIMIT: columns.upperCount,
     LOCKS: columns.locks,
@@ -52,7 +52,7 @@ export function writeGraphHeader({ memory, layout }: SegmentHandle, graph: numbe
   view.setBigInt64(words.ENTRY, -1n, true)
 }
 
-/** The words of a graph's header and its columns, as views. They lie before the column that grows, so they stay valid. */
+/** Views of a graph's header and columns. These lie before the column that grows, so the views stay valid. */
 export class GraphState {
   readonly states: Uint8Array
   /** The highest level of each slot's node. */
@@ -64,7 +64,7 @@ export class GraphState {
   readonly #entry: BigInt64Array
   readonly #upperNext: Int32Array
   readonly #slots: Int32Array
-  /** Head and tail, which are neighbours in the header. */
+  /** Head and tail, which are adjacent in the header. */
   readonly #ringEnds: BigInt64Array
 
   constructor({ memory: { buffer }, layout: { capacity, graphs, m } }: SegmentHandle, graph: number) {
@@ -92,7 +92,7 @@ export class GraphState {
     Atomics.store(this.#entry, 0, value)
   }
 
-  /** The first upper list that no slot has. */
+  /** The first unused upper list. */
   get upperNext(): number {
     return Atomics.load(this.#upperNext, 0)
   }
@@ -101,7 +101,7 @@ export class GraphState {
     Atomics.store(this.#upperNext, 0, value)
   }
 
-  /** Slots of the segment that were ever filled. */
+  /** One more than the highest slot of the segment that was ever filled. */
   get slotCount(): number {
     return Atomics.load(this.#slots, 0)
   }
@@ -110,7 +110,7 @@ export class GraphState {
     Atomics.store(this.#slots, 0, value)
   }
 
-  /** Empties the graph. Searches that walk through it meanwhile find fewer points. */
+  /** Empties the graph. Concurrent walks find fewer points. */
   reset(): void {
     this.entry = undefined
     this.states.fill(slotStates.absent, 0, this.slotCount)
@@ -118,7 +118,7 @@ export class GraphState {
     this.upperNext = 1
   }
 
-  /** Publishes how many slots ever entered and left the ring. */
+  /** Publishes how many slots have ever left (`head`) and entered (`tail`) the ring. */
   setRing(head: number, tail: number): void {
     Atomics.store(this.#ringEnds, 1, BigInt(tail))
     Atomics.store(this.#ringEnds, 0, BigInt(head))

@@ -25,13 +25,13 @@ describe(`a graph built by one thread, seed ${seed}`, () => {
           }
         }
         const other = graphHash({ variant: 'relaxed', isWide: false }, dimension, bits, seed + 1)
-        assert.notEqual(other, first, 'the hash tells graphs apart')
+        assert.notEqual(other, first, 'the hash distinguishes graphs')
       })
     }
   }
 })
 
-/** A graph of these vectors, slot by slot, and a thread's way through it. */
+/** Builds a graph of these vectors, slot by slot. Returns it with a second thread's access to it. */
 function graphOf(vectors: readonly Float32Array[]): { index: VectorIndex; thread: GraphAccess } {
   const kernels = loadKernels()
   const index = new VectorIndex({
@@ -49,12 +49,12 @@ function graphOf(vectors: readonly Float32Array[]): { index: VectorIndex; thread
   return { index, thread: new GraphAccess(segment!, kernels, 1, 0) }
 }
 
-/** Slots that a search brings, the nearest first. */
+/** Returns the slots that a search finds, the nearest first. */
 function slotsNear(thread: GraphAccess, vector: Float32Array, k: number, ef = 128): number[] {
   return thread.search({ vector, metric: 'Euclidean', k }, ef, thread.distanceKind).map(({ slot }) => slot)
 }
 
-/** A slot's row, where it stands. */
+/** Returns a view of a slot's row in memory. */
 function rowOf(index: VectorIndex, slot: number): Float32Array {
   const { memory, layout } = index.segments[0]!
   return new Float32Array(memory.buffer, layout.rows + slot * layout.rowBytes, layout.dimension)
@@ -72,13 +72,13 @@ describe(`a walk, seed ${seed}`, () => {
     return slotsNear(thread, vector, k, ef)
   }
 
-  /** Slots that the last walk came by: a walk marks them with its number. */
+  /** Returns how many slots the last walk visited. A walk marks visited slots with its number. */
   function seen(): number {
     const at = laneAddress(layout, 1) + layout.lane.visited
     return new Uint8Array(memory.buffer, at, layout.capacity).filter((mark) => mark === walks).length
   }
 
-  it('ends where nothing is left within reach of the nearest, and finds those all the same', () => {
+  it('ends when no candidate is within reach of the nearest, and still finds the nearest', () => {
     for (const vector of queries.slice(0, 40)) {
       const all = search(vector, 400, 400)
       const most = seen()
@@ -87,7 +87,7 @@ describe(`a walk, seed ${seed}`, () => {
     }
   })
 
-  it('goes on past removed points that are nearer than all others', () => {
+  it('continues past removed points that are nearer than all others', () => {
     let kept = 0
     for (const vector of queries.slice(40, 60)) {
       const near = search(vector, 300, 300)
@@ -97,10 +97,10 @@ describe(`a walk, seed ${seed}`, () => {
       kept += near.slice(60, 70).filter((slot) => found.includes(slot)).length
       for (const slot of gone) index.place(slot, vectors[slot]!, slot + 1)
     }
-    assert.ok(kept >= 180, `${kept} of the 10 that are left nearest to 20 queries`)
+    assert.ok(kept >= 180, `${kept} of the 10 nearest remaining points of 20 queries`)
   })
 
-  it('goes by copies of what it has found as if they were one', () => {
+  it('counts copies of a point as one point', () => {
     const originals = clusteredVectors(seededRandom(seed), 340, 64)
     const asked = originals.splice(300)
     const copied = Array.from({ length: 15 }, () => originals).flat()
@@ -122,12 +122,12 @@ describe(`a walk, seed ${seed}`, () => {
     assert.ok(found >= 0.99 * 100 * asked.length, `${found} of ${100 * asked.length}`)
   })
 
-  it('finds its way past a vector that was stored again and again before the others', () => {
+  it('gets past a vector that was stored many times before the others', () => {
     const random = seededRandom(seed)
     const vectorOf = (size: number): Float32Array =>
       Float32Array.from({ length: 64 }, () => size * normal(random))
     const plain = Array.from({ length: 1500 }, () => vectorOf(1))
-    // Nearer to everything than most others are, and to few things than the ten nearest.
+    // Nearer to each point than most other points are, but rarely among its ten nearest.
     const middle = vectorOf(0.6)
     const copies = Array.from({ length: 3000 }, () => middle)
     const { thread } = graphOf([...copies, ...plain])
@@ -147,22 +147,22 @@ describe(`a walk, seed ${seed}`, () => {
       wanted += near.length
       found += near.filter(({ slot }) => hits.some((hit) => hit.slot === slot)).length
     }
-    // 593 of 725 where copies are linked like other points, 141 where walks also turn the most of them away.
+    // 593 of 725 if copies are linked like other points, 141 if walks also reject most copies.
     assert.ok(found >= 0.95 * wanted, `${found} of ${wanted}`)
   })
 })
 
-describe(`the exact measuring of what a walk has found, seed ${seed}`, () => {
+describe(`the reranking of a walk's candidates, seed ${seed}`, () => {
   const random = seededRandom(seed)
   const vectors = clusteredVectors(random, 5000, 64)
   const queries = vectors.splice(4960)
   const { index, thread } = graphOf(vectors)
 
-  it('ends where codes leave no doubt', () => {
+  it('ends when code distances leave no doubt', () => {
     let looked = 0
     for (const vector of queries) {
       const near = slotsNear(thread, vector, 42)
-      // What is far by its code and at no distance by its row is found by those who look at the row.
+      // These slots are far by their codes and at distance 0 by their rows, so they are found only if rows are read.
       const beyond = near.slice(32)
       for (const slot of beyond) rowOf(index, slot).set(vector)
       looked += slotsNear(thread, vector, 10).filter((slot) => beyond.includes(slot)).length
@@ -171,7 +171,7 @@ describe(`the exact measuring of what a walk has found, seed ${seed}`, () => {
     assert.ok(looked <= queries.length, `looked at ${looked} of ${10 * queries.length}`)
   })
 
-  it('goes on where codes are far out', () => {
+  it('continues when code distances are inaccurate', () => {
     const farthest = scalarDistance(
       'Euclidean',
       queries[0]!,
@@ -195,7 +195,7 @@ describe(`the exact measuring of what a walk has found, seed ${seed}`, () => {
     assert.ok(found >= 0.99 * wanted, `${found} of ${wanted}`)
   })
 
-  it('does not take codes for as good as those of copies of the query are', () => {
+  it('does not infer the accuracy of all codes from copies of the query', () => {
     const random = seededRandom(seed)
     const copies = queries.flatMap((vector) => Array.from({ length: 9 }, () => vector))
     const { index, thread } = graphOf([...copies, ...vectors.slice(0, 4000)])
@@ -217,12 +217,12 @@ describe(`the exact measuring of what a walk has found, seed ${seed}`, () => {
     assert.ok(right >= 0.9 * queries.length, `${right} of ${queries.length}`)
   })
 
-  it('measures some whatever the search before has seen', () => {
+  it('reranks some candidates regardless of the previous search', () => {
     const stored = vectors.slice(0, 4000)
     const { index, thread } = graphOf(stored)
     const vector = queries[0]!
     const near = slotsNear(thread, vector, 42).slice(0, 5)
-    // Ten that wait to be linked and are nearer than all others by their codes.
+    // Ten waiting slots that are nearer than all others by their codes.
     for (let number = 0; number < 10; number += 1) {
       const slot = stored.length + number
       index.place(
@@ -240,7 +240,7 @@ describe(`the exact measuring of what a walk has found, seed ${seed}`, () => {
   })
 })
 
-it(`a walk goes by a hidden slot as if it were not there, seed ${seed}`, () => {
+it(`a search ignores a hidden slot, seed ${seed}`, () => {
   const vectors = clusteredVectors(seededRandom(seed), 2000, 64)
   const { thread } = graphOf(vectors)
   for (let slot = 0; slot < 200; slot += 1) {
@@ -252,9 +252,9 @@ it(`a walk goes by a hidden slot as if it were not there, seed ${seed}`, () => {
   }
 })
 
-it(`points that removals have cut off are all reconnected at once, seed ${seed}`, () => {
+it(`one pass reconnects all points that removals have cut off, seed ${seed}`, () => {
   const random = seededRandom(seed)
-  // To codes, all of them are in one of two places: a graph of them is two chains, which removals cut everywhere.
+  // All codes fall into two groups, so the graph is two chains, which removals cut in many places.
   const vectors = Array.from({ length: 4000 }, () =>
     Float32Array.from({ length: 64 }, (_, index) => (2 * random() - 1) * (index === 0 ? 1e6 : 1)),
   )
@@ -271,7 +271,7 @@ it(`points that removals have cut off are all reconnected at once, seed ${seed}`
   const whole = (): boolean => false
   assert.equal(thread.repair(0, vectors.length, thread.distanceKind, whole), vectors.length)
   thread.release()
-  // Cuts what is left in the middle, too.
+  // Cuts the remaining graph in the middle, too.
   const linked = [...vectors.keys()].filter((slot) => state.states[slot] === slotStates.linked)
   const length = 2 * segment.layout.m
   for (const slot of linked.slice(50, 60)) state.links.fill(noLink, slot * length, (slot + 1) * length)

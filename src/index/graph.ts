@@ -13,8 +13,9 @@ import type { SegmentHandle } from './segment.ts'
 import { SlotColumns } from './slot-columns.ts'
 
 /**
- * One thread's access to one graph of one segment. Searches may run at any time; `link` beside links and repairs of other
- * threads; `repair` beside repairs of other ranges; `release` only while nothing else changes the graph.
+ * One thread's access to one graph of one segment. Concurrency: searches may run at any time; `link` may run
+ * concurrently with links and repairs of other threads; `repair` may run concurrently with repairs of other ranges;
+ * `release` must run alone, except for searches.
  */
 export class GraphAccess {
   readonly #segment: SegmentHandle
@@ -23,10 +24,10 @@ export class GraphAccess {
   readonly #lane: ScratchLane
   readonly #columns: SlotColumns
   readonly #reader: RowReader | undefined
-  /** The distance kind by which links are selected. */
+  /** The distance kind used to select links. */
   readonly distanceKind: number
 
-  /** @param thread the lane of scratch that is this thread's own */
+  /** @param thread the number of this thread's own lane of scratch */
   constructor(segment: SegmentHandle, kernels: KernelModule, thread: number, graph: number) {
     this.#segment = segment
     this.#graph = graph
@@ -51,10 +52,10 @@ export class GraphAccess {
   }
 
   /**
-   * The nearest that the graph finds, the waiting slots included, ascending by (distance, sequence).
+   * Searches the graph and the waiting slots. Returns the nearest in ascending order of (distance, sequence).
    *
-   * @param hidden a slot, of any segment, that the search ignores
-   * @param filter what the search is limited to; see `walk` for what the last search was
+   * @param hidden a slot of any segment that the search ignores
+   * @param filter limits the search to matching slots; `hasGivenUp` then shows whether the walk gave up
    */
   search(query: ScanQuery, ef: number, distanceKind: number, hidden?: number, filter?: WalkFilter): Hit[] {
     if (filter === undefined) return this.#search(query, ef, distanceKind, hidden)
@@ -62,17 +63,17 @@ export class GraphAccess {
     try {
       return this.#search(query, ef, distanceKind, hidden)
     } finally {
-      // Whatever else this thread does with the graph has no filter.
+      // Everything else that this thread does with the graph must run without a filter.
       this.#kernels.setFilter(0, comparedLimit)
     }
   }
 
-  /** Of the last search: how many slots it has compared, and how many of them exactly. */
+  /** Number of slots that the last search compared, and how many of them it measured exactly. */
   get work(): { readonly compared: number; readonly measured: number } {
     return { compared: this.#kernels.comparedCount(), measured: this.#kernels.measuredCount() }
   }
 
-  /** Whether the last search, one with a filter, has ended because a scan of the matching slots is the better plan. */
+  /** Whether the last search with a filter ended because a scan of the matching slots is cheaper. */
   get hasGivenUp(): boolean {
     return this.#kernels.hasGivenUp() !== 0
   }
@@ -89,7 +90,7 @@ export class GraphAccess {
     const norm = this.#kernels.dot64(address, address, layout.paddedDimension)
     const pool = address + layout.lane.pool
     const rerank = Math.min(ef, k + Math.max(rerankMin, ef >> 2))
-    // Where codes cannot express the metric, any entry that is reranked may turn out to be the nearest.
+    // If codes cannot express the metric, any reranked entry may turn out to be the nearest.
     const wanted = layout.rows === 0 && !graphDistanceMetrics.includes(metric) ? rerank : k
     const reach = reachOf(distanceKind, ef / wanted)
     const query = {
@@ -102,11 +103,10 @@ export class GraphAccess {
   }
 
   /**
-   * The nearest by the codes of the slots of [from, to) that a filter wants: the `breadth` nearest of them are candidates for exact
-   * measurement. Ascending by (distance, sequence).
+   * Scans the codes of the matching slots below `to`, and measures the `breadth` nearest by code exactly, as far as
+   * needed. Returns the nearest in ascending order of (distance, sequence). `distanceKind` must use codes.
    *
-   * @param distanceKind of codes
-   * @param isCancelled called every few milliseconds; once it returns true, what was found so far is returned
+   * @param isCancelled called every few milliseconds; once it returns true, the hits found so far are returned
    */
   scanCodes(
     { vector, metric, k }: ScanQuery,
@@ -155,7 +155,9 @@ export class GraphAccess {
     return this.#rerankFromDisk(query, 0)
   }
 
-  /** Reads a sequence before its row, as `scan` of the kernels does. */
+  /**
+   * Measures the walk's candidates with rows from disk. Reads a sequence before its row, as `scan` of the kernels does.
+   */
   #rerankFromDisk(
     { metric, norm, pool, k }: Pick<GraphQuery, 'metric' | 'norm' | 'pool' | 'k'>,
     found: number,
@@ -177,11 +179,11 @@ export class GraphAccess {
   }
 
   /**
-   * Links those of the segment's slots, by local number, that are still live.
+   * Links local slots, except those that are no longer live.
    *
-   * @param distanceKind by which links are selected
-   * @param isOver called after each slot; once it returns true, the rest is left
-   * @returns how many of the slots were processed
+   * @param distanceKind used to select links
+   * @param isOver called after each slot; once it returns true, the remaining slots are left
+   * @returns the number of processed slots
    */
   link(
     slots: Iterable<number>,
@@ -201,8 +203,8 @@ export class GraphAccess {
   /**
    * Repairs the lists of slots [from, to) that contain a leaving slot.
    *
-   * @param isOver called after every few lists; once it returns true, the rest is left
-   * @returns the slot to continue from, `to` when all are repaired
+   * @param isOver called after every few lists; once it returns true, the remaining slots are left
+   * @returns the slot to continue from; `to` when all are repaired
    */
   repair(from: number, to: number, distanceKind: number, isOver: () => boolean): number {
     let at = from
@@ -213,18 +215,18 @@ export class GraphAccess {
     return at
   }
 
-  /** Makes leaving slots absent, once every range has been repaired. */
+  /** Makes leaving slots absent. Every range must have been repaired. */
   release(): void {
     this.#kernels.releaseLeaving()
   }
 
   /**
-   * Reconnects unreachable slots. Most of them can be reached from a few others: once one of those has a link, the slots
-   * behind it need none of their own.
+   * Reconnects unreachable slots. Most of them can be reached from a few others. Once one of those has a link, the
+   * slots behind it need no new link.
    *
-   * @param scan the scan that found the slots; updated
-   * @param isOver called after each slot; once it returns true, the rest is left
-   * @returns how many of the slots were processed, and how many of those got a link
+   * @param scan the scan that found the slots; it is updated
+   * @param isOver called after each slot; once it returns true, the remaining slots are left
+   * @returns the number of processed slots, and how many of them got a link
    */
   reconnect(
     slots: readonly number[],
@@ -246,13 +248,13 @@ export class GraphAccess {
     return { seen, linked }
   }
 
-  /** Encodes slots whose rows are in memory, as linking them does. */
+  /** Encodes slots whose rows are in memory, as `link` does. */
   encode(slots: readonly number[]): void {
     if (this.#segment.layout.codeBytes === 0) return
     for (const slot of slots) this.#kernels.encodeSlot(slot)
   }
 
-  /** Distances of a slot to others by a distance kind, in float32. */
+  /** Returns the distances from a slot to others by a distance kind, in float32. */
   distances(slot: number, others: readonly number[], distanceKind: number): Float32Array {
     const { memory, layout } = this.#segment
     const list = this.#lane.address + layout.lane.pool
@@ -268,47 +270,48 @@ export class GraphAccess {
     return found
   }
 
-  /** The exact (float64) distance of two slots whose rows are in memory. */
+  /** Returns the exact (float64) distance of two slots whose rows are in memory. */
   exactDistance(a: number, b: number, metric: Metric): number {
     return this.#kernels.exactDistance(distanceMetrics.indexOf(metric), a, b)
   }
 }
 
-/** Slots to check and lists to repair between two calls of `isOver`: a few tenths of a millisecond. */
+/** Slots checked and lists repaired between two calls of `isOver`, which takes a few tenths of a millisecond. */
 const slotsPerLook = 1024
 const listsPerLook = 4
 
-/** What a walk is limited to. */
+/** The limits of a walk with a filter. */
 export interface WalkFilter {
-  /** The address of the bitmap of the slots that it wants. */
+  /** The address of the bitmap of matching slots. */
   readonly bitmap: number
-  /** It gives up when it has compared more slots. */
+  /** The walk gives up once it has compared more slots. */
   readonly comparedMax: number
 }
 
-/** A scan by codes of a segment. */
+/** The parameters of a scan of a segment by codes. */
 export interface CodeScan {
+  /** Number of slots nearest by code that are candidates for exact measurement. */
   readonly breadth: number
   readonly distanceKind: number
-  /** As of `WalkFilter`. */
+  /** The address of the bitmap of matching slots. */
   readonly bitmap: number
-  /** Above all slots to scan. */
+  /** One more than the last slot to scan. */
   readonly to: number
 }
 
-/** A few milliseconds of scanning by codes, where all slots match. */
+/** Scanning this many codes takes a few milliseconds if all slots match. */
 const slotsPerScan = 32_768
 
-/** An i32. */
+/** The greatest i32: no limit. */
 const comparedLimit = 0x7fff_ffff
 
 interface GraphQuery {
   readonly metric: number
-  /** Squared. */
+  /** Squared norm of the query. */
   readonly norm: number
   readonly distanceKind: number
   readonly ef: number
-  /** The k of the walk: it stops beyond `reach` x the k-th distance; see `beam` of the kernels. */
+  /** The k of the walk, which stops beyond `reach` x the k-th distance; see `beam` of the kernels. */
   readonly wanted: number
   readonly reach: number
   readonly rerank: number
@@ -319,14 +322,15 @@ interface GraphQuery {
 }
 
 /**
- * The reach of a walk: it stops once a candidate is farther than reach x the k-th distance. It grows with ef / wanted
- * (`breadth`), so that a wider walk still finds more. The numbers are the least that lost no recall on the sets of
- * docs/decisions/index.md, for distance kinds that grow as the square of a distance, as all but Manhattan do.
+ * Returns the reach of a walk, which stops once a candidate is farther than reach x the k-th distance. The reach grows
+ * with ef / wanted (`breadth`), so that a wider walk still finds more. The constants are the lowest that lost no recall
+ * on the sets of docs/decisions/index.md. They are for distance kinds that grow as the square of a distance, as all but
+ * Manhattan do.
  */
 function reachOf(distanceKind: number, breadth: number): number {
   const squared = 1.06 + 0.08 * Math.log2(Math.max(1, breadth))
   return distanceKind === ROWS_KIND + distanceMetrics.indexOf('Manhattan') ? Math.sqrt(squared) : squared
 }
 
-/** At least this many candidates beyond k are reranked, because codes order near ones only roughly. */
+/** At least this many candidates beyond k are reranked, because codes order near candidates only roughly. */
 const rerankMin = 32

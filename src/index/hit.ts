@@ -1,10 +1,10 @@
 /**
- * One found point, as the index knows it. `sequence` is the number of the insertion that filled the slot:
- * it breaks ties, and the engine drops a hit whose slot has been deleted or reused since.
+ * One point found by the index. `sequence` is the number of the insertion that filled the slot. It breaks ties, and
+ * shows the engine which hits to drop because their slot was deleted or reused since.
  */
 export interface Hit {
   readonly slot: number
   readonly sequence: number
-  /** In the query's metric; for Euclidean the squared distance, which orders alike. */
+  /** Distance in the query's metric. Euclidean distances are squared, which keeps their order. */
   readonly distance: number
 }

@@ -1,6 +1,7 @@
 /**
- * The highest level of a slot's node: geometric with ratio 1/m, as Malkov and Yashunin draw it
- * (arXiv:1603.09320, section 4). It depends on the slot alone, so that a reused slot keeps the room of its upper lists.
+ * Returns the highest level of a slot's node. Levels have a geometric distribution with ratio 1/m, as in Malkov and
+ * Yashunin (arXiv:1603.09320, section 4). The level depends on the slot alone, so that a reused slot keeps its upper
+ * lists.
  */
 export function levelOf(slot: number, m: number): number {
   return Math.min(levelMax, Math.floor(-Math.log(uniform(slot)) / Math.log(m)))
@@ -8,7 +9,7 @@ export function levelOf(slot: number, m: number): number {
 
 const levelMax = 15
 
-/** In (0, 1], by the finalizer of MurmurHash3. */
+/** Returns a pseudo-random number in (0, 1], by the finalizer of MurmurHash3. */
 function uniform(slot: number): number {
   let hash = Math.imul(slot ^ (slot >>> 16) ^ 0x9e3779b9, 0x85ebca6b)
   hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)

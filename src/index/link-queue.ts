@@ -2,8 +2,8 @@ import { assert } from '../base/assert.ts'
 import type { GraphState } from './graph-state.ts'
 
 /**
- * The slots of a segment that wait to be linked into a graph, in a ring in shared memory: searches scan it.
- * Slots are handed out in order and leave in order; searches skip a slot that is linked but has not left yet.
+ * The slots of a segment that wait to be linked into a graph, in a ring in shared memory that searches scan.
+ * Slots are handed out and leave in order. Searches skip a slot that is linked but has not left yet.
  * No slot is in the queue twice, so a ring as long as the segment is always long enough.
  *
  * Main thread only; other threads read the ring through the kernels.
@@ -14,7 +14,7 @@ export class LinkQueue {
   #head = 0
   #taken = 0
   #tail = 0
-  /** Batches that were handed out and are not done or have not left, the oldest first. */
+  /** Batches that were handed out and have not left the queue yet, the oldest first. */
   #batches: { readonly count: number; isDone: boolean }[] = []
 
   constructor(state: GraphState) {
@@ -22,12 +22,12 @@ export class LinkQueue {
     this.#ring = state.ring
   }
 
-  /** Slots that searches have to scan. */
+  /** Number of slots that searches must scan. */
   get length(): number {
     return this.#tail - this.#head
   }
 
-  /** Slots that were not handed out yet. */
+  /** Number of slots that have not been handed out yet. */
   get waiting(): number {
     return this.#tail - this.#taken
   }
@@ -42,7 +42,7 @@ export class LinkQueue {
   /**
    * Hands out up to `count` slots.
    *
-   * @returns the slots, and a function to call when they are linked, which returns the slots that left the queue
+   * @returns the slots, and a function to call once they are linked; it returns the slots that left the queue
    */
   take(count: number): { readonly slots: number[]; readonly done: () => number[] } {
     const end = Math.min(this.#taken + count, this.#tail)
@@ -59,7 +59,7 @@ export class LinkQueue {
     }
   }
 
-  /** Removes and returns all slots, handed-out ones included: the `done` of their batches returns nothing afterwards. */
+  /** Removes and returns all slots, including those handed out. The `done` of their batches then returns nothing. */
   clear(): number[] {
     const left: number[] = []
     for (let at = this.#head; at < this.#tail; at += 1) left.push(this.#ring[at % this.#ring.length]!)

@@ -1,10 +1,10 @@
-/** What counts towards a `MemoryBudget`. */
+/** An object whose memory counts towards a `MemoryBudget`. */
 export interface MemoryUser {
-  /** Bytes that it uses or has reserved. */
+  /** Bytes that the object uses or has reserved. */
   readonly claimedBytes: number
 }
 
-/** A bound on the memory that several indexes take together. Main thread only. */
+/** A limit on the memory that several indexes use together. Main thread only. */
 export class MemoryBudget {
   /** 0 for no limit. */
   readonly maxBytes: number
@@ -23,7 +23,7 @@ export class MemoryBudget {
     this.#users.delete(user)
   }
 
-  /** The total if `user` took this many bytes: to check before it reserves them. */
+  /** Returns the total if `user` used this many bytes. Check it before reserving them. */
   totalWith(user: MemoryUser, bytes: number): number {
     let total = bytes
     for (const each of this.#users) if (each !== user) total += each.claimedBytes

@@ -2,28 +2,28 @@ import { distanceMetrics, type Metric } from '../base/point.ts'
 import { CODES_COSINE, CODES_EUCLIDEAN, ROWS_KIND } from '../kernels/memory-format.ts'
 import type { SegmentLayout } from './segment.ts'
 
-/** How a query is searched: in which graph, by which distance kind, and with which multiple of its ef. */
+/** How a query is searched: the graph, the distance kind, and the multiple of its ef. */
 export interface Route {
   readonly graph: number
-  /** What the walk computes distances from, as `distanceKindOf` numbers it. */
+  /** The walk's distance kind; see `distanceKindOf`. */
   readonly distanceKind: number
-  /** The beam is this many times ef. */
+  /** The beam is this many times as wide as ef. */
   readonly efMultiplier: number
 }
 
-/** What a graph's distances are computed from: integer codes of the vectors, or the vectors themselves. */
+/** What a graph's distances are computed from: the integer codes of the vectors, or the vectors themselves. */
 export type DistanceSource = 'codes' | 'rows'
 
 /**
- * The distance kind that orders slots as a metric does: codes if `distanceSource` says so, there are codes and they can express the
- * metric; the float32 rows otherwise.
+ * Returns the distance kind that orders slots as a metric does. It uses codes if `distanceSource` requests them, the
+ * segment has them and they can express the metric. Otherwise it uses the float32 rows.
  */
 export function distanceKindOf(
   metric: Metric,
   { codeBytes, rows }: SegmentLayout,
   distanceSource: DistanceSource = 'codes',
 ): number {
-  // Only codes are in memory: metrics that they cannot express use their Euclidean order.
+  // Only codes are in memory, so metrics that they cannot express use the Euclidean order.
   if (rows === 0) return metric === 'Cosine' ? CODES_COSINE : CODES_EUCLIDEAN
   if (distanceSource === 'codes' && codeBytes > 0) {
     if (metric === 'Euclidean') return CODES_EUCLIDEAN
@@ -37,14 +37,15 @@ export function isOnCodes(distanceKind: number): boolean {
   return distanceKind < ROWS_KIND
 }
 
-/** The metric by which each graph selects its links. */
+/** The metric that each graph uses to select its links. */
 export const graphDistanceMetrics: readonly Metric[] = ['Euclidean', 'Cosine']
 
 /**
- * The routes of a metric's searches through the graphs that are ready, the cheapest first. The Euclidean graph serves every
- * metric; Cosine has its own where there is one. A walk on rows takes about four times as long as one on codes.
+ * Returns the routes of a metric through the graphs that are ready, the cheapest first. The Euclidean graph serves
+ * every metric; Cosine uses its own graph if there is one. A walk on rows takes about four times as long as one on
+ * codes.
  *
- * @param distanceSources what each graph's distances are computed from
+ * @param distanceSources the distance source of each graph
  */
 export function routesFor(
   metric: Metric,
@@ -72,7 +73,7 @@ export function routesFor(
 
 /**
  * Whether a graph search with a beam of this breadth costs less than a scan of all points. A walk compares about twenty
- * vectors for each place of its beam, at random addresses.
+ * vectors, at random addresses, for each place of its beam.
  */
 export function isCheaperThanScan(breadth: number, points: number): boolean {
   return breadth * scanFactor <= points

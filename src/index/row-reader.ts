@@ -2,8 +2,8 @@ import { closeSync, openSync, readSync } from 'node:fs'
 import type { RowFileLayout } from './segment.ts'
 
 /**
- * Reads rows that are not kept in memory from the store's row file, through the operating system's file cache.
- * A caller has seen the slot live, and a row is written to disk before its slot becomes live.
+ * Reads rows from the store's row file, through the operating system's file cache, when rows are not kept in memory.
+ * The caller must have seen the slot live. A row is written to disk before its slot becomes live.
  */
 export class RowReader implements Disposable {
   readonly #layout: RowFileLayout
@@ -17,7 +17,7 @@ export class RowReader implements Disposable {
     this.#buffer = Buffer.alloc(Math.max(layout.rowBytes, readBytes))
   }
 
-  /** Rows that one read brings. */
+  /** Maximum number of rows of one read. */
   get rowsPerRead(): number {
     return Math.max(1, Math.floor(this.#buffer.length / this.#layout.rowBytes))
   }
@@ -32,7 +32,7 @@ export class RowReader implements Disposable {
     this.#file ??= openSync(path, 'r')
     const bytes = (count - 1) * rowBytes + this.#dimension * 4
     const read = readSync(this.#file, this.#buffer, 0, bytes, firstVector + slot * rowBytes)
-    // Rows past the end of the file were never written: their slots are not live.
+    // Rows past the end of the file were never written, so their slots are not live.
     this.#buffer.fill(0, read, bytes)
     const target8 = new Uint8Array(target.buffer, target.byteOffset, target.byteLength)
     for (let row = 0; row < count; row += 1) {
@@ -41,7 +41,7 @@ export class RowReader implements Disposable {
     }
   }
 
-  /** Closes the file; the next read would open it again. */
+  /** Closes the file. The next read opens it again. */
   [Symbol.dispose](): void {
     if (this.#file !== undefined) closeSync(this.#file)
     this.#file = undefined

@@ -2,8 +2,8 @@ import type { Hit } from './hit.ts'
 import { laneAddress, type SegmentHandle } from './segment.ts'
 
 /**
- * A thread's lane of scratch in a segment. Its views are created once: to get a shared memory's buffer and create a view
- * costs more than what a query writes and reads through it.
+ * A thread's lane of scratch in a segment. Its views are created once, because getting the buffer of a shared memory
+ * and creating a view cost more than a query's reads and writes through it.
  */
 export class ScratchLane {
   readonly address: number
@@ -22,7 +22,7 @@ export class ScratchLane {
     this.#u32 = new Uint32Array(buffer, this.address, layout.laneBytes / 4)
   }
 
-  /** Writes a query's vector, with the zero padding of a row, to an address of the lane. */
+  /** Writes a query vector, with the zero padding of a row, to an address of the lane. */
   placeQuery(at: number, vector: Float32Array): void {
     const { dimension, paddedDimension } = this.#segment.layout
     const first = (at - this.address) / 4
@@ -30,7 +30,7 @@ export class ScratchLane {
     this.#f32.fill(0, first + dimension, first + paddedDimension)
   }
 
-  /** The hits of a sorted pool of `k` places, with slots as the whole index numbers them. */
+  /** Returns the hits of a sorted pool of `k` places, with slot numbers of the whole index. */
   hitsOf(pool: number, k: number, count: number): Hit[] {
     const { firstSlot } = this.#segment
     const distances = (pool - this.address) / 8

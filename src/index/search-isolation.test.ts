@@ -14,7 +14,7 @@ import { laneAddress } from './segment.ts'
 import { VectorIndex } from './vector-index.ts'
 
 const seed = 7
-/** More than the marks of visited slots last for without being cleared. */
+/** More searches than the epochs of visited marks allow before the marks are cleared. */
 const searches = 1200
 const dimension = 64
 const linked = 1900
@@ -23,7 +23,7 @@ const random = seededRandom(seed)
 const kernels = loadKernels()
 const vectors = clusteredVectors(random, 1830, dimension)
 const queries = vectors.splice(1800)
-// Forty copies each of five vectors; the last hundred slots of all wait to be linked.
+// Forty copies each of five vectors. The last hundred slots wait to be linked.
 for (let copy = 0; copy < 200; copy += 1) vectors.push(vectors[copy % 5]!)
 
 const index = new VectorIndex({
@@ -54,19 +54,19 @@ interface Search {
   readonly reach: number
   readonly rerank: number
   readonly hidden: number
-  /** Entries to rank before the search is abandoned; undefined for a search in one call. */
+  /** Number of entries to rerank before the search is abandoned; undefined for a search in one call. */
   readonly rankedMax: number | undefined
-  /** Whether the search finds the graph empty, with the waiting slots alone. */
+  /** Whether the graph is empty during the search, so that only the waiting slots are found. */
   readonly isEmpty: boolean
 }
 
-/** What a search brings, to the bit: the slots that were measured, where that can be seen, and the pool of the nearest. */
+/** The exact outcome of a search: the slots that were reranked, if that is visible, and the pool of the nearest. */
 interface Outcome {
   readonly ranked: readonly number[]
   readonly hits: readonly unknown[]
 }
 
-/** A kernel instance over a lane of its own. */
+/** A kernel instance with its own lane. */
 class Instance {
   readonly #kernels: KernelExports
   readonly #lane: ScratchLane
@@ -128,7 +128,7 @@ function pick<T>(values: readonly T[]): T {
   return values[Math.floor(random() * values.length)]!
 }
 
-/** Vectors from few, so that searches often follow others for the same one. */
+/** Returns a random search. It picks from few vectors, so that searches often repeat an earlier vector. */
 function randomSearch(): Search {
   const metric = pick(distanceMetrics)
   const ef = pick([16, 32, 100])
@@ -147,7 +147,7 @@ function randomSearch(): Search {
 }
 
 describe(`a search, seed ${seed}`, () => {
-  it('brings to the bit what it would bring if no other had been before it', () => {
+  it('returns exactly what it would return if it were the first search', () => {
     const used = new Instance(0)
     let measured = 0
     for (let number = 0; number < searches; number += 1) {
@@ -160,7 +160,7 @@ describe(`a search, seed ${seed}`, () => {
     assert.ok(measured > searches, `${measured} slots were ranked`)
   })
 
-  it('starts its ranking with every variable set', () => {
+  it('starts its reranking with every variable set', () => {
     const url = new URL('../kernels/assembly/rerank.ts', import.meta.url)
     const source = readFileSync(url, 'utf8')
     const variables = [...source.matchAll(/^(?:export )?let (\w+)/gm)].map(([, name]) => name!)

@@ -19,38 +19,40 @@ export interface IndexQuery extends ScanQuery {
   readonly ef: number
   /** Undefined for the exact scan. */
   readonly route: Route | undefined
-  /** For a query with a route: a slot that the search ignores. */
+  /** A slot that the search ignores. For queries with a route. */
   readonly hidden?: number | undefined
-  /** The slots that it wants; undefined for all. */
+  /** The matching slots; undefined for all. */
   readonly matching?: SlotBits | undefined
-  /** For a query with a route and a filter: a walk that has compared more slots gives way to a scan of the matching ones. */
+  /**
+   * A walk that has compared more slots is replaced by a scan of the matching slots. For queries with route and filter.
+   */
   readonly comparedMax?: number | undefined
-  /** For a query with a filter and a route of codes: whether the matching slots may be scanned by their codes. */
+  /** Whether the matching slots may be scanned by their codes. For queries with a filter and a route on codes. */
   readonly codeScan?: CodeScanUse | undefined
-  /** What was done for the query is added to it. */
+  /** The work done for the query is added to this object. */
   readonly work?: SearchWork | undefined
 }
 
-/** The matching slots are scanned by their codes in place of a walk, or after one that was given up. */
+/** The matching slots are scanned by their codes instead of a walk, or after a walk that gave up. */
 export type CodeScanUse = 'instead' | 'after'
 
-/** What was done for a query, by all threads that had a part in it. */
+/** The work that all threads have done for a query. */
 export interface SearchWork {
-  /** Slots whose distance was computed, be it from codes. */
+  /** Number of slots whose distance was computed, from codes or vectors. */
   compared: number
-  /** Of these, by their vectors. */
+  /** How many of them were measured by their vectors. */
   measured: number
   microseconds: number
   /** Whether a walk ended in a scan of the matching slots. */
   hasGivenUp: boolean
 }
 
-/** The work for a query that nothing was done for yet. */
+/** Returns the work of a query that has not been started. */
 export function noWork(): SearchWork {
   return { compared: 0, measured: 0, microseconds: 0, hasGivenUp: false }
 }
 
-/** Searches for one thread: for each segment a scanner and its graphs, over the thread's own lane of scratch. */
+/** Searches for one thread. It has a scanner and the graphs of each segment, over the thread's own lane of scratch. */
 export class Searcher {
   readonly #kernels: KernelModule
   readonly #lane: number
@@ -85,14 +87,15 @@ export class Searcher {
     return this.#graphs[ordinal]![graph]!
   }
 
-  /** Whether these queries can go through a segment together. */
+  /** Whether these queries fit into one scan. */
   fits(queries: readonly ScanQuery[]): boolean {
     return this.#scanners[0]?.fits(queries) ?? false
   }
 
   /**
-   * The nearest of the live slots for each query, ascending by (distance, sequence): those in `ranges` for a
-   * query without a route, those of whole segments for one with a route. Queries without a route have the same filter.
+   * Returns the nearest live slots for each query in ascending order of (distance, sequence). A query without a route
+   * searches `ranges`; a query with a route searches all segments. All queries without a route must have the same
+   * filter.
    *
    * @param isCancelled called every few milliseconds; once it returns true, the hits found so far are returned
    */
@@ -118,7 +121,7 @@ export class Searcher {
       : this.#walk(query, route, isCancelled)
   }
 
-  /** Scans the matching slots by their codes; measures the nearest of them exactly. */
+  /** Scans the matching slots by their codes, and measures the nearest of them exactly. */
   #scanCodes(
     query: IndexQuery,
     matching: SlotBits,
@@ -138,9 +141,9 @@ export class Searcher {
   }
 
   /**
-   * Searches a graph; scans if the walk found fewer than `k` points. That happens after removals, until the graph is
-   * repaired, or among points that are all alike. `k` never exceeds the number of points that are wanted, so a scan finds
-   * the rest. A walk with a filter also gives way to a scan that is the better plan.
+   * Searches a graph. Scans instead if the walk found fewer than `k` points, or gave up because a scan is cheaper. A
+   * walk can find too few after removals, until the graph is repaired, or among identical points. `k` never exceeds the
+   * number of matching points, so a scan finds the rest.
    */
   #walk(query: IndexQuery, route: Route, isCancelled: () => boolean): readonly Hit[] {
     const { graph, distanceKind, efMultiplier } = route
@@ -166,7 +169,7 @@ export class Searcher {
     return this.#scanSlots([query], this.#allSlots(), isCancelled)[0]!
   }
 
-  /** Adds the time that a search takes to the work for its queries. */
+  /** Runs a search, and adds its time to the work of its queries. */
   #timed<Found>(queries: readonly IndexQuery[], search: () => Found): Found {
     if (!queries.some(({ work }) => work !== undefined)) return search()
     const startMs = performance.now()
@@ -216,7 +219,7 @@ export class Searcher {
   }
 }
 
-/** Adds what a walk has done to the work for its query; returns how many slots it has compared. */
+/** Adds the work of a walk to the work of its query. Returns the number of slots that the walk compared. */
 function countWork(
   work: SearchWork | undefined,
   { compared, measured }: Pick<SearchWork, 'compared' | 'measured'>,
@@ -228,7 +231,7 @@ function countWork(
   return compared
 }
 
-/** Adds the slots of a scan to the work for its queries. */
+/** Adds the slots of a scan to the work of its queries. */
 function countScan(
   queries: readonly IndexQuery[],
   ranges: readonly SlotRange[],
@@ -246,7 +249,7 @@ function countScan(
   }
 }
 
-/** The slots below `slotCount`, by segment. */
+/** Returns the slots below `slotCount` as a range for each segment. */
 export function rangesOf(segments: readonly SegmentHandle[], slotCount: number): SlotRange[] {
   return segments.map(({ ordinal, firstSlot, layout }) => ({
     ordinal,
@@ -255,7 +258,7 @@ export function rangesOf(segments: readonly SegmentHandle[], slotCount: number):
   }))
 }
 
-/** The first `k` of several ascending lists, ascending. */
+/** Merges several ascending lists. Returns the first `k` hits in ascending order. */
 export function mergeHits(lists: readonly (readonly Hit[])[], k: number): readonly Hit[] {
   const filled = lists.length === 1 ? lists : lists.filter((list) => list.length > 0)
   if (filled.length <= 1) {
@@ -268,8 +271,8 @@ export function mergeHits(lists: readonly (readonly Hit[])[], k: number): readon
     .slice(0, k)
 }
 
-/** Beyond k, a scan by codes has at least this many candidates for exact measurement: more than a walk has. */
+/** A scan by codes has at least this many candidates beyond k for exact measurement, more than a walk has. */
 const beyondMin = 64
 
-/** A few milliseconds of scanning: soon enough to notice that the caller has gone. */
+/** Scanning this many rows takes a few milliseconds, short enough to notice soon that the caller has gone. */
 const rowsBetweenChecks = 4096

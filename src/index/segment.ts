@@ -19,37 +19,37 @@ import {
  *   └────────┴─────────┴────────────┴────────────┴──────────────┴──────────────┴───────────────────┘
  *                       lane: query rows, pool of nearest slots, graph scratch, beam, visited marks, filter
  *
- * Rows can also stay on disk, in the store's row file (row-reader.ts): codes are then the last column.
+ * Rows can also stay on disk, in the store's row file (row-reader.ts). Codes are then the last column.
  *
- * Columns have room for every slot the segment can ever hold, at fixed offsets; only the last one grows, so that
- * nothing ever moves. Room that is not used yet is address space, not memory: the operating system adds a page when
- * it is first written.
+ * Columns have room for every slot that the segment can ever hold, at fixed offsets. Only the last one grows, so that
+ * nothing ever moves. Unused room is address space, not memory: the operating system adds a page when it is first
+ * written.
  *
- * Threads: every thread reads everything without locks, through kernel instances of its own. Who writes what:
+ * Threads: every thread reads everything without locks, through its own kernel instances. Who writes what:
  *
- *   main thread      the headers, once; live, sequences, norms and rows of points that are inserted and removed, with their
- *                    codes where rows stay on disk; rings and slot counts; the states of slots that begin to leave a graph;
- *                    it grows the memory
- *   index threads    the graphs: states, levels, lists, entry points (the kernels' graph.ts says how they share them), and
- *                    codes where rows are in memory; at a start also live, sequences, norms, rows and codes of the stored
- *                    points, each thread those of its own slots
+ *   main thread      the headers, once; live, sequences, norms and rows of inserted and removed points, and their codes
+ *                    if rows stay on disk; rings and slot counts; the states of slots that begin to leave a graph; it
+ *                    also grows the memory
+ *   index threads    the graphs: states, levels, lists and entry points (the kernels' graph.ts says how threads share
+ *                    them), and codes if rows are in memory; at a start also live, sequences, norms, rows and codes of
+ *                    stored points, each thread for its own slots
  *   every thread     its own lane of scratch
  *
- * Whoever fills a slot clears `live`, writes the sequence, row and norm, and sets `live` last (slots.ts).
+ * A thread that fills a slot clears `live`, writes the sequence, row and norm, and sets `live` last (slots.ts).
  */
 export interface SegmentLayout {
   readonly dimension: number
   /** Components of a row with its zero padding: a multiple of 16. */
   readonly paddedDimension: number
   readonly rowBytes: number
-  /** Slots that the segment can hold. */
+  /** Number of slots that the segment can hold. */
   readonly capacity: number
-  /** Links of a node on each upper level; twice as many on level 0. */
+  /** Maximum number of links of a node on each upper level; twice as many on level 0. */
   readonly m: number
   readonly efConstruction: number
-  /** Bits of a code: 7 in a byte of their own, 4 two in a byte. */
+  /** Bits of a code: one code of 7 bits, or two codes of 4 bits, in a byte. */
   readonly codeBits: CodeBits
-  /** Codes of a row with their padding: a multiple of 32, of 64 where a code has 4 bits. */
+  /** Number of codes of a row with padding: a multiple of 32, or of 64 if a code has 4 bits. */
   readonly codeWidth: number
   readonly codeBytes: number
   readonly laneBytes: number
@@ -60,13 +60,13 @@ export interface SegmentLayout {
   readonly norms: number
   readonly graphs: readonly GraphColumns[]
   readonly codes: number
-  /** 0 where the rows stay on disk. */
+  /** 0 if the rows stay on disk. */
   readonly rows: number
   /** The last column, the only one that grows. */
   readonly growing: { readonly at: number; readonly bytesPerSlot: number }
 }
 
-/** Offsets within a thread's lane, the query rows first. */
+/** Offsets within a thread's lane, after the query rows. */
 export interface LaneLayout {
   /** The pool of nearest slots of an exact scan. */
   readonly pool: number
@@ -74,9 +74,9 @@ export interface LaneLayout {
   readonly graph: number
   readonly beam: number
   readonly visited: number
-  /** A bit a slot: those that the filter of a search matches. */
+  /** A bit a slot: whether it matches the filter of the search. */
   readonly filter: number
-  /** A block of rows that are read from disk. */
+  /** A block of rows read from disk. */
   readonly block: number
 }
 
@@ -88,53 +88,53 @@ export interface GraphColumns {
   readonly locks: number
   /** u8 a slot: the highest level of the slot's node. */
   readonly levels: number
-  /** u32 a slot: the first of its upper lists among `upperBlocks`; 0 for none. */
+  /** u32 a slot: its first upper list in `upperBlocks`; 0 if it has none. */
   readonly uppers: number
   /** u32 x 2m a slot. */
   readonly links: number
-  /** u32 x m a list; list 0 is not used. */
+  /** u32 x m a list; list 0 is unused. */
   readonly upperBlocks: number
   readonly upperCount: number
   /** u32 a slot: the slots that wait to be linked. */
   readonly ring: number
 }
 
-/** What another thread needs to read a segment; can be posted to a worker. */
+/** What another thread needs to access a segment. It can be posted to a worker. */
 export interface SegmentHandle {
   readonly ordinal: number
   /** Slot number of the segment's first slot. */
   readonly firstSlot: number
   readonly memory: WebAssembly.Memory
   readonly layout: SegmentLayout
-  /** Where the rows are if they are not in memory. */
+  /** The file of the rows if they are not in memory. */
   readonly rowFile: RowFileLayout | undefined
 }
 
-/** A file of rows of one length, of all segments, by slot. */
+/** A file with the rows of all segments by slot. All rows have the same length. */
 export interface RowFileLayout {
   readonly path: string
   /** Byte offset of the first row's vector. */
   readonly firstVector: number
-  /** Bytes from one row to the next. */
+  /** Bytes from the start of one row to the next. */
   readonly rowBytes: number
 }
 
-/** The most queries that one scan can answer together. */
+/** Maximum number of queries of one scan. */
 export const queriesPerScanMax = 16
 
 /** A pool entry: f64 distance, f64 sequence, u32 slot. */
 export const poolEntryBytes = 20
 
-/** The widest beam of a graph search; a search with a larger ef is an exact scan. */
+/** Maximum beam width of a graph search. A search with a larger ef is an exact scan. */
 export const efMax: number = EF_MAX
 
-/** The most places that the pool of a walk with a filter has. */
+/** Maximum size of the pool of a walk with a filter. */
 export const filteredPoolMax: number = FILTERED_POOL_MAX
 
-/** Graphs that a segment has room for. */
+/** Number of graphs that a segment has room for. */
 export const graphsPerSegment = 2
 
-/** Half of a usual second-level cache: the rows of a block stay there while every query scans them. */
+/** Half of a usual second-level cache, so that the rows of a block stay there while every query scans them. */
 export const blockBytes: number = 256 * 1024
 
 export const pageBytes = 65_536
@@ -152,8 +152,8 @@ export const codeBitsChoices = [4, 7] as const
 export type CodeBits = (typeof codeBitsChoices)[number]
 
 /**
- * The best code width for a dimension: short codes where vectors are so long that walks wait for memory, and that
- * the errors of their components even out (docs/decisions/index.md has the figures).
+ * Returns the best code width for a dimension. Short codes suit long vectors: walks on them wait for memory, and the
+ * errors of their components even out (docs/decisions/index.md has the figures).
  */
 export function usualCodeBits(dimension: number): CodeBits {
   return dimension < 256 ? 7 : 4
@@ -165,23 +165,23 @@ export interface SegmentOptions {
   readonly maxLimit: number
   readonly m: number
   readonly efConstruction: number
-  /** Undefined for `usualCodeBits`. */
+  /** Undefined to use `usualCodeBits`. */
   readonly codeBits?: CodeBits | undefined
-  /** Keeps codes and links in memory and leaves the rows on disk. */
+  /** Whether rows stay on disk. Codes and links are always in memory. */
   readonly rowsOnDisk?: boolean | undefined
-  /** Fewer slots than fit, for tests of many segments. */
+  /** Limits the slots of a segment, for tests of many segments. */
   readonly maxSlots?: number | undefined
 }
 
 /**
  * Computes the layout with as many slots as fit in 4 GiB.
  *
- * @throws DatabaseError `memory_full` when the threads' scratch alone fills a segment
+ * @throws DatabaseError `memory_full` if the scratch of the threads alone fills a segment
  */
 export function segmentLayout(options: SegmentOptions): SegmentLayout {
   const most = options.maxSlots ?? segmentBytesMax / rowAlignment
   // Every column is linear in the capacity, so the bytes of a slot follow from two layouts. They are computed for many
-  // threads, so that segments have the same capacity with any usual number of them.
+  // threads, so that segments have the same capacity with any usual number of threads.
   const usual = { ...options, threads: Math.max(options.threads, usualThreadsMax) }
   const fixed = columnsFor(usual, 0).end
   const perSlot = (columnsFor(usual, 1 << 16).end - fixed) / (1 << 16)
@@ -208,13 +208,13 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
       : CODE_HEADER_BYTES + (codeBits === 4 ? codeWidth / 2 : codeWidth)
 
   const laneAllocator = new AddressAllocator(queriesPerScanMax * rowBytes)
-  // One more than a caller can ask for: a search near a stored point also finds that.
+  // One more than a caller can ask for, because a search near a stored point also finds the point itself.
   const poolBytes = roundUp((options.maxLimit + 1) * poolEntryBytes, rowAlignment)
   const lane = {
     pool: laneAllocator.allocate(poolBytes),
     poolBytes,
     graph: laneAllocator.allocate(GRAPH_SCRATCH_BYTES + codeWidth),
-    // A pool has a slot once.
+    // A pool contains a slot at most once.
     beam: laneAllocator.allocate((Math.max(efMax, Math.min(filteredPoolMax, capacity)) + 8) * 8),
     visited: laneAllocator.allocate(capacity),
     filter: laneAllocator.allocate(Math.ceil(capacity / 64) * 8),
@@ -267,29 +267,29 @@ function graphColumns(allocator: AddressAllocator, index: number, capacity: numb
   }
 }
 
-/** Byte address of a thread's lane of scratch. */
+/** Returns the byte address of a thread's lane of scratch. */
 export function laneAddress(layout: SegmentLayout, thread: number): number {
   return layout.scratch + thread * layout.laneBytes
 }
 
-/** Pages that a segment needs for its first `slots` slots. */
+/** Returns the number of pages that a segment needs for its first `slots` slots. */
 export function pagesFor({ growing }: SegmentLayout, slots: number): number {
   return Math.ceil((growing.at + slots * growing.bytesPerSlot) / pageBytes)
 }
 
-/** Bytes of memory that a slot takes once it is filled and linked into one graph. */
+/** Returns the bytes that a slot uses once it is filled and linked into one graph. */
 export function slotBytes(layout: SegmentLayout): number {
   const { rows, rowBytes, codeBytes } = layout
   const columns = 1 + 8 + 8
   return (rows === 0 ? 0 : rowBytes) + codeBytes + columns + graphBytes(layout)
 }
 
-/** Bytes of memory that a slot takes in one graph. */
+/** Returns the bytes that a slot uses in one graph. */
 export function graphBytes({ m }: SegmentLayout): number {
   return 3 + 4 + 4 + 8 * m + Math.ceil((4 * m) / (m - 1))
 }
 
-/** Allocates aligned addresses, one after the other. */
+/** Allocates consecutive aligned addresses. */
 class AddressAllocator {
   end: number
 

@@ -1,8 +1,8 @@
 import type { SegmentHandle } from './segment.ts'
 
 /**
- * Which points the slots of a segment hold, as views. These columns lie before the one that grows, so the views stay valid:
- * make them once.
+ * Views of the columns that describe the points in the slots of a segment. These columns lie before the one that grows,
+ * so the views stay valid. Create them once.
  */
 export class SlotColumns {
   readonly live: Uint8Array
@@ -16,7 +16,7 @@ export class SlotColumns {
     this.norms = new Float64Array(buffer, layout.norms, layout.capacity)
   }
 
-  /** Whether a slot holds a point; a thread for which this is true also sees the slot's sequence, norm and row. */
+  /** Whether a slot holds a point. If true, this thread also sees the slot's sequence, norm and row. */
   isLive(local: number): boolean {
     return Atomics.load(this.live, local) === 1
   }

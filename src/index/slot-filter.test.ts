@@ -11,7 +11,7 @@ describe(`bits of a filter, seed ${seed}`, () => {
   const words = new Uint32Array(Math.ceil(bits.length / 32))
   for (const [slot, isSet] of bits.entries()) if (isSet) words[slot >>> 5]! |= 1 << (slot & 31)
 
-  it('are copied from any first slot, and are 0 beyond the end', () => {
+  it('are copied from any first slot, with 0 beyond the end', () => {
     for (const first of [0, 1, 31, 32, 33, 64, 100, 255, 299, 320, 1000]) {
       const target = new Uint32Array(12).fill(0xffff_ffff)
       copyBits(words, first, target)

@@ -2,19 +2,19 @@ import { GraphState } from './graph-state.ts'
 import { laneAddress, type SegmentHandle } from './segment.ts'
 
 /**
- * The slots that a search wants: a bitmap in memory that threads share. The main thread may change it while
- * threads read it; whoever needs one moment compares the versions.
+ * The slots that match a filter: a bitmap in shared memory. The main thread may change it while other threads read it.
+ * A reader that needs a consistent state compares the versions.
  */
 export interface SlotBits {
   /** Unique in the process. */
   readonly id: number
-  /** Another number whenever the bitmap has changed. */
+  /** Changes whenever the bitmap changes. */
   readonly version: number
-  /** Slot s has bit s % 32 of word s / 32; slots beyond the end do not match. */
+  /** Slot s is bit s % 32 of word s / 32. Slots beyond the end do not match. */
   readonly words: Uint32Array<SharedArrayBuffer>
 }
 
-/** The id of a bitmap that no other has. Main thread only. */
+/** Returns a new unique id for a bitmap. Main thread only. */
 export function newFilterId(): number {
   filterIds += 1
   return filterIds
@@ -22,7 +22,7 @@ export function newFilterId(): number {
 
 let filterIds = 0
 
-/** A bitmap and the number of its bits that are set: live slots that match. */
+/** A bitmap with the number of its set bits, which are live slots that match. */
 export interface SlotFilter extends SlotBits {
   readonly count: number
 }
@@ -41,11 +41,11 @@ export class LaneFilter {
     this.#state = new GraphState(segment, 0)
   }
 
-  /** Copies the segment's part of a filter, unless it is there already. Returns its address. */
+  /** Copies the segment's part of a filter to the lane, unless it is already there. Returns its address. */
   place(filter: SlotBits): number {
     if (this.#id === filter.id && this.#version === filter.version) return this.#address
     const { memory, firstSlot } = this.#segment
-    // Nothing was ever written beyond: slots that are filled later do not match.
+    // The room beyond was never written, so slots that are filled later do not match.
     const words = Math.ceil(this.#state.slotCount / 32)
     copyBits(filter.words, firstSlot, new Uint32Array(memory.buffer, this.#address, words))
     this.#id = filter.id
@@ -54,7 +54,7 @@ export class LaneFilter {
   }
 }
 
-/** Copies the bits of a bitmap from bit `first` on to `target`; those beyond its end are 0. */
+/** Copies the bits of a bitmap, from bit `first` on, to `target`. Bits beyond the end of the bitmap are 0. */
 export function copyBits(words: Uint32Array, first: number, target: Uint32Array): void {
   const word = Math.floor(first / 32)
   const shift = first % 32
@@ -71,7 +71,7 @@ export function copyBits(words: Uint32Array, first: number, target: Uint32Array)
   }
 }
 
-/** How many bits in [from, to) of a bitmap are set. */
+/** Returns how many bits in [from, to) of a bitmap are set. */
 export function countBits(words: Uint32Array, from: number, to: number): number {
   let count = 0
   for (let at = from >>> 5; at << 5 < to; at += 1) {

@@ -5,19 +5,19 @@ import type { SegmentHandle } from './segment.ts'
 import { SlotColumns } from './slot-columns.ts'
 
 /**
- * One thread's access to the slots of a segment. Different threads may fill different slots at once; concurrent searches
- * see a slot only when it is complete.
+ * One thread's access to the slots of a segment. Threads may fill different slots concurrently. Concurrent searches see
+ * a slot only once it is complete.
  */
 export class Slots {
   readonly #segment: SegmentHandle
   readonly #kernels: KernelExports
-  /** Only this thread uses it. */
+  /** Used by this thread only. */
   readonly #lane: ScratchLane
   readonly #reader: RowReader | undefined
   readonly #columns: SlotColumns
   #rows: Float32Array
 
-  /** @param kernels an instance over the segment's memory, for this object alone */
+  /** @param kernels an instance over the segment's memory that only this object uses */
   constructor(segment: SegmentHandle, kernels: KernelExports, thread: number) {
     this.#segment = segment
     this.#kernels = kernels
@@ -33,7 +33,7 @@ export class Slots {
     this.#reader?.[Symbol.dispose]()
   }
 
-  /** Call when the memory has grown. */
+  /** Must be called after the memory has grown. */
   refresh(): void {
     this.#rows = rowsOf(this.#segment)
   }
@@ -47,10 +47,10 @@ export class Slots {
     Atomics.store(live, local, 1)
   }
 
-  /** Encodes the vector in a slot, where the segment has codes and its rows are in memory. */
+  /** Encodes the vector in a slot, if the segment has codes and its rows are in memory. */
   encode(local: number): void {
     const { codeBytes, rows, rowBytes } = this.#segment.layout
-    // With rows on disk, `fill` has encoded the slot.
+    // With rows on disk, `fill` has already encoded the slot.
     if (codeBytes > 0 && rows > 0) this.#kernels.encodeRow(rows + local * rowBytes, local)
   }
 
@@ -81,7 +81,7 @@ export class Slots {
     return new Float32Array(this.#rows.subarray(at, at + dimension))
   }
 
-  /** Writes the row to the rows column, or temporarily to the lane if rows are on disk; returns its address. */
+  /** Writes the row to its column, or temporarily to the lane if rows are on disk. Returns its address. */
   #keep(local: number, vector: Float32Array): number {
     const { rows, rowBytes } = this.#segment.layout
     if (rows === 0) {
@@ -95,7 +95,10 @@ export class Slots {
   }
 }
 
-/** A shared memory that has grown has a new, longer buffer; views over the old one stay valid but short. */
+/**
+ * Returns a view of all rows. A shared memory that grows gets a longer buffer; views of the old one stay valid but
+ * short.
+ */
 function rowsOf({ memory: { buffer }, layout: { rows } }: SegmentHandle): Float32Array {
   return new Float32Array(buffer, rows, rows === 0 ? 0 : Math.floor((buffer.byteLength - rows) / 4))
 }

@@ -15,8 +15,8 @@ const outsideBytes = 27
 const { layout } = new VectorIndex(sizes)
 const perPoint = slotBytes(layout) + sizes.maxThreads + outsideBytes
 
-describe('the limit of memory', () => {
-  it('counts vectors, codes, links, marks and what a slot takes elsewhere', () => {
+describe('the memory limit', () => {
+  it('counts vectors, codes, links, visited marks and the bytes of a slot outside the index', () => {
     const memoryBudget = new MemoryBudget(100 * perPoint)
     const index = new VectorIndex({ ...sizes, outsideBytes, memoryBudget })
     index.reserve(100)
@@ -26,7 +26,7 @@ describe('the limit of memory', () => {
     })
   })
 
-  it('counts a second graph as soon as there is one, and lets stay what is there', () => {
+  it('counts a second graph as soon as there is one, and keeps existing points', () => {
     const memoryBudget = new MemoryBudget(100 * perPoint)
     const index = new VectorIndex({ ...sizes, outsideBytes, memoryBudget })
     const vectors = clusteredVectors(seededRandom(5), 90, dimension)
@@ -39,7 +39,7 @@ describe('the limit of memory', () => {
     index.reserve(90)
   })
 
-  it('counts what other indexes take or have reserved, until they are closed', () => {
+  it('counts the memory that other indexes use or have reserved, until they are closed', () => {
     const memoryBudget = new MemoryBudget(100 * perPoint)
     const first = new VectorIndex({ ...sizes, outsideBytes, memoryBudget })
     const second = new VectorIndex({ ...sizes, outsideBytes, memoryBudget })

@@ -21,27 +21,27 @@ import { Slots } from './slots.ts'
 export interface VectorIndexOptions {
   readonly dimension: number
   readonly kernels: KernelModule
-  /** Threads that search or link, the main thread included: each has a lane of scratch in every segment. */
+  /** Number of threads that search or link, including the main thread. Each has a lane of scratch in every segment. */
   readonly maxThreads: number
   readonly maxLimit: number
-  /** Links of a graph's node on each upper level, 2..64; level 0 has twice as many. */
+  /** Maximum number of links of a node on each upper level, 2..64; twice as many on level 0. */
   readonly m: number
-  /** Width of the search for a new node's neighbours. */
+  /** Beam width of the search for a new node's neighbours. */
   readonly efConstruction: number
-  /** Bits of a code; undefined for `usualCodeBits`. */
+  /** Bits of a code; undefined to use `usualCodeBits`. */
   readonly codeBits?: CodeBits | undefined
-  /** Where the rows are on disk; undefined to keep them in memory. */
+  /** The file of the rows; undefined to keep rows in memory. */
   readonly rowFile?: RowFileLayout | undefined
-  /** Limits the memory of the slots, `outsideBytes` included, together with other indexes; undefined for no limit. */
+  /** Limits the memory of this and other indexes together, including `outsideBytes`; undefined for no limit. */
   readonly memoryBudget?: MemoryBudget | undefined
-  /** Bytes that a slot takes outside of the index, such as for its id: they count towards the limit. */
+  /** Bytes that a slot uses outside the index, for example for its id. They count towards the limit. */
   readonly outsideBytes?: number | undefined
-  /** Fewer slots a segment than fit, for tests. */
+  /** Limits the slots of a segment, for tests. */
   readonly segmentSlots?: number | undefined
 }
 
 /**
- * The vectors in memory, by slot, in as many segments as they need. Main thread only: it fills and empties slots. At a start,
+ * The vectors by slot, in as many segments as they need. Main thread only, which fills and empties slots. At a start,
  * index threads fill the slots that `extend` has added; segment.ts says which thread writes what.
  */
 export class VectorIndex implements MemoryUser {
@@ -53,7 +53,7 @@ export class VectorIndex implements MemoryUser {
   readonly #segments: Segment[] = []
   readonly #listeners: ((segment: SegmentHandle) => void)[] = []
   #slotCount = 0
-  /** Slots for which memory was reserved; those not filled yet also count in a shared budget. */
+  /** Number of slots with reserved memory. Slots not filled yet also count in a shared budget. */
   #reservedSlots = 0
   #liveCount = 0
   #removals = 0
@@ -77,7 +77,7 @@ export class VectorIndex implements MemoryUser {
     options.memoryBudget?.add(this)
   }
 
-  /** Returns its part of the budget and closes its files. Nothing may be read or written afterwards. */
+  /** Releases its part of the budget and closes its files. The index must not be used afterwards. */
   close(): void {
     this.#options.memoryBudget?.remove(this)
     for (const { slots } of this.#segments) slots.close()
@@ -92,7 +92,7 @@ export class VectorIndex implements MemoryUser {
     return this.#liveCount
   }
 
-  /** Bytes that the slots take, without the threads' lanes and without unused room. */
+  /** Bytes that the slots use, without the lanes of threads and without unused room. */
   get memoryBytes(): number {
     return this.#slotCount * this.#bytesPerSlot
   }
@@ -105,26 +105,26 @@ export class VectorIndex implements MemoryUser {
     return this.#segments.map(({ handle }) => handle)
   }
 
-  /** The slots that wait to be linked into a graph of a segment. */
+  /** Returns the queue of slots that wait to be linked into a graph of a segment. */
   linkQueue(ordinal: number, graph: number): LinkQueue {
     return this.#segments[ordinal]!.queues[graph]!
   }
 
-  /** A slot's segment and its number within it. */
+  /** Returns the segment of a slot, and the slot's number within the segment. */
   locate(slot: number): { readonly ordinal: number; readonly local: number } {
     return { ordinal: Math.floor(slot / this.#layout.capacity), local: this.#local(slot) }
   }
 
-  /** Calls `listener` for every segment, those that exist now first. */
+  /** Calls `listener` for every existing segment now, and for every new segment when it is created. */
   onSegment(listener: (segment: SegmentHandle) => void): void {
     for (const { handle } of this.#segments) listener(handle)
     this.#listeners.push(listener)
   }
 
   /**
-   * Makes sure that `slotCount` slots fit, so that a change can be refused before any of it is written.
+   * Reserves memory for `slotCount` slots, so that a change can be refused before any of it is written.
    *
-   * @throws DatabaseError `memory_full` that names MAX_MEMORY_BYTES, or says that the system has no more
+   * @throws DatabaseError `memory_full` if MAX_MEMORY_BYTES would be exceeded, or if the system has no more memory
    */
   reserve(slotCount: number): void {
     if (slotCount > this.#slotCount && this.#isBeyondLimit(slotCount)) {
@@ -138,7 +138,7 @@ export class VectorIndex implements MemoryUser {
     this.#reservedSlots = Math.max(this.#reservedSlots, slotCount)
   }
 
-  /** Whether the slots take more than MAX_MEMORY_BYTES, as they may after it was lowered. */
+  /** Whether the slots use more than MAX_MEMORY_BYTES, which can happen after that was lowered. */
   get isBeyondLimit(): boolean {
     return this.#isBeyondLimit(this.#slotCount)
   }
@@ -158,22 +158,22 @@ export class VectorIndex implements MemoryUser {
   }
 
   /**
-   * Adds empty slots up to `slotCount`, for other threads to fill; a graph on disk may link to the last of them.
-   * MAX_MEMORY_BYTES does not apply: stored points are always loaded.
+   * Adds empty slots up to `slotCount` for other threads to fill. A graph on disk may link to the last of them.
+   * MAX_MEMORY_BYTES does not apply, because stored points are always loaded.
    *
-   * @throws DatabaseError `memory_full` when the system has no more
+   * @throws DatabaseError `memory_full` if the system has no more memory
    */
   extend(slotCount: number): void {
     this.#eachSegment(slotCount, (segment, slots) => segment.extend(slots))
     this.#slotCount = Math.max(this.#slotCount, slotCount)
   }
 
-  /** Counts points that other threads have put into empty slots. */
+  /** Counts points that other threads have written to empty slots. */
   filled(points: number): void {
     this.#liveCount += points
   }
 
-  /** Visits the segments of `slotCount` slots, with the slots that each holds; creates those that do not exist yet. */
+  /** Visits the segments of `slotCount` slots, with the number of slots in each. Creates missing segments. */
   #eachSegment(slotCount: number, visit: (segment: Segment, slots: number) => void): void {
     const { capacity } = this.#layout
     for (let ordinal = 0; ordinal * capacity < slotCount; ordinal += 1) {
@@ -181,7 +181,7 @@ export class VectorIndex implements MemoryUser {
     }
   }
 
-  /** Fills a slot, for which room was reserved before; every search that starts afterwards sees the vector. */
+  /** Fills a slot for which memory is reserved. Every search that starts afterwards sees the vector. */
   place(slot: number, vector: Float32Array, sequence: number): void {
     assert(vector.length === this.dimension, 'a vector has the dimension of the index')
     const segment = this.#segmentAt(Math.floor(slot / this.#layout.capacity))
@@ -191,7 +191,7 @@ export class VectorIndex implements MemoryUser {
     this.#liveCount += 1
   }
 
-  /** Empties a slot; no search that starts afterwards sees it. */
+  /** Empties a slot. No search that starts afterwards sees it. */
   remove(slot: number): void {
     assert(this.isLive(slot), 'a removed slot is live')
     this.#segmentOf(slot).slots.clear(this.#local(slot))
@@ -199,14 +199,14 @@ export class VectorIndex implements MemoryUser {
     this.#removals += 1
   }
 
-  /** Points ever removed: while it does not change, every filled slot keeps its point. */
+  /** Number of points ever removed. While it does not change, every filled slot keeps its point. */
   get removals(): number {
     return this.#removals
   }
 
   /**
-   * Fills a slot with the new vector of a point and empties the one that it leaves: no search that starts afterwards sees
-   * both or neither.
+   * Moves a point with its new vector to another slot: fills `to`, then empties `from`. A search that starts afterwards
+   * sees exactly one of the two slots.
    */
   replace(from: number, to: number, vector: Float32Array, sequence: number): void {
     this.place(to, vector, sequence)
@@ -214,7 +214,7 @@ export class VectorIndex implements MemoryUser {
     this.#replacements += 1
   }
 
-  /** Points that ever got another vector: while it does not change, no point moves to another slot. */
+  /** Number of vectors ever replaced. While it does not change, no point moves to another slot. */
   get replacements(): number {
     return this.#replacements
   }
@@ -223,17 +223,17 @@ export class VectorIndex implements MemoryUser {
     return slot < this.#slotCount && this.#segmentOf(slot).slots.isLive(this.#local(slot))
   }
 
-  /** Sequence number of the insertion that last filled the slot. */
+  /** Returns the sequence number of the insertion that last filled the slot. */
   sequenceOf(slot: number): number {
     return this.#segmentOf(slot).slots.sequenceOf(this.#local(slot))
   }
 
-  /** Euclidean length of the vector that last filled the slot. */
+  /** Returns the Euclidean length of the vector that last filled the slot. */
   lengthOf(slot: number): number {
     return this.#segmentOf(slot).slots.lengthOf(this.#local(slot))
   }
 
-  /** A copy of the slot's vector. */
+  /** Returns a copy of the vector in the slot. */
   read(slot: number): Float32Array {
     return this.#segmentOf(slot).slots.read(this.#local(slot))
   }
@@ -255,7 +255,7 @@ export class VectorIndex implements MemoryUser {
     return this.#segments[ordinal]!
   }
 
-  /** Includes the second graph, where there is one, and the marks of every thread that may search. */
+  /** Includes the second graph, if there is one, and the visited marks of every thread. */
   get #bytesPerSlot(): number {
     const hasSecond = this.#segments.some(({ queues }) => queues[1]!.state.entry !== undefined)
     const second = hasSecond ? graphBytes(this.#layout) : 0
@@ -265,7 +265,7 @@ export class VectorIndex implements MemoryUser {
 
 let indexesMade = 0
 
-/** Memory grows by at least this much, so that a stream of inserts does not grow it one page at a time. */
+/** Memory grows by at least this many pages, so that a stream of inserts does not grow it one page at a time. */
 const growthPages = (16 * 1024 * 1024) / pageBytes
 
 /** The writer's side of one segment. */
@@ -274,7 +274,7 @@ class Segment {
   readonly queues: readonly LinkQueue[]
   readonly slots: Slots
   #slotCount = 0
-  /** Pages of its memory, cached because reading the memory's buffer takes as long as filling a slot. */
+  /** Pages of the memory, cached because reading the memory's buffer takes as long as filling a slot. */
   #pages: number
 
   constructor(ordinal: number, layout: SegmentLayout, { kernels, rowFile }: VectorIndexOptions) {
@@ -285,7 +285,7 @@ class Segment {
       writeGraphHeader(this.handle, graph)
       return new LinkQueue(new GraphState(this.handle, graph))
     })
-    // After the headers, which tell the kernels where the columns are.
+    // Created after the headers, from which the kernels read the addresses of the columns.
     this.slots = new Slots(this.handle, instantiateKernels(kernels, memory), 0)
   }
 

@@ -21,9 +21,9 @@ const arrays = [
   { name: 'float64', make: (count: number) => new Float64Array(count), end: 2 ** 53 },
 ] as const
 
-describe(`kernels that test a column, seed ${seed}`, () => {
+describe(`kernels that test columns, seed ${seed}`, () => {
   for (const { name, make, end } of arrays) {
-    it(`find which of some ${name} are between bounds`, () => {
+    it(`find the ${name} between bounds`, () => {
       const most = blockBytes / make(1).BYTES_PER_ELEMENT
       for (const count of [32, 64, 4096, most]) {
         const values: NumberArray = make(count)
@@ -52,7 +52,7 @@ describe(`kernels that test a column, seed ${seed}`, () => {
   }
 
   for (const { make, name, end } of arrays.slice(0, 2)) {
-    it(`find which of some ${name} are accepted`, () => {
+    it(`find the accepted ${name}`, () => {
       const most = blockBytes / make(1).BYTES_PER_ELEMENT
       for (const from of [0, 1]) {
         const accepted = Uint8Array.from({ length: end - from }, () => below(2))

@@ -17,13 +17,13 @@ interface ColumnExports {
 
 export type NumberArray = Uint8Array | Uint16Array | Uint32Array | Float64Array
 
-/** Bytes of a column at once. */
+/** Maximum bytes of a column to test in one call. */
 export const blockBytes = 32_768
 const acceptedBytes = 65_536
 
 /**
- * Tests a block of a column at once, by kernels with a memory of their own: a few times as fast as a loop here. `bits` are
- * those of the last call.
+ * Tests a block of a column in one call, with kernels that have their own memory. That is a few times as fast as a loop
+ * in JavaScript. `bits` holds the result of the last call.
  */
 class ColumnFilter {
   readonly #kernel: ColumnExports
@@ -32,7 +32,7 @@ class ColumnFilter {
   readonly #shorts: Uint16Array
   readonly #words: Uint32Array
   readonly #accepted: Uint8Array
-  /** Of number i of the block, bit i % 32 of word i / 32. */
+  /** Result of the last test: number i of the block is bit i % 32 of word i / 32. */
   readonly bits: Uint32Array
 
   constructor() {
@@ -50,9 +50,10 @@ class ColumnFilter {
   }
 
   /**
-   * Which numbers, a multiple of 32 of them in at most `blockBytes`, are in [low, high]; `low` must not be greater.
+   * Tests which numbers are in [low, high]. `low` must not exceed `high`.
    *
-   * @returns how many are
+   * @param values a multiple of 32 numbers, of at most `blockBytes`
+   * @returns how many numbers are in the range
    */
   within(values: NumberArray, low: number, high: number): number {
     const count = values.length
@@ -72,7 +73,7 @@ class ColumnFilter {
     return this.#kernel.bitsWithin(count, low, high)
   }
 
-  /** How many bits of a bitmap are set. */
+  /** Returns how many bits of a bitmap are set. Overwrites the block, but not `bits`. */
   count(words: Uint32Array): number {
     const most = this.#words.length
     let count = 0
@@ -86,9 +87,10 @@ class ColumnFilter {
   }
 
   /**
-   * Which entries of a column pass from now on: a byte for each, 1 for those that do.
+   * Sets which entries of a column `ofAccepted` accepts: a byte for each entry, 1 if it is accepted.
    *
-   * @param from the entry of the first byte; entries before it do not pass, nor those after the last byte that are below 256
+   * @param from the entry of the first byte. Entries before it, and entries below 256 after the last byte, are not
+   *   accepted.
    */
   accept(accepted: Uint8Array, from: number): void {
     this.#accepted.fill(0, 0, from)
@@ -97,7 +99,7 @@ class ColumnFilter {
     this.#kernel.packAccepted()
   }
 
-  /** Which entries of a column, a multiple of 32 of them in at most `blockBytes`, are accepted. */
+  /** Tests which entries of a column are accepted. There must be a multiple of 32 entries, of at most `blockBytes`. */
   ofAccepted(entries: Uint8Array | Uint16Array): void {
     if (entries instanceof Uint8Array) {
       this.#bytes.set(entries)
@@ -109,5 +111,5 @@ class ColumnFilter {
   }
 }
 
-/** For a thread: no call is interrupted. */
+/** Shared within a thread. That is safe because calls are synchronous. */
 export const columnFilter: ColumnFilter = new ColumnFilter()

@@ -5,7 +5,7 @@ import * as words from './graph-header.ts'
 
 const { HEADER_BYTES, ...offsets } = words
 
-/** Words of 64 bits; the others have 32. */
+/** The 64-bit words. The others have 32 bits. */
 const longWords = new Set(['ENTRY', 'RING_HEAD', 'RING_TAIL'])
 
 describe("the words of a graph's header", () => {
@@ -20,7 +20,7 @@ describe("the words of a graph's header", () => {
     }
   })
 
-  it('are read and written by the kernels at the offsets of the table alone', () => {
+  it('are accessed by the kernels only by the offsets of the table', () => {
     const folder = new URL('./assembly/', import.meta.url)
     const sources = readdirSync(folder).filter((file) => file.endsWith('.ts'))
     const faults = sources.flatMap((file) =>

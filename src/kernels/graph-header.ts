@@ -1,8 +1,8 @@
 /**
- * The header of a graph: byte offsets of its words, 32 bits each unless they say otherwise.
+ * The header of a graph: byte offsets of its words, which have 32 bits unless stated otherwise.
  *
- * The kernels and src/index/graph-state.ts both import this file, so that neither counts offsets by itself. It therefore
- * has only what AssemblyScript and TypeScript read alike: integer constants without types.
+ * The kernels and src/index/graph-state.ts both import this file, so that the offsets are defined only once. It
+ * therefore has only what AssemblyScript and TypeScript both understand: integer constants without types.
  */
 
 // Sizes and byte addresses: written once, before any thread attaches.
@@ -19,19 +19,19 @@ export const UPPER_BLOCKS = 36
 export const LOCKS = 40
 export const LIVE = 44
 export const STATES = 48
-/** 0 where the rows stay on disk. */
+/** 0 if the rows stay on disk. */
 export const ROWS = 52
 export const SEQUENCES = 56
 export const NORMS = 60
 
-// Words that change, as atomics.
-/** The first upper list that no slot has. */
+// Words that change. They are accessed atomically.
+/** The first unused upper list. */
 export const UPPER_NEXT = 64
 /** Written once: the end of the upper lists. */
 export const UPPER_LIMIT = 68
-/** i64: level << 32 | slot of the entry point, -1 while the graph is empty. */
+/** i64: level << 32 | slot of the entry point; -1 while the graph is empty. */
 export const ENTRY = 72
-/** Always 0: threads that wait for a lock sleep on it for a moment. */
+/** Always 0. Threads that wait for a lock sleep on this word for a moment. */
 export const PAUSE = 80
 
 // Written once.
@@ -39,16 +39,16 @@ export const LEVELS = 84
 export const RING = 88
 export const RING_LENGTH = 92
 
-// Words that the main thread changes, as atomics.
-/** i64 each: how many slots ever left and ever entered the ring of those that wait to be linked. */
+// Words that the main thread changes atomically.
+/** i64 each: how many slots have ever left (head) and entered (tail) the ring of slots that wait to be linked. */
 export const RING_HEAD = 96
 export const RING_TAIL = 104
-/** Slots of the segment that were ever filled. */
+/** One more than the highest slot of the segment that was ever filled. */
 export const SLOTS = 112
 
 // Written once.
-/** Bits of a stored code: 7, in a byte (codes.ts), or 4, two in a byte (nibbles.ts). */
+/** Bits of a stored code: 7, one code in a byte (codes.ts), or 4, two codes in a byte (nibbles.ts). */
 export const CODE_BITS = 116
 
-/** Room for a header: two cache lines. */
+/** Size of a header: two cache lines. */
 export const HEADER_BYTES = 128

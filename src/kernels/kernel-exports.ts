@@ -1,6 +1,6 @@
 /**
- * What src/kernels/assembly/index.ts exports. Addresses are byte offsets into the memory the module was
- * instantiated over; `n` is the padded row length in components, a multiple of 16; metrics are numbers.
+ * The exports of src/kernels/assembly/index.ts. Addresses are byte offsets in the memory of the instance. `n` is the
+ * padded row length in components, a multiple of 16. Metrics are numbers.
  */
 export interface KernelExports {
   euclidean32(a: number, b: number, n: number): number
@@ -9,7 +9,7 @@ export interface KernelExports {
   hamming(a: number, b: number, n: number): number
   dot64(a: number, b: number, n: number): number
   distance64(metric: number, a: number, b: number, n: number, aa: number, bb: number): number
-  /** Binds the instance to a segment's columns, by the header of any of its graphs; `attachGraph` does so too. */
+  /** Binds the instance to a segment's columns, given the header of any of its graphs. `attachGraph` includes this. */
   attachColumns(header: number): void
   /** Needs `attachColumns`. */
   scan(
@@ -35,7 +35,7 @@ export interface KernelExports {
     k: number,
     count: number,
   ): number
-  /** As `scan`, of the slots that match the filter alone. */
+  /** As `scan`, but only for slots that match the filter. */
   scanMatching(
     metric: number,
     query: number,
@@ -48,26 +48,26 @@ export interface KernelExports {
     count: number,
   ): number
   /**
-   * Limits searches and scans to the slots whose bits are set, until it is called again; 0 for no limit.
+   * Limits searches and scans to the slots whose bits are set, until the next call.
    *
-   * @param bitmap a multiple of 8
-   * @param walkMax a walk that has compared more slots gives up
+   * @param bitmap address of the bitmap, a multiple of 8; 0 for no limit
+   * @param walkMax a walk gives up once it has compared more slots
    */
   setFilter(bitmap: number, walkMax: number): void
-  /** How many bits of slots [from, to) are set in the filter. */
+  /** Returns how many bits of slots [from, to) are set in the filter. */
   countMatching(from: number, to: number): number
   sortPool(pool: number, k: number, count: number): void
   encodeStored(row: number, n: number, width: number, code: number): void
   encodeQuery(row: number, n: number, width: number, code: number): void
-  /** The sums of products of `query` with four rows of codes, as i32 at `out`; `spill` is 128 bytes. */
+  /** Writes the dot products of `query` with four rows of codes as i32 to `out`; `spill` is 128 bytes of scratch. */
   dotCodes(query: number, rows: number, stride: number, n: number, spill: number, out: number): void
-  /** Codes of four bits; `width` is a multiple of 64. */
+  /** Encodes a row in four-bit codes; `width` is a multiple of 64. */
   encodeNibbles(row: number, n: number, width: number, code: number): void
-  /** As `dotCodes`, over rows of four-bit codes; `n` is the bytes of a row. */
+  /** As `dotCodes`, for rows of four-bit codes; `n` is the number of bytes of a row. */
   dotNibbles(query: number, rows: number, stride: number, n: number, spill: number, out: number): void
-  /** Encodes the row at an address as the code of a slot; needs `attachColumns`. */
+  /** Encodes the row at an address as the code of a slot. Needs `attachColumns`. */
   encodeRow(row: number, slot: number): void
-  /** Binds the instance to a graph and a thread's lane: the functions below need it. */
+  /** Binds the instance to a graph and a thread's lane. The functions below need it. */
   attachGraph(header: number, scratch: number, pool: number, visited: number): void
   insertSlot(slot: number, level: number, distanceKind: number): number
   searchGraph(
@@ -93,7 +93,7 @@ export interface KernelExports {
     k: number,
     hidden: number,
   ): void
-  /** Begins a scan by codes of the slots that match the filter; see code-scan.ts of the kernels. */
+  /** Begins a scan by codes of the slots that match the filter; see assembly/code-scan.ts. */
   beginCodeScan(metric: number, distanceKind: number, query: number, queryNorm: number, breadth: number): void
   scanCodes(
     metric: number,
@@ -114,23 +114,23 @@ export interface KernelExports {
     k: number,
     count: number,
   ): number
-  /** Slots that the last walk or scan by codes has compared. */
+  /** Returns how many slots the last walk or scan by codes compared. */
   comparedCount(): number
-  /** Slots that the last search has measured exactly, those that waited to be linked not counted. */
+  /** Returns how many slots the last search measured exactly, without the slots that wait to be linked. */
   measuredCount(): number
-  /** 1 if the last walk, one with a filter, ended because scanning the matching slots is the better plan. */
+  /** Returns 1 if the last walk with a filter ended because a scan of the matching slots is cheaper. */
   hasGivenUp(): number
-  /** A slot, or -1. */
+  /** Returns the next slot to measure exactly; -1 if there is none. */
   nextToRerank(nearest: number, k: number, count: number): number
   /** Writes the code of a slot whose row is in memory. */
   encodeSlot(slot: number): void
-  /** Float32 distances of a stored slot to the slots of a list of u32, by a distance kind, at `out`. */
+  /** Writes to `out` the float32 distances of a stored slot to the slots of a list of u32, by a distance kind. */
   distancesFrom(slot: number, distanceKind: number, list: number, count: number, out: number): void
-  /** The exact (float64) distance of two slots whose rows are in memory. */
+  /** Returns the exact (float64) distance of two slots whose rows are in memory. */
   exactDistance(metric: number, a: number, b: number): number
-  /** Repairs about `most` lists; returns the slot to continue from. */
+  /** Repairs about `most` lists. Returns the slot to continue from. */
   repairRange(from: number, to: number, distanceKind: number, most: number): number
   releaseLeaving(): void
-  /** Returns 1 if the slot could not be reached and got a link. */
+  /** Reconnects a slot. Returns 1 if the slot was unreachable and got a link. */
   reconnect(slot: number, distanceKind: number): number
 }

@@ -12,7 +12,7 @@ const dimensions = [
   ...[96, 127, 128, 129, 384, 511, 512, 768, 1000, 1536, 1999, 2000, 4096, 65_535],
 ]
 
-/** The factors that a kernel tries, one after the other: see nibbles.ts. */
+/** The factors that a kernel tries in this order; see nibbles.ts. */
 const clippings = Array.from({ length: 13 }, (_, index) => 1.125 ** index)
 
 const builds = kernelVariants.flatMap((variant) => [true, false].map((isWide) => ({ variant, isWide })))
@@ -22,7 +22,7 @@ for (const { variant, isWide } of builds) {
   const wasm = instantiateKernels(kernels, memory)
   const at = { a: 64, b: 64 + 65_536 * 4 }
 
-  /** Writes a vector with the zero padding of a row; gives the padded length. */
+  /** Writes a vector with the zero padding of a row. Returns the padded length. */
   const place = (address: number, vector: Float32Array): number => {
     const padded = Math.ceil(vector.length / 16) * 16
     const row = new Float32Array(memory.buffer, address, padded)
@@ -50,7 +50,7 @@ for (const { variant, isWide } of builds) {
     }
 
     for (const kind of vectorKinds) {
-      it(`code vectors as the scalar reference does, ${kind} components, seed ${seed}`, () => {
+      it(`encode vectors as the scalar reference does, ${kind} components, seed ${seed}`, () => {
         const random = seededRandom(seed)
         for (const dimension of dimensions) {
           const vector = randomVector(random, dimension, kind)
@@ -70,7 +70,7 @@ for (const { variant, isWide } of builds) {
             )
             assert.ok(
               codes.slice(dimension).every((code) => code === 0),
-              'padding codes zero',
+              'the padding encodes zero',
             )
             assert.equal(header[0], expected.scale)
             const squares = expected.codes.reduce((sum, code) => sum + code * code, 0)
@@ -86,7 +86,7 @@ for (const { variant, isWide } of builds) {
     }
 
     for (const kind of vectorKinds) {
-      it(`code vectors in four bits as the scalar reference does, ${kind} components, seed ${seed}`, () => {
+      it(`encode vectors in four bits as the scalar reference does, ${kind} components, seed ${seed}`, () => {
         const random = seededRandom(seed)
         for (const dimension of dimensions) {
           const vector = randomVector(random, dimension, kind)
@@ -97,12 +97,12 @@ for (const { variant, isWide } of builds) {
           const padding = codes.splice(dimension)
           assert.ok(
             padding.every((code) => code === 0),
-            'padding codes zero',
+            'the padding encodes zero',
           )
           const tried = clippings.map((clipping) => scalarNibbles(vector, clipping))
           assert.ok(
             tried.some((each) => each.every((code, index) => code === codes[index])),
-            `${dimension} dimensions: no clipping gives ${codes}`,
+            `${dimension} dimensions: no clipping results in ${codes}`,
           )
           const squaredNorm = scalarSquaredNorm(vector)
           const product = codes.reduce((sum, code, index) => sum + code * vector[index]!, 0)
@@ -110,7 +110,7 @@ for (const { variant, isWide } of builds) {
           const fit = cosineOf(codes, vector)
           assert.ok(fit >= cosineOf(tried[0]!, vector) - 1e-6, `${dimension} dimensions: clips too much`)
           const [scale, norm, cosineScale, error] = new Float32Array(memory.buffer, at.b, 4)
-          // Its sums are of float32.
+          // The kernel sums in float32.
           const allowed = 1e-5 + dimension * 1e-8
           assert.ok(Math.abs(error! - (1 / fit ** 2 - 1)) < allowed, 'error')
           assert.ok(Math.abs(scale! / (squaredNorm / product) - 1) < allowed, 'scale')
@@ -126,7 +126,7 @@ for (const { variant, isWide } of builds) {
         const random = seededRandom(seed)
         const query = Int8Array.from({ length: n }, () => Math.round(254 * random() - 127))
         const rows = Uint8Array.from({ length: 2 * n }, () => Math.floor(256 * random()))
-        // The greatest sums that there are, and the least.
+        // Extreme values, for the greatest possible sums.
         rows.fill(0xff, 0, n / 2)
         query.fill(127, 0, 8)
         new Int8Array(memory.buffer, at.a, n).set(query)
@@ -141,7 +141,7 @@ for (const { variant, isWide } of builds) {
       })
     }
 
-    it(`keep float32 within the bound that lets the scan pass over rows, seed ${seed}`, () => {
+    it(`keep float32 errors within the bound that lets the scan skip rows, seed ${seed}`, () => {
       const random = seededRandom(seed)
       for (const dimension of dimensions) {
         const a = randomVector(random, dimension, 'continuous')
@@ -160,7 +160,7 @@ for (const { variant, isWide } of builds) {
       }
     })
 
-    it('hold equal vectors, 0 and -0 to be at no distance, and a zero vector at cosine distance 1', () => {
+    it('return distance 0 for equal vectors, also for 0 and -0, and cosine distance 1 for a zero vector', () => {
       const n = place(at.a, Float32Array.of(0, -0, 3))
       place(at.b, Float32Array.of(-0, 0, 3))
       for (const number of distanceMetrics.keys())
@@ -177,7 +177,7 @@ function cosineOf(codes: readonly number[], vector: Float32Array): number {
   return product / Math.sqrt(squares * scalarSquaredNorm(vector))
 }
 
-/** Two orders of the same float64 sum: they differ by rounding, in proportion to its terms. */
+/** Compares the same float64 sum added in two orders. They differ by rounding, in proportion to the number of terms. */
 function assertClose(actual: number, expected: number, terms: number, what: string): void {
   const allowed = (Math.abs(expected) + (Math.abs(expected) <= 2 ? 1 : 0)) * terms * 2 ** -52
   assert.ok(Math.abs(actual - expected) <= allowed, `${what}: ${actual}, not ${expected}`)

@@ -1,29 +1,32 @@
 /**
- * Numbers that the kernels and src/index agree on, besides the header (graph-header.ts). As there: integer constants that
- * AssemblyScript and TypeScript read alike.
+ * Constants that the kernels and src/index share, in addition to the header (graph-header.ts). As there, they are
+ * integer constants without types, which AssemblyScript and TypeScript both understand.
  */
 
-/** What a slot is to a graph, u8. */
+/** The states of a slot in a graph, u8. */
 export const ABSENT = 0
 export const LINKED = 1
 export const LEAVING = 2
 
-/** The end of a list of links that is not full, u32. */
+/** Marks the end of a list of links that is not full, u32. */
 export const NO_LINK = 0xffffffff
 
-/** What distances are computed from, as distance kinds: codes, or rows under the metric whose number is added to `ROWS_KIND`. */
+/**
+ * Distance kinds: distances are computed from codes, or from rows under the metric whose number is added to
+ * `ROWS_KIND`.
+ */
 export const CODES_EUCLIDEAN = 0
 export const CODES_COSINE = 1
 export const ROWS_KIND = 2
 
-/** Bytes before the components of a code; codes.ts of the kernels describes them. */
+/** Bytes of the header of a code, before its components; see assembly/codes.ts. */
 export const CODE_HEADER_BYTES = 16
 
-/** The widest beam of a graph search. */
+/** Maximum beam width of a graph search. */
 export const EF_MAX = 4096
 
-/** The most places of the pool of a walk with a filter, which holds slots that do not match, too. */
+/** Maximum size of the pool of a walk with a filter. That pool also holds slots that do not match. */
 export const FILTERED_POOL_MAX = 16_384
 
-/** Bytes of a lane for the kernels' graph scratch, besides those of a query's codes. */
+/** Bytes of a lane for the kernels' graph scratch, without the codes of a query. */
 export const GRAPH_SCRATCH_BYTES = 4096

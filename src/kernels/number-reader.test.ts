@@ -12,7 +12,7 @@ function read(text: string): Float32Array | undefined {
   return reader.read(Buffer.from(text), most)
 }
 
-/** What the text says, or undefined where it is not an array of numbers. */
+/** Parses a text by the definition; returns undefined if it is not an array of numbers. */
 function reference(text: string): number[] | undefined {
   try {
     const values: unknown = JSON.parse(text)
@@ -23,12 +23,15 @@ function reference(text: string): number[] | undefined {
   }
 }
 
-/** Nothing is read that is no array of numbers, and no number otherwise than `JSON.parse` and rounding read it. */
+/**
+ * Asserts that the reader accepts only arrays of numbers, and reads each number as `JSON.parse` and rounding do.
+ * Returns whether it accepted the text.
+ */
 function assertRight(text: string): boolean {
   const numbers = read(text)
   if (numbers === undefined) return false
   const right = reference(text)
-  assert.ok(right !== undefined, `${text} was taken`)
+  assert.ok(right !== undefined, `${text} was accepted`)
   assert.deepEqual([...numbers], right, text)
   assert.ok(
     right.every((value, at) => Object.is(value, numbers[at])),
@@ -40,7 +43,7 @@ function assertRight(text: string): boolean {
 const digits = (least: number, greatest: number): fc.Arbitrary<string> =>
   fc.string({ unit: fc.constantFrom(...'0123456789'), minLength: least, maxLength: greatest })
 
-/** Numbers in every form that JSON has, and some that it has not: leading zeros, ends without digits. */
+/** Numbers in every form that JSON allows, and some that it does not: leading zeros, missing digits. */
 const decimal = fc
   .tuple(
     fc.constantFrom('', '-'),
@@ -61,11 +64,11 @@ const decimal = fc
 const space = fc.string({ unit: fc.constantFrom(' ', '\n', '\r', '\t'), maxLength: 2 })
 
 describe(`arrays of numbers, seed ${seed}`, () => {
-  it('of float32 as JavaScript writes them are read to the bit, all of them', () => {
+  it('of float32 numbers as JavaScript writes them are all read exactly', () => {
     const random = seededRandom(seed)
     const bits = new Uint32Array(4096)
     for (let round = 0; round < 50; round += 1) {
-      // Of normal numbers any; smaller ones are left to others.
+      // Any normal numbers. The reader does not accept subnormal ones.
       for (let at = 0; at < bits.length; at += 1) {
         const exponent = 1 + Math.floor(random() * 253)
         bits[at] = (Math.floor(random() * 2) << 31) | (exponent << 23) | Math.floor(random() * 2 ** 23)
@@ -73,18 +76,18 @@ describe(`arrays of numbers, seed ${seed}`, () => {
       const values = new Float32Array(bits.buffer)
       const text = JSON.stringify([...values])
       const numbers = read(text)
-      // Beyond 10^21 and below 10^-6 they are written with exponents, to beyond what is read here.
+      // Beyond 10^21 and below 10^-6, JavaScript writes exponents, some of which are outside the range of the reader.
       const usual = [...values].filter((value) => Math.abs(value) > 1e-25 && Math.abs(value) < 1e38)
       assert.deepEqual(read(JSON.stringify(usual)), new Float32Array(usual))
       if (numbers !== undefined) assert.deepEqual(numbers, values)
     }
   })
 
-  it('between two float32 are rounded as their doubles are, or left to others', () => {
+  it('between two float32 numbers are rounded as their doubles are, or not accepted', () => {
     const random = seededRandom(seed)
     const steps = [-9, -8, -2, -1, 0, 1, 2, 8, 9]
     const view = new DataView(new ArrayBuffer(8))
-    let taken = 0
+    let accepted = 0
     for (let round = 0; round < 20_000; round += 1) {
       const value = Math.fround((random() - 0.5) * 10 ** Math.floor(random() * 12 - 6))
       view.setFloat64(0, value)
@@ -93,14 +96,14 @@ describe(`arrays of numbers, seed ${seed}`, () => {
         view.setBigUint64(0, middle + BigInt(step))
         const near = view.getFloat64(0)
         for (const text of [String(near), near.toPrecision(17), near.toFixed(40)]) {
-          if (assertRight(`[${text}]`)) taken += 1
+          if (assertRight(`[${text}]`)) accepted += 1
         }
       }
     }
-    assert.ok(taken > 0, 'some are far enough from the middle')
+    assert.ok(accepted > 0, 'some are far enough from the middle')
   })
 
-  it('in any form are read as JSON.parse reads them, or left to others', () => {
+  it('in any form are read as JSON.parse reads them, or not accepted', () => {
     const array = fc
       .array(
         fc.tuple(space, decimal, space).map((parts) => parts.join('')),
@@ -113,7 +116,7 @@ describe(`arrays of numbers, seed ${seed}`, () => {
     )
   })
 
-  it('of common forms are not left to others', () => {
+  it('in common forms are accepted', () => {
     for (const text of [
       '[]',
       '[ ]',
@@ -128,7 +131,7 @@ describe(`arrays of numbers, seed ${seed}`, () => {
     }
   })
 
-  it('that are something else are left to others', () => {
+  it('that are not valid are not accepted', () => {
     for (const text of [
       '',
       '[',
@@ -164,7 +167,7 @@ describe(`arrays of numbers, seed ${seed}`, () => {
     assert.equal(read(`[1${' '.repeat(2 ** 20)}]`), undefined, 'too long')
   })
 
-  it('of a longer text before do not show through', () => {
+  it('are not affected by a longer text read before', () => {
     assert.deepEqual(read('[1234567890123456789]'), Float32Array.of(1234567890123456800))
     assert.equal(read('[12'), undefined)
     assert.deepEqual(read('[1]'), Float32Array.of(1))

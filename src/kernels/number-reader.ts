@@ -8,7 +8,7 @@ interface NumberExports {
   readNumbers(bytes: number, most: number): number
 }
 
-/** Reads JSON arrays of numbers several times as fast as `JSON.parse`, by a kernel with a memory of its own. */
+/** Reads JSON arrays of numbers several times as fast as `JSON.parse`, with a kernel that has its own memory. */
 export class NumberReader {
   readonly #kernel: NumberExports
   readonly #text: Uint8Array
@@ -21,9 +21,9 @@ export class NumberReader {
   }
 
   /**
-   * Parses the array in `bytes`, from bracket to bracket, each number as the nearest float32 to its nearest double.
-   * Undefined if the text has to be parsed another way: it is not a plain array of at most `most` numbers, or too
-   * long, or has a number that this does not round with certainty.
+   * Parses the array in `bytes`, including brackets. Each number becomes the nearest float32 of its nearest double.
+   * Returns undefined if the caller must parse the text another way: it is not a plain array of at most `most` numbers,
+   * it is too long, or the kernel cannot round one of its numbers with certainty.
    */
   read(bytes: Uint8Array, most: number): Float32Array<ArrayBuffer> | undefined {
     if (bytes.length > this.#text.length) return undefined

@@ -1,11 +1,11 @@
 import type { Metric } from '../base/point.ts'
 
 /**
- * The distances in plain TypeScript: their definition, and the reference for the WebAssembly kernels.
- * All arithmetic is float64 over the float32 components; both vectors have the same length.
+ * The distances in plain TypeScript. This is their definition, and the reference for the WebAssembly kernels.
+ * All arithmetic is float64 over the float32 components. Both vectors have the same length.
  */
 
-/** @returns the metric's distance, lower is nearer; squared for Euclidean, which orders alike */
+/** Returns the distance by a metric; lower is nearer. Euclidean distances are squared, which keeps their order. */
 export function scalarDistance(metric: Metric, a: Float32Array, b: Float32Array): number {
   if (metric === 'Cosine') return cosine(a, b)
   let sum = 0
@@ -18,24 +18,26 @@ export function scalarDistance(metric: Metric, a: Float32Array, b: Float32Array)
   return sum
 }
 
-/** Sum of the squared components. */
+/** Returns the sum of the squared components. */
 export function scalarSquaredNorm(a: Float32Array): number {
   return dot(a, a)
 }
 
-/** 1 - cos(a, b); 1 when either is the zero vector. One root of the product keeps parallel integers exact. */
+/**
+ * Returns 1 - cos(a, b); 1 if either is the zero vector. One root of the product keeps parallel integer vectors exact.
+ */
 function cosine(a: Float32Array, b: Float32Array): number {
   const normProduct = dot(a, a) * dot(b, b)
   return normProduct === 0 ? 1 : 1 - dot(a, b) / Math.sqrt(normProduct)
 }
 
-/** A vector's integer codes: what codes.ts of the kernels writes, component by component. */
+/** The integer codes of a vector, as assembly/codes.ts writes them, component by component. */
 export interface ScalarCodes {
   readonly scale: number
   readonly codes: readonly number[]
 }
 
-/** Codes a vector by its own scale, in -levels..levels; a vector whose scale has no finite inverse is all zero. */
+/** Encodes a vector by its own scale, in -levels..levels. If the scale has no finite inverse, all codes are zero. */
 export function scalarCodes(vector: Float32Array, levels: number): ScalarCodes {
   const most = Math.fround(vector.reduce((greatest, value) => Math.max(greatest, Math.abs(value)), 0))
   const inverse = Math.fround(levels / most)
@@ -44,7 +46,7 @@ export function scalarCodes(vector: Float32Array, levels: number): ScalarCodes {
   return { scale: Math.fround(most / levels), codes }
 }
 
-/** Codes of four bits, -7..7; a component of 1 / `clipping` of the greatest one gets the code 7, larger ones are clipped. */
+/** Returns four-bit codes in -7..7. Components of 1 / `clipping` of the greatest or more are clipped to the code 7. */
 export function scalarNibbles(vector: Float32Array, clipping: number): number[] {
   const most = Math.fround(vector.reduce((greatest, value) => Math.max(greatest, Math.abs(value)), 0))
   const factor = Math.fround(Math.fround(7 / most) * clipping)

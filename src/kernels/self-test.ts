@@ -6,14 +6,14 @@ import { scalarCodes, scalarDistance, scalarSquaredNorm } from './scalar.ts'
 /** Pages of memory that the self-test needs. */
 export const selfTestPages = 2
 
-/** They cover the first and the later rounds of every loop, and are not multiples of wider registers. */
+/** These dimensions cover the first and later rounds of every loop. Some are not multiples of wider registers. */
 const dimensions = [16, 32, 48, 112, 144, 528]
 
 /**
- * Compares every kernel with the plain reference over a few vectors with awkward components: enough to detect a kernel
- * that was compiled incorrectly, and quick enough for every start.
+ * Compares every kernel with the scalar reference over a few vectors with awkward components. This is enough to detect
+ * an incorrectly compiled kernel, and fast enough for every start.
  *
- * @returns what is wrong; undefined if nothing is
+ * @returns the fault; undefined if there is none
  */
 export function selfTest(wasm: KernelExports, memory: WebAssembly.Memory): string | undefined {
   for (const dimension of dimensions) {
@@ -74,7 +74,7 @@ function faultOfCodes(
   return isRight ? undefined : 'dotCodes'
 }
 
-/** Checks sums over four-bit codes against the same codes unpacked. How the codes are chosen is checked by the unit tests. */
+/** Checks sums over four-bit codes against the same codes unpacked. The unit tests check how codes are chosen. */
 function faultOfNibbles(
   wasm: KernelExports,
   memory: WebAssembly.Memory,
@@ -104,7 +104,7 @@ function faultOfNibbles(
   return isRight ? undefined : 'dotNibbles'
 }
 
-/** The nibbles of a row in order of components: 64 of them in 32 bytes, the first 32 in the low halves. */
+/** Returns the nibbles of a row in the order of components: 64 nibbles in 32 bytes, the first 32 in the low halves. */
 export function nibblesOf(memory: WebAssembly.Memory, at: number, width: number): number[] {
   const bytes = new Uint8Array(memory.buffer, at, width / 2)
   return Array.from({ length: width }, (_, index) => {
@@ -115,7 +115,7 @@ export function nibblesOf(memory: WebAssembly.Memory, at: number, width: number)
 
 const addresses = { a: 64, b: 8192, query: 16_384, rows: 20_480, spill: 40_960, out: 41_088 }
 
-/** Writes the two rows; returns the addresses that the test uses. */
+/** Writes the two rows. Returns the addresses that the test uses. */
 function place(memory: WebAssembly.Memory, a: Float32Array, b: Float32Array): typeof addresses {
   const at = addresses
   new Float32Array(memory.buffer, at.a, a.length).set(a)
@@ -123,7 +123,9 @@ function place(memory: WebAssembly.Memory, a: Float32Array, b: Float32Array): ty
   return at
 }
 
-/** Components of all signs and of sizes six orders apart, some equal in every vector. */
+/**
+ * Returns a vector with both signs and magnitudes that differ by six orders. Some components are equal in every vector.
+ */
 function testVector(dimension: number, salt: number): Float32Array {
   return Float32Array.from({ length: dimension }, (_, index) => {
     if (index % 7 === 3) return 0.5

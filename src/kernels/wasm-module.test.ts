@@ -4,13 +4,13 @@ import { it } from 'node:test'
 import { Worker } from 'node:worker_threads'
 import { instantiateKernels, kernelVariants, loadKernels } from './wasm-module.ts'
 
-it('a thread sees all of a memory that grows while it is being told of it', async () => {
+it('a thread sees the full length of a memory that grows while the memory is posted to it', async () => {
   const thread = new Worker(new URL('../../test/support/memory-thread.ts', import.meta.url), {
     workerData: loadKernels(),
   })
   try {
     await once(thread, 'message')
-    // Without looking again, one in thirty stays short.
+    // Without `memory.grow(0)` in `instantiateKernels`, the thread sees a short memory in one of thirty turns.
     for (let turn = 0; turn < 300; turn += 1) {
       const memory = new WebAssembly.Memory({ initial: 2, maximum: 200, shared: true })
       thread.postMessage({ memory })
@@ -26,13 +26,13 @@ it('a thread sees all of a memory that grows while it is being told of it', asyn
   }
 })
 
-it('kernels bring no data of their own, which would overwrite what is in the memory', (test) => {
+it('kernels have no data segments, which would overwrite the memory', (test) => {
   for (const variant of kernelVariants) {
     const memory = new WebAssembly.Memory({ initial: 16, maximum: 65536, shared: true })
     try {
       instantiateKernels(loadKernels(variant), memory)
     } catch (error) {
-      test.diagnostic(`${variant} is not for this machine: ${(error as Error).message}`)
+      test.diagnostic(`${variant} does not run on this machine: ${(error as Error).message}`)
       continue
     }
     const written = new Uint8Array(memory.buffer).findIndex((byte) => byte !== 0)

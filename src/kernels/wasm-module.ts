@@ -7,7 +7,7 @@ import { selfTest, selfTestPages } from './self-test.ts'
 export const kernelVariants = ['relaxed', 'simd'] as const
 export type KernelVariant = (typeof kernelVariants)[number]
 
-/** The compiled kernels; can be posted to a worker thread, which then need not compile them again. */
+/** The compiled kernels. They can be posted to a worker thread, which then does not compile them again. */
 export interface KernelModule {
   readonly variant: KernelVariant
   /** Whether V8 joined pairs of 128-bit operations into 256-bit ones. */
@@ -16,13 +16,13 @@ export interface KernelModule {
 }
 
 /**
- * Compiles the kernels: the requested build, or the fastest one that this engine accepts and runs correctly.
+ * Compiles the kernels: the requested build, or the fastest build that this engine accepts and runs correctly.
  *
- * V8 can join pairs of 128-bit operations into 256-bit ones, which makes a search 1.1 to 1.2 times as fast, but
- * calls that experimental. So it is used only where the result passes the self-test. All code is optimized at
- * once, not when a function has become hot, so that the code that is tested is the code that runs.
+ * V8 can join pairs of 128-bit operations into 256-bit ones, which makes a search 1.1 to 1.2 times as fast. V8 calls
+ * this experimental, so it is used only if the result passes the self-test. All code is optimized immediately, not only
+ * when a function has become hot, so that the tested code is the code that runs.
  *
- * @throws WebAssembly.CompileError when the requested build, or every one, is refused
+ * @throws WebAssembly.CompileError if the requested build, or every build, is refused
  */
 export function loadKernels(requested?: KernelVariant, isWide?: boolean): KernelModule {
   const builds = (requested === undefined ? kernelVariants : [requested]).flatMap((variant) =>
@@ -36,7 +36,7 @@ export function loadKernels(requested?: KernelVariant, isWide?: boolean): Kernel
       const kernels = { ...build, module: compile(bytes, build.isWide) }
       const fault = faultOf(kernels)
       if (fault === undefined) return kernels
-      refusal = new WebAssembly.CompileError(`the ${build.variant} kernels computed wrongly here: ${fault}`)
+      refusal = new WebAssembly.CompileError(`the ${build.variant} kernels failed their self-test: ${fault}`)
     } catch (error) {
       if (!(error instanceof WebAssembly.CompileError)) throw error
       refusal = error
@@ -45,13 +45,13 @@ export function loadKernels(requested?: KernelVariant, isWide?: boolean): Kernel
   throw refusal
 }
 
-/** With V8's optimizing compiler alone; its options count for this one module. */
+/** Compiles with V8's optimizing compiler only. The options apply to this module alone. */
 function compile(bytes: Buffer, isWide: boolean): WebAssembly.Module {
   const options = ['liftoff', 'wasm-lazy-compilation']
   for (const option of options) setFlagsFromString(`--no-${option}`)
   if (isWide) setFlagsFromString('--experimental-wasm-revectorize')
   try {
-    // V8 caches compiled modules by their bytes: an empty custom section tells the two builds apart.
+    // V8 caches compiled modules by their bytes. An empty custom section distinguishes the two builds.
     const mark = Buffer.from([0, 2, 1, isWide ? 0x77 : 0x6e])
     return new WebAssembly.Module(Buffer.concat([bytes, mark]))
   } finally {

@@ -19,42 +19,42 @@ import { comparedMax, filter, isWanted } from './slot-filter'
 /**
  * The pool that a walk through the graph fills: keys in ascending order.
  *
- * Removed points are walked through but take no place: the pool of `ef` grows by one for each, so that a search finds
- * its way out of a neighbourhood that has just been emptied. Copies of an entry take no place either: where every vector
- * is stored twenty times, the beam would otherwise be a twentieth as wide. Copies beyond what the search can want are
- * rejected; the first one has the links to other points.
+ * A walk passes through removed points, but they take no place: the pool of `ef` grows by one for each. So a search
+ * gets out of a neighbourhood that has just been emptied. Copies of an entry take no place either. If every vector is
+ * stored twenty times, the beam would otherwise be a twentieth as wide. Copies beyond what the search can want are
+ * rejected, because the first copy has the links to other points.
  *
- * With a filter, slots that do not match are like removed ones. They are no exception then but may be most of the pool: so
- * it is kept to exactly `ef` slots that match and those that do not and are nearer than the last of these, as if the walk
- * were one without a filter and with an `ef` so large that `ef` of its points match. Without a filter, the few removed
- * points are only counted, which is cheaper.
+ * With a filter, slots that do not match are treated like removed ones, but they can be most of the pool. The pool is
+ * therefore kept to exactly `ef` matching slots, and the other slots nearer than the last of these. This equals a walk
+ * without a filter whose `ef` is so large that `ef` of its points match. Without a filter, the few removed points are
+ * only counted, which is cheaper.
  */
 
 export let poolCount: i32 = 0
 
-/** Slots in the pool whose point was removed, or does not match the filter. */
+/** Number of pool entries whose point was removed or does not match the filter. */
 let poolDead: i32 = 0
 
-/** Entries of the pool that are copies of another entry. */
+/** Number of pool entries that are copies of another entry. */
 let poolCopies: i32 = 0
 
-/** The keys that a lane has room for: of a walk with a filter, and of others. */
+/** Maximum number of keys in the pool of a walk, with and without a filter. */
 const FILTERED_MAX: i32 = format.FILTERED_POOL_MAX
 const PLAIN_MAX: i32 = format.EF_MAX
 
-/** Slots that the walk has computed the distance of. */
+/** Number of slots whose distance the walk has computed. */
 let compared: i32 = 0
 
-/** With a filter: whether the walk has ended because a scan of the matching slots is the better plan. */
+/** With a filter: whether the walk ended because a scan of the matching slots is cheaper. */
 let gaveUp: bool = false
 
-/** At this many compared, the walk looks again whether the filter's slots are elsewhere. */
+/** After this many compared slots, the walk checks again whether the matching slots are elsewhere. */
 let nextLook: i32 = 0
 
-/** Whether the last look has shown that they are. */
+/** Whether the last check found that the matching slots are elsewhere. */
 let wasElsewhere: bool = false
 
-/** With a filter: the place of the k-th slot that matches, if that is known, and its distance. */
+/** With a filter: the place of the k-th matching slot, or -1 if it is unknown, and its distance. */
 let kthPlace: i32 = -1
 let kthDistance: f32 = Infinity
 
@@ -62,12 +62,12 @@ export function comparedCount(): i32 {
   return compared
 }
 
-/** Whether the last walk, one with a filter, has left its task to a scan of the matching slots. */
+/** Whether the last walk with a filter gave up, so that the caller must scan the matching slots. */
 export function hasGivenUp(): bool {
   return gaveUp
 }
 
-/** A pool entry: the distance's bits, which sort as the distance does, the slot, and whether it was expanded. */
+/** Returns a pool entry: the bits of the distance, which sort as the distance does, the slot, and the EXPANDED bit. */
 // @ts-ignore: decorator
 @inline
 export function keyOf(distance: f32, slot: u32): u64 {
@@ -86,14 +86,16 @@ export function distanceOf(key: u64): f32 {
   return reinterpret<f32>(<u32>(key >>> 32))
 }
 
-/** Descends greedily from an entry point to the level above `level`; returns the slot to start from on `level`. */
+/**
+ * Descends greedily from the entry point through the levels above `level`. Returns the slot to start from on `level`.
+ */
 export function descendTo(level: i32, entry: i64): u32 {
   let at = <u32>entry
   for (let each = <i32>(entry >> 32); each > level; each--) at = descend(at, each)
   return at
 }
 
-/** Steps greedily to the nearest slot of one level. */
+/** Moves greedily to the nearest slot on one level. */
 function descend(from: u32, level: i32): u32 {
   let best = from
   let bestDistance = score1(from)
@@ -123,9 +125,9 @@ function descend(from: u32, level: i32): u32 {
 }
 
 /**
- * The place of an entry in the pool of at most `ef`, or -1 if it is too far away.
+ * Returns the place of an entry in the pool of at most `ef`; -1 if the entry is too far away.
  *
- * The branch predictor cannot guess the place: a binary search without branches costs less than mispredicted branches.
+ * The branch predictor cannot guess the place, so a binary search without branches is cheaper.
  */
 // @ts-ignore: decorator
 @inline
@@ -146,7 +148,7 @@ function placeOf(key: u64, ef: i32): i32 {
   return <i32>((at - pool) >> 3)
 }
 
-/** Inserts an entry at its place; a pool that holds `ef` drops its last entry. */
+/** Inserts an entry at its place. A pool of `ef` entries drops its last one. */
 // @ts-ignore: decorator
 @inline
 function insertAt(place: i32, key: u64, ef: i32): void {
@@ -157,7 +159,7 @@ function insertAt(place: i32, key: u64, ef: i32): void {
   poolCount = last + 1
 }
 
-/** Moves the keys from `at` up to `end` one place towards the end. */
+/** Moves the keys in [at, end) by one place towards the end. */
 // @ts-ignore: decorator
 @inline
 function makeRoom(at: usize, end: usize): void {
@@ -170,7 +172,9 @@ function makeRoom(at: usize, end: usize): void {
   for (; end > at; end -= 8) store<u64>(end, load<u64>(end - 8))
 }
 
-/** Prefetches, as `prefetchCodes` of distance-kinds.ts does, the lists that will likely be expanded next, two cache lines each. */
+/**
+ * Prefetches two cache lines of each list that will likely be expanded next; see `prefetchCodes` in distance-kinds.ts.
+ */
 // @ts-ignore: decorator
 @inline
 function prefetchLists(next: i32, level: i32): void {
@@ -183,14 +187,14 @@ function prefetchLists(next: i32, level: i32): void {
 }
 
 /**
- * Algorithm 2, with one sorted pool instead of two heaps: fills it with the `ef` nearest found at a level, starting from
- * the entries that it holds.
+ * Algorithm 2, with one sorted pool instead of two heaps. Fills the pool with the `ef` nearest found at a level,
+ * starting from the entries in it.
  *
- * @param k how many of the nearest are wanted, if fewer than `ef`
+ * @param k the number of nearest slots wanted, if fewer than `ef`
  * @param reach the walk stops once a candidate is farther than `reach` x the k-th distance (Al-Jazzazi et al.,
  *   arXiv:2505.15636), even if fewer than `ef` were expanded
- * @param copies how many copies of a vector the pool may hold besides it, if it is among the `near` nearest; a vector
- *   farther away is held once
+ * @param copies how many further copies of a vector the pool may hold, if the vector is among the `near` nearest; a
+ *   vector farther away is held once
  */
 export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity, copies: i32 = 0, near: i32 = ef): void {
   let next = 0
@@ -212,13 +216,14 @@ export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity, co
     next = min(offerPrefetched(count, ef, copies, near), next)
     if (filter != 0 && isBetterScanned(ef)) return
   }
-  // The pool had no room for as many as were wanted.
+  // A full pool without enough matching slots.
   if (filter != 0) gaveUp = poolCount == FILTERED_MAX && wantedCount() < ef
 }
 
 /**
- * Whether to scan the matching slots instead: the walk has cost as much as that would, or the slots around it show that it
- * will, because the filter's slots are elsewhere. The first look can still be on the way to the query.
+ * Whether to scan the matching slots instead: the walk has already cost as much as a scan, or it will, because the
+ * matching slots are elsewhere. Two checks in a row must show that, because at the first the walk may still be far from
+ * the query.
  */
 function isBetterScanned(ef: i32): bool {
   if (compared > comparedMax) gaveUp = true
@@ -231,7 +236,7 @@ function isBetterScanned(ef: i32): bool {
   return gaveUp
 }
 
-/** Whether so few of the nearest slots match that the walk would need a larger pool, or cost more than a scan. */
+/** Whether so few of the nearest slots match that the walk would need a larger pool or cost more than a scan. */
 function isElsewhere(ef: i32): bool {
   if (poolCount < NEAREST) return false
   let matching = 0
@@ -240,15 +245,15 @@ function isElsewhere(ef: i32): bool {
   return places > <f64>FILTERED_MAX || LEAST_LENGTH * sqrt(places) * sqrt(sqrt(places)) > <f64>comparedMax
 }
 
-/** Compared before the walk looks first whether the filter's slots are elsewhere. */
+/** Number of compared slots before the first check whether the matching slots are elsewhere. */
 const FIRST_LOOK: i32 = 512
 
-/** The nearest slots that are looked at for that. */
+/** Number of nearest slots that this check examines. */
 const NEAREST: i32 = 256
 
 /**
- * A walk compares at least so many slots times the places of its pool to the power of 0.75. (Roots are instructions; other powers
- * would need tables, which a module writes into its memory: that of the index.)
+ * A walk compares at least this many slots times the places of its pool to the power of 0.75. (Roots are instructions.
+ * Other powers would need tables, which a module writes to its memory, and that is the memory of the index.)
  */
 const LEAST_LENGTH: f64 = 10
 
@@ -258,16 +263,16 @@ function wantedCount(): i32 {
   return poolCount - poolDead - poolCopies
 }
 
-/** The lowest bit of a key. */
+/** The lowest bit of a key: whether its slot was expanded. */
 const EXPANDED: u64 = 1
 
 /**
- * Candidates that are expanded together: memory fetches the neighbours of the second while those of the first are scored.
- * Nearly all of a pool is expanded in the end, so this wastes little.
+ * Number of candidates that are expanded together: the neighbours of the second are fetched from memory while those of
+ * the first are scored. Nearly all of a pool is expanded in the end, so this wastes little.
  */
 const ABREAST: i32 = 2
 
-/** Appends to the `count` slots of FRESH the neighbours of a node that were not visited yet, and marks them. */
+/** Appends the unvisited neighbours of a node to the `count` slots of FRESH, and marks them as visited. */
 // @ts-ignore: decorator
 @inline
 function gatherFresh(node: u32, level: i32, count: i32): i32 {
@@ -286,8 +291,8 @@ function gatherFresh(node: u32, level: i32, count: i32): i32 {
 }
 
 /**
- * Whether a candidate is farther than `reach` x the k-th distance. Removed points do not count towards k, because all of
- * them may be nearer than the k-th live one; copies count once, because they tell no more than the vector alone.
+ * Whether a candidate is farther than `reach` x the k-th distance. Removed points do not count towards k, because all
+ * of them may be nearer than the k-th live point. Copies count once, because they add no information.
  */
 // @ts-ignore: decorator
 @inline
@@ -298,8 +303,8 @@ function isBeyond(distance: f32, k: i32, reach: f32): bool {
 }
 
 /**
- * With a filter: the distance of the k-th slot that matches, copies not counted; infinite while there are fewer. Most slots
- * are inserted behind it, so it is rarely looked for.
+ * With a filter: returns the distance of the k-th matching slot, without copies; infinity while there are fewer. It is
+ * cached, and most insertions are behind it, so it is rarely computed.
  */
 function distanceOfKth(k: i32): f32 {
   if (kthPlace >= 0) return kthDistance
@@ -316,13 +321,13 @@ function distanceOfKth(k: i32): f32 {
   return kthDistance
 }
 
-/** Scores the first `count` slots of FRESH and offers them to the pool; see `beam` for the other parameters. */
+/** Scores the first `count` slots of FRESH and offers them to the pool. See `beam` for the other parameters. */
 export function offerFresh(count: i32, ef: i32, copies: i32, near: i32): void {
   prefetchCodes(scratch + FRESH, count)
   offerPrefetched(count, ef, copies, near)
 }
 
-/** @returns the lowest place that was filled; i32.MAX_VALUE if none was */
+/** As `offerFresh`, for prefetched codes. Returns the lowest place that was filled; i32.MAX_VALUE if none was. */
 // @ts-ignore: decorator
 @inline
 function offerPrefetched(count: i32, ef: i32, copies: i32, near: i32): i32 {
@@ -330,7 +335,7 @@ function offerPrefetched(count: i32, ef: i32, copies: i32, near: i32): i32 {
   let lowest: i32 = i32.MAX_VALUE
   if (count == 0) return lowest
   compared += count
-  // The last quartet is filled with repeats of the last slot; their scores are ignored.
+  // The last quartet is padded with repeats of the last slot, whose scores are ignored.
   const filler = load<u32>(fresh + (<usize>(count - 1) << 2))
   store<u32>(fresh + (<usize>count << 2), filler)
   store<u32>(fresh + (<usize>count << 2), filler, 4)
@@ -360,7 +365,7 @@ function offerPrefetched(count: i32, ef: i32, copies: i32, near: i32): i32 {
   return lowest
 }
 
-/** With a filter, after an insertion at a place: drops what is behind the last of `ef` slots that match. */
+/** With a filter, after an insertion at a place: drops the entries behind the last of `ef` matching slots. */
 function keepWanted(at: i32, ef: i32, isCopy: bool): void {
   if (at <= kthPlace || isCopy) kthPlace = -1
   while (wantedCount() > ef) dropLast()
@@ -368,9 +373,9 @@ function keepWanted(at: i32, ef: i32, isCopy: bool): void {
   while (poolDead > 0 && !isWanted(lastSlot())) dropLast()
 }
 
-/** Drops the last entry of the pool, which is not empty. */
+/** Drops the last entry of the pool, which must not be empty. */
 function dropLast(): void {
-  // A slot that was removed during the walk was counted as wanted.
+  // A slot that was removed during the walk is still counted as wanted.
   if (poolDead > 0 && !isWanted(lastSlot())) poolDead--
   poolCount--
 }
@@ -382,8 +387,9 @@ function lastSlot(): u32 {
 }
 
 /**
- * How many live copies of an entry the pool holds around its place; counting stops at `most` + 1 on each side. Entries at
- * the same distance are adjacent; thousands of different vectors can be, as under Hamming, so only a few are compared.
+ * Counts the live copies of an entry around its place in the pool, up to `most` + 1 on each side. Copies are among the
+ * entries at the same distance, which are adjacent. Thousands of different vectors can be at the same distance, as
+ * under Hamming, so only a few are compared.
  */
 // @ts-ignore: decorator
 @inline
@@ -405,7 +411,7 @@ function copiesFrom(place: i32, step: i32, key: u64, most: i32): i32 {
   return copies
 }
 
-/** The most entries at the same distance that are compared on each side although they turn out not to be copies. */
+/** On each side, comparing ends after this many entries at the same distance that are not copies. */
 const TIES_MAX: i32 = 2
 
 // @ts-ignore: decorator
@@ -414,7 +420,7 @@ function isAsFar(key: u64, other: u64): bool {
   return key >>> 32 == other >>> 32
 }
 
-/** Whether two entries are copies. Equal distances are not enough: vectors of whole numbers often have them. */
+/** Whether two entries are copies. Equal distances do not suffice, because vectors of whole numbers often have them. */
 // @ts-ignore: decorator
 @inline
 export function isCopyOf(key: u64, other: u64): bool {

@@ -6,20 +6,20 @@ import { offerSlot } from './scan'
 import { wordOf } from './slot-filter'
 
 /**
- * The scan by codes of the slots that match the instance's filter: a walk that visits all of them and nothing else. It fills the
- * pool of keys with the `breadth` nearest by code; these are then measured exactly, as those of a walk are. A code takes an eighth
- * of its row's bytes or less, and all of a scan's time is reading.
+ * The scan by codes: like a walk that visits exactly the slots that match the instance's filter. It fills the pool of
+ * keys with the `breadth` nearest by code, which are then measured exactly like those of a walk. A scan spends all its
+ * time on reading, and a code has only a quarter (7 bits) or an eighth (4 bits) of the bytes of its row, plus a header.
  *
- * `beginCodeScan`, any number of `scanCodes` (between which the caller can check for cancellation), and `finishCodeScan`;
- * where rows are on disk, `nextToRerank` in place of the last.
+ * Call `beginCodeScan`, then `scanCodes` any number of times, then `finishCodeScan`, or `nextToRerank` if rows are on
+ * disk. The caller can check for cancellation between the calls of `scanCodes`.
  */
 export function beginCodeScan(metric: i32, distanceKind: i32, query: usize, queryNorm: f64, breadth: i32): void {
   begin(metric, distanceKind, query, queryNorm, breadth, NONE)
 }
 
 /**
- * Scans slots [from, to). A slot that waits to be linked has no code yet where rows are in memory: it is offered to the pool of the k
- * nearest at once, which is `nearest` and holds `count`.
+ * Scans slots [from, to). If rows are in memory, a slot that waits to be linked has no code yet. It is offered directly
+ * to `nearest`, the pool of the k nearest, which holds `count` entries.
  *
  * @returns the number of entries in the pool of nearest slots
  */
@@ -54,7 +54,9 @@ export function scanCodes(
   return count
 }
 
-/** Measures the nearest by code exactly, as far as they can be among the k nearest; parameters and result as of `scanCodes`. */
+/**
+ * Measures the nearest by code exactly while they can be among the k nearest. Parameters and result as in `scanCodes`.
+ */
 export function finishCodeScan(
   metric: i32,
   query: usize,

@@ -3,12 +3,12 @@ import * as format from '../memory-format'
 /**
  * Integer codes of vectors, and distances between them.
  *
- * A vector x is coded by its own scale s = max|x_i| / 63: component i becomes round(x_i / s) in -63..63, kept
- * as an unsigned byte u = code + 64 in 1..127. Seven bits, so that the relaxed integer dot product, which
- * takes one factor of eight and one of seven bits, is exact on every processor. With a scale for each vector,
- * short vectors are coded as precisely as long ones.
+ * A vector x is encoded with its own scale s = max|x_i| / 63: component i becomes round(x_i / s) in -63..63, stored as
+ * an unsigned byte u = code + 64 in 1..127. The codes have seven bits, so that the relaxed integer dot product, which
+ * takes one factor of eight and one of seven bits, is exact on every processor. Because each vector has its own scale,
+ * short vectors are encoded as precisely as long ones.
  *
- * A query that is not stored is coded in eight signed bits, s = max|x_i| / 127.
+ * A query that is not stored is encoded in eight signed bits, with s = max|x_i| / 127.
  *
  *   dot(x, y)       ~ sx sy D                        D = sum of products of the signed codes
  *   euclidean(x, y) ~ |x|^2 + |y|^2 - 2 sx sy D      with the norms of the decoded vectors, so that d(x, x) = 0
@@ -37,7 +37,7 @@ export function multiplySum(signed: v128, unsigned: v128, sum: v128): v128 {
   return i32x4.add(sum, i32x4.add(low, high))
 }
 
-/** The sums of the lanes of four vectors. */
+/** Returns the sums of the lanes of four vectors. */
 // @ts-ignore: decorator
 @inline
 export function sumRows(a: v128, b: v128, c: v128, d: v128): v128 {
@@ -53,10 +53,9 @@ export function sumRows(a: v128, b: v128, c: v128, d: v128): v128 {
 }
 
 /**
- * Writes to `out` the four i32 sums of products of `query` (signed bytes, or unsigned ones below 128) with the
- * codes at `a`, `b`, `c` and `d`. Four rows at a time overlap four cache misses. The sums pass through `spill`,
- * eight vectors in adjacent pairs: stores of that form let V8 join the two halves of the loop into registers
- * twice as wide.
+ * Writes to `out` the four i32 dot products of `query` (signed bytes, or unsigned ones below 128) with the codes at
+ * `a`, `b`, `c` and `d`. Handling four rows at a time overlaps four cache misses. The sums pass through `spill`, eight
+ * vectors in adjacent pairs. Stores of that form let V8 join the two halves of the loop into registers twice as wide.
  *
  * @param n bytes of a row, a multiple of 32
  */
@@ -111,7 +110,7 @@ export function dotCodes4(
   )
 }
 
-/** `dotCodes4` exported, so that a test can compare it with a reference. `rows` are four, `stride` bytes apart. */
+/** Exports `dotCodes4`, so that a test can compare it with a reference. The four `rows` are `stride` bytes apart. */
 export function dotCodes(query: usize, rows: usize, stride: usize, n: i32, spill: usize, out: usize): void {
   dotCodes4(query, rows, rows + stride, rows + 2 * stride, rows + 3 * stride, <usize>n, spill, out)
 }
@@ -126,8 +125,8 @@ export function greatestMagnitude(row: usize, n: usize): f32 {
 }
 
 /**
- * The nearest integers, even ones from halfway, of lanes within +-2^22: beyond 1.5 * 2^23 a float32 has no
- * fraction, so that adding it rounds, and the low bits are the integer. Two operations instead of thirteen.
+ * Rounds lanes within +-2^22 to the nearest integers, with ties to even. A float32 of about 1.5 * 2^23 has no fraction,
+ * so adding that number rounds, and the low bits are the integer. This takes two operations instead of thirteen.
  */
 // @ts-ignore: decorator
 @inline
@@ -138,7 +137,9 @@ export function rounded(v: v128): v128 {
 const ROUNDING: f32 = 12582912
 const ROUNDING_BITS: i32 = 0x4b400000
 
-/** Writes a float32 row, times `inverse` and rounded, as signed bytes plus `zero` to `out`; returns the sum of their squares. */
+/**
+ * Writes a float32 row, times `inverse` and rounded, as signed bytes plus `zero`. Returns the sum of the squared codes.
+ */
 function quantize(row: usize, n: usize, inverse: f32, zero: i32, out: usize): i32 {
   const factor = f32x4.splat(inverse)
   const offset = i8x16.splat(<i8>zero)
@@ -158,7 +159,7 @@ function quantize(row: usize, n: usize, inverse: f32, zero: i32, out: usize): i3
   return sumLanes(squares)
 }
 
-/** The sum of `n` signed bytes, a multiple of 16. */
+/** Returns the sum of `n` signed bytes; `n` is a multiple of 16. */
 function sumBytes(at: usize, n: usize): i32 {
   let sums = i32x4.splat(0)
   for (const end = at + n; at < end; at += 16) {
@@ -175,10 +176,10 @@ export function sumLanes(v: v128): i32 {
   )
 }
 
-/** Writes the header and `width` codes of a row of `n` components, a multiple of 16. */
+/** Writes the header and `width` codes of a row of `n` components; `n` is a multiple of 16. */
 function encode(row: usize, n: usize, width: usize, levels: f32, zero: i32, code: usize): void {
   const most = greatestMagnitude(row, n)
-  // A denormal maximum has no finite inverse: such a row is coded as zero, and only exact distances use its values.
+  // A denormal maximum has no finite inverse. Such a row is encoded as zero, and only exact distances use its values.
   const inverse = levels / most
   const usable = most > 0 && inverse < Infinity
   const codes = code + CODE_HEADER
@@ -192,12 +193,12 @@ function encode(row: usize, n: usize, width: usize, levels: f32, zero: i32, code
   store<i32>(code + CODE_SUM, sumBytes(codes, width))
 }
 
-/** Codes a float32 row for storing: seven unsigned bits a component. */
+/** Encodes a float32 row for storing: seven unsigned bits a component. */
 export function encodeStored(row: usize, n: i32, width: i32, code: usize): void {
   encode(row, <usize>n, <usize>width, STORED_LEVELS, CODE_ZERO, code)
 }
 
-/** Codes a float32 row as a query: eight signed bits a component. */
+/** Encodes a float32 row as a query: eight signed bits a component. */
 export function encodeQuery(row: usize, n: i32, width: i32, code: usize): void {
   encode(row, <usize>n, <usize>width, QUERY_LEVELS, 0, code)
 }

@@ -1,35 +1,36 @@
 /**
- * Which numbers of a column pass a test, as a bitmap: a module of its own, with a memory of its own. The caller copies a block of
- * the column in: that takes a fraction of the time of reading it from main memory, which has to be done anyway.
+ * Tests the numbers of a column, with a bitmap as the result. This is a separate module with its own memory. The caller
+ * copies a block of the column into it. The copy takes a fraction of the time of reading the block from main memory,
+ * which is necessary anyway.
  */
 
-/** Of the numbers that are tested at once: with as much from which they are copied, about what the caches next to a core hold. */
+/** Maximum bytes tested in one call. The block and its source together fit about into the caches next to a core. */
 const BLOCK_BYTES: usize = 32_768
 
 const VALUES: usize = 65_536
-/** By ordinal plus one, 1 for those that pass. */
+/** A byte for each ordinal plus one: 1 if the ordinal is accepted. */
 const ACCEPTED: usize = VALUES + BLOCK_BYTES
 const PACKED: usize = ACCEPTED + 65_536
-/** A bit for each number, of which each takes a byte at least. */
+/** A bit for each number. There are at most as many numbers as bytes in a block. */
 const BITS: usize = PACKED + 32
 
-/** The address of the numbers. */
+/** Returns the address of the numbers. */
 export function valuesAddress(): usize {
   return VALUES
 }
 
-/** The address of a byte for each ordinal plus one below 65,536: 1 for those that are accepted. */
+/** Returns the address of the bytes for all ordinals plus one below 65,536: 1 if the ordinal is accepted. */
 export function acceptedAddress(): usize {
   return ACCEPTED
 }
 
-/** The address of the bitmap: of number i, bit i % 32 of word i / 32. */
+/** Returns the address of the bitmap: number i is bit i % 32 of word i / 32. */
 export function bitsAddress(): usize {
   return BITS
 }
 
 /**
- * Sets the bits of those of the first `count` float64 that are in [low, high]; NaN never is.
+ * Sets the bits of those of the first `count` float64 that are in [low, high]. NaN never is.
  *
  * @param count a multiple of 32
  * @returns how many bits are set
@@ -47,7 +48,7 @@ export function bitsWithin(count: i32, low: f64, high: f64): i32 {
   return found
 }
 
-/** Masks of two numbers each become one of 16 bytes, whose highest bits are the result. */
+/** Narrows the masks of 16 numbers to 16 bytes. Their highest bits are the result. */
 // @ts-ignore: decorator
 @inline
 function sixteen(from: usize, lows: v128, highs: v128): i32 {
@@ -56,7 +57,7 @@ function sixteen(from: usize, lows: v128, highs: v128): i32 {
   return i8x16.bitmask(i8x16.narrow_i16x8_s(low, high))
 }
 
-/** The masks of four numbers, 32 bits each. */
+/** Returns the masks of four numbers, 32 bits each. */
 // @ts-ignore: decorator
 @inline
 function four(from: usize, lows: v128, highs: v128): v128 {
@@ -71,8 +72,8 @@ function two(from: usize, lows: v128, highs: v128): v128 {
 }
 
 /**
- * As `bitsWithin`, of bytes and from 0 to 255. `low` must not be greater than `high`: what is less than `low` is far above it without a
- * sign, so one comparison does for both.
+ * As `bitsWithin`, for bytes. `low` must not exceed `high`. One unsigned comparison tests both bounds: for a number
+ * below `low`, the difference wraps around and exceeds the span.
  */
 export function bytesWithin(count: i32, low: i32, high: i32): i32 {
   const lows = i8x16.splat(<i8>low)
@@ -89,7 +90,7 @@ export function bytesWithin(count: i32, low: i32, high: i32): i32 {
   return found
 }
 
-/** As `bytesWithin`, of 16-bit numbers. */
+/** As `bytesWithin`, for 16-bit numbers. */
 export function shortsWithin(count: i32, low: i32, high: i32): i32 {
   const lows = i16x8.splat(<i16>low)
   const spans = i16x8.splat(<i16>(high - low))
@@ -111,7 +112,7 @@ function sixteenShorts(from: usize, lows: v128, spans: v128): i32 {
   return i8x16.bitmask(i8x16.narrow_i16x8_s(first, second))
 }
 
-/** As `bytesWithin`, of 32-bit numbers. */
+/** As `bytesWithin`, for 32-bit numbers. */
 export function wordsWithin(count: i32, low: u32, high: u32): i32 {
   const lows = i32x4.splat(low)
   const spans = i32x4.splat(high - low)
@@ -139,7 +140,7 @@ function fourWords(from: usize, lows: v128, spans: v128): v128 {
   return i32x4.le_u(i32x4.sub(v128.load(from), lows), spans)
 }
 
-/** Makes a bitmap of what is accepted of the ordinals that fit into a byte; call when they have changed. */
+/** Packs the accepted ordinals that fit into a byte into a bitmap. Must be called after the accepted bytes changed. */
 export function packAccepted(): void {
   for (let at: usize = 0; at < 32; at++) {
     let byte: u32 = 0
@@ -148,14 +149,16 @@ export function packAccepted(): void {
   }
 }
 
-/** Sets the bits of those of the first `count` bytes, each an ordinal plus one, that are accepted; see `acceptedAddress`. */
+/**
+ * Sets the bits of the accepted ones among the first `count` bytes, each an ordinal plus one. See `acceptedAddress`.
+ */
 export function bitsOfBytes(count: i32): void {
   const low = v128.load(PACKED)
   const high = v128.load(PACKED + 16)
   for (let at: usize = 0; at < <usize>count; at += 16) {
     const ordinals = v128.load(VALUES + at)
     const byte = i8x16.shr_u(ordinals, 3)
-    // A swizzle with an index beyond 15 is 0.
+    // A swizzle with an index above 15 returns 0.
     const accepted = v128.or(
       i8x16.swizzle(low, byte),
       i8x16.swizzle(high, i8x16.sub(byte, i8x16.splat(16))),
@@ -169,7 +172,7 @@ export function bitsOfBytes(count: i32): void {
   }
 }
 
-/** As `bitsOfBytes`, of 16-bit numbers. */
+/** As `bitsOfBytes`, for 16-bit numbers. */
 export function bitsOfShorts(count: i32): void {
   for (let at = 0; at < count; at += 32) {
     let word: u32 = 0
@@ -180,7 +183,7 @@ export function bitsOfShorts(count: i32): void {
   }
 }
 
-/** How many bits of the first `bytes`, a multiple of 16, at `valuesAddress` are set. */
+/** Returns how many bits of the first `bytes` bytes at `valuesAddress` are set; `bytes` is a multiple of 16. */
 export function countBits(bytes: i32): i32 {
   let sums = i64x2.splat(0)
   for (let at: usize = 0; at < <usize>bytes; at += 16) {

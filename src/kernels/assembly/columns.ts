@@ -1,30 +1,30 @@
 import * as words from '../graph-header'
 
 /**
- * The columns of a segment, by slot: rows, their codes, norms, sequence numbers and whether the slot is live.
+ * The columns of a segment, by slot: rows, their codes, norms, sequence numbers, and whether the slot is live.
  *
- * Each thread has an instance of this module, so the variables are its own. They are set once, when the instance is
- * attached, and never by a search.
+ * Each thread has its own instance of this module, and so its own variables. They are set once, when the instance is
+ * attached. A search never changes them.
  */
 
 export let live: usize = 0
 export let sequences: usize = 0
 /** f64 a slot: the squared norm of its row. */
 export let norms: usize = 0
-/** 0 where the rows stay on disk. */
+/** 0 if the rows stay on disk. */
 export let rows: usize = 0
-/** Components of a row with its padding. */
+/** Number of components of a row with padding. */
 export let rowLength: i32 = 0
 
 export let codes: usize = 0
-/** Bytes of a code with its header; 0 where there are no codes. */
+/** Bytes of a code with its header; 0 if there are no codes. */
 export let codeStride: usize = 0
-/** Components of a code with its padding. */
+/** Number of components of a code with padding. */
 export let width: i32 = 0
-/** 7, in a byte (codes.ts), or 4, two in a byte (nibbles.ts). */
+/** 7, one code in a byte (codes.ts), or 4, two codes in a byte (nibbles.ts). */
 export let codeBits: i32 = 0
 
-/** Binds this instance to the columns of a segment; the header of any of its graphs has their addresses. */
+/** Binds this instance to the columns of a segment. The header of any of its graphs has their addresses. */
 export function attachColumns(header: usize): void {
   live = load<u32>(header, words.LIVE)
   sequences = load<u32>(header, words.SEQUENCES)

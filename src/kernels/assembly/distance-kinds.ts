@@ -16,38 +16,41 @@ import { QUARTET, queryCode, SCORES, scratch, SPILL } from './graph-memory'
 import { dotNibbles4, encodeNibbles, NIBBLE_ERROR, NIBBLE_ZERO, unpackNibbles } from './nibbles'
 
 /**
- * Distances from one query vector, a caller's or that of a stored slot, to slots, four at a time.
+ * Distances from a query vector to slots, four slots at a time. The query vector is a caller's or that of a stored
+ * slot.
  *
- * A distance kind is what these distances are computed from: the codes, or the float32 rows under a metric.
+ * A distance kind says what these distances are computed from: the codes, or the float32 rows under a metric.
  */
 
-/** Measures: codes, or rows under the metric whose number is added to `ROWS`. */
+/** The distance kinds: codes, or rows under the metric whose number is added to `ROWS`. */
 export const CODES_EUCLIDEAN: i32 = format.CODES_EUCLIDEAN
 export const CODES_COSINE: i32 = format.CODES_COSINE
 export const ROWS: i32 = format.ROWS_KIND
 
-/** Whether a distance kind's distances estimate the metric's; those of other distance kinds only order slots similarly. */
+/** Whether the distances of a distance kind estimate those of a metric. Other kinds only order slots similarly. */
 export function estimatesMetric(distanceKind: i32, metric: i32): bool {
   if (distanceKind == CODES_EUCLIDEAN) return metric == EUCLIDEAN
   if (distanceKind == CODES_COSINE) return metric == COSINE
   return distanceKind - ROWS == metric
 }
 
-/** `setQuery` and `setQuerySlot` set it and one of the two groups of variables below; only that group is read afterwards. */
+/**
+ * `setQuery` and `setQuerySlot` set this and one of the two groups of variables below. Only that group is then read.
+ */
 let currentKind: i32 = 0
 
-/** For rows: the row of the query vector and its norm. */
+/** For rows: the row of the query vector and its length. */
 let queryRow: usize = 0
 let queryRoot: f32 = 0
 
-/** For codes: the codes of the query vector, and what turns a sum of products into a distance; see `decodedDistance`. */
+/** For codes: the codes of the query vector, and the numbers that turn a dot product into a distance. */
 let queryCodes: usize = 0
 let base: f32 = 0
 let factor: f32 = 0
 let constant: i32 = 0
 let sumFactor: i32 = 0
 
-/** Makes a stored slot the query: later distances are from it. */
+/** Makes a stored slot the query. Later distances are measured from it. */
 export function setQuerySlot(slot: u32, distanceKind: i32): void {
   currentKind = distanceKind
   if (distanceKind >= ROWS) {
@@ -62,13 +65,13 @@ export function setQuerySlot(slot: u32, distanceKind: i32): void {
   }
   unpackNibbles(code, width, queryCode)
   setQueryCode(queryCode, -NIBBLE_ZERO * load<i32>(queryCode + CODE_SUM), 0)
-  // Similar vectors have similar errors, which makes some estimates negative, and clamping those would lose their order:
-  // so all distances are raised by the most that such an error can be.
+  // Similar vectors have similar errors, which makes some estimates negative. Clamping these would lose their order, so
+  // all distances are raised by the maximum of such an error.
   const error = load<f32>(code + NIBBLE_ERROR)
   base += currentKind == CODES_EUCLIDEAN ? (error + error) * load<f32>(code + CODE_NORM) : error
 }
 
-/** Sets the query from a row, and encodes it: later distances are from it. */
+/** Makes a row the query, and encodes it if needed. Later distances are measured from it. */
 export function setQuery(row: usize, norm: f64, distanceKind: i32): void {
   currentKind = distanceKind
   if (distanceKind >= ROWS) {
@@ -88,8 +91,8 @@ function setQueryRow(row: usize, norm: f64): void {
 }
 
 /**
- * Sets the query from a code with its header. Every stored code has the code of zero added. `ofSums`, and `ofCode` times
- * the sum of the other code, remove from a sum of products what that adds.
+ * Sets the query from a code with its header. Every stored code has the code of zero added. To correct a dot product
+ * for that, `ofSums`, and `ofCode` times the sum of the other code, are added to it.
  */
 // @ts-ignore: decorator
 @inline
@@ -107,8 +110,9 @@ function setQueryCode(code: usize, ofSums: i32, ofCode: i32): void {
 }
 
 /**
- * Whether two slots hold the same vector, bit by bit. Rows decide where they are in memory: of vectors with one dominant
- * component, thousands can have the same code. Codes are compared first, because most differ in their first bytes.
+ * Whether two slots hold the same vector, bit by bit. Rows decide if they are in memory, because thousands of vectors
+ * with one dominant component can have the same code. Codes are compared first, because most differ in their first
+ * bytes.
  */
 export function areCopies(a: u32, b: u32): bool {
   if (codeStride > 0 && !haveSameBytes(codeOf(a), codeOf(b), codeStride)) return false
@@ -133,7 +137,7 @@ export function encodeRow(row: usize, slot: u32): void {
   else encodeStored(row, rowLength, width, codeOf(slot))
 }
 
-/** The distance of the query vector to a row under a metric, in float32. */
+/** Returns the distance of the query vector to a row under a metric, in float32. */
 function rowDistance(metric: i32, slot: u32): f32 {
   const row = rowOf(slot)
   if (metric == EUCLIDEAN) return euclidean32(queryRow, row, rowLength)
@@ -154,21 +158,21 @@ function decodedDistance(code: usize, dot: i32): f32 {
   return distance
 }
 
-/** Negative distances and NaN would break the order of the keys. */
+/** Clamps negative distances to 0 and NaN to infinity, because these would break the order of keys. */
 // @ts-ignore: decorator
 @inline
 function clampDistance(distance: f32): f32 {
   return distance == distance ? max<f32>(distance, 0) : Infinity
 }
 
-/** The processor prefetches the bytes after these by itself, because a code is read in order. */
+/** The processor prefetches the following bytes automatically, because a code is read in order. */
 const PREFETCH_BYTES_MAX: usize = 320
 export const CACHE_LINE: usize = 64
 
 /**
- * Prefetches the codes of slots. WebAssembly has no prefetch instruction, but a load whose value is not used does not
- * delay the next ones, so the codes of a whole list are fetched at once. The fewer instructions between two loads, the more
- * of them the processor starts ahead.
+ * Prefetches the codes of slots. WebAssembly has no prefetch instruction. But a load whose value is not used does not
+ * delay the next loads, so the codes of a whole list are fetched concurrently. The fewer instructions there are between
+ * two loads, the more loads the processor starts ahead.
  */
 // @ts-ignore: decorator
 @inline
@@ -192,7 +196,7 @@ export function prefetchCodes(slots: usize, count: i32): void {
   }
 }
 
-/** Writes to SCORES the distances of four slots. */
+/** Writes the distances of four slots to SCORES. */
 // @ts-ignore: decorator
 @inline
 export function score4(a: u32, b: u32, c: u32, d: u32): void {
@@ -227,7 +231,7 @@ export function score1(slot: u32): f32 {
   return load<f32>(scratch + SCORES)
 }
 
-/** Writes to SCORES the distances of up to four slots of a list of `count`, from entry `at` on. */
+/** Writes the distances of up to four slots of a list of `count`, from entry `at` on, to SCORES. */
 // @ts-ignore: decorator
 @inline
 export function scoreFrom(list: usize, at: i32, count: i32): void {
@@ -241,7 +245,7 @@ export function scoreFrom(list: usize, at: i32, count: i32): void {
   )
 }
 
-/** Writes to `out`, as float32, the distances of a stored slot to the `count` slots of a list, by a distance kind. */
+/** Writes the distances of a stored slot to the `count` slots of a list as float32 to `out`, by a distance kind. */
 export function distancesFrom(slot: u32, distanceKind: i32, list: usize, count: i32, out: usize): void {
   setQuerySlot(slot, distanceKind)
   for (let at = 0; at < count; at += 4) {
@@ -251,7 +255,7 @@ export function distancesFrom(slot: u32, distanceKind: i32, list: usize, count: 
   }
 }
 
-/** The exact (float64) distance of two slots whose rows are in memory. */
+/** Returns the exact (float64) distance of two slots whose rows are in memory. */
 export function exactDistance(metric: i32, a: u32, b: u32): f64 {
   return distance64(metric, rowOf(a), rowOf(b), rowLength, normOf(a), normOf(b))
 }

@@ -1,8 +1,8 @@
 /**
  * Distances between float32 rows.
  *
- * Raw linear memory, no runtime, no allocation: callers pass byte addresses. A row is 64-byte aligned and
- * padded with zeros to a multiple of 16 components, so that no kernel has a tail; zeros on both sides add
+ * The kernels use raw linear memory, without a runtime or allocations. Callers pass byte addresses. A row is 64-byte
+ * aligned and padded with zeros to a multiple of 16 components, so that no kernel needs a tail. Zeros on both sides add
  * nothing under any metric. Metrics are numbered as in `vectordb.Similarity`.
  */
 
@@ -92,7 +92,7 @@ export function dot32(a: usize, b: usize, n: i32): f32 {
   return reduce32(s0, s1, s2, s3)
 }
 
-/** A comparison yields -1 in every lane that differs; float comparison treats 0 and -0 as equal. */
+/** A comparison yields -1 in every lane that differs. Float comparison treats 0 and -0 as equal. */
 export function hamming(a: usize, b: usize, n: i32): i32 {
   let s0 = i32x4.splat(0)
   let s1 = s0
@@ -166,14 +166,16 @@ export function dot64(a: usize, b: usize, n: i32): f64 {
   return reduce64(s0, s1, s2, s3)
 }
 
-/** 1 - cos from the squared norms; one root of their product, so that parallel integer vectors give exactly 0. */
+/** Returns 1 - cos from the squared norms. One root of their product makes parallel integer vectors exactly 0. */
 // @ts-ignore: decorator
 @inline
 export function cosineOf(dot: f64, normProduct: f64): f64 {
   return normProduct == 0 ? 1 : 1 - dot / sqrt<f64>(normProduct)
 }
 
-/** The exact distance; `aa` and `bb` are squared norms, used by Cosine alone. Euclidean is squared. */
+/**
+ * Returns the exact distance. `aa` and `bb` are squared norms, used by Cosine only. Euclidean distances are squared.
+ */
 export function distance64(metric: i32, a: usize, b: usize, n: i32, aa: f64, bb: f64): f64 {
   if (metric == EUCLIDEAN) return euclidean64(a, b, n)
   if (metric == MANHATTAN) return manhattan64(a, b, n)

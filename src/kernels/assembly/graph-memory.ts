@@ -3,15 +3,15 @@ import * as format from '../memory-format'
 import { attachColumns } from './columns'
 
 /**
- * Where a graph and a thread's scratch are in memory, and the basic functions that everything else uses.
+ * The addresses of a graph and of a thread's scratch in memory, and the basic functions that the other files use.
  *
- * Each thread has an instance of this module, so the variables are its own.
+ * Each thread has its own instance of this module, and so its own variables.
  */
 
-/** The end of a list that is not full. */
+/** Marks the end of a list that is not full. */
 export const NONE: u32 = <u32>format.NO_LINK
 
-/** What a slot is to the graph. */
+/** The states of a slot in the graph. */
 export const ABSENT: u8 = <u8>format.ABSENT
 export const LINKED: u8 = <u8>format.LINKED
 export const LEAVING: u8 = <u8>format.LEAVING
@@ -21,9 +21,9 @@ export const EPOCH: usize = 176
 export const SPILL: usize = 0
 export const SCORES: usize = 128
 export const QUARTET: usize = 144
-/** Slots to score: two lists of m0 and three more that fill a quartet, for m up to 64. */
+/** Slots to score: two lists of m0, and up to three more that pad a quartet, for m up to 64. */
 export const FRESH: usize = 192
-/** Keys of candidates for one list: m0 + 1 and three more that fill a quartet, for m up to 64. */
+/** Keys of candidates for one list: m0 + 1, and up to three more that pad a quartet, for m up to 64. */
 export const CANDIDATES: usize = FRESH + 1088
 export const KEPT_FOR_OTHER: usize = CANDIDATES + 1280
 export const KEPT_FOR_SELF: usize = KEPT_FOR_OTHER + 768
@@ -48,12 +48,12 @@ export let scratch: usize = 0
 export let pool: usize = 0
 export let queryCode: usize = 0
 export let visited: usize = 0
-/** The mark of this search's visited slots; see `resetVisited`. */
+/** The mark of slots visited by the current search; see `resetVisited`. */
 export let epoch: i32 = 0
 
 /** Binds this instance to a segment's graph and to a thread's lane. */
 export function attachGraph(at: usize, laneScratch: usize, lanePool: usize, laneVisited: usize): void {
-  // The compiler evaluates this condition.
+  // The compiler evaluates this condition at compile time.
   if (QUERY_CODE + <usize>format.CODE_HEADER_BYTES > <usize>format.GRAPH_SCRATCH_BYTES) ERROR('scratch is too small')
   attachColumns(at)
   header = at
@@ -76,7 +76,7 @@ export function attachGraph(at: usize, laneScratch: usize, lanePool: usize, lane
   visited = laneVisited
 }
 
-/** The list of a node at a level. A node's upper lists are adjacent, level 1 first. */
+/** Returns the list of a node at a level. The upper lists of a node are adjacent, level 1 first. */
 // @ts-ignore: decorator
 @inline
 export function listOf(slot: u32, level: i32): usize {
@@ -95,7 +95,7 @@ export function lock(slot: u32): void {
   let spins = 0
   while (atomic.cmpxchg<u8>(at, 0, 1) != 0) {
     spins++
-    // The holder may have lost its core: a pause of 20 microseconds lets it continue.
+    // The holder may have been descheduled. A pause of 20 microseconds lets it continue.
     if (spins > 200) atomic.wait<i32>(header + words.PAUSE, 0, 20000)
   }
 }
@@ -134,7 +134,7 @@ export function stateOf(slot: u32): u8 {
   return atomic.load<u8>(states + <usize>slot)
 }
 
-/** Entry `index` of a list of slots. */
+/** Returns entry `index` of a list of slots. */
 // @ts-ignore: decorator
 @inline
 export function slotAt(list: usize, index: i32): u32 {

@@ -30,23 +30,23 @@ import {
 import { setQuerySlot } from './distance-kinds'
 
 /**
- * Repairs a graph after removals and after a start. Slots may be linked and searched meanwhile: a new slot is never linked
- * to one that is LEAVING, because its point is gone, and lists are written under their locks.
+ * Repairs a graph after removals and after a start. Slots may be linked and searched meanwhile: a new slot is never
+ * linked to a LEAVING slot, whose point is gone, and lists are written under their locks.
  */
 
 /**
- * Removes the slots that are LEAVING from the lists of slots [from, to): a list that contains one gets others in its place,
- * chosen from the lists of the leaving slots. Several threads may repair, each its own range.
+ * Removes LEAVING slots from the lists of slots [from, to), and replaces them by slots from the lists of the leaving
+ * slots. Several threads may repair different ranges.
  *
- * Links to other slots are kept. Reselecting the whole list (Singh et al., arXiv:2105.09613, algorithm 4) drops all links
- * that were appended since the list was last full, and thins the graph with every repair: from 17.7 to 10.8 links a slot,
- * and from 0.976 to 0.954 recall at ef 32, in 100 rounds of replacing 2 % of 20,000 WordNet glosses. With links kept it
- * has 15.8 links and the same recall as before.
+ * Links to other slots are kept. Reselecting the whole list (Singh et al., arXiv:2105.09613, algorithm 4) drops all
+ * links that were appended since the list was last full, and thins the graph with every repair: from 17.7 to 10.8 links
+ * a slot, and from 0.976 to 0.954 recall at ef 32, in 100 rounds of replacing 2 % of 20,000 WordNet glosses. If links
+ * are kept, the graph has 15.8 links a slot and the same recall as before.
  *
- * Where more slots of a list leave than stay, the lists of the leaving ones offer too few candidates: such a list is filled
- * by a search of the graph around it, as for an insertion.
+ * If more slots of a list leave than stay, the lists of the leaving slots offer too few candidates. Such a list is
+ * filled by a search of the graph around it, as for an insertion.
  *
- * @param most lists to repair before it stops
+ * @param most number of lists to repair before stopping
  * @returns the first slot whose lists were not repaired; `to` at the end
  */
 export function repairRange(from: i32, to: i32, distanceKind: i32, most: i32): i32 {
@@ -95,7 +95,7 @@ function repairList(slot: u32, level: i32, distanceKind: i32): void {
   replaceList(slot, level, into, kept)
 }
 
-/** Fills a list by a walk that starts from its entries, the leaving ones included, and links back from what is found. */
+/** Fills a list by a walk from its entries, including leaving ones, and links back from the slots that are kept. */
 function searchAround(slot: u32, level: i32, distanceKind: i32, into: usize): void {
   resetVisited()
   visit(slot)
@@ -116,13 +116,13 @@ function searchAround(slot: u32, level: i32, distanceKind: i32, into: usize): vo
   for (let i = 0; i < kept; i++) linkBack(slotAt(into, i), slot, level, distanceKind)
 }
 
-/** Writes the `kept` slots of `into` to a list, followed by its other entries that do not leave. */
+/** Writes the `kept` slots of `into` to a list, followed by its other entries that stay. */
 function replaceList(slot: u32, level: i32, into: usize, kept: i32): void {
   const list = listOf(slot, level)
   const length = lengthAt(level)
   const others = scratch + FRESH
   lock(slot)
-  // Threads that insert meanwhile may have appended to it.
+  // Concurrent inserts may have appended to the list.
   let count = 0
   for (let i = 0; i < length; i++) {
     const each = slotAt(list, i)
@@ -143,7 +143,7 @@ function countIn(list: usize, length: i32): i32 {
   return count
 }
 
-/** Copies the slots of a list that stay, and marks all as visited; returns how many stay. */
+/** Copies the slots of a list that stay, and marks all its slots as visited. Returns how many stay. */
 function keepStaying(list: usize, length: i32, into: usize): i32 {
   let staying = 0
   for (let i = 0; i < length; i++) {
@@ -157,7 +157,7 @@ function keepStaying(list: usize, length: i32, into: usize): i32 {
   return staying
 }
 
-/** Offers to the pool the slots of a list that stay and were not visited yet. */
+/** Offers the unvisited slots of a list that stay to the pool. */
 function offerList(list: usize, level: i32): void {
   const length = lengthAt(level)
   const fresh = scratch + FRESH
@@ -174,7 +174,7 @@ function offerList(list: usize, level: i32): void {
   offerFresh(count, efConstruction, i32.MAX_VALUE, efConstruction)
 }
 
-/** Makes LEAVING slots ABSENT, and replaces the entry point if it was one of them. */
+/** Makes LEAVING slots ABSENT, and replaces the entry point if it was leaving. */
 export function releaseLeaving(): void {
   const slotCount = atomic.load<i32>(header + words.SLOTS)
   for (let slot: u32 = 0; slot < <u32>slotCount; slot++) {
@@ -192,18 +192,18 @@ export function releaseLeaving(): void {
 }
 
 /**
- * Reconnects a slot that cannot be reached at level 0: if a walk from the entry point towards it does not visit it, it gets a
- * link from the nearest slot that the walk visited. No other slot becomes unreachable by this (see `linkFromPool`), so one
- * pass over all unreachable slots leaves none, unless others are linked meanwhile.
+ * Reconnects a slot that is unreachable at level 0: if a walk from the entry point towards the slot does not visit it,
+ * the nearest visited slot with a free place links to it. This makes no other slot unreachable (see `linkFromPool`), so
+ * one pass over all unreachable slots leaves none, unless slots are linked meanwhile.
  *
- * @returns 1 if it got a link, 0 if it needed none
+ * @returns 1 if the slot got a link, 0 if it needed none
  */
 export function reconnect(slot: u32, distanceKind: i32): i32 {
   const entry = atomic.load<i64>(header + words.ENTRY)
   if (entry < 0 || stateOf(slot) != LINKED) return 0
   setQuerySlot(slot, distanceKind)
   resetVisited()
-  // Not through the upper levels: a slot found that way may itself be unreachable at level 0.
+  // The walk does not use the upper levels, because a slot found there may itself be unreachable at level 0.
   startPool(<u32>entry)
   beam(0, efConstruction)
   if (isVisited(slot)) return 0

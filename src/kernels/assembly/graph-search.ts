@@ -8,14 +8,15 @@ import { isWanted } from './slot-filter'
 
 /**
  * Searches the graph and the slots that wait to be linked, and fills the query's pool of its k nearest (scan.ts) by
- * exact distance. With a filter, only slots that match count: see beam.ts.
+ * exact distance. With a filter, only matching slots count; see beam.ts.
  *
- * The waiting slots come first: so a slot that is linked during the search has been seen already, and the graph finds
- * those that were linked before.
+ * The waiting slots are searched first. So a slot that is linked during the search has already been seen, and the graph
+ * has the slots linked before.
  *
  * @param reach see `beam`
- * @param rerank the most entries of the walk's pool to rerank by exact distance, the nearest first; copies count as one
- * @param hidden a slot that the search ignores, or NONE: a stored vector can be searched for as if it were not stored
+ * @param rerank maximum number of pool entries to rerank by exact distance, the nearest first; copies count as one
+ * @param hidden a slot that the search ignores, or NONE; a stored vector can so be searched for as if it were not
+ *   stored
  * @returns the number of entries in the pool of nearest slots
  */
 export function searchGraph(
@@ -43,7 +44,7 @@ export function searchGraph(
   return rerankAll(metric, query, queryNorm, nearest, k, count)
 }
 
-/** Offers the exact distances of what a walk has found, as far as it can be among the nearest; see `nextToRerank`. */
+/** Offers the entries of a walk's pool by exact distance while they can be among the nearest; see `nextToRerank`. */
 export function rerankAll(metric: i32, query: usize, queryNorm: f64, nearest: usize, k: i32, count: i32): i32 {
   for (let slot = nextToRerank(nearest, k, count); slot != NONE; slot = nextToRerank(nearest, k, count)) {
     count = offerSlot(metric, query, queryNorm, slot, nearest, k, count)
@@ -52,8 +53,8 @@ export function rerankAll(metric: i32, query: usize, queryNorm: f64, nearest: us
 }
 
 /**
- * Searches where the rows are not in memory: leaves what the walk finds in the thread's pool of keys, ordered by codes
- * alone, for `nextToRerank`. The waiting slots are added to the pool after the walk, unless the walk visited them.
+ * Searches if rows are not in memory: leaves the slots that the walk finds in the thread's pool of keys, ordered by
+ * codes only, for `nextToRerank`. The waiting slots are added to the pool after the walk, unless the walk visited them.
  *
  * @param rerank as for `searchGraph`
  * @param hidden as for `searchGraph`
@@ -87,7 +88,7 @@ export function walkGraph(
   offerFresh(count, ef, k, rerank)
 }
 
-/** Resets everything that a search depends on, so that it is independent of the one before it. */
+/** Resets all state of a search, so that it is independent of the search before. */
 export function begin(metric: i32, distanceKind: i32, query: usize, queryNorm: f64, rerank: i32, hidden: u32): void {
   resetVisited()
   if (hidden != NONE) visit(hidden)
@@ -96,12 +97,12 @@ export function begin(metric: i32, distanceKind: i32, query: usize, queryNorm: f
   setQuery(query, queryNorm, distanceKind)
 }
 
-/** Fills the pool by a walk from the entry point; false where the graph is empty. */
+/** Fills the pool by a walk from the entry point. Returns false if the graph is empty. */
 function walk(ef: i32, k: i32, reach: f32, rerank: i32): bool {
   const entry = atomic.load<i64>(header + words.ENTRY)
   if (entry < 0) return false
   const at = descendTo(0, entry)
-  // The walk starts here anyway, but the slot is hidden, or was offered while it waited.
+  // The walk starts here anyway, but the slot must not be reranked: it is hidden, or was offered while it waited.
   if (isVisited(at)) exclude(at)
   startPool(at)
   beam(0, ef, k, reach, k, rerank)

@@ -29,49 +29,50 @@ import {
 import { areCopies, setQuerySlot, encodeSlot, ROWS, score1, scoreFrom } from './distance-kinds'
 
 /**
- * A hierarchical navigable small world graph over the slots of one segment (Malkov and Yashunin,
- * arXiv:1603.09320: algorithms 1, 2, 4 and 5). Where it departs from the paper, and the section of
- * docs/decisions/index.md with the measurements:
+ * A hierarchical navigable small world graph over the slots of one segment (Malkov and Yashunin, arXiv:1603.09320:
+ * algorithms 1, 2, 4 and 5). It departs from the paper as follows. In parentheses: the sections of
+ * docs/decisions/index.md with the measurements.
  *
- *    1. Distances are between integer codes, or between float32 rows where codes do not tell vectors apart; only the
- *       nearest candidates are reranked by exact distance (Codes; What a graph is measured on; How much is measured exactly).
+ *    1. Distances are between integer codes, or between float32 rows if codes do not distinguish vectors. Only the
+ *       nearest candidates are reranked by exact distance (Codes; What a graph is measured on; How much is measured
+ *       exactly).
  *    2. A walk has one sorted pool instead of two heaps, and expands two candidates at a time (What made it fast).
  *    3. A walk can stop before `ef` candidates were expanded (Where a walk ends).
- *    4. A node's level is a function of its slot, so that a slot that is used again keeps its upper lists (Deletes).
- *    5. The search for neighbours on a level starts from the nearest node of the level above alone, not from all that were
+ *    4. A node's level is a function of its slot, so that a reused slot keeps its upper lists (Deletes).
+ *    5. The search for neighbours on a level starts from the nearest node of the level above only, not from all nodes
  *       found there. Not measured.
- *    6. Algorithm 4 neither extends its candidates nor keeps pruned ones: a list may stay short. Not measured.
- *    7. Removed points stay in the graph until they are repaired out, walks go through them, and a full list gives the
- *       place of a removed point to a new neighbour before it is reselected (Deletes).
+ *    6. Algorithm 4 neither extends its candidates nor keeps pruned ones, so a list may stay short. Not measured.
+ *    7. Removed points stay in the graph until they are repaired out, and walks pass through them. In a full list, a
+ *       new neighbour takes the place of a removed point if there is one; otherwise the list is reselected (Deletes).
  *    8. A new node that no list has kept still gets one link, and unreachable nodes are reconnected (Deletes).
- *    9. A copy of a vector in the graph is linked to that vector alone, in a chain; copies with upper levels are linked in
- *       full (Copies).
- *   10. Several threads insert at once, and any number search meanwhile without locks (Threads).
- *   11. A search with a filter walks through points that do not match, and only those that match count towards its results
- *       (docs/decisions/filters.md).
+ *    9. A copy of a vector in the graph is linked to that vector only, in a chain. Copies with upper levels are linked
+ *       in full (Copies).
+ *   10. Several threads insert concurrently, and any number search meanwhile without locks (Threads).
+ *   11. A search with a filter walks through points that do not match, but only matching points count towards its
+ *       results (docs/decisions/filters.md).
  *
  * What makes 10 safe:
  *
- *   - Each thread has an instance of this module over the same memory, and so its own variables.
+ *   - Each thread has its own instance of this module over the same memory, and so its own variables.
  *   - A list of neighbours is a run of slots that ends at NONE or at its full length. It changes in place,
  *     under its node's spin lock, one aligned word at a time: a concurrent reader sees old and new entries mixed,
  *     each of which is a slot with codes and lists.
  *   - A node's codes and lists are written before anything links to it.
  *
- * graph-memory.ts has the layout, columns.ts the vectors, distance-kinds.ts the distances, beam.ts the walk; graph-search.ts,
- * rerank.ts and graph-repair.ts are built on them.
+ * graph-memory.ts has the layout, columns.ts the vectors, distance-kinds.ts the distances, and beam.ts the walk.
+ * graph-search.ts, rerank.ts and graph-repair.ts are built on them.
  */
 
 /**
- * Algorithm 4: goes through candidates in ascending order and keeps those that are nearer to the query vector than to any
- * candidate kept before, so that the few links of a list point in different directions. Writes slots to `into`.
+ * Algorithm 4: takes candidates in ascending order, and keeps those that are nearer to the query vector than to any
+ * candidate kept before. So the few links of a list point in different directions. Writes slots to `into`.
  *
- * Copies of the query vector are as near to it as to each other, and would take all places: a vector with more copies
+ * Copies of the query vector are as near to it as to each other, and would take all places. A vector with more copies
  * than places would become an island. So the rule does not apply to copies: a few of them are kept, after the others.
  *
  * @param candidates keys, ascending
- * @param self the slot of the query vector: the current query at the call, but no longer afterwards
- * @param kept how many slots `into` holds already
+ * @param self the slot of the query vector; it must be the current query at the call, but may not be afterwards
+ * @param kept how many slots `into` already holds
  * @returns how many `into` holds afterwards, at most `limit`
  */
 export function selectNeighbours(
@@ -98,10 +99,10 @@ export function selectNeighbours(
   return copies == 0 ? kept : keepCopies(candidates, copies, min(limit, kept + COPIES_MAX), into, self, kept)
 }
 
-/** The most copies that a list keeps. */
+/** Maximum number of copies that a list keeps. */
 const COPIES_MAX: i32 = 4
 
-/** Keeps the copies with the nearest slot numbers, so that the lists of several copies name different ones. */
+/** Keeps the copies with the nearest slot numbers, so that the lists of several copies contain different copies. */
 function keepCopies(candidates: usize, copies: i32, limit: i32, into: usize, self: u32, kept: i32): i32 {
   let nearest: u32 = 0
   for (; kept < limit; kept++) {
@@ -136,7 +137,7 @@ function isApart(slot: u32, distance: f32, into: usize, kept: i32, distanceKind:
   return true
 }
 
-/** Writes a list: its slots, then NONE. */
+/** Writes a list: its slots, then NONE up to its length. */
 export function writeList(list: usize, length: i32, from: usize, count: i32): void {
   for (let i = 0; i < length; i++) {
     store<u32>(list + (<usize>i << 2), i < count ? slotAt(from, i) : NONE)
@@ -144,8 +145,8 @@ export function writeList(list: usize, length: i32, from: usize, count: i32): vo
 }
 
 /**
- * Adds `slot` to the list of `to`, which is reselected when it is full; returns whether the list then contains `slot`.
- * A copy joins the chain of copies behind `to`.
+ * Adds `slot` to the list of `to`. A full list is reselected. Returns whether the list then contains `slot`. A copy of
+ * `to` joins the chain of copies behind `to` instead, if there is one.
  */
 export function linkBack(to: u32, slot: u32, level: i32, distanceKind: i32): bool {
   if (areCopies(to, slot) && joinCopies(to, slot, level)) return true
@@ -161,22 +162,22 @@ export function linkBack(to: u32, slot: u32, level: i32, distanceKind: i32): boo
 }
 
 /**
- * The place of a slot in a list, or else a place that it can take: the end, or that of a removed point. Returns the list's
- * length if it is full of others. Replacing one removed point leaves the others for a repair, which uses their lists;
- * reselecting the list would drop them all.
+ * Returns the place of a slot in a list, or a place that it can take: the end, or that of a removed point. Returns the
+ * list's length if there is no such place. Replacing one removed point leaves the others for a repair, which uses their
+ * lists. Reselecting the list would drop them all.
  */
 function placeIn(list: usize, length: i32, slot: u32): i32 {
   let at = 0
   while (at < length && slotAt(list, at) != NONE && slotAt(list, at) != slot) at++
   if (at < length) return at
-  // Last, because reading whether a slot is live is a cache miss.
+  // This loop comes last, because reading whether a slot is live is a cache miss.
   for (let i = 0; i < length; i++) if (!isLive(slotAt(list, i))) return i
   return length
 }
 
 /**
- * Inserts a slot between `to` and the copy of both that `to` links to. So every slot links to at most a few copies of itself,
- * and all copies are one chain that a walk can follow.
+ * Inserts a slot between `to` and the copy of both to which `to` links. So every slot links to only a few copies of
+ * itself, and all copies form one chain that a walk can follow.
  *
  * @returns whether there was such a copy
  */
@@ -190,15 +191,15 @@ function joinCopies(to: u32, slot: u32, level: i32): bool {
 }
 
 /**
- * Inserts a slot between `to` and the entry `at` of its list: every slot that could be reached before still can.
+ * Inserts a slot between `to` and the entry `at` of its list. Every slot that was reachable before stays reachable.
  *
- * @returns false if the entry has changed meanwhile; then nothing was replaced
+ * @returns false if the entry has changed meanwhile; nothing was then replaced
  */
 function insertBetween(to: u32, slot: u32, at: i32, level: i32): bool {
   const place = listOf(to, level) + (<usize>at << 2)
   const next = load<u32>(place)
-  // The slot's link first, then the link to it: a concurrent walk misses nothing. One lock at a time, as two slots
-  // may be inserted before each other.
+  // The slot gets its link before anything links to it, so a concurrent walk misses nothing. Only one lock is held at a
+  // time, because two slots may be inserted before each other.
   if (isLive(next)) addEntry(slot, next, level)
   lock(to)
   const isNamed = isIn(listOf(to, level), lengthAt(level), slot)
@@ -218,7 +219,7 @@ export function isIn(list: usize, length: i32, slot: u32): bool {
   return false
 }
 
-/** The place of a live copy of `owner`, other than `but`, in its list; -1 if there is none. */
+/** Returns the place of a live copy of `owner`, other than `but`, in its list; -1 if there is none. */
 function placeOfCopy(list: usize, length: i32, owner: u32, but: u32): i32 {
   for (let i = 0; i < length; i++) {
     const each = slotAt(list, i)
@@ -228,7 +229,7 @@ function placeOfCopy(list: usize, length: i32, owner: u32, but: u32): i32 {
   return -1
 }
 
-/** Adds an entry to a list; replaces the last one if the list is full. */
+/** Adds an entry to a list. Replaces the last entry if the list is full. */
 function addEntry(slot: u32, entry: u32, level: i32): void {
   const list = listOf(slot, level)
   const length = lengthAt(level)
@@ -250,7 +251,7 @@ function chooseAnew(to: u32, slot: u32, list: usize, length: i32, distanceKind: 
   return false
 }
 
-/** Writes the keys of slots to CANDIDATES, ascending by their distance from `from`. */
+/** Writes the keys of slots to CANDIDATES, in ascending order of their distance from `from`. */
 function sortByDistance(from: u32, slots: usize, count: i32, distanceKind: i32): void {
   const keys = scratch + CANDIDATES
   setQuerySlot(from, distanceKind)
@@ -270,13 +271,13 @@ function sortByDistance(from: u32, slots: usize, count: i32, distanceKind: i32):
 }
 
 /**
- * Algorithm 1: encodes a slot and links it into the graph, at `level` and below. A slot that was linked before
- * has the same level again, and keeps its upper lists.
+ * Algorithm 1: encodes a slot and links it into the graph, at `level` and below. A slot that was linked before has the
+ * same level again and keeps its upper lists.
  *
  * @returns 0, or 1 if there was no room for upper lists and the slot was linked at level 0 alone
  */
 export function insertSlot(slot: u32, level: i32, distanceKind: i32): i32 {
-  // With rows on disk, the slot was encoded when it was filled.
+  // If rows are on disk, the slot was encoded when it was filled.
   if (distanceKind < ROWS && rows != 0) encodeSlot(slot)
   let full = 0
   if (level > 0 && !reserveUpper(slot, level)) {
@@ -333,9 +334,9 @@ function linkInto(slot: u32, level: i32, entry: i64, distanceKind: i32): void {
 }
 
 /**
- * Links a slot to the copy of it in the pool, if there is one, and to nothing else: both have the same neighbours, so the
- * links of one are enough. A vector that is stored a thousand times then takes no more places in other lists than one that
- * is stored once, and a walk does not visit the same neighbourhood a thousand times.
+ * Links a slot to a copy of it in the pool, if there is one, and to nothing else. Both have the same neighbours, so the
+ * links of one suffice. A vector that is stored a thousand times then takes no more places in other lists than a vector
+ * that is stored once, and a walk does not visit the same neighbourhood a thousand times.
  *
  * @returns whether there was a copy
  */
@@ -354,9 +355,9 @@ export function linkToCopy(slot: u32, distanceKind: i32): bool {
 }
 
 /**
- * Links to a slot that no list has kept, at level 0, from the nearest live slot of the pool with a free place: otherwise
- * searches could not reach a point far from all others. If all lists are full, the slot is inserted between the nearest
- * slot and the last entry of that slot's list, so that nothing else becomes unreachable.
+ * Links to a slot that no list has kept, at level 0, from the nearest live slot of the pool with a free place.
+ * Otherwise searches could not reach a point far from all others. If all lists are full, the slot is inserted between
+ * the nearest slot and the last entry of that slot's list, so that nothing else becomes unreachable.
  */
 export function linkFromPool(slot: u32): void {
   const last = <usize>(m0 - 1) << 2
@@ -368,7 +369,7 @@ export function linkFromPool(slot: u32): void {
     const list = listOf(parent, 0)
     if (load<u32>(list + last) != NONE) continue
     lock(parent)
-    // A slot that was unreachable too, and has been reconnected since, may already link to it.
+    // Another unreachable slot that has been reconnected since may already link to it.
     const at = placeIn(list, m0, slot)
     if (at < m0) atomic.store<u32>(list + (<usize>at << 2), slot)
     unlock(parent)
@@ -379,7 +380,7 @@ export function linkFromPool(slot: u32): void {
   for (let tries = 0; tries < 4; tries++) if (insertBetween(nearest, slot, m0 - 1, 0)) return
 }
 
-/** Reserves the upper lists of a slot, unless it has them already; returns false if there is no room. */
+/** Reserves the upper lists of a slot, unless it already has them. Returns false if there is no room. */
 function reserveUpper(slot: u32, level: i32): bool {
   const at = uppers + (<usize>slot << 2)
   if (load<u32>(at) != 0) return true

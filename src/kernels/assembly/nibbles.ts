@@ -14,39 +14,40 @@ import {
 /**
  * Codes of four bits a component: half the bytes of codes.ts, for walks that wait for memory.
  *
- * Component i of a vector x becomes c_i = round(x_i f) in -7..7, kept as the nibble c_i + 8. 32 bytes hold 64
- * components, so that unpacking two registers yields two pairs that are adjacent in the query as well:
+ * Component i of a vector x becomes c_i = round(x_i f) in -7..7, stored as the nibble c_i + 8. 32 bytes hold 64
+ * components, so that unpacking two registers yields two pairs that are also adjacent in the query:
  *
  *   byte       0     1     2          31
  *   low        c0    c1    c2   ...   c31
  *   high       c32   c33   c34  ...   c63
  *
- * With so few levels, one outlying component would leave little precision for the others. So f is not
- * 7 / max|x_i| but, of a few factors that clip more and more, the one with the smallest angle between c and x.
- * And what is estimated is the dot product with x itself, not with its decoded form (Gao and Long,
- * arXiv:2405.12497): with s = |x|^2 / (c x) the error s c - x is at right angles to x, so that it vanishes as
- * the query comes nearer.
+ * With so few levels, one outlying component would leave little precision for the others. So f is not 7 / max|x_i|.
+ * Instead, a few factors that clip more and more are tried, and f is the one with the smallest angle between c and x.
+ *
+ * The estimate is of the dot product with x itself, not with its decoded form (Gao and Long, arXiv:2405.12497). With
+ * s = |x|^2 / (c x), the error s c - x is orthogonal to x, so its effect vanishes as the query approaches x.
  *
  *   dot(q, x)       ~ s_q s D             D = sum of products of the query's signed codes and c
  *   euclidean(q, x) ~ |q|^2 + |x|^2 - 2 s_q s D
  *   cosine(q, x)    ~ 1 - (s_q / |q|) (s / |x|) D
  *
- * A row has the header of codes.ts except for its sum: queries are signed, and their own sum tells what the 8 adds.
+ * A row has the header of codes.ts, except for the sum of its codes. Queries have signed codes, and their own sum gives
+ * the correction for the added 8.
  */
 
 export const NIBBLE_ZERO: i32 = 8
 const NIBBLE_LEVELS: f32 = 7
 
-/** f32: the squared length of s c - x, as a fraction of that of x. */
+/** f32, in place of the sum: the squared length of s c - x, as a fraction of that of x. */
 export const NIBBLE_ERROR: usize = CODE_SUM
 
-/** Each try clips this much more than the one before; the first that is no better ends the search. */
+/** Each try clips by this factor more than the one before. The first try that is no better ends the search. */
 const CLIP_STEP: f32 = 1.125
 const CLIP_TRIES: i32 = 12
 
 /**
- * A constant that is loaded from memory: V8 rebuilds a plain constant wherever it is used, which doubles the time of
- * the loops below, but keeps a loaded value in a register.
+ * Returns a constant that is loaded from memory. V8 keeps a loaded value in a register, but rebuilds a plain constant
+ * wherever it is used, which doubles the time of the loops below.
  */
 // @ts-ignore: decorator
 @inline
@@ -62,7 +63,7 @@ function high(bytes: v128, mask: v128): v128 {
 }
 
 /**
- * `dotCodes4` of codes.ts over rows of nibbles: the sums are of the stored nibbles, each 8 too large.
+ * As `dotCodes4` of codes.ts, for rows of nibbles. The products use the stored nibbles, each of which is 8 too large.
  *
  * @param n bytes of a row, a multiple of 32; the query has twice as many
  */
@@ -78,7 +79,7 @@ export function dotNibbles4(
   spill: usize,
   out: usize,
 ): void {
-  // As in `loaded`, but twice in adjacent places: the mask is a pair as well.
+  // As in `loaded`, but twice in adjacent places, because the mask must be a pair as well.
   v128.store(spill, i8x16.splat(15))
   v128.store(spill, i8x16.splat(15), 16)
   const m0 = v128.load(spill)
@@ -133,12 +134,14 @@ export function dotNibbles4(
   )
 }
 
-/** `dotNibbles4` exported, so that a test can compare it with a reference. `rows` are four, `stride` bytes apart. */
+/** Exports `dotNibbles4`, so that a test can compare it with a reference. The four `rows` are `stride` bytes apart. */
 export function dotNibbles(query: usize, rows: usize, stride: usize, n: i32, spill: usize, out: usize): void {
   dotNibbles4(query, rows, rows + stride, rows + 2 * stride, rows + 3 * stride, <usize>n, spill, out)
 }
 
-/** Sums over a row times a factor: its squares, the squares of its codes, and the products of both. */
+/**
+ * Sums over a row times a factor: the squares of its components, the squares of its codes, and the products of both.
+ */
 let ofRow: f32 = 0
 let ofCodes: f32 = 0
 let ofBoth: f32 = 0
@@ -157,7 +160,10 @@ function sumFloats(v: v128): f32 {
   )
 }
 
-/** Without fused multiply-add: every build has to compute the same codes. `at` is any 16 bytes. */
+/**
+ * Computes the three sums above. Uses no fused multiply-add, because every build must compute the same codes. `at` is
+ * the address of 16 bytes of scratch.
+ */
 function measureFit(row: usize, n: usize, factor: f32, at: usize): void {
   const least = loaded(f32x4.splat(-NIBBLE_LEVELS), at)
   const most = loaded(f32x4.splat(NIBBLE_LEVELS), at)
@@ -177,14 +183,14 @@ function measureFit(row: usize, n: usize, factor: f32, at: usize): void {
   ofBoth = sumFloats(both)
 }
 
-/** The squared cosine of the angle between codes and row, from the last `measureFit`. */
+/** Returns the squared cosine of the angle between codes and row, from the last `measureFit`. */
 // @ts-ignore: decorator
 @inline
 function fitOf(): f32 {
   return (ofBoth / ofCodes) * (ofBoth / ofRow)
 }
 
-/** The factor whose codes have the smallest angle to the row; leaves its sums in the variables above. */
+/** Returns the factor whose codes have the smallest angle to the row. Leaves its sums in the variables above. */
 function bestFactor(row: usize, n: usize, widest: f32, at: usize): f32 {
   let best = widest
   measureFit(row, n, best, at)
@@ -199,7 +205,9 @@ function bestFactor(row: usize, n: usize, widest: f32, at: usize): f32 {
   return best
 }
 
-/** The nibbles, as bytes, of 16 components from `at` on; past the end of the row, the nibble of zero. */
+/**
+ * Returns the nibbles of 16 components, from `at` on, as bytes. Past the end of the row, they are the nibble of zero.
+ */
 // @ts-ignore: decorator
 @inline
 function sixteen(row: usize, at: usize, n: usize, factors: v128): v128 {
@@ -215,11 +223,11 @@ function sixteen(row: usize, at: usize, n: usize, factors: v128): v128 {
   return i8x16.add(i8x16.max_s(i8x16.min_s(codes, most), least), i8x16.splat(<i8>NIBBLE_ZERO))
 }
 
-/** Writes header and nibbles of a row: reads `n` components, a multiple of 16, and writes `width`, a multiple of 64. */
+/** Encodes a row of `n` components, a multiple of 16. Writes the header and `width` nibbles, a multiple of 64. */
 export function encodeNibbles(row: usize, n: i32, width: i32, code: usize): void {
   const most = greatestMagnitude(row, <usize>n)
   const widest = NIBBLE_LEVELS / most
-  // As in codes.ts: a row without a finite inverse is coded as zero.
+  // As in codes.ts, a row without a finite inverse is encoded as zero.
   const usable = most > 0 && widest < Infinity
   const factor = usable ? bestFactor(row, <usize>n, widest, code) : 0
   const factors = f32x4.splat(factor)
@@ -239,13 +247,13 @@ export function encodeNibbles(row: usize, n: i32, width: i32, code: usize): void
   store<f32>(code + NIBBLE_ERROR, usable ? max<f32>(1 / fitOf() - 1, 0) : 0)
 }
 
-/** Writes a stored row as a query's: its header, and a signed byte a component. */
+/** Unpacks a stored row into the form of a query: a header, and a signed byte a component. */
 export function unpackNibbles(code: usize, width: i32, query: usize): void {
   let from = code + CODE_HEADER
   let to = query + CODE_HEADER
   const mask = loaded(i8x16.splat(15), to)
   const zero = loaded(i8x16.splat(<i8>NIBBLE_ZERO), to)
-  // At most 60 per round in a lane, and 1,024 rounds.
+  // A lane adds at most 60 in a round, and there are at most 1,024 rounds.
   let sum0 = i16x8.splat(0)
   let sum1 = i16x8.splat(0)
   for (const end = to + <usize>width; to < end; to += 64, from += 32) {

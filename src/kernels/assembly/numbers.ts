@@ -1,17 +1,17 @@
 /**
- * JSON arrays of numbers to float32: a module of its own, with a memory of its own.
+ * Parses JSON arrays of numbers as float32. This is a separate module with its own memory.
  *
- * A component is what `Math.fround(JSON.parse(text))` returns: the nearest double, rounded to float32. The double is only
- * approximated, within three units of its last place: 19 digits as an integer, times a power of ten that is exact or
- * the product of two such (Clinger, PLDI 1990, the fast path, carried further than it is exact). If the approximation
- * could lie on the other side of a float32's rounding boundary than the double does, as one number in ten million can,
- * or if the text is not a plain array of numbers as JSON writes them, the caller has to parse it another way. Eight digits
- * are read at a time: Lemire, Number parsing at a gigabyte per second, SPE 2021.
+ * A component is what `Math.fround(JSON.parse(text))` returns: the nearest double, rounded to float32. The double is
+ * only approximated, within three units in the last place: 19 digits as an integer, times a power of ten that is exact,
+ * or the product of two exact powers. This is the fast path of Clinger, PLDI 1990, extended beyond the range where it
+ * is exact. The caller must parse the text another way in two cases: if the approximation could be on the other side of
+ * a float32 rounding boundary than the double, as for one number in ten million, or if the text is not a plain JSON
+ * array of numbers. Eight digits are read at a time, as in Lemire, Number parsing at a gigabyte per second, SPE 2021.
  */
 
 const TEXT: usize = 65_536
 const TEXT_BYTES: usize = 1_048_576
-/** After the longest text, and after the bytes that are read beyond its end. */
+/** Behind the longest text and the bytes that are read beyond its end. */
 const NUMBERS: usize = TEXT + TEXT_BYTES + 64
 
 const POWERS: usize = memory.data<f64>([
@@ -20,27 +20,27 @@ const POWERS: usize = memory.data<f64>([
 const EXACT_POWER: i32 = 22
 const DIGITS_MAX: i32 = 19
 
-/** Outside these bounds, a float32's boundaries lie closer to each other or are the ends of its range. */
+/** Outside these limits, the rounding boundaries of float32 have another spacing, or the range of float32 ends. */
 const LEAST: f64 = 1.2e-38
 const MOST: f64 = 3.4e38
 
-/** The bits of a double's fraction that a float32 does not have; the rounding boundary is half of them. */
+/** The fraction bits that a double has in addition to a float32. A rounding boundary is at half of their range. */
 const SPARE_BITS: u64 = (1 << 29) - 1
 const HALF: u64 = 1 << 28
-/** In units of the last place. */
+/** A number this close to a rounding boundary is not rounded here. In units in the last place of a double. */
 const DOUBT: u64 = 8
 
-/** Address of the text to read. */
+/** Returns the address of the text to read. */
 export function textAddress(): usize {
   return TEXT
 }
 
-/** Address of the numbers that were read. */
+/** Returns the address of the numbers that were read. */
 export function numbersAddress(): usize {
   return NUMBERS
 }
 
-/** Bytes of the longest text. */
+/** Returns the maximum bytes of a text. */
 export function textBytesMax(): usize {
   return TEXT_BYTES
 }
@@ -78,13 +78,13 @@ function skipSpace(at: usize): usize {
 }
 
 /**
- * Reads an array of `bytes` bytes, brackets included, into at most `most` numbers.
+ * Reads an array of `bytes` bytes, including brackets, with at most `most` numbers.
  *
- * @returns how many there are, or -1 if the caller has to parse it another way
+ * @returns how many numbers there are; -1 if the caller must parse the text another way
  */
 export function readNumbers(bytes: usize, most: i32): i32 {
   const end = TEXT + bytes
-  // Overwrites what an earlier text left there: zero bytes end every number.
+  // Zero bytes, which end every number, overwrite the rest of an earlier text.
   store<u64>(end, 0)
   if (load<u8>(TEXT) != 0x5b) return -1
   let at = skipSpace(TEXT + 1)

@@ -5,26 +5,28 @@ import { clearLastDistance, lastDistance } from './scan'
 import { isWanted } from './slot-filter'
 
 /**
- * Reranking: which entries of a walk's pool are compared by their exact distance, and when that ends.
+ * Reranking selects the entries of a walk's pool to compare by exact distance, and decides when to stop.
  *
  * `beginRerank` sets every variable of this file, so that no search depends on the one before it.
  */
 
-/** The next pool entry to look at. */
+/** The next pool entry to consider. */
 let nextPlace: i32 = 0
 /** How many more entries may be reranked. */
 let remaining: i32 = 0
-/** A slot that is not reranked. */
+/** A slot that must not be reranked. */
 let excluded: u32 = NONE
 /** The key that was reranked last. */
 let lastKey: u64 = u64.MAX_VALUE
 /** Whether the walk's distances are estimates of the metric's. */
 let isEstimated: bool = false
-/** The walk's distance of the current entry; NaN where it is no estimate of the metric's. */
+/** The walk's distance of the current entry; NaN if it is no estimate of the metric's. */
 let estimate: f64 = NaN
-/** Entries that were reranked. */
+/** Number of entries that were reranked. */
 let reranked: i32 = 0
-/** How many estimates, from `first` on, were compared with the exact distance, and the sum of their squared errors. */
+/**
+ * Number of estimates, from `first` on, that were compared with exact distances, and the sum of their squared errors.
+ */
 let compared: i32 = 0
 let squares: f64 = 0
 let first: f64 = 0
@@ -32,7 +34,7 @@ let first: f64 = 0
 /**
  * Resets the reranking for a search.
  *
- * @param rerank the most entries to rerank; copies count as one
+ * @param rerank maximum number of entries to rerank; copies count as one
  */
 export function beginRerank(metric: i32, distanceKind: i32, rerank: i32): void {
   nextPlace = 0
@@ -47,7 +49,7 @@ export function beginRerank(metric: i32, distanceKind: i32, rerank: i32): void {
   first = 0
 }
 
-/** How many slots the last search has compared by their exact distance, but for those that waited to be linked. */
+/** Returns how many slots the last search compared by exact distance, without the slots that wait to be linked. */
 export function measuredCount(): i32 {
   return reranked
 }
@@ -58,9 +60,10 @@ export function exclude(slot: u32): void {
 }
 
 /**
- * The next slot of the pool to compute the exact distance of and offer. NONE when `rerank` entries were reranked, or when
- * all that follow are estimated to be farther than the k-th nearest by more than the error of estimates. That error is
- * taken from the entries reranked so far: it depends on the vectors, and a bound valid for all vectors would never stop early.
+ * Returns the next slot of the pool whose exact distance the caller must compute and offer. Returns NONE when `rerank`
+ * entries were reranked, or when all following entries are estimated to be farther than the k-th nearest by more than
+ * the error of estimates. That error is measured on the entries reranked so far, because it depends on the vectors. A
+ * bound for all vectors would never stop early.
  *
  * @param nearest the pool of the k nearest, `count` of them
  */
@@ -80,7 +83,7 @@ export function nextToRerank(nearest: usize, k: i32, count: i32): u32 {
     reranked++
     lastKey = key
     if (isEstimated) estimate = distance
-    // If the slot is emptied before its exact distance is computed, there is no error to count.
+    // If the slot is emptied before its exact distance is computed, no error is counted.
     clearLastDistance()
     return slot
   }
@@ -92,9 +95,9 @@ export function nextToRerank(nearest: usize, k: i32, count: i32): u32 {
 @inline
 function compareEstimate(): void {
   const error = estimate - lastDistance
-  // Not finite where the estimate or the exact distance is missing, or one overflowed.
+  // The error is not finite if the estimate or the exact distance is missing or overflowed.
   if (abs<f64>(error) < Infinity) {
-    // Near entries have smaller errors: copies of the query tell nothing about farther ones.
+    // Near entries have smaller errors. Copies of the query show nothing about farther entries.
     if (compared == 0 || estimate > FAR * first) {
       first = estimate
       compared = 0
@@ -106,11 +109,11 @@ function compareEstimate(): void {
   estimate = NaN
 }
 
-/** An entry this many standard errors beyond the k-th nearest is not among the nearest. */
+/** An entry this many standard errors beyond the k-th nearest is assumed not to be among the nearest. */
 const ERRORS: f64 = 5
 
-/** Fewer entries do not show how large the errors of estimates are. */
+/** Fewer entries than this do not show how large the errors of estimates are. */
 const COMPARED_MIN: i32 = 8
 
-/** Entries this many times as far have larger errors: statistics start again. */
+/** Entries this many times as far have larger errors, so the statistics start again. */
 const FAR: f64 = 4

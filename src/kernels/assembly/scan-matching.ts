@@ -4,11 +4,12 @@ import { offerRow } from './scan'
 import { isWanted, wordOf } from './slot-filter'
 
 /**
- * The exact scan of those slots of [from, to) that match the instance's filter; parameters and result as of `scan`.
+ * The exact scan of the slots in [from, to) that match the instance's filter. Parameters and result as in `scan`.
  *
- * Matching rows are at any addresses, so those of several slots are prefetched together, as distance-kinds.ts does with codes: the
- * processor fetches several at once, and the rest of each by itself. They are counted off, not taken word by word of the bitmap,
- * because where few slots match, most words have one of them or none.
+ * Matching rows are scattered, so the rows of several slots are prefetched together, as distance-kinds.ts does with
+ * codes. The processor then fetches several rows concurrently, and the rest of each row automatically. A fixed number
+ * of slots is prefetched, not a word of the bitmap, because where few slots match, most words have one matching slot or
+ * none.
  */
 export function scanMatching(
   metric: i32,
@@ -22,7 +23,7 @@ export function scanMatching(
   count: i32,
 ): i32 {
   const rowBytes = <usize>rowLength << 2
-  // Where prefetching has arrived in the bitmap, and how many slots it is ahead.
+  // The prefetching position in the bitmap, and how many slots it is ahead of the scan.
   let ahead = from & ~63
   let aheadBits: u64 = from < to ? wordOf(ahead, from, to) : 0
   let prefetched = 0
@@ -40,7 +41,7 @@ export function scanMatching(
           prefetched++
         }
       }
-      // The bitmap can change meanwhile: then fewer were prefetched than are scanned.
+      // If the bitmap changes meanwhile, fewer slots may be prefetched than scanned.
       prefetched = max(prefetched - 1, 0)
       const slot = first + <u32>ctz<u64>(bits)
       if (!isWanted(slot)) continue
@@ -51,7 +52,7 @@ export function scanMatching(
   return count
 }
 
-/** The first bytes of a row, and what else is read of its slot. */
+/** Prefetches the first bytes of a row, and the columns that are read for its slot. */
 // @ts-ignore: decorator
 @inline
 function prefetchRow(slot: usize, rowsAt: usize, rowBytes: usize): void {
@@ -63,7 +64,7 @@ function prefetchRow(slot: usize, rowsAt: usize, rowBytes: usize): void {
   for (let at: usize = 0; at < bytes; at += CACHE_LINE) load<u32>(row + at)
 }
 
-/** What follows in a row, the processor fetches by itself, because a row is read in order. */
+/** The processor prefetches the following bytes automatically, because a row is read in order. */
 const PREFETCH_BYTES_MAX: usize = 256
 
 const PREFETCHED_TOGETHER: i32 = 16

@@ -17,35 +17,35 @@ import { isWanted } from './slot-filter'
 /**
  * The exact scan, and the pool of nearest slots that it fills.
  *
- * The distance is defined in float64 over the stored float32 values. The scan returns the order of that
- * definition at the speed of float32: the float32 kernel filters, the float64 kernel decides. A row is skipped
- * only when its float32 distance exceeds the k-th best float64 distance by more than float32 rounding can
- * explain. With u = 2^-24 and 16 lanes that each add n/16 terms:
+ * The distance is defined in float64 over the stored float32 values. The scan returns the order of that definition at
+ * the speed of float32: the float32 kernel filters, and the float64 kernel decides. A row is skipped only if its
+ * float32 distance exceeds the k-th best float64 distance by more than float32 rounding can explain. With u = 2^-24 and
+ * 16 lanes that each add n/16 terms:
  *
  *   sums of non-negative terms (Euclidean, Manhattan): relative error <= (n/16 + 8) u: three roundings in a
  *     term, n/16 - 1 in a lane, four in the reduction; and n * 2^-149 where terms underflow;
  *   dot product (Cosine): absolute error <= (n/16 + 8) u * |a| |b|, by Cauchy-Schwarz.
  *
- * The slack is twice that. Rows whose float32 distance is not finite, and cosines of norms so small that underflow
- * could matter, are always computed in float64. Hamming counts are exact in both.
+ * The slack is twice these bounds. Rows whose float32 distance is not finite, and cosines of norms so small that
+ * underflow could matter, are always computed in float64. Hamming counts are exact in either precision.
  */
 
-/** Below this product of norms a dot product's terms may underflow by more than the slack allows. */
+/** Below this product of norms, the terms of a dot product may underflow by more than the slack allows. */
 const NORM_PRODUCT_MIN: f64 = 1e-30
 
-/** 2^-149, the least positive float32. */
+/** 2^-149, the smallest positive float32. */
 const LEAST_F32: f64 = 1.401298464324817e-45
 
 /**
  * Offers the live rows of slots [from, to) to a query's pool of its k nearest.
  *
- * The pool is a max-heap by (distance, sequence) in three parallel columns: f64 distances at `pool`, f64
- * sequences behind room for k of them, u32 slots behind those. It holds `count` entries at the call.
+ * The pool is a max-heap by (distance, sequence) in three parallel columns of k places: f64 distances at `pool`, then
+ * f64 sequences, then u32 slots. It holds `count` entries at the call.
  *
- * Columns are read without locks while a writer may change slots: `live` is read first, then the sequence,
- * then the row. The engine drops a torn read, because the slot's sequence has changed by then.
+ * Columns are read without locks while a writer may change slots: `live` is read first, then the sequence, then the
+ * row. The engine drops a torn read, because the slot's sequence has changed by then.
  *
- * @param rowsAt address of row 0, or where it would be if rows before `from` were in memory too
+ * @param rowsAt address of row 0, or where it would be if the rows before `from` were in memory too
  * @returns the number of entries in the pool afterwards
  */
 export function scan(
@@ -59,7 +59,7 @@ export function scan(
   k: i32,
   count: i32,
 ): i32 {
-  // In locals for the loop.
+  // Copied to locals for the loop.
   const n = rowLength
   const liveAt = live
   const sequencesAt = sequences
@@ -74,7 +74,7 @@ export function scan(
   return count
 }
 
-/** Offers one slot whose row is in memory, if the search wants it; parameters and result as of `scan`. */
+/** Offers one slot whose row is in memory, if the search wants the slot. Parameters and result as in `scan`. */
 // @ts-ignore: decorator
 @inline
 export function offerSlot(
@@ -91,9 +91,9 @@ export function offerSlot(
 }
 
 /**
- * Offers the row of a slot, wherever the row is; parameters and result as of `scan`.
+ * Offers the row of a slot, which may be at any address. Parameters and result as in `scan`.
  *
- * @param sequence the slot's, read before the row was
+ * @param sequence the slot's sequence, read before its row
  */
 export function offerRow(
   metric: i32,
@@ -110,7 +110,7 @@ export function offerRow(
   return measureRow(metric, query, queryNorm, rowLength, row, norm, sequence, <i32>slot, pool, k, count)
 }
 
-/** The distance of the row that was offered last; in float32 if that was enough to skip the row. */
+/** The distance of the row that was offered last; in float32 precision if that sufficed to skip the row. */
 export let lastDistance: f64 = NaN
 
 /** Makes `lastDistance` NaN until a row is offered. */
@@ -157,7 +157,7 @@ function measureRow(
   return offer(pool, k, count, distance, sequence, <u32>slot)
 }
 
-/** Puts an entry into the pool if it is among the k nearest; returns the new number of entries. */
+/** Adds an entry to the pool if it is among the k nearest. Returns the new number of entries. */
 function offer(pool: usize, k: i32, count: i32, distance: f64, sequence: f64, slot: u32): i32 {
   if (count < k) {
     siftUp(pool, k, count, distance, sequence, slot)
@@ -229,7 +229,7 @@ function siftDown(pool: usize, k: i32, count: i32, at: i32, distance: f64, seque
   put(pool, k, at, distance, sequence, slot)
 }
 
-/** Turns the heap into ascending order, in place. */
+/** Sorts the heap into ascending order, in place. */
 export function sortPool(pool: usize, k: i32, count: i32): void {
   for (let last = count - 1; last > 0; last--) {
     const distance = load<f64>(pool + (<usize>last << 3))

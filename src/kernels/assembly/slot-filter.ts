@@ -1,22 +1,22 @@
 import { isLive } from './columns'
 
 /**
- * Which slots a search wants: the live ones or, of a filtered search, those of them whose bit is set.
+ * The slots that a search wants: all live slots or, with a filter, the live slots whose bit is set.
  *
- * The instance's filter is set before a filtered search and cleared after it, so that links and searches without a filter
- * see every live slot. What is tested of it in hot code without a filter is one variable, constant for a search.
+ * The instance's filter is set before a filtered search and cleared after it, so that links and searches without a
+ * filter see every live slot. Without a filter, hot code tests only one variable, which is constant during a search.
  */
 
-/** Address of the bitmap, a bit a slot; 0 without a filter. */
+/** Address of the bitmap with a bit for each slot; 0 without a filter. */
 export let filter: usize = 0
 
-/** A walk that has compared more slots than this ends: a scan of the matching slots costs no more by then. */
+/** A walk gives up once it has compared more slots, because a scan of the matching slots would have cost no more. */
 export let comparedMax: i32 = i32.MAX_VALUE
 
 /**
- * Sets the filter of the next search; 0 clears it.
+ * Sets the filter of the next search.
  *
- * @param bitmap a multiple of 8
+ * @param bitmap address of the bitmap, a multiple of 8; 0 to clear the filter
  */
 export function setFilter(bitmap: usize, walkMax: i32): void {
   filter = bitmap
@@ -35,7 +35,7 @@ function hasBit(slot: u32): bool {
   return ((load<u32>(filter + (<usize>(slot >>> 5) << 2)) >>> (slot & 31)) & 1) != 0
 }
 
-/** The bits of slots [from, to) in the word of 64 that `slot` is in. */
+/** Returns the 64-bit word of the bitmap that contains `slot`, with only the bits of slots [from, to). */
 // @ts-ignore: decorator
 @inline
 export function wordOf(slot: u32, from: u32, to: u32): u64 {
@@ -46,7 +46,7 @@ export function wordOf(slot: u32, from: u32, to: u32): u64 {
   return word
 }
 
-/** How many bits of slots [from, to) are set. */
+/** Returns how many bits of slots [from, to) are set. */
 export function countMatching(from: u32, to: u32): i32 {
   let count = 0
   for (let slot = from & ~63; slot < to; slot += 64) count += <i32>popcnt<u64>(wordOf(slot, from, to))
