@@ -8,7 +8,13 @@ import { status } from '@grpc/grpc-js'
 import { settingsDoc } from '../scripts/write-settings-doc.ts'
 import { removedSettings } from '../src/cli/removed-settings.ts'
 import { settings } from '../src/settings/table.ts'
-import { formatVersion } from '../src/storage/key-layout.ts'
+import {
+  clusterFormatVersion,
+  collectionsFormatVersion,
+  extendedFormatVersion,
+  formatVersion,
+  keyedFormatVersion,
+} from '../src/storage/key-layout.ts'
 import { snapshotVersion } from '../src/storage/snapshot-format.ts'
 import { ModelServer, withoutModel } from './support/model-server.ts'
 import { startTestService, type TestService } from './support/service.ts'
@@ -28,16 +34,22 @@ describe('docs', () => {
   })
 
   it('name the formats on disk as the program has them', () => {
-    const rows = [...text('docs/upgrading.md').matchAll(/^\| (data|index|snapshots)\b.*?\| +(\d+)\b.*?\|/gm)]
-    const graphVersion = Number(/^const formatVersion = (\d+)$/m.exec(text('src/index/graph-file.ts'))![1])
-    assert.deepEqual(
-      rows.map(([, what, version]) => [what, Number(version)]),
-      [
-        ['data', formatVersion],
-        ['index', graphVersion],
-        ['snapshots', snapshotVersion],
-      ],
+    const rows = [...text('docs/upgrading.md').matchAll(/^\| (data|index|snapshots)\b[^|]*\|([^|]*)\|/gm)]
+    const numbers = rows.map(([, what, formats]) => [what, ...formats!.match(/\d+/g)!.map(Number)])
+    assert.deepEqual(numbers, [
+      ['data', formatVersion, keyedFormatVersion, clusterFormatVersion],
+      ['index', versionIn('src/index/graph-file.ts'), versionIn('src/attributes/index-file.ts')],
+      ['snapshots', snapshotVersion, snapshotVersion - 1],
+    ])
+    const needed = [...text('docs/upgrading.md').matchAll(/^\| (\d) +\|/gm)].map(([, version]) =>
+      Number(version),
     )
+    assert.deepEqual(needed, [
+      keyedFormatVersion,
+      collectionsFormatVersion,
+      extendedFormatVersion,
+      clusterFormatVersion,
+    ])
   })
 
   it('name npm scripts that exist', () => {
@@ -305,4 +317,8 @@ const uuid = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g
 
 function text(file: string): string {
   return readFileSync(join(root, file), 'utf8')
+}
+
+function versionIn(file: string): number {
+  return Number(/^const formatVersion = (\d+)$/m.exec(text(file))![1])
 }

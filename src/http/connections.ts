@@ -61,7 +61,7 @@ export class Connections {
     await this.#emptyWithin(graceMs)
     this.#isHangingUp = true
     for (const [socket, running] of this.#running) if (running === 0) hangUp(socket)
-    await this.#emptyWithin(startedMs + timeoutMs - performance.now())
+    await this.#emptyWithin(Math.max(0, startedMs + timeoutMs - performance.now()))
     for (const socket of this.#running.keys()) socket.destroy()
   }
 
