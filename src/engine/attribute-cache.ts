@@ -12,19 +12,19 @@ import type { Logger } from '../base/log.ts'
 
 export interface AttributeCacheOptions {
   readonly attributes: AttributeIndex
-  /** The slots whose order is not the sequence number of the row, with it: they are kept too. */
+  /** The slots whose order differs from the sequence number of the row, each with its order. They are saved too. */
   readonly orders: () => Iterable<readonly [slot: number, order: number]>
-  /** Where the graphs are kept, too; undefined to keep nothing. */
+  /** The directory of the graphs; undefined to save nothing. */
   readonly directory: string | undefined
-  /** Nothing is kept of fewer points. */
+  /** A collection with fewer points is not saved. */
   readonly pointsMin?: number | undefined
   readonly logger: Logger
 }
 
 /**
- * The attribute index of a collection on disk, so that a start need not read and parse the attributes of every point. It is
- * written when a collection closes, and after a start that had to do without; what has changed since is told by the
- * versions of the points. Not kept for small collections: their points are read as fast.
+ * Keeps the attribute index of a collection on disk, so that a start need not read and parse the attributes of every
+ * point. The file is written when a collection closes, and after a start that found no usable file. The versions of the
+ * points show what has changed since. Small collections have no file: reading their points is as fast.
  */
 export class AttributeCache {
   readonly #attributes: AttributeIndex
@@ -32,7 +32,7 @@ export class AttributeCache {
   readonly #path: string | undefined
   readonly #pointsMin: number
   readonly #logger: Logger
-  /** The position of the journal at which memory and file agreed, and of which moment the file says it is. */
+  /** The journal position at which memory and file agreed, and the moment that the file records. */
   #saved: { readonly position: number; readonly moment: FileMoment } | undefined
   #saving: Promise<void> = Promise.resolve()
 
@@ -45,10 +45,10 @@ export class AttributeCache {
   }
 
   /**
-   * Reads the file into the empty index. One that is damaged, or of other points, is removed: the index stays empty then.
+   * Reads the file into the empty index. A damaged file, or one of other points, is removed and the index stays empty.
    *
    * @param now the present moment of the collection
-   * @returns what else the file has; undefined without a file that can be used, or when `signal` has aborted
+   * @returns the rest of the file's content; undefined if there is no usable file, or when `signal` has aborted
    */
   async load(now: FileMoment, signal: AbortSignal | undefined): Promise<LoadedFile | undefined> {
     if (this.#path === undefined) return undefined
@@ -60,7 +60,7 @@ export class AttributeCache {
       if (signal?.aborted === true) return undefined
       const fault = (error as Error).message
       const level = error instanceof OutdatedFile ? 'info' : 'warn'
-      this.#logger[level]({ path: this.#path, fault }, 'a file of attributes is unusable; rebuilding it')
+      this.#logger[level]({ path: this.#path, fault }, 'the file of attributes is unusable; rebuilding it')
       await rm(this.#path, { force: true })
       return undefined
     }
@@ -71,12 +71,12 @@ export class AttributeCache {
     return this.#saving
   }
 
-  /** Whether a start had to build the index. */
+  /** Whether no file has been loaded or saved yet. */
   get isMissing(): boolean {
     return this.#saved === undefined
   }
 
-  /** Writes the file if it is worth it, one time after the other. Failing is no harm: the next start takes longer. */
+  /** Writes the file if needed; concurrent calls run one after another. A failure only makes the next start slower. */
   save(moment: FileMoment): Promise<void> {
     this.#saving = this.#saving.then(() => this.#save(moment))
     return this.#saving
@@ -95,10 +95,10 @@ export class AttributeCache {
       const isWritten = await saveIndex(this.#attributes, this.#path, moment, this.#orders())
       if (isWritten) this.#saved = { position, moment }
     } catch (err) {
-      this.#logger.warn({ err }, 'the attributes could not be kept for the next start')
+      this.#logger.warn({ err }, 'the attributes could not be saved for the next start')
     }
   }
 }
 
-/** Reading the records of so many points takes some 50 ms. */
+/** Reading the records of this many points takes about 50 ms. */
 const usualPointsMin = 10_000

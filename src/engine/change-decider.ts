@@ -25,20 +25,21 @@ import {
 } from './write-request.ts'
 
 /**
- * Turns requests into changes: whether there is something to change, the ids of new points, and the sequence numbers.
- * A number is given out once. When its change is refused later, because memory or the disk is full, it remains unused.
- * Main thread only.
+ * Turns requests into changes: decides what changes, and assigns ids to new points and sequence numbers to changes. A
+ * number is used once. If its change is refused later because memory or the disk is full, the number stays unused. Main
+ * thread only.
  */
 export class ChangeDecider {
   readonly #stored: Pick<Store, 'sequence'>
   readonly #points: CurrentPoints
   readonly #inserts: InsertDecider
-  /** The last number that was given out. */
+  /** The last number assigned. */
   #sequence: number
-  /** On a node of a cluster: numbers of the log's changes are above it. */
+  /** On a node of a cluster: the changes of the log have numbers above this one. */
   readonly #base: number
-  /** Whether the request comes from a log; then, the last number that it can get. */
+  /** Whether the request comes from a log. */
   #isLogged = false
+  /** The last number that a request of a log can get. */
   #sequenceMax = 0
 
   constructor(store: Store, points: CurrentPoints) {
@@ -58,7 +59,7 @@ export class ChangeDecider {
   }
 
   /**
-   * What a request changes; undefined when it changes nothing and has been answered.
+   * Decides what a request changes; returns undefined when it changes nothing and has been answered.
    *
    * @throws DatabaseError when the request is refused
    */
@@ -96,14 +97,14 @@ export class ChangeDecider {
     this.#isLogged = stamp !== undefined
     if (stamp === undefined) return
     this.#points.advanceTo(stamp.nowUs)
-    // Numbers of the log: the same on every replica, however the request is grouped there, and if it is decided again.
+    // Numbers of the log: the same on every replica, however it groups the request, and if it is decided again.
     this.#sequence = this.#base + stamp.position * changesPerRecord - 1
     this.#sequenceMax = this.#sequence + changesPerRecord
   }
 
   /**
-   * The number of a change of the log follows from the place of its item in the request, whatever becomes of those before it:
-   * a node may not have the points that decide about them.
+   * Sets the number of a change of the log from the index of its item in the request. It must not depend on the earlier
+   * items: a node may lack the points that decide about them.
    */
   #numberFrom(index: number): void {
     if (this.#isLogged) this.#sequence = this.#sequenceMax - changesPerRecord + index
@@ -161,7 +162,7 @@ export class ChangeDecider {
       matching,
       count,
       turn,
-      // It can have expired since it matched.
+      // The point can have expired since it matched.
       ({ slot }) => (this.#points.isVisible(slot) ? this.#changeOf(slot, change) : undefined),
       (made) => (made.kind === 'update' ? writtenBytes(made.payload, made.vector) : 0),
     )
@@ -183,8 +184,8 @@ export class ChangeDecider {
     const changes: Change[] = []
     for (const slot of points.takeExpired(expiredPerGroup)) {
       const id = points.idOf(slot)
-      // A change that renews a point can have been on its way to the disk when the point expired. Its slot has been taken
-      // from the index, so it gets another.
+      // A change that renews a point can have been on its way to disk when the point expired. The index no longer has
+      // the slot, so the point gets another one.
       if (points.hasExpired(slot)) changes.push(this.#delete(id))
       else {
         changes.push(this.#update(id, slot, points.record(slot, id).payload, points.vector(slot)))
@@ -196,7 +197,7 @@ export class ChangeDecider {
     return undefined
   }
 
-  /** The points that still match; as in `walkMatching`, those that stay as they are do not count. */
+  /** Changes the points that still match. As in `walkMatching`, points that stay as they are do not count. */
   async #decideEach(request: EachRequest, turn: Turn): Promise<Decision | undefined> {
     const { held } = request
     const { ids, filter, change } = request.request
@@ -220,8 +221,8 @@ export class ChangeDecider {
   }
 
   /**
-   * Undefined for a point to which the patch cannot be applied any more. It stays as it is, as one that does not match any
-   * more: what becomes of a point must not depend on others, which another node may not have.
+   * Returns undefined if the patch can no longer be applied to the point. Like a point that no longer matches, it then
+   * stays as it is: the result for one point must not depend on others, which another node may not have.
    */
   #changeIfPossible(slot: number, change: Patch | 'delete'): Change | undefined {
     try {
@@ -246,7 +247,7 @@ export class ChangeDecider {
     return undefined
   }
 
-  /** Points that are there already stay. */
+  /** Adds the points that are not stored yet. */
   async #decideTake(request: TakeRequest, turn: Turn): Promise<Decision | undefined> {
     const changes: Change[] = []
     for (const point of request.points) {
@@ -254,7 +255,7 @@ export class ChangeDecider {
       const slot = this.#points.slotOf(id)
       if (slot === -1) changes.push({ kind: 'insert', ...point })
       else if (this.#points.versionOf(slot) !== version) {
-        throw new DatabaseError('already_exists', `point ${id} is here in another version`)
+        throw new DatabaseError('already_exists', `point ${id} is already stored in another version`)
       }
       if (turn.isOver) await turn.next()
     }
@@ -263,23 +264,23 @@ export class ChangeDecider {
 
   async #decideClear(request: ClearRequest, turn: Turn): Promise<Decision | undefined> {
     const changes: Change[] = []
-    // Numbers of the log are for changes of the log: this one tells only that the removal is stored.
+    // The log's numbers are reserved for changes of the log. This number only shows that the removal is stored.
     const sequence = this.#stored.sequence + 1
     for (const id of request.ids) {
-      const isLeft = this.#points.slotOf(id) !== -1 && !request.keeps(partitionOf(id))
-      if (isLeft) changes.push({ kind: 'delete', id, sequence })
+      const isRemoved = this.#points.slotOf(id) !== -1 && !request.keeps(partitionOf(id))
+      if (isRemoved) changes.push({ kind: 'delete', id, sequence })
       if (turn.isOver) await turn.next()
     }
     return decisionOf(request, changes)
   }
 
-  /** Puts a point in the place of whatever has its id. */
+  /** Stores a point under an id, in place of any point that has it. */
   #store(id: string, point: NewPoint): Insertion | Update {
     const slot = this.#points.slotOf(id)
     const sequence = this.#nextSequence()
     if (slot === -1) return { kind: 'insert', id, sequence, point }
     const { vector, payload } = point
-    // In the place of an expired point that is still on disk, it is a new one.
+    // If the slot holds an expired point that is still on disk, the point is a new one.
     const order = this.#points.find(id) === -1 ? sequence : this.#points.orderOf(slot)
     return { kind: 'update', id, sequence, order, payload, vector }
   }
@@ -291,8 +292,8 @@ export class ChangeDecider {
   }
 
   /**
-   * Whether a point may expire before a change of it takes effect. It gets another slot then: its own is taken from the
-   * index the moment it expires.
+   * Whether a point may expire before a change of it takes effect. The changed point then gets another slot, because an
+   * expiring point is taken out of the index immediately.
    */
   #expiresSoon(slot: number): boolean {
     const expiresAtUs = this.#points.expiryOf(slot)
@@ -328,15 +329,15 @@ function byPartition(changes: readonly Change[]): ChangedByPartition {
 function tooManyChanges(): DatabaseError {
   return new DatabaseError(
     'request_too_large',
-    `a request changes at most ${changesPerRecord} points of a cluster: send fewer at a time`,
+    `a request to a cluster changes at most ${changesPerRecord} points: send fewer at a time`,
   )
 }
 
-/** Of one request by filter. */
+/** The most changes of one request by filter. */
 export const changesMax = 100_000
 
-/** Some milliseconds of deletions. */
+/** A few milliseconds of deletions. */
 const expiredPerGroup = 4096
 
-/** No group takes a minute to be committed, unless the disk hangs. */
+/** Committing a group takes less than a minute, unless the disk hangs. */
 const soonUs = 60_000_000

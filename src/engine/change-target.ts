@@ -2,23 +2,29 @@ import type { Payload } from '../base/point.ts'
 import type { Change } from '../storage/store.ts'
 import type { CurrentPoints } from './decision.ts'
 
-/** Where committed changes take effect, and what the write path asks of the state it changes. */
+/** Applies committed changes, and answers the write path's questions about the state that they change. */
 export interface ChangeTarget extends CurrentPoints {
-  /** Makes sure that vectors of this dimension up to this slot count fit in memory, or throws `memory_full`. */
+  /** Reserves memory for vectors of this dimension up to this slot count; throws `memory_full` if they do not fit. */
   reserve(slotCount: number, dimension: number): void
-  /** A check that the payloads of a request fit in memory: `add` throws `memory_full` for the first one that does not. */
+  /**
+   * Starts a check that the payloads of a request fit in memory: `add` throws `memory_full` for the first that does
+   * not.
+   */
   roomCheck(): { add(payload: Payload): void }
-  /** The dimension for which memory was reserved last is on the disk. */
+  /** Call when the dimension for which memory was last reserved is on disk. */
   fixDimension(): void
-  /** Nothing of what memory was reserved for last is stored. */
+  /** Call when nothing was stored of what memory was last reserved for. */
   commitFailed(): void
   /**
-   * Carries out a change that is on the disk, its point in `slot`. The slot of a deleted point is handed back to the
-   * allocator when nothing leads to it any more.
+   * Applies a change that is on disk; its point is in `slot`. The slot of a deleted point is returned to the allocator
+   * when no graph leads to it any more.
    */
   apply(change: Change, slot: number): void
-  /** Bytes after which a group is closed, so that not too much comes to the index at once. */
+  /** A group is closed when it exceeds this many bytes, to limit how much reaches the index together. */
   readonly comingBytesMax: number
-  /** Resolves with whether the index can take more points after all, when that is known; undefined when it can now. */
+  /**
+   * Undefined when the index can take more points now; otherwise resolves with whether it can, as soon as that is
+   * known.
+   */
   room(): Promise<boolean> | undefined
 }

@@ -14,17 +14,17 @@ export interface CheckpointsOptions {
   readonly reachability: Reachability
   readonly plans: RecallPlans
   readonly filtered: FilteredRecall
-  /** Where graphs are kept between starts; undefined to keep none. */
+  /** The directory where graphs are saved; undefined to save none. */
   readonly directory: string | undefined
   readonly logger: Logger
   /** Sequence number of the last change that took effect. */
   readonly sequence: () => number
 }
 
-/** Keeps the graphs in files between starts: a cache, without which a start takes longer. Main thread only. */
+/** Saves the graphs in files: a cache that makes the next start faster. Main thread only. */
 export class Checkpoints {
   readonly #options: CheckpointsOptions
-  /** Slots that were linked or removed, and plans that were changed, since the graphs were last written. */
+  /** Slots linked or removed, and plans changed, since the last save. */
   #unsaved = 0
 
   constructor(options: CheckpointsOptions) {
@@ -33,12 +33,12 @@ export class Checkpoints {
     if (directory !== undefined) mkdirSync(directory, { recursive: true, mode: 0o700 })
   }
 
-  /** So much has changed that a checkpoint should keep. */
+  /** Counts changes that a checkpoint should save. */
   changed(count: number): void {
     this.#unsaved += count
   }
 
-  /** Reads the graphs that an earlier run kept, and takes up what each is measured on. */
+  /** Reads the saved graphs of an earlier run, and restores the distance source of each. */
   async load(): Promise<readonly LoadedGraph[]> {
     const { directory, graphs } = this.#options
     if (directory === undefined) return []
@@ -52,21 +52,22 @@ export class Checkpoints {
     return loaded.filter((each) => each !== undefined)
   }
 
-  /** Whether an earlier run has kept graphs, in whatever state. */
-  get areThere(): boolean {
+  /** Whether an earlier run has saved graphs, in whatever state. */
+  get haveFiles(): boolean {
     const { directory, graphs } = this.#options
     return directory !== undefined && graphs.places.some((place) => existsSync(graphPath(directory, place)))
   }
 
-  /** @param isCalm whether changes have ended and what they set going */
+  /** @param isCalm whether no changes arrive and the work that they caused has ended */
   saveWhenDue(isCalm: boolean): void {
     const { graphs, scheduler } = this.#options
     const isMuch = this.#unsaved > Math.max(saveMin, graphs.index.liveCount * saveShare)
-    // The file keeps the plans too: written while they are being made, it would not be written again with them.
+    // The file contains the plans too. If it were written while they are being measured, it would not be written again
+    // with them.
     if (this.#unsaved > 0 && scheduler.isIdle && (isMuch || isCalm)) scheduler.addChore(() => this.#save())
   }
 
-  /** What the next start should find, once nothing runs any more. */
+  /** Saves the graphs for the next start; call when no other task runs. */
   async saveLast(): Promise<void> {
     const { graphs, scheduler } = this.#options
     if (scheduler.hasFailed || scheduler.hasEnded || !graphs.hasGraph || this.#unsaved === 0) return
@@ -90,14 +91,14 @@ export class Checkpoints {
       try {
         await scheduler.submit({ kind: 'save', ...place, path, meta: { ...meta, distanceSource } })
       } catch (error) {
-        // The graph is a cache: without it the next start takes longer, nothing is lost.
+        // The graph is a cache: losing it makes the next start slower, but loses no data.
         logger.warn({ err: error, ...place }, 'the index could not be written to disk')
       }
     }
     logger.debug({ ms: Math.round(performance.now() - started) }, 'the index was written to disk')
   }
 
-  /** Undefined when there is nothing to read, or nothing of use. */
+  /** Returns undefined when there is no file, or no usable one. */
   async #loadGraph(place: GraphPlace, directory: string): Promise<LoadedGraph | undefined> {
     const path = graphPath(directory, place)
     if (!existsSync(path)) return undefined

@@ -21,7 +21,7 @@ function temporaryDirectory(): string {
   return directory
 }
 
-/** Far from the origin beside their distances from each other, as all-positive features are. */
+/** Far from the origin compared with the distances between the vectors, as all-positive features are. */
 function offset(vectors: Float32Array[]): Float32Array[] {
   return vectors.map((vector) => vector.map((value, index) => value + 20 * Math.sin(index)))
 }
@@ -49,7 +49,7 @@ describe(`codes of either width, seed ${seed}`, () => {
     }
   }
 
-  it('can change between starts: the graph is kept, what searches find is measured anew', async () => {
+  it('can change between starts: the graph is kept and recall is measured again', async () => {
     const directory = temporaryDirectory()
     const vectors = clusteredVectors(seededRandom(seed), 2050, 300)
     const queries = vectors.splice(2000)
@@ -67,7 +67,7 @@ describe(`codes of either width, seed ${seed}`, () => {
       assert.ok(recall >= 0.98, `${codeBits} bits recall ${recall}`)
       await fixture.close()
       await using again = await IndexFixture.restarted(directory, kept, codeBits)
-      assert.ok(!again.indexer.isSettling, 'what was measured anew was kept')
+      assert.ok(!again.indexer.isSettling, 'the new measurements were saved')
     }
   })
 })
@@ -75,7 +75,7 @@ describe(`codes of either width, seed ${seed}`, () => {
 describe('memory a point', () => {
   const options = { dimension: 512, threads: 5, maxLimit: 100, m: 16, efConstruction: 200 }
 
-  it('is at most 1.25 times the float32 values beside the links', () => {
+  it('is at most 1.25 times the float32 values, in addition to the links', () => {
     assert.ok(slotBytes(segmentLayout(options)) + idBytes - linkBytes <= 1.25 * 2048)
   })
 
@@ -84,7 +84,7 @@ describe('memory a point', () => {
     assert.ok(slotBytes(layout) + idBytes <= 1.15 * (layout.codeBytes + linkBytes))
   })
 
-  /** What docs/decisions/index.md counts beside the segment: the id and the marks of five threads. */
+  /** What docs/decisions/index.md counts in addition to the segment: the id and the marks of five threads. */
   const idBytes = 26 + 5
   const linkBytes = 8 * 16 + Math.ceil((4 * 16) / 15)
 })

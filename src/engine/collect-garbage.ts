@@ -2,9 +2,9 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 /**
- * Collects this thread's garbage now. Shared memory, gigabytes of it, is only freed when every thread has collected its
- * references, and a thread that sleeps never would. Takes a few milliseconds in a thread with a small heap. No frame on
- * the stack may still reference what is to be freed.
+ * Collects this thread's garbage now. Gigabytes of shared memory are freed only when every thread has collected its
+ * references to them, and a sleeping thread never does so. Takes a few milliseconds in a thread with a small heap. No
+ * frame on the stack may still reference what is to be freed.
  */
 export function collectGarbage(): void {
   collect ??= exposed()
@@ -13,7 +13,7 @@ export function collectGarbage(): void {
 
 let collect: (() => void) | undefined
 
-/** V8 has the function in contexts that are made after the flag is set; there is no other way to ask for it. */
+/** V8 provides the function only in contexts created after the flag is set; there is no other way to request it. */
 function exposed(): () => void {
   setFlagsFromString('--expose-gc')
   return runInNewContext('gc')

@@ -4,7 +4,7 @@ import { inTurns } from '../base/turns.ts'
 import type { Database, FacetCount } from './database.ts'
 import type { LivePoints } from './live-points.ts'
 
-/** How many points match, as of the moment when it resolves. */
+/** Counts the points that match at the moment when the promise resolves. */
 export async function countPoints(
   points: LivePoints,
   filter: Filter | undefined,
@@ -15,7 +15,7 @@ export async function countPoints(
     await points.hideDue()
     const count =
       filter === undefined ? points.table.size : (await inTurns(points.attributes.evaluate(filter))).count
-    // What has become due meanwhile does not count any more.
+    // Points that have expired meanwhile no longer count.
     if (!points.isDue) return count
   }
 }
@@ -31,7 +31,9 @@ export async function facetsOf(
   return await inTurns(countValues(points, query))
 }
 
-/** In one piece, so that values are counted as of the moment when the filter was evaluated. */
+/**
+ * Evaluates the filter and counts as one piece of work, so that values are counted as of the evaluation of the filter.
+ */
 function* countValues(
   { attributes }: LivePoints,
   { filter, paths, limit }: Parameters<Database['facets']>[0],

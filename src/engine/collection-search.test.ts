@@ -11,7 +11,7 @@ import type { SearchResults } from '../base/search-results.ts'
 
 const seed = 20_261_123
 const dimension = 24
-/** Wider than any walk: such a query is a scan. */
+/** Wider than any walk, so that such a query is a scan. */
 const scanEf = 5000
 const include = { distance: true, payload: false, vector: false, version: false }
 
@@ -19,7 +19,7 @@ function numberAt({ payload }: HeldPoint, name: string): number {
   return payload.attributes!.get(name) as number
 }
 
-/** Points with a random share `lot` in [0, 1) and a number `place` that tells them apart. */
+/** Creates points with a random number `lot` in [0, 1) and a number `place` that distinguishes them. */
 function filled(
   count: number,
   options: ConstructorParameters<typeof SearchedPointsFixture>[1] = {},
@@ -32,7 +32,7 @@ function filled(
   return { points, queries, random }
 }
 
-/** The same points in the same order, and the same distances but for the order in which components are added. */
+/** Asserts the same points in the same order, and the same distances except for rounding. */
 function assertSame(
   { ids, distances }: SearchResults,
   expected: readonly (readonly { readonly id: string; readonly distance: number }[])[],
@@ -89,7 +89,7 @@ describe(`a search of a collection, seed ${seed}`, () => {
     }
   })
 
-  it('searches near a stored point, which it leaves out', async () => {
+  it('searches near a stored point and leaves that point out', async () => {
     const { points } = filled(1200)
     await using _ = points
     const ids = [...points.held.keys()]
@@ -109,7 +109,7 @@ describe(`a search of a collection, seed ${seed}`, () => {
     )
   })
 
-  it('ends at a greatest distance, which still counts', async () => {
+  it('returns points up to and including the maximum distance', async () => {
     const { points, queries } = filled(1200)
     await using _ = points
     for (const metric of distanceMetrics) {
@@ -124,7 +124,7 @@ describe(`a search of a collection, seed ${seed}`, () => {
     }
   })
 
-  it('returns what is included of each point, and nothing else', async () => {
+  it('returns what include asks for of each point, and nothing else', async () => {
     const { points, queries } = filled(1200)
     await using _ = points
     const query = { vector: queries[0]!, metric: 'Euclidean', limit: 4, ef: 4 } as const
@@ -169,7 +169,7 @@ describe(`a search of a collection, seed ${seed}`, () => {
     assert.equal(found.profiles[1]!.plan, 'empty')
   })
 
-  it('says how it was answered, if that is asked for', async () => {
+  it('reports how it was answered, if a profile is requested', async () => {
     const { points, queries } = filled(3000)
     await using _ = points
     await points.fixture.settled()
@@ -194,8 +194,8 @@ describe(`a search of a collection, seed ${seed}`, () => {
 
 describe(`points that change while a search runs, seed ${seed}`, () => {
   const kinds: Readonly<Record<string, { readonly journalLength?: number }>> = {
-    'all remembered': {},
-    'more than are remembered': { journalLength: 3 },
+    'with all changes in the journal': {},
+    'with more changes than the journal holds': { journalLength: 3 },
   }
   for (const [kind, options] of Object.entries(kinds)) {
     it(`are found as they are when it is answered, ${kind}`, async () => {
@@ -234,7 +234,7 @@ describe(`points that change while a search runs, seed ${seed}`, () => {
         }
         const before = points.expected(query, matches)
         const search = points.search([query])
-        // Threads search from the next turns on; what changes now is not in the bitmap that they have.
+        // Threads search from the next turns on. Changes made now are not in the bitmap that they use.
         for (const [at, change] of changes.entries()) {
           if (random() < 0.4) change(before[at]!.id, vector)
         }
@@ -246,7 +246,7 @@ describe(`points that change while a search runs, seed ${seed}`, () => {
     })
   }
 
-  it('have the details of the moment of the answer, also when reading them takes several turns', async () => {
+  it('have the details as of the answer, even if reading them takes several turns', async () => {
     const { points, queries } = filled(1500)
     await using _ = points
     const filter = below('lot', 0.8)
@@ -265,7 +265,7 @@ describe(`points that change while a search runs, seed ${seed}`, () => {
         })
         return { found, now, details }
       })
-      // Some of those that are found change in each turn, until nothing can change any more.
+      // Some of the hits change in each turn, until the search can no longer see changes.
       for (let change = 0; change < 40 && !isAnswered; change += 1) {
         const hit = points.expected({ ...query, limit: 200 }, matches)[(change * 37) % 200]!
         points.patch(hit.id, { lot: change % 2 === 0 ? 0.9 : 0.3, place: -change })
@@ -280,14 +280,14 @@ describe(`points that change while a search runs, seed ${seed}`, () => {
     }
   })
 
-  it('are neither found twice nor missed when their vectors are replaced, without a filter too', async () => {
+  it('are neither found twice nor missed when their vectors are replaced, even without a filter', async () => {
     const { points, queries, random } = filled(1500)
     await using _ = points
     for (let round = 0; round < 30; round += 1) {
       const vector = queries[round % queries.length]!
       const query: SearchQuery = { vector, metric: 'Euclidean', limit: 10, ef: scanEf }
       const before = points.expected(query)
-      // What is expected, as of the turn in which it is answered.
+      // The expected hits, as of the turn in which the search is answered.
       const search = points
         .search([query, { ...query, limit: 3 }])
         .then((found) => ({ found, now: [points.expected(query), points.expected({ ...query, limit: 3 })] }))

@@ -21,24 +21,26 @@ import type { BudgetShare } from './shared-budget.ts'
 
 export interface CollectionSearchOptions {
   readonly points: SearchedPoints
-  /** Results that searches in progress may return. */
+  /** The results that searches in progress may return. */
   readonly results: BudgetShare
-  /** The most results of one request. */
+  /** The most results that one request may ask for. */
   readonly maxResults: number
-  /** The most bytes of details of one request. */
+  /** The most bytes of details that one request may return. */
   readonly maxDetailBytes: number
 }
 
 /**
- * Searches of a collection: from queries as the api has checked them to results.
+ * Searches of a collection: turns queries that the api has checked into results.
  *
  *   query ──> vector of a stored point, bitmap of the filter ──> IndexSearches ──> settle ──> ids, distances, details
  *                                ^                                                   │
  *                                └────── a full list has lost hits ──────────────────┘
  *
- * Points change while threads search. The moment of an answer is when it is put together: in one turn of the event loop,
- * hits are checked against what was touched since the search began (settled-hits.ts). Searches that want nothing of that,
- * ids and distances without a filter, only check that their hits are still there, unless a vector was replaced meanwhile.
+ * Points change while threads search. An answer is valid for the moment when it is assembled: in one turn of the event
+ * loop, hits are checked against the slots touched since the search began (settled-hits.ts). Searches for ids and
+ * distances without a filter skip this. They only check that their hits still exist, unless a vector was replaced
+ * meanwhile.
+ *
  * Main thread only.
  */
 export class CollectionSearch {
@@ -70,7 +72,7 @@ export class CollectionSearch {
     }
   }
 
-  /** Ids and distances without a filter. */
+  /** Searches for ids and distances without a filter. */
   async #searchPlainly(
     queries: readonly VectorQuery[],
     signal: AbortSignal | undefined,
@@ -113,7 +115,7 @@ export class CollectionSearch {
     return this.#assemble(runs, hits, searched, signal)
   }
 
-  /** Nothing is found before the first point. */
+  /** Returns empty lists before the first point is stored. */
   async #find(runs: readonly Run[], signal: AbortSignal | undefined): Promise<HitLists> {
     const { searches } = this.#points
     if (searches === undefined || runs.length === 0) return new HitLists(runs.length)
@@ -124,10 +126,10 @@ export class CollectionSearch {
   }
 
   /**
-   * Puts the answer together, query by query, each in one turn.
+   * Assembles the answers, query by query, each in one turn.
    *
-   * @param hits lists of some of the runs
-   * @param searched the runs that they are of; the others found nothing
+   * @param hits the lists of some of the runs
+   * @param searched the runs that `hits` belongs to, in the same order; the others found nothing
    */
   async #assemble(
     runs: readonly Run[],
@@ -149,7 +151,10 @@ export class CollectionSearch {
     return packed(answers)
   }
 
-  /** Searches for a query until its answer holds; at last without a pause in which points could change. */
+  /**
+   * Repeats the search for a query until its answer is valid. The last attempts run without a pause in which points
+   * could change.
+   */
   async #searchAgain({ query }: Run, room: Room, signal: AbortSignal | undefined): Promise<Answer> {
     for (let attempt = 1; attempt < attemptsMax; attempt += 1) {
       const run = await inTurns(this.#runs.prepare(query))
@@ -167,7 +172,11 @@ export class CollectionSearch {
     }
   }
 
-  /** How many results the queries can bring, if there is room for them. */
+  /**
+   * Returns how many results the queries can produce.
+   *
+   * @throws DatabaseError `request_too_large` or `overloaded` if there is no room for them
+   */
   #admit(queries: readonly SearchQuery[]): number {
     const { results, maxResults } = this.#options
     const points = this.#points.ids.size
@@ -175,7 +184,7 @@ export class CollectionSearch {
     if (asked > maxResults) {
       throw new DatabaseError(
         'request_too_large',
-        `the queries ask for ${asked} ids together, the most is ${maxResults} (MAX_QUEUED_RESULTS): ask for fewer at a time`,
+        `the queries ask for ${asked} ids in total, the most is ${maxResults} (MAX_QUEUED_RESULTS): ask for fewer at a time`,
       )
     }
     const refusal = results.refusal(asked)
@@ -184,7 +193,7 @@ export class CollectionSearch {
   }
 }
 
-/** Whether a query wants nothing but the nearest of all points. */
+/** Whether a query only asks for the nearest of all points. */
 function isPlain(query: SearchQuery): boolean {
   const { filter, exact, profile } = query
   return wantsAllFound(query) && filter === undefined && exact !== true && profile !== true
@@ -192,5 +201,7 @@ function isPlain(query: SearchQuery): boolean {
 
 const nothingFound: FoundList = { hits: new HitLists(1), list: 0 }
 
-/** Searches of a query whose answers did not hold, but for the last one, which nothing can change. */
+/**
+ * Limits the searches for one query: the last one runs in a single turn, so that no change can invalidate its answer.
+ */
 const attemptsMax = 3

@@ -81,7 +81,7 @@ function failsWith(reason: Reason): (error: unknown) => boolean {
 }
 
 describe('a set of collections', { timeout: 300_000 }, () => {
-  it('keeps each collection’s points apart, whatever their dimensions, and has them after a restart', async () => {
+  it('keeps each collection’s points separate, whatever their dimensions, also after a restart', async () => {
     await using directory = await temporaryDirectory()
     const ids = new Map<string, readonly string[]>()
     {
@@ -96,7 +96,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
       ids.set('default', await insert(opened.set, 'default', [[1, 1, 1, 1]]))
     }
     await using again = await open(directory.path)
-    assert.equal(again.set.openCount, 0, 'nothing is opened before it is used')
+    assert.equal(again.set.openCount, 0, 'no collection is opened before it is used')
     assert.deepEqual(
       again.set.list().map(({ name, dimension, points }) => [name, dimension, points]),
       [
@@ -115,7 +115,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     assert.equal(again.set.openCount, 2)
   })
 
-  it('says whether a collection was created, and refuses other settings than it has', async () => {
+  it('reports whether a collection was created, and refuses settings that differ from those of an existing one', async () => {
     await using directory = await temporaryDirectory()
     await using opened = await open(directory.path)
     const settings = { dimension: 3, hnsw: { m: 8 } }
@@ -136,7 +136,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     await assert.rejects(async () => opened.set.lease('other'), failsWith('collection_not_found'))
   })
 
-  it('closes those that nobody uses when too many are open, the longest unused first', async () => {
+  it('closes unused collections when too many are open, the longest unused first', async () => {
     await using directory = await temporaryDirectory()
     await using opened = await open(directory.path, { maxOpenCollections: 2 })
     const { set } = opened
@@ -149,13 +149,13 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     assert.deepEqual(
       set.largestOpen(10).map(([name]) => name),
       ['a', 'd'],
-      'one that is in use stays',
+      'a collection in use stays open',
     )
     held[Symbol.dispose]()
     for (const name of names) assert.deepEqual(await nearest(set, name, [1, 2]), ids.get(name))
   })
 
-  it('closes a small one that nobody has used for a while, and opens it again', async () => {
+  it('closes a small collection that is unused for a while, and opens it again', async () => {
     await using directory = await temporaryDirectory()
     await using opened = await open(directory.path, { idleMs: 20 })
     await opened.set.put('docs', { hnsw: {} })
@@ -166,7 +166,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     }
   })
 
-  it('deletes a collection under its readers and writers, with its files, and takes its name again', async () => {
+  it('deletes a collection and its files during reads and writes, and then accepts its name again', async () => {
     await using directory = await temporaryDirectory()
     await using opened = await open(directory.path)
     const { set } = opened
@@ -177,7 +177,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     const work = async (task: () => Promise<unknown>): Promise<void> => {
       for (;;) {
         try {
-          // Searches of a few points never wait: others would have no turn.
+          // Searches of a few points never wait, so other tasks would get no turn.
           await nextTurn()
           await task()
           outcomes.add('ok')
@@ -203,7 +203,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     await assert.rejects(set.drop('gone'), failsWith('collection_not_found'))
   })
 
-  it('swaps what an alias stands for under its readers: each finds one or the other', async () => {
+  it('moves an alias during reads: each read uses the old or the new collection', async () => {
     await using directory = await temporaryDirectory()
     await using opened = await open(directory.path)
     const { set } = opened
@@ -235,15 +235,15 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     assert.deepEqual([...set.aliases], [])
   })
 
-  it('holds what was acknowledged through any order of creating, filling, asking and deleting, seed 19', async () => {
+  it('keeps what was acknowledged through any order of creating, filling, searching and deleting, seed 19', async () => {
     await using directory = await temporaryDirectory()
     const names = ['a', 'b', 'c', 'd', 'e']
-    /** By name, how many points were acknowledged since it was created; absent where there is none. */
+    /** By name, the number of points acknowledged since the collection was created; absent if it does not exist. */
     const model = new Map<string, number>()
     {
       await using opened = await open(directory.path, { maxOpenCollections: 2, idleMs: 10 })
       const { set } = opened
-      // Of one name one after the other, so that the outcome is known; of all names at once.
+      // Steps for one name run one after another, so that their outcome is known. All names run concurrently.
       const work = async (name: string, at: number): Promise<void> => {
         const random = seededRandom(190 + at)
         for (let step = 0; step < 25; step += 1) {

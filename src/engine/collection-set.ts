@@ -11,42 +11,42 @@ import type { ReplicaHooks } from './replica-hooks.ts'
 
 export interface CollectionSetOptions {
   readonly engine: Engine
-  /** The set is the only one that changes what collections there are; the caller closes it after the engine. */
+  /** Only this set adds and removes collections of the store. The caller closes the store after the engine. */
   readonly store: DataStore
-  /** The default collection, open already. */
+  /** The default collection, already open. */
   readonly main: Collection
   /** The settings of collections that were created without any. */
   readonly hnswM: number
   readonly hnswEfConstruction: number
-  /** On a node of a cluster: the hooks of a collection. */
+  /** On a node of a cluster: returns the hooks of a collection. */
   readonly replicaOf?: ((name: string) => ReplicaHooks) | undefined
-  /** Beyond this many open collections, unused ones are closed, the least recently used first. */
+  /** When more collections than this are open, unused ones are closed, the least recently used first. */
   readonly maxOpenCollections: number
-  /** A small collection that has not been used for this long is closed; for tests, a few. */
+  /** A small collection that has not been used for this long is closed. Tests use a few milliseconds. */
   readonly idleMs?: number | undefined
   readonly logger: Logger
 }
 
 /**
- * The collections of a process: opened when a call needs their points, closed when they have not been used for a while,
- * so that thousands cost no more than their names.
+ * The collections of a process. They are opened when a call needs their points and closed when unused for a while, so
+ * that thousands of collections cost no more than their names.
  *
  *   on disk ──lease──> opening ──> open, used by n ──released──> open, unused ──idle, or too many──> closing ──> on disk
- *                                      └──────────────drop: what runs ends with an error──────────────────────> gone
+ *                                      └──────────────drop: calls in progress fail────────────────────────────> gone
  *
- * Changes of names, the default collection apart, run one after the other. Main thread only.
+ * Collections and aliases are created, deleted and moved one at a time. Main thread only.
  */
 export class CollectionSet implements Collections {
   readonly #options: CollectionSetOptions
   readonly #mainLease: CollectionLease
-  /** By number: those that are not merely on disk. */
+  /** By number: collections that are opening, open or closing. */
   readonly #entries = new Map<number, Entry>()
-  /** Numbers of collections that are being dropped: for callers they no longer exist. */
+  /** Numbers of collections that are being dropped. Callers no longer see them. */
   readonly #dropping = new Set<number>()
   /** Numbers of collections whose dimension is known to be fixed. */
   readonly #fixed = new Set<number>()
   readonly #timer: NodeJS.Timeout
-  /** The last change of names. */
+  /** The last change of collections or aliases. */
   #changes: Promise<unknown> = Promise.resolve()
 
   constructor(options: CollectionSetOptions) {
@@ -60,17 +60,17 @@ export class CollectionSet implements Collections {
     return this.#options.store.aliases
   }
 
-  /** The default collection included. */
+  /** The number of collections, including the default one. */
   get count(): number {
     return 1 + this.#options.store.collections.size
   }
 
-  /** How many are open, the default collection not counted. */
+  /** The number of open collections, without the default one. */
   get openCount(): number {
     return this.#entries.size
   }
 
-  /** The open ones with the most points, by name. */
+  /** Returns the open collections with the most points, with their names. */
   largestOpen(count: number): readonly (readonly [string, Collection])[] {
     const open = [...this.#entries.values()].flatMap(({ record, collection }) =>
       collection === undefined ? [] : [[record.name, collection] as const],
@@ -87,7 +87,7 @@ export class CollectionSet implements Collections {
       : this.#open(name)
   }
 
-  /** Whether a collection is there whose dimension is not fixed yet. */
+  /** Whether the collection exists and its dimension is not fixed yet. */
   lacksDimension(name: string): boolean {
     const { store, main } = this.#options
     const target = store.aliases.get(name) ?? name
@@ -116,8 +116,10 @@ export class CollectionSet implements Collections {
   }
 
   /**
-   * Points of some partitions, by collection, on a node of a cluster: of one, by its own name, or of all; those without any are
-   * left out.
+   * Counts points of some partitions by collection, on a node of a cluster. Collections without such points are left
+   * out.
+   *
+   * @param name the collection's own name; absent: all collections
    */
   async pointsIn(partitions: PartitionSet, name?: string): Promise<ReadonlyMap<string, number>> {
     const counted = new Map<string, number>()
@@ -134,14 +136,14 @@ export class CollectionSet implements Collections {
     const { store, main } = this.#options
     if (name === defaultCollection) return main.pointsIn(partitions)
     const record = store.collections.get(name)
-    // It can have been dropped meanwhile.
+    // The collection can have been dropped meanwhile.
     if (record === undefined || this.#dropping.has(record.number)) return 0
     const open = this.#entries.get(record.number)?.collection
     if (open !== undefined) return open.pointsIn(partitions)
     const { points, digest } = store.summary(record.number)
     if (digest !== undefined) return new PartitionDigest(digest).pointsOf(partitions)
     if (points === 0) return 0
-    // From before it was one of a cluster: it is counted by partitions when it is opened.
+    // It was filled before the node joined a cluster. Opening it counts its points by partition.
     using lease = await this.lease(name)
     return lease.database.pointsIn(partitions)
   }
@@ -176,7 +178,9 @@ export class CollectionSet implements Collections {
       const { store } = this.#options
       const target = store.aliases.get(name)
       if (target !== undefined) {
-        throw invalid(`${name} is an alias of the collection ${target}: delete that, or remove the alias`)
+        throw invalid(
+          `${name} is an alias of the collection ${target}: delete the collection, or remove the alias`,
+        )
       }
       const record = this.#find(name)
       if (record === undefined) throw invalid(`the collection ${name} cannot be deleted, only its points can`)
@@ -203,23 +207,23 @@ export class CollectionSet implements Collections {
     })
   }
 
-  /** Opens no more collections. The engine closes those that are open. */
+  /** Opens no more collections. The engine closes the open ones. */
   async close(): Promise<void> {
     clearInterval(this.#timer)
     await this.#changes.catch(() => {})
   }
 
-  /** The same, and ends the open ones but for the default one, without keeping anything: calls under way fail. */
+  /** Like `close`, but also discards all open collections except the default one: calls in progress fail. */
   async discardAll(error: DatabaseError): Promise<void> {
     await this.close()
     for (const entry of this.#entries.values()) {
-      // What cannot be opened need not be closed.
+      // A collection that could not be opened need not be closed.
       await entry.opening.catch(() => {})
       await this.#end(entry, (collection) => collection.discard(error))
     }
   }
 
-  /** Runs a change of names when those before it have ended. */
+  /** Runs a change of collections or aliases after those before it have ended. */
   #change<Result>(change: () => Promise<Result>): Promise<Result> {
     const result = this.#changes.then(change, change)
     this.#changes = result.catch(() => {})
@@ -227,7 +231,7 @@ export class CollectionSet implements Collections {
   }
 
   /**
-   * The collection with a name or an alias; undefined for the default one.
+   * Returns the collection with this name or alias; undefined for the default collection.
    *
    * @throws DatabaseError `collection_not_found`
    */
@@ -293,7 +297,7 @@ export class CollectionSet implements Collections {
     return { m: m ?? hnswM, efConstruction: efConstruction ?? hnswEfConstruction }
   }
 
-  /** Closes a dropped collection: calls in progress fail, and its graphs are not written. */
+  /** Closes a dropped collection: calls in progress fail, and its graphs are not saved. */
   async #discard(number: number): Promise<void> {
     const entry = this.#entries.get(number)
     if (entry === undefined) return
@@ -316,7 +320,7 @@ export class CollectionSet implements Collections {
     for (const entry of unused.slice(0, over)) this.#closeSoon(entry)
   }
 
-  /** Whether the collection may be closed when idle: larger ones take long to open. */
+  /** Whether the collection may be closed when idle. Larger ones take long to open. */
   #isSmall({ collection }: Entry): boolean {
     const { points, dimension = 0 } = collection!
     return points * dimension * Float32Array.BYTES_PER_ELEMENT <= smallBytes
@@ -392,12 +396,12 @@ export interface CollectionLease extends Lease {
 class Entry {
   readonly record: CollectionRecord
   readonly #onUnused: () => void
-  /** Set by the creator of the entry, at once. */
+  /** Set by the creator of the entry, immediately. */
   opening!: Promise<Collection>
   collection: Collection | undefined
   store: Store | undefined
   closing: Promise<void> | undefined
-  /** When it was last used, by `performance.now()`. */
+  /** When the collection was last used, by `performance.now()`. */
   usedMs: number = performance.now()
   #users = 0
 
@@ -441,10 +445,10 @@ function tooMany(count: number): DatabaseError {
   )
 }
 
-/** Their names and settings are in memory: some hundred bytes each. */
+/** Names and settings are in memory: a few hundred bytes a collection. */
 const collectionsMax = 100_000
 
 const smallIdleMs = 60_000
 
-/** Collections up to this size are read from the disk in a few milliseconds. */
+/** Reading a collection up to this size from disk takes a few milliseconds. */
 const smallBytes = 4 * 1024 * 1024

@@ -4,7 +4,7 @@ import type { BinRecall } from './filtered-recall.ts'
 import type { GraphDistanceSource } from './graph-distance-sources.ts'
 import type { MetricPlan } from './recall-plans.ts'
 
-/** Figures of a collection, for metrics and people. */
+/** Figures of a collection, for metrics and operators. */
 export interface CollectionStats {
   readonly points: number
   readonly dimension: number
@@ -12,21 +12,21 @@ export interface CollectionStats {
   readonly indexBytes: number
   readonly idTableBytes: number
   readonly attributeBytes: number
-  /** On disk, a recent figure; of a named collection its vectors alone. */
+  /** On disk, a recent figure. For a named collection: only its vectors. */
   readonly diskBytes: number
   readonly sequence: number
   /** Points that are not in the graph yet. */
   readonly unindexed: number
-  /** Slots whose points were removed and that are still in a graph. */
+  /** Slots whose points were removed and that are still in a graph or a link queue. */
   readonly tombstones: number
-  /** Whether a graph is being built or recall measured: the plans may change by that. */
+  /** Whether a graph is being built or recall is being measured: plans may change as a result. */
   readonly isSettling: boolean
-  /** By the metric of each graph: what its distances are measured on. */
+  /** What each graph's distances are computed from, by the graph's metric. */
   readonly distanceSources: Readonly<Record<string, GraphDistanceSource>>
-  /** By metric: which way searches take, and with what measured recall. */
+  /** By metric: the route that searches take, and its measured recall. */
   readonly plans: Readonly<Record<Metric, MetricPlan>>
   /** The recall of searches with filters. */
   readonly filteredRecalls: readonly BinRecall[]
-  /** Searches with a filter that points match, since the collection was opened. */
+  /** How searches with a filter that matches points were carried out since the collection was opened. */
   readonly filteredPlans: FilteredPlanCounts
 }

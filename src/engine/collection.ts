@@ -59,17 +59,17 @@ export async function openCollection(
 }
 
 /**
- * One named set of points: joins the points in memory, the write path, the indexer and the threads of the process. Main
- * thread only.
+ * One named set of points: connects the points in memory, the write path, the indexer and the threads of the process.
+ * Main thread only.
  */
 export class Collection implements Database, AsyncDisposable {
   readonly #parts: EngineParts
   readonly #store: Store
   readonly #slots: SlotAllocator
   readonly #indexer: Indexer
-  /** What is in memory. */
+  /** The points in memory. */
   readonly livePoints: LivePoints
-  /** Changes come by one of these two ways: by the second one on a node of a cluster. */
+  /** The path of changes on a node without a cluster; on a node of a cluster, `#replicaPath` takes its place. */
   readonly #writePath: WritePath | undefined
   readonly #replicaPath: ReplicaPath | undefined
   readonly #expiry: ReplicaExpiry | undefined
@@ -131,7 +131,7 @@ export class Collection implements Database, AsyncDisposable {
     })
   }
 
-  /** Reads the store into memory, before anything else is asked: see `Engine.openCollection`. */
+  /** Reads the store into memory; call before anything else: see `Engine.openCollection`. */
   async load(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted()
     const { dimension } = this.#store
@@ -147,7 +147,7 @@ export class Collection implements Database, AsyncDisposable {
       await digestAll(points, this.#replicaPath)
     }
     await points.hideDue()
-    // Left of a move that had not ended; reads do not show it.
+    // Points left over from an interrupted move of partitions; reads do not show them.
     if (this.#hooks?.held?.mayDelete) this.clearPartitions(never).catch(() => {})
   }
 
@@ -160,19 +160,19 @@ export class Collection implements Database, AsyncDisposable {
     return this.livePoints.dimension
   }
 
-  /** Visible points. */
+  /** The number of visible points. */
   get points(): number {
     return this.livePoints.table.size
   }
 
-  /** The same of some partitions, on a node of a cluster. */
+  /** The number of visible points in some partitions, on a node of a cluster. */
   pointsIn(partitions: PartitionSet): number {
     const { table, expirations } = this.livePoints
     let points = new PartitionDigest(this.replica.digest).pointsOf(partitions)
     for (const slot of expirations.hiddenSlots()) {
       if (partitions.has(table.ids.firstByteOf(slot))) points -= 1
     }
-    // Points that are being deleted are not in the digest any more, and hidden still.
+    // Points that are being deleted are no longer in the digest but still hidden.
     return Math.max(0, points)
   }
 
@@ -230,9 +230,9 @@ export class Collection implements Database, AsyncDisposable {
     return this.#ownWrites.changeByFilter(request, signal)
   }
 
-  /** The way of changes on a node that is in no cluster. */
+  /** The path of changes on a node without a cluster. */
   get #ownWrites(): WritePath {
-    assert(this.#writePath !== undefined, 'a replica changes only as its log says')
+    assert(this.#writePath !== undefined, 'a replica changes only through its log')
     return this.#writePath
   }
 
@@ -240,15 +240,15 @@ export class Collection implements Database, AsyncDisposable {
     return (this.#writePath ?? this.#replicaPath)!
   }
 
-  /** The way of changes on a node of a cluster. */
+  /** The path of changes on a node of a cluster. */
   get replica(): ReplicaPath {
     assert(this.#replicaPath !== undefined, 'only a node of a cluster has a log')
     return this.#replicaPath
   }
 
   /**
-   * On a node of a cluster: removes the points of partitions that the node neither has nor gets; resolves when that is
-   * durable.
+   * On a node of a cluster: removes the points of partitions that the node neither holds nor is receiving; resolves
+   * when that is durable.
    */
   async clearPartitions(signal: AbortSignal): Promise<void> {
     const { held } = this.#hooks!
@@ -257,7 +257,7 @@ export class Collection implements Database, AsyncDisposable {
     await this.#reads.run(() => clearPartitions(this.livePoints, this.replica, keeps, signal))
   }
 
-  /** The point with this id as it is stored, also if it has expired and is not deleted yet. */
+  /** Returns the point with this id as it is stored, even if it has expired and is not deleted yet. */
   stored(id: string): TakenPoint | undefined {
     if (this.#refusal !== undefined) throw this.#refusal
     return this.#reader.stored(id)
@@ -268,14 +268,14 @@ export class Collection implements Database, AsyncDisposable {
     checkRoom(this.livePoints, points, this.#slots.slotCountAfter(points.length))
   }
 
-  /** The same of a patch, as far as its point is known here. */
+  /** Like `checkRoom`, for a patch; checks nothing if this node does not have the point. */
   checkPatchRoom(id: string, patch: Patch): void {
     const slot = this.livePoints.find(id)
     const before = slot === -1 ? undefined : this.#store.record(slot, id)?.payload
     checkPatchRoom(this.livePoints, before, patch)
   }
 
-  /** What a change by filter would change now. */
+  /** Returns what a change by filter would change now. */
   planByFilter(request: ChangeByFilter): ReturnType<typeof planByFilter> {
     return this.#reads.run(async () => {
       await this.livePoints.hideDue()
@@ -283,12 +283,12 @@ export class Collection implements Database, AsyncDisposable {
     })
   }
 
-  /** Whether a point has expired by this node's clock, and not yet by that of the cluster. */
+  /** Whether a point has expired by this node's clock but not yet by the cluster's. */
   get isDueSoon(): boolean {
     return this.livePoints.expirations.isDueSoon
   }
 
-  /** When the point with this id expires, in microseconds since 1970, infinity for never; undefined where there is none. */
+  /** When the point expires, in microseconds since 1970, infinity for never; undefined if there is no such point. */
   expiryOf(id: string): number | undefined {
     if (this.#refusal !== undefined) throw this.#refusal
     const slot = this.livePoints.find(id)
@@ -324,22 +324,25 @@ export class Collection implements Database, AsyncDisposable {
       const foreign = this.#replicaPath?.foreign
       const [restriction, arrivals] = [foreign?.restriction, foreign?.arrivals]
       const results = await this.#search.search(restrictedTo(restriction, queries), signal)
-      // Points that no read may show have come meanwhile.
+      // Points that no read may show have arrived meanwhile.
       if (restriction === undefined && foreign?.arrivals !== arrivals && attempt < searchesMax) continue
-      // So much has expired meanwhile that not all of it is hidden.
+      // So many points have expired meanwhile that not all of them are hidden.
       if (!this.livePoints.isDue || attempt === searchesMax) return results
     }
   }
 
   /**
-   * Only one map is made at a time.
+   * Reserves the right to make a map; only one map is made at a time.
    *
-   * @returns what is called when it has ended
+   * @returns a function to call when the map has ended
    * @throws DatabaseError `overloaded`
    */
   claimMap(): () => void {
     if (this.#hasMap) {
-      throw new DatabaseError('overloaded', 'another map is being made, one at a time: try again later')
+      throw new DatabaseError(
+        'overloaded',
+        'another map is being made, only one can be made at a time: try again later',
+      )
     }
     this.#hasMap = true
     return () => {
@@ -347,7 +350,7 @@ export class Collection implements Database, AsyncDisposable {
     }
   }
 
-  /** Points chosen at random, for a map of several nodes. */
+  /** Chooses points at random, for a map that spans several nodes. */
   async sample(query: Pick<MapQuery, 'filter' | 'limit' | 'seed'>): Promise<SampledIds> {
     const { livePoints: points } = this
     await points.hideDue()
@@ -374,7 +377,10 @@ export class Collection implements Database, AsyncDisposable {
   snapshot(): Snapshot {
     if (this.#refusal !== undefined) throw this.#refusal
     if (this.#hasSnapshot) {
-      throw new DatabaseError('overloaded', 'another snapshot is being read, one at a time: try again later')
+      throw new DatabaseError(
+        'overloaded',
+        'another snapshot is being read, only one can be read at a time: try again later',
+      )
     }
     const resume = this.#slots.hold()
     const onClose = (): void => {
@@ -391,16 +397,16 @@ export class Collection implements Database, AsyncDisposable {
     }
   }
 
-  /** Resolves when it has been closed or discarded. */
+  /** Resolves when the collection has been closed or discarded. */
   get ended(): Promise<void> {
     return this.#ended.promise
   }
 
   /**
-   * Refuses new requests, lets those under way end, keeps the graphs for the next opening, and has all threads drop the
-   * index. The collections beside it go on meanwhile. Idempotent.
+   * Refuses new requests, waits for those in progress, saves the graphs for the next opening, and makes all threads
+   * drop the index. Other collections keep working meanwhile. Idempotent.
    *
-   * @param timeoutMs after which the graphs are not waited for any more; what is kept of them on disk is a cache
+   * @param timeoutMs how long to wait for the graphs to be saved; an older file of them on disk remains usable
    */
   close(timeoutMs?: number): Promise<void> {
     this.#ending ??= this.#end(async () => {
@@ -416,8 +422,8 @@ export class Collection implements Database, AsyncDisposable {
   }
 
   /**
-   * The same without keeping anything, for a collection that is removed or replaced: requests that wait, and searches under
-   * way, end with an error.
+   * Like `close`, but saves nothing, for a collection that is removed or replaced: waiting requests and searches in
+   * progress fail.
    */
   discard(
     removed: DatabaseError = new DatabaseError('collection_not_found', 'the collection has been removed'),
@@ -429,7 +435,7 @@ export class Collection implements Database, AsyncDisposable {
       this.livePoints.expirations.close()
       await this.#path.discard(removed)
       await this.#reads.ended()
-      // A first insert that was on its way to the disk has attached the index only now.
+      // A first insert that was on its way to disk has attached the index only now.
       await (searches ?? this.livePoints.searches?.discard(removed))
       await this.#indexer.discard()
       await this.#attributeCache.ended
@@ -453,14 +459,14 @@ export class Collection implements Database, AsyncDisposable {
 }
 
 /**
- * Vectors that may wait to be linked: every search scans them. With 16 MiB, searches right after a load took two and
- * a half times as long, and the load itself took no less time.
+ * The vectors that may wait to be linked; every search scans them. With 16 MiB, searches right after a load took two
+ * and a half times as long, and the load itself was no faster.
  */
 export const unindexedBytesMax: number = 2 * 1024 * 1024
 
 const never: AbortSignal = new AbortController().signal
 
-/** Searches of a request whose points expire by the thousand while it is answered. */
+/** The most attempts to answer a request whose points expire by the thousand meanwhile. */
 const searchesMax = 3
 
 function restrictedTo<Query extends { readonly filter?: Filter | undefined }>(

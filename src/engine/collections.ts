@@ -2,7 +2,7 @@ import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
 import type { Database } from './database.ts'
 
 /**
- * The engine's interface to the api for collections. Names are well formed; wherever points are concerned, an alias
+ * The engine's interface to the api for collections. Names are well formed. Wherever points are concerned, an alias
  * refers to its collection.
  */
 export interface Collections {
@@ -17,20 +17,21 @@ export interface Collections {
   /** @throws DatabaseError `collection_not_found` */
   get(name: string): CollectionInfo
   /**
-   * Points of collections on all nodes of a cluster that have a part of them each; undefined where a node has all of them.
+   * Counts the points of collections on all nodes of a cluster where each node has a part of them; undefined where
+   * every node has all points.
    *
-   * @param name of the only one that is asked for; absent: all
-   * @param position that the nodes have to be as new as
+   * @param name the only collection to count; absent: all
+   * @param position the log position that the nodes must have applied
    */
   countOnNodes?(
     name: string | undefined,
     position: number,
     signal: AbortSignal | undefined,
   ): Promise<PointsOnNodes> | undefined
-  /** By alias, the name of its collection. */
+  /** The name of the collection of each alias. */
   readonly aliases: ReadonlyMap<string, string>
   /**
-   * Creates a collection, durably; does nothing if it exists with these settings.
+   * Creates a collection durably; does nothing if it exists with these settings.
    *
    * @throws DatabaseError `already_exists` if it exists with other settings, or the name is an alias
    */
@@ -45,20 +46,23 @@ export interface Collections {
    */
   drop(name: string): Promise<void>
   /**
-   * Sets aliases and removes others in one commit: readers see all of it or nothing. An existing alias moves to its new
-   * collection. Removing an alias that does not exist is no error.
+   * Sets aliases and removes others in one commit: readers see all of the change or none of it. An existing alias moves
+   * to its new collection. Removing an alias that does not exist is not an error.
    *
-   * @throws DatabaseError `collection_not_found` for a target that does not exist; `already_exists` for an alias that is
-   *   the name of a collection
+   * @throws DatabaseError `collection_not_found` for a target that does not exist; `already_exists` for an alias that
+   *   is the name of a collection
    */
   setAliases(set: ReadonlyMap<string, string>, remove: readonly string[]): Promise<void>
 }
 
-/** Points of collections that several nodes have. */
+/** Point counts of collections that are spread over several nodes. */
 export interface PointsOnNodes {
-  /** By collection, each point once, of the partitions of which a node has answered; absent: none. */
+  /**
+   * Points by collection, each counted once, in the partitions for which a node has answered. Collections without
+   * points are absent.
+   */
   readonly points: ReadonlyMap<string, number>
-  /** Partitions of which none has. */
+  /** The number of partitions for which no node has answered. */
   readonly missing: number
 }
 

@@ -2,11 +2,11 @@ import { crc32 } from 'node:zlib'
 import { DatabaseError } from '../base/errors.ts'
 
 /**
- * Where the next page of a list begins, as text in base64url that clients send back unread:
+ * Encodes where the next page of a list begins, as base64url text that is opaque to clients:
  *
  *   ├ version, 1, u8 │ order of the last point, f64 │ crc of the rest u32 ┤
  *
- * The order of a point never changes, so a cursor stays good whatever is written, and after a restart.
+ * The order of a point never changes, so a cursor stays valid whatever is written, and after a restart.
  */
 export function cursorAfter(order: number): string {
   const bytes = Buffer.alloc(cursorBytes)
@@ -17,13 +17,13 @@ export function cursorAfter(order: number): string {
 }
 
 /**
- * The order in a cursor.
+ * Returns the order in a cursor.
  *
- * @throws DatabaseError `invalid_argument` for one that `cursorAfter` never made
+ * @throws DatabaseError `invalid_argument` for a cursor that `cursorAfter` did not create
  */
 export function orderOfCursor(cursor: string): number {
   const bytes = Buffer.from(cursor, 'base64url')
-  // Decoding skips characters that are none of base64url.
+  // Decoding skips characters outside base64url.
   const isWellFormed = bytes.length === cursorBytes && bytes.toString('base64url') === cursor
   if (!isWellFormed || bytes.readUInt32BE(checksumAt) !== crc32(bytes.subarray(0, checksumAt))) {
     throw new DatabaseError('invalid_argument', 'cursor is not one that a list has returned')
@@ -31,7 +31,7 @@ export function orderOfCursor(cursor: string): number {
   if (bytes[0] !== cursorVersion) {
     throw new DatabaseError(
       'invalid_argument',
-      `cursor has version ${bytes[0]}, which this server does not know`,
+      `cursor has version ${bytes[0]}, which this server does not support`,
     )
   }
   return bytes.readDoubleBE(1)

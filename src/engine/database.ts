@@ -20,7 +20,7 @@ export type { CollectionStats }
 /** Identifies a request with an idempotency key, by hashes of 16 bytes. */
 export interface RequestIdentity {
   readonly keyHash: Uint8Array
-  /** The hash of what was asked for: equal for equal requests, however the transports encode them. */
+  /** The hash of the request's content: equal for equal requests, however the transports encode them. */
   readonly bodyHash: Uint8Array
 }
 
@@ -31,7 +31,7 @@ export interface InsertOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** What an insert stored: ids by input; null for those of `errors`, which only `continue` has. */
+/** What an insert stored: the id of each input, null for those in `errors`, which only `continue` reports. */
 export interface Inserted {
   readonly ids: readonly (string | null)[]
   readonly errors: readonly ItemError[]
@@ -46,10 +46,10 @@ export interface ListQuery {
   readonly filter?: Filter | undefined
   /** 1..`MAX_LIMIT`. */
   readonly limit: number
-  /** From the page before; checked by the engine: `invalid_argument` for one that it never made. */
+  /** From the previous page. The engine refuses a cursor that it did not create with `invalid_argument`. */
   readonly cursor?: string | undefined
   readonly include: Include
-  /** Whether the page says what its points are ordered by, for merging it with others. */
+  /** Whether the page reports the order of its points, for merging it with other pages. */
   readonly ordered?: boolean | undefined
 }
 
@@ -58,7 +58,7 @@ export interface ListPage {
   readonly points: readonly ({ readonly id: string } & HitDetails)[]
   /** Absent on the last page. */
   readonly nextCursor?: string | undefined
-  /** Of each point, its place in the order of insertion; only of an `ordered` query. */
+  /** The place of each point in the order of insertion; only if the query was `ordered`. */
   readonly orders?: readonly number[]
 }
 
@@ -67,95 +67,100 @@ export interface FacetCount {
   readonly count: number
 }
 
-/** Which points a map has, and what of each. */
+/** Which points a map has, and what it shows of each. */
 export interface MapQuery {
   readonly filter?: Filter | undefined
   readonly metric: Metric
-  /** Points at most: a random sample if more match. */
+  /** The most points: a random sample if more match. */
   readonly limit: number
-  /** The same seed chooses the same points. */
+  /** The same seed selects the same points. */
   readonly seed: number
-  /** Neighbours of each point. */
+  /** The number of neighbours of each point. */
   readonly k: number
   readonly ef: number
-  /** Of each point; only its payload and attributes. */
+  /** What to return of each point; only payload and attributes are supported. */
   readonly include?: Include | undefined
 }
 
-/** A point of a map. Points are known by their numbers: their places in the order in which they come. */
+/** A point of a map. Points are identified by their numbers: their positions in the order of the rows. */
 export interface MapRow {
   readonly id: string
-  /** Numbers of the nearest points of the map, closest first; none for a point that was removed meanwhile. */
+  /** The numbers of the nearest points of the map, closest first; empty for a point that was removed meanwhile. */
   readonly neighbours: readonly number[]
-  /** Of each neighbour, in the units of the metric. */
+  /** The distance of each neighbour, in the units of the metric. */
   readonly distances: readonly number[]
-  /** If `include` asks for it and the point is still there. */
+  /** If `include` asks for it and the point still exists. */
   readonly payload?: Payload | undefined
 }
 
-/** Sampled points with their neighbours among each other. */
+/** Sampled points, each with its nearest neighbours in the sample. */
 export interface PointMap {
-  /** Points that match. */
+  /** The number of matching points. */
   readonly points: number
-  /** Points of the map. */
+  /** The number of points of the map. */
   readonly sampled: number
-  /** The points, some at a time: they are searched for when they are asked for. To be read once. */
+  /** Returns the points in batches. A batch is searched for when it is requested. Call once. */
   rows(signal?: AbortSignal): AsyncGenerator<readonly MapRow[], void>
-  /** Makes room for the next map. Idempotent. */
+  /** Allows the next map. Idempotent. */
   close(): void
 }
 
-/** Of a read that may lack the points of which no node of a cluster answers. */
+/** Allows a read to lack points for which no node of a cluster answers. */
 export interface PartialReads {
-  /** By `performance.now()`: nodes that have not answered by then are left out; undefined: as long as nodes wait for each other. */
+  /**
+   * By `performance.now()`. Nodes that have not answered by then are left out; undefined: the usual time limit between
+   * nodes.
+   */
   readonly endMs: number | undefined
-  /** Called before the answer, if it lacks partitions, with how many. */
+  /** Called before the answer, with the number of missing partitions, if there are any. */
   readonly onMissing: (partitions: number) => void
 }
 
-/** A collection on the nodes of a cluster that have a part of its points each. */
+/** Figures of a collection that is spread over the nodes of a cluster. */
 export interface StatsOfNodes {
-  /** Points, each once, of the partitions of which a node has answered. */
+  /** The number of points, each counted once, in the partitions for which a node has answered. */
   readonly points: number
-  /** Partitions of which none has. */
+  /** The number of partitions for which no node has answered. */
   readonly missing: number
-  /** In the order of their names: what each one has, which is a copy of some points; undefined for one that has not answered. */
+  /**
+   * The nodes by name, each with its own copy of some points; `stats` is undefined for a node that has not answered.
+   */
   readonly nodes: readonly { readonly node: string; readonly stats: CollectionStats | undefined }[]
 }
 
-/** Which points a request by filter changes, and how many. */
+/** Which points a request by filter changes, how, and how many. */
 export interface ChangeByFilter {
   readonly filter: Filter
   readonly change: Patch | 'delete'
-  /** Changes at most; the engine lowers it to 100,000. */
+  /** The most changes; the engine lowers it to 100,000. */
   readonly limit?: number | undefined
-  /** Counts, and changes nothing. */
+  /** Only counts the points that would change. */
   readonly dryRun: boolean
 }
 
 /**
- * The engine's interface to the api. All arguments were checked before.
- * Insertions and removals resolve when they are on disk and visible to every later read and search.
+ * The engine's interface to the api. All arguments have been checked. Insertions and removals resolve when they are on
+ * disk and visible to every later read and search.
  */
 export interface Database {
   /** Length of every vector; undefined until the first insert fixes it. */
   readonly dimension: number | undefined
-  /** How its index is now. */
+  /** Figures of the collection and its index. */
   readonly stats: CollectionStats
   /**
    * Stores all points or none, unless told to continue.
    *
-   * With an `identity`, a request that was stored before gets the same answer again, also with ids of points that have
-   * been removed since. A repetition that arrives while the first is in progress waits for it.
+   * With an `identity`, a request that was stored before gets the same answer again, including the ids of points
+   * removed since. A repetition that arrives while the first request is in progress waits for it.
    *
    * @throws DatabaseError `key_reused` when a request with another body was stored under the key; `already_exists`,
    *   naming the item, for an id that exists
    */
   insert(points: readonly NewPoint[], options?: InsertOptions): Promise<Inserted>
-  /** Removes the point; false when there is none with this id. `id` is a lower-case UUID. */
+  /** Removes the point; returns false when no point has this id. `id` is a lower-case UUID. */
   remove(id: string, signal?: AbortSignal): Promise<boolean>
   /**
-   * Stores a point under its id, in place of the one that was there.
+   * Stores a point under its id, replacing any point that has it.
    *
    * @throws DatabaseError `precondition_failed`
    */
@@ -168,7 +173,7 @@ export interface Database {
   /**
    * Changes a point.
    *
-   * @throws DatabaseError `not_found`; `precondition_failed`; `invalid_argument` when its attributes would exceed a limit
+   * @throws DatabaseError `not_found`; `precondition_failed`; `invalid_argument` when attributes would exceed a limit
    */
   patch(
     id: string,
@@ -176,32 +181,39 @@ export interface Database {
     when?: Precondition,
     signal?: AbortSignal,
   ): Promise<{ readonly version: number }>
-  /** Changes or removes the points that match, in one atomic group, those inserted first before the others. */
+  /** Changes or removes the matching points in one atomic group, beginning with those inserted first. */
   changeByFilter(
     request: ChangeByFilter,
     signal?: AbortSignal,
   ): Promise<{ readonly changed: number; readonly more: boolean }>
   /**
-   * The same, for reads that have to be as new as a position of the cluster's log: what other nodes answer has to be, too.
-   * Absent where there are no other nodes.
+   * Returns a view for reads that must be as new as a position of the cluster's log, including the answers of other
+   * nodes. Absent where there are no other nodes.
    *
-   * @param partial given: searches, lists, counts and facets may be partial; `get` never is, as it would say that a point is not there
+   * @param partial if given, searches, lists, counts and facets may be partial; `get` never is, because it would report
+   *   an existing point as missing
    */
   asOf?(position: number, partial?: PartialReads): Database
-  /** How its index is on all nodes that have some of it; undefined, or absent, where this one has all points. */
+  /**
+   * Figures of the collection on all nodes that have a part of it; undefined, or absent, where this node has all
+   * points.
+   */
   statsOfNodes?(signal?: AbortSignal): Promise<StatsOfNodes> | undefined
-  /** The point with this id, a lower-case UUID. */
+  /** Returns the point with this id, a lower-case UUID. */
   get(id: string, signal?: AbortSignal): Promise<Point | undefined>
   /**
-   * The nearest points, a list a query: closest first, equal distances by insertion order.
+   * Returns the nearest points, one list per query: closest first, equal distances by insertion order.
    *
    * @throws DatabaseError `not_found` for a query near a point that does not exist
    */
   search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults>
   list(query: ListQuery, signal?: AbortSignal): Promise<ListPage>
-  /** How many points match; all points without a filter. */
+  /** Counts the matching points; all points without a filter. */
   count(filter?: Filter, signal?: AbortSignal): Promise<number>
-  /** By path, the values of matching points with the number of points that have them: the `limit` most frequent, equal counts by value. */
+  /**
+   * Returns the values of matching points by path, each with the number of points that have it: the `limit` most
+   * frequent, equal counts by value.
+   */
   facets(
     query: {
       readonly filter?: Filter | undefined
@@ -219,14 +231,15 @@ export interface Database {
   /**
    * Opens a snapshot of all points as they are now. The caller closes it.
    *
-   * @throws DatabaseError `overloaded` while another one is open; in a cluster `not_ready` when some points have no node now
+   * @throws DatabaseError `overloaded` while another one is open; in a cluster `not_ready` when no node has some of the
+   *   points now
    */
   snapshot(signal?: AbortSignal): PointsSnapshot | Promise<PointsSnapshot>
 }
 
-/** All points as they were at one moment, to be read once. */
+/** All points as they were at one moment; can be read once. */
 export type PointsSnapshot = Pick<Snapshot, 'databaseId' | 'sequence' | 'points' | 'close'> & {
   chunks(): AsyncGenerator<Buffer>
-  /** In a cluster whose nodes have a part of the points each: the position of the log that it is of. */
+  /** In a cluster whose nodes each have a part of the points: the log position of the snapshot. */
   readonly position?: number
 }

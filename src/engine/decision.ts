@@ -2,56 +2,59 @@ import type { Filter } from '../base/filter.ts'
 import type { Change, KeyedRequest, PointRecord } from '../storage/store.ts'
 import { dimensionOf, type WriteRequest } from './write-request.ts'
 
-/** What decisions depend on: the points after the changes that have taken effect. */
+/** What decisions depend on: the points as of the changes that have taken effect. */
 export interface CurrentPoints {
-  /** Fixed by the first insertion that took effect; undefined before. */
+  /** Fixed by the first insertion that took effect; undefined before that. */
   readonly dimension: number | undefined
-  /** The slot of a visible point, or -1. */
+  /** Returns the slot of a visible point, or -1. */
   find(id: string): number
-  /** The slot of a visible point, or of one that has expired and is not deleted on disk yet; or -1. */
+  /** Returns the slot of a visible point, or of an expired one that is not deleted on disk yet; otherwise -1. */
   slotOf(id: string): number
   idOf(slot: number): string
   versionOf(slot: number): number
   orderOf(slot: number): number
   isVisible(slot: number): boolean
-  /** Microseconds since 1970; undefined where the point does not expire. */
+  /** In microseconds since 1970; undefined if the point does not expire. */
   expiryOf(slot: number): number | undefined
   hasExpired(slot: number): boolean
-  /** On a node of a cluster: time is at least this, microseconds since 1970. */
+  /** On a node of a cluster: moves the clock forward to at least this time, in microseconds since 1970. */
   advanceTo(nowUs: number): void
-  /** Hides points that have expired; undefined if that is done. */
+  /** Hides expired points; undefined if none remain. */
   hideDue(): Promise<void> | undefined
   vector(slot: number): Float32Array
   record(slot: number, id: string): PointRecord
   matches(slot: number, filter: Filter): boolean
-  /** The visible points that match now. */
+  /** Finds the visible points that match now. */
   matching(filter: Filter): Promise<MatchingPoints>
-  /** Some of the slots of expired points, which are to be deleted, or moved if they were renewed. */
+  /** Takes some of the slots of expired points. They are to be deleted, or moved if they were renewed. */
   takeExpired(limit: number): readonly number[]
-  /** By the clock; does not go back. */
+  /** The current time in microseconds since 1970; never goes back. */
   readonly nowUs: number
 }
 
 /** Points that match a filter, as of one moment. */
 export interface MatchingPoints {
   readonly count: number
-  /** The first `limit` of them in the order of their insertion, of those with a higher order than `after`. */
+  /** Returns the first `limit` matching points with a higher order than `after`, in the order of insertion. */
   page(after: number, limit: number): Promise<readonly { readonly slot: number; readonly order: number }[]>
 }
 
-/** What a request changes. It stays the same however often its changes are tried. */
+/** What a request changes. A decision is reused whenever its changes are tried again. */
 export interface Decision {
   readonly request: WriteRequest
   /** In the order of their sequence numbers. */
   readonly changes: readonly Change[]
   readonly keyedRequest?: KeyedRequest | undefined
-  /** Of the collection, from this request on: it is the first one that brings vectors. */
+  /** The dimension of the collection from this request on; set only if the request is the first with vectors. */
   readonly dimension?: number | undefined
   /** Answers the request when its changes have taken effect. */
   readonly acknowledge: () => void
 }
 
-/** What a request fixes that brings vectors; undefined where that is done. */
+/**
+ * Returns the dimension that the request fixes for the collection; undefined if it brings no vectors or the dimension
+ * is fixed.
+ */
 export function newDimension(
   { dimension }: Pick<CurrentPoints, 'dimension'>,
   request: WriteRequest,

@@ -4,24 +4,24 @@ import type { CollectionRecord } from '../storage/store.ts'
 import type { Survey } from '../storage/survey.ts'
 import { type Diagnosis, emptyDiagnosis, examine } from './doctor.ts'
 
-/** The result of examining a data directory: its default collection, and the named ones if there are any. */
+/** The result of examining a data directory: its default collection and any named ones. */
 export interface DirectoryDiagnosis extends Diagnosis {
   readonly collections?: readonly CollectionDiagnosis[]
 }
 
 export interface CollectionDiagnosis extends Diagnosis {
   readonly name: string
-  /** The file with what is left of points that were set aside. */
+  /** The file with the remains of the points that were set aside. */
   readonly setAside?: string
-  /** Set if nothing of the collection can be read. */
+  /** Set if nothing in the collection can be read. */
   readonly isBeyondRepair?: true
 }
 
 /**
- * Examines all collections, one after the other.
+ * Examines all collections, one after another.
  *
  * @param act called for each damaged collection; returns the file with the points that were set aside
- * @returns what was found, and that file for the default collection
+ * @returns the diagnosis, and that file for the default collection
  */
 export async function examineDirectory(
   survey: DirectorySurvey,

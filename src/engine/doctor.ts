@@ -10,22 +10,21 @@ import type { Findings, Survey } from '../storage/survey.ts'
 /** The result of examining stored data. */
 export interface Diagnosis {
   readonly points: number
-  /** Points by graph file: those that it links, and those that a start would have to link. */
+  /** By graph file: points that the graph links, and points that a start would have to link. */
   readonly graphs: readonly { readonly file: string; readonly linked: number; readonly unlinked: number }[]
-  /** Damage of the points; only the first entries if there are many. */
+  /** Damage to points; only the first entries if there are many. */
   readonly damage: readonly string[]
   readonly damageCount: number
-  /** Damage of the index on disk: the next start rebuilds it. */
+  /** Damage to the index on disk; the next start rebuilds it. */
   readonly staleIndex: readonly string[]
 }
 
-/** Of a collection that holds nothing. */
+/** The diagnosis of an empty collection. */
 export const emptyDiagnosis: Diagnosis = { points: 0, graphs: [], damage: [], damageCount: 0, staleIndex: [] }
 
 /**
- * Reads everything that is stored and checks it: the checksum of every vector and payload, that every point
- * has both and an id of its own, and of every graph file the checksums, links and that all points can be
- * reached. Changes nothing.
+ * Reads and checks everything that is stored: the checksum of every vector and payload, that every point has both and a
+ * unique id, and for every graph file its checksums, its links and that all points can be reached. Changes nothing.
  */
 export function examine(survey: Survey, indexDirectory: string): Diagnosis & { readonly findings: Findings } {
   const staleIndex: string[] = []
@@ -57,7 +56,7 @@ function indexFor(dimension: number, directory: string, files: readonly string[]
   })
 }
 
-/** If no file can be read, the number does not matter: reading the complete file will report the damage. */
+/** If no file can be read, the value does not matter: the damage is reported when the file is read. */
 function linksOf(directory: string, files: readonly string[]): number {
   try {
     return files[0] === undefined ? 16 : linksOfGraphFile(join(directory, files[0]))
@@ -75,12 +74,13 @@ function readGraph(
   const [ordinal, graph] = graphFile.exec(file)!.slice(1).map(Number) as [number, number]
   const segment = index.segments[ordinal]
   if (segment === undefined) {
-    stale.push(`${file}: there is no such segment`)
+    stale.push(`${file}: its segment does not exist`)
     return { file, linked: 0, unlinked: 0 }
   }
   try {
     loadGraph(segment, graph, join(directory, file))
-    // Leaving slots are those that changed since the file was written: a start repairs them before it serves from the graph.
+    // Slots in the leaving state changed since the file was written. A start repairs them before the graph serves
+    // searches.
     stale.push(...graphFaults(segment, graph).map((fault) => `${file}: ${fault}`))
   } catch (error) {
     stale.push(`${file}: ${messageOf(error)}`)
@@ -96,7 +96,7 @@ function readGraph(
   return { file, linked, unlinked: live - linked }
 }
 
-/** More than anybody reads; all are in the file that a repair writes. */
+/** More than anybody reads; a repair writes all of them to its file. */
 const listedMax = 1000
 
 const graphFile = /^graph-(\d+)-([01])\.bin$/

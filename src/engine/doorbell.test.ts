@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { Doorbell } from './doorbell.ts'
 
-it('calls the listener once for all that rings before it listens again', async () => {
+it('calls the listener once for all rings before it listens again', async () => {
   const doorbell = new Doorbell()
   let heard = 0
   const listening = (): Promise<void> =>

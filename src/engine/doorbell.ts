@@ -1,7 +1,7 @@
 /**
- * Wakes the main thread when a search thread has completed something. The main thread's event loop must never
- * block, so it listens by `Atomics.waitAsync`. While it does not listen, ringing costs nothing, and everything
- * that several threads complete meanwhile is collected together.
+ * Wakes the main thread when a search thread has completed work. The main thread's event loop must never block, so it
+ * listens with `Atomics.waitAsync`. While it does not listen, ringing costs nothing, and it later collects everything
+ * that several threads have completed meanwhile.
  */
 export class Doorbell {
   readonly buffer: SharedArrayBuffer
@@ -12,14 +12,16 @@ export class Doorbell {
     this.#words = new Int32Array(buffer)
   }
 
-  /** Search threads. */
+  /** Search threads: reports completed work. */
   ring(): void {
     if (Atomics.exchange(this.#words, armedWord, 0) === 0) return
     Atomics.add(this.#words, bellWord, 1)
     Atomics.notify(this.#words, bellWord)
   }
 
-  /** Main thread: the next ring calls `listener`, once. Check afterwards for what was completed before this call. */
+  /**
+   * Main thread: the next ring calls `listener` once. Afterwards, check for work that was completed before this call.
+   */
   listen(listener: () => void): void {
     const bell = Atomics.load(this.#words, bellWord)
     Atomics.store(this.#words, armedWord, 1)

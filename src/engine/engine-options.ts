@@ -7,29 +7,31 @@ import type { IndexThreadPool } from './index-thread-pool.ts'
 import type { ReplicaHooks } from './replica-hooks.ts'
 import type { SharedBudget } from './shared-budget.ts'
 
-/** Settings of the process: of its threads, of the limits that all collections share, and of every collection. */
+/**
+ * Settings of the process: its threads, the limits that all collections share, and what applies to every collection.
+ */
 export interface EngineOptions {
   readonly searchThreads: number
   readonly indexThreads: number
   readonly maxLimit: number
-  /** Bits of a code; undefined for `usualCodeBits`. */
+  /** Bits per component of a code; undefined for `usualCodeBits`. */
   readonly hnswCodeBits?: CodeBits | undefined
   /** The default ef of searches. */
   readonly hnswEf: number
   readonly recallTarget: number
-  /** Rows of fewer bytes are always scanned; for tests of small graphs, 0. */
+  /** A collection whose rows take fewer bytes is always scanned; tests of small graphs use 0. */
   readonly graphBytesMin?: number | undefined
-  /** Attributes of fewer points are not kept on disk for the next start; for tests of few points, 0. */
+  /** A collection with fewer points does not save its attribute index; tests of few points use 0. */
   readonly attributePointsMin?: number | undefined
-  /** Vectors of a collection, in bytes, that may wait to be linked; for tests, few. */
+  /** Bytes of a collection's vectors that may wait to be linked; tests use few. */
   readonly maxUnindexedBytes?: number | undefined
-  /** After this long without a change, the index is repaired and written to disk; for tests, a few. */
+  /** After this time without a change, the index is repaired and written to disk; tests use a few milliseconds. */
   readonly quietMs?: number | undefined
-  /** The time, in microseconds since 1970: points expire by it. Undefined for the system's clock. */
+  /** Returns the time by which points expire, in microseconds since 1970; undefined for the system's clock. */
   readonly nowUs?: (() => number) | undefined
-  /** Searches of at most this many bytes of rows run on the main thread; for tests of the search threads, 0. */
+  /** Searches of at most this many bytes of rows run on the main thread; tests of the search threads use 0. */
   readonly inlineBytesMax?: number | undefined
-  /** Keeps codes and links in memory and reads vectors from the store's file. */
+  /** Keeps only codes and links in memory, and reads vectors from the store's file. */
   readonly vectorsOnDisk?: boolean
   readonly maxQueuedQueries: number
   readonly maxQueuedResults: number
@@ -41,14 +43,14 @@ export interface EngineOptions {
 }
 
 export interface CollectionOptions {
-  /** Where graphs are kept between starts; undefined to keep none. */
+  /** The directory where graphs are saved; undefined to save none. */
   readonly indexDirectory?: string | undefined
-  /** Links of a graph's node on each upper level; level 0 has twice as many. */
+  /** The links of a node on each upper level; level 0 has twice as many. */
   readonly hnswM: number
   readonly hnswEfConstruction: number
-  /** On a node of a cluster: changes come from its log, and time is the log's. */
+  /** On a node of a cluster: changes and the time come from its log. */
   readonly replica?: ReplicaHooks | undefined
-  /** Aborts the opening while points are being loaded. */
+  /** Aborts the opening while points are loaded. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -58,9 +60,9 @@ export interface EngineParts {
   readonly kernels: KernelModule
   readonly executor: SearchExecutor
   readonly indexThreads: IndexThreadPool
-  /** Results that all searches in progress may return. */
+  /** The results that searches in progress may return. */
   readonly results: SharedBudget
-  /** Bytes of changes that wait for the disk. */
+  /** The bytes of changes that wait for the disk. */
   readonly writes: SharedBudget
   readonly memory: MemoryBudget
 }

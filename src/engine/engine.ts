@@ -11,7 +11,7 @@ import { SharedBudget } from './shared-budget.ts'
 
 export type { Collection, CollectionOptions, EngineOptions }
 
-/** Figures of the process, for metrics and people. */
+/** Figures of the process, for metrics and operators. */
 export interface EngineStats {
   readonly queuedQueries: number
   /** Pieces of searches that each search thread has worked on since it started. */
@@ -19,7 +19,7 @@ export interface EngineStats {
   readonly queuedWriteBytes: number
 }
 
-/** Starts the threads that fill collections: they start up while a store is being opened. */
+/** Creates the engine and its index threads, which start up while a store is being opened. */
 export function startEngine(options: EngineOptions): Engine {
   const kernels = loadKernels()
   options.logger.debug({ variant: kernels.variant, isWide: kernels.isWide }, 'kernels compiled')
@@ -29,7 +29,7 @@ export function startEngine(options: EngineOptions): Engine {
     executor: createExecutor({ ...options, kernels, threads: options.searchThreads }),
     indexThreads: new IndexThreadPool(kernels, options.indexThreads, 1 + options.searchThreads),
     results: new SharedBudget({
-      // A single search with the largest limit must be able to pass.
+      // A single search with the largest limit must be accepted.
       max: Math.max(options.maxQueuedResults, options.maxLimit),
       setting: 'MAX_QUEUED_RESULTS',
       inWords: (ids) => `the searches under way ask for ${ids} ids`,
@@ -44,14 +44,14 @@ export function startEngine(options: EngineOptions): Engine {
 }
 
 /**
- * What all collections of the process share: kernels, search threads, index threads and limits; and the collections
- * that are open. Main thread only.
+ * What all collections of the process share (kernels, search threads, index threads and limits), and the open
+ * collections. Main thread only.
  */
 export class Engine implements AsyncDisposable {
   readonly #parts: EngineParts
   readonly #open = new Set<Collection>()
   readonly #opening = new Set<Promise<Collection>>()
-  /** Aborts openings. */
+  /** Aborts collections that are being opened. */
   readonly #stop = new AbortController()
   #closing: Promise<void> | undefined
   #collecting: NodeJS.Timeout | undefined
@@ -61,7 +61,7 @@ export class Engine implements AsyncDisposable {
     this.#parts = parts
   }
 
-  /** Which build of the kernels runs. */
+  /** The build of the kernels that is in use. */
   get kernelVariant(): string {
     return this.#parts.kernels.variant
   }
@@ -76,12 +76,12 @@ export class Engine implements AsyncDisposable {
   }
 
   /**
-   * Opens a collection: loads every live point of its store into memory. Index threads are at work when it first waits.
-   * The caller closes the store, after the collection.
+   * Opens a collection: loads every live point of its store into memory. Index threads have work before this first
+   * awaits. The caller closes the store after the collection.
    *
-   * @param store nobody else writes to it
-   * @throws DatabaseError `internal` that names what is damaged; the reason of `signal` when that aborts;
-   *   `shutting_down` when the engine is being closed
+   * @param store must have no other writer
+   * @throws DatabaseError `internal` that names the damage; the reason of `signal` when it aborts; `shutting_down` when
+   *   the engine is being closed
    */
   async openCollection(store: Store, options: CollectionOptions): Promise<Collection> {
     const signals = [this.#stop.signal, ...(options.signal === undefined ? [] : [options.signal])]
@@ -99,9 +99,9 @@ export class Engine implements AsyncDisposable {
 
   #remove(collection: Collection): void {
     this.#open.delete(collection)
-    // A process that ends frees everything anyway.
+    // A process that is about to end frees everything anyway.
     if (this.#closing !== undefined) return
-    // Later, because the caller still references the collection. One run serves all that are closed meanwhile.
+    // Delayed, because the caller still references the collection. One run serves all collections closed meanwhile.
     this.#collecting ??= setTimeout(() => {
       this.#collecting = undefined
       collectGarbage()
@@ -109,9 +109,9 @@ export class Engine implements AsyncDisposable {
   }
 
   /**
-   * Closes the collections that are open, then stops the threads.
+   * Closes the open collections, then stops the threads.
    *
-   * @param timeoutMs after which index threads are stopped in any case; their files are only a cache
+   * @param timeoutMs after this time, index threads are stopped even if they are busy; their files are only a cache
    */
   close(timeoutMs?: number): Promise<void> {
     this.#closing ??= this.#close(timeoutMs)

@@ -24,7 +24,7 @@ const indexOptions = {
   efConstruction: 100,
   segmentSlots: 700,
 }
-/** Rows on disk that are not there any more. */
+/** A file of rows that does not exist. */
 const missingRows = { path: '/nowhere/rows', firstVector: 0, rowBytes: 32 }
 
 interface Model {
@@ -32,7 +32,7 @@ interface Model {
   readonly sequence: number
 }
 
-/** An index whose slots were filled, emptied and refilled, so that slot order is not insertion order. */
+/** Returns an index whose slots were filled, emptied and refilled, so that slot order is not insertion order. */
 function filledIndex(
   count: number,
   dimension: number,
@@ -57,7 +57,7 @@ function filledIndex(
   return { index, live }
 }
 
-/** Slots in the order that the definition of the distance gives. */
+/** Returns slots in the order that the definition of the distance produces. */
 function expected(live: ReadonlyMap<number, Model>, { vector, metric, limit }: VectorQuery): number[] {
   return [...live]
     .map(([slot, point]) => ({
@@ -125,7 +125,7 @@ describe('exact search', () => {
       ['on the calling thread', 1e9],
       ['on worker threads', 0],
     ] as const) {
-      it(`gives the order of the scalar reference over ${kind} vectors ${where}, in every metric, over several segments`, async () => {
+      it(`returns the order of the scalar reference over ${kind} vectors ${where}, in every metric, over several segments`, async () => {
         const { index, live } = filledIndex(2000, 24, kind)
         await using executor = startExecutor(index, { inlineBytesMax })
         const queries = queriesOf(12, 24, kind, 20)
@@ -139,7 +139,7 @@ describe('exact search', () => {
     }
   }
 
-  it('gives every live slot when asked for more than there are', async () => {
+  it('returns every live slot when asked for more than there are', async () => {
     const { index, live } = filledIndex(900, 5, 'continuous')
     await using executor = startExecutor(index)
     const queries = queriesOf(2, 5, 'continuous', maxLimit)
@@ -149,7 +149,7 @@ describe('exact search', () => {
     )
   })
 
-  it('sees what is placed after the threads have started, in segments that did not exist then', async () => {
+  it('finds points placed after the threads have started, in segments that did not exist then', async () => {
     const { index } = filledIndex(100, 8, 'continuous')
     await using executor = startExecutor(index)
     const vector = Float32Array.from({ length: 8 }, (_, component) => component + 10)
@@ -174,7 +174,7 @@ describe('exact search', () => {
 })
 
 describe('the queue of searches', () => {
-  it('refuses more than it holds, and takes them again afterwards', async () => {
+  it('refuses searches when it is full, and accepts them again afterwards', async () => {
     const { index } = filledIndex(2000, 64, 'continuous')
     await using executor = startExecutor(index, { maxQueuedQueries: 10 })
     const refusal = await refusalBeside(
@@ -187,7 +187,7 @@ describe('the queue of searches', () => {
     assert.equal(executor.queuedQueries, 0)
   })
 
-  it('drops waiting and running work whose caller has gone', async () => {
+  it('drops waiting and running work whose caller has cancelled it', async () => {
     const { index } = filledIndex(2000, 64, 'continuous')
     await using executor = startExecutor(index)
     const controller = new AbortController()
@@ -198,7 +198,7 @@ describe('the queue of searches', () => {
     await assert.rejects(executor.search(queriesOf(1, 64, 'continuous', 5), controller.signal))
   })
 
-  it('lets a single search pass a large batch that came before it', async () => {
+  it('lets a single search pass an earlier large batch', async () => {
     const { index } = filledIndex(2000, 64, 'continuous')
     await using executor = startExecutor(index)
     const ended: string[] = []
@@ -208,7 +208,7 @@ describe('the queue of searches', () => {
     assert.deepEqual(ended, ['single', 'batch'])
   })
 
-  it('gives single searches and batches that are under way at once each its own hits', async () => {
+  it('returns to each of many concurrent searches and batches its own hits', async () => {
     const { index, live } = filledIndex(1500, 33, 'small integers')
     await using executor = startExecutor(index)
     const queries = queriesOf(60, 33, 'small integers', 12)
@@ -225,7 +225,7 @@ describe('the queue of searches', () => {
     for (const slots of await Promise.all(batches)) assert.deepEqual(slots, wanted)
   })
 
-  it('ends each of many requests that are cancelled in the middle, and serves the others', async () => {
+  it('ends each of many requests that are cancelled while running, and serves the others', async () => {
     const { index, live } = filledIndex(2000, 24, 'continuous')
     await using executor = startExecutor(index)
     const queries = queriesOf(40, 24, 'continuous', 5)
@@ -249,7 +249,7 @@ describe('the queue of searches', () => {
     assert.equal(executor.queuedQueries, 0)
   })
 
-  it('answers several searches, one after the other, before a batch of 10,000 that came first', async () => {
+  it('answers several searches, one after another, before an earlier batch of 10,000', async () => {
     const { index } = filledIndex(2000, 64, 'continuous')
     await using executor = startExecutor(index, { maxQueuedQueries: 20_000 })
     let batchEnded = false
@@ -259,12 +259,12 @@ describe('the queue of searches', () => {
     const single = queriesOf(1, 64, 'continuous', 5)
     for (let number = 0; number < 5; number += 1) {
       await executor.search(single)
-      assert.equal(batchEnded, false, `search ${number} came after the batch`)
+      assert.equal(batchEnded, false, `search ${number} ended after the batch`)
     }
     await batch
   })
 
-  it('ends what is under way before it closes, and refuses what comes later', async () => {
+  it('finishes searches in progress before it closes, and refuses later ones', async () => {
     const { index } = filledIndex(2000, 64, 'continuous')
     const executor = startExecutor(index)
     const search = executor.search(queriesOf(50, 64, 'continuous', 5))
@@ -276,8 +276,9 @@ describe('the queue of searches', () => {
 })
 
 /**
- * How a search is refused beside others that have begun in the same turn. If this thread is held up, search threads can be done
- * with those before it is asked for: then all of it is tried again.
+ * Returns the error that refuses a search while others, which began in the same turn, are in progress. If this thread
+ * is delayed, the search threads can finish the others before the search is requested. The whole attempt is then
+ * repeated.
  */
 async function refusalBeside(
   begin: () => readonly Promise<unknown>[],
@@ -316,7 +317,7 @@ describe('several indexes', () => {
     for (const [at, { wanted }] of rounds.entries()) assert.deepEqual(found[at], wanted)
   })
 
-  it('take turns: one search passes thousands of requests to another index that came before it', async () => {
+  it('take turns: one search passes thousands of earlier requests to another index', async () => {
     const [flooded, other] = [filledIndex(2000, 64, 'continuous'), filledIndex(2000, 64, 'continuous')]
     await using executor = startThreads({ threads: 1, maxQueuedQueries: 10_000 })
     const flood = executor.attach(flooded.index)
@@ -327,14 +328,14 @@ describe('several indexes', () => {
     for (let round = 0; round < 5; round += 1) {
       const before = answered
       assert.equal((await searches.search([query!])).length, 1)
-      // A thread has room for so many pieces ahead; then it is the other index's turn.
+      // A thread has room for this many pieces ahead; then the other index has its turn.
       assert.ok(answered - before <= 2 * recordsMax, `waited for ${answered - before} searches`)
     }
     assert.ok(answered < 3000)
     await Promise.all(all)
   })
 
-  it('leave room for one another in the queue, all of which one has alone', async () => {
+  it('leave room for each other in the queue; one alone may use all of it', async () => {
     const [first, second] = [filledIndex(2000, 64, 'continuous'), filledIndex(2000, 64, 'continuous')]
     await using executor = startThreads({ threads: 1, maxQueuedQueries: 20 })
     const flood = executor.attach(first.index)
@@ -360,7 +361,7 @@ describe('several indexes', () => {
     assert.equal(executor.queuedQueries, 0)
   })
 
-  it('can come and go: a thread forgets one, and one that takes its place never knew it', async () => {
+  it('can be closed: a thread drops one, and a replacement thread never receives it', async () => {
     const started: Worker[] = []
     const note = (worker: Worker): void => void started.push(worker)
     process.on('worker', note)
@@ -385,7 +386,7 @@ describe('several indexes', () => {
 })
 
 describe('a search thread', () => {
-  it('that ends fails the requests it worked on, and another takes its place', async () => {
+  it('that ends fails the requests it worked on, and is replaced', async () => {
     const started: Worker[] = []
     const note = (worker: Worker): void => void started.push(worker)
     process.on('worker', note)
@@ -407,7 +408,7 @@ describe('a search thread', () => {
     process.off('worker', note)
   })
 
-  it('that cannot search says why, and goes on', async () => {
+  it('that cannot search reports why, and continues', async () => {
     const index = new VectorIndex({ ...indexOptions, dimension: 8, rowFile: missingRows })
     for (let slot = 0; slot < 100; slot += 1) index.place(slot, new Float32Array(8), slot + 1)
     await using executor = startExecutor(index)

@@ -14,12 +14,12 @@ import { SharedBudget } from './shared-budget.ts'
 export interface ExecutorOptions {
   readonly kernels: KernelModule
   readonly threads: number
-  /** Queries of all indexes, those of batches counted singly, that may wait or run. */
+  /** Queries of all indexes that may wait or run; each query of a batch counts. */
   readonly maxQueuedQueries: number
   /** The most results of a query. */
   readonly maxLimit: number
   readonly logger: Logger
-  /** Searches of at most this many bytes of rows run on the calling thread; for tests of the threads, 0. */
+  /** Searches of at most this many bytes of rows run on the calling thread; tests of the threads use 0. */
   readonly inlineBytesMax?: number | undefined
 }
 
@@ -28,11 +28,12 @@ export interface ExecutorOptions {
  *
  *   search ──> requests of its index, each cut into pieces ──> a ring for each thread ──> merged ──> resolved
  *
- * A single scan is cut by slots, so that every core works on it; a batch is cut by queries, and those that scan
- * read the rows together. Indexes take turns, piece by piece, and so do the requests of one index. A thread has about a
- * millisecond of work queued, so that it need not wait for the next piece. So a query that arrives during a batch of
- * thousands, or during thousands of requests to another index, waits for two or three pieces, not for all of them.
- * A scan too small to be worth sending to a thread runs at once, on the calling thread.
+ * A single scan is cut by slots, so that every core works on it. A batch is cut by queries; those that scan read the
+ * rows together. Indexes take turns, piece by piece, and so do the requests of one index.
+ *
+ * Each thread has about a millisecond of work queued, so that it need not wait for its next piece. A query that arrives
+ * during a batch of thousands, or during thousands of requests to another index, therefore waits for two or three
+ * pieces only. A scan too small to be worth sending to a thread runs immediately, on the calling thread.
  */
 export class SearchExecutor implements AsyncDisposable {
   readonly #options: ExecutorOptions
@@ -40,7 +41,7 @@ export class SearchExecutor implements AsyncDisposable {
   readonly #threads: SearchThread[] = []
   readonly #doorbell: Doorbell = new Doorbell()
   readonly #attached = new Set<IndexSearches>()
-  /** Indexes with requests that wait; the first one's turn is next. */
+  /** Indexes with waiting requests; the first one's turn is next. */
   #waiting: IndexSearches[] = []
   #isListening = false
   #closed = false
@@ -54,24 +55,27 @@ export class SearchExecutor implements AsyncDisposable {
     })
   }
 
-  /** Starts the threads, once: only with the first index, so that they do not delay what fills it. */
+  /**
+   * Starts the threads. Idempotent. Call it only once the points are loaded, so that search threads do not delay the
+   * loading.
+   */
   start(): void {
     while (this.#threads.length < this.#options.threads) {
       this.#threads.push(this.#spawn(this.#threads.length + 1))
     }
   }
 
-  /** Queries that wait or run. */
+  /** The number of queries that wait or run. */
   get queuedQueries(): number {
     return this.#queries.used
   }
 
-  /** Pieces of searches that each thread has worked on since it started. */
+  /** The pieces that each thread has processed since it started. */
   get completedPieces(): readonly number[] {
     return this.#threads.map(({ completedPieces }) => completedPieces)
   }
 
-  /** Lets every thread search an index, including the segments that it adds later. */
+  /** Makes an index searchable on every thread, including segments added later. */
   attach(index: VectorIndex, routeOf: RouteOf = () => undefined): IndexSearches {
     this.start()
     const { kernels, threads } = this.#options
@@ -106,7 +110,7 @@ export class SearchExecutor implements AsyncDisposable {
     await this.close()
   }
 
-  /** Adds an index with a new request to those that wait. */
+  /** Adds an index with a new request to the waiting ones. */
   #enqueue(searches: IndexSearches): void {
     if (!this.#waiting.includes(searches)) this.#waiting.push(searches)
     this.#dispatch()
@@ -131,7 +135,7 @@ export class SearchExecutor implements AsyncDisposable {
       this.#isListening = false
       this.#dispatch()
     })
-    // Again, for pieces that were completed before the doorbell could ring for them.
+    // Repeated for pieces that were completed before the doorbell was armed.
     this.#collectAndHandOut()
   }
 
@@ -166,24 +170,24 @@ export class SearchExecutor implements AsyncDisposable {
   }
 }
 
-/** Starts what runs searches. */
+/** Creates the executor of a process. */
 export function createExecutor(options: ExecutorOptions): SearchExecutor {
   return new SearchExecutor(options)
 }
 
-/** Bytes of the largest piece of any index: a full scan of one query or several, or walks as wide as they may be. */
+/** Returns the bytes of the largest piece of any index: a scan of one or several queries, or the widest walks. */
 function recordBytesMax(maxLimit: number): number {
-  // A lane's pool, which is rounded up, bounds the results of queries that scan together.
+  // A lane's pool bounds the results of queries that scan together; its size is rounded up.
   const scanned = maxLimit + Math.ceil(64 / poolEntryBytes)
   const hits = Math.max(scanned, walksPerPiece * efMax)
   return recordBytes({ dimension: dimensionMax, queries: queriesPerScanMax, hits, ranges: segmentsMax })
 }
 
-/** About 100 microseconds of scanning: below, a second thread saves less than the transport's own work. */
+/** About 100 microseconds of scanning. For less, a second thread saves less than the transport's own work costs. */
 const inlineBytesMax = 1024 * 1024
 
-/** A thread with more queued work than this gets no more: enough to bridge a busy event loop. */
+/** A thread with more queued work than this gets no more: enough for the time that the event loop is busy. */
 const aheadMicroseconds = 1000
 
-/** 16 TiB of segments: a record has room for the ranges of a scan. */
+/** 16 TiB of segments; a record has room for that many ranges of a scan. */
 const segmentsMax = 4096

@@ -6,13 +6,13 @@ import { until } from '../../test/support/until.ts'
 import { createLogger } from '../base/log.ts'
 import { Expirations } from './expirations.ts'
 
-/** Points by slot, which are hidden and then deleted as a collection does it. */
+/** Points by slot, hidden and then deleted as in a collection. */
 class Points {
   nowUs = 1000
-  /** By slot; undefined: never. */
+  /** When each point expires; undefined for never. */
   readonly visible: Map<number, number | undefined> = new Map()
   readonly deleted: number[] = []
-  /** Deletions that are still to fail. */
+  /** The number of deletions that will still fail. */
   failures = 0
   readonly expirations: Expirations = new Expirations({
     clock: () => this.nowUs,
@@ -43,7 +43,7 @@ class Points {
 }
 
 describe('Expirations', () => {
-  it('hide exactly what is due, whatever was set, changed and cleared before: seed 5', async () => {
+  it('hide exactly the due points, whatever was set, changed and cleared before: seed 5', async () => {
     const points = new Points()
     const random = seededRandom(5)
     for (let slot = 0; slot < 4000; slot += 1) points.set(slot, 1000 + Math.floor(random() * 5000))
@@ -67,7 +67,7 @@ describe('Expirations', () => {
     points.expirations.close()
   })
 
-  it('try again to delete what could not be deleted', async () => {
+  it('retry failed deletions', async () => {
     const points = new Points()
     points.failures = 3
     for (let slot = 0; slot < 10; slot += 1) points.set(slot, 2000)
@@ -82,7 +82,7 @@ describe('Expirations', () => {
     points.expirations.close()
   })
 
-  it('know when a hidden point was renewed', async () => {
+  it('return the new expiry of a renewed hidden point', async () => {
     const points = new Points()
     points.failures = Number.POSITIVE_INFINITY
     points.set(1, 2000)
@@ -92,11 +92,11 @@ describe('Expirations', () => {
     points.set(1, 3000)
     points.set(2, undefined)
     assert.deepEqual([points.expirations.expiryOf(1), points.expirations.expiryOf(2)], [3000, undefined])
-    assert.equal(points.visible.size, 0, 'both stay hidden: their slots have left the index')
+    assert.equal(points.visible.size, 0, 'both stay hidden: the index no longer has their slots')
     points.expirations.close()
   })
 
-  it('do not go back in time', async () => {
+  it('never let the time go back', async () => {
     const points = new Points()
     points.set(1, 2000)
     points.nowUs = 2000

@@ -6,46 +6,47 @@ import { SlotNumbers } from './slot-numbers.ts'
 export interface ExpirationOptions {
   /** Microseconds since 1970. */
   readonly clock: () => number
-  /** The time by which the timer runs, where `clock` is that of a log. */
+  /** The clock of the timer, if `clock` is that of a log. */
   readonly systemUs?: () => number
-  /** Called when points are due by the system's clock, and not yet by that of the log. */
+  /** Called when points are due by the system's clock but not yet by that of the log. */
   readonly onDue?: (() => void) | undefined
   /** When a visible point expires, in microseconds since 1970; undefined if never. */
   readonly expiryOf: (slot: number) => number | undefined
-  /** Takes a point out of sight. */
+  /** Hides a point from readers. */
   readonly hide: (slot: number) => void
   /** Deletes some of the hidden points; resolves when that is durable. */
   readonly deleteSome: () => Promise<void>
-  /** After which a deletion that failed is tried again; for tests, a few. */
+  /** The delay before a failed deletion is tried again; tests use a few milliseconds. */
   readonly retryMs?: number | undefined
   readonly logger: Logger
 }
 
 /**
- * Points that expire.
+ * Tracks points that expire.
  *
  *   waiting ──> due: hidden, by the next read or by a timer ──> deleted on disk in groups, the slot is free
  *
- * A hidden point keeps its slot until its deletion is durable. After a restart before that it is there again, and due.
+ * A hidden point keeps its slot until its deletion is durable. If the process restarts before that, the point is loaded
+ * again and is immediately due.
  *
- * Time is that of the system's clock, but within a process it never goes back behind a moment at which points were hidden:
- * what has expired stays so. Main thread only.
+ * Time comes from the system's clock or the log's. Within a process it never goes back behind a moment at which points
+ * were hidden, so an expired point stays expired. Main thread only.
  */
 export class Expirations {
   readonly #options: ExpirationOptions
-  /** Visible points. */
+  /** The visible points that expire. */
   readonly #queue = new ExpiryQueue()
-  /** By slot of a hidden point: when it expires, `never` where a later change has removed that. */
+  /** By slot of a hidden point: when it expires, or `never` if a later change removed its expiry. */
   readonly #hidden = new SlotNumbers()
   #hiddenCount = 0
-  /** Hidden slots that are to be deleted; those that have been since are passed over. */
+  /** Hidden slots to be deleted; slots that were deleted since they were added are skipped. */
   #waiting: number[] = []
-  /** Of these, those that the group under way deletes. */
+  /** The slots that were taken for the group in progress. */
   #taken: readonly number[] = []
   #hiding: Promise<void> | undefined
   #isDeleting = false
   #hasFailed = false
-  /** Points were hidden at this time. */
+  /** The latest time at which points were hidden. */
   #highestUs = 0
   #timer: NodeJS.Timeout | undefined
   /** When the timer ends. */
@@ -72,7 +73,7 @@ export class Expirations {
     return this.#hiddenCount > 0 && this.#hidden.get(slot) !== undefined
   }
 
-  /** Of all hidden points. */
+  /** The slots of all hidden points. */
   *hiddenSlots(): Generator<number, void> {
     if (this.#hiddenCount > 0) for (const [slot] of this.#hidden.entries()) yield slot
   }
@@ -83,17 +84,17 @@ export class Expirations {
     return expiresAtUs === never ? undefined : expiresAtUs
   }
 
-  /** The point in a slot was placed or changed. */
+  /** Call when the point in a slot was placed or changed. */
   set(slot: number, expiresAtUs: number | undefined): void {
     if (this.isHidden(slot)) this.#hidden.set(slot, expiresAtUs ?? never)
     else if (expiresAtUs === undefined) this.#queue.remove(slot)
     else {
       this.#queue.push(slot, expiresAtUs)
-      this.#wake()
+      this.#setTimer()
     }
   }
 
-  /** The point has left its slot. */
+  /** Call when the point has left its slot. */
   clear(slot: number): void {
     if (this.isHidden(slot)) {
       this.#hidden.delete(slot)
@@ -101,7 +102,7 @@ export class Expirations {
     } else this.#queue.remove(slot)
   }
 
-  /** Hides what is due; undefined if that is done. */
+  /** Hides all due points; undefined if none remain. */
   hideDue(): Promise<void> | undefined {
     this.hideNow()
     if (!this.isDue) return undefined
@@ -109,11 +110,11 @@ export class Expirations {
     return this.#hiding
   }
 
-  /** Hides what is due, as far as that takes no longer than some milliseconds. */
+  /** Hides due points for at most a few milliseconds. */
   hideNow(): void {
     if (!this.isDue) return
     for (let hidden = 0; hidden < hiddenPerCall && this.#hideNext(); hidden += 1);
-    this.#wake()
+    this.#setTimer()
     void this.#deleteAll()
   }
 
@@ -124,17 +125,17 @@ export class Expirations {
     } finally {
       this.#hiding = undefined
     }
-    this.#wake()
+    this.#setTimer()
     void this.#deleteAll()
   }
 
-  /** Whether there are points to be hidden. */
+  /** Whether there are points to hide. */
   get isDue(): boolean {
     const nextUs = this.#queue.next
     return nextUs !== undefined && nextUs <= this.nowUs
   }
 
-  /** Whether points are due by the system's clock, and not by that of the log. */
+  /** Whether points are due by the system's clock but not by that of the log. */
   get isDueSoon(): boolean {
     const { systemUs } = this.#options
     const nextUs = this.#queue.next
@@ -154,7 +155,7 @@ export class Expirations {
     return true
   }
 
-  /** Some of the hidden slots, each once: to be deleted in the next group. */
+  /** Takes some of the hidden slots, each once, to be deleted in the next group. */
   takeHidden(limit: number): readonly number[] {
     const taken = new Set<number>()
     while (taken.size < limit && this.#waiting.length > 0) {
@@ -165,13 +166,13 @@ export class Expirations {
     return this.#taken
   }
 
-  /** Slots that were taken, and not deleted: those that are still hidden are to be deleted again. */
+  /** Returns slots that were taken but not deleted. Those still hidden are deleted later. */
   putBack(slots: readonly number[]): void {
     for (const slot of slots) this.#waiting.push(slot)
     void this.#deleteAll()
   }
 
-  /** Deletes what is hidden, group by group. What fails is tried again later: nobody sees it meanwhile. */
+  /** Deletes hidden points, group by group. Failures are retried later; nobody sees the points meanwhile. */
   async #deleteAll(): Promise<void> {
     if (this.#isDeleting) return
     this.#isDeleting = true
@@ -191,7 +192,7 @@ export class Expirations {
 
   #tryLater(error: unknown): void {
     if (this.#isClosed) return
-    // Once, however often it fails.
+    // Logged once, however often it fails.
     if (!this.#hasFailed) {
       const { logger } = this.#options
       logger.warn({ err: error }, 'expired points cannot be deleted on disk yet: they stay hidden')
@@ -201,7 +202,7 @@ export class Expirations {
   }
 
   /** Sets the timer to when the next point is due. */
-  #wake(): void {
+  #setTimer(): void {
     const nextUs = this.#queue.next
     if (nextUs === undefined || nextUs >= this.#timerUs || this.#isClosed) return
     clearTimeout(this.#timer)
@@ -209,17 +210,17 @@ export class Expirations {
     const { systemUs, onDue } = this.#options
     const ms = Math.ceil((nextUs - (systemUs?.() ?? this.nowUs)) / 1000)
     const msMin = onDue === undefined ? 1 : logMs
-    this.#timer = setTimeout(() => this.#wakened(), Math.min(Math.max(ms, msMin), timeoutMsMax)).unref()
+    this.#timer = setTimeout(() => this.#onTimer(), Math.min(Math.max(ms, msMin), timeoutMsMax)).unref()
   }
 
-  #wakened(): void {
+  #onTimer(): void {
     this.#timerUs = Number.POSITIVE_INFINITY
     void this.hideDue()
     if (this.isDueSoon) this.#options.onDue?.()
-    this.#wake()
+    this.#setTimer()
   }
 
-  /** Nothing is hidden or deleted by itself any more. */
+  /** Stops the timer. Nothing is hidden or deleted automatically any more. */
   close(): void {
     this.#isClosed = true
     clearTimeout(this.#timer)
@@ -228,9 +229,9 @@ export class Expirations {
 
 const never = Number.POSITIVE_INFINITY
 const retryMs = 5000
-/** Some milliseconds of hiding. */
+/** A few milliseconds of hiding. */
 const hiddenPerCall = 1024
-/** How soon a log is asked again to move its clock on. */
+/** The minimum delay before the log is asked again to move its clock forward. */
 const logMs = 20
-/** The longest that a timer of Node can take. */
+/** The longest delay that Node's timers support. */
 const timeoutMsMax = 2 ** 31 - 1

@@ -19,7 +19,7 @@ export interface FillOptions {
 /**
  * Fills an index with a store's points, on all index threads.
  *
- * @throws DatabaseError `internal` that names a damaged row; the reason of `signal` when that aborts
+ * @throws DatabaseError `internal` that names a damaged row; the reason of `signal` when it aborts
  */
 export async function fillIndex(
   { graphs, scheduler, rows, ids }: FillOptions,
@@ -30,7 +30,7 @@ export async function fillIndex(
   for (const { ordinal, firstSlot, layout } of index.segments) {
     signal?.throwIfAborted()
     const to = Math.min(rows.slotCount, firstSlot + layout.capacity)
-    // Threads take slots from one another, not from the main thread, which is busy opening ports.
+    // Threads take ranges of slots from shared memory, not from the main thread, which is busy opening ports.
     const slots = shareRanges(firstSlot, to, step)
     const stop = (): void => stopRanges(slots)
     signal?.addEventListener('abort', stop, { once: true })
@@ -61,8 +61,8 @@ async function fillSome(
 }
 
 /**
- * Fills an index on the calling thread. For a few points this is faster than handing them over, and no other thread has
- * to know the index. Graphs that are read from disk need codes too, which only `fillIndex` makes.
+ * Fills an index on the calling thread. For a few points this is faster than sending them to threads, and no other
+ * thread has to attach the index. It makes no codes, so graphs that are read from disk need `fillIndex`.
  *
  * @throws DatabaseError `internal` that names a damaged row
  */
@@ -76,5 +76,5 @@ export function fillHere(index: VectorIndex, rows: StoredRows, ids: IdPages): vo
 /** A millisecond or two of reading. */
 export const fillHereBytes: number = 512 * 1024
 
-/** Some milliseconds of filling. */
+/** A few milliseconds of filling. */
 const fillBytes = 4 * 1024 * 1024

@@ -6,19 +6,19 @@ import type { LivePoints } from './live-points.ts'
 import { changesPerRecord } from './logged-request.ts'
 import type { PointReader } from './point-reader.ts'
 
-/** What a request by filter changes. */
+/** The points that a request by filter changes. */
 export interface FilterPlan {
   /** In the order of insertion. */
   readonly ids: readonly string[]
-  /** Their places in that order. */
+  /** The place of each id in that order. */
   readonly orders: readonly number[]
-  /** Whether points may be left that match. */
+  /** Whether matching points may remain. */
   readonly more: boolean
 }
 
 /**
- * Finds the points that a request by filter changes, as they are now, and changes nothing: on a node of a cluster, the log
- * then has them changed. As many as one record of the log can change.
+ * Finds the points that a request by filter would change now, without changing them. On a node of a cluster, a record
+ * of the log then changes them; the plan has at most as many points as one record can change.
  *
  * @throws DatabaseError when a patch cannot be applied to one of them
  */
@@ -31,26 +31,29 @@ export async function planByFilter(
   const found = await points.matching(filter)
   const matching = Math.min(count, found.count)
   if (dryRun) return { ids: [], orders: [], more: found.count > count, matching }
-  /** Some were deleted, or moved to another slot, where they may match as before. */
-  let haveGone = false
+  /** Whether points were deleted, or moved to another slot where they may still match. */
+  let haveLeft = false
   const { results, more } = await walkMatching(
     found,
     count,
     new Turn(),
     ({ slot, order }) => {
-      // Another point can be in the slot now, which has its own place in the order.
+      // The slot can have another point now, which has another order.
       const isThere = points.isVisible(slot) && points.orderOf(slot) === order
       const bytes = isThere ? addedBytes(reader, slot, points.idOf(slot), change) : 'gone'
-      if (bytes === 'gone') haveGone = true
+      if (bytes === 'gone') haveLeft = true
       return typeof bytes === 'number' ? { id: points.idOf(slot), order, bytes } : undefined
     },
     ({ bytes }) => bytes,
   )
   const ids = results.map(({ id }) => id)
-  return { ids, orders: results.map(({ order }) => order), more: haveGone || more, matching }
+  return { ids, orders: results.map(({ order }) => order), more: haveLeft || more, matching }
 }
 
-/** What a change of a point writes; `same` if it stays as it is, `gone` if a committed change takes it from its slot here. */
+/**
+ * Returns the bytes that a change of a point writes; `same` if the change has no effect, `gone` if a committed change
+ * moves or deletes the point.
+ */
 function addedBytes(
   reader: PointReader,
   slot: number,

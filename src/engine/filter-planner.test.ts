@@ -8,7 +8,7 @@ import { type FilteredQuery, type FilterPlan, FilterPlanner, isScan } from './fi
 
 const points = 1_000_000
 
-/** An index that says it holds so many points, and a planner for it. */
+/** Creates an index that reports this many points, and a planner for it. */
 function plannerOf(count = points): {
   readonly planner: FilterPlanner
   readonly route: Route
@@ -33,43 +33,47 @@ function queryOf(share: number, given: Partial<FilteredQuery> = {}): FilteredQue
 }
 
 describe('the plan of a search with a filter', () => {
-  it('is a scan of few matching points and a walk where many match', () => {
+  it('is a scan if few points match and a walk if many do', () => {
     const { planner, route } = plannerOf()
     for (const share of [0.000_001, 0.000_1, 0.000_5])
       assert.equal(planner.plan(queryOf(share), route).route, undefined)
     for (const share of [0.2, 0.5, 0.9]) {
       const plan = planner.plan(queryOf(share), route)
       assert.equal(plan.route, route)
-      assert.ok(plan.comparedMax > 1000, 'but no longer than the scan takes')
+      assert.ok(plan.comparedMax > 1000, 'a limit that lets the walk cost as much as the scan')
     }
   })
 
-  it('is at most a short walk where a long one would need a wider pool than there is', () => {
+  it('is at most a short walk if a long one would need a larger pool than possible', () => {
     const { planner, route } = plannerOf()
     const { route: tried, isTrial, comparedMax } = planner.plan(queryOf(0.005), route)
     assert.deepEqual({ tried, isTrial }, { tried: route, isTrial: true })
     assert.ok(
       comparedMax < 2 * 0.005 * points,
-      'it costs a part of the scan: codes take a sixth of the time of rows',
+      'it costs less than the scan: codes take a sixth of the time of rows',
     )
     assert.equal(planner.plan(queryOf(0.005, { ef: 5000 }), route).route, undefined)
     assert.equal(planner.plan(queryOf(0.3, { ef: 300 }), { ...route, efMultiplier: 16 }).route, undefined)
   })
 
-  it('is a scan by codes where these are cheaper than rows and find enough', () => {
+  it('is a scan by codes if they are cheaper than rows and find enough', () => {
     const { planner, route, layout } = plannerOf()
     const measured = { ...route, scanRecall: 0.99 }
     const plan = planner.plan(queryOf(0.002), measured)
     assert.equal(plan.codeScan, 'instead')
     assert.equal(plan.scanRecall, 0.99)
-    assert.equal(planner.plan(queryOf(0.000_01), measured).route, undefined, 'rows, which are exact')
-    assert.equal(planner.plan(queryOf(0.5), measured).codeScan, 'after', 'a walk that is given up')
+    assert.equal(planner.plan(queryOf(0.000_01), measured).route, undefined, 'a scan of rows, which is exact')
+    assert.equal(planner.plan(queryOf(0.5), measured).codeScan, 'after', 'in case the walk is given up')
     assert.equal(planner.plan(queryOf(0.5), { ...measured, isForScans: true }).codeScan, 'instead')
     assert.equal(planner.plan(queryOf(0.002, { isExact: true }), measured).route, undefined)
     assert.notEqual(planner.plan(queryOf(0.5, { ef: 4096 }), measured).codeScan, undefined)
-    assert.equal(planner.plan(queryOf(0.5, { ef: 4097 }), measured).route, undefined, 'so many do not fit')
+    assert.equal(
+      planner.plan(queryOf(0.5, { ef: 4097 }), measured).route,
+      undefined,
+      'that many results do not fit',
+    )
     const onRows = { ...measured, distanceKind: distanceKindOf('Manhattan', layout) }
-    assert.equal(planner.plan(queryOf(0.000_5), onRows).route, undefined, 'there are no codes of the metric')
+    assert.equal(planner.plan(queryOf(0.000_5), onRows).route, undefined, 'the metric has no codes')
   })
 
   it('is a scan for exact results, under Hamming, and without a graph', () => {
@@ -79,12 +83,15 @@ describe('the plan of a search with a filter', () => {
     assert.match(planner.plan(queryOf(0.5), undefined).reason, /no graph can be used/)
   })
 
-  it('says that the points are few where that is why there is no graph', () => {
+  it('states that there are few points if that is why there is no graph', () => {
     const { planner } = plannerOf(300)
-    assert.match(planner.plan(queryOf(0.000_1), undefined).reason, /so few that a graph would save no time/)
+    assert.match(
+      planner.plan(queryOf(0.000_1), undefined).reason,
+      /so few points that a graph would save no time/,
+    )
   })
 
-  it('follows what rows and comparisons turn out to cost', () => {
+  it('follows the measured costs of rows and comparisons', () => {
     const { planner, route } = plannerOf()
     const query = queryOf(0.2)
     const scanned = { compared: 200_000, measured: 200_000, hasGivenUp: false }
@@ -98,7 +105,7 @@ describe('the plan of a search with a filter', () => {
     assert.equal(planner.plan(query, route).route, route)
   })
 
-  it('is a scan by codes still after one that found its codes in no cache', () => {
+  it('is still a scan by codes after one whose codes were in no cache', () => {
     const { planner, route } = plannerOf()
     const measured = { ...route, scanRecall: 0.99 }
     const query = queryOf(0.002)
@@ -107,7 +114,7 @@ describe('the plan of a search with a filter', () => {
     assert.equal(planner.plan(query, measured).codeScan, 'instead')
   })
 
-  it('is a scan by codes again, some time after these took long', () => {
+  it('returns to scans by codes some time after these were slow', () => {
     const { planner, route } = plannerOf()
     const measured = { ...route, scanRecall: 0.99 }
     const query = queryOf(0.002)
@@ -120,7 +127,7 @@ describe('the plan of a search with a filter', () => {
     assert.ok(scansOfRows > 100 && scansOfRows < 2000, `${scansOfRows} scans of rows`)
   })
 
-  it('is a walk where it turns out to be short, and a scan where walks were given up that were long', () => {
+  it('is a walk where walks are short, and a scan where long walks were given up', () => {
     const { planner, route } = plannerOf()
     const measured = { ...route, scanRecall: 0.99 }
     let id = 100
@@ -142,8 +149,8 @@ describe('the plan of a search with a filter', () => {
       const compared = plan.comparedMax + 1 + query.matching.count
       planner.learn(query, plan, { compared, measured: 100, microseconds: 6000, hasGivenUp: true })
     }
-    assert.ok(walks < 60, `${walks} walks, few but the first and one now and then`)
-    assert.equal(isWalk(0.3), true, 'past so few others it is short')
+    assert.ok(walks < 60, `${walks} walks: the first ones and an occasional one later`)
+    assert.equal(isWalk(0.3), true, 'a walk past so few other points is short')
     for (let search = 0; search < 50; search += 1) {
       const { query, plan } = planOf(0.1)
       planner.learn(query, plan, { compared: 1000, measured: 100, microseconds: 150, hasGivenUp: false })
@@ -167,7 +174,7 @@ describe('the plan of a search with a filter', () => {
       return scansAfter()
     })
     assert.deepEqual(counts, [2, 4, 8, 16, 32, 64, 64, 64])
-    assert.equal(planner.plan(other, route).route, route, 'of that filter alone')
+    assert.equal(planner.plan(other, route).route, route, 'only that filter is affected')
     planner.learn(query, walk, { ...givenUp, hasGivenUp: false })
     assert.equal(scansAfter(), 0)
   })
@@ -192,10 +199,10 @@ describe('the plan of a search with a filter', () => {
       return walks
     }
     assert.equal(tried(false, 50), 50)
-    assert.ok(tried(true, 100) < 30, 'walks that were given up again and again end the trials')
-    assert.ok(tried(true, 80) >= 8, 'but for one now and then')
+    assert.ok(tried(true, 100) < 30, 'no more trials after walks were given up again and again')
+    assert.ok(tried(true, 80) >= 8, 'except for an occasional one')
     tried(false, 80)
-    assert.equal(tried(false, 50), 50, 'which takes them up again')
+    assert.equal(tried(false, 50), 50, 'its success resumes the trials')
   })
 
   it('is counted by how it was carried out', () => {
@@ -209,11 +216,11 @@ describe('the plan of a search with a filter', () => {
     for (const _ of [1, 2]) planner.learn(many, { ...planner.plan(many, codes), codeScan: 'instead' }, work)
     for (const hasGivenUp of [false, true, false])
       planner.learn(most, planner.plan(most, route), { ...work, hasGivenUp })
-    // Of its own accord it scans after a walk that was given up.
+    // The counts include the planner's own scan: it scans after a walk that was given up.
     assert.deepEqual(planner.counts, { scan: 2, code_scan: 2, walk: 1, walk_and_scan: 1 })
   })
 
-  it('lets a walk with a filter that is among its points take its time', () => {
+  it('allows a longer walk with a filter whose trial ended among its points', () => {
     const { planner, route } = plannerOf()
     const query = queryOf(0.005)
     const trial = planner.plan(query, route)

@@ -9,7 +9,7 @@ import { LearnedCosts, type Step } from './learned-costs.ts'
 import { whyNoRoute } from './no-route.ts'
 import { WalkMemory } from './walk-memory.ts'
 
-/** What the planner knows of a query with a filter. */
+/** The properties of a query with a filter that its plan depends on. */
 export interface FilteredQuery {
   readonly metric: Metric
   readonly ef: number
@@ -17,25 +17,25 @@ export interface FilteredQuery {
   readonly matching: SlotFilter
 }
 
-/** How a query with a filter is searched for. */
+/** How a search with a filter is carried out. */
 export interface FilterPlan {
   /** Undefined to scan the rows of the matching slots. */
   readonly route: Route | undefined
-  /** Whether the codes of the matching slots are scanned: in place of a walk, or after one that was given up. */
+  /** Whether the codes of the matching slots are scanned: instead of a walk, or after one that was given up. */
   readonly codeScan?: CodeScanUse | undefined
-  /** A walk that has compared more slots is given up for the scan. */
+  /** A walk is given up for the scan once it has compared more slots. */
   readonly comparedMax: number
-  /** For an operator. */
+  /** Why this plan was chosen, for an operator. */
   readonly reason: string
-  /** Of the walk, as last measured. */
+  /** The recall of the walk, as last measured. */
   readonly recall?: number | undefined
-  /** Of the scan by codes, as last measured. */
+  /** The recall of the scan by codes, as last measured. */
   readonly scanRecall?: number | undefined
-  /** A short walk: its cost tells nothing of walks among scattered points. */
+  /** A short trial walk. Its cost says nothing about walks among scattered points. */
   readonly isTrial?: boolean
 }
 
-/** Whether a plan is to scan the matching slots at once. */
+/** Whether a plan scans the matching slots without a walk. */
 export function isScan({ route, codeScan }: FilterPlan): boolean {
   return route === undefined || codeScan === 'instead'
 }
@@ -43,7 +43,7 @@ export function isScan({ route, codeScan }: FilterPlan): boolean {
 /** How a search with a filter was carried out. */
 export type FilteredPlanName = 'scan' | 'code_scan' | 'walk' | 'walk_and_scan'
 
-/** Searches with a filter, by how they were carried out. */
+/** The number of searches with a filter, by how they were carried out. */
 export type FilteredPlanCounts = Readonly<Record<FilteredPlanName, number>>
 
 export function noPlanCounts(): Record<FilteredPlanName, number> {
@@ -64,12 +64,13 @@ interface Scan {
 }
 
 /**
- * Decides how filtered queries are searched for: by a scan of the matching slots, of their rows or their codes, or by a walk that
- * passes through those that do not match. It knows how many match, and learns what rows, codes and comparisons cost here.
+ * Decides how searches with a filter are carried out: by a scan of the rows or codes of the matching slots, or by a
+ * walk that passes through slots that do not match. It knows how many slots match, and learns what rows, codes and
+ * comparisons cost here.
  *
- * A walk is never far from the better plan: it is given up once it has cost what the scan would. A filter whose walks were
- * given up, because its points are elsewhere than the queries, is scanned at once, with a walk now and then to see whether
- * that still holds.
+ * A walk never costs much more than the better plan: it is given up once it has cost as much as the scan. If walks with
+ * a filter were given up because its points are far from the queries, later queries scan immediately. An occasional
+ * walk checks whether that is still so.
  */
 export class FilterPlanner {
   readonly #index: VectorIndex
@@ -81,23 +82,26 @@ export class FilterPlanner {
     this.#index = index
   }
 
-  /** @param route of filtered searches of this metric and share of points; undefined if none is good enough */
+  /**
+   * @param route the route of filtered searches for this metric and share of points; undefined if none is good enough
+   */
   plan(query: FilteredQuery, route: RouteInForce | undefined): FilterPlan {
     const { metric, ef, isExact, matching } = query
     const { count, id } = matching
     if (isExact) return rowScan('the query asks for exact results')
-    if (metric === 'Hamming') return rowScan('under Hamming, walks with a filter find too little')
+    if (metric === 'Hamming') return rowScan('with Hamming, walks with a filter find too few points')
     if (route === undefined) return rowScan(whyNoRoute(this.#index))
     const scan = this.#cheaperScan(query, route)
-    if (route.isForScans) return scanBy(scan, route, 'walks find too little at this share of points')
-    if (ef * route.efMultiplier > efMax) return scanBy(scan, route, 'a walk with so large an ef does not fit')
+    if (route.isForScans)
+      return scanBy(scan, route, 'walks find too few points at this share of matching points')
+    if (ef * route.efMultiplier > efMax) return scanBy(scan, route, 'the ef is too large for a walk')
     const comparison = this.#costs.of(this.#comparisonStep(route))
     const walkCost = this.#walkCost(query, route, comparison)
     if (scan.cost <= walkCost * (!scan.isByCodes && scan.cost <= quickMicroseconds ? 2 : 1)) {
       return this.#triedPlan(route, matching, scan, comparison)
     }
     if (this.#walks.isElsewhere(id))
-      return scanBy(scan, route, 'the matching points are far from where queries are')
+      return scanBy(scan, route, 'the matching points are far from the queries')
     return {
       ...walkBy(scan, route),
       comparedMax: Math.max(comparedMin, Math.ceil(scan.cost / comparison)),
@@ -106,8 +110,8 @@ export class FilterPlanner {
   }
 
   /**
-   * Among matching points a walk costs a small part of what it costs where they are scattered, and only walking tells: where the
-   * scan takes long, a short walk is tried first.
+   * A walk where matching points are dense costs a small part of one where they are scattered. Only walking shows which
+   * it is, so where the scan takes long, a short walk is tried first.
    */
   #triedPlan(route: RouteInForce, { id, count }: SlotFilter, scan: Scan, comparison: number): FilterPlan {
     if (scan.cost <= trialMicroseconds || !this.#walks.isWorthTrying(id, count)) {
@@ -126,12 +130,12 @@ export class FilterPlanner {
     }
   }
 
-  /** Searches that were planned, by how they were carried out. */
+  /** The number of planned searches, by how they were carried out. */
   get counts(): FilteredPlanCounts {
     return this.#counts
   }
 
-  /** Learns from a search that was planned, and counts it. */
+  /** Learns from a planned search, and counts it. */
   learn(query: FilteredQuery, plan: FilterPlan, work: SearchWork): void {
     this.#counts[nameOf(plan, work)] += 1
     const { metric, matching } = query
@@ -160,8 +164,9 @@ export class FilterPlanner {
   }
 
   /**
-   * Learns from a walk that was given up at this length, without the scan that followed: it would have been longer, by half, say. Its
-   * matching points may be far from the query, which says nothing of those that are scattered, so it counts up to a bound.
+   * Learns from a walk that was given up at this length, not counting the scan that followed. The complete walk is
+   * assumed to be half as long again. The matching points may be far from the query, which says nothing about scattered
+   * ones, so the length counts up to a bound.
    */
   #learnAtLeast(route: Route, length: number): void {
     const step = lengthStep(route)
@@ -169,11 +174,11 @@ export class FilterPlanner {
     if (bounded > this.#costs.of(step)) this.#costs.learn(step, bounded)
   }
 
-  /** Rows give exact results, so codes have to be clearly cheaper. */
+  /** Chooses the cheaper scan. Scans of rows are exact, so codes must be clearly cheaper. */
   #cheaperScan({ metric, ef, matching: { count } }: FilteredQuery, route: RouteInForce): Scan {
     const rowCost = this.#rowCost(metric)
     const rows: Scan = { isByCodes: false, cost: count * rowCost }
-    // The pool of a scan by codes has no room for more results.
+    // The pool of a scan by codes cannot hold more results.
     if (ef > efMax || route.scanRecall === undefined || !isOnCodes(route.distanceKind)) return rows
     const cost = count * this.#costs.of(codeStep(route)) + Math.min(count, ef) * rowCost
     const isByCodes = rows.cost > exactnessFactor * cost
@@ -181,18 +186,18 @@ export class FilterPlanner {
     return isByCodes ? { isByCodes, cost } : rows
   }
 
-  /** Of a walk among matching points that are scattered; infinite where its pool would not have room for them. */
+  /** Estimates the cost of a walk among scattered matching points; infinite if they do not fit into its pool. */
   #walkCost(query: FilteredQuery, route: RouteInForce, comparison: number): number {
     if (this.#placesOf(query, route) > filteredPoolMax) return Number.POSITIVE_INFINITY
     return this.#costs.of(lengthStep(route)) * this.#lengthFactor(query, route) * comparison
   }
 
-  /** The length of walks rises less than the places of their pools: the more of these, the more neighbors they have in common. */
+  /** Walks grow more slowly than their pools: the larger the pool, the more neighbours its slots have in common. */
   #lengthFactor(query: FilteredQuery, route: Route): number {
     return this.#placesOf(query, route) ** lengthExponent * this.#index.segments.length
   }
 
-  /** Places of the pool that hold as many matching slots as the beam is wide, if they are scattered among the others. */
+  /** The pool size that holds as many matching slots as the beam is wide, if they are scattered among the others. */
   #placesOf({ ef, matching }: FilteredQuery, { efMultiplier }: Route): number {
     return (ef * efMultiplier * Math.max(this.#index.liveCount, 1)) / Math.max(matching.count, 1)
   }
@@ -225,7 +230,7 @@ function scanBy({ isByCodes }: Scan, route: RouteInForce, reason: string): Filte
   return { route, codeScan: 'instead', comparedMax: 0, reason, scanRecall: route.scanRecall }
 }
 
-/** A walk, and the scan that follows where it is given up. */
+/** A walk, and the scan that follows if it is given up. */
 function walkBy(
   { isByCodes }: Scan,
   route: RouteInForce,
@@ -238,41 +243,41 @@ function codeStep({ graph, distanceKind }: Route): Step {
   return { name: `code ${graph} ${distanceKind}`, usual: codeMicroseconds }
 }
 
-/** Slots that a walk compares, divided by `lengthFactor`. */
+/** The number of slots that a walk compares, divided by `lengthFactor`. */
 function lengthStep({ graph, distanceKind }: Route): Step {
   return { name: `length ${graph} ${distanceKind}`, usual: usualLength }
 }
 
-/** Microseconds for a code of 512 components in a scan, until it is known. */
+/** Microseconds for a code of 512 components in a scan, until measured. */
 const codeMicroseconds = 0.05
-/** The same in a walk, at any address. */
+/** The same in a walk, with random access. */
 const comparisonMicroseconds = 0.15
 /**
- * Walks compare so many slots times this power of the places of their pools, within a factor of 2.5, on sentence embeddings of
- * 512 components as on clusters of 16 dimensions.
+ * Walks compare this many slots times the pool size to the power of `lengthExponent`, within a factor of 2.5, both on
+ * sentence embeddings of 512 components and on clusters of 16 dimensions.
  */
 const usualLength = 25
 const lengthExponent = 0.7
-/** What walks that were given up show at most. */
+/** The upper bound of the length learned from walks that were given up. */
 const givenUpLengthMax = 60
-/** Of rows at any addresses. */
+/** For rows at random addresses. */
 const bytesPerMicrosecond = 8000
 const diskRowMicroseconds = 3
 
-/** A scan of rows may cost this many times as much as one of codes: its results are exact. */
+/** A scan of rows may cost this many times as much as one of codes, because its results are exact. */
 const exactnessFactor = 1.5
 
-/** A scan of rows that takes no longer is preferred to a walk of half its cost: its results are exact. */
+/** A scan of rows within this time is preferred to a walk of half its cost, because its results are exact. */
 const quickMicroseconds = 1000
 
-/** A scan that takes no longer is not worth a trial. */
+/** A scan within this time is not worth a trial. */
 const trialMicroseconds = 250
 
-/** The scan costs this many times as much as a trial may. */
+/** A trial may cost at most the cost of the scan divided by this. */
 const trialShare = 3
 
-/** Of fewer, the time tells nothing. */
+/** The time for fewer comparisons is not representative. */
 const learnMin = 1000
 
-/** A walk is not given up before this. */
+/** A walk is not given up before it has compared this many slots. */
 const comparedMin = 2000

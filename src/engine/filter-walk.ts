@@ -7,21 +7,21 @@ import type { Turn } from '../base/turns.ts'
 import type { MatchingPoints } from './decision.ts'
 import type { OrderedSlot } from './insertion-order.ts'
 
-/** What became of matching points, in the order of their insertion. */
+/** The results for matching points, in the order of their insertion. */
 export interface Walked<Result> {
   readonly results: readonly Result[]
-  /** Whether points may be left that match. */
+  /** Whether matching points may remain. */
   readonly more: boolean
 }
 
 /**
- * Goes through the points that match, in the order of their insertion, until `count` of them have a result, or the results
- * write 64 MB. A point without a result does not count: so whoever calls again as long as there are more comes to an end,
- * also if the filter still matches what was changed.
+ * Visits the matching points in the order of their insertion, until `count` of them have a result, or the results write
+ * 64 MiB. A point without a result does not count. A caller that repeats the call while there are more therefore
+ * finishes, even if the filter still matches changed points.
  *
- * @param visit what becomes of a point. It may have been hidden since it matched: nothing is awaited between this call
- *   and the next check of that.
- * @param bytesOf what a result writes, in payloads and vectors
+ * @param visit returns the result for a point. The point may have been hidden since it matched, so `visit` must check
+ *   that it is still visible.
+ * @param bytesOf returns what a result writes, in payloads and vectors
  */
 export async function walkMatching<Result>(
   matching: MatchingPoints,
@@ -45,7 +45,7 @@ export async function walkMatching<Result>(
   return { results, more: matching.count > looked }
 }
 
-/** The slots in the order of insertion, as many at a time as are likely to be wanted. */
+/** Yields the slots in the order of insertion, in pages of about the wanted number. */
 async function* slotsOf(matching: MatchingPoints, wanted: number): AsyncGenerator<OrderedSlot> {
   let after = 0
   for (;;) {
@@ -58,9 +58,9 @@ async function* slotsOf(matching: MatchingPoints, wanted: number): AsyncGenerato
 }
 
 /**
- * The payload of one of many points after a patch; undefined if the patch leaves the point as it is.
+ * Returns the payload of one of many points after a patch; undefined if the patch leaves the point unchanged.
  *
- * @throws DatabaseError that says which point, when the patch cannot be applied to it
+ * @throws DatabaseError that names the point, when the patch cannot be applied to it
  */
 export function patchedPayload(id: string, before: Payload, patch: Patch): Payload | undefined {
   const after = patched(id, before, patch)
@@ -89,13 +89,13 @@ function attributesText({ attributes }: Payload): string {
   return attributes === undefined ? '' : attributesToJson(attributes)
 }
 
-/** What a changed point writes, in its payload and its vector. */
+/** Returns how many bytes a changed point writes, in its payload and its vector. */
 export function writtenBytes(payload: Payload, vector: Float32Array | undefined): number {
   return payloadBytes(payload) + (vector?.byteLength ?? 0)
 }
 
-/** Sorting so many takes some milliseconds. */
+/** Sorting this many slots takes a few milliseconds. */
 const slotsPerPage = 10_000
 
-/** What one request by filter writes: it changes fewer points when they have more. */
+/** The most that one request by filter writes: it changes fewer points if they are larger. */
 const changedBytesMax = 64 * 1024 * 1024

@@ -11,9 +11,9 @@ export interface FilteredAudit {
   readonly index: VectorIndex
   readonly filtered: FilteredRecall
   readonly metric: Metric
-  /** Of searches without a filter. */
+  /** The route of searches without a filter. */
   readonly plain: Route
-  /** Slots whose vectors, or vectors near them, are the queries: a representative sample. */
+  /** A representative sample of slots; the queries are their vectors, or vectors near them. */
   readonly slots: readonly number[]
   /** The ef at which recall is measured. */
   readonly ef: number
@@ -21,10 +21,10 @@ export interface FilteredAudit {
 }
 
 /**
- * Measures the searches of a metric with filters, bin by bin: on random sets of points, and on the last queries with their own
- * filters where there are enough of them.
+ * Measures the filtered searches of a metric, bin by bin: on random sets of points, and on recent queries with their
+ * own filters if there are enough of them.
  *
- * @returns whether a route has changed; undefined if it was aborted
+ * @returns whether a route has changed; undefined if the audit was aborted
  */
 export async function auditFilteredMetric(audit: FilteredAudit): Promise<boolean | undefined> {
   const { filtered, metric, plain, search } = audit
@@ -37,7 +37,7 @@ export async function auditFilteredMetric(audit: FilteredAudit): Promise<boolean
     if (filtered.decide(metric, bin, found.tried)) hasChanged = true
     if (found.scanRecall !== undefined) ofScans.push(found.scanRecall)
   }
-  // Without one for each bin, there are no scans by codes.
+  // Scans by codes are used only if every bin was measured.
   if (ofScans.length === selectivityBins.length) filtered.decideScans(metric, Math.min(...ofScans))
   return hasChanged
 }
@@ -57,14 +57,14 @@ async function randomGroup(
   return batches
 }
 
-/** Each query has a filter of its own, so they are searched for one by one. */
+/** Each query has its own filter, so each is searched for separately. */
 function recentGroups({ filtered, metric, ef }: FilteredAudit, bin: SelectivityBin): FilteredGroup[] {
   const queries = filtered.recent(metric, bin, ef)
   return queries.length < recentMin ? [] : [queries.map((query) => [query])]
 }
 
-/** Scans of half of all points are most of what an audit costs. */
+/** Scans of half of all points are most of the cost of an audit. */
 const queriesMax = 64
 const k = 10
-/** The recall of fewer queries tells nothing. */
+/** The recall of fewer queries is not representative. */
 const recentMin = 8

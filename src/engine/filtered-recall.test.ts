@@ -21,7 +21,7 @@ function ask(share: number): FilteredAsk {
 }
 
 describe('the route of searches with filters', () => {
-  it('is wider than without one until it was measured, and then what was measured of such filters', () => {
+  it('is wider than without a filter until measured, and then the one measured for such filters', () => {
     const recall = new FilteredRecall(options)
     assert.deepEqual(recall.due, [])
     for (const share of [0.01, 0.2, 0.9])
@@ -60,7 +60,7 @@ describe('the route of searches with filters', () => {
     assert.equal(
       recall.route('Cosine', ask(0.9), { ...plain, efMultiplier: 8 })!.efMultiplier,
       8,
-      'never narrower',
+      'never narrower than without a filter',
     )
     assert.deepEqual(
       selectivityBins.map((bin) => recall.recallOf('Cosine', bin)),
@@ -69,7 +69,7 @@ describe('the route of searches with filters', () => {
     assert.equal(recall.recallOf('Euclidean', few!), undefined)
   })
 
-  it('is for scans by codes where these find enough, also where walks do not', () => {
+  it('is for scans by codes if they find enough, even if walks do not', () => {
     const recall = new FilteredRecall(options)
     const [few] = selectivityBins
     recall.decide('Cosine', few!, [{ route: plain, recall: 0.9 }])
@@ -83,11 +83,11 @@ describe('the route of searches with filters', () => {
       isForScans: true,
     })
     assert.equal(recall.route('Cosine', ask(0.9), plain)!.scanRecall, 0.99)
-    assert.equal(recall.route('Euclidean', ask(0.9), plain)!.scanRecall, undefined, 'of that metric alone')
-    assert.equal(recall.recallOf('Cosine', few!), 0.99, 'what its searches have')
+    assert.equal(recall.route('Euclidean', ask(0.9), plain)!.scanRecall, undefined, 'only for that metric')
+    assert.equal(recall.recallOf('Cosine', few!), 0.99, 'the recall of its scans')
   })
 
-  it('is measured again when the graph has changed, and only if somebody asks', () => {
+  it('is measured again when the graph has changed, and only if a search needs it', () => {
     const recall = new FilteredRecall(options)
     recall.route('Cosine', ask(0.5), plain)
     recall.decide('Cosine', selectivityBins[2]!, [{ route: plain, recall: 1 }])
@@ -98,12 +98,12 @@ describe('the route of searches with filters', () => {
     assert.deepEqual(recall.due, ['Cosine'])
     recall.done('Cosine')
     recall.expire('Cosine')
-    assert.deepEqual(recall.due, [], 'nobody has asked since')
+    assert.deepEqual(recall.due, [], 'no search since')
     assert.equal(recall.route('Cosine', ask(0.5), undefined), undefined, 'an exact search needs no route')
     assert.deepEqual(recall.due, [])
   })
 
-  it('is what an earlier run measured, and measured again where that was done otherwise', () => {
+  it('is the one that an earlier run measured, and measured again if the settings differ', () => {
     const earlier = new FilteredRecall(options)
     const [few, some, many] = selectivityBins
     const tried = (efMultiplier: number, recall: number): RouteRecall[] => [
@@ -132,22 +132,22 @@ describe('the route of searches with filters', () => {
     assert.deepEqual(restored({ ...options, hnswEf: 65 }).due, ['Cosine'])
     assert.deepEqual(restored({ ...options, recallTarget: 0.99 }).due, ['Cosine'])
     earlier.expire('Cosine')
-    assert.deepEqual(restored().due, ['Cosine'], 'was to be measured again')
+    assert.deepEqual(restored().due, ['Cosine'], 'was due to be measured again')
   })
 
-  it('is measured on some of the last queries, a bounded number of them', () => {
+  it('is measured on a bounded number of the last queries', () => {
     const recall = new FilteredRecall(options)
     for (let query = 0; query < 1000; query += 1) recall.route('Cosine', ask(0.3 + query / 2000), plain)
     const recent = recall.recent('Cosine', selectivityBins[2]!, 64)
     assert.equal(recent.length, 16)
-    assert.ok(recent.at(-1)!.vector[0]! > 0.75, 'the last ones')
+    assert.ok(recent.at(-1)!.vector[0]! > 0.75, 'the last queries')
     assert.deepEqual(recall.recent('Euclidean', selectivityBins[2]!, 64), [])
   })
 })
 
 describe(`searches with filters over a graph, seed ${seed}`, () => {
   for (const segmentSlots of [undefined, 1700]) {
-    it(`are measured and find what they should, ${segmentSlots === undefined ? 'one segment' : 'several'}`, async () => {
+    it(`are measured and reach the recall target, ${segmentSlots === undefined ? 'one segment' : 'several'}`, async () => {
       await using directory = await temporaryDirectory()
       const random = seededRandom(seed)
       const vectors = clusteredVectors(random, 5040, 64)

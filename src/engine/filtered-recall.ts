@@ -5,30 +5,33 @@ import type { IndexQuery } from '../index/searcher.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import type { RouteRecall } from './index-messages.ts'
 
-/** A route, and its recall as last measured. */
+/** A route and its last measured recall. */
 export interface RouteInForce extends Route {
   readonly recall?: number | undefined
-  /** Of searches with filters: the recall of scans by codes; undefined where those are not good enough, or not measured yet. */
+  /** For searches with filters: the recall of scans by codes; undefined if it is too low or not measured yet. */
   readonly scanRecall?: number | undefined
-  /** Walks are not good enough: the route is for scans by codes alone. */
+  /** Walks do not reach the recall target: the route is only for scans by codes. */
   readonly isForScans?: boolean | undefined
 }
 
-/** A query with a filter, when it asks for its route. */
+/** A query with a filter that asks for its route. */
 export interface FilteredAsk {
   readonly vector: Float32Array
   readonly k: number
   readonly matching: SlotFilter
-  /** Of the points, those that match. */
+  /** The share of the points that match. */
   readonly share: number
 }
 
-/** Shares of points that filters match, which are measured apart: walks past many points that do not match lose most. */
+/**
+ * A range of shares of matching points. Recall is measured for each bin: walks past many points that do not match lose
+ * most.
+ */
 export interface SelectivityBin {
   readonly name: string
-  /** Shares below this one, and not in the bin before. */
+  /** Shares below this one belong to the bin, unless they belong to the bin before. */
   readonly below: number
-  /** It is measured where one point in 2^halvings matches, at the more difficult end. */
+  /** The bin is measured with filters that one point in 2^halvings matches, near its more difficult end. */
   readonly halvings: number
 }
 
@@ -38,37 +41,37 @@ export const selectivityBins: readonly SelectivityBin[] = [
   { name: '0.3-1', below: Number.POSITIVE_INFINITY, halvings: 1 },
 ]
 
-/** The recall of searches with filters, of a metric and a bin. */
+/** The recall of searches with filters, for one metric and bin. */
 export interface BinRecall {
   readonly metric: Metric
   readonly bin: string
-  /** 1 where they are exact; undefined where it was not measured. */
+  /** 1 where searches are exact; undefined where it was not measured. */
   readonly recall: number | undefined
 }
 
 interface Measured {
   readonly metric: Metric
   readonly bin: string
-  /** Undefined where no route was good enough: searches scan. */
+  /** Undefined if no route was good enough: searches scan. */
   readonly efMultiplier: number | undefined
   readonly recall: number
 }
 
 /**
- * The routes of searches with filters, by metric and by the share of points that match, and what was measured of them. Until
- * then such searches are twice as wide as those without a filter. Main thread only.
+ * The routes of searches with filters and their measurements, by metric and by the share of points that match. Until
+ * measured, such searches are twice as wide as those without a filter. Main thread only.
  */
 export class FilteredRecall {
   readonly #target: number
   readonly #hnswEf: number
   readonly #measured = new Map<string, Measured>()
-  /** By metric, of scans by codes. */
+  /** By metric: the recall of scans by codes. */
   readonly #scans = new Map<Metric, number>()
-  /** Metrics that were searched with filters since they were measured. */
+  /** Metrics of searches with filters since the metric was measured. */
   readonly #asked = new Set<Metric>()
-  /** Metrics that are to be measured again. */
+  /** Metrics to measure again. */
   readonly #expired = new Set<Metric>()
-  /** By metric and bin, some of the last queries. */
+  /** Some of the last queries, by metric and bin. */
   readonly #recent = new Map<string, FilteredAsk[]>()
   #asks = 0
 
@@ -88,7 +91,9 @@ export class FilteredRecall {
     })
   }
 
-  /** Restores the measurements of an earlier run; those with other settings are repeated when somebody asks. */
+  /**
+   * Restores the measurements of an earlier run. Those made with other settings are repeated when a search needs them.
+   */
   restore(kept: readonly KeptFilteredRoute[]): void {
     for (const { metric, bin, efMultiplier, recall, scanRecall, by } of kept) {
       this.#measured.set(keyOf(metric, bin), { metric, bin, efMultiplier, recall })
@@ -97,7 +102,7 @@ export class FilteredRecall {
     }
   }
 
-  /** @param plain the route of searches without a filter */
+  /** Returns the route of a search with a filter. @param plain the route of searches without a filter */
   route(metric: Metric, ask: FilteredAsk, plain: Route | undefined): RouteInForce | undefined {
     if (plain === undefined) return undefined
     const bin = binOf(ask.share)
@@ -112,23 +117,23 @@ export class FilteredRecall {
     return { ...plain, efMultiplier, recall: measured.recall, scanRecall }
   }
 
-  /** What was measured of scans by codes at the default ef; undefined where it is below the target, or unknown. */
+  /** Returns the recall of scans by codes at the default ef; undefined if it is below the target or unknown. */
   scanRecallOf(metric: Metric): number | undefined {
     const recall = this.#scans.get(metric)
     return recall !== undefined && recall >= this.#target ? recall : undefined
   }
 
-  /** Of scans of the matching points by their codes, with filters of all bins. */
+  /** Records the recall of scans by codes, with filters of all bins. */
   decideScans(metric: Metric, recall: number): void {
     this.#scans.set(metric, recall)
   }
 
-  /** Metrics to be measured, of recent searches with filters. */
+  /** The metrics to measure now: those of recent searches with filters. */
   get due(): Metric[] {
     return [...this.#asked].filter((metric) => this.#expired.has(metric) || !this.#isMeasured(metric))
   }
 
-  /** The last queries of a bin, with their own filters; without routes. */
+  /** Returns the last queries of a bin with their own filters, without routes. */
   recent(metric: Metric, bin: SelectivityBin, ef: number): IndexQuery[] {
     const asks = this.#recent.get(keyOf(metric, bin.name)) ?? []
     return asks.map(({ vector, k, matching }) => {
@@ -136,7 +141,7 @@ export class FilteredRecall {
     })
   }
 
-  /** The routes to try for a bin, the cheapest first. */
+  /** Returns the routes to try for a bin, the cheapest first. */
   routes(plain: Route): Route[] {
     const routes: Route[] = []
     for (let efMultiplier = plain.efMultiplier; efMultiplier <= efMultiplierMax; efMultiplier *= 2)
@@ -149,9 +154,9 @@ export class FilteredRecall {
   }
 
   /**
-   * Decides by the measured recall: the last route tried is the first that was good enough.
+   * Chooses the route of a bin by the measured recall: the last route tried is the first that was good enough.
    *
-   * @returns whether the route of the bin has changed
+   * @returns whether the route has changed
    */
   decide(metric: Metric, { name: bin }: SelectivityBin, tried: readonly RouteRecall[]): boolean {
     const last = tried.at(-1)
@@ -169,18 +174,21 @@ export class FilteredRecall {
     return before === undefined || before.efMultiplier !== efMultiplier
   }
 
-  /** All bins of a metric have been measured, or cannot be now. */
+  /** Call when all bins of a metric have been measured, or cannot be measured now. */
   done(metric: Metric): void {
     this.#asked.delete(metric)
     this.#expired.delete(metric)
   }
 
-  /** The graph has changed so much that the metric was measured again without filters. */
+  /** Call when a metric was measured again without filters because the graph has changed much. */
   expire(metric: Metric): void {
     this.#expired.add(metric)
   }
 
-  /** Of searches of a bin at the default ef, the less of walks and scans: 1 where they are exact; undefined where it was not measured. */
+  /**
+   * Returns the recall of a bin's searches at the default ef, the lower of walks and scans: 1 where they are exact;
+   * undefined where it was not measured.
+   */
   recallOf(metric: Metric, bin: SelectivityBin): number | undefined {
     const measured = this.#measured.get(keyOf(metric, bin.name))
     if (measured === undefined) return undefined
@@ -192,14 +200,14 @@ export class FilteredRecall {
     return selectivityBins.some(({ name }) => this.#measured.has(keyOf(metric, name)))
   }
 
-  /** Keeps one query in some: their filters are kept with them. */
+  /** Remembers one of several queries, together with its filter. */
   #note(metric: Metric, bin: SelectivityBin, ask: FilteredAsk): void {
     this.#asked.add(metric)
     this.#asks += 1
     const key = keyOf(metric, bin.name)
     const recent = this.#recent.get(key) ?? []
     if (recent.length >= recentMax && this.#asks % notedEvery !== 0) return
-    // The caller's vector can be part of the bytes of a whole request.
+    // Copied, because the caller's vector can be a view of the bytes of a whole request.
     recent.push({ ...ask, vector: ask.vector.slice() })
     if (recent.length > recentMax) recent.shift()
     this.#recent.set(key, recent)
@@ -214,6 +222,6 @@ function keyOf(metric: Metric, bin: string): string {
   return `${metric} ${bin}`
 }
 
-/** Queries that are kept for a bin of a metric: with filters of ten million slots, 20 MB at most. */
+/** The queries kept for a bin of a metric. With filters of ten million slots they take 20 MB at most. */
 const recentMax = 16
 const notedEvery = 16

@@ -3,14 +3,15 @@ import type { PartitionDigest } from '../storage/partition-digest.ts'
 import type { HeldPartitions } from './held-partitions.ts'
 
 /**
- * Whether a collection has points of partitions that its node does not have: some that come from another node and are not
- * complete yet, or that are left of a partition and not deleted yet. What they are is out of date, so no read may show them.
+ * Tracks whether a collection has points of partitions that its node does not hold. They are either on their way from
+ * another node and incomplete, or left over from a partition and not deleted yet. Such points are out of date, so no
+ * read may show them.
  *
  * Main thread only.
  */
 export class ForeignPoints {
   readonly #held: HeldPartitions
-  /** Of what is visible: before a group takes effect and after it. */
+  /** Digests of the visible points. While a group takes effect: the one before it and the one after it. */
   #digests: readonly PartitionDigest[]
   #arrivals = 0
 
@@ -19,24 +20,24 @@ export class ForeignPoints {
     this.#digests = [digest]
   }
 
-  /** How often such points have come. */
+  /** How often such points have arrived. */
   get arrivals(): number {
     return this.#arrivals
   }
 
-  /** The partitions that reads are restricted to; undefined when all points are of those. */
+  /** The partitions to which reads are restricted; undefined if all points belong to them. */
   get restriction(): PartitionSet | undefined {
     const { now } = this.#held
     return this.#digests.some((digest) => digest.hasPointsOutside(now)) ? now : undefined
   }
 
-  /** A group takes effect from now on. */
+  /** Call before a group takes effect. */
   begin(before: PartitionDigest, after: PartitionDigest): void {
     this.#digests = [before, after]
     if (after.hasPointsOutside(this.#held.now)) this.#arrivals += 1
   }
 
-  /** It has taken effect. */
+  /** Call when the group has taken effect. */
   end(now: PartitionDigest): void {
     this.#digests = [now]
   }

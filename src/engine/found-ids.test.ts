@@ -21,7 +21,7 @@ describe('found ids', () => {
     return id
   })
 
-  it('come with distances in the units of the metric: the root of what Euclidean searches compare', () => {
+  it('have distances in the units of the metric: the root of the squares that Euclidean searches compare', () => {
     const hits = HitLists.of(
       distanceMetrics.map((_, list) => [
         { slot: list, sequence: list + 1, distance: 2 },

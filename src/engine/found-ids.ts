@@ -9,18 +9,18 @@ import type { IdTable } from './id-table.ts'
 /** Lists of found points. */
 export interface FoundIds {
   readonly ids: IdLists
-  /** Of each id, in the units of its query's metric. */
+  /** The distance of each id, in the units of its query's metric. */
   readonly distances: Float64Array | readonly number[]
   readonly ranks: Ranks | undefined
 }
 
 /**
- * The ids of all hits with their distances, in turns if there are many. Drops hits whose slot was deleted, or deleted and reused, while the
- * search ran.
+ * Returns the ids of all hits with their distances, in steps if there are many. Drops hits whose slot was deleted, or
+ * deleted and reused, while the search ran.
  *
- * @param queries of the lists of hits, one each
- * @param index undefined where there are no hits
- * @param removals those of the index before the search
+ * @param queries one query for each list of hits
+ * @param index undefined if there are no hits
+ * @param removals the index's count of removals before the search
  */
 export function* foundIds(
   hits: HitLists,
@@ -30,7 +30,7 @@ export function* foundIds(
   removals: number,
 ): Generator<void, FoundIds> {
   const bytes = Buffer.allocUnsafe(hits.total * idBytes)
-  // Of the few hits of one search, an array is made in a fraction of the time that a typed one takes.
+  // For the few hits of one search, an array is created in a fraction of the time of a typed array.
   const distances: number[] = []
   const isRanked = queries.some(({ ranked }) => ranked)
   const ranks = isRanked ? emptyRanks(hits.total) : undefined
@@ -44,7 +44,7 @@ export function* foundIds(
       seen += 1
       if (seen % idsPerStep === 0) yield
       const slot = hits.slot(list, rank)
-      // Checking every slot costs two cache misses a hit.
+      // Skipped if nothing was removed: checking every slot costs two cache misses per hit.
       const isFound =
         index?.removals === removals ||
         (index!.isLive(slot) && index!.sequenceOf(slot) === hits.sequence(list, rank))
@@ -73,10 +73,10 @@ export function emptyRanks(count: number): Ranks {
   return { keys: new Float64Array(count), sequences: new Float64Array(count) }
 }
 
-/** The index's distance in the units of the metric: the index has the square of a Euclidean distance, which orders alike. */
+/** Converts the index's distance to the units of the metric: the index compares squared Euclidean distances. */
 export function inUnits(metric: Metric, distance: number): number {
   return metric === 'Euclidean' ? Math.sqrt(distance) : distance
 }
 
-/** Copying this many takes a tenth of a millisecond, because each one waits for memory. */
+/** Copying this many takes a tenth of a millisecond, because each copy waits for memory. */
 const idsPerStep = 512

@@ -19,7 +19,10 @@ export interface GraphBuildsOptions {
   readonly logger: Logger
 }
 
-/** Begins graphs, finds what their distances are to be measured on, and rebuilds them where that changes. Main thread only. */
+/**
+ * Starts graphs, chooses what their distances are computed from, and rebuilds a graph when that changes. Main thread
+ * only.
+ */
 export class GraphBuilds {
   readonly #options: GraphBuildsOptions
   /** Graphs whose distance sources are being checked. */
@@ -29,19 +32,19 @@ export class GraphBuilds {
     this.#options = options
   }
 
-  /** Whether the distance source of some graph is being checked. */
+  /** Whether the distance source of a graph is being checked. */
   get isChecking(): boolean {
     return this.#checking.size > 0
   }
 
-  /** Resolves when the graph has been begun, where it is due. */
+  /** Starts the first graph if it is due; resolves when it has been started. */
   async beginWhenDue(): Promise<void> {
     const { graphs } = this.#options
     if (graphs.sources.isActive(0) || !graphs.isLarge) return
     await this.#activate(0)
   }
 
-  /** Begins a graph, unless its metric is one that nothing in memory can measure here. */
+  /** Starts a graph, unless nothing in memory can measure its metric here. */
   async #activate(graph: number): Promise<void> {
     const { graphs } = this.#options
     if (this.#checking.has(graph)) return
@@ -59,14 +62,14 @@ export class GraphBuilds {
     scheduler.dispatch()
   }
 
-  /** Finds what a graph's distances are to be measured on; a graph that there is, and was measured on something else, is rebuilt. */
+  /** Chooses the distance source of a graph. An existing graph with another source is rebuilt. */
   async #check(graph: number): Promise<void> {
     const { graphs, scheduler, logger, checkpoints } = this.#options
     const { index } = graphs
     const points = index.liveCount
     const sample = sampleForCheck(index, index.segments)
     if (sample === undefined) {
-      // Hardly a live slot among many: the next check has more to go by.
+      // Too few of the slots are live: the next check has more points to go by.
       if (graphs.sources.chosen[graph] === undefined) this.#begin(graph, 'codes', 0)
       return
     }
@@ -75,7 +78,7 @@ export class GraphBuilds {
       const recall = await scheduler.submit({ kind: 'check', graph, ...sample })
       const before = graphs.sources.chosen[graph]
       const best = bestSource(recall)
-      // A graph on rows finds what one on codes would.
+      // A graph on rows finds at least what a graph on codes would.
       const on = before === 'rows' && best === 'codes' ? before : best
       const metric = graphDistanceMetrics[graph]
       logger.info({ metric, points, on, recall }, onWords[on])
@@ -93,13 +96,13 @@ export class GraphBuilds {
     }
   }
 
-  /** Empties a graph; searches do not use it any more. */
+  /** Empties a graph. Searches no longer use it. */
   async #dropGraph(graph: number): Promise<void> {
     const { scheduler, graphs, plans, links, dead } = this.#options
     await scheduler.runJob(async () => {
       const places = graphs.activePlaces.filter((place) => place.graph === graph)
       graphs.sources.choose(graph, undefined, 0)
-      for (const metric of distanceMetrics) if (plans.of(metric).route?.graph === graph) plans.forget(metric)
+      for (const metric of distanceMetrics) if (plans.of(metric).route?.graph === graph) plans.discard(metric)
       for (const place of places) {
         await scheduler.submit({ kind: 'reset', ...place })
         links.clear(place)
@@ -108,7 +111,7 @@ export class GraphBuilds {
     })
   }
 
-  /** Checks graphs whose distance sources were chosen when there were far fewer points. */
+  /** Checks the graphs whose distance sources were chosen when there were far fewer points. */
   async checkWhenDue(): Promise<void> {
     const { graphs } = this.#options
     const { liveCount, layout } = graphs.index
@@ -118,19 +121,19 @@ export class GraphBuilds {
     }
   }
 
-  /** Begins the graph of Cosine, unless there is one or it was found to be useless. */
+  /** Starts the graph of Cosine, unless it exists or was found to be useless. */
   addCosineGraph(): void {
     const { graphs, logger } = this.#options
     if (graphs.sources.isActive(1) || this.#checking.has(1)) return
     const { liveCount, layout } = graphs.index
     if (graphs.sources.chosen[1] !== undefined && !graphs.sources.isCheckDue(1, liveCount, layout)) return
-    logger.info('vectors differ in length: Cosine gets a graph of its own')
+    logger.info('vectors differ in length: building a separate graph for Cosine')
     void this.#activate(1)
   }
 }
 
 const onWords = {
-  codes: 'the graph is measured on codes, which tell the points apart',
-  rows: 'the graph is measured on the vectors themselves: codes do not tell the points apart',
-  nothing: 'no graph: neither codes nor float32 distances tell the points apart, searches are exact',
+  codes: 'the graph uses codes, which distinguish the points',
+  rows: 'the graph uses the vectors: codes do not distinguish the points',
+  nothing: 'no graph: neither codes nor float32 distances distinguish the points, searches are exact',
 } as const

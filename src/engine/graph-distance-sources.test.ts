@@ -24,7 +24,7 @@ const sets: Readonly<
     vectors: () => clusteredVectors(seededRandom(seed), count, dimension),
     on: 'codes',
   },
-  'an offset ten thousand times as large as what differs': {
+  'an offset ten thousand times as large as the differences': {
     vectors: () => vectorsOf((_, random) => 1e4 + normal(random)),
     on: 'rows',
   },
@@ -32,11 +32,11 @@ const sets: Readonly<
     vectors: () => vectorsOf((_, random) => normal(random) * 5e37),
     on: 'nothing',
   },
-  'equal vectors, of which any are as near': { vectors: () => vectorsOf(() => 1), on: 'codes' },
+  'equal vectors, all equally near': { vectors: () => vectorsOf(() => 1), on: 'codes' },
 }
 
 for (const [name, { vectors, on }] of Object.entries(sets)) {
-  it(`a graph is measured on ${on}: ${name}, seed ${seed}`, async () => {
+  it(`the distance source of a graph is ${on}: ${name}, seed ${seed}`, async () => {
     const points = vectors()
     const queries = points.splice(0, 50)
     await using fixture = new IndexFixture(dimension, { searchThreads: 1, indexThreads: 1 })
@@ -50,7 +50,7 @@ for (const [name, { vectors, on }] of Object.entries(sets)) {
   })
 }
 
-it(`what a graph is measured on is found before any point is linked, and coded, seed ${seed}`, async () => {
+it(`the distance source of a graph is chosen before any point is linked or coded, seed ${seed}`, async () => {
   const graphBytesMin = count * dimension * 4
   await using fixture = new IndexFixture(dimension, { searchThreads: 1, indexThreads: 1, graphBytesMin })
   for (const vector of clusteredVectors(seededRandom(seed), count, dimension)) fixture.insert(vector)
@@ -59,7 +59,7 @@ it(`what a graph is measured on is found before any point is linked, and coded, 
   assert.equal(fixture.indexer.route('Euclidean')?.distanceKind, 0, 'by codes')
 })
 
-it('codes are used where they are good enough, rows where they are better, and nothing where neither is of use', () => {
+it('codes are used if they are good enough, rows if they are better, and nothing if neither is usable', () => {
   assert.equal(bestSource({ codes: 0.99, rows: 1 }), 'codes')
   assert.equal(bestSource({ codes: 0.9, rows: 1 }), 'rows')
   assert.equal(bestSource({ codes: 0.7, rows: 0.6 }), 'codes')

@@ -3,7 +3,7 @@ import { type DistanceSource, distanceKindOf, graphDistanceMetrics } from '../in
 import { graphsPerSegment, type SegmentHandle, type SegmentLayout } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 
-/** The slots for a check of a graph's distance kinds. */
+/** The slots for a check of a graph's distance sources. */
 export interface SourceSample {
   readonly ordinal: number
   /** Local slots. */
@@ -15,13 +15,13 @@ export interface SourceSample {
 export type GraphDistanceSource = DistanceSource | 'nothing' | undefined
 
 /**
- * What each graph's distances are computed from: codes if they tell the points apart, float32 rows if only these do, and
- * nothing, which means no graph, if neither does. Decided by a check (distance-source-check.ts) when a graph is begun, and again
- * when the collection has grown to four times its size.
+ * What each graph's distances are computed from: codes if they distinguish the points, otherwise float32 rows if those
+ * do. If neither does, the source is 'nothing' and there is no graph. A check decides this (distance-source-check.ts)
+ * when a graph is started, and again each time the collection has grown to four times its size.
  */
 export class GraphDistanceSources {
   readonly #chosen: GraphDistanceSource[] = Array.from({ length: graphsPerSegment }, () => undefined)
-  /** Points at the last check of each graph; 0 where it was not worth one. */
+  /** The number of points at the last check of each graph; 0 if there were too few for a check. */
   readonly #checkedAt: number[] = Array.from({ length: graphsPerSegment }, () => 0)
 
   /** What each graph's distances are computed from; undefined for graphs that do not exist. */
@@ -38,12 +38,12 @@ export class GraphDistanceSources {
     return this.#chosen[graph] !== undefined && this.#chosen[graph] !== 'nothing'
   }
 
-  /** The distance kind by which an existing graph selects its links, as the kernels number it. */
+  /** Returns the kernels' number of the distance kind by which an existing graph selects its links. */
   linkDistanceKind(graph: number, layout: SegmentLayout): number {
     return distanceKindOf(graphDistanceMetrics[graph]!, layout, this.active[graph])
   }
 
-  /** Whether a graph's distance kind should be checked, now that there are so many points. */
+  /** Whether a graph's distance source should be checked, now that there are this many points. */
   isCheckDue(graph: number, points: number, layout: SegmentLayout): boolean {
     if (layout.rows === 0 || points < checkedMin) return false
     return points >= this.#checkedAt[graph]! * checkedGrowth
@@ -55,18 +55,21 @@ export class GraphDistanceSources {
   }
 }
 
-/** Chooses by the recall of a check; codes if they are good enough, because they are faster to read. */
+/**
+ * Chooses a distance source by the recall of a check. Codes win if they are good enough, because they are faster to
+ * read.
+ */
 export function bestSource({ codes = 0, rows = 0 }: SourceRecall): DistanceSource | 'nothing' {
   if (codes >= recallMin) return 'codes'
-  // If rows are no better, codes that find part of the nearest are still usable with a wider walk.
+  // If rows are no better, codes that find some of the nearest points are still usable with a wider walk.
   if (rows < recallMin && rows <= codes && codes >= usableMin) return 'codes'
   return rows >= usableMin ? 'rows' : 'nothing'
 }
 
 /**
- * A few slots as queries and more to choose from, evenly spread over the segment with the most slots.
+ * Chooses some slots as queries and more to choose neighbours from, evenly spread over the segment with the most slots.
  *
- * @returns undefined where too few are live
+ * @returns undefined if too few slots are live
  */
 export function sampleForCheck(
   index: VectorIndex,
@@ -93,9 +96,9 @@ const checkedGrowth = 4
 const queriesMax = 24
 const othersMin = 128
 const othersMax = 8192
-/** Components of all points to choose from: at most a few hundred milliseconds of computing distances. */
+/** Components of all sampled points: computing their distances takes at most a few hundred milliseconds. */
 const componentsMax = 4_194_304
-/** The share of the true nearest below which a distance kind is worth replacing by a slower one. */
+/** A distance source that finds a smaller share of the true nearest points is worth replacing by a slower one. */
 const recallMin = 0.95
 /** Below this share, a graph is no better than chance. */
 const usableMin = 0.5

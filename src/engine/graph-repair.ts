@@ -17,19 +17,19 @@ export interface GraphRepairOptions {
 }
 
 /**
- * Takes dead slots out of the graphs: marks them as leaving, reselects the lists that name them, and frees them. Main
- * thread only.
+ * Removes dead slots from the graphs: marks them as leaving, reselects the lists that contain them, and frees them.
+ * Main thread only.
  */
 export class GraphRepair {
   readonly #options: GraphRepairOptions
-  /** A repair waits for its turn. */
+  /** Whether a repair is scheduled. */
   #isDue = false
 
   constructor(options: GraphRepairOptions) {
     this.#options = options
   }
 
-  /** Has a repair run as the next chore but those that wait. */
+  /** Schedules a repair after the chores that already wait. */
   soon(): void {
     const { scheduler } = this.#options
     if (this.#isDue || scheduler.isClosing) return
@@ -38,7 +38,7 @@ export class GraphRepair {
     scheduler.dispatch()
   }
 
-  /** Takes the dead slots, and those that a checkpoint knew under other points, out of the graphs. */
+  /** Removes the dead slots from the graphs, including those that a checkpoint knew under other points. */
   async #repair(): Promise<void> {
     this.#isDue = false
     const { graphs, scheduler, reachability, logger } = this.#options
@@ -97,7 +97,7 @@ export class GraphRepair {
     reachability.changed()
   }
 
-  /** Frees the slots that no list names any more; not where the repair was broken off. */
+  /** Frees the slots that no list contains any more. Does nothing if the repair was interrupted. */
   async #release(leaving: readonly number[]): Promise<void> {
     const { graphs, scheduler, dead } = this.#options
     if (scheduler.isClosing) return

@@ -11,47 +11,48 @@ export interface GraphSchedulerOptions {
   readonly graphs: GraphSet
   readonly links: LinkBatches
   readonly logger: Logger
-  /** Something has ended or come, and what can begin now has begun. */
+  /** Called after every dispatch, when everything that can start now has started. */
   readonly onDispatch: () => void
-  /** The graphs are used no more. */
+  /** Called when the graphs can no longer be used. */
   readonly onFail: () => void
 }
 
 /**
- * Gives index threads links and other tasks of one index by turns.
+ * Hands out links and other tasks of one index to the index threads, alternating between the two.
  *
- * A chore is work on the graphs while points are being linked, such as a repair; chores run one after another. A job needs the
- * graphs to itself: no links are made while one waits or runs, so it has to be short. Chores contain jobs, and jobs tasks.
+ * A chore is work on the graphs while points are being linked, such as a repair; chores run one after another. A job
+ * needs exclusive use of the graphs: no links are made while one waits or runs, so it must be short. Chores consist of
+ * jobs, and jobs of tasks.
  *
- * Main thread only. A fault ends the use of the graphs: nothing is scheduled from then on.
+ * A fault ends the use of the graphs: nothing is scheduled from then on. Main thread only.
  */
 export class GraphScheduler implements IndexThreadUser {
   readonly #options: GraphSchedulerOptions
-  /** Tasks that wait for a thread, links apart. */
+  /** Tasks that wait for a thread, other than links. */
   readonly #tasks: ((thread: IndexThread) => void)[] = []
-  /** Threads whose last task was no link: the next is one. */
+  /** Threads whose last task was not a link batch. They link next. */
   readonly #owesLinks = new Set<IndexThread>()
   readonly #chores: (() => Promise<void>)[] = []
   readonly #jobs: (() => Promise<void>)[] = []
   #chore: Promise<void> | undefined
   #job: Promise<void> | undefined
-  /** Threads that link. */
+  /** The number of threads that are linking. */
   #linking = 0
   #hasFailed = false
   #isClosing = false
-  /** Nothing is asked of threads any more. */
+  /** No more tasks are given to threads. */
   #hasEnded = false
 
   constructor(options: GraphSchedulerOptions) {
     this.#options = options
   }
 
-  /** How many threads there are. */
+  /** The number of threads. */
   get threadCount(): number {
     return this.#options.threads.size
   }
 
-  /** Whether other indexes have something for the threads to do. */
+  /** Whether other indexes share the threads. */
   get isShared(): boolean {
     return this.#options.threads.users > 1
   }
@@ -60,7 +61,7 @@ export class GraphScheduler implements IndexThreadUser {
     return this.#hasFailed
   }
 
-  /** Chores under way should end soon. */
+  /** Whether chores in progress should end soon. */
   get isClosing(): boolean {
     return this.#isClosing
   }
@@ -74,7 +75,7 @@ export class GraphScheduler implements IndexThreadUser {
     return this.#chore === undefined && this.#chores.length === 0
   }
 
-  /** Runs a task on the next thread that is free. */
+  /** Runs a task on the next free thread. */
   submit<Kind extends TaskKind>(task: Task<Kind>): Promise<TaskResults[Kind]['result']> {
     return new Promise((resolve, reject) => {
       this.#tasks.push((thread) => {
@@ -87,7 +88,7 @@ export class GraphScheduler implements IndexThreadUser {
     })
   }
 
-  /** Resolves when a job has had the graphs to itself. */
+  /** Runs a job with exclusive use of the graphs; resolves when it has ended. */
   runJob(job: () => Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#jobs.push(() => job().then(resolve, reject))
@@ -95,7 +96,7 @@ export class GraphScheduler implements IndexThreadUser {
     })
   }
 
-  /** Resolves when a chore has had its turn, or is not to have it any more. */
+  /** Runs a chore in its turn; resolves when it has ended. Never resolves if `beginToClose` drops the chore first. */
   runChore(chore: () => Promise<void>): Promise<void> {
     return new Promise((resolve) => {
       this.addChore(() => chore().finally(resolve))
@@ -103,12 +104,12 @@ export class GraphScheduler implements IndexThreadUser {
     })
   }
 
-  /** A chore that begins when something is next dispatched. */
+  /** Adds a chore, which begins at the next dispatch. */
   addChore(chore: () => Promise<void>): void {
     this.#chores.push(chore)
   }
 
-  /** Gives an idle thread something to do: links and other tasks by turns, no links while a job wants the graphs. */
+  /** Gives an idle thread a task. Links and other tasks alternate; no links while a job needs the graphs. */
   occupy(thread: IndexThread): boolean {
     if (this.#hasFailed) return false
     const wantsAlone = this.#job !== undefined || this.#jobs.length > 0
@@ -142,7 +143,7 @@ export class GraphScheduler implements IndexThreadUser {
     return true
   }
 
-  /** Has idle threads given something to do, and begins what can begin now. */
+  /** Gives tasks to idle threads, and starts the job and the chore that can start now. */
   dispatch(): void {
     this.#options.threads.dispatch()
     if (this.#hasFailed || this.#hasEnded) return
@@ -163,7 +164,7 @@ export class GraphScheduler implements IndexThreadUser {
     })
   }
 
-  /** In a later turn: `#chore` or `#job` has to be set before it hands out its first task. */
+  /** Runs in a later microtask: `#chore` or `#job` must be set before the work submits its first task. */
   async #start(work: () => Promise<void>, ended: () => void): Promise<void> {
     await Promise.resolve()
     try {
@@ -175,7 +176,7 @@ export class GraphScheduler implements IndexThreadUser {
     this.dispatch()
   }
 
-  /** Resolves when no chore or job waits or runs, and no link is under way. */
+  /** Resolves when no chore or job waits or runs, and no batch of links is in progress. */
   async whenIdle(): Promise<void> {
     const { links } = this.#options
     const isBusy = (): boolean =>
@@ -187,13 +188,13 @@ export class GraphScheduler implements IndexThreadUser {
     }
   }
 
-  /** Drops the chores that wait, and links nothing any more. */
+  /** Drops the waiting chores, and starts no more links. */
   beginToClose(): void {
     this.#isClosing = true
     this.#chores.length = 0
   }
 
-  /** Asks nothing of the threads any more; resolves when none is at a task of this index. */
+  /** Gives the threads no more tasks; resolves when none works on this index any more. */
   async end(): Promise<void> {
     const { threads, graphs } = this.#options
     this.#hasEnded = true
@@ -201,7 +202,7 @@ export class GraphScheduler implements IndexThreadUser {
     if (graphs.isAttached) await threads.detach(graphs.index.id)
   }
 
-  /** Ends the use of the graphs; a bound function. */
+  /** Ends the use of the graphs. A bound function. */
   readonly fail = (error: unknown): void => {
     if (this.#hasFailed || this.#isClosing) return
     this.#hasFailed = true

@@ -4,7 +4,10 @@ import type { VectorIndex } from '../index/vector-index.ts'
 import { type GraphDistanceSource, GraphDistanceSources } from './graph-distance-sources.ts'
 import type { GraphPlace } from './index-messages.ts'
 
-/** The graphs of an index: which there are, what they are measured on and how far they are behind the points. Main thread only. */
+/**
+ * The graphs of an index: which exist, their distance sources, and how far they lag behind the points. Main thread
+ * only.
+ */
 export class GraphSet {
   readonly sources: GraphDistanceSources = new GraphDistanceSources()
   readonly #maxUnindexedBytes: number
@@ -12,13 +15,13 @@ export class GraphSet {
   #index: VectorIndex | undefined
   #isStale = false
 
-  /** @param bytesMin rows of fewer bytes are always scanned; for tests of small graphs, 0 */
+  /** @param bytesMin a collection whose rows take fewer bytes is always scanned; tests of small graphs use 0 */
   constructor(maxUnindexedBytes: number, bytesMin: number = graphBytesMin) {
     this.#maxUnindexedBytes = maxUnindexedBytes
     this.#graphBytesMin = bytesMin
   }
 
-  /** Once, before anything else is asked but `isAttached`, `hasGraph` and `unindexed`. */
+  /** Call once, before using anything but `isAttached`, `hasGraph` and `unindexed`. */
   attach(index: VectorIndex): void {
     this.#index = index
   }
@@ -31,7 +34,10 @@ export class GraphSet {
     return this.#index!
   }
 
-  /** A graph that was read from disk has slots of other points: until it is repaired nothing is linked, and searches are exact. */
+  /**
+   * Whether a graph read from disk still has slots of other points. Until it is repaired, nothing is linked and
+   * searches are exact.
+   */
   get isStale(): boolean {
     return this.#isStale
   }
@@ -45,51 +51,54 @@ export class GraphSet {
   }
 
   get hasGraph(): boolean {
-    // Asked for each point that is inserted.
+    // Called for every inserted point, so it must be cheap.
     return this.sources.isActive(0) || this.sources.isActive(1)
   }
 
-  /** Whether the points are so many that a walk through a graph takes less time than a scan. */
+  /** Whether there are so many points that a walk through a graph is faster than a scan. */
   get isLarge(): boolean {
     return this.index.liveCount * this.index.layout.rowBytes >= this.#graphBytesMin
   }
 
-  /** By the metric of each graph, what its distances are measured on. */
+  /** What each graph's distances are computed from, by the graph's metric. */
   get distanceSources(): Readonly<Record<string, GraphDistanceSource>> {
     return Object.fromEntries(
       graphDistanceMetrics.map((metric, graph) => [metric, this.sources.chosen[graph]]),
     )
   }
 
-  /** Every graph that an index can have, of every segment. */
+  /** Every possible graph of every segment. */
   get places(): readonly GraphPlace[] {
     const segments = this.#index?.segments ?? []
     return segments.flatMap(({ ordinal }) => graphDistanceMetrics.map((_, graph) => ({ ordinal, graph })))
   }
 
-  /** The graphs that there are, of every segment. */
+  /** The existing graphs of every segment. */
   get activePlaces(): readonly GraphPlace[] {
     return this.places.filter(({ graph }) => this.sources.isActive(graph))
   }
 
-  /** The distance kind that the links of a graph are chosen by, as the kernels number it. */
+  /** Returns the kernels' number of the distance kind by which the links of a graph are selected. */
   linkDistanceKind({ graph }: GraphPlace): number {
     return this.sources.linkDistanceKind(graph, this.index.layout)
   }
 
-  /** Points that searches scan because they are not in the graph yet. */
+  /** The number of points that searches scan because they are not in the graph yet. */
   get unindexed(): number {
     return this.#queueLength(0)
   }
 
-  /** Points that some graph does not have yet. */
+  /** The longest link queue of any graph, in points. */
   get waiting(): number {
     return Math.max(
       ...this.sources.active.map((on, graph) => (on === undefined ? 0 : this.#queueLength(graph))),
     )
   }
 
-  /** A queue far past its limit is a graph that is being built: searches are better off without it. */
+  /**
+   * Whether a graph can be searched. One whose queue is far beyond its limit is still being built: searches are faster
+   * without it.
+   */
   isCaughtUp(graph: number): boolean {
     const bytes = this.#queueLength(graph) * this.index.layout.rowBytes
     return this.sources.isActive(graph) && bytes <= Math.max(2 * this.#maxUnindexedBytes, buildingBytes)
@@ -111,7 +120,7 @@ export class GraphSet {
   }
 }
 
-/** Below, an exact scan takes no longer than a walk through a graph. */
+/** Below this size, an exact scan takes no longer than a walk through a graph. */
 export const graphBytesMin: number = 4 * 1024 * 1024
-/** More waits than this while a graph is being built: more than groups that were let in together come to. */
+/** A longer queue means that a graph is being built: groups that were admitted together never add up to this much. */
 export const buildingBytes: number = 32 * 1024 * 1024

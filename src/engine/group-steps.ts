@@ -8,22 +8,22 @@ import { groupOf, type Place, type Placed, placesOf, vectorOf } from './placed-c
 import type { SlotAllocator } from './slot-allocator.ts'
 
 /**
- * The way of a group from decided changes to changes that are stored and visible:
+ * Takes a group from decided changes to stored and visible ones:
  *
  *   place, each decision ──> store ──> apply: each is acknowledged
  *                              └ fails: the slots are free again, and nothing of the group is stored
  *
- * One group at a time. Main thread only; the only caller of `store.commit` and of `target.apply`.
+ * Handles one group at a time. Main thread only; the only caller of `store.commit` and of `target.apply`.
  */
 export class GroupSteps {
   readonly #store: Store
   readonly #slots: SlotAllocator
   readonly #target: ChangeTarget
-  /** What is being committed, or taking effect. */
+  /** The group that is being committed or is taking effect. */
   #group: readonly Placed[] = []
-  /** What is applied of the log after it. */
+  /** How far the log is applied after the group. */
   #applied: Applied | undefined
-  /** Its changes by id, once somebody asks for one. */
+  /** The group's changes by id; created at the first lookup. */
   #places: ReadonlyMap<string, Place> | undefined
 
   constructor(store: Store, slots: SlotAllocator, target: ChangeTarget) {
@@ -33,8 +33,8 @@ export class GroupSteps {
   }
 
   /**
-   * Lets the change of a point take effect at once, if it is committed, with the others of a small request: the store is
-   * ahead of memory from the commit of a group until the last of its changes has had its turn.
+   * Makes the change of a point take effect immediately, if it is committed, together with the other changes of a small
+   * request. Between the commit of a group and the last of its changes taking effect, the store is ahead of memory.
    */
   settle(id: string): void {
     this.#places ??= placesOf(this.#group)
@@ -47,11 +47,11 @@ export class GroupSteps {
   }
 
   #isStored({ request, changes }: Placed, at: number): boolean {
-    // Points that come from another node have numbers of their own, and nobody reads them yet.
+    // Points from another node keep that node's sequence numbers, and nobody reads them yet.
     if (request.kind === 'take') return false
     const { sequence, applied } = this.#store
     if (this.#applied === undefined || request.kind === 'clear') return changes[at]!.sequence <= sequence
-    // What comes from another node can be ahead of the log here, and its numbers, too.
+    // Data from another node can be ahead of this node's log, and so can its sequence numbers.
     return applied !== undefined && applied.position >= this.#applied.position
   }
 
@@ -91,11 +91,11 @@ export class GroupSteps {
 
   #slotOf(id: string): number {
     const slot = this.#target.slotOf(id)
-    assert(slot !== -1, 'a point that is to be changed is there')
+    assert(slot !== -1, 'a point to be changed exists')
     return slot
   }
 
-  /** Frees the slots of changes that will not be stored at these places. */
+  /** Frees the slots of changes that will not be stored in them. */
   abandon(placed: readonly Placed[]): void {
     for (const { changes, slots } of placed) {
       for (const [at, change] of changes.entries()) {
@@ -105,10 +105,10 @@ export class GroupSteps {
   }
 
   /**
-   * Makes a group durable; if that fails, it is abandoned.
+   * Makes a group durable. If that fails, its slots are freed.
    *
-   * @param applied on a node of a cluster: what is applied of the log after it
-   * @throws what `Store.commit` does
+   * @param applied on a node of a cluster: how far the log is applied after the group
+   * @throws what `Store.commit` throws
    */
   async store(placed: readonly Placed[], applied?: Applied): Promise<void> {
     this.#setGroup(placed, applied)
@@ -122,7 +122,7 @@ export class GroupSteps {
     }
   }
 
-  /** Lets the stored group take effect, and answers its requests. */
+  /** Makes the stored group take effect, and answers its requests. */
   async apply(placed: readonly Placed[]): Promise<void> {
     const turn = new Turn()
     for (const each of placed) {
@@ -148,7 +148,7 @@ export class GroupSteps {
     for (let at = 0; at < placed.changes.length; at += 1) this.#applyOne(placed, at)
   }
 
-  /** Carries out a change unless that is done. */
+  /** Applies a change unless that is already done. */
   #applyOne(placed: Placed, at: number): void {
     if (placed.isApplied[at] === 1) return
     placed.isApplied[at] = 1
@@ -156,12 +156,14 @@ export class GroupSteps {
   }
 }
 
-/** Whether reads see all changes of a request or none: as many as take effect in a few milliseconds. */
+/**
+ * Whether reads see all changes of a request or none. True for as many changes as take effect in a few milliseconds.
+ */
 function isSmall({ changes }: Placed): boolean {
   return changes.length <= changesAtOnce
 }
 
 const changesAtOnce = 128
 
-/** Taking so many takes well under a millisecond. */
+/** Taking this many slots takes well under a millisecond. */
 const slotsPerLook = 256

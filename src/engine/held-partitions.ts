@@ -2,26 +2,27 @@ import { PartitionSet } from '../base/partitions.ts'
 import type { Store } from '../storage/store.ts'
 
 /**
- * The partitions that a node of a cluster has, for all of its collections. What it has follows from its data: the meta record of
- * the default collection says it, and it is stored there before it counts here, or at the latest before the next change.
+ * The partitions that a node of a cluster holds, for all of its collections. The data decides this: the meta record of
+ * the default collection lists them. A change is stored there before it counts here, or at the latest before the next
+ * change.
  *
  * Main thread only.
  */
 export class HeldPartitions {
   #now: PartitionSet
-  /** Those that it is getting: their points are kept, and nobody sees them. */
+  /** The partitions that the node is receiving. Their points are kept, and no read shows them. */
   coming: PartitionSet = new PartitionSet()
-  /** Called after each change of what the node has. */
+  /** Called after each change of the partitions that the node holds. */
   readonly listeners: Set<() => void> = new Set()
   /** Whether points of other partitions may be deleted. */
   mayDelete = false
 
-  /** @param now what the directory has: see `heldIn` */
+  /** @param now the partitions of the data directory: see `heldIn` */
   constructor(now: PartitionSet) {
     this.#now = now
   }
 
-  /** Another object whenever it changes. */
+  /** The partitions that the node holds; a new object whenever they change. */
   get now(): PartitionSet {
     return this.#now
   }
@@ -31,27 +32,28 @@ export class HeldPartitions {
     for (const listener of this.listeners) listener()
   }
 
-  /** Whether points of a partition stay. */
+  /** Whether points of a partition are kept. */
   keeps(partition: number): boolean {
     return this.#now.has(partition) || this.coming.has(partition)
   }
 }
 
-/** The partitions that a data directory has, by the store of its default collection. */
+/** Returns the partitions that a data directory holds, according to the store of its default collection. */
 export function heldIn({ applied }: Pick<Store, 'applied'>): PartitionSet {
   return applied?.held === undefined ? PartitionSet.all() : new PartitionSet(applied.held)
 }
 
 /**
- * A node would take partitions for complete of which it has passed over records.
+ * Checks that the data directory holds the partitions of the topology. Otherwise a node would treat partitions as
+ * complete although it has skipped records of them.
  *
  * @throws Error when the data is that of other partitions
  */
 export function checkHeld(store: Pick<Store, 'applied' | 'sequence'>, held: PartitionSet | undefined): void {
-  // A collection without points can be that of any partitions.
+  // A collection without points is valid for any partitions.
   if (store.applied === undefined && store.sequence === 0) return
   if (heldIn(store).equals(held ?? PartitionSet.all())) return
   throw new Error(
-    'the data directory has the points of other partitions than the topology of the cluster says: start the node with an empty one',
+    'the data directory holds points of partitions other than those in the topology of the cluster: start the node with an empty directory',
   )
 }

@@ -3,15 +3,18 @@ import { payloadBytes } from '../base/payload-bytes.ts'
 import type { Include, Payload } from '../base/point.ts'
 import type { HitDetails } from '../base/search-results.ts'
 
-/** What details of a point are made from; each part is read only if it is asked for. */
+/** The parts of a point's details; each is read only if requested. */
 export interface PointParts {
-  /** Undefined if the point has just gone. */
+  /** Returns undefined if the point has just been removed. */
   payload(): Payload | undefined
   vector(): Float32Array
   version(): number
 }
 
-/** What `include` asks for of a point. Of attributes alone, the payload has the content too, which is not shown. */
+/**
+ * Returns what `include` asks for. If it asks for attributes only, the payload still has the content, which is not
+ * shown.
+ */
 export function detailsOf(parts: PointParts, include: Include): HitDetails {
   const { attributes } = include
   return {
@@ -21,7 +24,7 @@ export function detailsOf(parts: PointParts, include: Include): HitDetails {
   }
 }
 
-/** Whether an answer has anything besides ids and distances. */
+/** Whether an answer contains anything besides ids and distances. */
 export function wantsDetails(include: Include | undefined): include is Include {
   return include !== undefined && (wantsPayload(include) || include.vector || include.version)
 }
@@ -35,11 +38,11 @@ function selected(payload: Payload | undefined, paths: Include['attributes']): P
   return { ...payload, attributes: selectAttributes(payload.attributes, paths) }
 }
 
-/** About how many bytes details take until they are sent. */
+/** Returns about how many bytes details take until they are sent. */
 export function detailBytes({ payload, vector }: HitDetails): number {
   const ofPayload = payload === undefined ? 0 : payloadBytes(payload)
   return detailOverheadBytes + ofPayload + (vector?.byteLength ?? 0)
 }
 
-/** Of objects, as V8 allocates them. */
+/** The overhead of the objects, as V8 allocates them. */
 const detailOverheadBytes = 128

@@ -4,7 +4,10 @@ import fc from 'fast-check'
 import type { Hit } from '../index/hit.ts'
 import { HitLists } from './hit-lists.ts'
 
-/** Hits of few distances, so that many are equal, each slot in one list; sequences are unlike slots. */
+/**
+ * Lists of hits with few distinct distances, so that many are equal. Each slot is in one list; sequence numbers differ
+ * from slots.
+ */
 const anyParts = fc
   .array(fc.array(fc.nat(5), { maxLength: 6 }), { minLength: 1, maxLength: 5 })
   .map((parts) => {
@@ -35,7 +38,7 @@ describe('HitLists', () => {
     assert.deepEqual(new HitLists(0).lists(), [])
   })
 
-  it('are the lists that they were made of, of any lengths', () => {
+  it('are the lists that they were created from, of any lengths', () => {
     fc.assert(
       fc.property(anyParts, (lists) => {
         const packed = HitLists.of(lists)
@@ -45,7 +48,7 @@ describe('HitLists', () => {
     )
   })
 
-  it('keep the first of what several pieces bring to one list, by distance and then by sequence', () => {
+  it('keep the first hits that several pieces add to one list, by distance and then by sequence', () => {
     fc.assert(
       fc.property(anyParts, fc.integer({ min: 1, max: 12 }), (parts, k) => {
         const packed = new HitLists(2)
@@ -58,7 +61,7 @@ describe('HitLists', () => {
     )
   })
 
-  it('order what is infinitely far by sequence, too', () => {
+  it('order infinitely distant hits by sequence too', () => {
     const far = (sequence: number): Hit => ({ slot: sequence, sequence, distance: Number.POSITIVE_INFINITY })
     const packed = HitLists.of([[far(2), far(5)]])
     packed.add(0, numbersOf([far(1), far(4)]), 0, 6, 3)

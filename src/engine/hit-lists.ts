@@ -1,8 +1,8 @@
 import type { Hit } from '../index/hit.ts'
 
-/** The hits of some queries that were searched together, one query after the other. */
+/** The hits of some queries that were searched for together, one query after another. */
 export interface PackedHits {
-  /** Slot, sequence and distance of each hit. */
+  /** The slot, sequence number and distance of each hit. */
   readonly numbers: readonly number[]
   /** The number of hits of each query. */
   readonly counts: readonly number[]
@@ -11,13 +11,15 @@ export interface PackedHits {
 /**
  * The result of a search: for each of its queries a list of hits, ascending by (distance, sequence).
  *
- * The hits stay in the arrays in which the pieces of the search returned them, three numbers a hit: V8 keeps such an
- * array as unboxed doubles, so the garbage collector has nothing to trace in it. An object for each hit would be 100,000
- * of them for a batch of 10,000 queries, alive until the last is answered, and the collector would copy them one by one
- * meanwhile. A typed array for each piece would be an allocation outside of V8's heap, which costs more than the numbers.
+ * The hits stay in the arrays in which the pieces of the search returned them, three numbers per hit. V8 stores such an
+ * array as unboxed doubles, so the garbage collector has nothing to trace in it.
+ *
+ * With an object for each hit, a batch of 10,000 queries would need 100,000 objects that live until the last query is
+ * answered, and the collector would copy them one by one. A typed array for each piece would be allocated outside of
+ * V8's heap, which costs more than the numbers.
  */
 export class HitLists {
-  /** By list: the array with its hits, and where in it they begin and end. */
+  /** By list: the array with its hits, and where they begin and end in it. */
   readonly #numbers: (readonly number[])[]
   readonly #starts: number[]
   readonly #ends: number[]
@@ -29,7 +31,7 @@ export class HitLists {
     this.#ends = new Array<number>(length).fill(0)
   }
 
-  /** The same hits, packed; each list ascending. */
+  /** Packs lists of hits, each in ascending order. */
   static of(lists: readonly (readonly Hit[])[]): HitLists {
     const packed = new HitLists(lists.length)
     for (const [list, hits] of lists.entries()) {
@@ -40,12 +42,12 @@ export class HitLists {
     return packed
   }
 
-  /** How many lists there are. */
+  /** The number of lists. */
   get length(): number {
     return this.#numbers.length
   }
 
-  /** How many hits there are in all lists. */
+  /** The number of hits in all lists. */
   get total(): number {
     let numbers = 0
     for (let list = 0; list < this.length; list += 1) numbers += this.#ends[list]! - this.#starts[list]!
@@ -69,9 +71,9 @@ export class HitLists {
   }
 
   /**
-   * Adds hits to a list, which keeps the first `k` of all.
+   * Adds hits to a list, which keeps the first `k` of all its hits.
    *
-   * @param numbers kept, not copied; the hits are in [start, end) of it, ascending, at most `k` of them
+   * @param numbers kept, not copied; [start, end) holds the hits, ascending, at most `k` of them
    */
   add(list: number, numbers: readonly number[], start: number, end: number, k: number): void {
     if (this.#ends[list] === this.#starts[list]) {
@@ -86,7 +88,7 @@ export class HitLists {
     }
   }
 
-  /** The hits as objects: for tests, and for small results. */
+  /** Returns the hits as objects, for tests and small results. */
   lists(): Hit[][] {
     return this.#numbers.map((_, list) => this.list(list))
   }
@@ -100,7 +102,7 @@ export class HitLists {
     }))
   }
 
-  /** Merges a list with others, hit by hit, and returns the first `most` numbers. */
+  /** Merges a list with other hits, and returns the first `most` numbers. */
   #merged(list: number, others: readonly number[], most: number): readonly number[] {
     const own = this.#numbers[list]!
     const ownEnd = this.#ends[list]!
@@ -120,12 +122,12 @@ export class HitLists {
   }
 }
 
-/** In `PackedHits`. */
+/** The numbers of a hit in `PackedHits`. */
 export const numbersPerHit = 3
 
 const noNumbers: readonly number[] = []
 
-/** Whether the hit at `a` of `these` comes before the one at `b` of `those`: by distance, then by sequence. */
+/** Whether the hit at `a` of `these` precedes the hit at `b` of `those`, by distance and then by sequence. */
 function isBefore(these: readonly number[], a: number, those: readonly number[], b: number): boolean {
   const difference = these[a + 2]! - those[b + 2]!
   return difference < 0 || (!(difference > 0) && these[a + 1]! < those[b + 1]!)

@@ -2,12 +2,13 @@ import { randomFillSync } from 'node:crypto'
 import { idBytes } from '../base/ids.ts'
 
 /**
- * A hash of 16-byte ids, different in each process.
+ * A hash of 16-byte ids with a random key per process.
  *
- * Simple tabulation hashing: each byte of the id selects a random word from a table of its own, and the words are combined
- * by xor. With it, linear probing takes expected constant time for any set of ids that was chosen without knowledge of the
- * tables (Patrascu and Thorup, "The Power of Simple Tabulation Hashing", 2012), and there are no sets of ids that collide
- * under every key, as there are for multiplicative hashes. The tables take 16 KiB, so they stay in the first-level cache.
+ * This is simple tabulation hashing: each byte of the id selects a random word from its own table, and the words are
+ * combined by xor. With it, linear probing takes expected constant time for any set of ids that was chosen without
+ * knowledge of the tables (Patrascu and Thorup, "The Power of Simple Tabulation Hashing", 2012). Unlike multiplicative
+ * hashes, it has no sets of ids that collide under every key. The tables take 16 KiB, so they stay in the first-level
+ * cache.
  */
 export function hashId(id: Uint8Array, offset: number): number {
   let hash = 0

@@ -23,7 +23,7 @@ describe('IdTable', () => {
   })
 
   it('agrees with a Map through any run of sets and deletes', () => {
-    // Ids that differ in few bits share a partition and probe runs, which random ids hardly ever do.
+    // Ids that differ in few bits share a partition and probe runs, which random ids rarely do.
     const crowdedId = fc
       .integer({ min: 0, max: 63 })
       .map(
@@ -55,7 +55,7 @@ describe('IdTable', () => {
     )
   })
 
-  it('probes few entries whatever ids are chosen', () => {
+  it('probes few entries, whatever the ids', () => {
     const count = 100_000
     const byIndex: Readonly<Record<string, (index: number) => Uint8Array>> = {
       'version 7, a thousand a millisecond': (index) => {
@@ -75,7 +75,7 @@ describe('IdTable', () => {
         id.writeUInt32LE(index, 0)
         return id
       },
-      // They collided in all five bytes that an unkeyed hash of this table used to be made of.
+      // These ids collided in all five bytes from which an earlier, unkeyed hash of this table was computed.
       'equal in the first five bytes': (index) => {
         const id = Buffer.alloc(idBytes, 7)
         id.writeUInt32LE(Math.imul(index, 0x9e3779b1) >>> 0, 7)

@@ -2,24 +2,24 @@ import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
 import { hashId } from './id-hash.ts'
 
 /**
- * Point ids in memory, both ways: slot to id for answers, id to slot for GET and DELETE.
+ * Point ids in memory, in both directions: slot to id for answers, id to slot for GET and DELETE.
  *
  * Ids are stored by slot, as 16 bytes each, in pages. The reverse direction is an open-addressing hash table of slot
- * numbers with linear probing, cut into 256 partitions by the id's hash: growing moves one partition at a
- * time, so that no insert stalls the event loop. A `Map<string, number>` costs about 120 bytes a point and
- * gives the garbage collector a million strings to walk; this takes 16 bytes and 4 to 11 more for the table.
+ * numbers with linear probing. It is cut into 256 partitions by the id's hash and grows one partition at a time, so
+ * that no insert stalls the event loop. A `Map<string, number>` costs about 120 bytes per point and gives the garbage
+ * collector a million strings to walk. This table takes 16 bytes, plus 4 to 11 for its entry.
  *
- * Callers may choose ids: they can be sequential, share long prefixes, or be crafted to collide. The hash is keyed by the
- * process (`hashId`), so that nobody can choose ids that probe long.
+ * Callers may choose ids: they can be sequential, share long prefixes, or be crafted to collide. The hash has a random
+ * key per process (`hashId`), so that nobody can choose ids that cause long probes.
  *
- * Main thread only, except for the ids of a start: see `pages`.
+ * Main thread only, except that other threads write ids at a start: see `pages`.
  */
 export class IdTable {
   readonly #pages: Page[] = []
   readonly #partitions: Partition[]
   #size = 0
 
-  /** @param expected ids that will be set soon: the table then need not grow for them */
+  /** @param expected the number of ids that will be set soon; the table then need not grow for them */
   constructor(expected = 0) {
     const entries = Math.max(initialPartitionSize, 2 ** Math.ceil(Math.log2(expected / 256 / maxLoad + 1)))
     this.#partitions = Array.from({ length: 256 }, () => ({ slots: new Uint32Array(entries), count: 0 }))
@@ -36,13 +36,13 @@ export class IdTable {
     return this.#pages.reduce((sum, page) => sum + page.length, 0) + tables
   }
 
-  /** Assigns the 16-byte `id` to `slot`. Neither may be in the table. */
+  /** Assigns the 16-byte `id` to `slot`. Neither may be in the table yet. */
   set(slot: number, id: Uint8Array): void {
     writePagedId(this.pages(slot + 1), slot, id)
     this.enter(slot)
   }
 
-  /** The pages of all slots below `slotCount`: for other threads to write the ids of slots that have none. */
+  /** Returns the pages of all slots below `slotCount`. Other threads may write the ids of slots that have none. */
   pages(slotCount: number): IdPages {
     if (slotCount <= slotsPerPage) this.#growFirst(slotCount)
     else {
@@ -52,7 +52,7 @@ export class IdTable {
     return this.#pages
   }
 
-  /** The first page is as large as it has to be: there can be thousands of small tables. */
+  /** Grows the first page only as needed, because there can be thousands of small tables. */
   #growFirst(slots: number): void {
     const [first] = this.#pages
     if (slots === 0 || (first !== undefined && first.length >= slots * idBytes)) return
@@ -61,7 +61,7 @@ export class IdTable {
     this.#pages[0] = grown
   }
 
-  /** Adds the id that another thread wrote to the page of `slot`. Neither may be in the table. */
+  /** Enters a slot whose id another thread has written to its page. Neither may be in the table yet. */
   enter(slot: number): void {
     const page = this.#pages[Math.floor(slot / slotsPerPage)]!
     const at = (slot % slotsPerPage) * idBytes
@@ -73,12 +73,12 @@ export class IdTable {
     this.#size += 1
   }
 
-  /** The slot of a well-formed id in either case, or -1. */
+  /** Returns the slot of a well-formed id in either case, or -1. */
   find(id: string): number {
     return this.findBytes(idToBytes(id), 0)
   }
 
-  /** The slot of the 16 bytes of an id at an offset, or -1. */
+  /** Returns the slot of the 16-byte id at an offset, or -1. */
   findBytes(bytes: Uint8Array, at: number): number {
     const hash = hashId(bytes, at)
     const { slots } = this.#partitions[hash >>> partitionShift]!
@@ -86,29 +86,29 @@ export class IdTable {
     return position === -1 ? -1 : slots[position]! - 1
   }
 
-  /** The longest run of entries that a lookup may have to probe, over all partitions; for tests. */
+  /** The longest run of entries that a lookup may have to probe, over all partitions. For tests. */
   get longestProbe(): number {
     return Math.max(...this.#partitions.map(({ slots }) => longestRun(slots)))
   }
 
-  /** The id of a slot that has one, as text. */
+  /** Returns the id of a slot as text. The slot must have one. */
   idOf(slot: number): string {
     return idFromBytes(this.#pages[Math.floor(slot / slotsPerPage)]!, (slot % slotsPerPage) * idBytes)
   }
 
-  /** Of the id of a slot that has one: the number of its partition in a cluster. */
+  /** Returns the first byte of a slot's id: the number of its partition in a cluster. The slot must have an id. */
   firstByteOf(slot: number): number {
     return this.#pages[Math.floor(slot / slotsPerPage)]![(slot % slotsPerPage) * idBytes]!
   }
 
-  /** Copies the 16 bytes of the id of a slot, which has one, to `target` at `at`. */
+  /** Copies the 16-byte id of a slot to `target` at `at`. The slot must have one. */
   copyId(slot: number, target: Uint8Array, at: number): void {
     const page = this.#pages[Math.floor(slot / slotsPerPage)]!
     const from = (slot % slotsPerPage) * idBytes
     for (let index = 0; index < idBytes; index += 1) target[at + index] = page[from + index]!
   }
 
-  /** Removes the id of `slot` from the table. The slot must have one. */
+  /** Removes the id of a slot from the table. The slot must have one. */
   delete(slot: number): void {
     const offset = (slot % slotsPerPage) * idBytes
     const id = this.#pages[Math.floor(slot / slotsPerPage)]!.slice(offset, offset + idBytes)
@@ -167,7 +167,7 @@ export class IdTable {
   }
 }
 
-/** Ids by slot, 16 bytes each, in memory that threads share. */
+/** Ids by slot, 16 bytes each, in memory shared between threads. */
 export type IdPages = readonly Page[]
 type Page = Uint8Array<SharedArrayBuffer>
 
@@ -175,36 +175,39 @@ function emptyPage(slots: number): Page {
   return new Uint8Array(new SharedArrayBuffer(slots * idBytes))
 }
 
-/** Writes the id of a slot into its page, which must be there. */
+/** Writes the id of a slot into its page, which must exist. */
 export function writePagedId(pages: IdPages, slot: number, id: Uint8Array): void {
   const page = pages[Math.floor(slot / slotsPerPage)]!
   const at = (slot % slotsPerPage) * idBytes
   for (let index = 0; index < idBytes; index += 1) page[at + index] = id[index]!
 }
 
-/** Bytes of an id and of its entry in the table, at most; see the class. */
+/** The most bytes of an id and of its entry in the table; see the class. */
 export const idTableBytesPerSlot: number = idBytes + 11
 
-/** A power of two of entries; an entry is a slot plus one, 0 is empty. */
+/** The number of entries is a power of two. An entry is a slot plus one; 0 is empty. */
 interface Partition {
   slots: Uint32Array
   count: number
 }
 
 const slotsPerPage = 65_536
-/** Of the first page. */
+/** The smallest size of the first page. */
 const slotsMin = 64
 const initialPartitionSize = 16
 /** Share of entries in use above which a partition grows. */
 const maxLoad = 0.7
 
-/** The highest 8 bits of a hash choose the partition; its lowest bits the position, of which a partition has at most 2^24. */
+/**
+ * The highest 8 bits of a hash select the partition, and its lowest bits the position. A partition has at most 2^24
+ * positions.
+ */
 const partitionShift = 24
 
 function longestRun(slots: Uint32Array): number {
   let longest = 0
   let run = 0
-  // Twice round, because a run can go on at the beginning.
+  // Goes round twice, because a run can wrap around the end.
   for (let at = 0; at < 2 * slots.length && run < slots.length; at += 1) {
     run = slots[at % slots.length] === 0 ? 0 : run + 1
     longest = Math.max(longest, run)

@@ -11,13 +11,14 @@ import type { IdPages } from './id-table.ts'
 import type { SharedRanges } from './shared-ranges.ts'
 
 /**
- * The messages between the main thread and the index threads: each segment as soon as it exists, then one task at a
- * time, each answered, and when an index is closed, a request to drop it. Every thread serves every index: messages
- * identify theirs by its id, which is unique in the process. Slots are local to their segment.
+ * The messages between the main thread and the index threads. The main thread sends each segment as soon as it exists,
+ * then one task at a time, each of which is answered, and a request to drop an index when it is closed. Every thread
+ * serves every index; messages identify theirs by its id, which is unique in the process. Slots are local to their
+ * segment.
  */
 export interface IndexWorkerSetup {
   readonly kernels: KernelModule
-  /** The thread's own lane of scratch in every segment. */
+  /** The thread's lane of scratch memory in every segment. */
   readonly lane: number
 }
 
@@ -27,15 +28,15 @@ export interface GraphPlace {
   readonly graph: number
 }
 
-/** ... with the distance kind by which its links are selected. */
+/** A graph, with the distance kind by which its links are selected. */
 export interface MeasuredGraph extends GraphPlace {
   readonly distanceKind: number
 }
 
 export interface TaskResults {
   /**
-   * Puts stored points into a segment, and their ids into `ids`: takes runs of slots, as the store numbers them, until all
-   * are taken or some milliseconds have passed.
+   * Puts stored points into a segment and their ids into `ids`. Takes ranges of slots, as the store numbers them, until
+   * all are taken or, if `isBounded`, some milliseconds have passed.
    */
   fill: {
     task: {
@@ -43,34 +44,37 @@ export interface TaskResults {
       readonly rows: StoredRows
       readonly slots: SharedRanges
       readonly ids: IdPages
-      /** Ends after some milliseconds, as other indexes have something to do. */
+      /** Whether to stop after some milliseconds because other indexes have tasks too. */
       readonly isBounded: boolean
     }
     result: FilledSlots
   }
-  /** Links waiting slots, for some milliseconds; returns how many were processed. */
+  /** Links waiting slots for some milliseconds; returns how many it processed. */
   link: { task: MeasuredGraph & { readonly slots: readonly number[] }; result: number }
-  /** Repairs the lists of slots [from, to) that contain leaving slots, for some milliseconds; returns the slot to continue from. */
+  /**
+   * Repairs the lists of slots [from, to) that contain leaving slots, for some milliseconds; returns the slot to
+   * continue from.
+   */
   repair: { task: MeasuredGraph & { readonly from: number; readonly to: number }; result: number }
   /** Makes the leaving slots absent. */
   release: { task: GraphPlace; result: undefined }
   /** Empties a graph. */
   reset: { task: GraphPlace; result: undefined }
-  /** Scans for unreachable slots, for some milliseconds; undefined while the scan is not complete. */
+  /** Scans for unreachable slots for some milliseconds; returns undefined while the scan is incomplete. */
   reach: { task: GraphPlace & { readonly scan: ReachScan }; result: readonly number[] | undefined }
-  /** Reconnects unreachable slots, for some milliseconds; returns how many were processed and how many got a link. */
+  /** Reconnects unreachable slots for some milliseconds; returns how many it processed and how many got a link. */
   reconnect: {
     task: MeasuredGraph & { readonly slots: readonly number[]; readonly scan: ReachScan }
     result: { readonly seen: number; readonly linked: number }
   }
-  /** How well each distance kind tells slots from others. */
+  /** Measures how well each distance source distinguishes slots. */
   check: {
     task: GraphPlace & { readonly queries: readonly number[]; readonly others: readonly number[] }
     result: SourceRecall
   }
-  /** Writes the graph to a file, atomically. */
+  /** Writes the graph to a file atomically. */
   save: { task: GraphPlace & { readonly path: string; readonly meta: CheckpointMeta }; result: undefined }
-  /** Reads the graph back; undefined when there is no file. */
+  /** Reads the graph back; returns undefined when there is no file. */
   load: { task: GraphPlace & { readonly path: string }; result: LoadedGraph | undefined }
   /** Searches the slots below `slotCount`; returns the hits found so far once `stop` is 1. */
   search: {
@@ -87,22 +91,22 @@ export interface FilledSlots {
   readonly points: number
   /** Whether all slots have been taken. */
   readonly isDone: boolean
-  /** The damage, if there is any: then the slots are unusable. */
+  /** The damage, if any; the slots are then unusable. */
   readonly fault?: string
 }
 
 export interface LoadedGraph {
   readonly meta: CheckpointMeta
-  /** Why the file is unusable; then the graph is empty. */
+  /** Why the file is unusable; the graph is then empty. */
   readonly fault?: string
-  /** The file is undamaged, but too many of its points are gone. */
+  /** The file is undamaged, but too many of its points have been removed. */
   readonly isOutdated?: boolean
   readonly linked: number
-  /** Leaving slots, which have to be repaired out before anything is linked. */
+  /** Leaving slots, which must be repaired out before anything is linked. */
   readonly leaving: number
 }
 
-/** The measured recall of a route; the first route that reaches the target ends the audit. */
+/** The measured recall of a route. The first route that reaches the target ends the audit. */
 export interface RouteRecall {
   readonly route: Route
   readonly recall: number
@@ -117,7 +121,7 @@ export type ToIndexWorker =
   | { readonly kind: 'task'; readonly index: number; readonly task: Task }
   | { readonly kind: 'detach'; readonly index: number }
 export type FromIndexWorker =
-  /** The thread has dropped the index; `left` is how many it still serves. */
+  /** The thread has dropped the index; `left` is the number of indexes that it still serves. */
   | { readonly kind: 'detached'; readonly index: number; readonly left: number }
   | { readonly kind: 'result'; readonly result: TaskResults[TaskKind]['result'] }
   | { readonly kind: 'fault'; readonly error: unknown }

@@ -17,7 +17,7 @@ export interface IndexSearchesOptions {
   readonly threads: number
   /** Searches of at most this many bytes of rows run on the calling thread. */
   readonly inlineBytesMax: number
-  /** Queries that wait or run. */
+  /** The queries that wait or run. */
   readonly queries: BudgetShare
   /** What the executor does for the index. */
   readonly executor: {
@@ -30,7 +30,7 @@ export interface IndexSearchesOptions {
   }
 }
 
-/** The searches of one index: its requests that wait for a thread, in the order of their turns. Use `SearchExecutor.attach`. */
+/** The searches of one index: its waiting requests, in the order of their turns. Use `SearchExecutor.attach`. */
 export class IndexSearches {
   readonly index: VectorIndex
   readonly #options: IndexSearchesOptions
@@ -38,7 +38,7 @@ export class IndexSearches {
   readonly #pieces: SearchPieces
   /** Requests that have not settled. */
   readonly #unsettled = new Set<SearchRequest>()
-  /** Those of them with pieces that were not handed out yet; the first one's turn is next. */
+  /** The requests with pieces that were not handed out yet; the first one's turn is next. */
   #waiting: SearchRequest[] = []
   #refusal: DatabaseError | undefined
   #drained: (() => void) | undefined
@@ -54,11 +54,11 @@ export class IndexSearches {
   }
 
   /**
-   * The `limit` nearest live slots of each query, ascending by (distance, sequence).
+   * Returns the `limit` nearest live slots of each query, ascending by (distance, sequence).
    *
-   * @throws DatabaseError `overloaded` when too many queries wait (a batch larger than the whole limit is
-   *   accepted if no query to its index waits), `cancelled` when `signal` aborts, `shutting_down` after `close`, and
-   *   the error of `discard` after that
+   * @throws DatabaseError `overloaded` when too many queries wait (a batch larger than the whole limit is accepted if
+   *   no query to its index waits); `cancelled` when `signal` aborts; `shutting_down` after `close`; the error of
+   *   `discard` after that
    */
   async search(queries: readonly SlotQuery[], signal?: AbortSignal): Promise<HitLists> {
     if (this.#refusal !== undefined) throw this.#refusal
@@ -71,19 +71,19 @@ export class IndexSearches {
     return hits
   }
 
-  /** As `search`, in this turn of the event loop, however long that takes. */
+  /** Like `search`, but in this turn of the event loop, however long that takes. */
   searchNow(queries: readonly SlotQuery[]): HitLists {
     const search = (query: SlotQuery): readonly Hit[] =>
       this.#inline.search([this.#pieces.indexQuery(query)], this.#pieces.ranges(), () => false)[0]!
     return HitLists.of(queries.map(search))
   }
 
-  /** Searches with a filter, by how they were carried out. */
+  /** The number of searches with a filter, by how they were carried out. */
   get filteredPlans(): FilteredPlanCounts {
     return this.#pieces.filteredPlans
   }
 
-  /** The hit that a slot is for a query, by its exact distance; undefined for a slot that is not live. */
+  /** Returns a slot as a hit with its exact distance; undefined if the slot is not live. */
   hitAt(slot: number, { vector, metric }: Pick<SlotQuery, 'vector' | 'metric'>): Hit | undefined {
     const { ordinal, local } = this.index.locate(slot)
     const query = { vector, metric, k: 1, ef: 1, route: undefined }
@@ -95,21 +95,21 @@ export class IndexSearches {
     return this.#waiting[0]
   }
 
-  /** Call when the next piece of the next request has been handed out. */
+  /** Call after the next piece of the next request has been handed out. */
   handOut(): void {
     const request = this.#waiting.shift()!
     request.handOut()
     if (request.next !== undefined) this.#waiting.push(request)
   }
 
-  /** Refuses new searches, waits for those in progress, and lets the threads drop the index. */
+  /** Refuses new searches, waits for those in progress, and makes the threads drop the index. */
   close(): Promise<void> {
     this.#refusal ??= new DatabaseError('shutting_down', 'the server is shutting down')
     this.#ending ??= this.#end()
     return this.#ending
   }
 
-  /** As `close`, but searches in progress fail now, with this error. */
+  /** Like `close`, but searches in progress fail immediately with this error. */
   discard(error: DatabaseError): Promise<void> {
     this.#refusal = error
     for (const request of [...this.#unsettled]) request.fail(error)

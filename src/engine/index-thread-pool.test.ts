@@ -25,7 +25,7 @@ function fixtureOn(threads: IndexThreadPool, dimension: number): IndexFixture {
 }
 
 describe(`index threads that indexers share, seed ${seed}`, () => {
-  it('link the points of one while the graph of another is being built', async () => {
+  it('link the points of one indexer while the graph of another is being built', async () => {
     await withPool(async (pool) => {
       const random = seededRandom(seed)
       await using large = fixtureOn(pool, 32)
@@ -35,13 +35,13 @@ describe(`index threads that indexers share, seed ${seed}`, () => {
       const before = large.indexer.unindexed
       assert.ok(before > 7000)
       while (small.indexer.unindexed > 0) await sleep(1)
-      // Task by task: seven of links here, about as many there, and what either measures beside them.
+      // Task by task: seven tasks of links here, about as many for the other index, and the measurements of both.
       assert.ok(large.indexer.unindexed > before / 2, `${large.indexer.unindexed} of ${before} still wait`)
       assert.deepEqual(small.faults(), [])
     })
   })
 
-  it('go on for the others when an indexer is closed or discarded in the middle of its build', async () => {
+  it('keep working for the others when an indexer is closed or discarded during its build', async () => {
     await withPool(async (pool) => {
       const random = seededRandom(seed)
       await using staying = fixtureOn(pool, 32)
@@ -58,13 +58,13 @@ describe(`index threads that indexers share, seed ${seed}`, () => {
       assert.equal(staying.indexer.unindexed, 0)
       assert.deepEqual(staying.faults(), [])
       for (const fixture of leaving) {
-        assert.ok(fixture.indexer.unindexed > 0, 'it was not built to the end')
+        assert.ok(fixture.indexer.unindexed > 0, 'its build did not finish')
         await fixture.close()
       }
     })
   })
 
-  it('break only the graphs of the index whose task has failed', async () => {
+  it('disable only the graphs of the index whose task has failed', async () => {
     await withPool(async (pool) => {
       const random = seededRandom(seed)
       await using sound = fixtureOn(pool, 32)
@@ -74,7 +74,7 @@ describe(`index threads that indexers share, seed ${seed}`, () => {
       await faulty.settled()
       await sound.settled()
       assert.ok(faulty.indexer.route('Euclidean') !== undefined)
-      // The thread does not know the index any more: its next task fails.
+      // The thread no longer knows the index, so its next task fails.
       await pool.detach(faulty.index.id)
       faulty.insert(clusteredVectors(random, 1, 32)[0]!)
       while (faulty.indexer.route('Euclidean') !== undefined) await sleep(1)
@@ -84,7 +84,7 @@ describe(`index threads that indexers share, seed ${seed}`, () => {
     })
   })
 
-  it('break all graphs when one of them dies', async () => {
+  it('disable all graphs when one of the threads dies', async () => {
     const started: Worker[] = []
     const note = (worker: Worker): void => void started.push(worker)
     process.on('worker', note)

@@ -2,24 +2,24 @@ import type { SegmentHandle } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import { IndexThread } from './index-thread.ts'
 
-/** An indexer, which has work for index threads. */
+/** An indexer, which has tasks for index threads. */
 export interface IndexThreadUser {
-  /** Gives an idle thread a task, and returns whether there was one. */
+  /** Gives an idle thread a task; returns whether there was one. */
   occupy(thread: IndexThread): boolean
-  /** Called when a thread has died; the state that it left in shared memory is unknown. */
+  /** Called when a thread has died. The state that it left in shared memory is unknown. */
   onThreadDeath(fault: unknown): void
 }
 
 /**
  * The index threads of the process, which serve all indexes. Idle threads are given to the indexers in turn, task by
- * task: however much work one of them has, the others only wait for a few tasks. Main thread only.
+ * task. However much work one indexer has, the others wait for a few tasks only. Main thread only.
  */
 export class IndexThreadPool {
   readonly #threads: readonly IndexThread[]
-  /** The first one's turn is next. */
+  /** The first user's turn is next. */
   #users: IndexThreadUser[] = []
 
-  /** @param firstLane lane of the first thread; the others follow */
+  /** @param firstLane the lane of the first thread; the others follow */
   constructor(kernels: KernelModule, count: number, firstLane: number) {
     const onDeath = (fault: unknown): void => {
       for (const user of this.#users) user.onThreadDeath(fault)
@@ -30,12 +30,12 @@ export class IndexThreadPool {
     )
   }
 
-  /** How many threads there are. */
+  /** The number of threads. */
   get size(): number {
     return this.#threads.length
   }
 
-  /** How many share the threads. */
+  /** The number of indexers that share the threads. */
   get users(): number {
     return this.#users.length
   }
@@ -44,7 +44,7 @@ export class IndexThreadPool {
     this.#users.push(user)
   }
 
-  /** Gives this user no more threads. Idempotent. */
+  /** Gives no more threads to this user. Idempotent. */
   remove(user: IndexThreadUser): void {
     this.#users = this.#users.filter((each) => each !== user)
   }
@@ -53,7 +53,7 @@ export class IndexThreadPool {
     for (const thread of this.#threads) thread.attach(index, segment)
   }
 
-  /** Resolves when all threads have dropped an index; tasks for it end before. */
+  /** Resolves when all threads have dropped an index, after their current tasks for it. */
   async detach(index: number): Promise<void> {
     await Promise.all(this.#threads.map((thread) => thread.detach(index)))
   }

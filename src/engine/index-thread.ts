@@ -10,19 +10,20 @@ import type {
 } from './index-messages.ts'
 import { ThreadIndexes } from './thread-indexes.ts'
 
-/** The main thread's side of one index thread. It serves every index, one task at a time. */
+/** The main thread's side of one index thread, which serves every index, one task at a time. */
 export class IndexThread {
   readonly #worker: Worker
   #settle: PromiseWithResolvers<unknown> | undefined
   readonly #indexes = new ThreadIndexes((message) => this.#post(message))
   #fault: unknown
 
-  /** @param onDeath called when the thread has ended, with the reason, before its task is rejected */
+  /** @param onDeath called with the reason when the thread has ended, before its task is rejected */
   constructor(setup: IndexWorkerSetup, onDeath: (fault: unknown) => void) {
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     this.#worker = new Worker(new URL(`./index-worker.${extension}`, import.meta.url), {
       workerData: setup,
-      // A start creates some garbage for each row that it reads: with young generations of 48 MiB it would stay in memory.
+      // A start creates some garbage for each row that it reads. With young generations of 48 MiB, it would stay in
+      // memory.
       resourceLimits: { maxYoungGenerationSizeMb: 6 },
     })
     this.#worker.on('message', (message: FromIndexWorker) => {

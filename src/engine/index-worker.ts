@@ -33,7 +33,7 @@ yieldToSearches()
 interface AttachedIndex {
   readonly searcher: Searcher
   readonly segments: SegmentHandle[]
-  /** By segment, created when something has to be filled or encoded. */
+  /** By segment ordinal; created when slots are first filled or encoded. */
   readonly fillers: Slots[]
 }
 
@@ -62,20 +62,20 @@ function detach(index: number): void {
   attached?.searcher.close()
   for (const filler of attached?.fillers ?? []) filler?.close()
   indexes.delete(index)
-  // Not in this turn: frames on the stack still reference the index.
+  // Later, because frames on the stack still reference the index now.
   setImmediate(collectGarbage)
-  say({ kind: 'detached', index, left: indexes.size })
+  post({ kind: 'detached', index, left: indexes.size })
 }
 
 function answer(index: AttachedIndex, task: Task): void {
   try {
-    say({ kind: 'result', result: perform(index, task) })
+    post({ kind: 'result', result: perform(index, task) })
   } catch (error) {
-    say({ kind: 'fault', error })
+    post({ kind: 'fault', error })
   }
 }
 
-function say(message: FromIndexWorker): void {
+function post(message: FromIndexWorker): void {
   port.postMessage(message)
 }
 
@@ -115,10 +115,10 @@ function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResult
   }
 }
 
-/** How long a task runs before it yields to others: long enough that the cost of a message is negligible. */
+/** How long a task runs before others get the thread: long enough that the cost of a message is negligible. */
 const taskMs = 20
 
-/** The same for filling, which the main thread hands out again when it has time. */
+/** The same for filling; a new task must wait until the main thread has time. */
 const fillMs = 100
 
 function fill(index: AttachedIndex, segment: SegmentHandle, task: Task<'fill'>): FilledSlots {
@@ -132,7 +132,7 @@ function fill(index: AttachedIndex, segment: SegmentHandle, task: Task<'fill'>):
       readRows(rows, from, to, ({ slot, id, sequence, vector }) => {
         writePagedId(ids, slot, id)
         slots.fill(slot - firstSlot, vector, sequence)
-        // Now, while the row is in the cache: a graph that is read from disk needs the codes.
+        // Encoded now, while the row is in the cache: a graph that is read from disk needs the codes.
         slots.encode(slot - firstSlot)
         points += 1
       })
@@ -168,11 +168,12 @@ function load(
     }
     if (count.leaving > count.linked * leavingShareMax) {
       new GraphState(segment, graph).reset()
-      const fault = `${count.leaving} of its points are gone, ${count.linked} are left`
+      const fault = `${count.leaving} of its points no longer exist, ${count.linked} do`
       return { meta, fault, isOutdated: true, linked: 0, leaving: 0 }
     }
     for (let slot = 0; slot < slotCount; slot += 1) {
-      // Searches walk through a leaving slot until it is repaired out, although nothing has filled it.
+      // Searches walk through a leaving slot until it is repaired out. Its code must exist although no point fills the
+      // slot.
       if (states[slot] === slotStates.leaving) slotsOf(index, segment).encode(slot)
     }
     return { meta, ...count }
@@ -181,18 +182,20 @@ function load(
   }
 }
 
-/** Repairing out more slots than that takes longer than rebuilding the graph, and the result is worse. */
+/** Repairing out a larger share takes longer than rebuilding the graph, and the result is worse. */
 const leavingShareMax = 0.25
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** Linux keeps a priority for each thread; elsewhere index threads simply share the cores. */
+/**
+ * Lowers this thread's priority. Linux has a priority for each thread; elsewhere index threads simply share the cores.
+ */
 function yieldToSearches(): void {
   try {
     setPriority(Number(readlinkSync('/proc/thread-self').split('/').at(-1)), 10)
   } catch {
-    // No such file or not allowed: nothing depends on the priority.
+    // Not supported or not allowed: nothing depends on the priority.
   }
 }

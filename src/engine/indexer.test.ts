@@ -23,14 +23,16 @@ function temporaryDirectory(): string {
   return directory
 }
 
-/** Points to build from; wide vectors are fewer, because making them takes the time. */
+/**
+ * Returns the number of points to build from. Wide vectors are fewer, because generating them takes most of the time.
+ */
 function pointsOf(name: string): number {
   return { 'clusters-768': 2500, 'clusters-1536': 1500 }[name] ?? 4000
 }
 
 describe(`the graph, seed ${seed}`, () => {
   for (const [name, make] of Object.entries(recallSets)) {
-    it(`finds what each metric has to after a build, changes and a restart: ${name}`, async () => {
+    it(`reaches the required recall for each metric after a build, changes and a restart: ${name}`, async () => {
       const random = seededRandom(seed)
       const set = make({ seed, points: pointsOf(name), queries: 160, wordnet: undefined })
       const directory = temporaryDirectory()
@@ -42,12 +44,11 @@ describe(`the graph, seed ${seed}`, () => {
         await fixture.settled()
         assert.deepEqual(fixture.faults(), [], 'built')
         await assertRecall(fixture, set, 'built')
-        // So few glosses of such lengths may need a search that compares as many as a scan, which they get then.
+        // With so few glosses of such lengths, a search may need as many comparisons as a scan; it then scans.
         const isGraphEnough = name !== 'wordnet-lengths'
         if (isGraphEnough)
-          assert.ok(fixture.indexer.route('Euclidean') !== undefined, 'Euclidean goes through the graph')
-        if (isGraphEnough)
-          assert.ok(fixture.indexer.route('Cosine') !== undefined, 'Cosine goes through a graph')
+          assert.ok(fixture.indexer.route('Euclidean') !== undefined, 'Euclidean uses the graph')
+        if (isGraphEnough) assert.ok(fixture.indexer.route('Cosine') !== undefined, 'Cosine uses a graph')
 
         for (const slot of [...fixture.points.keys()]) if (random() < 0.1) fixture.remove(slot)
         for (const vector of late) fixture.insert(vector)
@@ -64,7 +65,7 @@ describe(`the graph, seed ${seed}`, () => {
   }
 
   for (const dimension of [12, 128]) {
-    it(`recalls as much with its rows on disk, ${dimension} dimensions`, async () => {
+    it(`reaches the same recall with its rows on disk, ${dimension} dimensions`, async () => {
       const random = seededRandom(seed)
       const vectors = clusteredVectors(random, 4100, dimension)
       const queries = vectors.splice(4000)
@@ -86,7 +87,7 @@ describe(`the graph, seed ${seed}`, () => {
       for (const vector of late) {
         const slot = fixture.insert(vector)
         const [found] = await fixture.search([vector], 'Euclidean')
-        assert.equal(found![0]!.slot, slot, 'found at once')
+        assert.equal(found![0]!.slot, slot, 'found immediately')
         assert.deepEqual(fixture.index.read(slot), vector)
       }
       await fixture.indexer.repaired()
@@ -94,7 +95,7 @@ describe(`the graph, seed ${seed}`, () => {
     })
   }
 
-  it('finds more with a larger ef, up to everything', async () => {
+  it('finds more with a larger ef, up to all of the nearest', async () => {
     const random = seededRandom(seed)
     const vectors = clusteredVectors(random, 6100, 64)
     const queries = vectors.splice(6000)
@@ -111,7 +112,7 @@ describe(`the graph, seed ${seed}`, () => {
     assert.ok(recalls.at(-1)! >= 0.999, String(recalls))
   })
 
-  it('finds every stored point by its own vector, under metrics too that no graph can serve', async () => {
+  it('finds nearly every stored point by its own vector, even with metrics that no graph can serve', async () => {
     const vectors = clusteredVectors(seededRandom(seed), 6000, 64)
     await using fixture = new IndexFixture(64)
     for (const vector of vectors) fixture.insert(vector)
@@ -121,7 +122,7 @@ describe(`the graph, seed ${seed}`, () => {
     for (const metric of distanceMetrics) {
       const found = await fixture.search(queries, metric)
       const missed = asked.filter(([slot], query) => found[query]![0]!.slot !== slot)
-      // The recall target leaves 2 of 100; a way that no graph can serve would miss most.
+      // The recall target allows 2 of 100 to be missed; a route that cannot serve its metric would miss most.
       assert.ok(
         missed.length <= 4,
         `${missed.length} missed, ${metric}, ${JSON.stringify(fixture.indexer.plans[metric])}`,
@@ -129,7 +130,7 @@ describe(`the graph, seed ${seed}`, () => {
     }
   })
 
-  it('goes on through the graph where many points are equal: any of them are as near', async () => {
+  it('keeps using the graph if many points are equal: all of them are equally near', async () => {
     const vectors = clusteredVectors(seededRandom(seed), 3000, 64)
     await using fixture = new IndexFixture(64)
     for (const vector of vectors) fixture.insert(vector)
@@ -140,7 +141,7 @@ describe(`the graph, seed ${seed}`, () => {
     assert.equal(route?.efMultiplier, 1, `recall ${recall}`)
   })
 
-  it('leads to every copy of a vector that is stored thousands of times, as copies go and come', async () => {
+  it('leads to every copy of a vector that is stored thousands of times, while copies are removed and inserted', async () => {
     const random = seededRandom(seed)
     const vectors = clusteredVectors(random, 2000, 64)
     await using fixture = new IndexFixture(64)
@@ -148,7 +149,7 @@ describe(`the graph, seed ${seed}`, () => {
     let copies = [0]
     for (const share of [0, 0.3, 0.5, 0.9]) {
       const [first, ...others] = copies
-      // The first, which the others were linked to, goes in every round but one.
+      // The first copy, to which the others were linked, is removed in every round but one.
       const gone = share === 0 ? [] : [first!, ...others.filter(() => random() < share)]
       for (const slot of gone) fixture.remove(slot)
       copies = copies.filter((slot) => !gone.includes(slot))
@@ -162,7 +163,7 @@ describe(`the graph, seed ${seed}`, () => {
     }
   })
 
-  it('measures first what somebody searches with, and uses it at once', async () => {
+  it('first measures the metric of actual searches, and uses it immediately', async () => {
     const vectors = clusteredVectors(seededRandom(seed), 3000, 64)
     const stages: string[] = []
     await using fixture = new IndexFixture(64, {
@@ -172,21 +173,21 @@ describe(`the graph, seed ${seed}`, () => {
       },
     })
     for (const vector of vectors) fixture.insert(vector)
-    // Not awaited: search threads can take longer to start than all of the measuring.
+    // Not awaited: search threads can take longer to start than all of the measurements.
     const searching = fixture.search([vectors[0]!], 'Cosine')
     await fixture.settled()
     await searching
     assert.equal(stages[0], 'Cosine', `${stages}`)
   })
 
-  it('puts off measuring what nobody searches with, once writers would have to wait', async () => {
+  it('postpones measuring metrics that no search uses when writers would have to wait', async () => {
     const vectors = clusteredVectors(seededRandom(seed), 3200, 64)
     const measured: Metric[] = []
     const late = vectors.splice(3000)
     await using fixture = new IndexFixture(64, {
       quietMs: 3_600_000,
       maxUnindexedBytes: 20_000,
-      // Before anything else is measured, more points come than writers may have wait, and a search.
+      // Before another metric is measured, more points arrive than may wait, and a search.
       onMeasured: (metric) => {
         if (measured.push(metric) > 1) return
         for (const vector of late) fixture.insert(vector)
@@ -196,11 +197,11 @@ describe(`the graph, seed ${seed}`, () => {
     for (const vector of vectors) fixture.insert(vector)
     const { indexer } = fixture
     while (measured.length < 2 || indexer.unindexed > 0) await new Promise((resolve) => setImmediate(resolve))
-    assert.deepEqual(measured, ['Euclidean', 'Cosine'], 'no other, until points have stopped coming')
+    assert.deepEqual(measured, ['Euclidean', 'Cosine'], 'no other metric while points arrive')
     assert.ok(indexer.isSettling)
   })
 
-  it('measures what was put off when points have stopped coming', async () => {
+  it('measures the postponed metrics when no more points arrive', async () => {
     const vectors = clusteredVectors(seededRandom(seed), 3200, 64)
     await using fixture = new IndexFixture(64, { quietMs: 100, maxUnindexedBytes: 20_000 })
     for (const vector of vectors) {
@@ -225,7 +226,7 @@ describe(`the graph, seed ${seed}`, () => {
     assert.deepEqual(fixture.faults(), [])
   })
 
-  it('finds a point at once, linked or not, and never one that was removed', async () => {
+  it('finds a point immediately, linked or not, and never a removed one', async () => {
     const random = seededRandom(seed)
     const vectors = clusteredVectors(random, 3000, 64)
     await using fixture = new IndexFixture(64)
@@ -241,7 +242,7 @@ describe(`the graph, seed ${seed}`, () => {
     }
   })
 
-  it('is not searched by what was measured of points of which a third has gone since', async () => {
+  it('is not searched by a measurement after a third of its points were removed', async () => {
     const vectors = clusteredVectors(seededRandom(seed), 3000, 64)
     const queries = vectors.splice(2900)
     await using fixture = new IndexFixture(64)
@@ -257,7 +258,7 @@ describe(`the graph, seed ${seed}`, () => {
     assert.ok((await fixture.recall(queries, 'Euclidean')) >= 0.98)
   })
 
-  it('finds the nearest that are left where all around has just been removed', async () => {
+  it('finds the nearest remaining points after all points around the query were removed', async () => {
     const vectors = clusteredVectors(seededRandom(seed), 6020, 64)
     const queries = vectors.splice(6000)
     await using fixture = new IndexFixture(64)
@@ -269,7 +270,8 @@ describe(`the graph, seed ${seed}`, () => {
       const gone = near!.map(({ slot }) => fixture.points.get(slot)!)
       for (const { slot } of near!) fixture.remove(slot)
       const recall = await fixture.recall([query], 'Euclidean')
-      // Of ten, one by one; without its way out a search finds none.
+      // The recall of one query moves in steps of a tenth. Without a way out of the removed points, a search finds
+      // none.
       assert.ok(recall >= 0.7, `${recall}, with ${fixture.indexer.tombstones} removed points in the graph`)
       for (const vector of gone) fixture.insert(vector)
       await fixture.settled()
@@ -305,13 +307,13 @@ describe(`the graph, seed ${seed}`, () => {
     for (const width of [20, 60]) {
       const churned = await fixture.recall(queries, 'Euclidean', width)
       const built = await fresh.recall(queries, 'Euclidean', width)
-      assert.ok(churned >= built - 0.02, `ef ${width}: ${churned} after churn, ${built} when built anew`)
+      assert.ok(churned >= built - 0.02, `ef ${width}: ${churned} after churn, ${built} in a new graph`)
     }
   })
 })
 
 describe(`many threads, seed ${seed}`, () => {
-  it('search, link and repair at once: nothing is lost, doubled or found after its removal', async () => {
+  it('search, link and repair concurrently: nothing is lost, duplicated or found after its removal', async () => {
     const random = seededRandom(seed)
     const vectors = clusteredVectors(random, 9000, 48)
     await using fixture = new IndexFixture(48, { searchThreads: 3, indexThreads: 4 })
@@ -346,7 +348,7 @@ describe(`many threads, seed ${seed}`, () => {
     await fixture.indexer.repaired()
     assert.deepEqual(fixture.faults(), [])
     assert.equal(fixture.index.liveCount, fixture.points.size)
-    // A narrow walk may pass a point by, once in a million searches; a wide one comes to every point that can be reached.
+    // A narrow walk may miss a point, once in a million searches. A wide one finds every reachable point.
     const passedBy: number[] = []
     for (const [slot, vector] of fixture.points) {
       const [hits] = await fixture.search([vector], 'Euclidean')
@@ -364,7 +366,7 @@ describe(`many threads, seed ${seed}`, () => {
 })
 
 describe(`a graph on disk, seed ${seed}`, () => {
-  /** Builds, closes, changes the points while nothing runs, and gives what is needed to start again. */
+  /** Builds and closes an index; returns what is needed to start again. */
   async function stopped(): Promise<{
     directory: string
     points: Map<number, readonly [Float32Array, number]>
@@ -380,12 +382,12 @@ describe(`a graph on disk, seed ${seed}`, () => {
 
   const graphFile = (directory: string): string => join(directory, readdirSync(directory)[0]!)
 
-  it('is read, not built, and serves at once', async () => {
+  it('is read, not built, and serves immediately', async () => {
     const { directory, points } = await stopped()
     await using fixture = await IndexFixture.restarted(directory, points)
     assert.equal(fixture.indexer.unindexed, 0)
     assert.ok(fixture.indexer.route('Euclidean') !== undefined)
-    assert.ok(!fixture.indexer.isSettling, 'what was measured is not measured again')
+    assert.ok(!fixture.indexer.isSettling, 'nothing is measured again')
     assert.deepEqual(fixture.faults(), [])
     const queries = [...fixture.points.values()].slice(0, 100)
     for (const metric of ['Euclidean', 'Manhattan', 'Cosine'] as const) {
@@ -393,12 +395,12 @@ describe(`a graph on disk, seed ${seed}`, () => {
     }
   })
 
-  it('that was written while the service ran keeps what was measured', async () => {
+  it('that was written while the service ran keeps the measurements', async () => {
     const directory = temporaryDirectory()
     await using fixture = new IndexFixture(64, { directory, quietMs: 4 })
     for (const vector of clusteredVectors(seededRandom(seed), 3000, 64)) fixture.insert(vector)
     while (!readdirSync(directory).some((name) => name.endsWith('.bin'))) await sleep(2)
-    // As a kill would leave it: no end of the service writes it once more.
+    // As after a kill: no shutdown writes the graph again.
     const left = temporaryDirectory()
     cpSync(directory, left, { recursive: true })
     await using again = await IndexFixture.restarted(left, fixture.kept)
@@ -408,7 +410,7 @@ describe(`a graph on disk, seed ${seed}`, () => {
     }
   })
 
-  it('serves Cosine by its own graph again, also when there is something to repair first', async () => {
+  it('serves Cosine by its own graph again, even if a repair is needed first', async () => {
     const { points: vectors } = recallSets['wordnet-lengths']!({
       seed,
       points: 2000,
@@ -428,7 +430,7 @@ describe(`a graph on disk, seed ${seed}`, () => {
     assert.equal(again.indexer.route('Cosine')?.graph, 1)
   })
 
-  it('catches up with what changed since it was written', async () => {
+  it('catches up with changes since it was written', async () => {
     const { directory, points } = await stopped()
     const fresh = clusteredVectors(seededRandom(seed + 1), 500, 64)
     for (let slot = 0; slot < 900; slot += 3) points.delete(slot)
@@ -446,13 +448,13 @@ describe(`a graph on disk, seed ${seed}`, () => {
     assert.ok((await fixture.recall([...fixture.points.values()].slice(0, 200), 'Euclidean')) >= 0.98)
   })
 
-  it('of which most points are gone is built anew, and searches are exact until then', async () => {
+  it('most of whose points were removed is rebuilt, and searches are exact until then', async () => {
     const { directory, points } = await stopped()
     const left = new Map([...points].filter((_, at) => at % 3 === 0))
     await using fixture = await IndexFixture.restarted(directory, left)
     assert.equal(fixture.indexer.unindexed, left.size)
     const queries = [...left.values()].slice(0, 100).map(([vector]) => vector)
-    // All of them in this turn: the graph may be ready as soon as the first has ended.
+    // Searches run in this turn, because the graph may be ready as soon as the first one has ended.
     const recalls = await Promise.all(distanceMetrics.map((metric) => fixture.recall(queries, metric)))
     assert.deepEqual(
       recalls,
@@ -464,7 +466,7 @@ describe(`a graph on disk, seed ${seed}`, () => {
     for (const metric of distanceMetrics) assert.ok((await fixture.recall(queries, metric)) >= 0.98, metric)
   })
 
-  it('that was being built when the service stopped is taken up where it was', async () => {
+  it('that was being built when the service stopped is continued', async () => {
     const { directory, points } = await stopped()
     rmSync(graphFile(directory))
     const interrupted = await IndexFixture.restarted(directory, points)
@@ -474,7 +476,7 @@ describe(`a graph on disk, seed ${seed}`, () => {
     assert.ok(fixture.indexer.unindexed <= 2000, `${fixture.indexer.unindexed} points are to be linked`)
   })
 
-  it('that is damaged, cut off or missing is built anew', async () => {
+  it('that is damaged, truncated or missing is rebuilt', async () => {
     const { directory, points } = await stopped()
     const path = graphFile(directory)
     const whole = readFileSync(path)
@@ -487,7 +489,7 @@ describe(`a graph on disk, seed ${seed}`, () => {
       writeFileSync(path, whole)
       damage()
       await using fixture = await IndexFixture.restarted(directory, points)
-      assert.ok(fixture.indexer.unindexed > 0, `${name}: nothing of it is used`)
+      assert.ok(fixture.indexer.unindexed > 0, `${name}: nothing in the file is used`)
       await fixture.settled()
       await fixture.indexer.repaired()
       assert.deepEqual(fixture.faults(), [], name)
@@ -509,9 +511,9 @@ async function assertRecall(
 }
 
 /**
- * Graphs differ from build to build, and so do the points on which their recall is measured: in one of thirty, Cosine between
- * points of 8 dimensions is searched with a recall near the target. A walk that goes astray misses about half of a query's
- * nearest, so 160 queries then show up to 0.015 less, three times the standard deviation.
+ * Graphs differ from build to build, and so do the points on which their recall is measured. In one of thirty builds,
+ * Cosine between points of 8 dimensions is searched with a recall near the target. A walk that goes astray misses about
+ * half of a query's nearest points, so 160 queries then show up to 0.015 less, three times the standard deviation.
  */
 const samplingError = 0.015
 

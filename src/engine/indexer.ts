@@ -24,41 +24,44 @@ import { WriterRoom } from './writer-room.ts'
 export interface IndexerOptions {
   /** Shared with other indexers. */
   readonly threads: IndexThreadPool
-  /** Where graphs are kept between starts; undefined to keep none. */
+  /** The directory where graphs are saved; undefined to save none. */
   readonly directory: string | undefined
   readonly maxUnindexedBytes: number
   readonly recallTarget: number
   /** The ef at which recall is measured. */
   readonly hnswEf: number
-  /** Rows of fewer bytes are always scanned; for tests of small graphs, 0. */
+  /** A collection whose rows take fewer bytes is always scanned; tests of small graphs use 0. */
   readonly graphBytesMin?: number | undefined
-  /** Without a change for so long, removed points are taken out and graphs written; for tests, a few. */
+  /**
+   * After this time without a change, removed points are taken out of the graphs and graphs are written; tests use a
+   * few milliseconds.
+   */
   readonly quietMs?: number | undefined
   readonly logger: Logger
   /** Sequence number of the last change that took effect. */
   readonly sequence: () => number
-  /** A slot whose point was removed is free for another. */
+  /** Called when the slot of a removed point can be reused. */
   readonly onFree: (slot: number) => void
-  /** Called when the recall of a metric has been measured and its plan decided; for tests. */
+  /** Called after the recall of a metric was measured and its plan was chosen; for tests. */
   readonly onMeasured?: ((metric: Metric) => void) | undefined
 }
 
 /**
- * Keeps the graphs of an index up with its points, on threads that it shares with the indexers of other collections.
+ * Keeps the graphs of an index up to date with its points, on threads shared with the indexers of other collections.
  *
  *   inserted ──> link queue (searches scan it) ──> linked, on several threads ──────┐
  *   removed ──> dead ──> enough of them: their links repaired, the slots freed      ├──> now and then: audit, checkpoint
  *                                                                                   ┘
  *
- * Every task of a thread takes some milliseconds, a checkpoint apart, and a thread takes links and other tasks by turns: so
- * nothing that has to be done to a graph, however long it takes, keeps points from being linked. What has to have the graph to
- * itself is short: to mark slots that leave, to free them, to write a checkpoint.
+ * Every task of a thread takes some milliseconds, except for a checkpoint. A thread alternates between links and other
+ * tasks, so other work on a graph, however long it takes, never stops points from being linked. Only short jobs need
+ * exclusive use of the graph: marking slots as leaving, freeing them, writing a checkpoint.
  *
- * Which way a metric's searches take is decided by measurement (audit.ts); until there is one, and whenever no graph is
- * good enough, they are exact scans.
+ * Measurement decides the route of each metric's searches (audit.ts). Until a metric is measured, and whenever no graph
+ * is good enough, searches are exact scans.
  *
  * Main thread only. A fault in a task ends the use of these graphs, not the service: searches are exact from then on,
- * and the next start rebuilds the graphs. A thread that dies does so to all collections.
+ * and the next start rebuilds the graphs. The death of a thread has this effect on all collections.
  */
 export class Indexer {
   readonly #options: IndexerOptions
@@ -130,7 +133,7 @@ export class Indexer {
     this.#timer = setInterval(() => this.#whenIdle(), this.#quietMs / 4).unref()
   }
 
-  /** The index to keep, once; segments that it grows later are followed. */
+  /** Attaches the index to maintain. Call once; segments that the index adds later are attached automatically. */
   attach(index: VectorIndex): void {
     this.#graphs.attach(index)
     this.#threads.add(this.#scheduler)
@@ -141,19 +144,20 @@ export class Indexer {
   }
 
   /**
-   * Fills the index with the store's points, on all threads unless they are few: before its graphs are read and anything is inserted.
+   * Fills the index with the store's points, on all threads unless there are few points. Call it before `load` and
+   * before anything is inserted.
    *
    * @param ids where the threads write the ids of live slots
-   * @throws DatabaseError `internal` that names a damaged row; the reason of `signal` when that aborts
+   * @throws DatabaseError `internal` that names a damaged row; the reason of `signal` when it aborts
    */
   async fill(rows: StoredRows, ids: IdPages, signal?: AbortSignal): Promise<void> {
     const { index } = this.#graphs
     const isSmall = rows.slotCount * index.layout.rowBytes <= fillHereBytes
-    if (isSmall && !this.#checkpoints.areThere) fillHere(index, rows, ids)
+    if (isSmall && !this.#checkpoints.haveFiles) fillHere(index, rows, ids)
     else await fillIndex({ graphs: this.#graphs, scheduler: this.#scheduler, rows, ids }, signal)
   }
 
-  /** Reads the graphs that an earlier run kept, and queues the points that they do not have. */
+  /** Reads the saved graphs of an earlier run, and queues the points that they lack. */
   async load(): Promise<void> {
     const loaded = await this.#checkpoints.load()
     for (const place of this.#graphs.activePlaces) this.#links.enqueueUnlinked(place)
@@ -162,7 +166,7 @@ export class Indexer {
       this.#plans.restore(meta.routes, linked)
       this.#filtered.restore(meta.filteredRoutes ?? [])
     }
-    // Only now: what this sets going looks at all graphs, and measures those that are there.
+    // Started only now, because a repair looks at all graphs, and recall is measured on all that exist.
     if (loaded.some(({ leaving }) => leaving > 0)) {
       this.#graphs.markStale()
       this.#repair.soon()
@@ -175,34 +179,34 @@ export class Indexer {
     this.#scheduler.dispatch()
   }
 
-  /** Points that searches scan because they are not in the graph yet. */
+  /** The number of points that searches scan because they are not in the graph yet. */
   get unindexed(): number {
     return this.#graphs.unindexed
   }
 
-  /** By metric: which way searches take now, and what was measured of it last. */
+  /** By metric: the route that searches take now, and its last measured recall. */
   get plans(): Readonly<Record<Metric, MetricPlan>> {
     return this.#routes.plans
   }
 
-  /** Slots whose points are gone and whose nodes are still in a graph. */
+  /** The number of slots whose points were removed and that are still in a graph or a link queue. */
   get tombstones(): number {
     return this.#dead.count
   }
 
-  /** By the metric of each graph, what its distances are measured on. */
+  /** What each graph's distances are computed from, by the graph's metric. */
   get distanceSources(): Readonly<Record<string, GraphDistanceSource>> {
     return this.#graphs.distanceSources
   }
 
-  /** Whether a graph is being built or recall measured: the ways that searches take may change by that. */
+  /** Whether a graph is being built or recall is being measured: the routes of searches may change as a result. */
   get isSettling(): boolean {
     return (
       this.#graphs.isStale || this.#audits.isPending || this.#builds.isChecking || this.#graphs.waiting > 0
     )
   }
 
-  /** Resolves when nothing waits, no graph holds a removed point any more and every linked one can be reached. */
+  /** Resolves when no points wait, no graph contains removed points, and every linked point is reachable. */
   async repaired(): Promise<void> {
     do {
       this.#repair.soon()
@@ -213,30 +217,32 @@ export class Indexer {
     )
   }
 
-  /** The way that searches under a metric take now, or one with a filter; undefined for the exact scan. */
+  /**
+   * Returns the current route of searches with a metric, or of a search with a filter; undefined for the exact scan.
+   */
   route(metric: Metric, ask?: FilteredAsk): RouteInForce | undefined {
     return this.#routes.route(metric, ask)
   }
 
-  /** The recall of searches with filters, by metric and bin of selectivity. */
+  /** The recall of searches with filters, by metric and selectivity bin. */
   get filteredRecalls(): readonly BinRecall[] {
     return this.#routes.filteredRecalls
   }
 
   /**
-   * Resolves with true when there is room for more points that wait to be linked, or with false where that takes too long for a
-   * writer to wait; undefined when there is room now.
+   * Undefined if more points may wait to be linked now. Otherwise resolves with true when there is room, or with false
+   * when a writer has waited too long.
    */
   room(): Promise<boolean> | undefined {
     return this.#room.wait()
   }
 
-  /** Writers wait no more: the index is about to be closed. */
+  /** Lets waiting and later writers pass, because the index is about to be closed. */
   letWritersPass(): void {
     this.#room.letPass()
   }
 
-  /** A point has taken effect in a slot. */
+  /** Call when a point has taken effect in a slot. */
   inserted(slot: number): void {
     this.#lastChange = performance.now()
     if (!this.#graphs.hasGraph) {
@@ -244,11 +250,13 @@ export class Indexer {
     } else {
       this.#links.enqueue(slot)
     }
-    this.#audits.makeWay()
+    this.#audits.yieldToWriters()
     this.#scheduler.dispatch()
   }
 
-  /** The point of a slot is gone. The slot is free at once, or when no graph leads to it any more. */
+  /**
+   * Call when the point of a slot was removed. The slot is freed immediately, or when no graph leads to it any more.
+   */
   removed(slot: number): void {
     this.#lastChange = performance.now()
     this.#checkpoints.changed(1)
@@ -257,15 +265,15 @@ export class Indexer {
     else if (this.#dead.add(slot) && this.#dead.areMany) this.#repair.soon()
   }
 
-  /** Takes removed points out of the graphs before their number asks for it. */
+  /** Repairs the graphs before there are many removed points in them. */
   freeSoon(): void {
     if (this.#dead.inGraphs.size > 0) this.#repair.soon()
   }
 
   /**
-   * Lets what runs end, keeps the graphs for the next start, and has the threads drop the index.
+   * Waits for running tasks, saves the graphs for the next start, and makes the threads drop the index.
    *
-   * @param timeoutMs after which a thread may still be at a task: the next start may read an older checkpoint, then
+   * @param timeoutMs after this time, a thread may still be busy; the next start may then read an older checkpoint
    */
   async close(timeoutMs: number = closeMs): Promise<void> {
     this.#beginToEnd()
@@ -281,7 +289,7 @@ export class Indexer {
     time.abort()
   }
 
-  /** The same without keeping anything; resolves when no thread is at a task of this index any more. */
+  /** Like `close`, but saves nothing; resolves when no thread works on this index any more. */
   async discard(): Promise<void> {
     this.#beginToEnd()
     await this.#scheduler.end()
@@ -299,12 +307,12 @@ export class Indexer {
     await this.#checkpoints.saveLast()
   }
 
-  /** Bytes of points that may come at once: together with what waits already, searches scan them. */
+  /** The most bytes of points that may be inserted together, because searches scan them with those already waiting. */
   get comingBytesMax(): number {
     return this.#graphs.hasGraph ? this.#options.maxUnindexedBytes : Number.POSITIVE_INFINITY
   }
 
-  /** Slots that left the queues: those removed meanwhile may be free now. */
+  /** Handles slots that left the queues: those removed meanwhile may be free now. */
   #left(count: number, slots: readonly number[]): void {
     this.#checkpoints.changed(count)
     for (const slot of slots) if (this.#dead.leftQueues(slot) && this.#dead.areMany) this.#repair.soon()
@@ -330,5 +338,7 @@ export class Indexer {
 
 const closeMs = 10_000
 const quietMs = 2_000
-/** A few per cent of a core: measuring recall, which takes one for some seconds, does them no harm. */
+/**
+ * A few per cent of a core: recall measurements, which take one core for some seconds, do not slow such searches down.
+ */
 const busyQueriesPerSecond = 100

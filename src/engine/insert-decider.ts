@@ -17,15 +17,15 @@ export interface InsertDeciderParts {
   readonly store: Store
   readonly points: CurrentPoints
   /**
-   * The change that puts a point in the place of whatever has its id.
+   * Returns the change that stores a point under an id, in place of any point that has it.
    *
-   * @param index of the point in its request
-   * @param isNew whether nothing can have the id, which has just been drawn
+   * @param index the position of the point in its request
+   * @param isNew whether the id was just drawn, so that no point can have it
    */
   readonly changeTo: (id: string, point: NewPoint, index: number, isNew: boolean) => Change
 }
 
-/** What becomes of each point of an insert: its id, what is stored under an existing one, and which ones are refused. */
+/** Decides each point of an insert: its id, whether it replaces a point, and whether it is refused. */
 export class InsertDecider {
   readonly #parts: InsertDeciderParts
 
@@ -75,8 +75,8 @@ export class InsertDecider {
           drawnIds?.[index] ??
           (seeded === undefined ? newId() : idFromBytes(seeded, index * idBytes))
         const isHeld = held === undefined || held.has(partitionOf(id))
-        // Other nodes decide about what is not held here, and whoever asked hears it from them; unless all nodes know what
-        // was found.
+        // Other nodes decide about points that are not held here, and the caller gets the answer from them. If all
+        // nodes know which points were found, every node decides.
         const isDecidedHere = isHeld || found !== undefined
         if (isDecidedHere && !this.#isSkipped(request, index) && isHeld) {
           const isNew = isDrawnHere && point.id === undefined
@@ -93,7 +93,11 @@ export class InsertDecider {
     return { changes, inserted: { ids, errors } }
   }
 
-  /** @throws DatabaseError `already_exists` */
+  /**
+   * Whether the point is skipped because its id exists.
+   *
+   * @throws DatabaseError `already_exists`
+   */
   #isSkipped(request: InsertRequest, index: number): boolean {
     const { points } = request
     const { id, onConflict = 'error' } = points[index]!
@@ -105,7 +109,7 @@ export class InsertDecider {
     )
   }
 
-  /** By what was found, where that decides: so every node decides the same. */
+  /** Whether a point has the id. Uses what was found, if given, so that every node decides the same. */
   #isThere(id: string, { found, stamp }: InsertRequest, index: number): boolean {
     if (found === undefined) return this.#parts.points.find(id) !== -1
     const expiresAtUs = found.expiries.get(index)
@@ -113,7 +117,7 @@ export class InsertDecider {
   }
 
   /**
-   * The answer of a request that is stored already; undefined when it is new.
+   * Returns the answer of a request that was stored before; undefined when the request is new.
    *
    * @throws DatabaseError `key_reused`
    */
@@ -146,7 +150,7 @@ function checkOnce(points: readonly NewPoint[], index: number, given: Map<string
   }
   throw new DatabaseError(
     'invalid_argument',
-    `${idPath(points, index)} is that of ${idPath(points, first)}: a request stores one point under an id`,
+    `${idPath(points, index)} equals ${idPath(points, first)}: the ids of a request must differ`,
   )
 }
 
@@ -154,14 +158,17 @@ function idPath(points: readonly NewPoint[], index: number): string {
   return points.length === 1 ? 'id' : `vectors[${index}].id`
 }
 
-/** A seed for the ids of a request; undefined for one of a single point: to derive its id takes longer than all else here. */
+/**
+ * Returns a seed for the ids of a request; undefined for a single point, because deriving its id would take longer than
+ * the rest.
+ */
 function seedFor({ points }: InsertRequest): Uint8Array | undefined {
   return points.length === 1 ? undefined : randomBytes(idSeedBytes)
 }
 
 const noSeed: Uint8Array = new Uint8Array(idSeedBytes)
 
-/** Of a request from a cluster's log by that, so that all replicas forget a key at the same record. */
+/** Uses the log's time for a request from a log, so that all replicas expire a key at the same record. */
 function nowMsOf({ stamp }: InsertRequest): number {
   return stamp === undefined ? Date.now() : stamp.nowUs / 1000
 }
@@ -190,6 +197,6 @@ function keyedRequestOf(
 function keyReused(): DatabaseError {
   return new DatabaseError(
     'key_reused',
-    'another request was stored under this idempotency key: repeat a request unchanged, or give this one a key of its own',
+    'another request was stored under this idempotency key: repeat a request unchanged, or give this one a different key',
   )
 }

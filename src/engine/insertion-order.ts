@@ -3,23 +3,22 @@ import { inTurns } from '../base/turns.ts'
 import type { PointTable } from './point-table.ts'
 import { sortByOrder } from './radix-sort.ts'
 
-/** Which points: the first `limit` of those with a higher order. */
+/** A range of points: the first `limit` of those with a higher order than `after`. */
 export interface OrderRange {
   readonly after: number
   readonly limit: number
 }
 
-/** A point by its slot, and its place in the order. */
+/** The slot of a point, and its place in the order of insertion. */
 export interface OrderedSlot {
   readonly slot: number
   readonly order: number
 }
 
 /**
- * Points in the order of their insertion. What changes meanwhile may be missing or wrong.
+ * Returns points in the order of their insertion. Points that change meanwhile may be missing or wrong.
  *
- * Matching points are sorted if they are few. Otherwise the index of all points is walked, past those that do not
- * match.
+ * If few points match, they are sorted. Otherwise the index of all points is walked, skipping those that do not match.
  *
  * @param matching undefined for all points
  */
@@ -35,7 +34,10 @@ export async function inInsertionOrder(
   return await inTurns(walked(table, matching, range))
 }
 
-/** A walk passes `points / matching` points for each that it finds, at about the price of sorting one. */
+/**
+ * Whether sorting costs less. A walk passes `points / matching` points for each match, at about the price of sorting
+ * one.
+ */
 function isSortCheaper(matching: number, points: number, limit: number): boolean {
   return matching * matching <= limit * points
 }

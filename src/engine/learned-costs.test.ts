@@ -15,7 +15,7 @@ describe('the cost of a step', () => {
     assert.equal(new LearnedCosts().of(step), 1)
   })
 
-  it('follows what is measured, up and down', () => {
+  it('follows the measurements, up and down', () => {
     const costs = learnedOf(...Array.from({ length: 200 }, () => 30))
     assert.ok(Math.abs(costs.of(step) - 30) < 0.1)
     for (let search = 0; search < 200; search += 1) costs.learn(step, 0.2)
@@ -27,10 +27,10 @@ describe('the cost of a step', () => {
     assert.ok(learnedOf(...Array.from({ length: 50 }, () => 1), 1000).of(step) <= 1.2)
   })
 
-  it('falls back to the usual one while the step is avoided, and does not rise', () => {
+  it('falls back to the usual cost while the step is avoided, and never rises', () => {
     const slow = learnedOf(...Array.from({ length: 100 }, () => 8))
     for (let search = 0; search < 100; search += 1) slow.avoided(step)
-    assert.ok(slow.of(step) > 4, 'slowly')
+    assert.ok(slow.of(step) > 4, 'it falls slowly')
     for (let search = 0; search < 2000; search += 1) slow.avoided(step)
     assert.ok(Math.abs(slow.of(step) - 1) < 0.01)
     const quick = learnedOf(...Array.from({ length: 100 }, () => 0.1))

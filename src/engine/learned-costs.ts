@@ -1,4 +1,4 @@
-/** A step of a search, whose cost is learned. */
+/** A step of a search whose cost is learned. */
 export interface Step {
   /** Unique among the steps of an instance. */
   readonly name: string
@@ -12,9 +12,9 @@ interface Learned {
 }
 
 /**
- * What steps of a search cost here, as moving averages. Each begins at a usual cost, and no single measurement counts for much: the
- * first finds caches empty, and any can be of a thread that had lost its core. A cost above the usual one falls slowly back to it
- * while searches avoid the step, so that they come to try it again.
+ * The costs of search steps on this machine, as moving averages. Each begins at a usual cost, and no single measurement
+ * counts for much: the first one finds caches empty, and any thread can lose its core for a while. While searches avoid
+ * a step, a cost above the usual one slowly falls back to it, so that they try the step again.
  */
 export class LearnedCosts {
   readonly #learned = new Map<string, Learned>()
@@ -32,7 +32,7 @@ export class LearnedCosts {
     this.#learned.set(name, learned)
   }
 
-  /** A search went without the step. */
+  /** Call when a search avoided the step. */
   avoided({ name, usual }: Step): void {
     const learned = this.#learned.get(name)
     if (learned !== undefined && learned.cost > usual) learned.cost += (usual - learned.cost) / 256

@@ -4,28 +4,31 @@ import type { SegmentHandle } from '../index/segment.ts'
 import type { GraphSet } from './graph-set.ts'
 import type { GraphPlace } from './index-messages.ts'
 
-/** Links that are handed out together, as far as they are not made yet. */
+/** Slots handed out together to be linked. After an interruption, only those that are not linked yet. */
 export interface LinkBatch {
   readonly place: GraphPlace
   readonly slots: readonly number[]
-  /** Takes the batch out of its queue, and returns the slots that left it. */
+  /** Removes the batch from its queue, and returns the slots that left it. */
   readonly done: () => number[]
 }
 
 export interface LinkEvents {
-  /** So many slots of a batch have been linked. */
+  /** Called when a number of slots of a batch have been linked. */
   readonly onLinked: (place: GraphPlace, count: number) => void
-  /** So many slots left a queue, and these wait in no other. */
+  /** Called when a number of slots left a queue; `slots` are those that wait in no other. */
   readonly onLeft: (count: number, slots: readonly number[]) => void
 }
 
-/** The link queues of all graphs: what waits in them, and the batches that threads take from them. Main thread only. */
+/**
+ * The link queues of all graphs: the slots that wait in them, and the batches that threads take from them. Main thread
+ * only.
+ */
 export class LinkBatches {
   readonly #graphs: GraphSet
   readonly #events: LinkEvents
-  /** By segment: in how many queues a slot waits. */
+  /** By segment and slot: the number of queues in which the slot waits. */
   readonly #queued: Uint8Array[] = []
-  /** Batches whose thread stopped before the end. */
+  /** Batches that a thread began but did not finish. */
   #begun: LinkBatch[] = []
 
   constructor(graphs: GraphSet, events: LinkEvents) {
@@ -37,7 +40,7 @@ export class LinkBatches {
     this.#queued[ordinal] = new Uint8Array(layout.capacity)
   }
 
-  /** A slot is to be linked into every graph that there is. */
+  /** Queues a slot for every existing graph. */
   enqueue(slot: number): void {
     const { sources } = this.#graphs
     for (const graph of graphDistanceMetrics.keys()) if (sources.isActive(graph)) this.#enqueue(slot, graph)
@@ -51,7 +54,7 @@ export class LinkBatches {
     queue.push(local)
   }
 
-  /** Live slots of a segment that its graph does not have yet are to be linked. */
+  /** Queues the live slots of a segment that its graph lacks. */
   enqueueUnlinked({ ordinal, graph }: GraphPlace): void {
     const { index } = this.#graphs
     const { capacity } = index.layout
@@ -59,18 +62,18 @@ export class LinkBatches {
     const first = ordinal * capacity
     const end = Math.min(index.slotCount, first + capacity)
     for (let slot = first; slot < end; slot += 1) {
-      // After a start that is every slot or nearly so: nothing else is looked at.
+      // After a start, this is nearly every slot, so only the state is checked first.
       if (states[slot - first] !== slotStates.linked && index.isLive(slot)) this.#enqueue(slot, graph)
     }
   }
 
-  /** Whether a slot waits in some queue. */
+  /** Whether a slot waits in any queue. */
   isQueued(slot: number): boolean {
     const { ordinal, local } = this.#graphs.index.locate(slot)
     return this.#queued[ordinal]![local]! > 0
   }
 
-  /** What a thread is to link next; undefined when nothing waits. */
+  /** Returns the batch to link next; undefined when nothing waits. */
   next(): LinkBatch | undefined {
     return this.#begun.shift() ?? this.#take()
   }
@@ -83,7 +86,7 @@ export class LinkBatches {
     return undefined
   }
 
-  /** The first `count` slots of a batch have been linked; the others are handed out again. */
+  /** Call when the first `count` slots of a batch have been linked; the others are handed out again. */
   linked(batch: LinkBatch, count: number): void {
     const { place, slots, done } = batch
     this.#events.onLinked(place, count)
@@ -91,17 +94,17 @@ export class LinkBatches {
     else this.#left(place.ordinal, done())
   }
 
-  /** Whether a batch was begun that no thread is at. */
+  /** Whether an unfinished batch waits for a thread. */
   get hasBegun(): boolean {
     return this.#begun.length > 0
   }
 
-  /** What was begun is not linked to the end. */
+  /** Drops unfinished batches, so that their slots are not linked. */
   dropBegun(): void {
     this.#begun = []
   }
 
-  /** Nothing is to be linked into a graph any more; while no thread links. */
+  /** Empties the queue of a graph. Call only while no thread links. */
   clear({ ordinal, graph }: GraphPlace): void {
     const waiting = this.#graphs.index.linkQueue(ordinal, graph).clear()
     this.#begun = this.#begun.filter((batch) => batch.place.graph !== graph)
@@ -120,5 +123,5 @@ export class LinkBatches {
   }
 }
 
-/** About 20 ms of linking, where it is neither slow nor quick. */
+/** About 20 ms of linking at a typical speed. */
 const slotsPerTask = 32

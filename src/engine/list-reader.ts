@@ -10,10 +10,10 @@ import type { LivePoints } from './live-points.ts'
 import type { PointReader } from './point-reader.ts'
 
 /**
- * Pages of points in the order of their insertion, each as of one moment: when it is complete.
+ * Pages of points in the order of their insertion. Each page is valid for one moment: when it is complete.
  *
- * A page is selected and read in turns, and points change meanwhile. The attribute index keeps a journal of the slots that
- * were touched: in the last turn, those of them that the page is about are looked at again.
+ * A page is selected and read in several turns, and points change meanwhile. The attribute index keeps a journal of the
+ * slots that were touched. In the last turn, the touched slots that could be on the page are checked again.
  *
  *   journal: ──┬ noted ──────── select, read ────────┬ touched since: dropped, or read again ──> page
  */
@@ -39,7 +39,7 @@ export class ListReader {
     )
   }
 
-  /** A page; undefined if so much has changed meanwhile that the journal has run over. */
+  /** Returns a page; undefined if so much has changed meanwhile that the journal no longer reaches back. */
   async #attempt(
     { filter, limit, include, ordered }: ListQuery,
     after: number,
@@ -61,9 +61,9 @@ interface DraftOptions {
   readonly reader: PointReader
   readonly include: Include
   readonly filter: Filter | undefined
-  /** The page has matching points with a higher order than this. */
+  /** The page has matching points with an order above this. */
   readonly after: number
-  /** Up to this one; infinite if there are no others at its end. */
+  /** The page has matching points with an order up to this; infinite if no matching points follow. */
   readonly last: number
   readonly ordered: boolean | undefined
 }
@@ -84,7 +84,7 @@ class Draft {
   *read(found: readonly OrderedSlot[]): Generator<void, void> {
     const { table } = this.#options.points
     for (const { slot, order } of found) {
-      // Otherwise the point has left the slot: the journal says so.
+      // Otherwise the point has left the slot, and the journal has the change.
       if (table.isVisible(slot) && table.orderOf(slot) === order) this.#add(slot, order)
       if (this.#bytes > pageBytesMax) {
         this.#last = order
@@ -94,7 +94,7 @@ class Draft {
     }
   }
 
-  /** Brings the page up to date with what the journal has; undefined if that has run over. */
+  /** Updates the page with the changes in the journal; returns undefined if the journal no longer reaches back. */
   *complete(position: number, limit: number): Generator<void, ListPage | undefined> {
     const { journal } = this.#options.points.attributes
     for (let at = position; at < journal.position; at += 1) {
@@ -105,7 +105,7 @@ class Draft {
     return this.#page(limit)
   }
 
-  /** Looks at a slot that was touched. */
+  /** Checks a slot that was touched. */
   #look(slot: number): void {
     const { points, filter, after } = this.#options
     const before = this.#orders.get(slot)
@@ -120,7 +120,7 @@ class Draft {
   #add(slot: number, order: number): void {
     const { points, reader, include } = this.#options
     const details = reader.details(slot, include)
-    // Otherwise the journal has the slot now.
+    // Otherwise a change has taken effect, and the journal has the slot.
     if (details === undefined) return
     this.#bytes += detailBytes(details)
     this.#entries.set(order, { slot, order, point: { id: points.idOf(slot), ...details } })
@@ -132,7 +132,7 @@ class Draft {
     const entries = [...this.#entries.values()]
       .filter(({ slot }) => !points.hasExpired(slot))
       .sort((one, other) => one.order - other.order)
-    // Fewer than the limit when points have been removed meanwhile: the next page goes on behind all of them.
+    // Points removed meanwhile make this fewer than the limit: the next page then begins behind all of them.
     const next = entries.length > limit ? entries[limit - 1]!.order : this.#last
     const shown = entries.slice(0, limit)
     return {
@@ -148,7 +148,7 @@ interface Entry extends OrderedSlot {
 }
 
 const attemptsMax = 5
-/** A page with more is shorter than its limit. */
+/** A page that exceeds this is shorter than its limit. */
 const pageBytesMax = 16 * 1024 * 1024
 /** About a tenth of a millisecond. */
 const looksPerStep = 256

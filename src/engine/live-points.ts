@@ -26,22 +26,22 @@ export interface LivePointsOptions {
 }
 
 /**
- * The points of a collection in memory: their slots, vectors, attributes and expiry. Once it has been filled from the
- * disk, its state changes only in `apply`, and when points expire.
+ * The points of a collection in memory: their slots, vectors, attributes and expiry. After loading, the state changes
+ * only in `apply` and when points expire.
  *
  * Main thread only; search threads and index threads read the index's shared memory.
  */
 export class LivePoints implements ChangeTarget {
   readonly #options: LivePointsOptions
   readonly #indexer: Indexer
-  /** What the attributes of this collection may take, as of the last check. */
+  /** The most bytes that the attributes of this collection may take, as of the last check. */
   #attributeBytesMax = Number.POSITIVE_INFINITY
   readonly table: PointTable
   readonly attributes: AttributeIndex
   readonly expirations: Expirations
   /** On a node of a cluster: the clock of its log, as of the last record that this collection has decided. */
   #logClockUs: number
-  /** From the first point on: the threads know the index. */
+  /** Set from the first point on, when the threads know the index. */
   searches: IndexSearches | undefined
 
   constructor(options: LivePointsOptions) {
@@ -68,7 +68,7 @@ export class LivePoints implements ChangeTarget {
     })
   }
 
-  /** Returns its part of the budget and closes files. */
+  /** Releases its part of the memory budget, and closes files. */
   close(): void {
     this.expirations.close()
     this.table.index?.close()
@@ -87,7 +87,9 @@ export class LivePoints implements ChangeTarget {
     this.#logClockUs = Math.max(this.#logClockUs, nowUs)
   }
 
-  /** Never beyond the next record for this collection: that one is not behind the floor. */
+  /**
+   * The log's clock. It never passes the next record for this collection, because that record is not behind the floor.
+   */
   #logUs(): number {
     return Math.max(this.#logClockUs, this.#options.options.replica!.floor().clockUs)
   }
@@ -116,7 +118,7 @@ export class LivePoints implements ChangeTarget {
     return this.expirations.expiryOf(slot)
   }
 
-  /** Whether it is time to hide the point in a slot. */
+  /** Whether the point in a slot has expired. */
   hasExpired(slot: number): boolean {
     const expiresAtUs = this.expiryOf(slot)
     return expiresAtUs !== undefined && expiresAtUs <= this.nowUs
@@ -152,7 +154,7 @@ export class LivePoints implements ChangeTarget {
     return this.expirations.takeHidden(limit)
   }
 
-  /** Whether points have expired that are not hidden yet. */
+  /** Whether expired points are not hidden yet. */
   get isDue(): boolean {
     return this.expirations.isDue
   }
@@ -170,15 +172,15 @@ export class LivePoints implements ChangeTarget {
     try {
       table.index.reserve(slotCount)
     } catch (error) {
-      // What was deleted makes room as soon as no graph leads to it any more: the next try may find some.
+      // Deleted points make room as soon as no graph leads to them any more: the next try may succeed.
       this.#indexer.freeSoon()
       throw error
     }
   }
 
   /**
-   * Points without attributes are not checked: they take little, and always fit where they did before. What a log says is
-   * not refused for its paths: how many there are depends on how records are grouped, which is not the same on all replicas.
+   * Points without attributes are not checked: they take little, and always fit where they did before. Records of a log
+   * are not refused for their number of paths: it depends on how records are grouped, which differs between replicas.
    */
   roomCheck(): { add(payload: Payload): void } {
     return this.#options.options.replica === undefined
@@ -186,7 +188,7 @@ export class LivePoints implements ChangeTarget {
       : this.#roomCheck(Number.POSITIVE_INFINITY)
   }
 
-  /** The same, with the bound of different paths: of what is not in a log yet. */
+  /** Like `roomCheck`, but always limits the number of different paths. For changes that are not in a log yet. */
   strictRoomCheck(): { add(payload: Payload): void } {
     return this.#roomCheck()
   }
@@ -226,7 +228,7 @@ export class LivePoints implements ChangeTarget {
     this.#placed(slot, point.payload, version)
   }
 
-  /** In one turn, so that nobody sees the point twice or not at all. */
+  /** Runs in one turn, so that no reader sees the point twice or not at all. */
   #move({ id, sequence, order, payload }: Update, vector: Float32Array, slot: number): void {
     const from = this.slotOf(id)
     if (this.expirations.isHidden(from)) {
@@ -258,7 +260,7 @@ export class LivePoints implements ChangeTarget {
     this.expirations.set(slot, payload.expiresAtUs)
   }
 
-  /** The point leaves its slot, which is free when nothing leads to it any more. */
+  /** Takes the point out of its slot, which is freed when no graph leads to it any more. */
   #leave(slot: number): void {
     if (!this.expirations.isHidden(slot)) this.#hide(slot)
     this.expirations.clear(slot)
@@ -279,7 +281,7 @@ export class LivePoints implements ChangeTarget {
     return this.#indexer.room()
   }
 
-  /** Lets the threads know the index. */
+  /** Makes the index known to the search threads. */
   attach(): void {
     const { executor } = this.#options.parts
     this.searches = executor.attach(this.table.index!, (metric, ask) => this.#indexer.route(metric, ask))
@@ -306,7 +308,7 @@ export class LivePoints implements ChangeTarget {
     const { memory } = this.#options.parts
     throw new DatabaseError(
       'memory_full',
-      `points would take ${memory.totalWith(this.attributes, bytes)} bytes of memory with their attributes, the most is ${memory.maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
+      `points with their attributes would take ${memory.totalWith(this.attributes, bytes)} bytes of memory, the most is ${memory.maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
     )
   }
 }

@@ -11,7 +11,7 @@ import { enterIds, enterKept, enterRecords } from './load-points.ts'
 import type { ReplicaPath } from './replica-path.ts'
 import type { SlotAllocator } from './slot-allocator.ts'
 
-/** What a start fills from the store. */
+/** The parts of a collection that a start fills from its store. */
 export interface LoadedParts {
   readonly store: Store
   readonly slots: SlotAllocator
@@ -22,10 +22,10 @@ export interface LoadedParts {
 }
 
 /**
- * Reads a store into memory. Index threads read vectors and ids (`Slots.fill`, as in `apply`), and the graphs; the main
- * thread does the rest.
+ * Reads a store into memory. Index threads read the vectors and ids (`Slots.fill`, as in `apply`) and the graphs; the
+ * main thread does the rest.
  *
- * @throws the reason of `signal` when that aborts
+ * @throws the reason of `signal` when it aborts
  */
 export async function loadCollection(
   parts: LoadedParts,
@@ -37,13 +37,13 @@ export async function loadCollection(
   points.table.index = index
   indexer.attach(index)
   const kept = await fillAndReadAttributes(parts, index, signal)
-  // Search threads not before: index threads are needed at once, and on few cores others would hold up their start.
+  // Search threads start only now: index threads are needed first, and with few cores the others would delay them.
   points.attach()
   await Promise.all([enter(parts, kept, signal), indexer.load()])
   signal?.throwIfAborted()
 }
 
-/** Index threads do the one, the main thread the other. */
+/** Fills the index on the index threads, and reads the saved attributes on the main thread meanwhile. */
 async function fillAndReadAttributes(
   parts: LoadedParts,
   index: VectorIndex,
@@ -70,13 +70,13 @@ async function fill(
     const { maxMemoryBytes, logger } = options
     logger.warn(
       { maxMemoryBytes },
-      'the stored points take more memory than MAX_MEMORY_BYTES: inserts are refused until points are deleted or it is raised',
+      'the stored points take more memory than MAX_MEMORY_BYTES: inserts are refused until points are deleted or the limit is raised',
     )
   }
   await indexer.fill(rows, points.table.ids.pages(rows.slotCount), signal)
 }
 
-/** @param kept what was read of the attributes */
+/** @param kept the attributes that were read from the file */
 async function enter(
   { store, slots, points, attributeCache }: LoadedParts,
   kept: LoadedFile | undefined,
@@ -86,13 +86,16 @@ async function enter(
   const isPresent = kept?.sequence === store.sequence && kept.databaseId === store.databaseId
   if (isPresent) await enterKept(points, store, kept.orders(), signal)
   else await enterRecords(points, store, signal)
-  // Not waited for: only the next start needs it.
+  // Not awaited: only the next start needs the file.
   if (attributeCache.isMissing) {
     void attributeCache.save({ databaseId: store.databaseId, sequence: store.sequence })
   }
 }
 
-/** Of a collection that becomes a replica, before anything is hidden: what has expired is stored too. */
+/**
+ * Adds all points to the digest of a collection that becomes a replica. Call before points are hidden, because stored
+ * points count even if they have expired.
+ */
 export async function digestAll(
   { table }: LivePoints,
   path: Pick<ReplicaPath, 'addToDigest'>,

@@ -6,11 +6,11 @@ import type { LivePoints } from './live-points.ts'
 import type { SlotAllocator } from './slot-allocator.ts'
 
 /**
- * What `apply` did for the points of a store besides their vectors, which index threads have filled in: afterwards every
- * slot is live, and known by its id, or free. A start cannot call `apply`: the disk holds the points, not the changes that
- * led to them.
+ * Enters the ids of a store's points after index threads have filled in the vectors. Afterwards every slot is either
+ * live and found by its id, or free. A start cannot use `apply`: the disk holds the points, not the changes that led to
+ * them.
  *
- * @throws the reason of `signal` when that aborts
+ * @throws the reason of `signal` when it aborts
  */
 export async function enterIds(
   { table }: LivePoints,
@@ -29,10 +29,10 @@ export async function enterIds(
 }
 
 /**
- * The versions, orders, attributes and expiries of all points, after their ids. What the attribute index has of a point at
- * its version stays.
+ * Enters the versions, orders, attributes and expiry of all points, after their ids. Attributes that the index already
+ * has at the point's version are kept.
  *
- * @throws the reason of `signal` when that aborts
+ * @throws the reason of `signal` when it aborts
  */
 export async function enterRecords(
   points: LivePoints,
@@ -49,15 +49,15 @@ export async function enterRecords(
       }
     }
   }
-  await forgetOthers(points)
+  await deleteStaleAttributes(points)
 }
 
 /**
- * As `enterRecords`, when the attribute index was read from a file that was written at the store's present state: only
- * records of points that the file has left out are read.
+ * Like `enterRecords`, for an attribute index that was read from a file of the store's present state. Only reads the
+ * records of points that the file left out.
  *
- * @param orders of the file: the slots whose order is not the sequence number of the row, with it
- * @throws the reason of `signal` when that aborts
+ * @param orders from the file: the slots whose order differs from the sequence number of the row, each with its order
+ * @throws the reason of `signal` when it aborts
  */
 export async function enterKept(
   points: LivePoints,
@@ -93,11 +93,11 @@ export async function enterKept(
     if (slot < table.slotCount && table.isVisible(slot)) table.setOrder(slot, order)
     if (turn.isOver) await turn.next()
   }
-  await forgetOthers(points)
+  await deleteStaleAttributes(points)
 }
 
-/** Removes what the attribute index has of points that are gone. */
-async function forgetOthers({ table, attributes }: LivePoints): Promise<void> {
+/** Removes attributes of points that no longer exist. */
+async function deleteStaleAttributes({ table, attributes }: LivePoints): Promise<void> {
   if (attributes.count === table.size) return
   const known = await inTurns(attributes.evaluate({ kind: 'all', of: [] }))
   for (const slot of known) if (slot >= table.slotCount || !table.isVisible(slot)) attributes.delete(slot)
@@ -115,7 +115,7 @@ function enterRecord({ table, attributes, expirations }: LivePoints, batch: Reco
   if (attributes.has(slot) && attributes.versionOf(slot) === table.versionOf(slot)) return
   const json = batch.attributes[at]
   const payload = {
-    // Of a damaged record nothing is known: whoever reads the point is told so.
+    // The content of a damaged record is unknown: reading the point reports the damage.
     contentType: contentTypes[batch.contentTypes[at]!] ?? 'Text',
     content: '',
     attributes: json && attributesFromJson(decoder.decode(json)),
@@ -126,7 +126,7 @@ function enterRecord({ table, attributes, expirations }: LivePoints, batch: Reco
 
 const decoder = new TextDecoder()
 
-/** Entering so many takes some tens of microseconds. */
+/** Entering this many slots takes some tens of microseconds. */
 const slotsPerLook = 256
-/** As many are read together, because points that a file has left out may be neighbours. */
+/** Read together, because points that a file left out may be neighbours. */
 const recordsPerRead = 32

@@ -3,8 +3,8 @@ import type { NewPoint, Patch, Precondition } from '../base/point.ts'
 import type { Inserted, RequestIdentity } from './database.ts'
 
 /**
- * A request as the log of a cluster carries it. What it changes is decided when it is applied, and is the same on every
- * replica: it depends on the points after the request before it, on the request, and on its stamp.
+ * A request as the log of a cluster carries it. What it changes is decided when it is applied. The decision is the same
+ * on every replica, because it depends only on the points after the previous request, on the request, and on its stamp.
  */
 export type LoggedRequest =
   | LoggedInsert
@@ -30,21 +30,24 @@ export interface LoggedInsert {
   readonly points: readonly NewPoint[]
   readonly onError: 'abort' | 'continue'
   readonly identity?: RequestIdentity | undefined
-  /** Of the ids of points that have none of their own; all in the partition of its first byte. */
+  /** The seed for the ids of points without their own; all these ids are in the partition of the seed's first byte. */
   readonly idSeed: Uint8Array
-  /** Where it is decided by points of several nodes. */
+  /** Set if points of several nodes decide about the insert. */
   readonly found?: FoundPoints | undefined
 }
 
-/** Which ids of a request had points, as the nodes say that have them. */
+/** Which ids of a request had points, as reported by the nodes that hold them. */
 export interface FoundPoints {
-  /** These nodes had applied the log up to here at least. */
+  /** These nodes had applied the log at least up to this position. */
   readonly asOf: number
-  /** By index in the request, when the point expires, in microseconds since 1970; infinity for never. */
+  /** By index in the request: when the point expires, in microseconds since 1970; infinity for never. */
   readonly expiries: ReadonlyMap<number, number>
 }
 
-/** Changes those of these points that match the filter: whoever asked for a change by filter found them before. */
+/**
+ * Changes those of these points that match the filter. They were found before, for a request to change points by
+ * filter.
+ */
 export interface LoggedChangeEach {
   readonly kind: 'each'
   readonly ids: readonly string[]
@@ -52,19 +55,19 @@ export interface LoggedChangeEach {
   readonly change: Patch | 'delete'
 }
 
-/** What the log says of a request besides its content. */
+/** The log's data about a request, besides its content. */
 export interface Stamp {
   readonly position: number
-  /** The cluster's clock in microseconds since 1970: never below that of a record before. */
+  /** The cluster's clock in microseconds since 1970; never below that of an earlier record. */
   readonly nowUs: number
   /** Whether points of the request may have changed since they were found. */
   readonly isStale?: boolean
 }
 
-/** How many points were changed, by partition; those with none are left out. */
+/** The number of changed points by partition; partitions without any are left out. */
 export type ChangedByPartition = ReadonlyMap<number, number>
 
-/** By kind of request, how it ended if it was not refused. */
+/** The result of each kind of request, if it was not refused. */
 export interface LoggedResults {
   readonly insert: Inserted
   readonly put: { readonly version: number; readonly created: boolean }
@@ -76,10 +79,13 @@ export interface LoggedResults {
 
 export type LoggedResult = LoggedResults[keyof LoggedResults]
 
-/** Changes of a request; the number of a change is this times the position, and the index of its item in the request. */
+/**
+ * The most changes of a request. The number of a change is this times the position plus the index of its item in the
+ * request.
+ */
 export const changesPerRecord = 65_536
 
-/** How many points a request can change. */
+/** Returns how many points a request can change. */
 export function changesOf(request: LoggedRequest): number {
   if (request.kind === 'insert') return request.points.length
   return request.kind === 'each' || request.kind === 'expire' ? request.ids.length : 1

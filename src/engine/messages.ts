@@ -8,36 +8,37 @@ import type { FilterMessage } from './thread-filters.ts'
  *   main thread                                     worker n (lane n of every segment's scratch)
  *   ───────────                                     ─────────────────────────────────────────────
  *   new Worker(workerData: WorkerSetup) ──────────> instantiate nothing yet
- *   StartMessage ─────────────────────────────────> from here on asleep by Atomics.wait, or at work
+ *   StartMessage ─────────────────────────────────> from here on asleep in Atomics.wait, or at work
  *   SegmentMessage, announced in the ring ────────> instantiate the kernels over the segment's memory
  *   FilterMessage, announced in the ring ─────────> keep the bitmap of a filter, or drop it
- *   record in the ring ···························> search, one record after the other
+ *   record in the ring ···························> search, one record after another
  *   cancelled, in the record ·····················> seen between two ranges or two queries: stops early
  *        <········································· hits in the record, and the doorbell
- *        <───────────────────────────────────────── FaultMessage, when the search has thrown
+ *        <───────────────────────────────────────── FaultMessage, if the search has thrown
  *   DetachMessage, announced in the ring ─────────> drop everything of the index
  *        <───────────────────────────────────────── DetachedMessage
  *
  *   ───> a message       ···> shared memory: search-ring.ts, doorbell.ts
  *
- * Every worker serves every index: messages and records identify theirs by its id, which is unique in the process.
- * Vectors of points are never posted: workers read them in place, in the segments' shared memory. A thread that
- * sleeps by Atomics.wait receives no messages, so each one posted after the start is counted in the ring, which wakes
- * it; a record never overtakes the message of a segment or of a filter. A DetachMessage can overtake records of its index: their hits
- * are no longer needed, and they are completed without any.
+ * Every worker serves every index; messages and records identify theirs by its id, which is unique in the process.
+ * Vectors of points are never posted: workers read them in place, in the segments' shared memory.
+ *
+ * A thread that sleeps in Atomics.wait receives no messages. Each message posted after the start is therefore counted
+ * in the ring, which wakes the thread. A record never overtakes the message of its segment or filter. A DetachMessage
+ * can overtake records of its index; their hits are no longer needed, and they are completed without any.
  */
 
 export interface WorkerSetup {
   readonly kernels: KernelModule
-  /** The worker's own lane of scratch; lane 0 is the main thread's. */
+  /** The worker's lane of scratch memory; lane 0 is the main thread's. */
   readonly lane: number
 }
 
 export interface StartMessage {
   readonly kind: 'start'
-  /** Of a `SearchRing`, this worker's own. */
+  /** The buffer of this worker's own `SearchRing`. */
   readonly ring: SharedArrayBuffer
-  /** Of the `Doorbell` that all workers ring. */
+  /** The buffer of the `Doorbell` that all workers share. */
   readonly doorbell: SharedArrayBuffer
 }
 
@@ -63,7 +64,7 @@ export interface FaultMessage {
 export interface DetachedMessage {
   readonly kind: 'detached'
   readonly index: number
-  /** Indexes that the worker still serves. */
+  /** The number of indexes that the worker still serves. */
   readonly left: number
 }
 

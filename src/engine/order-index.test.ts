@@ -5,7 +5,7 @@ import { seededRandom } from '../../test/support/random.ts'
 import { type OrderedPoints, OrderIndex } from './order-index.ts'
 import { SlotNumbers } from './slot-numbers.ts'
 
-/** Points in slots, changed as the engine does: orders only grow, slots are reused. */
+/** Points in slots, changed as in the engine: orders usually grow, and slots are reused. */
 class Points implements OrderedPoints {
   readonly index: OrderIndex = new OrderIndex(this)
   readonly #orders = new SlotNumbers()
@@ -13,7 +13,7 @@ class Points implements OrderedPoints {
   readonly #free: number[] = []
   readonly #random: () => number
   slotCount = 0
-  /** Beyond 32 bits, as after billions of changes. */
+  /** Passes 2^32, as after billions of changes. */
   #order = 2 ** 32 - 3000
 
   constructor(random: () => number) {
@@ -47,7 +47,7 @@ class Points implements OrderedPoints {
     } else this.remove(chosen)
   }
 
-  /** A point with an order that is not the highest, as one that comes from another node. */
+  /** Places a point whose order is not the highest, like a point from another node. */
   takeEarly(): void {
     this.#place(2 ** 32 - 3000 + Math.floor(this.#random() * 7500))
   }
@@ -79,7 +79,7 @@ class Points implements OrderedPoints {
     assert.deepEqual(this.#from(0), orders)
     const cursor = orders[Math.floor(orders.length / 2)] ?? 0
     const later = orders.filter((order) => order > cursor)
-    assert.deepEqual(this.#from(cursor), later, 'after a cursor come all points with a higher order')
+    assert.deepEqual(this.#from(cursor), later, 'all points with a higher order follow a cursor')
   }
 
   #from(order: number): number[] {
@@ -89,7 +89,7 @@ class Points implements OrderedPoints {
 
 describe('OrderIndex', () => {
   for (const seed of [1, 2, 3]) {
-    it(`lists points by insertion through any changes, also while it is made: seed ${seed}`, async () => {
+    it(`lists points by insertion through any changes: seed ${seed}`, async () => {
       const points = new Points(seededRandom(seed))
       for (let change = 0; change < 3000; change += 1) points.change()
       await points.check()
@@ -99,10 +99,10 @@ describe('OrderIndex', () => {
       }
     })
 
-    it(`takes in what changes while it is made: seed ${seed}`, async () => {
+    it(`includes changes made while it is being created: seed ${seed}`, async () => {
       const points = new Points(seededRandom(seed))
       for (let change = 0; change < 20_000; change += 1) points.change()
-      // Made in turns of a millisecond; whenever it is done, later changes reach it directly.
+      // The index is created in turns of a millisecond; once it is complete, later changes reach it directly.
       const making = points.index.ready()
       for (let turn = 0; turn < 20; turn += 1) {
         await nextTurn()
@@ -113,7 +113,7 @@ describe('OrderIndex', () => {
     })
   }
 
-  it('lists points that come with earlier orders, few or many, also while it is made', async () => {
+  it('lists points with earlier orders, few or many, even if they arrive while it is being created', async () => {
     const points = new Points(seededRandom(8))
     for (let change = 0; change < 6000; change += 1) points.change()
     for (const count of [1, 30, 300, 5000]) {
@@ -131,7 +131,7 @@ describe('OrderIndex', () => {
     await points.check()
   })
 
-  it('is made again when most of its points are gone', async () => {
+  it('is created again when most of its points were removed', async () => {
     const points = new Points(seededRandom(7))
     for (let change = 0; change < 20_000; change += 1) points.change()
     await points.check()

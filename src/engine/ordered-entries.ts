@@ -1,7 +1,7 @@
 import { assert } from '../base/assert.ts'
 import type { SortedOrders } from './radix-sort.ts'
 
-/** Slots by ascending order, 12 bytes each, in pages, so that appending never copies what is there. */
+/** Slots by ascending order, 12 bytes each, in pages, so that appending never copies existing entries. */
 export class OrderedEntries {
   readonly #pages: SortedOrders[] = []
   #length = 0
@@ -22,7 +22,7 @@ export class OrderedEntries {
     return this.#pages[Math.floor(position / entriesPerPage)]!.slots[position % entriesPerPage]!
   }
 
-  /** Appends an entry; whoever sorts later may append any order. */
+  /** Appends an entry. The order may be any if the entries are sorted later. */
   push(order: number, slot: number): void {
     const page = Math.floor(this.#length / entriesPerPage)
     if (page === this.#pages.length) {
@@ -34,7 +34,7 @@ export class OrderedEntries {
     this.#length += 1
   }
 
-  /** Whether an order is the highest, or that of an entry. */
+  /** Whether an order is the highest, or equals that of an entry. */
   canPlace(order: number): boolean {
     const position = this.after(order) - 1
     return position === this.#length - 1 || (position >= 0 && this.orderAt(position) === order)
@@ -51,7 +51,7 @@ export class OrderedEntries {
     this.push(order, slot)
   }
 
-  /** The position of the first entry with a higher order. */
+  /** Returns the position of the first entry with a higher order. */
   after(order: number): number {
     let from = 0
     let to = this.#length
@@ -63,7 +63,7 @@ export class OrderedEntries {
     return from
   }
 
-  /** All entries in one piece, in steps. */
+  /** Returns all entries in one pair of arrays, in steps. */
   *flat(): Generator<void, SortedOrders> {
     const flat = { orders: new Float64Array(this.#length), slots: new Uint32Array(this.#length) }
     for (const [index, { orders, slots }] of this.#pages.entries()) {

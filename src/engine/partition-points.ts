@@ -12,10 +12,10 @@ export interface ListedPoints {
 }
 
 /**
- * All points of some partitions, those included that have expired and are not deleted yet, a bounded number at each step. What
- * changes between two steps may be missing, or there twice.
+ * Yields all points of some partitions in bounded batches, including expired points that are not deleted yet. Points
+ * that change between two batches may be missing or appear twice.
  *
- * @param isWanted by partition
+ * @param isWanted whether the points of a partition are wanted
  */
 export async function* pointsIn(
   { table, expirations }: LivePoints,
@@ -24,7 +24,7 @@ export async function* pointsIn(
   const turn = new Turn()
   for (let slot = 0; slot < table.slotCount; ) {
     const slots: number[] = []
-    // In one turn: a slot can have another point after it.
+    // Runs in one turn: later, a slot can have another point.
     for (
       let looks = 0;
       looks < looksPerStep && slots.length < slotsPerStep && slot < table.slotCount;
@@ -45,7 +45,7 @@ export async function* pointsIn(
 /**
  * Removes the points of partitions that are not kept; resolves when that is durable.
  *
- * @throws the reason of the signal when that aborts
+ * @throws the reason of `signal` when it aborts
  */
 export async function clearPartitions(
   points: LivePoints,
@@ -59,13 +59,13 @@ export async function clearPartitions(
   }
 }
 
-/** A filter that only points of some partitions match. */
+/** Returns a filter that only points of some partitions match. */
 export function within(partitions: PartitionSet, filter: Filter | undefined): Filter {
   const own: Filter = { kind: 'partitions', partitions: partitions.bytes }
   return filter === undefined ? own : { kind: 'all', of: [filter, own] }
 }
 
-/** Some milliseconds of deletions. */
+/** A few milliseconds of deletions. */
 const slotsPerStep = 2048
 /** Some tens of microseconds. */
 const looksPerStep = 8192

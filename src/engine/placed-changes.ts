@@ -5,21 +5,21 @@ import type { Decision } from './decision.ts'
 
 /** A decision and the placement of its changes, for one attempt. */
 export interface Placed extends Decision {
-  /** By change. */
+  /** The slot of each change. */
   readonly slots: readonly number[]
-  /** By change: the slot that its point leaves for another. */
+  /** For each change that moves its point: the slot that the point leaves. */
   readonly leaving: readonly (number | undefined)[]
-  /** By change: 1 when it has taken effect. */
+  /** 1 for each change that has taken effect. */
   readonly isApplied: Uint8Array
 }
 
-/** Of a change that needs a slot. */
+/** Returns the vector of a change that needs a slot. */
 export function vectorOf(change: Change): Float32Array | undefined {
   if (change.kind === 'insert') return change.point.vector
   return change.kind === 'update' ? change.vector : undefined
 }
 
-/** @param applied on a node of a cluster: what is applied of its log after the group */
+/** @param applied on a node of a cluster: how far its log is applied after the group */
 export function groupOf(placed: readonly Placed[], applied?: Applied): WriteGroup {
   const group = {
     changes: placed.flatMap(({ changes }) => changes),
@@ -34,14 +34,14 @@ export function groupOf(placed: readonly Placed[], applied?: Applied): WriteGrou
   return group
 }
 
-/** Where a change is among those of a group. */
+/** The place of a change in a group. */
 export interface Place {
   readonly placed: Placed
   /** Its position in `changes`. */
   readonly at: number
 }
 
-/** The changes of a group by the ids of their points, each of which is there once. */
+/** Returns the changes of a group by the ids of their points. Each id occurs once. */
 export function placesOf(group: readonly Placed[]): ReadonlyMap<string, Place> {
   const places = new Map<string, Place>()
   for (const placed of group) {

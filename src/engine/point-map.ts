@@ -19,7 +19,7 @@ import type { SlotQuery } from './search-pieces.ts'
 export interface PointMapOptions {
   readonly points: LivePoints
   readonly reader: PointReader
-  /** Runs a step unless the collection is being closed, and keeps it open meanwhile. */
+  /** Runs a step and keeps the collection open meanwhile; refuses it if the collection is being closed. */
   readonly run: <Result>(step: () => Promise<Result>) => Promise<Result>
   readonly onClose: () => void
 }
@@ -38,9 +38,9 @@ export async function openPointMap(
   return new SampledMap(options, query, sample)
 }
 
-/** The points of a map. The number of a point is its place in the columns. */
+/** The points of a map. The number of a point is its position in the columns. */
 interface Sample {
-  /** Points that match. */
+  /** The number of matching points. */
   readonly points: number
   /** Undefined while there are no points. */
   readonly index: VectorIndex | undefined
@@ -72,12 +72,13 @@ function* sampleOf(table: PointTable, within: SlotSet | undefined, query: MapQue
 }
 
 /**
- * The points of a sample with their nearest neighbours in it. The neighbours come from searches near each point: through the graph
- * if it serves the metric, and with the sample as their filter unless it has all points, so that none of what they find is
- * outside. A few hundred searches are under way at a time and share the search threads with all others, piece by piece.
+ * The points of a sample with their nearest neighbours in it. A search near each point finds its neighbours. The search
+ * uses the graph if it serves the metric. Unless the sample has all points, the sample is its filter, so that every hit
+ * is in the sample. A few hundred searches run at a time; they share the search threads with all other searches, piece
+ * by piece.
  *
- * What is kept is 28 bytes a point. Points can change meanwhile: one that was removed, or has another vector, is nobody's
- * neighbour from then on, and has none itself. Main thread only.
+ * A map keeps 28 bytes per point. Points can change meanwhile: a point that was removed, or has another vector, has no
+ * neighbours from then on and is nobody's neighbour. Main thread only.
  */
 class SampledMap implements PointMap {
   readonly points: number
@@ -118,7 +119,7 @@ class SampledMap implements PointMap {
     return await inTurns(this.#read(from, to, (number) => this.#neighbours(number, hits, listOf.get(number))))
   }
 
-  /** Waits a while when the queue of searches is full: a map gives way to them, and is not broken off by them. */
+  /** Waits and retries when the queue of searches is full: a map yields to other searches instead of failing. */
   async #search(
     queries: readonly SlotQuery[],
     signal: AbortSignal | undefined,
@@ -153,7 +154,7 @@ class SampledMap implements PointMap {
   #near(number: number): SlotQuery {
     const { metric, k, ef } = this.#query
     const { index, slots, matching } = this.#sample
-    // The point itself is found too, and left out.
+    // The point itself is also found, and left out.
     const limit = k + 1
     return {
       vector: index!.read(slots[number]!),
@@ -184,7 +185,7 @@ class SampledMap implements PointMap {
     return { neighbours, distances }
   }
 
-  /** Whether a point still has the vector that it had. */
+  /** Whether a point still has the vector with which it was sampled. */
   #isThere(number: number): boolean {
     const { index, slots, sequences } = this.#sample
     if (index === undefined || index !== this.#options.points.table.index) return false
@@ -192,7 +193,7 @@ class SampledMap implements PointMap {
     return index.isLive(slot) && index.sequenceOf(slot) === sequences[number]
   }
 
-  /** The place of a slot in the sample, or -1. */
+  /** Returns the number of the point that was sampled in a slot, or -1. */
   #numberOf(slot: number): number {
     const { slots } = this.#sample
     let low = 0
@@ -207,7 +208,7 @@ class SampledMap implements PointMap {
     return -1
   }
 
-  /** What `include` asks for, wherever the point is now; undefined once it has gone. */
+  /** Returns what `include` asks for, wherever the point is now; undefined if it was removed. */
   #payload(number: number): Payload | undefined {
     const include: Include | undefined = this.#query.include
     if (include === undefined) return undefined
@@ -223,12 +224,12 @@ class SampledMap implements PointMap {
   }
 }
 
-/** Searches that are under way at a time: enough to keep all search threads busy between two turns of the main thread. */
+/** Searches that run at a time: enough to keep all search threads busy between two turns of the main thread. */
 const rowsPerStep = 256
 
 /** About a tenth of a millisecond. */
 const pointsPerStep = 1024
 
-/** Ten seconds of a full queue. */
+/** Allows for a queue that stays full for ten seconds. */
 const attemptsMax = 100
 const pauseMs = 100

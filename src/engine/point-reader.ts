@@ -7,8 +7,8 @@ import type { LivePoints } from './live-points.ts'
 import type { TakenPoint } from './write-request.ts'
 
 /**
- * Reads points: vectors from memory, payloads from the store. From the moment when a group is committed until its changes have
- * taken effect, the store is ahead of memory. Then the change of a point that is read takes effect at once, so that nobody
+ * Reads points: vectors from memory, payloads from the store. Between the commit of a group and its changes taking
+ * effect, the store is ahead of memory. Reading a point then makes its change take effect immediately, so that nobody
  * sees a vector of one state with the payload of another.
  */
 export class PointReader {
@@ -16,14 +16,14 @@ export class PointReader {
   readonly #points: LivePoints
   readonly #settle: (id: string) => void
 
-  /** @param settle lets the change of a point take effect if it is committed */
+  /** @param settle makes a committed change of a point take effect */
   constructor(store: Store, points: LivePoints, settle: (id: string) => void) {
     this.#store = store
     this.#points = points
     this.#settle = settle
   }
 
-  /** The point with this id, if it is visible. */
+  /** Returns the point with this id if it is visible. */
   get(id: string): Point | undefined {
     const found = this.#find(id)
     if (found === undefined) return undefined
@@ -32,7 +32,7 @@ export class PointReader {
     return { id, payload, vector: this.#points.vector(slot), version: this.#points.versionOf(slot) }
   }
 
-  /** The point with this id as it is stored, also if it has expired and is not deleted yet. */
+  /** Returns the point with this id as it is stored, even if it has expired and is not deleted yet. */
   stored(id: string): TakenPoint | undefined {
     const found = this.#found(id, () => this.#points.slotOf(id))
     if (found === undefined) return undefined
@@ -45,15 +45,18 @@ export class PointReader {
     }
   }
 
-  /** The payload of a point if it is visible in this slot. A change of it that is committed takes effect first. */
+  /**
+   * Returns the payload of a point if it is visible in this slot. A committed change of the point takes effect first.
+   */
   payload(slot: number, id: string): Payload | undefined {
     const found = this.#find(id)
     return found?.slot === slot ? found.record.payload : undefined
   }
 
   /**
-   * What `include` asks for of the visible point in a slot; undefined if a committed change of it takes effect here. Then the
-   * journal of attributes has its slot, and the caller has to see whether the point is still one for its answer.
+   * Returns what `include` asks for of the visible point in a slot. Returns undefined if a committed change of the
+   * point takes effect meanwhile. The journal of attributes then has the slot, and the caller must check whether the
+   * point still belongs to its answer.
    */
   details(slot: number, include: Include): HitDetails | undefined {
     const points = this.#points
@@ -77,7 +80,7 @@ export class PointReader {
 
   #found(id: string, slotOf: () => number): StoredPoint | undefined {
     const points = this.#points
-    // A second look after a committed change of the point has taken effect.
+    // The second attempt follows after a committed change of the point has taken effect.
     for (let look = 0; look < 2; look += 1) {
       const slot = slotOf()
       if (slot === -1) return undefined

@@ -8,13 +8,14 @@ import type { PointTable } from './point-table.ts'
 import { sortByOrder } from './radix-sort.ts'
 
 /**
- * Points chosen at random: those whose ids have the lowest hashes. So a seed chooses the same points again, on every server that
- * has them, and an insert or a removal changes the choice by one point at most.
+ * Chooses points at random: those whose ids have the lowest hashes. A seed therefore chooses the same points again on
+ * every server that has them, and an insert or a removal changes the choice by at most one point.
  *
- * Memory is bounded by the limit: the count of points tells below which hash about as many lie, and only those are kept.
+ * The limit bounds the memory: the number of points determines a threshold below which about as many hashes lie, and
+ * only those points are kept.
  *
  * @param within undefined for all points
- * @returns the slots of visible points; fewer than the limit only if there are fewer
+ * @returns the slots of visible points; fewer than the limit only if there are fewer points
  */
 export function* sampleSlots(
   table: PointTable,
@@ -22,7 +23,7 @@ export function* sampleSlots(
   { limit, seed }: { readonly limit: number; readonly seed: number },
 ): Generator<void, SlotSet> {
   const points = within?.count ?? table.size
-  // Six standard deviations more than the expected number: a second round is all but impossible.
+  // Six standard deviations more than the expected number, so a second round is very unlikely.
   let share = points === 0 ? 1 : (limit + 6 * Math.sqrt(limit) + 16) / points
   for (;;) {
     const drawn = yield* draw(table, within, { seed, below: share * sampleHashes, max: 2 * limit + 1024 })
@@ -36,15 +37,15 @@ export function* sampleSlots(
   }
 }
 
-/** Points chosen at random, by id. */
+/** The ids of points chosen at random. */
 export interface SampledIds {
-  /** Points that match. */
+  /** The number of matching points. */
   readonly points: number
-  /** 16 bytes each, in no order. */
+  /** 16 bytes each, in no particular order. */
   readonly ids: Uint8Array
 }
 
-/** Chooses points as `sampleSlots` does: what a node of a cluster has for a map. */
+/** Chooses points as `sampleSlots` does, for a map that spans several nodes. */
 export async function sampleIds(
   { table, attributes }: Pick<LivePoints, 'table' | 'attributes'>,
   query: Pick<MapQuery, 'filter' | 'limit' | 'seed'>,

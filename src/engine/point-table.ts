@@ -5,13 +5,14 @@ import { type OrderedPoints, OrderIndex } from './order-index.ts'
 import { SlotNumbers } from './slot-numbers.ts'
 
 /**
- * Which point is in which slot: ids, vectors, and the numbers of changes.
+ * Which point is in which slot: ids, vectors, and sequence numbers of changes.
  *
- * A slot has up to three numbers. That of its row, of the change that wrote the vector, is in the index. The version, of
- * the point's last change, and the order, of its insertion, are kept only where they differ.
+ * A slot has up to three numbers. The sequence number of its row, from the change that wrote the vector, is in the
+ * index. The version (from the point's last change) and the order (from its insertion) are stored only if they differ
+ * from it.
  *
- * A point can be hidden: it keeps its slot and its id, and nobody sees it. So has an expired point until it is deleted on
- * disk.
+ * A point can be hidden: it keeps its slot and its id, but nobody sees it. An expired point is hidden until it is
+ * deleted on disk.
  *
  * Main thread only.
  */
@@ -20,15 +21,15 @@ export class PointTable implements OrderedPoints {
   readonly order: OrderIndex = new OrderIndex(this)
   readonly #versions = new SlotNumbers()
   readonly #orders = new SlotNumbers()
-  /** There is none until the first insert is on its way to the disk. */
+  /** Undefined until the first insert is on its way to disk. */
   index: VectorIndex | undefined
 
-  /** @param slotCount slots that were ever used */
+  /** @param slotCount the number of slots that were ever used */
   constructor(slotCount: number) {
     this.ids = new IdTable(slotCount)
   }
 
-  /** Visible points. */
+  /** The number of visible points. */
   get size(): number {
     return this.index?.liveCount ?? 0
   }
@@ -44,12 +45,12 @@ export class PointTable implements OrderedPoints {
     )
   }
 
-  /** The slot of a visible point, or -1. `id` is well-formed, in either case. */
+  /** Returns the slot of a visible point, or -1. `id` is well formed, in either case. */
   find(id: string): number {
     return this.#ifVisible(this.ids.find(id))
   }
 
-  /** The same by the 16 bytes of an id at an offset. */
+  /** Like `find`, for the 16-byte id at an offset. */
   findBytes(bytes: Uint8Array, at: number): number {
     return this.#ifVisible(this.ids.findBytes(bytes, at))
   }
@@ -58,7 +59,7 @@ export class PointTable implements OrderedPoints {
     return slot !== -1 && this.isVisible(slot) ? slot : -1
   }
 
-  /** Writes the 16 bytes of the id of a point to `target` at `at`. */
+  /** Writes the 16-byte id of a point to `target` at `at`. */
   copyId(slot: number, target: Uint8Array, at: number): void {
     this.ids.copyId(slot, target, at)
   }
@@ -67,7 +68,7 @@ export class PointTable implements OrderedPoints {
     return this.index!.isLive(slot)
   }
 
-  /** Sequence number of the last change of the point in a slot. */
+  /** Returns the sequence number of the last change of the point in a slot. */
   versionOf(slot: number): number {
     return this.#versions.get(slot) ?? this.index!.sequenceOf(slot)
   }
@@ -76,7 +77,7 @@ export class PointTable implements OrderedPoints {
     return this.#orders.get(slot) ?? this.index!.sequenceOf(slot)
   }
 
-  /** The slots whose order is not the sequence number of the row, as `SlotNumbers.entries`. */
+  /** The slots whose order differs from the sequence number of the row; see `SlotNumbers.entries`. */
   orders(): Iterable<readonly [slot: number, order: number]> {
     return this.#orders.entries()
   }
@@ -95,7 +96,7 @@ export class PointTable implements OrderedPoints {
     this.#enter(slot, id, sequence, order)
   }
 
-  /** Puts a visible point with another vector into an empty slot, and takes it out of its own. */
+  /** Moves a visible point, with another vector, to an empty slot. */
   move(from: number, slot: number, vector: Float32Array, sequence: number): void {
     const id = this.ids.idOf(from)
     const order = this.orderOf(from)
@@ -117,7 +118,7 @@ export class PointTable implements OrderedPoints {
     this.order.removed()
   }
 
-  /** Takes the hidden point out of its slot. */
+  /** Removes the hidden point from its slot. */
   remove(slot: number): void {
     this.ids.delete(slot)
     this.#versions.delete(slot)

@@ -2,16 +2,16 @@ import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { Precondition } from '../base/point.ts'
 
-/** What conditions are checked against. */
+/** What preconditions are checked against. */
 export interface ConditionedPoints {
   versionOf(slot: number): number
   matches(slot: number, filter: Filter): boolean
 }
 
 /**
- * Checks the condition of a write.
+ * Checks the precondition of a write.
  *
- * @param slot of the point, or -1 when there is none
+ * @param slot the slot of the point, or -1 if the point does not exist
  * @throws DatabaseError `precondition_failed`
  */
 export function checkPrecondition(when: Precondition, points: ConditionedPoints, slot: number): void {

@@ -1,6 +1,6 @@
 /**
- * Sorts slots by their orders, both arrays together, in steps for `inTurns`: a million takes some tens of milliseconds.
- * Digits of 16 bits, lowest first; a pass for each digit that the highest order has.
+ * Sorts slots by their orders, both arrays together, in steps for `inTurns`. A million entries take some tens of
+ * milliseconds. A radix sort with digits of 16 bits, lowest first, and one pass for each digit of the highest order.
  *
  * @param orders integers, 0..2^53 - 1
  */
@@ -36,7 +36,7 @@ export interface SortedOrders {
   readonly slots: Uint32Array
 }
 
-/** By digit, where the first entry with it goes. */
+/** Returns, for each digit, the position of its first entry. */
 function* startsOf(orders: Float64Array, unit: number): Generator<void, Uint32Array> {
   const starts = new Uint32Array(digits)
   for (let at = 0; at < orders.length; at += 1) {
@@ -52,7 +52,7 @@ function* startsOf(orders: Float64Array, unit: number): Generator<void, Uint32Ar
   return starts
 }
 
-/** Orders can be longer than the 32 bits that bitwise operators see. */
+/** Orders can be longer than 32 bits, so bitwise operators cannot be used. */
 function digitOf(order: number, unit: number): number {
   return Math.floor(order / unit) % digits
 }

@@ -12,7 +12,7 @@ import { GraphState, noLink } from '../index/graph-state.ts'
 const seed = 20260105
 
 describe(`every linked point, seed ${seed}`, () => {
-  it('is reachable once changes have ended, though nobody asks for a repair', async () => {
+  it('is reachable once changes have ended, without a request to repair', async () => {
     const random = seededRandom(seed)
     const vectors = clusteredVectors(random, 5000, 32)
     await using fixture = new IndexFixture(32, { indexThreads: 4, quietMs: 40 })
@@ -27,7 +27,7 @@ describe(`every linked point, seed ${seed}`, () => {
     assert.equal(fixture.index.liveCount, fixture.points.size)
   })
 
-  it('is reachable again after a start with a graph in which it was not, and no change', async () => {
+  it('is reachable again after a start with a graph in which it was not, without any change', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'vicinal-reachability-'))
     try {
       const fixture = new IndexFixture(32, { directory, quietMs: 3_600_000 })
@@ -36,7 +36,7 @@ describe(`every linked point, seed ${seed}`, () => {
       await fixture.indexer.repaired()
       assert.deepEqual(fixture.faults(), [])
       for (const slot of [500, 1000, 1500]) cutOff(fixture, slot)
-      assert.match(fixture.faults().join(), /3 linked slots cannot be reached/)
+      assert.match(fixture.faults().join(), /3 linked slots are unreachable/)
       const points = fixture.kept
       await fixture.close()
       await using again = await IndexFixture.restarted(directory, points)
@@ -48,13 +48,13 @@ describe(`every linked point, seed ${seed}`, () => {
   })
 })
 
-/** Resolves when the timer has repaired what is to be repaired. */
+/** Resolves when the timer has completed all repairs. */
 async function untilSound(fixture: IndexFixture): Promise<void> {
   const { indexer } = fixture
   while (indexer.isSettling || indexer.tombstones > 0 || fixture.faults().length > 0) await sleep(5)
 }
 
-/** Takes all links to a slot out of the lists at level 0. */
+/** Removes all links to a slot from the lists at level 0. */
 function cutOff({ index }: IndexFixture, slot: number): void {
   const [segment] = index.segments
   const { links } = new GraphState(segment!, 0)

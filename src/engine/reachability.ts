@@ -11,13 +11,14 @@ export interface ReachabilityOptions {
 }
 
 /**
- * Keeps every linked point reachable from the entry point: reselecting a list can take the last link to a point away.
- * Main thread only.
+ * Keeps every linked point reachable from the entry point: reselecting a list can remove the last link to a point. Main
+ * thread only.
  */
 export class Reachability {
   readonly #options: ReachabilityOptions
-  /** Counts what was linked and repaired, now and when every linked slot was last found to be reachable. */
+  /** Counts links and repairs. */
   #changes = 0
+  /** The count at which every linked slot was last found to be reachable. */
   #wholeAt = -1
 
   constructor(options: ReachabilityOptions) {
@@ -29,19 +30,19 @@ export class Reachability {
     return this.#wholeAt === this.#changes
   }
 
-  /** Lists of a graph were reselected. */
+  /** Call when lists of a graph were reselected. */
   changed(): void {
     this.#changes += 1
   }
 
-  /** Has unreachable points reconnected where nothing else does so: after a start, or when links were made during the last pass. */
+  /** Reconnects unreachable points if nothing else does: after a start, or if links were made during the last pass. */
   reconnectWhenIdle(): void {
     const { scheduler, graphs } = this.#options
     if (this.isWhole || !scheduler.isIdle || graphs.isStale || graphs.waiting > 0) return
     scheduler.addChore(() => this.reconnect())
   }
 
-  /** Gives every unreachable point a link again; in a chore. */
+  /** Gives every unreachable point a link again. Call in a chore. */
   async reconnect(): Promise<void> {
     if (this.isWhole) return
     const { graphs, scheduler, logger } = this.#options
@@ -60,7 +61,7 @@ export class Reachability {
     if (isWhole && !scheduler.isClosing) this.#wholeAt = changes
   }
 
-  /** @returns how many slots were unreachable, and have got a link */
+  /** @returns how many slots were unreachable and have got a link */
   async #reconnectGraph(place: GraphPlace): Promise<number> {
     const { graphs, scheduler, logger } = this.#options
     const distanceKind = graphs.linkDistanceKind(place)
@@ -90,5 +91,5 @@ export class Reachability {
 }
 
 const slotsPerReconnect = 64
-/** Others are linked meanwhile, which can cut off what has just been looked at; the next time is soon. */
+/** Points linked meanwhile can cut off slots that were just checked. The next reconnection follows soon. */
 const reconnectRounds = 8

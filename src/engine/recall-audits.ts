@@ -27,38 +27,38 @@ export interface RecallAuditsOptions {
   readonly checkpoints: Checkpoints
   readonly builds: GraphBuilds
   readonly logger: Logger
-  /** Whether no point has come or gone for a while. */
+  /** Whether no points have been inserted or removed for a while. */
   readonly isQuiet: () => boolean
-  /** Called when a metric has been measured and its plan decided. */
+  /** Called after a metric was measured and its plan was chosen. */
   readonly onMeasured?: ((metric: Metric) => void) | undefined
 }
 
-/** Measures the recall of the routes of each metric, when that is due, and has the plans decide by it. Main thread only. */
+/** Measures the recall of each metric's routes when due, and updates the plans. Main thread only. */
 export class RecallAudits {
   readonly #options: RecallAuditsOptions
   #isRunning = false
-  /** Set to 1 it ends the measuring that is under way. */
+  /** Ends the current measurement when set to 1. */
   #stopWord: Int32Array | undefined
-  /** The measuring that is under way can wait. */
-  #canWait = false
-  /** Measuring gave way to points that came, and has not been taken up again. */
-  #isPutOff = false
+  /** Whether the current measurement can be postponed. */
+  #canBePostponed = false
+  /** Whether a measurement was interrupted for new points and not resumed yet. */
+  #isPostponed = false
 
   constructor(options: RecallAuditsOptions) {
     this.#options = options
   }
 
-  /** Whether recall is being measured, or will be once points have stopped coming. */
+  /** Whether recall is being measured, or will be when no more points arrive. */
   get isPending(): boolean {
-    return this.#isRunning || this.#isPutOff
+    return this.#isRunning || this.#isPostponed
   }
 
-  /** Ends what nobody waits for, where writers would have to wait. */
-  makeWay(): void {
-    if (this.#canWait && !this.#options.room.hasRoom) this.stop()
+  /** Stops a measurement that no search waits for, if writers would otherwise have to wait. */
+  yieldToWriters(): void {
+    if (this.#canBePostponed && !this.#options.room.hasRoom) this.stop()
   }
 
-  /** Begins to measure, where there is something to measure and nothing is being measured. */
+  /** Starts to measure if a measurement is due and none is running. */
   startWhenDue(): void {
     const { graphs, scheduler, plans } = this.#options
     if (!graphs.sources.isActive(0) || this.#isRunning || scheduler.isClosing) return
@@ -69,47 +69,53 @@ export class RecallAudits {
     void this.#audit()
   }
 
-  /** Whether there is time to measure what nobody searches with: where points come again and again, when they have ended. */
+  /**
+   * Whether there is time to measure metrics that no search uses. After an interruption, only when no more points
+   * arrive.
+   */
   #isCalm(waiting: number): boolean {
-    return waiting === 0 && (!this.#isPutOff || this.#options.isQuiet())
+    return waiting === 0 && (!this.#isPostponed || this.#options.isQuiet())
   }
 
-  /** Metrics whose searches with filters are to be measured now: only while there is time. */
+  /** The metrics whose searches with filters are to be measured now; empty unless there is time. */
   #dueFiltered(waiting: number): readonly Metric[] {
     return this.#isCalm(waiting) ? this.#options.filtered.due : []
   }
 
-  /** What was found of each route; undefined where it was broken off, as writers had to wait and nobody for the metric. */
+  /**
+   * Returns the measured recall of each route; undefined if interrupted because writers had to wait and no search needs
+   * the metric.
+   */
   async #measure(
     metric: Metric,
     ready: readonly boolean[],
     waiting: number,
   ): Promise<readonly RouteRecall[] | undefined> {
     const { plans, room, graphs } = this.#options
-    this.#canWait = !plans.isAsked(metric)
-    if (this.#canWait && !room.hasRoom) return undefined
+    this.#canBePostponed = !plans.isAsked(metric)
+    if (this.#canBePostponed && !room.hasRoom) return undefined
     const request = plans.request(graphs.index, metric, ready, waiting, graphs.sources.active)
     return this.#searching((search) => auditRoutes(graphs.index, request, search))
   }
 
-  /** Measures searches with filters; false where it was broken off, as writers had to wait. */
+  /** Measures searches with filters; returns false if interrupted because writers had to wait. */
   async #measureFiltered(metric: Metric, ready: readonly boolean[], waiting: number): Promise<boolean> {
     const { plans, graphs, routes, filtered, checkpoints } = this.#options
     const plain = routes.plans[metric].route
-    // Searches are exact, with filters too.
+    // Searches are exact, including those with filters.
     if (plain === undefined) return true
-    this.#canWait = true
+    this.#canBePostponed = true
     const { index } = graphs
     const { slots, ef } = plans.request(index, metric, ready, waiting, graphs.sources.active)
     const hasChanged = await this.#searching((search) =>
       auditFilteredMetric({ index, filtered, metric, plain, slots, ef, search }),
     )
-    // As a plan that has changed: the next start should find it.
+    // Like a changed plan: the next start should find it.
     if (hasChanged) checkpoints.changed(1)
     return hasChanged !== undefined
   }
 
-  /** Runs an audit, whose searches `stop` ends. */
+  /** Runs an audit whose searches `stop` ends. */
   async #searching<Found>(audit: (search: AuditSearch) => Promise<Found>): Promise<Found> {
     const { graphs, scheduler } = this.#options
     const { slotCount } = graphs.index
@@ -125,11 +131,11 @@ export class RecallAudits {
       return await audit(search)
     } finally {
       this.#stopWord = undefined
-      this.#canWait = false
+      this.#canBePostponed = false
     }
   }
 
-  /** Ends the measuring that is under way. */
+  /** Ends the current measurement. */
   stop(): void {
     if (this.#stopWord !== undefined) Atomics.store(this.#stopWord, 0, 1)
   }
@@ -140,7 +146,7 @@ export class RecallAudits {
     this.#isRunning = true
     const { index } = graphs
     try {
-      // Points that cannot be reached count against every route alike: no wider one finds them.
+      // Done first: unreachable points lower the recall of every route alike, because no wider route finds them.
       await scheduler.runChore(() => reachability.reconnect())
       await builds.checkWhenDue()
       const { waiting } = graphs
@@ -149,24 +155,24 @@ export class RecallAudits {
       const due = plans.due(index.liveCount, waiting, isCalm)
       const hasDue = due.length + this.#dueFiltered(waiting).length > 0
       if (scheduler.hasFailed || scheduler.isClosing || !hasDue) return
-      if (isCalm) this.#isPutOff = false
+      if (isCalm) this.#isPostponed = false
       const ready = graphDistanceMetrics.map((_, graph) => graphs.isCaughtUp(graph))
       if (!ready[0]) return
-      // One by one: whoever searches under the first need not scan until the last is measured.
+      // One by one, so that searches with the first metric need not scan until the last metric is measured.
       for (const metric of due) {
         const found = await this.#measure(metric, ready, waiting)
         if (found === undefined) {
-          this.#isPutOff = !scheduler.isClosing
+          this.#isPostponed = !scheduler.isClosing
           break
         }
-        // The next start should find another way, though no point has changed.
+        // The next start should find the changed route, even if no point has changed.
         if (plans.decide(metric, found, measured)) checkpoints.changed(1)
         filtered.expire(metric)
         this.#options.onMeasured?.(metric)
       }
       for (const metric of this.#dueFiltered(waiting)) {
         if (!(await this.#measureFiltered(metric, ready, waiting))) {
-          this.#isPutOff = !scheduler.isClosing
+          this.#isPostponed = !scheduler.isClosing
           break
         }
         filtered.done(metric)
@@ -179,7 +185,7 @@ export class RecallAudits {
       this.#isRunning = false
     }
     if (plans.isCosineGraphWanted && !scheduler.isClosing) builds.addCosineGraph()
-    // Points that were linked meanwhile may have made another measurement due.
+    // Points linked meanwhile may have made another measurement due.
     scheduler.dispatch()
   }
 }

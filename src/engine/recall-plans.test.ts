@@ -12,7 +12,7 @@ const options = { recallTarget: 0.98, hnswEf: 128 }
 const euclidean = { graph: 0, distanceKind: 0 }
 const good: RouteRecall = { route: { ...euclidean, efMultiplier: 1 }, recall: 1 }
 
-it('recall is measured when most points are linked, and again when the rest of them are', () => {
+it('recall is measured when most points are linked, and again when the rest are', () => {
   const plans = new RecallPlans(options)
   plans.routeFor('Euclidean')
   plans.linked(3000)
@@ -26,18 +26,18 @@ it('recall is measured when most points are linked, and again when the rest of t
   plans.decide('Euclidean', tried, plans.now(3000))
   assert.equal(plans.of('Euclidean').route?.efMultiplier, 2)
   plans.linked(100)
-  assert.deepEqual(plans.due(6000, 2900), [], 'the graph is nearly what was measured')
+  assert.deepEqual(plans.due(6000, 2900), [], 'the graph is nearly the one that was measured')
   plans.linked(2900)
-  assert.deepEqual(plans.due(6000, 0), distanceMetrics, 'half a graph does not speak for the whole')
+  assert.deepEqual(plans.due(6000, 0), distanceMetrics, 'half a graph does not represent the complete graph')
 
   decideAll(plans, { Euclidean: [good] }, plans.now(6000))
   assert.equal(plans.of('Euclidean').route?.efMultiplier, 1)
-  assert.deepEqual(plans.due(6000, 0), [], 'it is as it was measured')
+  assert.deepEqual(plans.due(6000, 0), [], 'nothing has changed since the measurement')
   plans.linked(1500)
-  assert.deepEqual(plans.due(6000, 0), distanceMetrics, 'a quarter of the points are others')
+  assert.deepEqual(plans.due(6000, 0), distanceMetrics, 'a quarter of the points have changed')
 })
 
-it('recall is told as searches get it, and plans are told in words', () => {
+it('recall is reported as searches get it, and plans are described in words', () => {
   const plans = new RecallPlans(options)
   plans.linked(6000)
   const graph = { points: 6000, linkedBefore: 6000, removedBefore: 0 }
@@ -47,14 +47,14 @@ it('recall is told as searches get it, and plans are told in words', () => {
   const recalls = distanceMetrics.map((metric) => [metric, recallInForce(plans.of(metric))])
   assert.deepEqual(Object.fromEntries(recalls), { Euclidean: 0.991, Manhattan: 1, Hamming: 1, Cosine: 0.985 })
   assert.deepEqual(plansInWords(plans.all), {
-    Euclidean: 'graph, finds 0.991',
+    Euclidean: 'graph, recall 0.991',
     Manhattan: 'exact scan',
-    Hamming: 'exact scan: the graph finds only 0.510',
-    Cosine: 'graph of its own, searched 2 times as wide, finds 0.985',
+    Hamming: 'exact scan: the recall of the graph is only 0.510',
+    Cosine: 'separate graph with 2 times the ef, recall 0.985',
   })
 })
 
-it('while points wait, recall is measured for the metrics that somebody searches with', () => {
+it('while points wait, recall is measured only for the metrics of actual searches', () => {
   const plans = new RecallPlans(options)
   plans.linked(5900)
   assert.deepEqual(plans.due(6000, 100), [])
@@ -63,15 +63,15 @@ it('while points wait, recall is measured for the metrics that somebody searches
 
   plans.decide('Cosine', [good], plans.now(5900))
   plans.linked(14_000)
-  assert.deepEqual(plans.due(20_000, 100), [], 'nobody has asked since')
-  assert.equal(plans.routeFor('Cosine'), undefined, 'the graph is not the one that was measured')
+  assert.deepEqual(plans.due(20_000, 100), [], 'no search since')
+  assert.equal(plans.routeFor('Cosine'), undefined, 'the graph has changed too much since the measurement')
   assert.deepEqual(plans.due(20_000, 100), ['Cosine'])
   const others = distanceMetrics.filter((metric) => metric !== 'Cosine')
-  assert.deepEqual(plans.due(20_000, 0), ['Cosine', ...others], 'all, when none waits')
-  assert.deepEqual(plans.due(20_000, 0, false), ['Cosine'], 'there is no time for the others')
+  assert.deepEqual(plans.due(20_000, 0), ['Cosine', ...others], 'all metrics, when no points wait')
+  assert.deepEqual(plans.due(20_000, 0, false), ['Cosine'], 'no time for the other metrics')
 })
 
-it('a plan is trusted until a third of its points have changed, and less from then on', () => {
+it('a plan is trusted until a third of its points have changed, and less after that', () => {
   const changed = (linked: number, removed: number, route = good.route): number | undefined => {
     const plans = new RecallPlans(options)
     plans.decide('Cosine', [{ route, recall: 1 }], plans.now(6000))
@@ -80,19 +80,19 @@ it('a plan is trusted until a third of its points have changed, and less from th
     const kept = new RecallPlans(options)
     kept.restore(plans.kept, 6000)
     const efMultiplier = plans.routeFor('Cosine')?.efMultiplier
-    assert.equal(kept.routeFor('Cosine')?.efMultiplier, efMultiplier, 'as much after a restart')
+    assert.equal(kept.routeFor('Cosine')?.efMultiplier, efMultiplier, 'the same after a restart')
     return efMultiplier
   }
   assert.equal(changed(2000, 0), 1)
   assert.equal(changed(1000, 1000), 1)
   assert.equal(changed(2001, 0), 2, 'twice as wide')
   assert.equal(changed(3000, 2000), 2)
-  assert.equal(changed(2001, 0, { ...good.route, efMultiplier: 16 }), undefined, 'no wider way than that')
-  assert.equal(changed(6001, 0), undefined, 'exactly, where as many have come as there were')
-  assert.equal(changed(0, 2001), undefined, 'exactly, where a third has gone')
+  assert.equal(changed(2001, 0, { ...good.route, efMultiplier: 16 }), undefined, 'there is no wider route')
+  assert.equal(changed(6001, 0), undefined, 'exact, if more points were linked than there were')
+  assert.equal(changed(0, 2001), undefined, 'exact, if more than a third were removed')
 })
 
-it('what an earlier run measured is believed, and measured again where it was measured otherwise', () => {
+it('measurements of an earlier run are used, and repeated if the settings differ', () => {
   const earlier = new RecallPlans(options)
   earlier.linked(6000)
   decideAll(earlier, { Euclidean: [good] }, earlier.now(6000))
@@ -108,15 +108,15 @@ it('what an earlier run measured is believed, and measured again where it was me
   assert.deepEqual(restored(6000, { ...options, recallTarget: 0.99 }).due(6000, 0), distanceMetrics)
 
   earlier.expire('Cosine')
-  assert.deepEqual(restored(6000).due(6000, 0), ['Cosine'], 'was to be measured again')
+  assert.deepEqual(restored(6000).due(6000, 0), ['Cosine'], 'was due to be measured again')
 })
 
-it('recall is not measured where there is nothing to measure', () => {
+it('recall is not measured if there are no points', () => {
   const plans = new RecallPlans(options)
   assert.deepEqual(plans.due(0, 0), [])
 })
 
-it('recall is measured on linked points, as many while others wait as when none does', () => {
+it('recall is measured on the same number of linked points whether or not others wait', () => {
   const count = 6000
   const index = indexOf(Array.from({ length: count }, () => new Float32Array(4)))
   const { states } = index.linkQueue(0, 0).state
@@ -125,7 +125,7 @@ it('recall is measured on linked points, as many while others wait as when none 
     states.fill(slotStates.linked, 0, linked)
     for (const asked of ['Euclidean', 'Hamming'] as const) {
       const { slots, fewest, metric } = plans.request(index, asked, [true, false], count - linked)
-      assert.ok(slots.length > 350 && slots.length <= 400, `${slots.length}, less what was drawn twice`)
+      assert.ok(slots.length > 350 && slots.length <= 400, `${slots.length}, without duplicates`)
       assert.ok(slots.every((slot) => slot < linked))
       const first = slots.slice(0, fewest)
       assert.ok(first.some((slot) => slot >= 0.9 * linked) && first.some((slot) => slot < 0.1 * linked))
@@ -134,7 +134,7 @@ it('recall is measured on linked points, as many while others wait as when none 
   }
 })
 
-it('all are measured again after ten minutes, and after an hour while searches need the processors', () => {
+it('all metrics are measured again after ten minutes, or after an hour while searches need the processors', () => {
   const plans = new RecallPlans(options)
   const after = (minutes: number, isBusy: boolean): readonly Metric[] => {
     decideAll(plans, {}, plans.now(200))
@@ -147,7 +147,7 @@ it('all are measured again after ten minutes, and after an hour while searches n
   assert.deepEqual(after(61, true), distanceMetrics)
 })
 
-it('Cosine wants a graph of its own where the other one serves it badly and lengths differ', () => {
+it('Cosine gets a separate graph if the other one serves it badly and lengths differ', () => {
   const graph = { points: 200, linkedBefore: 200, removedBefore: 0 }
   for (const [spread, isWanted] of [
     [1, false],
@@ -171,7 +171,7 @@ it('Cosine wants a graph of its own where the other one serves it badly and leng
   }
 })
 
-/** By what was found of each metric; of the others nothing was. */
+/** Decides all metrics by these measurements; those without any have no route. */
 function decideAll(
   plans: RecallPlans,
   found: Partial<Record<Metric, readonly RouteRecall[]>>,

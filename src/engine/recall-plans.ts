@@ -16,42 +16,42 @@ import type { RouteRecall } from './index-messages.ts'
 export interface MetricPlan {
   /** Undefined for the exact scan. */
   readonly route: Route | undefined
-  /** Of the route, or of the best that was tried; undefined before the first measurement. */
+  /** The recall of the route, or the best of the routes that were tried; undefined before the first measurement. */
   readonly recall: number | undefined
 }
 
 /** The points on which recall was measured. */
 export interface MeasuredPoints {
-  /** Linked points at the measurement. */
+  /** The number of linked points at the measurement. */
   readonly points: number
-  /** Points that had ever been linked, and removed, by then, as `linkedEver` and `removedEver` count them. */
+  /** How many points had ever been linked and removed at the measurement; see `#linkedEver` and `#removedEver`. */
   readonly linkedBefore: number
   readonly removedBefore: number
 }
 
-/** A plan and the measurement by which it was decided. */
+/** A plan, and the measurement that decided it. */
 interface Measured extends MetricPlan, MeasuredPoints {
-  /** It is still used, but the measurement is to be repeated whatever has changed since. */
+  /** Whether to repeat the measurement even if no points have changed. The plan remains in use until then. */
   readonly isOld: boolean
 }
 
 /**
- * The route of each metric's searches, and when its recall has to be measured again.
+ * The route of each metric's searches, and when its recall must be measured again.
  *
- * While points wait to be linked, only the metrics of actual searches are measured: measuring all metrics again and again
- * as a collection fills took a quarter of the index threads' time, for metrics that nobody used. The others follow when all
- * points are linked.
+ * While points wait to be linked, only the metrics of actual searches are measured. Measuring all metrics again and
+ * again as a collection fills took a quarter of the index threads' time, for metrics that nobody used. The others
+ * follow when all points are linked.
  */
 export class RecallPlans {
   readonly #recallTarget: number
   readonly #hnswEf: number
   readonly #measured = new Map<Metric, Measured>()
-  /** Metrics that were searched with since they were measured. */
+  /** Metrics of searches since the metric was measured. */
   readonly #searched = new Set<Metric>()
   #linkedEver = 0
   #removedEver = 0
   #measuredAt = 0
-  /** The longest of the points last sampled, as a multiple of the shortest. */
+  /** The greatest length among the points last sampled, as a multiple of the smallest. */
   #lengthSpread = 1
 
   /** @param hnswEf the ef at which recall is measured */
@@ -73,16 +73,20 @@ export class RecallPlans {
   }
 
   /**
-   * The route of a search; undefined for the exact scan. A measurement is only valid for the points on which it was made: when
-   * a third as many have been linked or removed since, searches are twice as wide; once a third of them has been removed, or as
-   * many have changed as there were, searches are exact until recall has been measured again.
+   * Returns the route of a search; undefined for the exact scan. A measurement is valid only for the points on which it
+   * was made:
+   *
+   * - If more than a third as many points were linked or removed since, searches are twice as wide, or exact if no
+   *   route is that wide.
+   * - If more than a third of the points were removed, or more points have changed than there were, searches are exact
+   *   until recall is measured again.
    */
   routeFor(metric: Metric): Route | undefined {
     this.#searched.add(metric)
     return this.routeInForce(metric)
   }
 
-  /** As `routeFor`, but does not count as a search. */
+  /** Like `routeFor`, but does not count as a search. */
   routeInForce(metric: Metric): Route | undefined {
     const measured = this.#measured.get(metric)
     if (measured?.route === undefined) return undefined
@@ -108,9 +112,9 @@ export class RecallPlans {
   }
 
   /**
-   * Restores the measurements of an earlier run; those with other settings or too many changed points are repeated.
+   * Restores the measurements of an earlier run. Those with other settings or too many changed points are repeated.
    *
-   * @param linked points that are in the graph now
+   * @param linked the number of points that are in the graph now
    */
   restore(kept: readonly KeptRoute[], linked: number): void {
     for (const { metric, route, recall, points, by, linkedSince = 0, removedSince = 0 } of kept) {
@@ -121,7 +125,7 @@ export class RecallPlans {
     }
   }
 
-  /** The points of a measurement that begins now. */
+  /** Returns the points of a measurement that begins now. */
   now(points: number): MeasuredPoints {
     return { points, linkedBefore: this.#linkedEver, removedBefore: this.#removedEver }
   }
@@ -137,14 +141,14 @@ export class RecallPlans {
   }
 
   /**
-   * The metrics to measure now, those of recent searches first: metrics that were never measured, or since whose measurement
-   * many points were linked or removed.
+   * Returns the metrics to measure now, those of recent searches first. A metric is due if it was never measured, or if
+   * many points were linked or removed since.
    *
-   * Points that wait do not count as measured: otherwise the recall of half a graph, where links to the other half are
+   * Waiting points do not count as measured. Otherwise the recall of half a graph, in which links to the other half are
    * still missing, would be taken for that of the complete graph.
    *
-   * @param waiting points that are not linked yet
-   * @param isCalm whether there is time for metrics that nobody searches with
+   * @param waiting the number of points that are not linked yet
+   * @param isCalm whether there is time for metrics that no search uses
    */
   due(points: number, waiting: number, isCalm: boolean = waiting === 0): Metric[] {
     const linked = points - waiting
@@ -161,7 +165,7 @@ export class RecallPlans {
     })
   }
 
-  /** Whether somebody has searched with a metric since it was measured. */
+  /** Whether any search has used a metric since it was measured. */
   isAsked(metric: Metric): boolean {
     return this.#searched.has(metric)
   }
@@ -173,14 +177,14 @@ export class RecallPlans {
   }
 
   /** Deletes the measurement of a graph that no longer exists. */
-  forget(metric: Metric): void {
+  discard(metric: Metric): void {
     this.#measured.delete(metric)
   }
 
   /**
-   * Measures all again at the next opportunity, if the last measurement is old.
+   * Measures all metrics again at the next opportunity, if the last measurement is old.
    *
-   * @param isBusy whether searches need the processors: then it may grow older
+   * @param isBusy whether searches need the processors; the measurement may then get older
    */
   expireWhenOld(now: number, isBusy: boolean): void {
     if (now - this.#measuredAt > (isBusy ? veryOldMs : oldMs))
@@ -188,10 +192,10 @@ export class RecallPlans {
   }
 
   /**
-   * The audit to run for a metric.
+   * Returns the audit to run for a metric.
    *
    * @param ready which graphs can be searched
-   * @param waiting points that are not linked yet
+   * @param waiting the number of points that are not linked yet
    * @param distanceSources what each graph's distances are computed from
    */
   request(
@@ -216,8 +220,8 @@ export class RecallPlans {
   }
 
   /**
-   * Leaves out routes so wide that searches would scan instead: with 4,096 vectors of 4,096 components, these took minutes to
-   * measure. Always keeps the narrowest one: a search can have a smaller ef.
+   * Leaves out routes so wide that searches would scan instead: with 4,096 vectors of 4,096 components, these took
+   * minutes to measure. Always keeps the narrowest route, because a search can have a smaller ef.
    */
   #worthwhile(routes: readonly Route[], points: number): Route[] {
     return routes.filter(
@@ -226,7 +230,7 @@ export class RecallPlans {
   }
 
   /**
-   * Decides by the measured recall: the last route tried is the first that was good enough.
+   * Chooses the route with the best measured recall, if that reaches the target.
    *
    * @param on the points of the measurement, from `now`
    * @returns whether the metric's route has changed
@@ -243,9 +247,9 @@ export class RecallPlans {
   }
 
   /**
-   * Whether Cosine should have a graph of its own: vectors differ in length, and the Euclidean graph has to be searched
-   * with much more than ef for Cosine, or does not reach the target at all. If lengths are alike, both metrics order
-   * alike, and a Cosine graph would be no better.
+   * Whether Cosine should have a separate graph: vectors differ in length, and Cosine needs much more than ef in the
+   * Euclidean graph, or does not reach the target at all. If lengths are alike, both metrics produce the same order,
+   * and a Cosine graph would be no better.
    */
   get isCosineGraphWanted(): boolean {
     const measured = this.#measured.get('Cosine')
@@ -254,48 +258,54 @@ export class RecallPlans {
   }
 }
 
-/** The recall of a plan's searches; undefined if unknown. */
+/** Returns the recall of searches with a plan; undefined if unknown. */
 export function recallInForce({ route, recall }: MetricPlan): number | undefined {
   return route === undefined ? 1 : recall
 }
 
-/** Plans in words, by metric. */
+/** Describes plans in words, by metric. */
 export function plansInWords(plans: Readonly<Record<Metric, MetricPlan>>): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(plans).map(([metric, plan]) => [metric, inWords(plan)]))
 }
 
 function inWords({ route, recall }: MetricPlan): string {
   if (route === undefined) {
-    return recall === undefined ? 'exact scan' : `exact scan: the graph finds only ${recall.toFixed(3)}`
+    return recall === undefined
+      ? 'exact scan'
+      : `exact scan: the recall of the graph is only ${recall.toFixed(3)}`
   }
-  const graph = route.graph === 0 ? 'graph' : 'graph of its own'
-  const width = route.efMultiplier === 1 ? '' : `, searched ${route.efMultiplier} times as wide`
-  return `${graph}${width}, finds ${recall?.toFixed(3)}`
+  const graph = route.graph === 0 ? 'graph' : 'separate graph'
+  const width = route.efMultiplier === 1 ? '' : ` with ${route.efMultiplier} times the ef`
+  return `${graph}${width}, recall ${recall?.toFixed(3)}`
 }
 
 const noPlan: MetricPlan = { route: undefined, recall: undefined }
 
-/** Recall declines slowly as points are linked and removed: a new measurement is due when this share of points has changed. */
+/**
+ * Recall declines slowly as points are linked and removed. A new measurement is due when this share of points has
+ * changed.
+ */
 const dueShare = 0.25
-/** Beyond this share a plan is no longer trusted. A little more than `dueShare`, because a measurement takes time. */
+/** Beyond this share, a plan is no longer trusted. A little more than `dueShare`, because a measurement takes time. */
 const trustedShare = 1 / 3
 const oldMs = 600_000
 const veryOldMs = 3_600_000
-/** A sample has some error: a recall just at the target in it may actually be below. */
+/** Samples have some error: a route whose measured recall is just at the target may actually be below it. */
 const margin = 0.005
 const samples = 100
 /**
- * Samples taken if the first one does not show clearly whether a route reaches the target. Of 1,841 glosses with lengths
- * that differ 50 times, one sample of 100 in eight found .989 on a route whose recall is .974.
+ * The number of samples taken if the first one does not show clearly whether a route reaches the target. With 1,841
+ * glosses whose lengths differ by a factor of 50, one sample of 100 in eight found .989 on a route whose recall is
+ * .974.
  */
 const rounds = 4
-/** The spread of vectors of one length after rounding, or after storing them as halves or bytes. */
+/** The spread of vectors of equal length after rounding, or after storing them as halves or bytes. */
 const alikeSpread = 1.1
 
 /**
- * Linked slots, evenly spread over the index with a random start in each stretch. One that waits says nothing of
- * the graph, and is not counted (audit.ts): the stretches are so much shorter that `samples` remain without them.
- * Of fewer, one point that no way leads to would weigh as much as a graph that falls short.
+ * Returns linked slots, evenly spread over the index, with a random start in each stretch. A waiting slot says nothing
+ * about the graph and is not counted (audit.ts). The stretches are shorter by that share, so that `samples` slots
+ * remain. With fewer slots, one unreachable point would weigh as much as a graph whose recall is too low.
  */
 function sampleOf(index: VectorIndex, ready: readonly boolean[], waiting: number): number[] {
   const stretches = Math.ceil((samples * index.liveCount) / (index.liveCount - waiting))
@@ -312,7 +322,10 @@ function sampleOf(index: VectorIndex, ready: readonly boolean[], waiting: number
   return [...slots]
 }
 
-/** The longest length as a multiple of the shortest; 1 if there are none. Points at the origin, which have no direction, do not count. */
+/**
+ * Returns the greatest length as a multiple of the smallest; 1 if there are none. Points at the origin have no
+ * direction and do not count.
+ */
 function spreadOf(lengths: readonly number[]): number {
   const above = lengths.filter((length) => length > 0)
   return above.length === 0 ? 1 : Math.max(...above) / Math.min(...above)

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { RecordSpace } from './record-space.ts'
 
 describe('space for records in a ring', () => {
-  it('never gives out a byte twice, nor one beyond the end, whatever is taken and released', () => {
+  it('never hands out a byte twice, nor one beyond the end, whatever is taken and released', () => {
     const steps = fc.array(fc.oneof(fc.integer({ min: 1, max: 50 }), fc.constant('release' as const)))
     fc.assert(
       fc.property(steps, fc.integer({ min: 1, max: 100 }), (each, usual) => {
@@ -26,7 +26,7 @@ describe('space for records in a ring', () => {
     )
   })
 
-  it('has all its bytes in one run whenever nothing is taken', () => {
+  it('offers all its bytes as one range whenever nothing is taken', () => {
     const space = new RecordSpace(100)
     for (const bytes of [30, 50, 100]) {
       assert.equal(space.take(bytes), 0)
@@ -34,7 +34,7 @@ describe('space for records in a ring', () => {
     }
   })
 
-  it('stays within its usual bytes for as long as records fit there, and takes more for those that do not', () => {
+  it('stays within its usual bytes while records fit there, and uses more for larger ones', () => {
     const space = new RecordSpace(100, 40)
     assert.deepEqual([space.take(15), space.take(15)], [0, 15])
     space.release()

@@ -1,9 +1,9 @@
 /**
- * Allocates the bytes of a ring. Records are released in the order in which they were taken; each is contiguous
- * and does not wrap around the end.
+ * Allocates the bytes of a ring. Records are released in the order in which they were taken. Each is contiguous and
+ * does not wrap around the end.
  *
- * The first `usual` bytes are preferred: small records stay in them, and so in the caches; the bytes after them are
- * for the largest records, and take no memory until one comes.
+ * The first `usual` bytes are preferred: small records stay in them, and so in the caches. The other bytes are for the
+ * largest records, and take no memory until such a record is written.
  */
 export class RecordSpace {
   readonly #capacity: number

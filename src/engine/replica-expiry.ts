@@ -2,13 +2,13 @@ import type { LivePoints } from './live-points.ts'
 import type { ReplicaHooks } from './replica-hooks.ts'
 
 /**
- * Deletes expired points on a node of a cluster: by the log, and only those of partitions that the node has. Other nodes see
- * to the others, until the node has their partitions.
+ * Deletes expired points on a node of a cluster. Deletions go through the log, and only for partitions that the node
+ * holds. Other nodes delete the other points, until the node holds their partitions.
  */
 export class ReplicaExpiry {
   readonly #points: LivePoints
   readonly #hooks: ReplicaHooks
-  /** Slots of hidden points of partitions that the node did not have when they expired. */
+  /** Slots of hidden points whose partitions the node did not hold when they expired. */
   readonly #elsewhere: number[] = []
   readonly #onHeld = (): void => this.#points.expirations.putBack(this.#elsewhere.splice(0))
 
@@ -34,5 +34,5 @@ export class ReplicaExpiry {
   }
 }
 
-/** Some milliseconds of deletions, and a record of 64 KiB. */
+/** A few milliseconds of deletions, and a log record of 64 KiB. */
 const expiredPerRecord = 4096

@@ -1,22 +1,27 @@
 import type { HeldPartitions } from './held-partitions.ts'
 
-/** What a collection on a node of a cluster asks of the node. */
+/** What a collection on a node of a cluster needs from the node. */
 export interface ReplicaHooks {
-  /** Names the log, 16 bytes in hex. */
+  /** The id of the log, 16 bytes in hex. */
   readonly logId: string
-  /** The partitions that this node has; absent where every node has all. */
+  /** The partitions that this node holds; absent where every node holds all. */
   readonly held?: HeldPartitions | undefined
-  /** How far all collections have applied the log, and the cluster's clock there, in microseconds since 1970. */
+  /**
+   * Returns how far all collections have applied the log, and the cluster's clock there, in microseconds since 1970.
+   */
   readonly floor: () => { readonly position: number; readonly clockUs: number }
-  /** By this node's clock a point has expired, and by the cluster's it has not: a record of the log moves that one on. */
+  /**
+   * Called when a point has expired by this node's clock but not by the cluster's. A record of the log then moves the
+   * cluster's clock forward.
+   */
   readonly onDue: () => void
   /**
-   * Has the log delete points that have expired; resolves when that is applied. Takes them when it is this node's turn: all
-   * nodes have the same ones, and one is enough.
+   * Deletes expired points through the log; resolves when that is applied. Calls `take` for their ids when it is this
+   * node's turn: all nodes have the same expired points, and one node is enough.
    */
   readonly expire: (take: () => readonly string[]) => Promise<void>
-  /** Called when changes cannot be applied for now, with the reason; without one, when they can again. */
+  /** Called with the reason when changes cannot be applied for now, and without one when they can again. */
   readonly onStall: (stall: Error | undefined) => void
-  /** How long an attempt that failed is put off; for tests, a few. */
+  /** The delay before a failed attempt is repeated; tests use a few milliseconds. */
   readonly retryMs?: number | undefined
 }

@@ -35,18 +35,18 @@ import {
 } from './write-request.ts'
 
 /**
- * The way of every change on a node of a cluster, where `WritePath` is that of a node by itself:
+ * The path of every change on a node of a cluster. A node without a cluster uses `WritePath`.
  *
  *   log ──> queue ──> group ──> decide ──> place ──> store, with the position ──> apply ──> answer
  *                       │          │         ^ │              │
  *                       │          │         │ └ memory_full  └ disk_full
- *                       │          │         └─ wait, once more ─┘
+ *                       │          │         └─ wait, try again ─┘
  *                       │          └ refused: an answer like any other, the same on every replica
- *                       └ in the order of the log, nothing is passed over and nothing is cancelled
+ *                       └ in the order of the log; nothing is skipped or cancelled
  *
- * Every replica decides the same: from the points after the records before, the record, and its stamp. So a decision is made
- * once, and only its placement is repeated when memory or the disk is full. What another replica can do and this one cannot
- * is waited for, never skipped.
+ * Every replica makes the same decision, from the points after the earlier records, the record, and its stamp. So a
+ * request is decided once, and only its placement is repeated when memory or the disk is full. If another replica can
+ * carry out a record and this one cannot, this one waits and never skips it.
  *
  * Main thread only.
  */
@@ -57,12 +57,12 @@ export class ReplicaPath {
   readonly #decider: ChangeDecider
   readonly #steps: GroupSteps
   readonly #hooks: ReplicaHooks
-  /** Of points that reads do not show; undefined where every node has all partitions. */
+  /** Tracks points that reads do not show; undefined where every node holds all partitions. */
   readonly foreign: ForeignPoints | undefined
   readonly #base: number
   readonly #stop = new AbortController()
   #digest: PartitionDigest
-  /** What is stored, but for the digest. */
+  /** The progress of the log that is stored, except for the digest. */
   #position: number
   #clockUs: number
   #running: Promise<void> | undefined
@@ -90,17 +90,17 @@ export class ReplicaPath {
     this.foreign = hooks.held && new ForeignPoints(hooks.held, this.#digest)
   }
 
-  /** The last record that was decided here: those up to it are not applied again. */
+  /** The position of the last record that was decided here. Records up to it are not applied again. */
   get position(): number {
     return this.#position
   }
 
-  /** Numbers of changes of records after a position are this or higher, those of earlier ones are lower. */
+  /** Sequence numbers of records after a position are at least this; those of earlier records are lower. */
   numberAfter(position: number): number {
     return this.#base + (position + 1) * changesPerRecord
   }
 
-  /** What is stored of the log's progress; undefined for a collection that has not applied any of it. */
+  /** The stored progress of the log; undefined for a collection that has not applied any of it. */
   get applied(): Applied | undefined {
     return this.#store.applied
   }
@@ -110,16 +110,17 @@ export class ReplicaPath {
     this.#digest.add(id, version)
   }
 
-  /** Of the points that are stored. */
+  /** The digest of the stored points. */
   get digest(): Uint8Array {
     return this.#digest.bytes
   }
 
   /**
-   * Carries out a request. Calls have to be in the order of the log, each position once.
+   * Carries out a request. Calls must be in the order of the log, each position once.
    *
-   * @param held as in the hooks; the point of a patch or a removal has to be in one of them
-   * @throws DatabaseError when the request is refused, on every replica; any other error when this one cannot go on
+   * @param held the partitions that the node holds, as in the hooks; the point of a patch or a removal must be in one
+   *   of them
+   * @throws DatabaseError when every replica refuses the request; any other error when this replica cannot continue
    */
   apply(request: LoggedRequest, stamp: Stamp, held?: PartitionSet): Promise<LoggedResult> {
     if (request.kind === 'insert') {
@@ -152,31 +153,32 @@ export class ReplicaPath {
   /**
    * Stores how far all collections have applied the log.
    *
-   * @param held of the default collection: what the node has from now on
+   * @param held for the default collection: the partitions that the node holds from now on
    */
   async mark(held?: PartitionSet): Promise<void> {
     await this.#submit<void>(0, (answer) => ({ kind: 'mark', held, ...answer }))
   }
 
   /**
-   * Adds points as another node has them, in the order of the log that `apply` keeps. Nobody may read them yet.
+   * Adds points as another node has them, in the order in which `apply` is called. Nobody may read them yet.
    *
-   * @throws DatabaseError `already_exists` when one is here in another version; `disk_full`, `memory_full`
+   * @throws DatabaseError `already_exists` when a point is already stored in another version; `disk_full`,
+   *   `memory_full`
    */
   async take(points: readonly TakenPoint[]): Promise<void> {
     const held = this.#hooks.held!.now
     for (const { id } of points) {
-      // Those of the node change as the log says, and in no other way.
-      assert(!held.has(partitionOf(id)), `point ${id} is of a partition that the node has`)
+      // Points of partitions that the node holds change only through the log.
+      assert(!held.has(partitionOf(id)), `point ${id} belongs to a partition that the node holds`)
     }
     const bytes = points.reduce((sum, { point }) => sum + pointBytes(point), 0)
     await this.#submit<void>(bytes, (answer) => ({ kind: 'take', points, ...answer }))
   }
 
   /**
-   * Removes points of partitions that the node does not have, without the log.
+   * Removes points of partitions that the node does not hold, without the log.
    *
-   * @param keeps of which partitions points stay; absent: of those that the node has
+   * @param keeps whether the points of a partition are kept; absent: those of partitions that the node holds
    */
   async clear(
     ids: readonly string[],
@@ -186,12 +188,12 @@ export class ReplicaPath {
     await this.#submit<void>(bytes, (answer) => ({ kind: 'clear', ids, keeps, ...answer }))
   }
 
-  /** Lets the change of a point take effect at once, if it is committed. */
+  /** Makes the change of a point take effect immediately, if it is committed. */
   settle(id: string): void {
     this.#steps.settle(id)
   }
 
-  /** Ends with the group that is being stored; what waits is refused, and read from the log again later. */
+  /** Finishes the group that is being stored. Waiting requests are refused, and read from the log again later. */
   async close(): Promise<void> {
     await this.discard(new DatabaseError('shutting_down', 'the server is shutting down'))
   }
@@ -214,12 +216,12 @@ export class ReplicaPath {
   }
 
   async #run(): Promise<void> {
-    // What is asked for in the same breath joins the first group.
+    // Requests made in the same turn join the first group.
     await Promise.resolve()
     while (!this.#queue.isEmpty) {
       await this.#hasRoom()
       const { dimension, comingBytesMax } = this.#target
-      // Which requests are forgotten must not depend on how the log is cut into groups.
+      // Which keys are evicted must not depend on how the log is cut into groups.
       const keysMax = Math.max(1, this.#store.keyedRequestRoom)
       const requests = this.#queue.takeGroup(dimension, comingBytesMax, keysMax)
       try {
@@ -231,7 +233,7 @@ export class ReplicaPath {
     this.#running = undefined
   }
 
-  /** Waits as long as the index cannot take more points. */
+  /** Waits until the index can take more points. */
   async #hasRoom(): Promise<void> {
     for (;;) {
       const room = this.#target.room()
@@ -239,9 +241,9 @@ export class ReplicaPath {
     }
   }
 
-  /** A replica that cannot apply a record applies none after it. */
+  /** Stops the replica: if it cannot apply a record, it must not apply any later one. */
   #end(requests: readonly WriteRequest[], cause: unknown): void {
-    const what = 'the log is not applied any more until the server is restarted'
+    const what = 'applying the log has stopped until the server is restarted'
     this.#refusal ??= new DatabaseError('internal', what, { cause })
     const error = this.#refusal
     for (const request of requests) request.reject(error)
@@ -254,7 +256,7 @@ export class ReplicaPath {
     const last = requests.findLast(({ stamp }) => stamp !== undefined)?.stamp
     const position = last?.position ?? this.#position
     const clockUs = Math.max(this.#clockUs, last?.nowUs ?? 0)
-    // A restart decides again what was refused, with the same result: that needs no commit.
+    // Refused requests need no commit: after a restart they are decided again, with the same result.
     if (decisions.length > 0) await this.#commit(decisions, { position, clockUs })
     this.#position = position
     this.#clockUs = clockUs
@@ -296,7 +298,7 @@ export class ReplicaPath {
       } catch (error) {
         if (!isPassing(error)) throw error
         if (decisions.every(({ request }) => request.kind === 'take')) {
-          // What is not of the log must not hold it up.
+          // Points that are not from the log must not delay it.
           for (const { request } of decisions) request.reject(error)
           return
         }
@@ -346,7 +348,7 @@ export class ReplicaPath {
   }
 }
 
-/** What the node has after a group that changes it. */
+/** Returns the partitions that the node holds after a group that changes them. */
 function heldAfter(decisions: readonly Decision[]): PartitionSet | undefined {
   for (const { request } of decisions.toReversed()) {
     if (request.kind === 'mark' && request.held !== undefined) return request.held
@@ -354,7 +356,7 @@ function heldAfter(decisions: readonly Decision[]): PartitionSet | undefined {
   return undefined
 }
 
-/** By point of an insert; none if all have ids of their own. */
+/** Returns the drawn id of each point of an insert; empty if all points have their own ids. */
 function drawnIdsOf({ points, idSeed }: LoggedInsert): readonly string[] {
   if (points.every(({ id }) => id !== undefined)) return []
   const ids = idsFromSeed(idSeed, points.length, true)

@@ -3,10 +3,10 @@ import type { NewPoint, Patch, Payload } from '../base/point.ts'
 import type { LivePoints } from './live-points.ts'
 
 /**
- * On a node of a cluster: whether a change would fit in memory now. The log is full of what others have room for too, so this
- * is asked before it gets the change.
+ * On a node of a cluster: checks whether a change would fit in memory now. The log also carries changes that only other
+ * nodes have room for, so this is checked before a change is added to the log.
  *
- * @param slotCount slots that are needed when all of the points are new
+ * @param slotCount the slots needed if all of the points are new
  * @throws DatabaseError `memory_full`; `invalid_argument` when the collection would have too many different paths
  */
 export function checkRoom(
@@ -21,9 +21,9 @@ export function checkRoom(
 }
 
 /**
- * The same of a patch.
+ * Like `checkRoom`, for a patch.
  *
- * @param before what the point has, as far as it is known here
+ * @param before the payload of the point, as far as it is known here
  */
 export function checkPatchRoom(livePoints: LivePoints, before: Payload | undefined, patch: Patch): void {
   if (before === undefined) return
@@ -31,7 +31,7 @@ export function checkPatchRoom(livePoints: LivePoints, before: Payload | undefin
   try {
     after = applyPatch(before, patch)
   } catch {
-    // Whether it can be applied is decided in its turn, after its condition.
+    // Whether the patch can be applied is decided in its turn, after its precondition.
     return
   }
   livePoints.strictRoomCheck().add(after)

@@ -1,11 +1,11 @@
 import type { DatabaseError } from '../base/errors.ts'
 
-/** Reads that are under way: what they read must not be closed before they end. */
+/** The reads in progress. What they read must not be closed before they end. */
 export class RunningReads {
   readonly #refusal: () => DatabaseError | undefined
   readonly #running = new Set<Promise<unknown>>()
 
-  /** @param refusal why reads are refused now */
+  /** @param refusal returns why reads are refused now */
   constructor(refusal: () => DatabaseError | undefined) {
     this.#refusal = refusal
   }
@@ -23,7 +23,7 @@ export class RunningReads {
     }
   }
 
-  /** Resolves when all reads that were under way have ended. */
+  /** Resolves when all reads that were in progress have ended. */
   async ended(): Promise<void> {
     await Promise.allSettled(this.#running)
   }

@@ -13,48 +13,48 @@ import type { Run } from './search-runs.ts'
 import type { SearchedPoints } from './searched-points.ts'
 import { settledHits } from './settled-hits.ts'
 
-/** What is found for one query. */
+/** The answer to one query. */
 export interface Answer {
   readonly ids: Uint8Array
   readonly distances: readonly number[]
-  /** Only of queries that are ranked. */
+  /** Only for queries that are ranked. */
   readonly hits: readonly Hit[] | undefined
   readonly details: readonly HitDetails[] | undefined
   readonly profile: Profile | undefined
   readonly plan: SearchPlan | undefined
 }
 
-/** What was found for a query: one of the lists of a search. */
+/** The hits of one query: one of the lists of a search. */
 export interface FoundList {
   readonly hits: HitLists
   readonly list: number
 }
 
-/** What an answer may still hold. */
+/** How much the answers of a request may still contain. */
 export interface Room {
   detailBytes: number
 }
 
-/** Answers queries from what was found for them: each answer is true at one moment, that of its last step. Main thread only. */
+/** Answers queries from their hits. Each answer is valid for one moment, that of its last step. Main thread only. */
 export class SearchAnswers {
   readonly #points: SearchedPoints
   readonly #maxDetailBytes: number
 
-  /** @param maxDetailBytes of one request */
+  /** @param maxDetailBytes the limit of one request */
   constructor(points: SearchedPoints, maxDetailBytes: number) {
     this.#points = points
     this.#maxDetailBytes = maxDetailBytes
   }
 
-  /** For the answers of one request. */
+  /** Returns the room for the answers of one request. */
   room(): Room {
     return { detailBytes: this.#maxDetailBytes }
   }
 
   /**
-   * The answer to a query as of the last step; undefined if it has to be searched for again.
+   * Returns the answer to a query as of the last step; undefined if the search must be repeated.
    *
-   * @param found what the search has found
+   * @param found the hits of the search
    */
   *answer(run: Run, found: FoundList, room: Room): Generator<void, Answer | undefined> {
     const { journal } = this.#points.attributes
@@ -62,16 +62,16 @@ export class SearchAnswers {
     for (let attempt = 1; ; attempt += 1) {
       room.detailBytes = detailBytes
       this.#points.hideExpired()
-      // Nothing was touched since the search began, as is usual: all that was found is the answer.
+      // The usual case: nothing was touched since the search began, so all hits are the answer.
       if (journal.position === run.position && wantsAllFound(run.query)) return this.#copied(run, found)
       const hits = this.#settled(run, found.hits.list(found.list))
       if (hits === undefined) return undefined
       const { position } = journal
       const reading = this.#read(run, this.#cut(run.query, hits), room)
-      // Points that change all the time are read without a pause.
+      // The last attempt runs without a pause, in case points change all the time.
       const answer = attempt < attemptsMax ? yield* reading : finish(reading)
       this.#points.hideExpired()
-      // Points can have changed between two steps, and to read a payload can bring a change into effect.
+      // Points can have changed between two steps, and reading a payload can make a change take effect.
       if (journal.position === position) return answer
     }
   }
@@ -92,7 +92,7 @@ export class SearchAnswers {
     })
   }
 
-  /** Without the point that is searched near, and what is too far away. */
+  /** Leaves out the point that is searched near, and hits that are too far away. */
   #cut({ vector, metric, limit, maxDistance }: SearchQuery, hits: readonly Hit[]): readonly Hit[] {
     const own = typeof vector === 'string' ? this.#points.ids.find(vector) : -1
     const isIn = ({ slot, distance }: Hit): boolean =>
@@ -100,7 +100,7 @@ export class SearchAnswers {
     return hits.filter(isIn).slice(0, limit)
   }
 
-  /** The answer of hits as they were found: a fraction of the time that an object for each of them takes. */
+  /** Returns the hits as an answer, in a fraction of the time that an object for each hit would take. */
   #copied(run: Run, { hits, list }: FoundList): Answer {
     const { metric, ranked } = run.query
     const length = hits.lengthOf(list)
@@ -115,7 +115,7 @@ export class SearchAnswers {
       distances,
       hits: ranked === true ? hits.list(list) : undefined,
       details: undefined,
-      ...this.#told(run),
+      ...this.#reportOf(run),
     }
   }
 
@@ -128,12 +128,12 @@ export class SearchAnswers {
       distances: hits.map(({ distance }) => inUnits(query.metric, distance)),
       hits: query.ranked === true ? hits : undefined,
       details: yield* this.#details(query, hits, bytes, room),
-      ...this.#told(run),
+      ...this.#reportOf(run),
     }
   }
 
-  /** How a query was answered. */
-  #told({ query, slots, filterUs }: Run): Pick<Answer, 'profile' | 'plan'> {
+  /** Reports how a query was answered. */
+  #reportOf({ query, slots, filterUs }: Run): Pick<Answer, 'profile' | 'plan'> {
     const points = this.#points.searches?.index.liveCount ?? 0
     return {
       profile: query.profile === true ? profileOf({ query, slots, points, filterUs }) : undefined,
@@ -165,7 +165,7 @@ export class SearchAnswers {
       left -= detailBytes(each)
       if (left < 0) throw this.#tooManyDetails()
       details.push(each)
-      // What changes meanwhile is in the journal: then all is read again.
+      // Changes made meanwhile are in the journal; everything is then read again.
       if (details.length % detailsPerStep === 0) yield
     }
     room.detailBytes = left
@@ -181,12 +181,12 @@ export class SearchAnswers {
   }
 }
 
-/** Whether a query wants all hits that were found for it, without details. */
+/** Whether a query wants all its hits, without details. */
 export function wantsAllFound({ vector, maxDistance, include }: SearchQuery): boolean {
   return typeof vector !== 'string' && maxDistance === undefined && include === undefined
 }
 
-/** Results of queries that want nothing but ids and distances. */
+/** Returns the results of queries that only want ids and distances. */
 export function plainResults(
   queries: readonly unknown[],
   { ids, distances, ranks }: FoundIds,
@@ -195,7 +195,7 @@ export function plainResults(
   return { ids, distances, details: none, profiles: none, ...(ranks && { ranks }) }
 }
 
-/** The answers to all queries of a request. */
+/** Combines the answers to all queries of a request. */
 export function packed(answers: readonly Answer[]): SearchResults {
   const bytes = Buffer.concat(answers.map(({ ids }) => ids))
   const distances = new Float64Array(bytes.length / idBytes)
@@ -228,7 +228,7 @@ function ranksOf(answers: readonly Answer[], count: number): Ranks {
   return ranks
 }
 
-/** All steps at once. */
+/** Runs all steps in one turn. */
 export function finish<Result>(work: Iterator<void, Result>): Result {
   for (;;) {
     const step = work.next()
@@ -238,6 +238,6 @@ export function finish<Result>(work: Iterator<void, Result>): Result {
 
 const noDetails: HitDetails = {}
 
-/** Reading so many payloads takes a few tenths of a millisecond. */
+/** Reading this many payloads takes a few tenths of a millisecond. */
 const detailsPerStep = 64
 const attemptsMax = 3

@@ -9,7 +9,7 @@ import type { FilteredAsk, RouteInForce } from './filtered-recall.ts'
 import { whyNoRoute } from './no-route.ts'
 import type { Piece } from './search-request.ts'
 
-/** The current route of a metric's searches, or of one with a filter; undefined for the exact scan. */
+/** Returns the current route of a metric's searches, or of a search with a filter; undefined for the exact scan. */
 export type RouteOf = (metric: Metric, ask?: FilteredAsk) => RouteInForce | undefined
 
 /** A query for the slots of an index. `limit` is at least 1, and `ef` at least `limit`. */
@@ -19,26 +19,26 @@ export interface SlotQuery {
   readonly limit: number
   readonly ef: number
   readonly exact?: boolean | undefined
-  /** The slots that are wanted, at least one; undefined for all. */
+  /** The slots to search, at least one; undefined for all. */
   readonly matching?: SlotFilter | undefined
-  /** What the search tells of itself; every query with `matching` has one. */
+  /** The search records here how it was carried out; every query with `matching` has a report. */
   readonly report?: SearchReport | undefined
 }
 
-/** How a query was searched for: filled in by the search. */
+/** How a query was carried out; filled in by the search. */
 export interface SearchReport {
   readonly work: SearchWork
   plan?: FilterPlan
-  /** From when it was asked for, waiting included. */
+  /** The time since the request, including waiting. */
   elapsedUs: number
 }
 
 export interface SearchPiecesOptions {
   readonly index: VectorIndex
   readonly routeOf: RouteOf
-  /** Tells which queries one scan can answer together. */
+  /** Decides which queries one scan can answer together. */
   readonly searcher: Searcher
-  /** Threads among which a single scan is divided. */
+  /** The number of threads among which a single scan is divided. */
   readonly threads: number
 }
 
@@ -54,7 +54,7 @@ export class SearchPieces {
     this.#planner = new FilterPlanner(options.index)
   }
 
-  /** A query for the index, with its route. */
+  /** Returns a query for the index, with its route. */
   indexQuery(query: SlotQuery): IndexQuery {
     const { vector, metric, limit, ef, exact, matching, report } = query
     if (matching !== undefined) return this.#filteredQuery(query, matching)
@@ -75,12 +75,12 @@ export class SearchPieces {
     return { vector, metric, ef, route, k, matching, comparedMax, codeScan, work: report?.work }
   }
 
-  /** Of the searches with a filter that have ended. */
+  /** The number of finished searches with a filter, by how they were carried out. */
   get filteredPlans(): FilteredPlanCounts {
     return this.#planner.counts
   }
 
-  /** Learns from searches that have ended. */
+  /** Learns from finished searches. */
   learn(queries: readonly SlotQuery[]): void {
     for (const { metric, ef, exact, matching, report } of queries) {
       if (matching === undefined || report?.plan === undefined) continue
@@ -88,7 +88,9 @@ export class SearchPieces {
     }
   }
 
-  /** The route of a query; undefined without a usable graph, or if the query is so wide that a scan costs less. */
+  /**
+   * Returns the route of a query; undefined without a usable graph, or if the query is so wide that a scan costs less.
+   */
   #routeOf(metric: Metric, ef: number): RouteInForce | undefined {
     const route = this.#options.routeOf(metric)
     if (route === undefined || ef > efMax) return undefined
@@ -96,8 +98,9 @@ export class SearchPieces {
   }
 
   /**
-   * Queries that walk through a graph are grouped by a few; several queries that scan read the rows together, and
-   * a single one is cut by slots. Pieces are created one by one, because creating thousands would block the event loop.
+   * Cuts a request into pieces. Queries that walk through a graph form groups of a few. Several queries that scan read
+   * the rows together, and a single one is cut by slots. Pieces are created one by one, because creating thousands
+   * would block the event loop.
    */
   *cut(queries: readonly SlotQuery[]): Generator<Piece, void> {
     const scanning: Placed[] = []
@@ -163,7 +166,7 @@ export class SearchPieces {
     }
   }
 
-  /** How many of the first queries one scan can answer together. */
+  /** Returns how many of the first queries one scan can answer together. */
   #scansTogether(queries: readonly IndexQuery[], matching: SlotFilter | undefined): number {
     const other = queries.findIndex(
       (query) => query.matching?.id !== matching?.id || query.matching?.version !== matching?.version,
@@ -174,7 +177,7 @@ export class SearchPieces {
     return count
   }
 
-  /** All the slots, by segment. */
+  /** Returns all slots, by segment. */
   ranges(): SlotRange[] {
     const index = this.#index
     return index.segments.map(({ ordinal, firstSlot, layout }) => ({
@@ -184,7 +187,7 @@ export class SearchPieces {
     }))
   }
 
-  /** The slots to scan, divided equally among the threads. */
+  /** Divides the slots to scan equally among the threads. */
   #sharesOfSlots(matching: SlotFilter | undefined): SlotRange[][] {
     const share = Math.ceil((matching?.count ?? this.#index.slotCount) / this.#options.threads)
     const shares: SlotRange[][] = [[]]
@@ -204,7 +207,7 @@ export class SearchPieces {
     return shares
   }
 
-  /** Where the first part of a range ends that has about so many slots to scan. */
+  /** Returns the end of the first part of a range that has about `room` slots to scan. */
   #endOf({ ordinal, from, to }: SlotRange, room: number, matching: SlotFilter | undefined): number {
     if (matching === undefined) return Math.min(to, from + room)
     let end = from
@@ -216,14 +219,14 @@ export class SearchPieces {
     return end
   }
 
-  /** How many slots of a range are scanned. */
+  /** Returns how many slots of a range are scanned. */
   #slotsIn({ ordinal, from, to }: SlotRange, matching: SlotBits | undefined): number {
     if (matching === undefined) return to - from
     const first = ordinal * this.#index.layout.capacity
     return countBits(matching.words, first + from, first + to)
   }
 
-  /** About how many bytes are read to search for these queries, if they are searched for by scans. */
+  /** Returns about how many bytes scans for these queries would read. */
   bytesOf(queries: readonly SlotQuery[]): number {
     return queries.reduce((sum, { matching }) => sum + this.#bytesOf(matching), 0)
   }
@@ -231,16 +234,16 @@ export class SearchPieces {
   #bytesOf(matching: SlotFilter | undefined): number {
     const { slotCount, layout } = this.#index
     const all = slotCount * layout.rowBytes
-    // From a disk, single rows take as long as blocks of them.
+    // Reading single rows from disk takes as long as reading blocks of them.
     if (matching === undefined || layout.rows === 0) return all
     return Math.min(all, scatteredFactor * matching.count * layout.rowBytes + slotCount / 4)
   }
 }
 
-/** Rows at any addresses take this many times as long as adjacent ones. */
+/** Rows at random addresses take this many times as long as adjacent ones. */
 const scatteredFactor = 2
 
-/** Matching slots are counted in parts of so many slots. */
+/** Matching slots are counted in blocks of this many slots. */
 const slotsPerCount = 4096
 
 /** A query and its position in the request. */
@@ -249,25 +252,25 @@ interface Placed {
   readonly query: IndexQuery
 }
 
-/** Nearly half a millisecond of walking: compared to it, the cost of a hand-over is negligible. */
+/** Nearly half a millisecond of walking; compared to this, the cost of sending a piece to a thread is negligible. */
 export const walksPerPiece = 4
 
-/** For each place of the beam, over 512 dimensions. */
+/** For each entry of the beam, with 512 dimensions. */
 const walkMicroseconds = 0.8
 
 /** For each code that a thread scans. */
 const codeMicroseconds = 0.05
 
-/** Of rows that a thread scans. */
+/** For rows that a thread scans. */
 const bytesPerMicrosecond = 10_000
 
-/** About 100 ms of scanning: the longest that a waiting query waits for a piece of a batch. */
+/** About 100 ms of scanning: the longest time that a query waits for a piece of a batch. */
 const pieceBytes = 1024 * 1024 * 1024
 
-/** Why a query without a filter is searched for as it is, for an operator. */
+/** Returns the plan of a query without a filter, with its reason for an operator. */
 function plainPlan(index: VectorIndex, isExact: boolean, route: RouteInForce | undefined): FilterPlan {
   const plan = { route, comparedMax: 0, recall: route?.recall }
   if (isExact) return { ...plan, reason: 'the query asks for exact results' }
   if (route !== undefined) return { ...plan, reason: 'the graph reaches the recall target' }
-  return { ...plan, reason: `${whyNoRoute(index)}, or a scan costs less than so wide a walk` }
+  return { ...plan, reason: `${whyNoRoute(index)}, or a scan costs less than a walk this wide` }
 }

@@ -4,7 +4,7 @@ import type { SearchPlan } from '../base/search-results.ts'
 import { isScan } from './filter-planner.ts'
 import type { SlotQuery } from './search-pieces.ts'
 
-/** How a query was answered, in words for an operator. */
+/** Describes for an operator how a query was answered. */
 export function profileOf({
   query: { filter, ef },
   slots: { matching, report },
@@ -49,7 +49,7 @@ export function planOf(
   if (work.hasGivenUp)
     return {
       plan: scan,
-      reason: `a walk through the graph found too few, or cost as much as the scan${plan.codeScan === undefined ? '' : byCodes}`,
+      reason: `a walk through the graph found too few points, or cost as much as the scan${plan.codeScan === undefined ? '' : byCodes}`,
     }
   return { plan: 'graph', reason: plan.reason }
 }

@@ -7,11 +7,11 @@ export interface Piece extends SearchWork {
   readonly positions: readonly number[]
 }
 
-/** A search in progress: its pieces, created when they are handed out, and their results so far. */
+/** A search in progress: its pieces, which are created when they are handed out, and its results so far. */
 export class SearchRequest {
   readonly #pieces: Iterator<Piece, void>
   readonly #settle: (error?: unknown) => void
-  /** The hits, one list for each query: complete when the request has settled without an error. */
+  /** The hits, one list per query. Complete when the request has settled without an error. */
   readonly hits: HitLists
   #next: Piece | undefined
   #handedOut = 0
@@ -19,9 +19,9 @@ export class SearchRequest {
   #settled = false
 
   /**
-   * @param queries how many there are in all pieces
+   * @param queries the number of queries in all pieces
    * @param pieces at least one
-   * @param settle called exactly once, with an error or without
+   * @param settle called exactly once, with an error if the request failed
    */
   constructor(queries: number, pieces: Iterable<Piece>, settle: (error?: unknown) => void) {
     this.#pieces = pieces[Symbol.iterator]()
@@ -34,7 +34,7 @@ export class SearchRequest {
     return this.#settled
   }
 
-  /** The next piece to be handed out; undefined when all are. */
+  /** The next piece to hand out; undefined when all have been handed out. */
   get next(): Piece | undefined {
     return this.#next
   }

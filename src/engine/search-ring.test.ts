@@ -29,7 +29,7 @@ function query(index: number, dimension: number): IndexQuery {
 describe('a record in the ring', () => {
   for (const dimension of [1, 2, 3, 512]) {
     for (const count of [1, 2, 16]) {
-      it(`brings ${count} queries of ${dimension} dimensions to the other side, and their hits back`, () => {
+      it(`carries ${count} queries of ${dimension} dimensions to the other side, and their hits back`, () => {
         const queries = Array.from({ length: count }, (_, index) => query(index, dimension))
         const work = { index: 7, queries, ranges: ranges.slice(0, count % 3), cost: 614 }
         const hits = queries.map(({ k }, index) =>
@@ -53,7 +53,7 @@ describe('a record in the ring', () => {
     }
   }
 
-  it('brings back what was done for its queries, added to what others did', () => {
+  it('returns the work done for its queries, added to that of other records', () => {
     const queries = [query(0, 3), query(1, 3), query(2, 3)]
     const ring = createRing(1000)
     const at = ring.submit(0, { index: 7, queries, ranges: [], cost: 150 })
@@ -72,7 +72,7 @@ describe('a record in the ring', () => {
     )
   })
 
-  it('stays within the bytes that its size says', () => {
+  it('stays within the bytes of its size', () => {
     const work = { index: 7, queries: [query(3, 5), query(4, 5)], ranges, cost: 300 }
     const bytes = recordBytes(sizeOf(work))
     const ring = createRing(bytes)
@@ -86,7 +86,7 @@ describe('a record in the ring', () => {
     assert.deepEqual(ring.read(next, filters), before)
   })
 
-  it('is found by its number after more records than the ring has places for', () => {
+  it('is found by its number after more records than the ring has places', () => {
     const ring = createRing(1000)
     for (let number = 0; number < 3 * recordsMax; number += 1) {
       const at = ring.submit(8 * number, { index: 7, queries: [query(0, 1)], ranges: [], cost: 150 })
@@ -94,7 +94,7 @@ describe('a record in the ring', () => {
     }
   })
 
-  it('tells the other side that it is cancelled, or has failed', () => {
+  it('shows the other side that it is cancelled, or has failed', () => {
     const ring = createRing(1000)
     const at = ring.submit(0, { index: 7, queries: [query(0, 4)], ranges: [], cost: 150 })
     assert.equal(ring.isCancelled(at), false)

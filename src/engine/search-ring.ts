@@ -7,29 +7,29 @@ import { numbersPerHit, type PackedHits } from './hit-lists.ts'
 
 /** A unit of work for a search thread: queries over ranges of slots. */
 export interface SearchWork {
-  /** Of the index to search. */
+  /** The id of the index to search. */
   readonly index: number
   readonly queries: readonly IndexQuery[]
   readonly ranges: readonly SlotRange[]
-  /** About how long it takes, in microseconds. */
+  /** The estimated duration, in microseconds. */
   readonly cost: number
 }
 
 /**
- * The shared memory through which work goes to one search thread, and its hits come back.
+ * The shared memory through which a search thread receives its work and returns its hits.
  *
  *   ├ words ─────────────────────┼ places ────────────────┼ records ──────────────────────────────────────┤
- *   │ bell, asleep, submitted,   │ where record n stands, │ head │ ranges │ query, room for its hits │ … │
+ *   │ bell, asleep, submitted,   │ where record n begins, │ head │ ranges │ query, room for its hits │ … │
  *   │ completed, messages        │ at n mod 64            │      │        │                          │   │
  *
- * Records are created, answered and released in the same order. Only the main thread decides where a record is
- * placed, and writes all of it before it counts it as submitted; the worker writes hits into the record's room for
- * them, and counts it as completed. So each side reads only what the other has finished, and nothing has to be
- * allocated, cloned or locked.
+ * Records are created, answered and released in the same order. Only the main thread decides where a record is placed,
+ * and writes all of it before it counts it as submitted. The worker writes hits into the record's room for them, and
+ * counts it as completed. Each side therefore reads only what the other has finished, and nothing has to be allocated,
+ * cloned or locked.
  *
  *   record: cancelled, failed, queries, ranges, dimension, cost, index                7 x i32
  *   range:  ordinal, from, to                                                         3 x i32
- *   query:  metric, k, ef, graph (-1: exact scan), measure, efMultiplier, hits found,
+ *   query:  metric, k, ef, graph (-1: exact scan), distanceKind, efMultiplier, hits found,
  *           filter (0: none), its version, compared at most, whether work is counted,
  *           compared, measured, microseconds, whether a walk gave up, use of codes   16 x i32
  *           vector                                                                    f32 x dimension
@@ -50,7 +50,7 @@ export class SearchRing {
     this.#f64 = new Float64Array(buffer)
   }
 
-  /** Bytes that records may take. */
+  /** The bytes available to records. */
   get capacity(): number {
     return this.buffer.byteLength - recordsAt
   }
@@ -63,17 +63,19 @@ export class SearchRing {
     return Atomics.load(this.#i32, words.completed)
   }
 
-  /** Messages that were ever posted beside the ring. */
+  /** The number of messages posted to the worker's port since the start. */
   get messages(): number {
     return Atomics.load(this.#i32, words.messages)
   }
 
-  /** The address of the record of this number. */
+  /** Returns the address of the record with this number. */
   recordAt(number: number): number {
     return this.#i32[placesAt / 4 + (number & (recordsMax - 1))]!
   }
 
-  /** Main thread: writes a record at `offset` of the records' part, and wakes the worker. Returns its address. */
+  /**
+   * Main thread: writes a record at `offset` in the records' part, and wakes the worker. Returns the record's address.
+   */
   submit(offset: number, work: SearchWork): number {
     const at = recordsAt + offset
     this.#write(at, work)
@@ -83,13 +85,13 @@ export class SearchRing {
     return at
   }
 
-  /** Main thread: tells the worker to read its port; call after posting to it. */
+  /** Main thread: makes the worker read its port. Call after posting to it. */
   announceMessage(): void {
     Atomics.add(this.#i32, words.messages, 1)
     this.#ring()
   }
 
-  /** Worker: sleeps until something arrives, or returns at once if something has since `bell` was read. */
+  /** Worker: sleeps until something arrives; returns immediately if something has arrived since `bell` was read. */
   sleep(bell: number): void {
     Atomics.store(this.#i32, words.asleep, 1)
     Atomics.wait(this.#i32, words.bell, bell)
@@ -116,7 +118,7 @@ export class SearchRing {
   /**
    * Worker: reads a record. The vectors are views of it.
    *
-   * @param filters the bitmaps that the worker was told of
+   * @param filters the bitmaps that the worker has received
    */
   read(at: number, filters: ReadonlyMap<number, FilterWords>): SearchWork {
     const i32 = this.#i32
@@ -135,7 +137,7 @@ export class SearchRing {
     return { index: i32[word + head.index]!, queries, ranges, cost: this.costOf(at) }
   }
 
-  /** Worker: about how long a record takes, in microseconds. */
+  /** Worker: returns the estimated duration of a record, in microseconds. */
   costOf(at: number): number {
     return this.#i32[at / 4 + head.cost]!
   }
@@ -151,7 +153,7 @@ export class SearchRing {
     Atomics.add(this.#i32, words.completed, 1)
   }
 
-  /** Main thread: the hits of a completed record. */
+  /** Main thread: returns the hits of a completed record. */
   hits(at: number): PackedHits {
     const i32 = this.#i32
     const word = at / 4
@@ -181,7 +183,7 @@ export class SearchRing {
     return { numbers, counts }
   }
 
-  /** Main thread: adds what was done in a completed record to the work for its queries. */
+  /** Main thread: adds the work done for a completed record to its queries. */
   addWork(at: number, queries: readonly IndexQuery[]): void {
     const i32 = this.#i32
     const dimension = i32[at / 4 + head.dimension]!
@@ -197,7 +199,7 @@ export class SearchRing {
     }
   }
 
-  /** Wakes the worker; its flag saves this system call for each record that arrives while it is awake. */
+  /** Wakes the worker. The flag saves this system call for each record that arrives while the worker is awake. */
   #ring(): void {
     Atomics.add(this.#i32, words.bell, 1)
     if (Atomics.load(this.#i32, words.asleep) === 1) Atomics.notify(this.#i32, words.bell)
@@ -224,7 +226,7 @@ export class SearchRing {
     const i32 = this.#i32
     i32[word + field.metric] = distanceMetrics.indexOf(metric)
     i32[word + field.k] = k
-    // A request may have any ef; one that does not fit into 32 bits is a scan, which ignores it.
+    // A request may have any ef. One that does not fit into 32 bits is a scan, which ignores it.
     i32[word + field.ef] = Math.min(ef, 0x7fff_ffff)
     i32[word + field.graph] = route?.graph ?? -1
     i32[word + field.distanceKind] = route?.distanceKind ?? 0
@@ -234,7 +236,7 @@ export class SearchRing {
     i32[word + field.version] = matching?.version ?? 0
     i32[word + field.comparedMax] = Math.min(comparedMax ?? i32Max, i32Max)
     i32[word + field.isCounted] = Number(work !== undefined)
-    // By itself, `fill` of so few takes as long as everything else here.
+    // For so few words, one call of `fill` takes as long as everything else here.
     for (let each = field.compared; each < field.codeScan; each += 1) i32[word + each] = 0
     i32[word + field.codeScan] = codeScanUses.indexOf(codeScan)
     this.#f32.set(vector, word + queryWords)
@@ -300,20 +302,20 @@ export class SearchRing {
   }
 }
 
-/** The bitmap of a filter, as a thread was told of it. */
+/** The bitmap of a filter, as a thread received it. */
 export type FilterWords = SlotBits['words']
 
 const noFilterWords: FilterWords = new Uint32Array(new SharedArrayBuffer(0))
 
 const i32Max = 0x7fff_ffff
 
-/** The most records in progress at once; a power of two. */
+/** The most records in progress; a power of two. */
 export const recordsMax = 64
 
 export interface RecordSize {
   readonly dimension: number
   readonly queries: number
-  /** Of all queries together, at most. */
+  /** The most hits of all queries together. */
   readonly hits: number
   readonly ranges: number
 }
@@ -327,7 +329,7 @@ export function sizeOf({ queries, ranges }: SearchWork): RecordSize {
   return { dimension: queries[0]!.vector.length, queries: queries.length, hits, ranges: ranges.length }
 }
 
-/** A ring for two records of this many bytes, or many small ones. */
+/** Creates a ring for two records of this many bytes, or many small ones. */
 export function createRing(recordBytesMax: number): SearchRing {
   return new SearchRing(
     new SharedArrayBuffer(recordsAt + Math.max(usualRingBytes, roundUp8(2 * recordBytesMax))),

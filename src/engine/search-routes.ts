@@ -18,18 +18,21 @@ export interface SearchRoutesOptions {
   readonly filtered: FilteredRecall
 }
 
-/** Which way searches take now: what was measured, as far as the graphs can be used. Main thread only. */
+/** The routes that searches take now: the measured ones whose graphs can be used. Main thread only. */
 export class SearchRoutes {
   readonly #options: SearchRoutesOptions
-  /** Queries that have asked for their way, now and when they were last counted. */
+  /** Queries that have asked for their route. */
   #asked = 0
+  /** The value of `#asked` when it was last read. */
   #askedBefore = 0
 
   constructor(options: SearchRoutesOptions) {
     this.#options = options
   }
 
-  /** The way that searches under a metric take now, or one with a filter; undefined for the exact scan. */
+  /**
+   * Returns the current route of searches with a metric, or of a search with a filter; undefined for the exact scan.
+   */
   route(metric: Metric, ask?: FilteredAsk): RouteInForce | undefined {
     const { plans, filtered } = this.#options
     this.#asked += 1
@@ -38,7 +41,7 @@ export class SearchRoutes {
     return route && { ...route, recall: plans.of(metric).recall }
   }
 
-  /** By metric: which way searches take now, and what was measured of it last. */
+  /** By metric: the route that searches take now, and its last measured recall. */
   get plans(): Readonly<Record<Metric, MetricPlan>> {
     const { plans } = this.#options
     const inForce = (metric: Metric): MetricPlan => ({
@@ -51,7 +54,7 @@ export class SearchRoutes {
     >
   }
 
-  /** The recall of searches with filters, by metric and bin of selectivity. */
+  /** The recall of searches with filters, by metric and selectivity bin. */
   get filteredRecalls(): BinRecall[] {
     const { filtered } = this.#options
     return Object.entries(this.plans).flatMap(([name, { route }]) => {
@@ -63,20 +66,20 @@ export class SearchRoutes {
     })
   }
 
-  /** @returns how many queries have asked for their way since the last call */
+  /** @returns how many queries have asked for their route since the last call */
   countAsked(): number {
     const asked = this.#asked - this.#askedBefore
     this.#askedBefore = this.#asked
     return asked
   }
 
-  /** A route, unless the graph cannot be used now. */
+  /** Returns the route if its graph can be used now. */
   #usable(route: Route | undefined): Route | undefined {
     const { scheduler, graphs } = this.#options
-    // What a graph that was read from disk knows under other points leads walks astray until it has been repaired.
+    // A graph read from disk can have nodes of other points. They lead walks astray until the graph has been repaired.
     if (route === undefined || scheduler.hasFailed || graphs.isStale || !graphs.isCaughtUp(route.graph))
       return undefined
-    // A collection that has become small again.
+    // The collection may have become small again.
     return graphs.isLarge ? route : undefined
   }
 }

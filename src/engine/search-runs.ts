@@ -5,17 +5,18 @@ import type { SearchReport, SlotQuery } from './search-pieces.ts'
 import type { SearchedPoints } from './searched-points.ts'
 import { SlotFilters } from './slot-filters.ts'
 
-/** A query and what it is searched with. */
+/** A query, and what is searched for to answer it. */
 export interface Run {
   readonly query: SearchQuery
   readonly slots: SlotQuery
-  /** Of the journal, and replacements of the index, when the search began. */
+  /** The journal position when the search began. */
   readonly position: number
+  /** The index's count of replacements when the search began. */
   readonly replacements: number
   readonly filterUs: number
 }
 
-/** Makes queries as the api has checked them into queries for slots of the index. Main thread only. */
+/** Turns queries that the api has checked into queries for slots of the index. Main thread only. */
 export class SearchRuns {
   readonly #points: SearchedPoints
   readonly #filters: SlotFilters
@@ -25,13 +26,13 @@ export class SearchRuns {
     this.#filters = new SlotFilters(points.attributes)
   }
 
-  /** What a query searches near, and for which slots. */
+  /** Prepares a query: its vector, and the slots to search. */
   *prepare(query: SearchQuery): Generator<void, Run> {
     const startMs = performance.now()
     const { metric, ef, exact, filter, profile } = query
     const isNear = typeof query.vector === 'string'
     const vector = typeof query.vector === 'string' ? this.#vectorOf(query.vector) : query.vector
-    // The point itself is found too, and left out.
+    // The point itself is also found, and left out.
     const limit = query.limit + Number(isNear)
     const matching = filter && (yield* this.#filters.matching(filter))
     const hasReport = matching !== undefined || profile === true
@@ -53,7 +54,7 @@ export class SearchRuns {
   }
 }
 
-/** The runs that can find anything. */
+/** Returns the positions of the runs that can find anything. */
 export function searchedOf(runs: readonly Run[]): number[] {
   return [...runs.keys()].filter((at) => runs[at]!.slots.matching?.count !== 0)
 }

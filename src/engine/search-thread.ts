@@ -19,7 +19,7 @@ import { ThreadIndexes } from './thread-indexes.ts'
 interface Assignment {
   readonly request: SearchRequest
   readonly piece: Piece
-  /** The address of its record in the ring. */
+  /** The address of the piece's record in the ring. */
   readonly record: number
 }
 
@@ -28,9 +28,9 @@ export class SearchThread {
   readonly #worker: Worker
   #ring: SearchRing | undefined
   #space: RecordSpace | undefined
-  /** In the order in which the thread works on them. */
+  /** In the order in which the thread processes them. */
   readonly #assignments: Assignment[] = []
-  /** Requests that failed in the thread, whose errors are on their way. */
+  /** Requests that failed in the thread and whose errors have not arrived yet. */
   readonly #failed: SearchRequest[] = []
   readonly #indexes = new ThreadIndexes((message) => this.#announce(message))
   readonly #filters = new ThreadFilters((message) => this.#announce(message))
@@ -38,7 +38,7 @@ export class SearchThread {
   #completedPieces = 0
   #cost = 0
 
-  /** @param onExit called when the thread has ended by itself, after its requests have failed */
+  /** @param onExit called when the thread has ended without a request to do so, after its requests have failed */
   constructor(setup: WorkerSetup, logger: Logger, onExit: (thread: SearchThread) => void) {
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     this.#worker = new Worker(new URL(`./search-worker.${extension}`, import.meta.url), { workerData: setup })
@@ -57,7 +57,7 @@ export class SearchThread {
     })
   }
 
-  /** Gives the thread its ring, before anything else. */
+  /** Gives the thread its ring. Call before anything else. */
   start(recordBytesMax: number, doorbell: Doorbell): void {
     this.#ring = createRing(recordBytesMax)
     this.#space = new RecordSpace(this.#ring.capacity, usualRingBytes)
@@ -68,18 +68,18 @@ export class SearchThread {
     this.#indexes.attach(index, segment)
   }
 
-  /** Resolves when the thread has dropped everything of an index, whose hits are no longer needed. */
+  /** Resolves when the thread has dropped everything of an index. Hits of that index must no longer be needed. */
   detach(index: number): Promise<void> {
     this.#filters.detach(index)
     return this.#indexes.detach(index)
   }
 
-  /** Microseconds of work that the thread has queued. */
+  /** The microseconds of work that the thread has queued. */
   get cost(): number {
     return this.#cost
   }
 
-  /** Pieces that the thread has worked on since it started. */
+  /** The pieces that the thread has processed since it started. */
   get completedPieces(): number {
     return this.#completedPieces
   }
@@ -88,7 +88,7 @@ export class SearchThread {
     return this.#assignments.length > 0
   }
 
-  /** Puts a piece into the ring; false if it has no room until a record is completed. */
+  /** Puts a piece into the ring; returns false if there is no room until a record is completed. */
   run(request: SearchRequest, piece: Piece): boolean {
     if (this.#assignments.length === recordsMax) return false
     const offset = this.#space!.take(recordBytes(sizeOf(piece)))
@@ -137,7 +137,7 @@ export class SearchThread {
     for (const request of this.#failed.splice(0)) request.fail(error)
   }
 
-  /** Posts a message that wakes the thread. */
+  /** Posts a message and wakes the thread. */
   #announce(message: ToWorker): void {
     this.#post(message)
     this.#ring!.announceMessage()

@@ -10,17 +10,17 @@ const port = parentPort!
 const { kernels, lane }: WorkerSetup = workerData
 const searchers = new Map<number, Searcher>()
 const filters = new Map<number, FilterWords>()
-/** Whether an index was dropped whose memory has to be freed. */
+/** Whether an index was dropped whose memory must be freed. */
 let hasDropped = false
 let ring: SearchRing | undefined
 let doorbell: Doorbell | undefined
 
 port.on('message', (message: ToWorker) => {
-  hear(message)
+  receive(message)
   if (ring !== undefined && doorbell !== undefined) serve(ring, doorbell)
 })
 
-function hear(message: ToWorker): void {
+function receive(message: ToWorker): void {
   switch (message.kind) {
     case 'start':
       ring = new SearchRing(message.ring)
@@ -50,27 +50,27 @@ function detach({ index }: DetachMessage): void {
   searchers.get(index)?.close()
   searchers.delete(index)
   hasDropped = true
-  say({ kind: 'detached', index, left: searchers.size })
+  post({ kind: 'detached', index, left: searchers.size })
 }
 
-function say(message: FromWorker): void {
+function post(message: FromWorker): void {
   port.postMessage(message)
 }
 
 /**
- * Runs until the thread is terminated: this thread's event loop does not run any more.
+ * Runs until the thread is terminated; the thread's event loop never runs again.
  *
- * While more records wait, the doorbell is delayed: if every answer woke the main thread, it would take a processor from
- * the search threads each time, for one answer where it could have had several.
+ * The doorbell is delayed while more records wait. If every answer woke the main thread, it would take a processor from
+ * the search threads each time, for one answer instead of several.
  */
 function serve(ring: SearchRing, doorbell: Doorbell): never {
-  let heard = 0
+  let received = 0
   let done = 0
   let unannounced = 0
   for (;;) {
     const { bell, submitted } = ring
-    // After `submitted` was read: a record never overtakes the message of a segment that it searches.
-    for (; heard !== ring.messages; heard += 1) hear(receiveMessageOnPort(port)!.message)
+    // Read after `submitted`: a record never overtakes the message of a segment that it searches.
+    for (; received !== ring.messages; received += 1) receive(receiveMessageOnPort(port)!.message)
     if (hasDropped) {
       hasDropped = false
       collectGarbage()
@@ -90,7 +90,7 @@ function serve(ring: SearchRing, doorbell: Doorbell): never {
   }
 }
 
-/** Completed records wait no longer than this for others: five walks of the usual breadth. */
+/** The longest time that completed records wait for others: five walks of the usual breadth. */
 const holdMicroseconds = 600
 
 function run(ring: SearchRing, record: number): void {
@@ -103,6 +103,6 @@ function run(ring: SearchRing, record: number): void {
   } catch (error) {
     // In this order: when the message arrives, the record is completed.
     ring.complete(record, undefined)
-    say({ kind: 'fault', error })
+    post({ kind: 'fault', error })
   }
 }

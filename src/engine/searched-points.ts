@@ -3,15 +3,18 @@ import type { IdTable } from './id-table.ts'
 import type { IndexSearches } from './index-searches.ts'
 import type { SlotAttributes } from './slot-filters.ts'
 
-/** What searches ask of a collection. */
+/** What searches need from a collection. */
 export interface SearchedPoints {
-  /** Undefined before the first point. */
+  /** Undefined before the first point is stored. */
   readonly searches: IndexSearches | undefined
   readonly ids: Pick<IdTable, 'find' | 'copyId' | 'size'>
   readonly attributes: SlotAttributes
-  /** Removes from memory what has expired by now. */
+  /** Hides points that have expired. */
   hideExpired(): void
-  /** What is stored of a visible point. A change of it that is on disk takes effect first; undefined if it was removed by that. */
+  /**
+   * Returns the stored payload of a visible point. A committed change of the point takes effect first; undefined if
+   * that removes it.
+   */
   payload(slot: number, id: string): Payload | undefined
   versionOf(slot: number): number
 }

@@ -14,29 +14,29 @@ export interface ServedDataOptions
   extends Pick<CollectionSetOptions, 'hnswM' | 'hnswEfConstruction' | 'maxOpenCollections'> {
   readonly engine: Engine
   readonly store: StoreOptions
-  /** Of the default collection. */
+  /** The index directory of the default collection. */
   readonly indexDirectory: string
   readonly logger: Logger
 }
 
-/** What there is once the points of the default collection are in memory. */
+/** The open data, once the points of the default collection are in memory. */
 export interface Loaded {
   readonly store: DataStore
   readonly main: Collection
   readonly set: CollectionSet
 }
 
-/** For metrics. */
+/** Figures for metrics. */
 export interface Figures {
-  /** Of the default collection. */
+  /** Figures of the default collection. */
   readonly stats: CollectionStats
   readonly keyedRequests: number
   readonly diskBytes: number
 }
 
 /**
- * What a process serves: the directory, the default collection, and the others. A node of a cluster can end all of it and
- * load what another node had, while the process goes on:
+ * The data that a process serves: the directory, the default collection, and the named ones. A node of a cluster can
+ * discard all of it and load another node's data while the process keeps running:
  *
  *   openStore ─> load ─> loaded ─> close
  *       ^                  │
@@ -55,7 +55,7 @@ export class ServedData {
     this.#options = options
   }
 
-  /** Those of the end while there are no others. */
+  /** The current figures; while nothing is loaded, the last ones before `unload`. */
   get figures(): Figures {
     const { loaded } = this
     if (loaded === undefined) {
@@ -70,7 +70,7 @@ export class ServedData {
     return this.#options.store.dataDir
   }
 
-  /** How the store is opened. */
+  /** The options with which the store is opened. */
   get storeOptions(): StoreOptions {
     return this.#options.store
   }
@@ -81,9 +81,9 @@ export class ServedData {
   }
 
   /**
-   * Opens the directory, unless it is open.
+   * Opens the directory unless it is open.
    *
-   * @throws what `openDataStore` does
+   * @throws what `openDataStore` throws
    */
   async openStore(): Promise<DataStore> {
     this.#store ??= await openDataStore(this.#options.store)
@@ -93,8 +93,8 @@ export class ServedData {
   /**
    * Loads the points of the default collection.
    *
-   * @param replicaOf on a node of a cluster: the hooks of a collection
-   * @throws DatabaseError that names what is damaged; `shutting_down` once this is being closed
+   * @param replicaOf on a node of a cluster: returns the hooks of a collection
+   * @throws DatabaseError that names the damage; `shutting_down` after `stop`
    */
   async load(replicaOf: ((name: string) => ReplicaHooks) | undefined): Promise<Loaded> {
     const loading = this.#load(replicaOf)
@@ -117,7 +117,9 @@ export class ServedData {
     return { store, main, set }
   }
 
-  /** Ends everything, without keeping any graph, and releases the directory; what runs ends with the error. */
+  /**
+   * Discards everything without saving any graph, and releases the directory. Calls in progress fail with the error.
+   */
   async unload(error: DatabaseError): Promise<void> {
     if (this.loaded !== undefined) this.#figures = this.figures
     const [store, main, set] = [this.#store, this.#main, this.#set]
@@ -129,7 +131,9 @@ export class ServedData {
     await store?.close()
   }
 
-  /** Loads no more, and opens no more collections. The engine closes those that are open, and then `close` is called. */
+  /**
+   * Prevents further loading and opening of collections. Then the engine closes the open ones, and `close` is called.
+   */
   async stop(error: DatabaseError): Promise<void> {
     this.#stop.abort(error)
     await this.#loading

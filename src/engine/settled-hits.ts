@@ -1,27 +1,27 @@
 import type { Hit } from '../index/hit.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 
-/** A finished search of one query, and what has to be known to bring its hits up to date. */
+/** A finished search for one query, and the data needed to update its hits. */
 export interface SearchedHits {
   /** Ascending, at most `limit`. */
   readonly hits: readonly Hit[]
   readonly limit: number
   readonly index: VectorIndex
-  /** Slots that were touched since the search began; undefined if there were too many to be remembered. */
+  /** The slots touched since the search began; undefined if the journal does not reach back that far. */
   readonly touched: readonly number[] | undefined
-  /** Whether points that were touched are offered: they may be among the nearest now. */
+  /** Whether to offer touched points as hits: they may now be among the nearest. */
   readonly offersTouched: boolean
-  /** Whether the point in a slot is wanted; undefined for all. */
+  /** Whether the point in a slot matches; undefined if all do. */
   readonly matches: ((slot: number) => boolean) | undefined
-  /** The hit that a live slot is, by its exact distance. */
+  /** Returns a live slot as a hit with its exact distance. */
   readonly hitAt: (slot: number) => Hit | undefined
 }
 
 /**
- * The hits of a search as of now, in one turn of the event loop: without points that have gone, moved to another slot or do not
- * match any more, and with points that were touched meanwhile and belong among the nearest.
+ * Updates the hits of a search to the present, in one turn of the event loop. Drops points that were removed, moved to
+ * another slot or no longer match, and adds touched points that are now among the nearest.
  *
- * @returns undefined if that cannot be told without another search: a full list has lost hits, and what came next is unknown
+ * @returns undefined if another search is needed: a full list has lost hits, and the next nearest are unknown
  */
 export function settledHits(searched: SearchedHits): readonly Hit[] | undefined {
   const { hits, limit, touched } = searched
@@ -31,7 +31,7 @@ export function settledHits(searched: SearchedHits): readonly Hit[] | undefined 
   const offered = searched.offersTouched ? offeredHits(kept, changed, searched) : []
   if (kept.length === hits.length && offered.length === 0) return hits
   const settled = [...kept, ...offered].sort(inOrder).slice(0, limit)
-  // Without a list that was full, nothing was left out that matches.
+  // If the list was not full, it contained every match, so no other hits can follow.
   const last = hits.length === limit && searched.offersTouched ? hits.at(-1) : undefined
   if (last === undefined || kept.length === hits.length) return settled
   return settled.length === limit && inOrder(settled.at(-1)!, last) <= 0 ? settled : undefined
@@ -46,7 +46,7 @@ function isValid(
   return matches === undefined || !changed.has(slot) || matches(slot)
 }
 
-/** The touched points that are wanted and not among the hits. */
+/** Returns the touched points that match and are not among the hits. */
 function offeredHits(
   kept: readonly Hit[],
   changed: ReadonlySet<number>,

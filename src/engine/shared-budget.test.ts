@@ -7,7 +7,7 @@ function budgetOf(max: number): SharedBudget {
 }
 
 describe('a budget that collections share', () => {
-  it('is all for a collection that is used alone, and says what is held and what the setting is', () => {
+  it('is fully available to a collection that is used alone, and names the held amount and the setting when it refuses', () => {
     const budget = budgetOf(100)
     const [first, other] = [budget.share(), budget.share()]
     first.hold(60)
@@ -37,7 +37,7 @@ describe('a budget that collections share', () => {
     assert.equal(budget.used, 75)
   })
 
-  it('lets a collection in that holds nothing: with more than the bound, and beside one that holds all', () => {
+  it('accepts a collection that holds nothing, even with more than the limit, or while another holds all', () => {
     const budget = budgetOf(100)
     const [large, late] = [budget.share(), budget.share()]
     assert.equal(large.refusal(1000), undefined)

@@ -2,18 +2,20 @@ import { DatabaseError } from '../base/errors.ts'
 
 export interface SharedBudgetOptions {
   readonly max: number
-  /** The setting of `max`. */
+  /** The name of the setting that sets `max`. */
   readonly setting: string
-  /** What is held, for the error message. */
+  /** Describes a held amount, for the error message. */
   readonly inWords: (amount: number) => string
 }
 
 /**
- * A limit on what all collections together hold of something, such as queries that wait.
+ * A limit on a resource that all collections share, such as waiting queries.
  *
- * A collection that is used alone may hold all of it. While others hold something too, it may hold three quarters: a
- * flood in one leaves room for the others. A collection that holds nothing is always accepted: otherwise an amount larger
- * than the limit could never be, and a flood could lock out another collection completely. Main thread only.
+ * A collection that is used alone may hold all of it. While others hold some, it may hold three quarters, so that a
+ * flood in one collection leaves room for the others.
+ *
+ * A collection that holds nothing is always accepted. Otherwise an amount larger than the limit could never be
+ * accepted, and a flood could lock out another collection completely. Main thread only.
  */
 export class SharedBudget {
   readonly #options: SharedBudgetOptions
@@ -28,12 +30,12 @@ export class SharedBudget {
     return this.#options.max
   }
 
-  /** What all collections hold. */
+  /** The amount that all collections hold. */
   get used(): number {
     return this.#used
   }
 
-  /** The part of one collection. It need not be closed, only released. */
+  /** Returns the share of one collection. It need not be closed, only released. */
   share(): BudgetShare {
     return new BudgetShare({
       refusal: (held, amount) => this.#refusal(held, amount),
@@ -67,7 +69,7 @@ interface ShareOwner {
   readonly change: (from: number, to: number) => void
 }
 
-/** What one collection holds of a `SharedBudget`. */
+/** The amount that one collection holds of a `SharedBudget`. */
 export class BudgetShare {
   readonly #owner: ShareOwner
   #held = 0
@@ -81,12 +83,12 @@ export class BudgetShare {
     return this.#held
   }
 
-  /** The error, with the reason `overloaded`, if this much more cannot be held now; undefined if it can. */
+  /** Returns an `overloaded` error if this much more cannot be held now; undefined if it can. */
   refusal(amount: number): DatabaseError | undefined {
     return this.#owner.refusal(this.#held, amount)
   }
 
-  /** Holds this much more, without checking the limit. */
+  /** Holds this much more without checking the limit. */
   hold(amount: number): void {
     this.#change(this.#held + amount)
   }
@@ -101,5 +103,5 @@ export class BudgetShare {
   }
 }
 
-/** The share of the limit that one of several collections may hold. */
+/** The share of the limit that a collection may hold while others hold some. */
 const shareWithOthers = 3 / 4

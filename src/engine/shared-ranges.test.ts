@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { shareRanges, stopRanges, takeRanges } from './shared-ranges.ts'
 
 describe('shared ranges', () => {
-  it('go to several takers, every slot once', () => {
+  it('go to several threads, every slot once', () => {
     const ranges = shareRanges(100, 131, 4)
     const takers = [takeRanges(ranges), takeRanges(ranges), takeRanges(ranges)]
     const slots: number[] = []
@@ -19,7 +19,7 @@ describe('shared ranges', () => {
     )
   })
 
-  it('end for all takers when one stops them', () => {
+  it('end for all threads when one stops them', () => {
     const ranges = shareRanges(0, 1000, 10)
     const [one, other] = [takeRanges(ranges), takeRanges(ranges)]
     assert.deepEqual(one.next().value, { from: 0, to: 10 })

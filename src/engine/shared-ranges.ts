@@ -1,19 +1,19 @@
-/** Runs of slots that several threads share, each run taken once; can be posted to them. */
+/** Ranges of slots shared by several threads, each taken once. Can be posted to threads. */
 export interface SharedRanges {
   readonly from: number
   readonly to: number
-  /** Slots of a run; the last one may have fewer. */
+  /** The slots of a range; the last one may have fewer. */
   readonly step: number
-  /** How many slots have been taken. */
+  /** The number of slots taken so far. */
   readonly taken: Int32Array
 }
 
-/** For at most 2^31 slots, including one step beyond the end for each taker. */
+/** Supports at most 2^31 slots, including one step beyond the end for each thread. */
 export function shareRanges(from: number, to: number, step: number): SharedRanges {
   return { from, to, step, taken: new Int32Array(new SharedArrayBuffer(4)) }
 }
 
-/** Takes runs until all are taken or `stopRanges` is called. */
+/** Takes ranges until all are taken or `stopRanges` is called. */
 export function* takeRanges({ from, to, step, taken }: SharedRanges): Generator<{
   readonly from: number
   readonly to: number
@@ -25,7 +25,7 @@ export function* takeRanges({ from, to, step, taken }: SharedRanges): Generator<
   }
 }
 
-/** Lets no taker get another run. */
+/** Prevents all threads from taking further ranges. */
 export function stopRanges({ from, to, taken }: SharedRanges): void {
   Atomics.store(taken, 0, to - from)
 }

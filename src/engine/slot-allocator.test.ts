@@ -4,7 +4,7 @@ import { seededRandom } from '../../test/support/random.ts'
 import { SlotAllocator } from './slot-allocator.ts'
 
 describe('the slot allocator', () => {
-  it('hands out the lowest free slot, then those that were never used', () => {
+  it('hands out the lowest free slot, then slots that were never used', () => {
     const slots = new SlotAllocator(4)
     for (const freed of [2, 0, 3]) slots.release(freed)
     assert.equal(slots.slotCountAfter(5), 6)
@@ -37,7 +37,7 @@ describe('the slot allocator', () => {
     }
   })
 
-  it('holds back what is released until the hold ends, however much it is, and hands it out after that', async () => {
+  it('holds back any number of released slots until the hold ends, and hands them out after that', async () => {
     const slots = new SlotAllocator(20_000)
     slots.release(7)
     const end = slots.hold()

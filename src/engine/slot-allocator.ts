@@ -1,9 +1,9 @@
 import { assert } from '../base/assert.ts'
 
 /**
- * Allocates slots, the lowest free one first. So slots stay dense, columns indexed by slot waste nothing, a batch
- * over freed slots is written in runs, and on a full disk the slots that deletions have freed are used before the
- * file has to grow. Main thread only.
+ * Allocates slots, the lowest free one first. Slots therefore stay dense, columns indexed by slot waste nothing, and a
+ * batch over freed slots is written in runs. On a full disk, slots freed by deletions are used before the file must
+ * grow. Main thread only.
  */
 export class SlotAllocator {
   /** A binary heap: no slot is lower than the one at half its position. */
@@ -11,12 +11,12 @@ export class SlotAllocator {
   #next: number
   #held: number[] | undefined
 
-  /** @param slotCount slots that were ever used; `release` those of them that are free */
+  /** @param slotCount the number of slots that were ever used; call `release` for those that are free */
   constructor(slotCount: number) {
     this.#next = slotCount
   }
 
-  /** Slots that were ever handed out: every live slot is below it. */
+  /** The number of slots ever handed out. All live slots are below this. */
   get slotCount(): number {
     return this.#next
   }
@@ -43,8 +43,8 @@ export class SlotAllocator {
   }
 
   /**
-   * Does not reuse slots that are released from now on, so that their rows stay, until the returned function is
-   * called, once. One hold at a time.
+   * Holds back slots that are released from now on, so that their rows stay unchanged, until the returned function is
+   * called. Call that function once. Only one hold at a time.
    */
   hold(): () => void {
     assert(this.#held === undefined, 'slots are held once at a time')
@@ -57,7 +57,10 @@ export class SlotAllocator {
     }
   }
 
-  /** In turns: a long hold can have kept millions. A new hold need not wait, because it only concerns later releases. */
+  /**
+   * Works in turns, because a long hold can have kept millions of slots. A new hold need not wait: it only concerns
+   * later releases.
+   */
   #addAll(held: number[]): void {
     for (const slot of held.splice(-slotsPerTurn)) this.#add(slot)
     if (held.length > 0) setImmediate(() => this.#addAll(held))
@@ -75,7 +78,7 @@ export class SlotAllocator {
     heap[at] = slot
   }
 
-  /** Replaces the lowest slot, which was taken, by `slot`, and moves it down to its place in the heap. */
+  /** Replaces the lowest slot, which was taken, with `slot`, and moves it down to its place in the heap. */
   #sink(slot: number): void {
     const heap = this.#free
     let at = 0
@@ -89,5 +92,5 @@ export class SlotAllocator {
   }
 }
 
-/** Well under a millisecond's work. */
+/** Well under a millisecond of work. */
 const slotsPerTurn = 4096

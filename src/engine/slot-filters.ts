@@ -1,29 +1,32 @@
 import type { Filter } from '../base/filter.ts'
 import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
 
-/** What searches ask of an index of attributes. */
+/** What searches need from the attribute index. */
 export interface SlotAttributes {
-  /** Slots whose point came, went or changed, in order. */
+  /** The slots whose points were inserted, removed or changed, in order. */
   readonly journal: {
     readonly position: number
-    /** The slots touched since a position; undefined if they are not remembered any more. */
+    /** Returns the slots touched since a position; undefined if the journal does not reach back that far. */
     since(position: number): readonly number[] | undefined
   }
-  /** Whether the point in a slot matches; false for a slot without one. */
+  /** Whether the point in a slot matches; false for an empty slot. */
   matches(filter: Filter, slot: number): boolean
-  /** The slots that match when it returns. Later calls may change the set, but only for slots that are touched after this one. */
+  /**
+   * Returns the slots that match at the moment of the return. Later calls may change the set, but only for slots
+   * touched after this one.
+   */
   matching(
     filter: Filter,
   ): Generator<void, { readonly words: Uint32Array<SharedArrayBuffer>; readonly count: number }>
 }
 
-/** The slots that match a filter, and the position of the journal as of which they do. */
+/** The slots that match a filter, and the journal position at which they do. */
 export interface MatchingSlots {
   readonly slots: SlotFilter
   readonly position: number
 }
 
-/** Makes the bitmaps of filters known to search threads by a number: that of the memory that they are in. */
+/** Numbers the bitmaps of filters for search threads. The shared memory of a bitmap identifies it. */
 export class SlotFilters {
   readonly #attributes: SlotAttributes
   readonly #ids = new WeakMap<SharedArrayBuffer, number>()
@@ -34,9 +37,10 @@ export class SlotFilters {
 
   *matching(filter: Filter): Generator<void, MatchingSlots> {
     const { words, count } = yield* this.#attributes.matching(filter)
-    // In the same turn: later changes are in the journal after this position.
+    // Read in the same turn: later changes are in the journal after this position.
     const { position } = this.#attributes.journal
-    // A bitmap is changed for touched slots alone; which version a thread has copied is told by its low bits.
+    // Only touched slots change in a bitmap. The low bits of the position tell the versions apart that a thread has
+    // copied.
     return {
       slots: { id: this.#idOf(words.buffer), version: position & 0x7fff_ffff, words, count },
       position,

@@ -1,6 +1,6 @@
 /**
- * A number for some slots: a column that exists only where it is needed, in pages. A `Map` would take five times as much for
- * each entry, and holds at most 2^24.
+ * Numbers for some slots: a column, in pages that exist only where needed. A `Map` would take five times as much per
+ * entry, and holds at most 2^24 entries.
  */
 export class SlotNumbers {
   readonly #pages: (Page | undefined)[] = []
@@ -15,7 +15,10 @@ export class SlotNumbers {
     return number === undefined || Number.isNaN(number) ? undefined : number
   }
 
-  /** Those that have one. They may change between two of them: those that do not come exactly once. */
+  /**
+   * Yields the slots with a number. The column may change meanwhile; numbers that do not change are yielded exactly
+   * once.
+   */
   *entries(): Generator<readonly [slot: number, number: number], void> {
     for (let at = 0; at < this.#pages.length; at += 1) {
       const numbers = this.#pages[at]?.numbers
@@ -45,7 +48,7 @@ export class SlotNumbers {
   }
 
   #pageOf(at: number): Page {
-    // Without holes, which would make the array a slow one.
+    // Filled without holes, which would make the array slow.
     while (this.#pages.length <= at) this.#pages.push(undefined)
     const existing = this.#pages[at]
     if (existing !== undefined) return existing
@@ -57,7 +60,7 @@ export class SlotNumbers {
 }
 
 interface Page {
-  /** NaN for none. */
+  /** NaN if the slot has no number. */
   readonly numbers: Float64Array
   count: number
 }

@@ -1,12 +1,12 @@
 import { DatabaseError } from '../base/errors.ts'
 
-/** What was found of the points of an insert does not count any more: nothing is stored, and the points are looked for again. */
+/** The points found for an insert are out of date: nothing is stored, and the points are looked up again. */
 export class StaleRequest extends DatabaseError {
-  /** Of its record in the log. */
+  /** The position of the request's record in the log. */
   readonly position: number
 
   constructor(position: number) {
-    super('not_ready', 'nothing was stored, as other changes of the same points keep coming: try again')
+    super('not_ready', 'nothing was stored, because the same points keep changing: try again')
     this.position = position
   }
 }

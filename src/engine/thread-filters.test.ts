@@ -7,8 +7,8 @@ function bits(): SlotBits {
   return { id: newFilterId(), version: 0, words: new Uint32Array(new SharedArrayBuffer(4)) }
 }
 
-/** What a thread is told, in order. */
-function told(): { filters: ThreadFilters; messages: FilterMessage[]; known: () => Set<number> } {
+/** Returns filters that record the messages to a thread, and the filters that the thread knows by them. */
+function recordingFilters(): { filters: ThreadFilters; messages: FilterMessage[]; known: () => Set<number> } {
   const messages: FilterMessage[] = []
   const known = (): Set<number> => {
     const ids = new Set<number>()
@@ -22,8 +22,8 @@ function told(): { filters: ThreadFilters; messages: FilterMessage[]; known: () 
 }
 
 describe('the filters that a thread knows', () => {
-  it('are posted once, however many queries have them, and share their memory', () => {
-    const { filters, messages } = told()
+  it('are posted once, however many queries use them, and share their memory', () => {
+    const { filters, messages } = recordingFilters()
     const [first, second] = [bits(), bits()]
     for (const each of [first, second, first, first]) filters.beforeWork(1, each)
     assert.deepEqual(
@@ -36,8 +36,8 @@ describe('the filters that a thread knows', () => {
     assert.ok(messages[0]!.kind === 'filter' && messages[0]!.words === first.words.buffer)
   })
 
-  it('are those used last, and all that queries in progress have', () => {
-    const { filters, known } = told()
+  it('are the most recently used ones, and all that queries in progress use', () => {
+    const { filters, known } = recordingFilters()
     const used = bits()
     filters.beforeWork(1, used)
     const done = Array.from({ length: 100 }, bits)
@@ -45,20 +45,20 @@ describe('the filters that a thread knows', () => {
       filters.beforeWork(1, each)
       filters.afterWork(each)
     }
-    assert.ok(known().has(used.id), 'its query is not done')
+    assert.ok(known().has(used.id), 'its query is still in progress')
     assert.deepEqual(
       [...known()].slice(1),
       done.slice(-63).map(({ id }) => id),
     )
     filters.afterWork(used)
     filters.beforeWork(1, bits())
-    assert.ok(!known().has(used.id), 'nobody has used it for longer')
+    assert.ok(!known().has(used.id), 'no other is unused for longer')
     filters.beforeWork(1, used)
     assert.ok(known().has(used.id), 'posted again')
   })
 
   it('are dropped with their index', () => {
-    const { filters, known } = told()
+    const { filters, known } = recordingFilters()
     const [gone, kept] = [bits(), bits()]
     filters.beforeWork(1, gone)
     filters.beforeWork(2, kept)

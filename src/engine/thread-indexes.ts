@@ -1,58 +1,58 @@
 import type { SegmentHandle } from '../index/segment.ts'
 
-/** What a thread is told of indexes, whatever its work. */
+/** The messages about indexes to a thread of either kind. */
 export type IndexMessage =
   | { readonly kind: 'segment'; readonly index: number; readonly segment: SegmentHandle }
   | { readonly kind: 'detach'; readonly index: number }
 
 /**
- * The main thread's record of the indexes that one thread knows. A thread is told of an index when it first works on it:
- * small collections, searched on the main thread, then cost the other threads nothing.
+ * The main thread's record of the indexes that one thread has received. A thread receives an index when it first works
+ * on it. Small collections, which are searched on the main thread, therefore cost the other threads nothing.
  */
 export class ThreadIndexes {
-  readonly #tell: (message: IndexMessage) => void
-  /** By index, its segments until the thread first works on it. */
-  readonly #untold = new Map<number, SegmentHandle[]>()
-  /** By index, what waits for the thread to have dropped it. */
+  readonly #post: (message: IndexMessage) => void
+  /** By index: the segments to send when the thread first works on it. */
+  readonly #unsent = new Map<number, SegmentHandle[]>()
+  /** By index: called when the thread has dropped it. */
   readonly #detaching = new Map<number, () => void>()
   #hasEnded = false
 
-  constructor(tell: (message: IndexMessage) => void) {
-    this.#tell = tell
+  constructor(post: (message: IndexMessage) => void) {
+    this.#post = post
   }
 
-  /** A segment has been added to an index. */
+  /** Call when a segment was added to an index. */
   attach(index: number, segment: SegmentHandle): void {
-    const untold = this.#untold.get(index)
-    if (untold !== undefined) untold.push(segment)
-    else if (segment.ordinal === 0) this.#untold.set(index, [segment])
-    else this.#tell({ kind: 'segment', index, segment })
+    const unsent = this.#unsent.get(index)
+    if (unsent !== undefined) unsent.push(segment)
+    else if (segment.ordinal === 0) this.#unsent.set(index, [segment])
+    else this.#post({ kind: 'segment', index, segment })
   }
 
   /** Call before the thread gets work on an index. */
   beforeWork(index: number): void {
-    const untold = this.#untold.get(index)
-    if (untold === undefined) return
-    this.#untold.delete(index)
-    for (const segment of untold) this.#tell({ kind: 'segment', index, segment })
+    const unsent = this.#unsent.get(index)
+    if (unsent === undefined) return
+    this.#unsent.delete(index)
+    for (const segment of unsent) this.#post({ kind: 'segment', index, segment })
   }
 
-  /** Resolves when the thread has dropped everything of an index, after what it may be working on. */
+  /** Resolves when the thread has dropped everything of an index, after its current work. */
   detach(index: number): Promise<void> {
-    if (this.#untold.delete(index) || this.#hasEnded) return Promise.resolve()
+    if (this.#unsent.delete(index) || this.#hasEnded) return Promise.resolve()
     return new Promise((resolve) => {
       this.#detaching.set(index, resolve)
-      this.#tell({ kind: 'detach', index })
+      this.#post({ kind: 'detach', index })
     })
   }
 
-  /** The thread says that it has dropped an index. */
+  /** Call when the thread reports that it has dropped an index. */
   detached(index: number): void {
     this.#detaching.get(index)?.()
     this.#detaching.delete(index)
   }
 
-  /** The thread has ended, and everything that it knew with it. */
+  /** Call when the thread has ended; everything that it had received is gone. */
   end(): void {
     this.#hasEnded = true
     for (const index of [...this.#detaching.keys()]) this.detached(index)

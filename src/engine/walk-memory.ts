@@ -1,26 +1,27 @@
-/** What walks with a filter have shown. */
+/** The outcome of walks with a filter. */
 interface Record {
   /** Whether the last walk reached its end. */
   readonly hasEnded: boolean
-  /** How many scans follow a walk that was given up, and how many of them are left. */
+  /** How many scans follow a walk that was given up, and how many of them remain. */
   readonly scans: number
   left: number
 }
 
-/** What short walks with new filters have shown, of filters that so many points match. */
+/** The outcome of short walks with new filters, for filters that a similar number of points match. */
 interface Bin {
-  /** The share of walks that reached their end: a moving average. */
+  /** The share of walks that reached their end, as a moving average. */
   ended: number
-  /** Scans since the last walk. */
+  /** The number of scans since the last walk. */
   scans: number
 }
 
 /**
- * Remembers which filters' points are elsewhere than the queries: walks with such a filter are given up. After one, the filter is
- * scanned at once for the next 2 queries, then 4, up to 64, with a walk in between to see whether that still holds.
+ * Remembers the filters whose points are far from the queries: walks with such a filter are given up. The next 2
+ * queries with the filter then scan immediately. The number doubles each time, up to 64; a walk in between checks
+ * whether the points are still far.
  *
- * Filters can be new with every query. Of those, the share of short walks that reached their end is kept, by how many points
- * match: where nearly none did, only every eighth query tries.
+ * Filters can be new with every query. For these, the share of short walks that reached their end is kept by the number
+ * of matching points. Where nearly none did, only every eighth query tries a walk.
  */
 export class WalkMemory {
   readonly #filters = new Map<number, Record>()
@@ -31,7 +32,7 @@ export class WalkMemory {
     return this.#filters.get(filter)?.hasEnded ?? false
   }
 
-  /** Whether to scan at once, because walks with the filter were given up. Call once a query. */
+  /** Whether to scan immediately because walks with the filter were given up. Call once per query. */
   isElsewhere(filter: number): boolean {
     const known = this.#filters.get(filter)
     if (known === undefined || known.left === 0) return false
@@ -39,7 +40,7 @@ export class WalkMemory {
     return true
   }
 
-  /** Whether to try a short walk, with a filter that so many points match. Call once a query. */
+  /** Whether to try a short walk with a filter that this many points match. Call once per query. */
   isWorthTrying(filter: number, matching: number): boolean {
     if (this.#filters.has(filter)) return !this.isElsewhere(filter)
     const bin = this.#bins.get(binOf(matching))
@@ -48,7 +49,7 @@ export class WalkMemory {
     return false
   }
 
-  /** Remembers how a walk has ended. */
+  /** Records how a walk ended. */
   note(filter: number, hasGivenUp: boolean): void {
     const scans = hasGivenUp ? Math.min(scansMax, 2 * (this.#filters.get(filter)?.scans ?? 1)) : 1
     this.#filters.delete(filter)
@@ -56,7 +57,7 @@ export class WalkMemory {
     if (this.#filters.size > filtersMax) this.#filters.delete(this.#filters.keys().next().value!)
   }
 
-  /** Remembers how a short walk has ended. */
+  /** Records how a short walk ended. */
   noteTrial(filter: number, matching: number, hasGivenUp: boolean): void {
     if (!this.#filters.has(filter)) {
       const { ended } = this.#bins.get(binOf(matching)) ?? { ended: 0.5 }
@@ -66,16 +67,16 @@ export class WalkMemory {
   }
 }
 
-/** Within a factor of two, so there are at most 33. */
+/** Counts within a factor of two share a bin, so there are at most 33. */
 function binOf(matching: number): number {
   return Math.floor(Math.log2(Math.max(1, matching)))
 }
 
-/** A short walk costs a third of the scan at most, and saves half of it or more. */
+/** A short walk costs at most a third of the scan, and saves at least half of it. */
 const endedMin = 0.25
 const scansBetween = 7
 
-/** After walks that were given up again and again, this many scans follow each. */
+/** The most scans that follow each walk, after walks were given up again and again. */
 const scansMax = 64
 
 const filtersMax = 1024

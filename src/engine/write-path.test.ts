@@ -20,7 +20,7 @@ import { SharedBudget } from './shared-budget.ts'
 import { SlotAllocator } from './slot-allocator.ts'
 import { WritePath } from './write-path.ts'
 
-/** The write path over the real store, its changes taking effect in a plain Map. */
+/** The write path over the real store. A plain Map takes the place of the index. */
 
 const dimension = 8
 let dataDir: string
@@ -38,7 +38,7 @@ afterEach(() => {
 class Points implements ChangeTarget {
   readonly slots: Map<string, number> = new Map()
   readonly appliedSequences: number[] = []
-  /** By slot: sequence numbers of the last change and of the insertion. */
+  /** By slot: the sequence numbers of the last change and of the insertion. */
   readonly #numbers = new Map<number, { readonly version: number; readonly order: number }>()
   readonly #vectors = new Map<number, Float32Array>()
   readonly #store: Store
@@ -87,7 +87,7 @@ class Points implements ChangeTarget {
     return this.#store.record(slot, id)!
   }
 
-  /** Here no filter is asked for but the one that matches everything. */
+  /** The tests use no filter but the one that matches everything. */
   matches(): boolean {
     return true
   }
@@ -102,7 +102,7 @@ class Points implements ChangeTarget {
     }
   }
 
-  /** Here nothing expires. */
+  /** No point expires in these tests. */
   expiryOf(): undefined {}
   hideDue(): undefined {}
   advanceTo(): void {}
@@ -116,13 +116,13 @@ class Points implements ChangeTarget {
     return []
   }
 
-  /** Here any payload fits. */
+  /** Any payload fits in these tests. */
   roomCheck(): { add(): void } {
     return { add: () => {} }
   }
 
   dimension: number | undefined
-  /** What memory was reserved for last. */
+  /** The dimension for which memory was last reserved. */
   reserved: number | undefined
   failedCommits = 0
 
@@ -138,7 +138,7 @@ class Points implements ChangeTarget {
     this.failedCommits += 1
   }
 
-  /** What taking in a point is to take. */
+  /** How long inserting a point takes. */
   insertionMs = 0
 
   apply(change: Change, slot: number): void {
@@ -159,7 +159,7 @@ class Points implements ChangeTarget {
   }
 
   readonly comingBytesMax = Number.POSITIVE_INFINITY
-  /** What inserts have to wait for. */
+  /** Set to make inserts wait for it. */
   coming: PromiseWithResolvers<boolean> | undefined
 
   room(): Promise<boolean> | undefined {
@@ -172,7 +172,7 @@ interface Fixture {
   readonly writes: WritePath
   readonly points: Points
   readonly queued: SharedBudget
-  /** Commits so far. */
+  /** Returns the number of commits so far. */
   readonly commits: () => number
 }
 
@@ -223,10 +223,10 @@ async function insertOne(writes: WritePath, signal?: AbortSignal): Promise<strin
 }
 
 describe('grouping', () => {
-  it('takes what is asked for at once in one commit, and what comes during a commit in the next', async () => {
+  it('stores concurrent requests in one commit, and requests that arrive during a commit in the next', async () => {
     await withWrites(async ({ writes, points, commits }) => {
       const first = [insertOne(writes), insertOne(writes)]
-      // By now the first group is on its way: it was taken in a microtask, and it ends in a later turn.
+      // The first group is on its way by now: it was taken in a microtask, and it ends in a later turn.
       await new Promise<void>((resolve) => process.nextTick(() => queueMicrotask(resolve)))
       const rest = Array.from({ length: 50 }, () => insertOne(writes))
       await Promise.all(first)
@@ -261,9 +261,9 @@ describe('grouping', () => {
       await insertIds(writes, pointsOf(20_000))
       done = true
       sizes.push(points.slots.size)
-      // Over a slow disk there are more turns than a call takes arguments.
+      // With a slow disk there are more turns than the arguments that a call can have, so `Math.max` cannot be used.
       const most = sizes.reduce((step, size, index) => Math.max(step, size - (sizes[index - 1] ?? 0)), 0)
-      // A millisecond is a hundred.
+      // A millisecond is enough for a hundred points.
       assert.ok(most <= 300, `${most} points took effect in one turn`)
       assert.equal(points.slots.size, 20_000)
     })
@@ -271,11 +271,11 @@ describe('grouping', () => {
 })
 
 describe('a batch', () => {
-  it('is stored whole or not at all when the disk fills up under it', async () => {
+  it('is stored completely or not at all when the disk becomes full', async () => {
     let kept: readonly string[] = []
     await withWrites(async ({ writes, points, store }) => {
       kept = await insertIds(writes, pointsOf(10))
-      // It goes to the disk in several writes: the first goes well.
+      // The batch needs several writes; the first one succeeds.
       disk.fail({ operation: 'write', code: 'ENOSPC', after: 1 })
       await assert.rejects(insertIds(writes, pointsOf(20_000)), { reason: 'disk_full' })
       assert.equal(disk.left, 0)
@@ -287,11 +287,11 @@ describe('a batch', () => {
 })
 
 describe('a full disk', () => {
-  it('fails only what needs space: of one group, deletions and what fits go through', async () => {
+  it('fails only changes that need space: in one group, deletions and small inserts succeed', async () => {
     const kept: string[] = []
     await withWrites(async ({ writes }) => {
       const [a, b, c] = await insertIds(writes, pointsOf(3))
-      // The group of four fails, and then the larger insertion by itself.
+      // The group of four fails, then the larger insertion alone.
       disk.fail({ operation: 'write', code: 'ENOSPC', times: 2 })
       const group = [
         writes.remove(a!),
@@ -311,7 +311,7 @@ describe('a full disk', () => {
     assert.deepEqual(await storedIds(), kept.sort())
   })
 
-  it('leaves the slots of what failed to the next insertion', async () => {
+  it('leaves the slots of a failed insertion to the next one', async () => {
     await withWrites(async ({ writes, points, store }) => {
       await insertIds(writes, pointsOf(2))
       disk.fail({ operation: 'fdatasync', code: 'ENOSPC' })
@@ -322,7 +322,7 @@ describe('a full disk', () => {
     })
   })
 
-  it('at the first insertion leaves the dimension open', async () => {
+  it('at the first insertion leaves the dimension undefined', async () => {
     await withWrites(async ({ writes, store }) => {
       disk.fail({ operation: 'write', code: 'ENOSPC' })
       await assert.rejects(insertIds(writes, pointsOf(1)), { reason: 'disk_full' })
@@ -336,7 +336,7 @@ describe('a full disk', () => {
 })
 
 describe('a broken disk', () => {
-  it('fails the group and every later change, and a restart serves what was acknowledged', async () => {
+  it('fails the group and every later change, and a restart serves the acknowledged changes', async () => {
     let kept: string | undefined
     await withWrites(async ({ writes, points }) => {
       kept = await insertOne(writes)
@@ -358,10 +358,10 @@ describe('a request with a key', () => {
     bodyHash: Buffer.alloc(16, body),
   })
 
-  it('is stored once: a repetition gets its ids, at any time, also those of removed points', async () => {
+  it('is stored once: a repetition at any time gets its ids, including those of removed points', async () => {
     let ids: readonly string[] = []
     await withWrites(async ({ writes, points, commits }) => {
-      // The second one waits for the first; others share its group.
+      // The second request waits for the first; others share its group.
       const [first, again] = await Promise.all([
         insertIds(writes, pointsOf(3), { identity: identity(1) }),
         insertIds(writes, pointsOf(3), { identity: identity(1) }),
@@ -383,7 +383,7 @@ describe('a request with a key', () => {
     })
   })
 
-  it('is refused when its key was another request’s, also while that one is under way', async () => {
+  it('is refused when its key was used by another request, even while that request is in progress', async () => {
     await withWrites(async ({ writes, points }) => {
       const first = insertIds(writes, pointsOf(1), { identity: identity(1, 1) })
       await assert.rejects(insertIds(writes, pointsOf(2), { identity: identity(1, 2) }), {
@@ -397,7 +397,7 @@ describe('a request with a key', () => {
     })
   })
 
-  it('leaves its key free when it fails or is cancelled, and whoever waits for it takes its place', async () => {
+  it('releases its key when it fails or is cancelled, and a waiting repetition is stored instead', async () => {
     await withWrites(async ({ writes, points }) => {
       disk.fail({ operation: 'write', code: 'ENOSPC', times: 1 })
       await assert.rejects(insertIds(writes, pointsOf(2), { identity: identity(1) }), { reason: 'disk_full' })
@@ -411,7 +411,7 @@ describe('a request with a key', () => {
     })
   })
 
-  it('is not looked up on a disk that is broken: what became visible may not last', async () => {
+  it('is not looked up on a broken disk: visible changes may not be durable', async () => {
     await withWrites(async ({ writes }) => {
       await insertIds(writes, pointsOf(1), { identity: identity(1) })
       disk.fail({ operation: 'fdatasync', code: 'EIO' })
@@ -420,7 +420,7 @@ describe('a request with a key', () => {
     })
   })
 
-  it('is forgotten after the life of a key: then it is stored anew', async () => {
+  it('expires with its key, and is then stored again', async () => {
     const [point] = pointsOf(1) as [NewPoint]
     const acceptedMs = Date.now() - 86_400_000
     await withWrites(async ({ store }) => {
@@ -440,7 +440,7 @@ describe('a request with a key', () => {
 })
 
 describe('the queue', () => {
-  it('refuses more bytes than it holds, says so, and takes changes again afterwards', async () => {
+  it('refuses more bytes than it holds, names the limit, and accepts changes again afterwards', async () => {
     await withWrites(async ({ writes, queued }) => {
       const first = insertIds(writes, pointsOf(3, 'y'.repeat(100)))
       const waiting = queued.used
@@ -456,13 +456,13 @@ describe('the queue', () => {
     }, 500)
   })
 
-  it('takes a request that is larger than the whole bound when nothing else waits', async () => {
+  it('accepts a request larger than the limit when nothing else waits', async () => {
     await withWrites(async ({ writes }) => {
       assert.equal((await insertIds(writes, pointsOf(100))).length, 100)
     }, 500)
   })
 
-  it('drops what was cancelled before its commit, and stores the rest of the group', async () => {
+  it('drops requests that were cancelled before their commit, and stores the rest of the group', async () => {
     const kept: string[] = []
     await withWrites(async ({ writes, points }) => {
       const late = new AbortController()
@@ -484,7 +484,7 @@ describe('the queue', () => {
     assert.deepEqual(await storedIds(), kept.sort())
   })
 
-  it('is drained by close, which refuses what comes later', async () => {
+  it('is drained by close, which refuses later requests', async () => {
     const kept: string[] = []
     await withWrites(async ({ writes, queued }) => {
       const inserts = Array.from({ length: 20 }, () => insertOne(writes))
@@ -499,11 +499,11 @@ describe('the queue', () => {
 })
 
 describe('sequence numbers', () => {
-  it('are kept by the requests of a group that a full disk has refused and that are tried one by one', async () => {
+  it('are kept by the requests of a group that fails on a full disk and is retried one by one', async () => {
     let small: string | undefined
     await withWrites(async ({ writes, points, store }) => {
       const [a, b] = await insertIds(writes, pointsOf(3))
-      // The group of four fails, and then the larger insertion by itself.
+      // The group of four fails, then the larger insertion alone.
       disk.fail({ operation: 'write', code: 'ENOSPC', times: 2 })
       const [removedA, refused, removedB, inserted] = await Promise.allSettled([
         writes.remove(a!),
@@ -516,10 +516,10 @@ describe('sequence numbers', () => {
       assert.equal(refused.status, 'rejected')
       assert.ok(inserted.status === 'fulfilled')
       small = inserted.value[0]!
-      // 5 to 9 were the larger insertion's, and are nobody's now.
+      // The larger insertion had 5 to 9, which stay unused.
       assert.deepEqual(points.appliedSequences, [1, 2, 3, 4, 10, 11])
       assert.equal(store.sequence, 11)
-      // Its slots are free again.
+      // The slots of the larger insertion are free again.
       assert.equal(points.slots.get(small), 3)
       await insertOne(writes)
       assert.equal(points.appliedSequences.at(-1), 12)
@@ -559,7 +559,7 @@ describe('sequence numbers', () => {
 })
 
 describe('an index that has no room', () => {
-  it('holds up inserts, and not removals', async () => {
+  it('delays inserts but not removals', async () => {
     await withWrites(async ({ writes, points }) => {
       const id = await insertOne(writes)
       points.coming = Promise.withResolvers()
@@ -573,7 +573,7 @@ describe('an index that has no room', () => {
     })
   })
 
-  it('has inserts refused that have waited too long, and takes others once there is room', async () => {
+  it('causes inserts that have waited too long to be refused, and accepts others once there is room', async () => {
     await withWrites(async ({ writes, points, queued }) => {
       points.coming = Promise.withResolvers()
       const waiting = Array.from({ length: 3 }, () =>

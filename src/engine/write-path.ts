@@ -21,27 +21,27 @@ import {
 } from './write-request.ts'
 
 /**
- * The way of every change to the disk and then to memory.
+ * The path of every change to disk and then to memory.
  *
  *   request ──> queue ──> group ──> decide ──> place ──> store.commit ──> apply ──> acknowledge
  *                 │                   │          ^  │           │
- *                 └ overloaded        │          │  │           ├ disk_full: its requests one by one ─┐
- *              (bounded in bytes)     │          │  │           └ internal: every one of the group    │
- *                                     │          │  └ memory_full                                     │
- *                                     │          └────────────────────────────────────────────────────┘
+ *                 └ overloaded        │          │  │           ├ disk_full: retry its requests singly ────┐
+ *              (bounded in bytes)     │          │  │           └ internal: all requests of the group fail │
+ *                                     │          │  └ memory_full                                         │
+ *                                     │          └────────────────────────────────────────────────────────┘
  *                                     ├ cancelled, key_reused, already_exists, precondition_failed, another dimension
- *                                     └ stored before under its key: its answer again
+ *                                     └ stored before under its key: the same answer again
  *
- * What changes and where it is kept are two things. A change has its id and its sequence number from `ChangeDecider`,
- * once, and keeps them. Its slot is chosen each time it is tried: when a group fails, its slots are free again.
+ * What changes and where it is stored are separate. `ChangeDecider` gives a change its id and its sequence number once,
+ * and the change keeps them. Its slot is chosen again for each attempt: when a group fails, its slots are free again.
  *
- * One group commits at a time, and what arrives meanwhile forms the next: the slower the disk, the larger
- * the groups, so the price of an fsync is shared without anybody waiting for a timer. A request is never
- * split over groups, so a batch is on disk whole or not at all. No two requests of a group are about the same point
- * (`WriteQueue`), so that all of a group is decided by what the groups before it have left.
+ * One group commits at a time, and requests that arrive meanwhile form the next. The slower the disk, the larger the
+ * groups, so requests share the cost of an fsync without waiting for a timer. A request is never split over groups, so
+ * a batch is on disk as a whole or not at all. No two requests of a group concern the same point (`WriteQueue`), so the
+ * whole group can be decided from the state after the groups before it.
  *
- * The first insertion that is committed fixes the dimension. Until then a group has vectors of one length, that of the
- * insert that came first; one of another length waits for the next group, and is refused there if the first was stored.
+ * The first committed insertion fixes the dimension. Until then, all vectors of a group have the length of its first
+ * insert. An insert of another length waits for the next group, and is refused there if the first was stored.
  *
  * Main thread only.
  */
@@ -58,7 +58,7 @@ export class WritePath {
     readonly store: Store
     readonly slots: SlotAllocator
     readonly target: ChangeTarget
-    /** Bytes of requests that wait for the disk or are on their way to it. */
+    /** The bytes of requests that wait for the disk or are on their way to it. */
     readonly queuedBytes: BudgetShare
   }) {
     const { store, slots, target, queuedBytes } = options
@@ -119,23 +119,23 @@ export class WritePath {
     return this.#submit(bytes, (answer) => ({ kind: 'filter', request, signal, ...answer }))
   }
 
-  /** Deletes some of the points that have expired; resolves when that is durable. */
+  /** Deletes some of the expired points; resolves when that is durable. */
   deleteExpired(): Promise<void> {
     return this.#submit(0, (answer) => ({ kind: 'expiry', signal: undefined, ...answer }))
   }
 
-  /** Lets the change of a point take effect at once, if it is committed. */
+  /** Makes the change of a point take effect immediately, if it is committed. */
   settle(id: string): void {
     this.#steps.settle(id)
   }
 
-  /** Refuses new changes and resolves when those under way have ended, one way or the other. */
+  /** Refuses new changes; resolves when all queued and running ones have ended. */
   async close(): Promise<void> {
     this.#refusal ??= new DatabaseError('shutting_down', 'the server is shutting down')
     await this.#running
   }
 
-  /** The same, but refuses what waits too. */
+  /** Like `close`, but also refuses queued changes. */
   async discard(error: DatabaseError): Promise<void> {
     this.#refusal = error
     this.#queue.refuseAll(error)
@@ -151,7 +151,7 @@ export class WritePath {
   }
 
   async #run(): Promise<void> {
-    // What is asked for in the same breath joins the first group.
+    // Requests made in the same turn join the first group.
     await Promise.resolve()
     while (!this.#queue.isEmpty) {
       const room = this.#target.room()
@@ -167,7 +167,7 @@ export class WritePath {
     this.#running = undefined
   }
 
-  /** While vectors wait for room, what brings none goes on; vectors that have waited too long are refused. */
+  /** Takes requests without vectors while vectors wait for room, and refuses vectors that have waited too long. */
   async #passing(room: Promise<boolean>): Promise<WriteRequest[]> {
     const requests = this.#queue.takePassing()
     if (requests.length > 0) return requests
@@ -177,15 +177,15 @@ export class WritePath {
   }
 
   /**
-   * A fault of ours between disk and memory: what is in memory may no longer be what is on disk, so nothing
-   * more is written on top of it. Answering twice is harmless, a settled promise stays as it is.
+   * Stops all writes after a fault of our own between disk and memory. Memory may no longer match the disk, so nothing
+   * more is written on top of it. Rejecting a request twice is harmless: a settled promise does not change.
    */
   #stop(requests: readonly WriteRequest[], cause: unknown): void {
     this.#fault ??= new Error('writes are stopped until the server is restarted', { cause })
     for (const request of requests) request.reject(this.#fault)
   }
 
-  /** Decides what the requests change; answers those that change nothing. */
+  /** Decides what the requests change; answers those that change nothing or are refused. */
   async #decide(requests: readonly WriteRequest[]): Promise<Decision[]> {
     const decisions: Decision[] = []
     const turn = new Turn()
@@ -209,7 +209,7 @@ export class WritePath {
       await this.#steps.store(placed)
     } catch (error) {
       if (placed.length > 1 && isOfOneRequest(error)) {
-        // One large insert must not take the others with it: deletions above all have to go on.
+        // One large insert must not make the others fail. Deletions in particular must succeed.
         for (const each of placed) await this.#commit([each])
         return
       }
@@ -219,14 +219,14 @@ export class WritePath {
     await this.#steps.apply(placed)
   }
 
-  /** Chooses the slots of the changes; answers requests for which there is no room. */
+  /** Chooses the slots of the changes; rejects requests for which there is no room. */
   async #place(decisions: readonly Decision[]): Promise<Placed[]> {
     const placed: Placed[] = []
     const turn = new Turn()
     for (const decision of decisions) {
       const { request } = decision
       try {
-        // The attempt before this one may have taken long.
+        // The previous attempt may have taken long.
         refuseCancelled(request)
         placed.push(await this.#steps.place(decision, turn))
       } catch (error) {
@@ -241,7 +241,7 @@ function refuseCancelled({ signal }: WriteRequest): void {
   if (signal?.aborted) throw cancellation(signal)
 }
 
-/** Whether others of the group may be stored all the same. */
+/** Whether the other requests of the group may still be stored. */
 function isOfOneRequest(error: unknown): boolean {
   return (
     error instanceof DatabaseError && (error.reason === 'disk_full' || error.reason === 'request_too_large')

@@ -2,14 +2,14 @@ import { DatabaseError } from '../base/errors.ts'
 import type { BudgetShare } from './shared-budget.ts'
 import { type Answer, dimensionOf, isAlone, namesOf, type WriteRequest } from './write-request.ts'
 
-/** Requests that wait for their group, in order. Main thread only. */
+/** The requests that wait for their group, in order. Main thread only. */
 export class WriteQueue {
   readonly #bytes: BudgetShare
   #requests: WriteRequest[] = []
-  /** Of whoever waited last for a request that brings no vectors. */
+  /** Resolved when the next request without vectors is added. */
   #passing: PromiseWithResolvers<void> | undefined
 
-  /** @param bytes of requests that wait for the disk or are on their way to it */
+  /** @param bytes the bytes of requests that wait for the disk or are on their way to it */
   constructor(bytes: BudgetShare) {
     this.#bytes = bytes
   }
@@ -18,15 +18,15 @@ export class WriteQueue {
     return this.#requests.length === 0
   }
 
-  /** Why a request of so many bytes cannot be added now. */
+  /** Returns an error if a request of this many bytes cannot be added now. */
   refusal(bytes: number): DatabaseError | undefined {
     return this.#bytes.refusal(bytes)
   }
 
-  /** Adds a request; settles as it is answered. */
+  /** Adds a request; settles when the request is answered. */
   add<Result>(bytes: number, requestOf: (answer: QueueAnswer<Result>) => WriteRequest): Promise<Result> {
     const { promise, resolve, reject } = Promise.withResolvers<Result>()
-    // Before anybody else hears of the answer, so that whoever goes on with the next request finds room.
+    // Registered first, so that a caller who continues with the next request finds room.
     const release = (): void => {
       this.#bytes.release(bytes)
     }
@@ -38,21 +38,24 @@ export class WriteQueue {
     return promise
   }
 
-  /** Resolves when the next request that brings no vectors has been added. */
+  /** Resolves when the next request without vectors has been added. */
   nextPassing(): Promise<void> {
     this.#passing = Promise.withResolvers()
     return this.#passing.promise
   }
 
   /**
-   * As many requests as a group holds and the index takes at once, in order. A request for a point that an earlier one of
-   * the group is about, or a second one under the same key, starts the next group: what it has to answer depends on
-   * whether the first one succeeds. So does an insert that brings another dimension than those before it to an empty
-   * collection; and a request that can touch any point is a group by itself.
+   * Takes as many requests as fit into a group and the index accepts together, in order. These requests start the next
+   * group:
+   *
+   * - a request for the same point as an earlier one of the group, or with the same key, because its answer depends on
+   *   the earlier one
+   * - in an empty collection, an insert with another dimension than those before it
+   * - a request that can touch any point; it also forms a group alone
    *
    * @param fixedDimension undefined for an empty collection
-   * @param comingBytesMax how much the index takes at once
-   * @param keysMax requests with keys
+   * @param comingBytesMax the most bytes that the index accepts together
+   * @param keysMax the most requests with keys
    */
   takeGroup(
     fixedDimension: number | undefined,
@@ -81,7 +84,10 @@ export class WriteQueue {
     return this.#requests.splice(0, count)
   }
 
-  /** A group of requests that bring no vectors, past those that do; but none past another one for the same point. */
+  /**
+   * Takes a group of requests without vectors. They may pass requests with vectors, but not an earlier one for the same
+   * point.
+   */
   takePassing(): WriteRequest[] {
     const names = new Set<string>()
     const taken = new Set<WriteRequest>()
@@ -96,16 +102,13 @@ export class WriteQueue {
     return [...taken]
   }
 
-  /** Refuses what brings vectors. */
+  /** Refuses the requests with vectors. */
   refuseVectors(): void {
     const refused = this.#requests.filter(bringsVectors)
     this.#requests = this.#requests.filter((request) => !bringsVectors(request))
     for (const request of refused) {
       request.reject(
-        new DatabaseError(
-          'overloaded',
-          'points come faster than they can be put into the index: try again later',
-        ),
+        new DatabaseError('overloaded', 'points arrive faster than they can be indexed: try again later'),
       )
     }
   }
@@ -115,10 +118,10 @@ export class WriteQueue {
   }
 }
 
-/** A group stops growing here: about 10 ms of a disk that writes 1.6 GB/s, so that no group waits long. */
+/** A group stops growing at this size: about 10 ms on a disk that writes 1.6 GB/s, so that no group waits long. */
 const groupBytes = 16 * 1024 * 1024
 
-/** What the queue knows of a request's answer. */
+/** The queue's part of a request's answer. */
 export type QueueAnswer<Result> = Omit<Answer<Result>, 'signal'>
 
 function isKeyed(request: WriteRequest): boolean {
@@ -126,8 +129,8 @@ function isKeyed(request: WriteRequest): boolean {
 }
 
 /**
- * Whether so much time of a log lies between two requests that a point could expire which the first one has changed in its
- * slot: `ChangeDecider` gives points another slot that expire within a minute.
+ * Whether so much time of the log lies between two requests that a point which the first one changed in place could
+ * expire. `ChangeDecider` gives points that expire within a minute another slot.
  */
 function isMuchLater(first: WriteRequest, request: WriteRequest): boolean {
   if (first.stamp === undefined || request.stamp === undefined) return false

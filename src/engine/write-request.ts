@@ -11,7 +11,7 @@ import type {
   Stamp,
 } from './logged-request.ts'
 
-/** A request to change points, from the queue until it is answered. */
+/** A request to change points, from the queue until its answer. */
 export type WriteRequest =
   | InsertRequest
   | PutRequest
@@ -30,9 +30,12 @@ export interface InsertRequest extends Answer<Inserted> {
   readonly points: readonly NewPoint[]
   readonly onError: 'abort' | 'continue'
   readonly keyed: Keyed | undefined
-  /** On a node of a cluster: of the ids of points that have none of their own. */
+  /** On a node of a cluster: the seed for the ids of points without their own. */
   readonly idSeed?: Uint8Array | undefined
-  /** By point, the ids from the seed: a later request of the log can be about them before this one has taken effect. */
+  /**
+   * By point, the ids from the seed. A later request of the log can concern these points before this one has taken
+   * effect.
+   */
   readonly drawnIds?: readonly string[] | undefined
   readonly found?: FoundPoints | undefined
   readonly held?: PartitionSet | undefined
@@ -58,39 +61,42 @@ export interface RemoveRequest extends Answer<boolean> {
   readonly id: string
 }
 
-/** Changes points that match a filter. */
+/** Changes the points that match a filter. */
 export interface FilterRequest extends Answer<{ readonly changed: number; readonly more: boolean }> {
   readonly kind: 'filter'
   readonly request: ChangeByFilter
 }
 
-/** Deletes points that have expired; ours, no caller's. */
+/** Deletes expired points. Created by the engine itself, not by a caller. */
 export interface ExpiryRequest extends Answer<void> {
   readonly kind: 'expiry'
 }
 
-/** Of a cluster's log: see `LoggedChangeEach`. */
+/** From a cluster's log: see `LoggedChangeEach`. */
 export interface EachRequest extends Answer<ChangedByPartition> {
   readonly kind: 'each'
   readonly request: LoggedChangeEach
   readonly held?: PartitionSet | undefined
 }
 
-/** Of a cluster's log: deletes those of these points that have expired. */
+/** From a cluster's log: deletes those of these points that have expired. */
 export interface ExpireRequest extends Answer<number> {
   readonly kind: 'expire'
   readonly ids: readonly string[]
   readonly held?: PartitionSet | undefined
 }
 
-/** On a node of a cluster: stores how far the log is applied, and changes nothing. */
+/** On a node of a cluster: stores how far the log is applied, and changes no points. */
 export interface MarkRequest extends Answer<void> {
   readonly kind: 'mark'
-  /** What the node has from now on. */
+  /** The partitions that the node holds from now on. */
   readonly held?: PartitionSet | undefined
 }
 
-/** On a node of a cluster: points of partitions that the node does not have yet, with the numbers that they have elsewhere. */
+/**
+ * On a node of a cluster: adds points of partitions that the node does not hold yet, with their numbers from the other
+ * node.
+ */
 export interface TakeRequest extends Answer<void> {
   readonly kind: 'take'
   readonly points: readonly TakenPoint[]
@@ -101,19 +107,19 @@ export interface TakenPoint extends Required<Omit<Insertion, 'kind' | 'point'>> 
   readonly point: Pick<NewPoint, 'vector' | 'payload'>
 }
 
-/** On a node of a cluster: removes points of partitions that the node does not have. */
+/** On a node of a cluster: removes points of partitions that the node does not hold. */
 export interface ClearRequest extends Answer<void> {
   readonly kind: 'clear'
   readonly ids: readonly string[]
-  /** Whether points of a partition stay, when the request has its turn. */
+  /** Whether the points of a partition are kept; called when the request is carried out. */
   readonly keeps: (partition: number) => boolean
 }
 
-/** A request's claim on the queue, and how it is answered. */
+/** A request's share of the queue, and how it is answered. */
 export interface Answer<Result> {
   readonly bytes: number
   readonly signal: AbortSignal | undefined
-  /** Of a request from a cluster's log. */
+  /** Only for requests from a cluster's log. */
   readonly stamp?: Stamp | undefined
   readonly resolve: (result: Result) => void
   readonly reject: (error: unknown) => void
@@ -121,7 +127,7 @@ export interface Answer<Result> {
 
 export interface Keyed {
   readonly identity: RequestIdentity
-  /** Tells it from other requests of its group. */
+  /** Distinguishes the key from others of the group. */
   readonly name: string
 }
 
@@ -130,8 +136,8 @@ export function keyedOf(identity: RequestIdentity): Keyed {
 }
 
 /**
- * What a request shares with no other of its group: the ids that its caller knows, and its key. The points of a group can
- * then be looked at before any of its changes has taken effect.
+ * Yields what no two requests of a group have in common: the ids that their callers know, and their keys. The points of
+ * a group can therefore be looked up before any of its changes has taken effect.
  */
 export function* namesOf(request: WriteRequest): Generator<string, void> {
   if (request.kind === 'insert') {
@@ -143,12 +149,12 @@ export function* namesOf(request: WriteRequest): Generator<string, void> {
   else if ('id' in request) yield request.id
 }
 
-/** Whether it can touch any point, so that it is a group by itself. */
+/** Whether the request can touch any point and must form a group alone. */
 export function isAlone({ kind }: WriteRequest): boolean {
   return kind === 'filter' || kind === 'expiry' || kind === 'take' || kind === 'clear'
 }
 
-/** Length of the vectors that a request brings, all of one length; undefined if it brings none. */
+/** Returns the length of a request's vectors, which are all of one length; undefined if it has none. */
 export function dimensionOf(request: WriteRequest): number | undefined {
   if (request.kind === 'insert') return request.points[0]!.vector.length
   if (request.kind === 'put') return request.point.vector.length
@@ -156,12 +162,12 @@ export function dimensionOf(request: WriteRequest): number | undefined {
   return request.kind === 'patch' ? request.patch.vector?.length : undefined
 }
 
-/** What a waiting point costs. */
+/** Returns the bytes for which a waiting point counts. */
 export function pointBytes({ vector, payload }: Pick<NewPoint, 'vector' | 'payload'>): number {
   return vector.byteLength + payloadBytes(payload) + requestOverheadBytes
 }
 
-/** What a waiting patch costs. */
+/** Returns the bytes for which a waiting patch counts. */
 export function patchBytes({ set, unset = [], content = '', vector }: Patch): number {
   const unsetBytes = unset.reduce((sum, path) => sum + path.length * 2, 0)
   return (
@@ -169,7 +175,7 @@ export function patchBytes({ set, unset = [], content = '', vector }: Patch): nu
   )
 }
 
-/** What a request from a log costs while it waits. */
+/** Returns the bytes for which a waiting request of a log counts. */
 export function loggedBytes(request: LoggedRequest): number {
   switch (request.kind) {
     case 'insert':
@@ -187,8 +193,8 @@ export function loggedBytes(request: LoggedRequest): number {
   }
 }
 
-/** What a waiting request costs besides its vectors and contents. */
+/** The bytes for which a waiting request counts, in addition to its vectors and contents. */
 export const requestOverheadBytes = 256
 
-/** An id as text. */
+/** The bytes for which an id counts, as text. */
 const idCost = 64

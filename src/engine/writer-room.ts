@@ -1,10 +1,10 @@
 import { buildingBytes, type GraphSet } from './graph-set.ts'
 
-/** Has writers wait while more points are to be linked than searches should scan. Main thread only. */
+/** Makes writers wait while more points wait to be linked than searches should scan. Main thread only. */
 export class WriterRoom {
   readonly #graphs: GraphSet
   readonly #maxUnindexedBytes: number
-  /** Writers need not wait any more. */
+  /** Whether writers need not wait any more. */
   #isFree = false
   #lastLink = 0
   #waiting: (PromiseWithResolvers<boolean> & { readonly since: number }) | undefined
@@ -16,15 +16,15 @@ export class WriterRoom {
 
   get hasRoom(): boolean {
     if (!this.#graphs.isAttached || this.#isFree) return true
-    // While a graph that was read from disk is being repaired, nothing is linked: as while one is being built.
+    // While a graph read from disk is being repaired, nothing is linked, as while one is being built.
     const most = this.#graphs.isStale ? buildingBytes : 0
     const bytes = this.#graphs.unindexed * this.#graphs.index.layout.rowBytes
     return bytes <= Math.max(this.#maxUnindexedBytes, most)
   }
 
   /**
-   * Resolves with true when there is room for more points that wait to be linked, or with false where that takes too long for a
-   * writer to wait; undefined when there is room now.
+   * Undefined if more points may wait to be linked now. Otherwise resolves with true when there is room, or with false
+   * when a writer has waited too long.
    */
   wait(): Promise<boolean> | undefined {
     if (this.hasRoom) return undefined
@@ -32,17 +32,17 @@ export class WriterRoom {
     return this.#waiting.promise
   }
 
-  /** Points have been linked. */
+  /** Call when points have been linked. */
   linked(): void {
     this.#lastLink = performance.now()
   }
 
-  /** Slots left the link queues. */
+  /** Call when slots left the link queues. */
   queuesShrank(): void {
     if (this.#waiting !== undefined && this.hasRoom) this.#endWaiting(true)
   }
 
-  /** Writers that wait for longer, or while nothing is linked at all, are refused. */
+  /** Refuses writers that have waited too long, or for whom nothing is being linked. */
   refuseLate(): void {
     if (this.#waiting === undefined) return
     const now = performance.now()
@@ -50,7 +50,7 @@ export class WriterRoom {
     if (idleMs > roomIdleMs || now - this.#waiting.since > roomWaitMs) this.#endWaiting(false)
   }
 
-  /** Writers wait no more, neither those that do nor those that come. */
+  /** Lets waiting and later writers pass. */
   letPass(): void {
     this.#isFree = true
     this.#endWaiting(true)
@@ -62,6 +62,7 @@ export class WriterRoom {
   }
 }
 
-/** A writer waits so long for room, if points are being linked meanwhile, and so long if none is. */
+/** A writer waits at most this long for room while points are being linked. */
 const roomWaitMs = 20_000
+/** A writer waits at most this long while no point is linked. */
 const roomIdleMs = 3_000
