@@ -5,7 +5,7 @@ import { ConfigError, embeddingEndpoint, readConfig } from './config.ts'
 import { defaultText } from './settings/row.ts'
 import { type SettingName, settings } from './settings/table.ts'
 
-/** A row of the settings' table as it is meant: what each value becomes, and what is refused and why. */
+/** What a row of the settings table should do: how it parses valid values, and why it refuses the others. */
 interface Expectation {
   readonly default: unknown
   readonly valid: Readonly<Record<string, unknown>>
@@ -241,14 +241,14 @@ describe('settings', () => {
       assert.deepEqual(readConfig({ [env]: '' })[name], expected.default)
     })
 
-    it(`${env} takes what is valid, as a flag too`, () => {
+    it(`${env} accepts valid values, also as a flag`, () => {
       for (const [value, parsed] of Object.entries(expected.valid)) {
         assert.deepEqual(readConfig({ [env]: value })[name], parsed)
         assert.deepEqual(readConfig({}, { [name]: value })[name], parsed)
       }
     })
 
-    it(`${env} refuses the rest by name, value and limit`, () => {
+    it(`${env} refuses other values, with its name, the value and the limit`, () => {
       for (const [value, limit] of Object.entries(expected.invalid)) {
         const shown = secret ? 'the value' : JSON.stringify(value)
         assert.throws(() => readConfig({ [env]: value }), new ConfigError(`${env}: ${shown} ${limit}`))
@@ -260,12 +260,12 @@ describe('settings', () => {
     })
   }
 
-  it('are taken from a flag before the environment, which is then not even looked at', () => {
+  it('are taken from a flag before the environment, which is then not even checked', () => {
     assert.equal(readConfig({ HTTP_PORT: '4000' }, { httpPort: '5000' }).httpPort, 5000)
     assert.equal(readConfig({ HTTP_PORT: 'nonsense' }, { httpPort: '5000' }).httpPort, 5000)
   })
 
-  it('are all named when several are bad', () => {
+  it('are all named when several are invalid', () => {
     assert.throws(
       () => readConfig({ HTTP_PORT: 'x', HNSW_EF: '0' }, { maxLimit: '0' }),
       ({ message }: Error) => {
@@ -276,7 +276,7 @@ describe('settings', () => {
     )
   })
 
-  it('never show a secret, not even a bad one', () => {
+  it('never show a secret, not even an invalid one', () => {
     assert.throws(
       () => readConfig({ GRPC_ROOT_PASSWORD: 'hunter 2', HTTP_API_KEY: 'hunter 3' }),
       ({ message }: Error) => !message.includes('hunter'),
@@ -310,7 +310,7 @@ describe('settings', () => {
     )
   })
 
-  it('say their default in words where the value would not tell', () => {
+  it('describe their default in words when the value alone is not clear', () => {
     assert.equal(defaultText(settings.hnswEf), '128')
     assert.equal(defaultText(settings.dimension), 'fixed by the first insert')
   })

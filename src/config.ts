@@ -36,14 +36,14 @@ export function readConfig(
     }
   })
   if (faults.length > 0) throw new ConfigError(faults.join('\n'))
-  // TypeScript does not follow that each row has added the value of its own type.
+  // TypeScript cannot tell that each row has added a value of its own type.
   return Object.freeze(Object.fromEntries(entries) as Config)
 }
 
 /**
- * Where texts are embedded; undefined if they are not.
+ * The endpoint that embeds texts; undefined: texts are not embedded.
  *
- * @throws ConfigError if the settings for it do not belong together
+ * @throws ConfigError if its settings do not fit together
  */
 export function embeddingEndpoint({
   embeddingsUrl: url,
@@ -61,12 +61,14 @@ export function embeddingEndpoint({
   throw new ConfigError(`${alone} is set, but EMBEDDINGS_URL is not: no text can be embedded`)
 }
 
-/** Whether HTTP asks for no key. */
+/** Whether HTTP requires no key. */
 export function isHttpOpen({ httpApiKey, httpApiKeyNext, apiKeysFile }: Config): boolean {
   return httpApiKey === undefined && httpApiKeyNext === undefined && apiKeysFile === undefined
 }
 
-/** What is in force, by the names of the variables, for the log: of secrets only whether they are set. */
+/**
+ * The settings in force by the names of their variables, for the log. Of secrets it shows only whether they are set.
+ */
 export function effectiveSettings(config: Config): Readonly<Record<string, unknown>> {
   const entries = settingRows.map(([name, row]) => {
     const value = config[name]
@@ -77,10 +79,10 @@ export function effectiveSettings(config: Config): Readonly<Record<string, unkno
   return Object.fromEntries(entries)
 }
 
-/** Where each value comes from. */
+/** The source of each value. */
 export type SettingSources = Readonly<Record<SettingName, SettingSource>>
 
-/** Where `readConfig` takes each value from, by the same arguments. */
+/** The sources from which `readConfig` takes the values, given the same arguments. */
 export function settingSources(
   environment: Readonly<Record<string, string | undefined>>,
   flags: Readonly<Partial<Record<SettingName, string>>> = {},
@@ -95,7 +97,7 @@ export function settingSources(
 /**
  * The settings in force, for people; secrets are masked.
  *
- * @param sources undefined if they are not known; a value that is the default still counts as that
+ * @param sources undefined if they are not known; then a value that equals the default counts as the default
  */
 export function describedSettings(config: Config, sources?: SettingSources): readonly SettingInfo[] {
   return settingRows.map(([name, row]) => ({
@@ -110,12 +112,12 @@ export function describedSettings(config: Config, sources?: SettingSources): rea
   }))
 }
 
-/** @returns null for what is not set */
+/** @returns null for a setting that is not set */
 function shownValue(value: Config[SettingName], isSecret: boolean): SettingInfo['value'] {
   if (value === undefined) return null
   if (isSecret) return maskedSecret
   return typeof value === 'object' ? value.join(', ') : value
 }
 
-/** Tells not even how long it is. */
+/** Hides even the length of the secret. */
 const maskedSecret = '********'

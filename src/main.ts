@@ -22,7 +22,7 @@ import { damageIn } from './storage/data-directory.ts'
 import type { StoreOptions } from './storage/lmdb-store.ts'
 import type { Ports, Transports } from './transports.ts'
 
-/** A running service. It listens at once; `ready` resolves when the stored points are loaded. */
+/** A running service. It listens immediately; `ready` resolves when the stored points are loaded. */
 export interface Service {
   readonly grpcAddress: Address
   /** Undefined when HTTP is disabled. */
@@ -43,8 +43,8 @@ export interface Address {
 /**
  * The composition root: constructs the parts and joins them.
  *
- * @throws before anything listens: the data directory is in use, damaged or of another dimension or format; the
- *   settings do not belong together; or when a port cannot be had
+ * @throws Error before anything listens when the data directory is in use, damaged, or has another dimension or
+ *   format, or when the settings do not fit together; also when a port is not available
  */
 export async function startService(
   config: Config,
@@ -71,7 +71,7 @@ export async function startService(
   }
 }
 
-/** Closes a part; `deadlineMs`, by `performance.now()`, is when all should be closed. */
+/** Closes a part; `deadlineMs`, by `performance.now()`, is the time by which everything should be closed. */
 type Closer = (deadlineMs: number) => Promise<void>
 
 async function assemble(
@@ -109,7 +109,7 @@ async function assemble(
   })
   if (cluster !== undefined) closers.push(() => cluster.close())
   const opening = beginLoading({ data, cluster, engine }, closers)
-  // Libraries take a good part of a start to load: points are loaded meanwhile.
+  // Loading libraries takes a good part of the start: points are loaded meanwhile.
   metrics = new (await import('./base/metrics.ts')).ServiceMetrics()
   if (cluster !== undefined) timings = registerCluster(metrics, cluster)
   const parts = {
@@ -139,7 +139,7 @@ async function assemble(
     const { points, dimension } = collections().main.stats
     logger.info({ points, dimension, ms: Math.round(performance.now() - started) }, 'ready')
   })
-  // The caller learns of a failure through `ready`; without a listener, it must not end the process.
+  // The caller learns of a failure through `ready`. Without a listener, a failure must not end the process.
   ready.catch(() => {})
 
   return {
@@ -151,7 +151,7 @@ async function assemble(
   }
 }
 
-/** What the settings say about the data; nothing is opened yet. */
+/** Creates the served data from the settings; opens nothing yet. */
 function servedData(
   config: Config,
   engine: Engine,
@@ -170,7 +170,10 @@ function servedData(
   })
 }
 
-/** @throws Error that says why the data cannot be used; a node of a cluster can have another one's in place of damaged ones */
+/**
+ * @throws Error that says why the data cannot be used. On a node of a cluster, damaged data are only logged: a copy
+ *   from another node can replace them
+ */
 async function openStore(data: ServedData, { clusterNatsUrl }: Config, logger: Logger): Promise<void> {
   await data.openStore().catch((error: unknown) => {
     if (clusterNatsUrl.length === 0 || damageIn(error) === undefined) throw error
@@ -179,9 +182,11 @@ async function openStore(data: ServedData, { clusterNatsUrl }: Config, logger: L
 }
 
 /**
- * Loads the points, on a node of a cluster until it has caught up, and registers a closer that ends what they serve.
+ * Starts to load the points, on a node of a cluster until it has caught up. Registers a closer that stops serving
+ * them.
  *
- * @returns runs until its threads are at work, so that loading and opening the ports overlap
+ * @returns a promise for the loaded points. The call itself returns when its threads are at work, so that loading and
+ *   opening the ports overlap
  */
 function beginLoading(
   parts: { readonly data: ServedData; readonly cluster: ClusterService | undefined; readonly engine: Engine },
@@ -234,7 +239,7 @@ async function openTransports(parts: TransportParts, closers: Closer[]): Promise
     cluster,
   }
   const ports = { grpc: config.grpcPort, http: config.disableHttp ? undefined : config.httpPort }
-  // Their libraries take a good part of a start to load: points are loaded meanwhile.
+  // Loading their libraries takes a good part of the start: points are loaded meanwhile.
   const { startTransports } = await import('./transports.ts')
   const transports = await startTransports({ ...parts, context, ports, cluster: cluster?.pages })
   closers.push(() => transports.close(config.shutdownTimeoutMs))
@@ -246,5 +251,5 @@ function logPorts({ grpcHost, httpHost }: Config, { grpc, http }: Ports, logger:
   if (http !== undefined) logger.info({ url: `http://${httpHost}:${http}`, docs: '/docs' }, 'HTTP listens')
 }
 
-/** Time to write the index to disk, however long the running requests have taken to end. */
+/** Time to write the index to disk, however long the running requests took to end. */
 const indexCloseMinMs = 2_000

@@ -23,7 +23,7 @@ export interface TransportsOptions {
   readonly isReady: () => boolean
   readonly writesBlocked: () => WritesBlocked | undefined
   readonly ports: Ports
-  /** Undefined for a node by itself. */
+  /** Undefined outside a cluster. */
   readonly cluster?: ClusterPages | undefined
 }
 
@@ -44,7 +44,11 @@ export interface Transports {
   close(timeoutMs: number): Promise<void>
 }
 
-/** @throws Error that names host, port and setting when one of them cannot listen */
+/**
+ * Starts both transports.
+ *
+ * @throws Error that names host, port and setting when one of them cannot listen
+ */
 export async function startTransports(options: TransportsOptions): Promise<Transports> {
   const { config, context, metrics, logger, keys, isReady, writesBlocked, ports, cluster } = options
   const servers: RunningServer[] = []
@@ -124,7 +128,7 @@ function registerBudgets(metrics: ServiceMetrics, { requests, answers }: BodyBud
   )
   metrics.gauge(
     'vicinal_buffered_answer_bytes',
-    'Answers in memory that clients have not taken in yet.',
+    'Answers in memory that clients have not received yet.',
     () => answers.usedBytes,
   )
   metrics.gauges(

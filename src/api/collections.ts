@@ -91,7 +91,7 @@ export async function setAliases(
 ): Promise<ReadonlyMap<string, string>> {
   const count = set.size + remove.length
   if (count > aliasesPerCall) {
-    throw invalid(`set and remove hold ${count} aliases together, the most is ${aliasesPerCall}`)
+    throw invalid(`set and remove hold ${count} aliases together, the maximum is ${aliasesPerCall}`)
   }
   for (const [alias, target] of set) {
     checkName(alias, 'alias in set')

@@ -21,7 +21,7 @@ export async function facetPoints(
 ): Promise<Facets> {
   if (paths.length === 0) throw invalid(`paths is missing or empty, it needs 1 to ${facetPathsMax} paths`)
   if (paths.length > facetPathsMax) {
-    throw invalid(`paths has ${paths.length} paths, the most is ${facetPathsMax}`)
+    throw invalid(`paths has ${paths.length} paths, the maximum is ${facetPathsMax}`)
   }
   const checked = paths.map((path, index) => checkPath(path, `paths[${index}]`))
   const query = {

@@ -1,4 +1,4 @@
-import { type DatabaseError, PointsOutOfReach, toDatabaseError } from '../base/errors.ts'
+import { type DatabaseError, PartitionsUnavailable, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics, Transport } from '../base/metrics.ts'
 import type { PartialReads } from '../engine/database.ts'
@@ -63,7 +63,7 @@ export async function runOperation<Name extends OperationName, Answer>(
     const error = toDatabaseError(thrown)
     const ms = performance.now() - started
     noteRequest(runner, name, error.reason, ms)
-    if (error instanceof PointsOutOfReach) runner.metrics.incomplete('none')
+    if (error instanceof PartitionsUnavailable) runner.metrics.incomplete('none')
     if (runner.slowRequests.isSlow(ms)) noteSlow(runner, name, call, seen, ms, error.reason)
     logFault(runner, name, error)
     throw error

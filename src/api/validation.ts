@@ -200,7 +200,7 @@ export function checkVector(
   }
   if (vector.length === 0) throw invalid(`${path} is empty, it needs 1 to ${dimensionMax} dimensions`)
   if (vector.length > dimensionMax) {
-    throw invalid(`${path} has ${vector.length} dimensions, the most is ${dimensionMax}`)
+    throw invalid(`${path} has ${vector.length} dimensions, the maximum is ${dimensionMax}`)
   }
   for (let index = 0; index < vector.length; index += 1) {
     if (!Number.isFinite(vector[index])) {

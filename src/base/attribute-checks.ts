@@ -107,11 +107,11 @@ export function checkAttributes(attributes: Attributes, at: string): Attributes 
   if (attributes.size === 0) return undefined
   const paths = countPaths(attributes)
   if (paths > attributeLimits.paths) {
-    throw invalid(`${at} has ${paths} paths, the most is ${attributeLimits.paths}`)
+    throw invalid(`${at} has ${paths} paths, the maximum is ${attributeLimits.paths}`)
   }
   const bytes = Buffer.byteLength(attributesToJson(attributes))
   if (bytes > attributeLimits.bytes) {
-    throw invalid(`${at} takes ${bytes} bytes as JSON, the most is ${attributeLimits.bytes}`)
+    throw invalid(`${at} takes ${bytes} bytes as JSON, the maximum is ${attributeLimits.bytes}`)
   }
   return attributes
 }

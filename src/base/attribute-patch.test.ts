@@ -77,7 +77,7 @@ describe('a patch', () => {
     const text = JSON.stringify({ a: 'x'.repeat(40_000) })
     assert.throws(() => patched(text, set({ b: JSON.stringify('y'.repeat(40_000)) })), {
       reason: 'invalid_argument',
-      message: /^attributes takes \d+ bytes as JSON, the most is 65536/,
+      message: /^attributes takes \d+ bytes as JSON, the maximum is 65536/,
     })
   })
 

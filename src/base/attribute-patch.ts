@@ -12,12 +12,12 @@ import type { Patch, Payload } from './point.ts'
  */
 export function checkPatchPaths({ set, unset = [] }: Pick<Patch, 'set' | 'unset'>, at: string): void {
   if (unset.length > attributeLimits.paths) {
-    throw invalid(`${at}unset has ${unset.length} paths, the most is ${attributeLimits.paths}`)
+    throw invalid(`${at}unset has ${unset.length} paths, the maximum is ${attributeLimits.paths}`)
   }
   for (const [index, path] of unset.entries()) checkPath(path, `${at}unset[${index}]`)
   const paths = [...(set?.keys() ?? [])]
   if (paths.length > attributeLimits.paths) {
-    throw invalid(`${at}set has ${paths.length} paths, the most is ${attributeLimits.paths}`)
+    throw invalid(`${at}set has ${paths.length} paths, the maximum is ${attributeLimits.paths}`)
   }
   for (const [index, path] of paths.entries()) {
     const other = [...paths.slice(index + 1), ...unset].find((each) => overlap(path, each))

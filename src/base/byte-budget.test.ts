@@ -18,7 +18,7 @@ describe('a byte budget', () => {
     assert.throws(() => budget.hold(2 * mebibyte + 1), {
       reason: 'overloaded',
       message:
-        '4194304 bytes of large requests are in memory, the most is 6291456 (a share of MAX_BYTES): try again later',
+        '4194304 bytes of large requests are in memory, the maximum is 6291456 (a share of MAX_BYTES): try again later',
     })
     assert.equal(budget.refusals, 1)
     assert.equal(budget.usedBytes, 4 * mebibyte)

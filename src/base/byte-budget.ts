@@ -62,7 +62,7 @@ export class ByteBudget {
     const size = share === this.#large ? 'large' : 'small'
     return new DatabaseError(
       'overloaded',
-      `${others} bytes of ${size} ${what} are in memory, the most is ${share.maxBytes} (a share of ${setting}): try again later`,
+      `${others} bytes of ${size} ${what} are in memory, the maximum is ${share.maxBytes} (a share of ${setting}): try again later`,
     )
   }
 }

@@ -67,7 +67,7 @@ export class DatabaseError extends Error {
 }
 
 /** The error of a request that needs points for which no node of the cluster answers. */
-export class PointsOutOfReach extends DatabaseError {
+export class PartitionsUnavailable extends DatabaseError {
   constructor(message: string, cause?: unknown) {
     super('not_ready', message, { cause })
   }
@@ -85,5 +85,5 @@ export function toDatabaseError(thrown: unknown): DatabaseError {
 /** The error of an aborted call: the signal's reason, if that may be sent. */
 export function cancellation(signal: AbortSignal): DatabaseError {
   if (signal.reason instanceof DatabaseError) return signal.reason
-  return new DatabaseError('cancelled', 'the caller has gone')
+  return new DatabaseError('cancelled', 'the caller disconnected')
 }

@@ -12,7 +12,7 @@ export const idempotencyKeyLifeMs = 86_400_000
 export function faultOfIdempotencyKey(key: string): string | undefined {
   if (key === '') return 'is empty'
   if (key.length > idempotencyKeyCharsMax) {
-    return `has ${key.length} characters, the most is ${idempotencyKeyCharsMax}`
+    return `has ${key.length} characters, the maximum is ${idempotencyKeyCharsMax}`
   }
   if (!/^[\x20-\x7e]*$/.test(key)) return 'has characters other than printable ASCII'
   // HTTP strips these spaces and gRPC does not, so one key would become two.

@@ -12,7 +12,7 @@ export interface AdmissionOptions {
   readonly timeoutMs: number
 }
 
-/** Has reads wait until a node is as new as they ask for. */
+/** Makes a read wait until this node has applied everything that the read asks for. */
 export class Admission {
   readonly #options: AdmissionOptions
   #ticking: Promise<void> | undefined
@@ -22,9 +22,9 @@ export class Admission {
   }
 
   /**
-   * Resolves when this node is as new as a read asks for.
+   * Resolves when this node is as up to date as a read asks for.
    *
-   * @returns the position that other nodes have to be as new as
+   * @returns the position that other nodes must have applied, too
    * @throws DatabaseError `not_ready` when that takes too long
    */
   async admit(
@@ -38,10 +38,10 @@ export class Admission {
   }
 
   /**
-   * Resolves when this node has all that was acknowledged before, by any node.
+   * Resolves when this node has applied everything that any node acknowledged before the call.
    *
-   * @returns up to where
-   * @throws DatabaseError `not_ready` when the log does not answer, or when that takes too long
+   * @returns the position of that in the log
+   * @throws DatabaseError `not_ready` when the log does not answer, or when it takes too long
    */
   async latest(signal: AbortSignal | undefined): Promise<number> {
     if (signal?.aborted) throw cancellation(signal)
@@ -63,12 +63,12 @@ export class Admission {
     return position
   }
 
-  /** Has the cluster's clock go on; without the log, that waits. */
+  /** Advances the cluster's clock with a barrier, and waits at most `tickMs` for it. */
   async tick(): Promise<void> {
     this.#ticking ??= this.#options.barriers
       .next()
       .then((position) => this.waitFor(position, undefined))
-      // Without the log, points stay that would have expired.
+      // While the log does not answer, points that are due stay visible.
       .catch(() => {})
       .finally(() => {
         this.#ticking = undefined
@@ -79,7 +79,7 @@ export class Admission {
   /**
    * Resolves when this node has applied the log up to a position.
    *
-   * @throws DatabaseError `not_ready` when that takes too long; what the node failed with
+   * @throws DatabaseError `not_ready` when that takes too long; the applier's failure
    */
   async waitFor(position: number, signal: AbortSignal | undefined): Promise<void> {
     const timeout = AbortSignal.timeout(this.#options.timeoutMs)
@@ -93,7 +93,7 @@ export class Admission {
       if (error instanceof DatabaseError) throw error
       throw new DatabaseError(
         'not_ready',
-        `this node has applied the log up to ${this.#position}, and ${position} is asked for: try again, or another node`,
+        `this node has applied the log up to ${this.#position}, and the request asks for ${position}: try again, or ask another node`,
       )
     }
   }
@@ -103,5 +103,5 @@ export class Admission {
   }
 }
 
-/** How long a read waits for the cluster's clock. */
+/** The longest that a read waits for the cluster's clock to advance. */
 const tickMs = 250

@@ -3,10 +3,10 @@ import { DatabaseError } from '../base/errors.ts'
 import type { CommitLog } from './commit-log.ts'
 import { encodeCommit, encodeRecord, isVoid, payloadBytesMax, type RecordKind } from './record-frame.ts'
 
-/** A list of changes that all replicas apply together. What the payload holds is the caller's. */
+/** A batch of changes that all replicas apply together. Its payload is opaque here. */
 export interface BatchToAppend {
   readonly collection: string
-  /** Unique for ever together with `request`: the node's name and something unique to its run. */
+  /** The node's name and a value unique to its run; unique forever together with `request`. */
   readonly origin: string
   readonly request: number
   readonly payload: Uint8Array
@@ -19,7 +19,7 @@ export interface BatchToAppend {
  * Appends a batch as one record, or as chunks and a commit.
  *
  * @returns the position at which all replicas apply it
- * @throws as `CommitLog.append`; a batch whose commit was not tried for sure is `not_ready` or `disk_full`
+ * @throws the errors of `CommitLog.append`; `not_ready` or `disk_full` when the commit was certainly not attempted
  */
 export async function appendBatch(log: CommitLog, batch: BatchToAppend): Promise<number> {
   const largest = payloadBytesMax(batch.origin, batch.collection)
@@ -42,7 +42,10 @@ async function appendInChunks(log: CommitLog, batch: BatchToAppend, largest: num
   const commit = encodeCommit({ batchBytes: payload.length, batchCrc: crc32(payload), chunks })
   const position = await append(log, batch, 'commit', commit, '-commit')
   if (isVoid(position, chunks)) {
-    throw new DatabaseError('not_ready', 'other writes came between the parts of this one: try again')
+    throw new DatabaseError(
+      'not_ready',
+      'too many other writes came between the chunks of this one: try again',
+    )
   }
   return position
 }
@@ -64,7 +67,7 @@ function piecesOf(bytes: Uint8Array, largest: number): Uint8Array[] {
   return Array.from({ length: count }, (_, index) => bytes.subarray(index * largest, (index + 1) * largest))
 }
 
-/** As Promise.all, but it waits for the others when one fails, so that nothing is appended after the answer. */
+/** Like Promise.all, but waits for the others when one fails, so that nothing is appended after the answer. */
 async function allOf(promises: readonly Promise<number>[]): Promise<number[]> {
   const outcomes = await Promise.allSettled(promises)
   const failed = outcomes.find((outcome) => outcome.status === 'rejected')
@@ -72,11 +75,11 @@ async function allOf(promises: readonly Promise<number>[]): Promise<number[]> {
   return outcomes.map((outcome) => (outcome as PromiseFulfilledResult<number>).value)
 }
 
-/** An uncertain chunk is no uncertain batch: without the commit it takes no effect. */
+/** An uncertain chunk does not make the batch uncertain: without its commit, a chunk has no effect. */
 function chunkFailure(cause: unknown): unknown {
   if (cause instanceof DatabaseError) return cause
-  return new DatabaseError('not_ready', 'the log of the cluster did not take the write', { cause })
+  return new DatabaseError('not_ready', 'the log of the cluster did not accept the write', { cause })
 }
 
-/** Chunks under way at once, so that a large batch does not take the log for itself. */
+/** Chunks in flight per batch. The limit keeps one large batch from monopolizing the log. */
 const chunksInFlight = 4

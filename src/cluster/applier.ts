@@ -21,38 +21,40 @@ export interface ApplierOptions {
   readonly main: Collection
   readonly set: CollectionSet
   readonly outcomes: Outcomes
-  /** What is applied already. */
+  /** The place up to which everything is already applied. */
   readonly from: LogPlace
-  /** Bytes of records that are being applied. */
+  /** Maximum bytes of records being applied at the same time. */
   readonly bytesInFlightMax: number
   readonly batchBytesMax: number
-  /** After which reading is tried again; for tests, a few. */
+  /** Pause before reading is retried; short in tests. */
   readonly retryMs: number
   readonly logger: Logger
-  /** Called with the seconds that each record took from being read to being applied. */
+  /** Called for each record with the seconds from reading it until it was applied. */
   readonly onApply?: ((seconds: number) => void) | undefined
-  /** The partitions that this node has, if not all: it passes over what is about others. */
+  /** The partitions that this node holds; undefined: all. Records about other partitions only are skipped. */
   readonly held?: (() => PartitionSet | undefined) | undefined
-  /** Called with what became of each request of which others can ask. */
+  /** Called with the outcome of each request, for which other nodes can ask. */
   readonly onOutcome?: ((position: number, outcome: Outcome) => void) | undefined
-  /** What a collection holds at the record of an audit: see `PartitionDigest`. */
+  /** Called at an audit record with the digest of its collection: see `PartitionDigest`. */
   readonly onAudit: (collection: string, position: number, digest: Uint8Array) => void
-  /** Called when the node can never go on by itself. */
+  /** Called when the node cannot continue without outside help. */
   readonly onFailure: (error: Error) => void
 }
 
 /**
- * Applies the log to the collections of a node, every record once and in order:
+ * Applies the log to the collections of a node: each record once, in order.
  *
  *   log ─> next position? ─> batch ─> clock ─> its collection, several at a time ─> done, in order ─> answers, barriers
  *            └ no: read again        (chunks)
  *
- * The cluster's clock is the highest time of any record so far. Records of one collection go to disk in groups; those of
- * different collections side by side. `applied` is the position up to which all are done: what a restart skips, what a read
- * waits for, and what the caller of a write waits for, so that a node that has answered a write shows it.
+ * The cluster's clock is the highest timestamp of any record so far. Records of one collection are written to disk in
+ * groups, and different collections in parallel. `applied` is the position up to which all records are done. A
+ * restart resumes after it. Reads and the callers of writes wait for it, so a node that has acknowledged a write also
+ * shows it.
  *
- * A change of collections or aliases waits for all records before it, and for `mark`, which makes that durable: otherwise a
- * restart could apply an earlier record to what has its collection's name now.
+ * A change of collections or aliases waits for all earlier records, and for `mark`, which makes their position
+ * durable. Otherwise, after a restart, an earlier record could be applied to another collection that now has its
+ * collection's name.
  */
 export class Applier {
   readonly #options: ApplierOptions
@@ -63,17 +65,17 @@ export class Applier {
   readonly #flight: Flight[] = []
   #flightBytes = 0
   #applied: LogPlace
-  /** Of the last record that was read. */
+  /** The place of the last record read. */
   #read: LogPlace
   #failure: Error | undefined
   #running: Promise<void> | undefined
-  /** No record beyond any of these is begun. */
+  /** No record beyond the position of any of these is started. */
   readonly #holds = new Set<LogHold>()
-  /** The last record that may be begun, or has been. */
+  /** Position of the last record that passed the holds. */
   #admitted: number
-  /** Once a record has had to be judged by it. */
+  /** Created when the first record needs a check for staleness. */
   #recent: RecentChanges | undefined
-  /** Times that reading ended with an error since a record was last read. */
+  /** Read errors since a record was last read. */
   #faults = 0
 
   constructor(options: ApplierOptions) {
@@ -85,7 +87,7 @@ export class Applier {
     this.#admitted = from.position
   }
 
-  /** All records up to here have been applied by all collections. */
+  /** All collections have applied all records up to here. */
   get applied(): LogPlace {
     return this.#applied
   }
@@ -94,12 +96,12 @@ export class Applier {
     return this.#failure
   }
 
-  /** Whether the log was read without an error last. */
+  /** Whether the last attempt to read the log succeeded. */
   get isReading(): boolean {
     return this.#faults === 0 && this.#failure === undefined
   }
 
-  /** Begins no further record, as long as the hold is not ended: see `LogHold`. */
+  /** Starts no further records until the hold ends: see `LogHold`. */
   hold(): LogHold {
     const hold: LogHold = {
       position: this.#admitted,
@@ -124,7 +126,7 @@ export class Applier {
   /**
    * Resolves when everything up to a position is applied.
    *
-   * @throws the reason of the signal when that aborts first; the failure of the applier
+   * @throws the signal's reason when that aborts first; the applier's failure
    */
   async waitFor(position: number, signal: AbortSignal): Promise<void> {
     const either = AbortSignal.any([signal, this.#stop.signal])
@@ -156,13 +158,13 @@ export class Applier {
         const end = await this.#endOf(error)
         if (end !== undefined) return this.fail(end)
         this.#faults += 1
-        if (this.#faults === 1) logger.warn({ err: error }, 'the log of the cluster is read again')
+        if (this.#faults === 1) logger.warn({ err: error }, 'reading the log of the cluster failed: retrying')
         await delay(retryMs, undefined, { signal }).catch(() => {})
       }
     }
   }
 
-  /** Why reading again cannot help. */
+  /** The error that no retry can fix; undefined when a retry may help. */
   async #endOf(error: unknown): Promise<Error | undefined> {
     if (error instanceof LogLost || error instanceof UnknownRequest || this.#failure !== undefined)
       return error as Error
@@ -182,7 +184,7 @@ export class Applier {
   async #take(entry: LogEntry): Promise<void> {
     const wanted = this.#read.position + 1
     if (entry.position !== wanted) throw new LogGap(wanted, entry.position)
-    await this.#isAdmitted(wanted)
+    await this.#passHolds(wanted)
     const batch = await this.#assembler.accept(entry)
     if (batch === undefined) {
       this.#read = { ...this.#read, position: wanted }
@@ -190,9 +192,9 @@ export class Applier {
       return
     }
     const { request, timeUs } = decodeRequest(batch.payload)
-    // A node whose clock is far ahead must not take that of the cluster along.
+    // A node whose clock is far ahead must not pull the cluster's clock forward.
     const clockUs = Math.max(this.#read.clockUs, Math.min(timeUs, (batch.appendedMs + aheadMsMax) * 1000))
-    await this.#hasRoom()
+    await this.#waitForRoom()
     const place = { position: wanted, clockUs }
     const outcome = await this.#begin(batch, request, place)
     this.#read = place
@@ -200,7 +202,7 @@ export class Applier {
     this.#track(place, batch.payload.length, batch, outcome())
   }
 
-  async #isAdmitted(position: number): Promise<void> {
+  async #passHolds(position: number): Promise<void> {
     while (this.#isHeld(position)) {
       this.#stop.signal.throwIfAborted()
       await this.#waiters.wait(this.#stop.signal)
@@ -213,14 +215,14 @@ export class Applier {
     return false
   }
 
-  async #hasRoom(): Promise<void> {
+  async #waitForRoom(): Promise<void> {
     while (this.#flightBytes > this.#options.bytesInFlightMax && this.#failure === undefined) {
       this.#stop.signal.throwIfAborted()
       await this.#waiters.wait(this.#stop.signal)
     }
   }
 
-  /** Everything that has to happen before the next record is looked at; returns the rest. */
+  /** Does the work that must finish before the next record is looked at; returns a function that does the rest. */
   async #begin(batch: Batch, request: ClusterRequest, place: LogPlace): Promise<() => Promise<Outcome>> {
     switch (request.kind) {
       case 'barrier':
@@ -243,7 +245,7 @@ export class Applier {
     }
   }
 
-  /** Whether the log has had changes of the points of an insert since they were found. */
+  /** Whether the log contains changes to the points of an insert that are newer than the lookup of these points. */
   async #isStale(request: LoggedRequest, position: number): Promise<boolean> {
     if (request.kind !== 'insert' || request.found === undefined) return false
     const { asOf } = request.found
@@ -255,7 +257,7 @@ export class Applier {
     )
   }
 
-  /** By the log, as after a start: what was read before that is not known any more. */
+  /** Reads the changes from the log again. They are no longer in memory, for example after a restart. */
   async #changesBetween(after: number, before: number): Promise<RecentChanges> {
     const { log, batchBytesMax } = this.#options
     const changes = new RecentChanges(after)
@@ -278,7 +280,7 @@ export class Applier {
     if ('error' in leased) return async () => leased
     const lease = leased.result
     const { replica } = lease.database
-    // Before the last end of the process: the outcome is not known any more, and nobody waits for it.
+    // Applied before the last restart: the outcome is no longer known, and nobody waits for it.
     if (replica.position >= stamp.position) {
       lease[Symbol.dispose]()
       return async () => ({ result: undefined, held: noPartitions })
@@ -294,21 +296,21 @@ export class Applier {
   }
 
   /**
-   * Where a collection has no dimension it has no points, on any node: so every node can decide about the record that
-   * fixes it, whichever partitions it is about.
+   * A collection without a dimension has no points on any node. So every node can decide about the record that sets
+   * the dimension, whichever partitions that record is about.
    */
   #mayFixDimension(name: string, { kind }: LoggedRequest): boolean {
     return (kind === 'insert' || kind === 'put') && this.#options.set.lacksDimension(name)
   }
 
-  /** Nothing after the record has begun to be applied, as it is waited for. */
+  /** Resolves before any later record starts, so the digest is that of the record's position. */
   async #audit(name: string, position: number): Promise<() => Promise<Outcome>> {
     await this.waitFor(position - 1, this.#stop.signal)
     const leased = await outcomeOf(async () => await this.#options.set.lease(name))
     if ('error' in leased) return async () => leased
     using lease = leased.result
     const { replica } = lease.database
-    // After a restart a collection can be ahead: it says nothing of what it was.
+    // After a restart a collection can be ahead: its digest is then not that of this position.
     if (replica.position < position) this.#options.onAudit(name, position, replica.digest)
     return async () => ({ result: undefined })
   }
@@ -330,7 +332,7 @@ export class Applier {
         })
       } catch (error) {
         if (!(error instanceof DatabaseError) || error.reason !== 'disk_full') throw error
-        logger.warn({ err: error }, 'a change of collections waits for space on the disk')
+        logger.warn({ err: error }, 'a change of collections waits for free disk space')
         await delay(retryMs, undefined, { signal: this.#stop.signal })
       }
     }
@@ -349,7 +351,7 @@ export class Applier {
     )
   }
 
-  /** What is done, in order. */
+  /** Removes finished records from the front of the queue, in log order, and passes on their outcomes. */
   #land(): void {
     if (this.#failure !== undefined) return
     const { outcomes, onApply, onOutcome } = this.#options
@@ -367,26 +369,26 @@ export class Applier {
     this.#waiters.wakeAll()
   }
 
-  /** Applies no more. */
+  /** Stops applying for good. */
   fail(cause: unknown): void {
     if (this.#failure !== undefined || this.#stop.signal.aborted) return
     const lost = lostIn(cause)
     const what =
-      lost === undefined ? 'this node cannot apply the log of the cluster any more' : lostLogMessage(lost)
+      lost === undefined ? 'this node can no longer apply the log of the cluster' : lostLogMessage(lost)
     this.#failure = new DatabaseError('not_ready', what, { cause })
     this.#options.onFailure(this.#failure)
     this.#waiters.wakeAll()
   }
 }
 
-/** Keeps the log from being applied beyond a position. */
+/** Keeps this node from applying the log beyond a position. */
 export interface LogHold {
-  /** Records up to here are applied all the same. */
+  /** Records up to here are still applied. */
   position: number
   /**
-   * Resolves when everything up to its position is applied, and up to a further one if that is given.
+   * Raises the hold to `position` if that is higher; resolves when everything up to there is applied.
    *
-   * @throws the reason of the signal when that aborts first; the failure of the applier
+   * @throws the signal's reason when that aborts first; the applier's failure
    */
   reached(position: number, signal: AbortSignal): Promise<void>
   end(): void
@@ -402,7 +404,7 @@ interface Flight {
 }
 
 /**
- * The result, or the error that every replica meets.
+ * Returns the result, or an error that every replica gets alike.
  *
  * @throws any other error
  */
@@ -418,10 +420,11 @@ async function outcomeOf<Result>(
   }
 }
 
-/** Besides those of changes of points. */
+/** Reasons of errors that every replica gets alike when collections change. `isDecided` knows those of points. */
 const catalogReasons: ReadonlySet<string> = new Set(['collection_not_found', 'overloaded'])
 
-/** What a node can tell of the outcome of a record that it had applied before it was started. */
+/** The partitions whose outcome is known for a record that was applied before the last restart: none. */
 const noPartitions = new PartitionSet()
 
+/** How far the time in a record may be ahead of the log's clock. */
 const aheadMsMax = 10_000

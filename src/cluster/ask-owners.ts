@@ -10,28 +10,28 @@ export interface AskOwnersOptions {
   readonly self: string
   readonly placement: Placement
   readonly ask: Ask
-  /** After which nodes that could not tell are asked again; for tests, a few. */
+  /** Pause before nodes that failed are asked again; short in tests. */
   readonly retryMs: number
-  /** Called when a node could not tell, with the reason. */
+  /** Called with the reason when a node could not answer. */
   readonly onFailure?: ((node: string, error: unknown) => void) | undefined
-  /** How long a node is waited for before another owner is asked, at first; for tests, a few. */
+  /** How long to wait for a node, at first, before another owner is asked; short in tests. */
   readonly askMs?: number | undefined
 }
 
-/** What is asked of the nodes that have some partitions. */
+/** A question to the owners of some partitions. */
 export interface OwnersQuestion {
   readonly partitions: PartitionSet
-  /** For a node that is asked about some of them. */
+  /** Encodes the question to a node about some of the partitions. */
   readonly questionOf: (partitions: PartitionSet) => Uint8Array
   readonly take: (partitions: PartitionSet, answer: Uint8Array) => void
 }
 
 /**
- * Asks one live owner of each partition, other nodes than this one; one that does not answer in time, or cannot tell, is
- * avoided, until nobody else is left.
+ * Asks one live owner of each partition, never this node. An owner that fails, or does not answer in time, is avoided
+ * until no other owner is left.
  *
- * @returns whether all of it was answered before the signal aborted
- * @throws what `take` does
+ * @returns whether everything was answered before the signal aborted
+ * @throws what `take` throws
  */
 export async function askOwners(
   { partitions, questionOf, take }: OwnersQuestion,
@@ -67,7 +67,7 @@ export async function askOwners(
   return true
 }
 
-/** Undefined when the node does not answer in time, or cannot tell. */
+/** Returns undefined when the node fails or does not answer in time. */
 async function answerOf(
   { ask, onFailure }: AskOwnersOptions,
   node: string,
@@ -94,7 +94,7 @@ async function answerOf(
   }
 }
 
-/** Many times what a record takes to be applied, and much less than a caller waits. */
+/** Much longer than applying a record takes, and much shorter than a caller waits. */
 const usualAskMs = 1_000
 
 const askMsMax = 16_000

@@ -8,55 +8,56 @@ export interface AuditsOptions {
   readonly documents: SharedDocuments
   readonly node: string
   readonly logger: Logger
-  /** How long the others are waited for; for tests, a few. */
+  /** How long to wait for the digests of the other nodes; short in tests. */
   readonly waitMs?: number | undefined
-  /** Called when this node holds something else than most others. */
+  /** Called when most other nodes contradict this node. */
   readonly onMinority: (reason: string) => void
 }
 
-/** Of a collection, with what other nodes hold. */
+/** The result of comparing a collection with the other nodes. */
 export interface Comparison {
-  /** Nodes that have said what they hold. */
+  /** Other nodes that have published their digest. */
   readonly compared: number
-  /** Of these, those that hold something else. */
+  /** How many of these hold something else. */
   readonly different: number
 }
 
 const nobody: Comparison = { compared: 0, different: 0 }
 
-/** What a node says that it holds. */
+/** What a node publishes about a collection. */
 interface Finding {
   readonly node: string
   readonly collection: string
   readonly position: number
   readonly digest: string
-  /** The partitions that the node has; absent: all. */
+  /** The partitions that the node holds; absent: all. */
   readonly held?: string | undefined
 }
 
 /**
- * Compares what the replicas hold. A record of the log asks all for the digest of a collection at its own position, so that
- * equal replicas have equal digests. Each writes its own where the others read it.
+ * Compares what the replicas hold. An audit record in the log asks all nodes for the digest of a collection at the
+ * record's position, so equal replicas have equal digests. Each node writes its digest to a shared document that the
+ * others read.
  *
- * A node that most of the others contradict, with one voice, is wrong. When that cannot be told, as between two nodes, all
- * of them raise the alarm and go on: it takes a person to say which one is right.
+ * A node is wrong when most of the others contradict it and agree with each other. If there is no such majority, as
+ * between two nodes, all nodes raise the alarm and continue: a person has to find out which one is right.
  */
 export class Audits {
   readonly #options: AuditsOptions
   readonly #stop = new AbortController()
   #running: Promise<void> = Promise.resolve()
-  /** The last ones, of which the others can still ask. */
+  /** This node's latest findings, which the others can still read. */
   #recent: readonly Finding[] = []
   #mismatches = 0
   #compared = 0
-  /** Of the last comparison of each collection. */
+  /** The latest comparison of each collection. */
   readonly #outcomes = new Map<string, Promise<Comparison>>()
 
   constructor(options: AuditsOptions) {
     this.#options = options
   }
 
-  /** Comparisons with other nodes that came out different. */
+  /** Comparisons with other nodes that found a difference. */
   get mismatches(): number {
     return this.#mismatches
   }
@@ -67,9 +68,9 @@ export class Audits {
   }
 
   /**
-   * This node's digest of a collection at a position of the log.
+   * Publishes this node's digest of a collection at a log position, and compares it with the others.
    *
-   * @param held the partitions that this node has, if not all
+   * @param held the partitions that this node holds; undefined: all
    */
   add(collection: string, position: number, digest: Uint8Array, held?: PartitionSet): void {
     const { node, logger } = this.#options
@@ -78,13 +79,13 @@ export class Audits {
       ...(held === undefined ? {} : { held: Buffer.from(held.bytes).toString('base64') }),
     }
     this.#recent = [...this.#recent, own].slice(-recentMax)
-    // At once: the others wait for it, while this node may still be waiting for an earlier one of theirs.
+    // Written immediately: the others wait for it, while this node may still be waiting for an earlier one of theirs.
     const written = this.#write()
     written.catch(() => {})
     const outcome = this.#running.then(() => written).then(() => this.#compare(own))
     this.#noteOutcome(
       collection,
-      // Not known: as if there were no others.
+      // If the comparison failed, no node was compared.
       outcome.catch(() => nobody),
     )
     this.#running = outcome
@@ -94,7 +95,7 @@ export class Audits {
       })
   }
 
-  /** What came out when a collection was compared last. */
+  /** The latest comparison of a collection. */
   async outcomeOf(collection: string): Promise<Comparison> {
     return (await this.#outcomes.get(collection)) ?? nobody
   }
@@ -102,7 +103,7 @@ export class Audits {
   #noteOutcome(collection: string, outcome: Promise<Comparison>): void {
     this.#outcomes.delete(collection)
     this.#outcomes.set(collection, outcome)
-    // A map iterates in the order of insertion: the first is the oldest.
+    // A map iterates in insertion order: the first is the oldest.
     if (this.#outcomes.size > recentMax) this.#outcomes.delete(this.#outcomes.keys().next().value!)
   }
 
@@ -112,7 +113,7 @@ export class Audits {
   }
 
   async #compare(own: Finding): Promise<Comparison> {
-    // So many are under way that the others have forgotten this one.
+    // Newer findings have replaced this one in the shared document: the others cannot read it any more.
     if (!this.#recent.includes(own)) return nobody
     const others = await this.#others(own)
     const different = others.filter((other) => differing(own, other).length > 0)
@@ -144,7 +145,7 @@ export class Audits {
     }
   }
 
-  /** What the other nodes say, as soon as all have, or time is up. */
+  /** The findings of the other nodes, as soon as all have published one, or when time is up. */
   async #others({ node, collection, position }: Finding): Promise<Finding[]> {
     const { documents, waitMs = usualWaitMs } = this.#options
     const endMs = performance.now() + waitMs
@@ -168,13 +169,16 @@ function findingsIn(value: Uint8Array | undefined): readonly Finding[] {
   return value === undefined ? [] : (JSON.parse(new TextDecoder().decode(value)) as readonly Finding[])
 }
 
-/** The partitions in which two nodes differ, of those that both have. */
+/** The partitions that both nodes hold and in which they differ. */
 function differing(own: Finding, other: Finding): readonly number[] {
   if (own.digest === other.digest && own.held === other.held) return []
   return differingPartitions(bytesOf(own), bytesOf(other)).filter((p) => has(own, p) && has(other, p))
 }
 
-/** The partitions in which most of the others that have them contradict a node with one voice. */
+/**
+ * The partitions in which a node is outvoted: at least two other nodes, and more than half of those that hold the
+ * partition, agree on another digest.
+ */
 function contradicted(
   own: Finding,
   different: readonly Finding[],
@@ -201,6 +205,6 @@ function bytesOf({ digest }: Finding): Uint8Array {
 }
 
 const usualWaitMs = 10_000
-/** Of 4 KiB each. */
+/** Findings in a node's document; a digest has 4 KiB. */
 const recentMax = 8
 const attempts = 20

@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { Waiters } from './waiters.ts'
 
 /**
- * One barrier for all who ask for one within two milliseconds. It is appended after the last of them has asked, so whatever
- * was acknowledged before is in the log before it.
+ * Shares one barrier among all callers that ask within two milliseconds. It is appended after the last of them has
+ * asked, so everything that was acknowledged before is in the log before it.
  */
 export class Barriers {
   readonly #ended = new Waiters()
@@ -17,7 +17,7 @@ export class Barriers {
     this.#gatherMs = gatherMs
   }
 
-  /** The position of a barrier that is appended from now on. */
+  /** Resolves with the position of a barrier that is appended after this call. */
   next(): Promise<number> {
     this.#gathering ??= this.#begin()
     return this.#gathering
@@ -25,7 +25,7 @@ export class Barriers {
 
   async #begin(): Promise<number> {
     await delay(this.#gatherMs)
-    // While the log does not answer, all who ask share the next one.
+    // While the log does not answer, all callers share the next barrier.
     while (this.#underWay >= underWayMax) await this.#ended.wait(never)
     this.#gathering = undefined
     this.#underWay += 1
@@ -38,7 +38,7 @@ export class Barriers {
   }
 }
 
-/** Barriers that are being appended. */
+/** Maximum barriers being appended at the same time. */
 const underWayMax = 8
 
 const never: AbortSignal = new AbortController().signal

@@ -2,9 +2,9 @@ import { DatabaseError } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 
 /**
- * What a node answers for partitions is whole only if it holds all of them.
+ * Checks that a node holds all partitions that it is asked about. Otherwise its answer would be incomplete.
  *
- * @throws DatabaseError `not_ready` that names one which it does not hold
+ * @throws DatabaseError `not_ready` that names a missing partition
  */
 export function checkHolds(held: PartitionSet, asked: PartitionSet): void {
   for (const partition of asked) {

@@ -6,19 +6,19 @@ import { ClusterDatabase, type ClusterWrites } from './cluster-database.ts'
 import type { LocalLease } from './peer-reads.ts'
 import type { ClusterRequest } from './request-codec.ts'
 
-/** What collections ask of their node besides the writes of points. */
+/** What collections need from their node in addition to writing points. */
 export interface ClusterCatalog extends ClusterWrites {
   /** See `Collections`. */
   readonly countOnNodes: NonNullable<Collections['countOnNodes']>
-  /** Has a change of collections or aliases applied by all replicas. */
+  /** Changes collections or aliases on all replicas. */
   change(request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>): Promise<unknown>
 }
 
-/** The collections of a cluster, for the api: their names and aliases are changed through the log. */
+/** The collections of a cluster, for the api. Their names and aliases change through the log. */
 export class ClusterCollections implements Collections {
   readonly #set: CollectionSet
   readonly #node: ClusterCatalog
-  /** By collection, as it is called: an alias counts when the log is applied. */
+  /** For each collection, one database for each name it is called by: an alias is resolved when the log is applied. */
   readonly #databases = new WeakMap<Collection, Map<string, ClusterDatabase>>()
 
   constructor(set: CollectionSet, node: ClusterCatalog) {
@@ -32,7 +32,7 @@ export class ClusterCollections implements Collections {
     return this.#wrapped(name, lease)
   }
 
-  /** The collection as it is on this node. */
+  /** Leases this node's copy of a collection. */
   leaseLocal(name: string): LocalLease | Promise<LocalLease> {
     return this.#set.lease(name)
   }
@@ -51,7 +51,7 @@ export class ClusterCollections implements Collections {
     return this.#node.countOnNodes(...asked)
   }
 
-  /** Of the points of this node. */
+  /** Counts the points on this node. */
   countLocal(...asked: Parameters<CollectionSet['pointsIn']>): ReturnType<CollectionSet['pointsIn']> {
     return this.#set.pointsIn(...asked)
   }

@@ -24,12 +24,12 @@ import { insertJointly, isJoint, partitionToDraw } from './joint-inserts.ts'
 import { openScatteredMap } from './scattered-map.ts'
 import type { ScatteredReads } from './scattered-reads.ts'
 
-/** What the collections of a node ask of the node. */
+/** What the collections of a node need from it. */
 export interface ClusterWrites {
   /**
-   * Has a request applied by all replicas; resolves when it is, on this node.
+   * Applies a request on all replicas, through the log; resolves when this node has applied it.
    *
-   * @throws DatabaseError as the operation, and `not_ready` when it is not known whether it was stored
+   * @throws DatabaseError of the operation; `not_ready` when it is not known whether the request was stored
    */
   write<Request extends LoggedRequest>(
     request: Request,
@@ -39,13 +39,13 @@ export interface ClusterWrites {
       readonly signal: AbortSignal | undefined
     },
   ): Promise<LoggedResults[Request['kind']]>
-  /** Whether nodes may have a part of the points each. */
-  readonly isPart: boolean
+  /** Whether each node may hold only some of the points. */
+  readonly isPartitioned: boolean
   /**
-   * Looks for the points of an insert, on all nodes that have their partitions.
+   * Looks up the points of an insert on the nodes that hold their partitions.
    *
-   * @param within.position as of which, at least
-   * @throws DatabaseError `not_ready` where some partition has no owner that answers
+   * @param within.position the log position that each of these nodes must have applied, at least
+   * @throws DatabaseError `not_ready` when no owner of some partition answers
    */
   find(
     request: LoggedInsert,
@@ -58,14 +58,14 @@ export interface ClusterWrites {
   ): Promise<FoundPoints>
   /** The partitions that this node holds completely. */
   readonly held: PartitionSet
-  /** Resolves when everything that was acknowledged anywhere before is applied here, with the position of all that. */
+  /** Resolves when this node has applied everything that any node acknowledged before; returns the position of that. */
   latest(signal: AbortSignal | undefined): Promise<number>
-  /** Has the cluster's clock move on, as far as that does not take long. */
+  /** Advances the cluster's clock, unless that takes long. */
   tick(): Promise<void>
   /**
-   * How a collection is read together with other nodes; undefined where this node holds all of it.
+   * Reads a collection together with other nodes; undefined when this node holds all of its points.
    *
-   * @param position that answers have to be as new as
+   * @param position the log position that answers must include
    */
   readsOf(
     collection: string,
@@ -74,10 +74,11 @@ export interface ClusterWrites {
     partial?: PartialReads,
   ): ScatteredReads | undefined
   /**
-   * A snapshot of a collection that several nodes make; undefined where this node holds all of it.
+   * A snapshot of a collection made by several nodes; undefined when this node holds all of its points.
    *
-   * @param position that it has to be as new as
-   * @throws DatabaseError what the nodes refuse it with; `not_ready` when some points have no node now
+   * @param position the log position that the snapshot must include
+   * @throws DatabaseError with which a node refuses the snapshot; `not_ready` when no live node holds some of the
+   *   points
    */
   snapshotOf(
     collection: string,
@@ -87,17 +88,17 @@ export interface ClusterWrites {
 }
 
 /**
- * One collection of a cluster, for the api: reads are answered by this node, with others where it does not hold all points;
- * writes go through the log. What a write is about is decided when it is applied; only what would fill this node's memory is
- * refused before.
+ * One collection of a cluster, for the api. This node answers reads, together with other nodes when it does not hold
+ * all points. Writes go through the log. The effect of a write is decided when it is applied; only a write that would
+ * exceed this node's memory is refused earlier.
  */
 export class ClusterDatabase implements Database {
   readonly #name: string
   readonly #collection: Collection
   readonly #writes: ClusterWrites
-  /** Reads have to be as new. */
+  /** The log position that reads must include. */
   readonly #position: number
-  /** Undefined: an answer has everything, or there is none. */
+  /** Undefined: an incomplete answer is an error. */
   readonly #partial: PartialReads | undefined
 
   /** @param name the collection's, or an alias */
@@ -129,9 +130,9 @@ export class ClusterDatabase implements Database {
     this.#collection.checkRoom(points)
     const idSeed = randomBytes(idSeedBytes)
     const request: LoggedInsert = { kind: 'insert', points, onError, identity, idSeed }
-    const { isPart } = this.#writes
-    if (isPart && isJoint(points, options)) return await this.#insertJointly(request, signal)
-    const partition = isPart ? partitionToDraw(points, options) : undefined
+    const { isPartitioned } = this.#writes
+    if (isPartitioned && isJoint(points, options)) return await this.#insertJointly(request, signal)
+    const partition = isPartitioned ? partitionToDraw(points, options) : undefined
     if (partition !== undefined) idSeed[0] = partition
     const isDrawn = points.every(({ id }) => id === undefined)
     return await this.#write(request, signal, isDrawn ? idSeed[0] : undefined)
@@ -171,8 +172,8 @@ export class ClusterDatabase implements Database {
   }
 
   /**
-   * Finds the points here, once everything acknowledged before is applied, and has those changed that still match when the
-   * log gets to them.
+   * Finds the matching points when everything acknowledged before is applied here. The log then changes those that
+   * still match when the record is applied.
    */
   async changeByFilter(
     request: ChangeByFilter,
@@ -258,7 +259,7 @@ export class ClusterDatabase implements Database {
     return this.#writes.readsOf(this.#name, this.#collection, position, this.#partial)
   }
 
-  /** Points expire by the cluster's clock: a read that would show one of them moves it on. */
+  /** Points expire by the cluster's clock. A read advances the clock if a point is due soon. */
   async #moveClock(): Promise<void> {
     if (this.#collection.isDueSoon) await this.#writes.tick()
   }

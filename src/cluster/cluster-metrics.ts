@@ -1,7 +1,7 @@
 import type { ServiceMetrics } from '../base/metrics.ts'
 import type { ClusterService } from './cluster-service.ts'
 
-/** What measures the ways of a change, in seconds. */
+/** Callbacks that record how long the steps of a change take, in seconds. */
 export interface ClusterTimings {
   readonly append: (seconds: number) => void
   readonly apply: (seconds: number) => void
@@ -9,7 +9,11 @@ export interface ClusterTimings {
   readonly link: (seconds: number) => void
 }
 
-/** Gauges of a node and its log. @returns what fills the histograms */
+/**
+ * Registers the gauges of a node and its log.
+ *
+ * @returns the callbacks that fill the histograms
+ */
 export function registerCluster(metrics: ServiceMetrics, cluster: ClusterService): ClusterTimings {
   metrics.countIncomplete()
   metrics.gauge(
@@ -37,17 +41,17 @@ export function registerCluster(metrics: ServiceMetrics, cluster: ClusterService
   )
   metrics.gauge(
     'vicinal_cluster_digest_mismatches',
-    'Comparisons with what other nodes hold that came out different, since the start.',
+    'Comparisons with other nodes that found a difference, since the start.',
     () => cluster.figures.digestMismatches,
   )
   metrics.gauge(
     'vicinal_cluster_hedges',
-    'Requests that were sent to a second node too, because the first one was slow, since the start.',
+    'Requests also sent to a second node because the first one was slow, since the start.',
     () => cluster.figures.hedges,
   )
   metrics.gauge(
     'vicinal_cluster_fetches',
-    'How often this node has fetched everything from another one, since the start.',
+    'How often this node has fetched everything from another node, since the start.',
     () => cluster.figures.fetches,
   )
   metrics.gauge(
@@ -57,12 +61,12 @@ export function registerCluster(metrics: ServiceMetrics, cluster: ClusterService
   )
   metrics.gauge(
     'vicinal_cluster_partitions_missing',
-    'Partitions of the points that this node should have and has not yet.',
+    'Partitions of the points that this node should have but does not have yet.',
     () => cluster.figures.partitionsMissing,
   )
   metrics.gauge(
     'vicinal_cluster_partitions_under_replicated',
-    'Partitions of the points of which fewer nodes can be asked than should have them, as this node sees it.',
+    'Partitions of the points that fewer nodes can answer for than should have them, as this node sees it.',
     () => cluster.figures.partitionsUnderReplicated,
   )
   return {
@@ -80,7 +84,7 @@ export function registerCluster(metrics: ServiceMetrics, cluster: ClusterService
     ),
     link: metrics.seconds(
       'vicinal_cluster_link_seconds',
-      'Time that another node took to answer a request of this one.',
+      'Time that another node took to answer a request from this node.',
     ),
   }
 }

@@ -6,7 +6,7 @@ import type { Sharding } from './node-shards.ts'
 export interface ReadPosition {
   /** Absent: `session`. */
   readonly consistency?: Consistency | undefined
-  /** Of the caller's last write or read. */
+  /** The position of the caller's last write or read. */
   readonly position?: number | undefined
 }
 
@@ -15,44 +15,48 @@ export interface ClusterNodeOptions {
   readonly documents: SharedDocuments
   /** Unique in the cluster. */
   readonly name: string
-  /** Unique among all runs of nodes of this name; absent: by the clock. */
+  /** Unique among all runs of nodes with this name; absent: derived from the clock. */
   readonly run?: string | undefined
-  /** Bytes of writes of this node that are on their way. */
+  /** Maximum bytes of this node's writes in flight. */
   readonly maxBufferedBytes: number
-  /** Bytes of one request at most. */
+  /** Maximum bytes of one request. */
   readonly maxRequestBytes: number
   readonly logger: Logger
   /** Microseconds since 1970; absent: the system's clock. */
   readonly nowUs?: (() => number) | undefined
-  /** How long a write or a read that waits for the log is tried. */
+  /** How long a write, or a read that waits for the log, is tried. */
   readonly timeoutMs?: number | undefined
-  /** For tests, a few. */
+  /** Pause before a retry; short in tests. */
   readonly retryMs?: number | undefined
-  /** How often the position is stored although nothing is written; for tests, a few. */
+  /** How often the position is stored; short in tests. */
   readonly markMs?: number | undefined
-  /** A node waits up to so long before it has expired points deleted, as others may have done it; for tests, a few. */
+  /**
+   * Upper limit of the random delay before this node deletes expired points. Another node may have deleted them by
+   * then. Short in tests.
+   */
   readonly expireMs?: number | undefined
-  /** How often the replicas are compared; for tests, a few. */
+  /** How often the replicas are compared; short in tests. */
   readonly auditMs?: number | undefined
-  /** Absent: every node has all points. */
+  /** Absent: every node holds all points. */
   readonly sharding?: Sharding | undefined
-  /** Called with the seconds that a record took to be applied, and a write to be acknowledged. */
+  /** Called with the seconds from reading a record until it was applied. */
   readonly onApply?: ((seconds: number) => void) | undefined
+  /** Called with the seconds from the append of a write until its answer. */
   readonly onAcknowledge?: ((seconds: number) => void) | undefined
 }
 
-/** How a node is, for people and metrics. */
+/** The status of a node, for operators and metrics. */
 export interface NodeStatus {
-  /** Up to here, all records of the log are applied. */
+  /** All log records up to here are applied. */
   readonly position: number
-  /** Up to here, they are on this node's disk: the log may be trimmed up to there for its sake. */
+  /** All log records up to here are on this node's disk. For this node, the log may be trimmed up to here. */
   readonly floor: number
-  /** Whether everything that was in the log at the start is applied, and the log is still being applied. */
+  /** Whether this node has applied everything that was in the log at its start, and still applies the log. */
   readonly isReady: boolean
-  /** Whether it answers reads: also while the log is lost, as of where that has ended. */
+  /** Whether it answers reads. While the log is lost it does, as of the last applied position. */
   readonly answers: boolean
-  /** Comparisons with other nodes that came out different, since the start. */
+  /** Comparisons with other nodes that found a difference, since the start. */
   readonly digestMismatches: number
-  /** Why changes are not applied now. */
+  /** Why changes are currently not applied, or why this node's data are in doubt. */
   readonly fault: string | undefined
 }

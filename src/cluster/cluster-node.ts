@@ -26,8 +26,8 @@ import { NodeChores } from './node-chores.ts'
 import { NodeShards } from './node-shards.ts'
 import { decodeQuestion, encodeOutcome } from './outcome-answers.ts'
 import { Outcomes } from './outcomes.ts'
-import { PartitionGiving } from './partition-giving.ts'
 import { PartitionMoves } from './partition-moves.ts'
+import { PartitionSender } from './partition-sender.ts'
 import { peerMethods } from './peer-methods.ts'
 import { readHandlers } from './peer-reads.ts'
 import type { PeerHandler, PeerHandlers } from './peers.ts'
@@ -35,21 +35,21 @@ import { Publisher, uncertain } from './publisher.ts'
 import type { ClusterRequest } from './request-codec.ts'
 import { isNoOutage, retried } from './retried.ts'
 import type { ScatteredReads } from './scattered-reads.ts'
-import { SnapshotGiving } from './snapshot-giving.ts'
+import { SnapshotPartSender } from './snapshot-part-sender.ts'
 
-/** What there is once the node has started. */
+/** What exists once the node has started. */
 interface Parts {
   readonly main: Collection
   readonly collections: ClusterCollections
 }
 
 /**
- * A node of a cluster: an engine whose collections change only as the cluster's log says.
+ * A node of a cluster: an engine whose collections change only through the cluster's log.
  *
  *   new ClusterNode ─> collections are opened with `replicaOf` ─> start ─> caught up: ready ─> close
  *
- * A node that holds all points answers every read by itself; otherwise it asks others with it. A write can be sent to any
- * node: it goes through the log, and is answered when this node has applied it durably.
+ * A node that holds all points answers every read alone; otherwise it also asks other nodes. A write can be sent to
+ * any node. It goes through the log, and is answered when this node has applied it durably.
  *
  * Main thread only.
  */
@@ -60,14 +60,14 @@ export class ClusterNode {
   readonly #publisher: Publisher
   readonly #admission: Admission
   readonly #audits: Audits
-  /** Absent: this node has all points. */
+  /** Absent: this node holds all points. */
   readonly #shards: NodeShards | undefined
   readonly #stop = new AbortController()
   #applier: Applier | undefined
   #parts: Parts | undefined
   #from: LogPlace = { position: 0, clockUs: 0 }
   #isCaughtUp = false
-  /** Why nobody should read from this node. */
+  /** Why this node should not be read from; undefined: it can be. */
   #doubt: string | undefined
   #stall: Error | undefined
   #chores: NodeChores | undefined
@@ -79,7 +79,7 @@ export class ClusterNode {
   ])
   #moves: PartitionMoves | undefined
   #acknowledged = 0
-  #giving: SnapshotGiving | undefined
+  #snapshotSender: SnapshotPartSender | undefined
   #working: Promise<void> | undefined
   readonly #unusable = Promise.withResolvers<string>()
 
@@ -119,12 +119,15 @@ export class ClusterNode {
       })
   }
 
-  /** Resolves with the reason when what this node holds can be used no more: it takes a copy of what another one holds. */
+  /**
+   * Resolves with the reason when this node's data become unusable: a copy of another node's data has to replace
+   * them.
+   */
   get unusable(): Promise<string> {
     return this.#unusable.promise
   }
 
-  /** For opening a collection on this node. */
+  /** The hooks to open a collection of this node with. */
   replicaOf(collection: string): ReplicaHooks {
     return {
       logId: this.#logId,
@@ -138,9 +141,9 @@ export class ClusterNode {
   }
 
   /**
-   * Begins to apply the log to the opened collections.
+   * Starts to apply the log to the opened collections.
    *
-   * @throws Error when their data is not that of this log
+   * @throws Error when their data do not belong to this log
    */
   async start(main: Collection, set: CollectionSet): Promise<void> {
     const { log, logger, maxBufferedBytes, maxRequestBytes } = this.#options
@@ -170,12 +173,12 @@ export class ClusterNode {
       ...this.#partially(),
       onAudit: (...finding) => {
         chores.noteAudit()
-        // What was in the log before is long compared, and this node can be ahead of it.
+        // Audits from before the start were compared long ago, and a collection can be ahead of them.
         if (this.#isCaughtUp) this.#audits.add(...finding, this.#part)
       },
       onFailure: (error) => this.#fail(error),
     })
-    // Before anything is applied, so that a program that knows no clusters never opens what is a replica.
+    // Before anything is applied, so that a program without cluster support never opens the data of a replica.
     await main.replica.mark()
     const { last } = await retried(() => log.bounds(), attempt)
     this.#applier.start()
@@ -186,7 +189,7 @@ export class ClusterNode {
       () => {
         this.#isCaughtUp = true
       },
-      // Told by `#fail`, or the node was closed.
+      // `#fail` has reported the error, or the node was closed.
       () => {},
     )
   }
@@ -213,22 +216,25 @@ export class ClusterNode {
     }
   }
 
-  /** Up to here, all records of the log are applied. */
+  /** All log records up to here are applied. */
   get position(): number {
     return this.#applier?.applied.position ?? 0
   }
 
-  /** The same, with the cluster's clock there. */
+  /** The same position, with the cluster's clock at it. */
   get place(): LogPlace {
     return this.#applier?.applied ?? this.#from
   }
 
-  /** Of the last change that this node has answered: reads through it have that, whichever nodes are asked for it. */
+  /**
+   * Position of the last change that this node acknowledged. Reads through this node include it, whichever nodes
+   * answer them.
+   */
   get acknowledged(): number {
-    return this.isPart ? this.#acknowledged : 0
+    return this.isPartitioned ? this.#acknowledged : 0
   }
 
-  /** What an answer may have in it: other nodes that were asked may have been ahead of this one. */
+  /** The highest position that an answer may include: other nodes that were asked may have been ahead of this one. */
   get answeredPosition(): number {
     return Math.max(this.position, this.#shards?.seen ?? 0)
   }
@@ -243,7 +249,7 @@ export class ClusterNode {
     return this.#shards?.held ?? allPartitions
   }
 
-  /** The same; undefined where it holds all. */
+  /** The partitions that this node holds; undefined when it holds all. */
   get #part(): PartitionSet | undefined {
     return this.held.isAll ? undefined : this.held
   }
@@ -262,13 +268,13 @@ export class ClusterNode {
     position: number,
     signal: AbortSignal | undefined,
   ): Promise<PointsSnapshot | undefined> {
-    if (this.#shards === undefined || this.#giving === undefined) return undefined
+    if (this.#shards === undefined || this.#snapshotSender === undefined) return undefined
     const { name: collection } = this.#started.collections.get(name)
     const asOf = Math.max(position, this.position)
-    return await this.#shards.snapshotOf({ collection, position: asOf, signal, giving: this.#giving })
+    return await this.#shards.snapshotOf({ collection, position: asOf, signal, sender: this.#snapshotSender })
   }
 
-  /** What this node answers other nodes. */
+  /** The handlers that answer other nodes. */
   get peerHandlers(): PeerHandlers {
     return this.#handlers
   }
@@ -277,7 +283,7 @@ export class ClusterNode {
     return this.#started.collections.leaseLocal(name)
   }
 
-  /** Of the points of this node: see `CollectionSet.pointsIn`. */
+  /** Counts the points on this node: see `CollectionSet.pointsIn`. */
   async countLocal(...asked: Parameters<CollectionSet['pointsIn']>): ReturnType<CollectionSet['pointsIn']> {
     return await this.#started.collections.countLocal(...asked)
   }
@@ -288,7 +294,7 @@ export class ClusterNode {
     return this.#shards?.countOnNodes(this, { name, position }, signal)
   }
 
-  /** Resolves when everything is applied that was in the log at the start. */
+  /** Resolves when everything that was in the log at the start is applied. */
   async caughtUp(): Promise<void> {
     while (!this.#isCaughtUp) {
       if (this.#applier?.failure !== undefined) throw this.#applier.failure
@@ -298,9 +304,9 @@ export class ClusterNode {
   }
 
   /**
-   * Compares what this node holds with what the others hold, now: the default collection and some of the others.
+   * Compares this node with the others now: the default collection and some of the other collections.
    *
-   * @throws NeedsReplica when most of them hold something else
+   * @throws NeedsReplica when most of the other nodes hold something else
    */
   async verify(set: CollectionSet): Promise<void> {
     const { signal } = this.#stop
@@ -338,7 +344,7 @@ export class ClusterNode {
     return lostIn(this.#applier?.failure)
   }
 
-  /** Applies no more of a log that is lost, and takes no more writes. */
+  /** Stops applying a log that is lost, and accepts no more writes. */
   giveUpLog(why: string): void {
     this.#applier?.fail(new LogLost(why))
   }
@@ -361,19 +367,20 @@ export class ClusterNode {
     return result as LoggedResults[Request['kind']]
   }
 
-  /** Whether nodes may have a part of the points each, this one included. */
-  get isPart(): boolean {
+  /** Whether each node, this one included, may hold only some of the points. */
+  get isPartitioned(): boolean {
     return this.#shards !== undefined
   }
 
   /**
-   * Answers another node that asks how a record ended here: see outcome-answers.ts. It is durable here then.
+   * Answers another node that asks for the outcome of a record: see outcome-answers.ts. The record is durable here by
+   * then.
    *
    * @throws DatabaseError `not_ready` when another node has to be asked
    */
   async answerOutcome(question: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     const asked = decodeQuestion(question)
-    // It does not get there before a disk or a memory has room again.
+    // This node does not reach that position before its disk or memory has room again.
     if (this.#stall !== undefined && this.position < asked.position) throw this.#stall
     await this.#admission.waitFor(asked.position, signal)
     return encodeOutcome(this.#shards!.find(asked))
@@ -436,20 +443,20 @@ export class ClusterNode {
   #movesOf(applier: Applier, main: Collection, set: CollectionSet): PartitionMoves | undefined {
     if (this.#shards === undefined) return undefined
     const { partitions, peers } = this.#shards
-    const given = { partitions, set, applier }
-    this.#giving = new SnapshotGiving(given)
-    for (const giving of [new PartitionGiving(given), this.#giving]) {
-      for (const [method, handler] of giving.handlers) this.#handlers.set(method, handler)
+    const senderOptions = { partitions, set, applier }
+    this.#snapshotSender = new SnapshotPartSender(senderOptions)
+    for (const sender of [new PartitionSender(senderOptions), this.#snapshotSender]) {
+      for (const [method, handler] of sender.handlers) this.#handlers.set(method, handler)
     }
     const { logger } = this.#options
     return new PartitionMoves({ partitions, main, set, applier, peers, logger, stop: this.#stop.signal })
   }
 
-  /** Applies what is under way, and no more. The collections are closed after it. */
+  /** Finishes the records that are being applied, and stops. The caller closes the collections afterwards. */
   async close(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     this.#publisher.close()
-    this.#giving?.close()
+    this.#snapshotSender?.close()
     await this.#applier?.close()
     await this.#moves?.ended()
     await this.#working
@@ -475,7 +482,10 @@ export class ClusterNode {
     return await this.#publisher.submit(request, to)
   }
 
-  /** What this node passes over, and what it keeps for nodes that do. */
+  /**
+   * Options of the applier when each node may hold only some of the points: other partitions are skipped, and
+   * outcomes are kept for nodes that skipped a record.
+   */
   #partially(): Pick<ApplierOptions, 'held' | 'onOutcome'> {
     const shards = this.#shards
     if (shards === undefined) return {}
@@ -485,7 +495,7 @@ export class ClusterNode {
     }
   }
 
-  /** How far the data of the directory is. */
+  /** The place in the log that the data of the directory have reached. */
   async #placeOf(main: Collection, set: CollectionSet): Promise<LogPlace> {
     const { log, documents, name: node } = this.#options
     const hasPoints = main.stats.sequence > 0 || set.count > 1
@@ -507,15 +517,15 @@ export class ClusterNode {
   #noteStall(stall: Error | undefined): void {
     const { logger } = this.#options
     if (stall !== undefined && this.#stall === undefined) {
-      logger.error({ err: stall }, 'changes of the cluster are not applied on this node for now')
+      logger.error({ err: stall }, 'this node cannot apply the changes of the cluster for now')
     }
     if (stall === undefined && this.#stall !== undefined)
-      logger.info('changes of the cluster are applied again')
+      logger.info('this node applies the changes of the cluster again')
     this.#stall = stall
   }
 
   #fail(error: Error): void {
-    this.#options.logger.fatal({ err: error }, 'this node applies the log of its cluster no more')
+    this.#options.logger.fatal({ err: error }, 'this node no longer applies the log of its cluster')
     this.#outcomes.end(uncertain(error))
     const reason = needIn(error)
     if (reason !== undefined) this.#unusable.resolve(reason)
@@ -524,7 +534,7 @@ export class ClusterNode {
 
 const allPartitions = PartitionSet.all()
 
-/** Why a node needs a copy of what another one holds, if the error says so. */
+/** Why a node needs a copy of another node's data, if the error or one of its causes says so. */
 export function needIn(error: unknown): string | undefined {
   for (let each = error; each instanceof Error; each = each.cause) {
     if (each instanceof NeedsReplica) return each.message
@@ -532,11 +542,13 @@ export function needIn(error: unknown): string | undefined {
   return damageIn(error)?.message
 }
 
-/** Collections that are compared before a node is ready that has taken a copy; the others are compared later, in turn. */
+/**
+ * Maximum collections compared before a node with a fresh copy becomes ready. The others are compared later, in turn.
+ */
 const verifiedMax = 16
-/** The log's servers choose another leader within less. */
+/** Longer than the log's servers take to elect a leader. */
 const timeoutMs = 20_000
 const retryMs = 200
 const expireMs = 500
-/** A request in a record, in bytes by byte of the request. */
+/** How many times larger a request can be in a record than as a client sent it. */
 const batchFactor = 4

@@ -7,56 +7,56 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly node: string
   readonly zone: string
   readonly address: () => string
-  /** Nodes that have each point; absent: all. */
+  /** Nodes that hold each point; absent: all. */
   readonly replicas?: number | undefined
   readonly maxBufferedBytes: number
   readonly maxRequestBytes: number
-  /** How other nodes reach this one, and it them; absent: not at all. */
+  /** The link between this node and the others; absent: none. */
   readonly link?: LinkSettings | undefined
-  /** Called with what each took, in seconds. */
+  /** Called with the seconds that each append, applied record and acknowledged write took. */
   readonly onAppend: (seconds: number) => void
   readonly onApply: (seconds: number) => void
   readonly onAcknowledge: (seconds: number) => void
-  /** Where everything is fetched from that another node holds. */
+  /** The source from which the data of another node are fetched. */
   readonly sourceOf: (node: string, said: Announcement) => ReplicaSource
   /** Called when this node is taken out of service, and when it serves again. */
   readonly onServing?: ((isServing: boolean) => void) | undefined
-  /** For tests, a few. */
+  /** Pause before a fetch is retried; short in tests. */
   readonly fetchRetryMs?: number | undefined
-  /** Absent: that of the log servers; for tests, one in memory. */
+  /** Absent: opens the log on the log servers; tests use one in memory. */
   readonly openLog?: OpenLog | undefined
-  /** Absent: that of the log servers. */
+  /** Absent: replaces the log on the log servers. */
   readonly replaceLog?: ReplaceLog | undefined
 }
 
-/** What the settings say about the link. */
+/** The settings of the link. */
 export interface LinkSettings
   extends Pick<PeerLinkOptions, 'host' | 'port' | 'tls' | 'callsMax' | 'timeoutMs' | 'onCall'> {
   readonly secret: string | undefined
-  /** Host and port that other nodes are told. */
+  /** The host and port to announce to other nodes. */
   readonly addressAt: (port: number) => string
 }
 
 /** Connects to the log of a cluster. */
 export type OpenLog = typeof openNatsCluster
 
-/** How this node is, in numbers. */
+/** This node in numbers, for metrics. */
 export interface ClusterFigures {
   readonly position: number
   readonly floor: number
-  /** Records of the log that are not applied yet. */
+  /** Log records that are not applied yet. */
   readonly lag: number
   readonly gaps: number
   readonly digestMismatches: number
-  /** How often this node fetched everything from another one. */
+  /** How often this node fetched everything from another node. */
   readonly fetches: number
-  /** How often it asked a second node, because the first one was slow. */
+  /** How often it also asked a second node because the first one was slow. */
   readonly hedges: number
-  /** Partitions that it has; all where each node has all points. */
+  /** Partitions that it holds; all when each node holds all points. */
   readonly partitions: number
-  /** Partitions that it should have, and has not yet. */
+  /** Partitions that it should hold but does not hold yet. */
   readonly partitionsMissing: number
-  /** Partitions of which fewer nodes can be asked than should have them, as this node sees it. */
+  /** Partitions that fewer nodes can answer for than should hold them, as this node sees it. */
   readonly partitionsUnderReplicated: number
   readonly isConnected: boolean
 }

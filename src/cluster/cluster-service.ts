@@ -8,6 +8,7 @@ import type { ReadPosition } from './cluster-node-options.ts'
 import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-options.ts'
 import { ClusterView } from './cluster-view.ts'
 import { lostIn, lostLogMessage, type SharedDocuments } from './commit-log.ts'
+import { DeferredWork } from './deferred-work.ts'
 import { placeOf } from './founding.ts'
 import { toJson } from './json-documents.ts'
 import { shortIdOf } from './log-id.ts'
@@ -22,7 +23,6 @@ import type { Peers } from './peers.ts'
 import { mayRegain } from './regain-turn.ts'
 import { fetchReplica } from './replica-fetch.ts'
 import type { ReplicaSource } from './replica-transfer.ts'
-import { RestWork } from './rest-work.ts'
 import { isNoOutage, retried } from './retried.ts'
 import { ServicePages } from './service-pages.ts'
 import { ServiceParts } from './service-parts.ts'
@@ -31,15 +31,15 @@ import { ServiceStatus } from './service-status.ts'
 import { type MemberState, readMembers, readTopology } from './topology.ts'
 
 /**
- * What a process has of its cluster: the connection to the log servers, the node, its place among the others, and the
- * status that operators see.
+ * A process's side of its cluster: the connection to the log servers, the node, its membership, and the status for
+ * operators.
  *
- *   start ─> connected ─> a member ─> what it holds is that of the log? ─> loaded ─> caught up ─> ready ─> close
- *                                       │ no        ^                        │ damaged, wrong,     │
- *                                       └> fetched ─┘<──────set aside────────┴ behind the log <────┘
+ *   start ─> connected ─> a member ─> do its data belong to the log? ─> loaded ─> caught up ─> ready ─> close
+ *                                       │ no        ^                     │ damaged, wrong,     │
+ *                                       └> fetched ─┘<─────set aside──────┴ behind the log <────┘
  *
- * What is fetched is compared with what others hold before this node is ready. While the log is lost, this node waits for
- * another one to begin a new log, or for an operator to have it begin one itself: see log-repair.ts.
+ * Fetched data are compared with other nodes before this node is ready. While the log is lost, this node waits until
+ * another node begins a new log, or until an operator tells this one to: see log-repair.ts.
  */
 export class ClusterService {
   readonly #options: ClusterServiceOptions
@@ -54,29 +54,29 @@ export class ClusterService {
   readonly #view: ClusterView
   /** Absent without a link. */
   #parts: ServiceParts | undefined
-  /** Ends the moves of the node of the moment. */
+  /** Stops the partition moves of the current node. */
   #moves: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined
   #state: MemberState | undefined
   #watching: Promise<void> | undefined
-  /** Why this node has to wait before it is ready, though nothing is wrong with the log. */
+  /** Why this node is not ready yet, when its `ClusterNode` does not report the reason. */
   #waitsFor: string | undefined
-  /** Whether this node is what its data make it, and nothing of that is under way. */
+  /** Whether the node is running on its data, and no start, refetch or repair is in progress. */
   #isBegun = false
   #refetching: Promise<void> | undefined
   /** How often everything was fetched from another node. */
   #fetches = 0
-  /** When it was seen that there is another log in place of the lost one, by `performance.now()`. */
+  /** When this node saw that another log has replaced the lost one, by `performance.now()`. */
   #replacedMs: number | undefined
-  /** Counts the nodes that this process has been. */
+  /** How many `ClusterNode`s this process has created. */
   #generation = 0
-  /** Of a node that has not begun, as its log is lost: why, and how far its data are. */
+  /** Set while the log is lost and no node runs: why it is lost, and the position that the data have reached. */
   #lost: { readonly why: string; readonly position: number } | undefined
   readonly #repair: ServiceRepair
   readonly #status: ServiceStatus
   /** For operators and other nodes. */
   readonly pages: ServicePages
-  /** While the log is lost: between two looks for it. */
-  readonly #rest = new RestWork()
+  /** Work that runs while the log is lost, between two attempts to open it. */
+  readonly #rest = new DeferredWork()
 
   constructor(options: ClusterServiceOptions, logger: Logger) {
     this.#options = options
@@ -103,10 +103,11 @@ export class ClusterService {
   }
 
   /**
-   * Connects to the log, loads the data, begins to apply the log, enters this node among the others, and resolves when it has
-   * caught up. From then on, the data are replaced whenever they cannot be used.
+   * Connects to the log, loads the data, starts to apply the log, and enters this node among the members. Resolves
+   * when it has caught up. From then on, unusable data are replaced automatically.
    *
-   * @throws UnusableNats; Error when this node cannot be one of this cluster; DatabaseError `shutting_down` when closed meanwhile
+   * @throws UnusableNats; Error when this node cannot be a member of this cluster; DatabaseError `shutting_down` when
+   *   closed meanwhile
    */
   async start(data: ServedData): Promise<void> {
     this.#data = data
@@ -116,7 +117,7 @@ export class ClusterService {
     this.#logger.info({ node, position: this.node.position }, 'caught up with the log of the cluster')
   }
 
-  /** How this node asks others; undefined without a link. */
+  /** Sends requests to other nodes; undefined without a link. */
   get peers(): Peers | undefined {
     return this.#link
   }
@@ -124,11 +125,11 @@ export class ClusterService {
   async #openLink(): Promise<void> {
     const { link, cluster, node, maxRequestBytes } = this.#options
     if (link === undefined) return
-    const given = replicaHandlers(this.pages.replica)
+    const replica = replicaHandlers(this.pages.replica)
     this.#link = await PeerLink.open({
       ...link,
       own: { cluster, node, secret: link.secret },
-      handlers: { get: (method) => given.get(method) ?? this.#node?.peerHandlers.get(method) },
+      handlers: { get: (method) => replica.get(method) ?? this.#node?.peerHandlers.get(method) },
       addressOf: (name) => this.#view.peerAddressOf(name),
       messageBytesMax: messageFactor * maxRequestBytes,
       logger: this.#logger,
@@ -137,7 +138,7 @@ export class ClusterService {
     this.#logger.info({ host: link.host, port, isTls: link.tls !== undefined }, 'listening for other nodes')
   }
 
-  /** Until there is a log, and this node is ready with it. */
+  /** Retries until there is a log and this node is ready with it. */
   async #beginOnLog(data: ServedData): Promise<void> {
     const { signal } = this.#stop
     for (;;) {
@@ -146,7 +147,7 @@ export class ClusterService {
         await this.#connect(data)
         await this.#begin(data)
         this.#lost = undefined
-        this.#rest.end(new DatabaseError('precondition_failed', 'the log of the cluster is there again'))
+        this.#rest.end(new DatabaseError('precondition_failed', 'the log of the cluster is available again'))
         return
       } catch (error) {
         const why = lostIn(error)
@@ -161,7 +162,7 @@ export class ClusterService {
   async #connect(data: ServedData): Promise<void> {
     const { cluster, node, onAppend, openLog = openNatsCluster } = this.#options
     this.#logger.info({ cluster, node }, 'connecting to the log of the cluster')
-    // Damaged data can be those of a log, too.
+    // Damaged data may also come from a log.
     const hasApplied = await data.openStore().then(
       ({ main }) => main.applied !== undefined,
       () => true,
@@ -178,7 +179,7 @@ export class ClusterService {
     })
   }
 
-  /** Until this node is ready, however often its data have to be replaced for that. */
+  /** Retries until this node is ready, however often its data have to be replaced. */
   async #begin(data: ServedData): Promise<void> {
     let need = await this.#needOf(data)
     for (;;) {
@@ -198,11 +199,11 @@ export class ClusterService {
     const { node } = this
     this.#isBegun = true
     void node.unusable.then((reason) => this.#refetch(reason, node))
-    // An operator can have asked while this node was away.
+    // An operator may have asked for that while this node was away.
     if (need === undefined && this.#state === 'refetching') this.#refetch(asked, node)
   }
 
-  /** Why what this node has cannot be used; undefined when it can. */
+  /** Why this node's data cannot be used; undefined when they can. */
   async #needOf(data: ServedData): Promise<string | undefined> {
     const wanted = replacementReason(data.dataDir)
     if (wanted !== undefined) return wanted
@@ -223,7 +224,7 @@ export class ClusterService {
     }
   }
 
-  /** Whether there can be another node to fetch from. */
+  /** Whether the cluster has another member to fetch from. */
   async #hasOthers(): Promise<boolean> {
     const documents = this.#documents
     const { node } = this.#options
@@ -231,7 +232,7 @@ export class ClusterService {
     return Object.keys(members).some((name) => name !== node)
   }
 
-  /** From here on the log is kept for this node. */
+  /** Enters this node among the members. From here on the log keeps what this node needs. */
   async #enter(mayFound: boolean): Promise<void> {
     if (this.#membership !== undefined) return
     const documents = this.#documents
@@ -247,20 +248,20 @@ export class ClusterService {
     this.#watching ??= this.#watch()
   }
 
-  /** Nothing is loaded from here on, and no log server is connected. */
+  /** Unloads the data and disconnects from the log servers. */
   async #noteLost(data: ServedData, why: string): Promise<void> {
     if (this.#lost?.why !== why) this.#logger.error(lostLogMessage(why))
     await this.#unload(data, lostLogMessage(why))
     const store = await data.openStore()
     this.#lost = { why, position: await reachOf(store) }
     const { applied } = store.main
-    // For nodes that are behind this one, and do not miss anything yet.
+    // Tells nodes that are behind this one and do not miss any records yet.
     const said = applied && { ...this.#status.announcement, lostLog: applied.logId }
     if (said) await this.#nats?.documents.announce(this.#options.node, toJson(said)).catch(() => {})
     await this.#disconnect()
   }
 
-  /** @param onRefused called when nothing is served any more */
+  /** @param onRefused called as soon as requests are refused */
   async #unload(data: ServedData, why: string, onRefused: () => void = () => {}): Promise<void> {
     this.#isBegun = false
     this.#waitsFor = why
@@ -285,7 +286,7 @@ export class ClusterService {
   /** Takes this node out of service until there is a log again. */
   #regain(): void {
     if (this.#stop.signal.aborted || this.#refetching !== undefined) return
-    const { lostLog: why = 'another one was begun' } = this.node
+    const { lostLog: why = 'a new one was begun' } = this.node
     this.#lost = { why, position: this.position }
     this.#beginAgain(async () => {
       this.#options.onServing?.(false)
@@ -296,7 +297,7 @@ export class ClusterService {
     })
   }
 
-  /** Goes on with a new log that begins with what this node holds of the points, too; returns whether it does. */
+  /** Continues with a new log if that was begun from this node's points, too; returns whether it does. */
   async #adoptRepaired(data: ServedData, reason: string): Promise<boolean> {
     const serving = {
       announced: () => this.#membership!.announced(),
@@ -305,12 +306,12 @@ export class ClusterService {
     const repaired = { log: this.#log!, documents: this.#documents }
     return await this.#answered(() =>
       this.#repair.adopt(data, repaired, serving, () => {
-        this.#waitsFor = `this node goes on with the new log when another one serves with it: ${reason}`
+        this.#waitsFor = `this node continues with the new log when another node serves with it: ${reason}`
       }),
     )
   }
 
-  /** Puts what another node holds in place of what this one has. */
+  /** Replaces this node's data with those of another node. */
   async #fetch(data: ServedData, reason: string): Promise<void> {
     const { node, fetchRetryMs: retryMs } = this.#options
     const membership = this.#membership!
@@ -322,7 +323,7 @@ export class ClusterService {
     await fetchReplica(data, {
       ...{ node, logId: shortIdOf(this.#log!), logger: this.#logger, retryMs },
       sourceOf: (name, said) => this.#sourceOf(name, said),
-      hasPoints: await this.#answered(async () => !(await this.#isInParts())),
+      hasPoints: await this.#answered(async () => !(await this.#isPartitioned())),
       signal: this.#stop.signal,
       announced: () => membership.announced(),
       onProgress: (from, points) => {
@@ -337,8 +338,8 @@ export class ClusterService {
     return isLinked ? new PeerReplicaSource(this.#link!, name) : this.#options.sourceOf(name, said)
   }
 
-  /** Whether nodes of this cluster have a part of the points each: then they take partitions. */
-  async #isInParts(): Promise<boolean> {
+  /** Whether each node may hold only some of the points. Nodes then fetch partitions one by one. */
+  async #isPartitioned(): Promise<boolean> {
     return (await readTopology(this.#documents)).topology.ownership !== undefined
   }
 
@@ -372,21 +373,21 @@ export class ClusterService {
     }
   }
 
-  /** What this node holds is not used from here on, and not after a restart either. */
+  /** Stops using this node's data, also after a restart. */
   async #setAside(data: ServedData, reason: string): Promise<void> {
     const why = `this node fetches everything from another one: ${reason}`
     await this.#unload(data, why, () => requestReplacement(data.dataDir, reason))
   }
 
-  /** Takes this node out of service until it holds what another one does. */
+  /** Takes this node out of service until it has a copy of another node's data. */
   #refetch(reason: string, node: ClusterNode): void {
     if (this.#stop.signal.aborted || this.#node !== node || this.#refetching !== undefined) return
     this.#isBegun = false
     this.#beginAgain(async () => {
       if (!(await this.#hasOthers())) return false
-      // Before anything is set aside: nobody else may have some of it.
+      // Before anything is set aside: this node may be the only one that holds some of the points.
       await this.#parts?.leave()
-      this.#logger.error({ reason }, 'this node is out of service: it cannot go on with what it holds')
+      this.#logger.error({ reason }, 'this node is out of service: it cannot continue with its data')
       this.#options.onServing?.(false)
       await this.#setAside(this.#data!, reason)
       await this.#begin(this.#data!)
@@ -394,7 +395,10 @@ export class ClusterService {
     })
   }
 
-  /** @param begin takes this node out of service and begins anew, again until it succeeds; false: it goes on as it is */
+  /**
+   * @param begin takes this node out of service and starts it again; repeated until it succeeds. False: this node
+   *   continues as it is.
+   */
   #beginAgain(begin: () => Promise<boolean>): void {
     this.#refetching = this.#untilBegun(begin).finally(() => {
       this.#refetching = undefined
@@ -425,7 +429,7 @@ export class ClusterService {
     if (state === 'refetching' && this.#isBegun) this.#refetch(asked, this.node)
   }
 
-  /** @throws DatabaseError `not_ready` before `open` is through */
+  /** @throws DatabaseError `not_ready` while no node is loaded */
   get node(): ClusterNode {
     if (this.#node === undefined) throw new DatabaseError('not_ready', 'the node is joining its cluster')
     return this.#node
@@ -436,26 +440,27 @@ export class ClusterService {
     return this.#status.figures
   }
 
-  /** For reads: up to here, this node has applied the log. */
+  /** The log position that this node has applied, for reads. */
   get position(): number {
     return this.#node?.position ?? this.#lost?.position ?? 0
   }
 
-  /** Why the log is lost, as far as this node knows. */
+  /** Why the log is lost; undefined while this node knows of no loss. */
   get #lostLog(): string | undefined {
     return this.#node === undefined ? this.#lost?.why : this.#node.lostLog
   }
 
-  /** What answers may have in them. */
+  /** See `ClusterNode.acknowledged`. */
   get acknowledged(): number {
     return this.#node?.acknowledged ?? 0
   }
 
+  /** See `ClusterNode.answeredPosition`. */
   get answeredPosition(): number {
     return this.#node?.answeredPosition ?? 0
   }
 
-  /** Resolves when this node is as new as a read asks for. */
+  /** Resolves when this node is as up to date as a read asks for. */
   async admit(read: ReadPosition, signal: AbortSignal | undefined): Promise<number> {
     return await this.node.admit(read, signal)
   }
@@ -465,7 +470,7 @@ export class ClusterService {
     throw new DatabaseError('not_ready', 'the log servers of the cluster do not answer')
   }
 
-  /** Ends what waits for the log servers, and applies no more. */
+  /** Cancels everything that waits for the log servers, and stops applying the log. */
   async stop(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     this.#repair.giveUp(this.#stop.signal.reason)
@@ -475,7 +480,7 @@ export class ClusterService {
     await this.#refetching
   }
 
-  /** Ends the connection, once the collections are closed. */
+  /** Closes the connections; to be called after the collections are closed. */
   async close(): Promise<void> {
     await this.stop()
     await this.#membership?.close()
@@ -484,7 +489,7 @@ export class ClusterService {
     await this.#nats?.close()
   }
 
-  /** What is asked on the way to being ready, however long the log servers take. */
+  /** Asks the log servers until they answer, while this node is becoming ready. */
   async #answered<Value>(ask: () => Promise<Value>): Promise<Value> {
     const { signal } = this.#stop
     return await retried(ask, {
@@ -496,21 +501,21 @@ export class ClusterService {
     const { signal } = this.#stop
     while (!signal.aborted) {
       await this.#view.refresh(this.#log!, this.#membership)
-      await this.#heedLoss()
+      await this.#checkLog()
       await pause(watchMs, signal)
     }
   }
 
-  /** The log can be lost without this node missing anything of it; and another one can be begun. */
-  async #heedLoss(): Promise<void> {
+  /** Reacts to a lost log, also when only other nodes have noticed that, and to a new log in its place. */
+  async #checkLog(): Promise<void> {
     const node = this.#node
     if (node === undefined || this.#refetching !== undefined || !this.#isBegun) return
     const logId = shortIdOf(this.#log!)
     for (const [name, { lostLog, position }] of this.#view.announced) {
-      if (lostLog === logId) node.giveUpLog(`node ${name} has applied it up to ${position}, and misses it`)
+      if (lostLog === logId) node.giveUpLog(`node ${name} has applied it up to ${position} and found it lost`)
     }
     if (node.lostLog === undefined) return
-    // Without an answer it is asked again.
+    // Without an answer, the next round asks again.
     if (!(await this.#nats?.isReplaced().catch(() => false))) return
     this.#replacedMs ??= performance.now()
     const waitedMs = performance.now() - this.#replacedMs
@@ -522,9 +527,12 @@ export class ClusterService {
 
 const asked = 'an operator asks for it'
 const watchMs = 1_000
-/** For the others to serve with the new log; they may never. */
+/** How long the other nodes get to serve with the new log first. They may never do so. */
 const turnMsMax = 10_000
-/** A request of a client, as it goes to another node: numbers of one digit become four bytes. */
+/**
+ * How many times larger a client's request can be when it is sent to another node: a one-digit number becomes four
+ * bytes.
+ */
 const messageFactor = 4
-/** Between attempts to come back into service. */
+/** Pause between attempts to return to service. */
 const againMs = 5_000

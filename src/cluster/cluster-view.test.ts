@@ -6,12 +6,12 @@ import { noTopology } from './topology.ts'
 
 const log = { bounds: () => Promise.reject(new Error('not asked for here')) }
 
-/** What a node sees, at moments in milliseconds. */
+/** A node's view of its cluster, refreshed at chosen times in milliseconds. */
 class Seen {
   nowMs = 0
   readonly view = new ClusterView('a', () => this.nowMs)
 
-  /** @param nodes that the log servers know of; undefined: they do not answer */
+  /** @param nodes the nodes that the log servers know of; undefined: the servers do not answer */
   async at(nowMs: number, nodes: readonly string[] | undefined): Promise<void> {
     this.nowMs = nowMs
     await this.view.refresh(log, {
@@ -29,15 +29,15 @@ function announcementOf(node: string): Announcement {
   return { zone: '', address: node, peer: `${node}:1`, version: '1', ...is }
 }
 
-describe('what a node knows of the others', () => {
-  it('is that a node which says nothing any more is away', async () => {
+describe('the view of a cluster', () => {
+  it('does not ask a node that no longer announces itself', async () => {
     const seen = new Seen()
     await seen.at(20_000, ['a', 'b', 'c'])
     await seen.at(21_000, ['a', 'b'])
     assert.ok(seen.view.canBeAsked('b') && !seen.view.canBeAsked('c'))
   })
 
-  it('is what it was while the log servers do not answer, and while they have forgotten what nodes say', async () => {
+  it('stays the same while the log servers do not answer, and while they have lost the announcements', async () => {
     const seen = new Seen()
     await seen.at(20_000, ['a', 'b', 'c'])
     await seen.at(21_000, undefined)
@@ -52,7 +52,7 @@ describe('what a node knows of the others', () => {
       assert.ok(seen.view.canBeAsked('b'), `at ${nowMs}`)
       assert.equal(seen.view.peerAddressOf('b'), 'b:1')
     }
-    // As the log servers say it, where more than a question depends on it.
+    // Where more than a question depends on it, `announced` is exactly what the log servers say.
     assert.ok(!seen.view.announced.has('b'))
     await seen.at(48_000, ['a', 'c'])
     assert.ok(!seen.view.canBeAsked('b') && seen.view.canBeAsked('c'))

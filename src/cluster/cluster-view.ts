@@ -6,22 +6,22 @@ import { ownersIn } from './ring.ts'
 import { noTopology, type Topology } from './topology.ts'
 
 /**
- * What a node knows of its cluster: the log, the topology, and what the other nodes say of themselves. Read again about once
- * a second; without an answer of the log servers everything is as it was.
+ * What a node knows about its cluster: the log, the topology, and what the other nodes announce. It is refreshed
+ * about once a second, and stays the same while the log servers do not answer.
  */
 export class ClusterView {
   readonly #self: string
   readonly #nowMs: () => number
   #topology: Topology = noTopology
   #announced: ReadonlyMap<string, Announcement> = new Map()
-  /** The same, with nodes of which the log servers may have forgotten what they have said. */
+  /** The same, plus nodes whose announcements the log servers may have lost. */
   #known: ReadonlyMap<string, Announcement> = new Map()
-  /** Until then, a node that says nothing may not have come to it. */
+  /** Until then, a node without an announcement may just not have announced itself again yet. */
   #unsureUntilMs = 0
-  /** Of the log, as far as is known. */
+  /** The last known position of the log. */
   #last = 0
 
-  /** @param self this node, which says of itself that it is there, too */
+  /** @param self this node, which also announces itself */
   constructor(self: string, nowMs: () => number = () => performance.now()) {
     this.#self = self
     this.#nowMs = nowMs
@@ -31,7 +31,7 @@ export class ClusterView {
     return this.#topology
   }
 
-  /** What the nodes that are there have said last. */
+  /** The latest announcements of the live nodes. */
   get announced(): ReadonlyMap<string, Announcement> {
     return this.#announced
   }
@@ -42,19 +42,19 @@ export class ClusterView {
   }
 
   /**
-   * Whether another node can be asked. What nodes say is in the memory of the log servers: after all of these have started again,
-   * nodes are asked as before until they have had the time to say it again.
+   * Whether another node can be asked. The log servers hold announcements in memory. After all of them have
+   * restarted, nodes are still asked until they have had time to announce themselves again.
    */
   canBeAsked(node: string): boolean {
     return this.#known.get(node)?.answers === true
   }
 
-  /** Where a node is reached over the link; undefined where it says nothing. */
+  /** The address of a node's link; undefined when the node announces nothing. */
   peerAddressOf(node: string): string | undefined {
     return this.#known.get(node)?.peer
   }
 
-  /** This node has read or changed the topology itself. */
+  /** Takes a newer topology that this node has read or changed itself. */
   noteTopology(topology: Topology): void {
     if (topology.generation > this.#topology.generation) this.#topology = topology
   }
@@ -69,10 +69,10 @@ export class ClusterView {
     if (topology !== undefined) this.noteTopology(topology)
   }
 
-  /** @param said undefined without an answer */
+  /** @param said undefined when the log servers did not answer */
   #noteAnnounced(said: ReadonlyMap<string, Announcement> | undefined): void {
     const nowMs = this.#nowMs()
-    // Where what this node says is missing, so may be what the others say.
+    // If this node's own announcement is missing, those of others may be missing, too.
     if (!said?.has(this.#self)) this.#unsureUntilMs = nowMs + sayingMs
     if (said === undefined) return
     this.#announced = said
@@ -80,7 +80,7 @@ export class ClusterView {
   }
 }
 
-/** A node may be waiting for a log server that has gone, before it says again that it is there. */
+/** How long a node may take to announce itself again: it may first wait for a log server that is gone. */
 const sayingMs = 15_000
 
 /** The log as operators see it; undefined while the servers do not answer. */
@@ -91,7 +91,7 @@ export async function logStatus(log: CommitLog | undefined): Promise<LogStatus |
   return { first, last, bytes, bytes_max: bytesMax }
 }
 
-/** All members, and nodes that are there, as operators see them. */
+/** All members and all live nodes, as operators see them. */
 export function nodeStatuses(
   topology: Topology,
   announced: ReadonlyMap<string, Announcement>,
@@ -121,7 +121,7 @@ function nodePartitions(
   return { ...shareOf(ownership, node), ...(from === undefined ? {} : { from }) }
 }
 
-/** How far partitions are where they should be; undefined where every node has all points. */
+/** How many partitions are not yet where they should be; undefined when every node holds all points. */
 export function partitionsStatus(
   { ownership }: Topology,
   announced: ReadonlyMap<string, Announcement>,

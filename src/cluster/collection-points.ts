@@ -1,4 +1,4 @@
-import { PointsOutOfReach } from '../base/errors.ts'
+import { PartitionsUnavailable } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
 import type { PointsOnNodes } from '../engine/collections.ts'
@@ -13,11 +13,11 @@ import type { Question, Scatter } from './scatter.ts'
 
 /** A node that counts its own points. */
 export interface CountingNode {
-  /** Up to here, all records of the log are applied. */
+  /** All log records up to here are applied. */
   readonly position: number
   /** The partitions that it holds completely. */
   readonly held: PartitionSet
-  /** Resolves when the node is as new as asked for. */
+  /** Resolves when the node is as up to date as asked for. */
   admit(read: { readonly position: number }, signal: AbortSignal): Promise<unknown>
   countLocal(...asked: Parameters<CollectionSet['pointsIn']>): ReturnType<CollectionSet['pointsIn']>
 }
@@ -27,20 +27,20 @@ export interface CountOptions {
   readonly node: CountingNode
   readonly peers: Peers
   readonly scatter: Scatter
-  /** Told how far other nodes had applied the log when they answered. */
+  /** Called with the log position that another node had applied when it answered. */
   readonly onPosition: (position: number) => void
 }
 
 interface CountQuestion {
-  /** Of one collection, by its own name; undefined: all. */
+  /** The collection's own name, not an alias; undefined: all collections. */
   readonly name: string | undefined
-  /** The answer has to be at least as new. */
+  /** The log position that the answer must include. */
   readonly position: number
 }
 
 /**
- * Counts the points of collections, each once, on the fewest nodes that have all of them together. Those that do not answer soon
- * are left out.
+ * Counts the points of collections, each point once, on the fewest nodes that hold all of them together. Nodes that
+ * do not answer soon are left out.
  */
 export async function countOnNodes(
   { self, node, peers, scatter, onPosition }: CountOptions,
@@ -63,7 +63,7 @@ export async function countOnNodes(
     },
   }
   const { answers, missing } = await scatter.gather(asking).catch((error: unknown) => {
-    if (error instanceof PointsOutOfReach) return { answers: [], missing: all }
+    if (error instanceof PartitionsUnavailable) return { answers: [], missing: all }
     throw error
   })
   const points = new Map<string, number>()
@@ -96,7 +96,7 @@ async function countHere(
 ): Promise<ReadonlyMap<string, number>> {
   checkHolds(node.held, partitions)
   const counts = await node.countLocal(partitions, name)
-  // A partition can have gone meanwhile.
+  // A partition can have been dropped meanwhile.
   checkHolds(node.held, partitions)
   return counts
 }

@@ -1,46 +1,48 @@
 /**
- * The ordered, durable log that all nodes of a cluster apply, and the small documents they agree on. What a record holds is
- * the caller's. Positions count up from 1 without gaps; `CommitLog` and `SharedDocuments` are implemented on NATS JetStream
- * and in memory, for tests and simulations.
+ * The ordered, durable log that all nodes of a cluster apply, and the small documents that they share. Records are
+ * opaque here. Positions count up from 1 without gaps. `CommitLog` and `SharedDocuments` are implemented on NATS
+ * JetStream, and in memory for tests and simulations.
  */
 export interface CommitLog {
   /**
-   * Names this log for ever. A log that was made anew under the same name has another id: its positions mean nothing to a
-   * node that has applied the former one.
+   * Identifies this log forever. A log that was recreated under the same name has another id: its positions mean
+   * nothing to a node that has applied the former log.
    */
   readonly id: string
-  /** The logs in whose place this one was made, as `shortIdOf` names them; absent: none. */
+  /** The logs that this one replaces, as `shortIdOf` names them; absent: none. */
   readonly former?: readonly string[]
   /**
-   * Appends a record; resolves with its position when a majority of the log's servers has it on disk. A repetition with
-   * the same `id` gets the position of the first.
+   * Appends a record; resolves with its position when a majority of the log's servers has it on disk. A retry with
+   * the same `id` returns the position of the first attempt.
    *
-   * @throws DatabaseError `disk_full` when the log is full, `not_ready` when it was not stored; `UncertainAppend` when
-   *   it may have been
+   * @throws DatabaseError `disk_full` when the log is full, `not_ready` when the record was not stored;
+   *   `UncertainAppend` when it may have been stored
    */
   append(record: Uint8Array, options: AppendOptions): Promise<number>
   /**
-   * Every record from position `from` on, in order, those appended later too, until aborted. Survives the death of a server
-   * of the log.
+   * Yields every record from position `from` on, in order, including those appended later, until aborted. Survives
+   * the failure of a log server.
    *
-   * @throws LogGap when positions are missing that had been given out: trimmed, or lost. `LogLost` when the log is shorter
-   *   than it was, deleted, or another one
+   * @throws LogGap when records are missing at positions that were assigned: trimmed or lost. `LogLost` when the log
+   *   is shorter than it was, deleted, or another one
    */
   read(from: number, signal: AbortSignal): AsyncIterable<LogEntry>
   /** The record at one position; undefined when the log does not have it, or not yet. */
   get(position: number): Promise<LogEntry | undefined>
   bounds(): Promise<LogBounds>
-  /** Drops the records below a position. */
+  /** Deletes the records below a position. */
   trim(below: number): Promise<void>
   close(): Promise<void>
 }
 
 export interface AppendOptions {
-  /** Unique to the record, the same in each repetition. */
+  /** Unique to the record, and the same in each retry. */
   readonly id: string
-  /** 0..255, the first byte of the ids that the record is about; undefined for what concerns all, such as collections. */
+  /**
+   * 0..255: the first byte of the ids that the record is about; undefined for what concerns all, such as collections.
+   */
   readonly partition: number | undefined
-  /** For deletes and the like: the record may take the part of the log that is kept free for them. */
+  /** For deletes and similar records: the record may use the part of the log that is reserved for them. */
   readonly intoReserve?: boolean
   /** Ends the attempts; the outcome is then uncertain. */
   readonly signal?: AbortSignal | undefined
@@ -62,12 +64,12 @@ export interface LogBounds {
   readonly bytesMax: number
 }
 
-/** The record may have been stored, or may be yet: only a repetition with the same id tells. */
+/** The record may have been stored, or may still be: only a retry with the same id can tell. */
 export class UncertainAppend extends Error {
   override readonly name = 'UncertainAppend'
 }
 
-/** The log does not have a record that it should have. */
+/** The log lacks a record that it should have. */
 export class LogGap extends Error {
   override readonly name = 'LogGap'
   readonly wanted: number
@@ -80,7 +82,7 @@ export class LogGap extends Error {
   }
 }
 
-/** The log is not the one that it was: it ends earlier, or it was deleted. */
+/** The log is no longer the same: it ends earlier than it did, or it was deleted. */
 export class LogLost extends Error {
   override readonly name = 'LogLost'
 }
@@ -89,18 +91,21 @@ export class LogLost extends Error {
 export interface SharedDocuments {
   get(name: string): Promise<SharedDocument | undefined>
   /**
-   * Writes a document if its revision is still `expected`, 0 to create it.
+   * Writes a document if its revision is still `expected`; 0 creates it.
    *
-   * @returns the new revision; undefined when another write came first. That may have been this one, if an attempt before
-   *   had no answer: read it again
+   * @returns the new revision; undefined when another write came first. That may be an earlier attempt of this write
+   *   that got no answer: read the document again
    * @throws DatabaseError `not_ready` when there is no answer
    */
   put(name: string, value: Uint8Array, expected: number): Promise<number | undefined>
-  /** The document as it is, and after each change, until aborted; intermediate states can be left out. */
+  /** Yields the document as it is, and again after each change, until aborted; intermediate states can be skipped. */
   watch(name: string, signal: AbortSignal): AsyncIterable<SharedDocument>
-  /** Says that a node is there; forgotten after a time to live of the implementation unless said again. */
+  /**
+   * Announces that a node is live. The announcement expires after a time that the implementation sets, unless
+   * repeated.
+   */
   announce(node: string, value: Uint8Array): Promise<void>
-  /** The nodes that are there, as they have announced themselves. */
+  /** The live nodes with their announcements. */
   announced(): Promise<ReadonlyMap<string, Uint8Array>>
   close(): Promise<void>
 }
@@ -110,7 +115,7 @@ export interface SharedDocument {
   readonly revision: number
 }
 
-/** What the error says of a log that was lost, if it is about one. */
+/** Why the log is lost, if the error or one of its causes says so. */
 export function lostIn(error: unknown): string | undefined {
   for (let each = error; each instanceof Error; each = each.cause) {
     if (each instanceof LogLost) return each.message
@@ -118,7 +123,7 @@ export function lostIn(error: unknown): string | undefined {
   return undefined
 }
 
-/** For operators, with what `lostIn` has said. */
+/** The message for operators, with the reason that `lostIn` returns. */
 export function lostLogMessage(lost: string): string {
   return `the log of the cluster is lost: ${lost}; \`vicinal cluster repair\` begins a new one`
 }

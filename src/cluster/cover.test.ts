@@ -21,7 +21,7 @@ describe('a cover', () => {
   })
 
   for (const seed of [1, 2, 3, 4]) {
-    it(`has every partition once, from a live owner, and is as small as any, from seed ${seed}`, () => {
+    it(`has every partition once, from a live owner, on the fewest nodes, from seed ${seed}`, () => {
       const random = seededRandom(seed)
       for (let round = 0; round < 60; round += 1) {
         const owners = someOwners(random)
@@ -63,7 +63,7 @@ describe('a cover', () => {
   })
 })
 
-/** Those of a ring, some of them as if they were moving. */
+/** The owners in a ring, some with an extra owner, as while a partition moves. */
 function someOwners(random: () => number): readonly (readonly string[])[] {
   const nodes = Array.from({ length: 2 + Math.floor(random() * 7) }, (_, index) => ({
     name: `n${index}`,
@@ -76,7 +76,10 @@ function someOwners(random: () => number): readonly (readonly string[])[] {
   })
 }
 
-/** Of all sets of nodes, the smallest that has these partitions; with the node itself, if it has one of them. */
+/**
+ * The size of the smallest set of nodes that have these partitions together. It includes the node itself if that has
+ * one of them.
+ */
 function smallest(
   owners: readonly (readonly string[])[],
   partitions: PartitionSet,

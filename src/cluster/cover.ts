@@ -1,9 +1,9 @@
 import { PartitionSet } from '../base/partitions.ts'
 import type { Cover, CoverPart } from './placement.ts'
 
-/** Partitions that the same nodes have. */
+/** Partitions with the same owners. */
 export interface OwnerGroup {
-  /** In order. */
+  /** Sorted. */
   readonly owners: readonly string[]
   readonly partitions: PartitionSet
 }
@@ -11,19 +11,22 @@ export interface OwnerGroup {
 export interface CoverQuestion {
   /** All partitions, by their owners; see `ownerGroups`. */
   readonly groups: readonly OwnerGroup[]
-  /** What is to be covered. */
+  /** The partitions to cover. */
   readonly wanted: PartitionSet
   /** Whether a node can be asked. */
   readonly isLive: (node: string) => boolean
-  /** The node that asks: it is part of the cover if it has any of it, since that takes no hop. Absent: not itself. */
+  /**
+   * The node that asks. It is part of the cover if it has any of the partitions, since that takes no hop. Absent: not
+   * itself.
+   */
   readonly self?: string | undefined
-  /** Chooses among covers of the same size, so that the nodes get equally much to do. */
+  /** Chooses among covers of the same size, to spread the load over the nodes. */
   readonly turn?: number | undefined
 }
 
 /**
- * Groups the partitions by their owners. Nothing else of a cover looks at each partition: owners change rarely, and reads ask for a
- * cover each.
+ * Groups the partitions by their owners. No other step of a cover looks at single partitions: owners change rarely,
+ * and each read asks for a cover.
  *
  * @param owners by partition, the nodes that have it
  */
@@ -36,16 +39,17 @@ export function ownerGroups(owners: readonly (readonly string[])[]): readonly Ow
 }
 
 /**
- * The fewest nodes that have the wanted partitions together. That is a set cover: partitions of the same live owners are one
- * element of it, and there are no more of those than nodes unless partitions are moving, so a search with bounds finds
- * the smallest in well under a millisecond. After `stepsMax` steps it keeps the best that it has found.
+ * Returns the fewest nodes that have the wanted partitions together. That is a set cover: partitions with the same
+ * live owners are one element of it. Unless partitions are moving, there are no more elements than nodes, so a search
+ * with bounds finds the smallest cover in well under a millisecond. After `stepsMax` steps it keeps the best cover
+ * found so far.
  */
 export function coverOf(question: CoverQuestion): Cover {
   const { self, turn = 0 } = question
   const { groups, missing } = liveGroups(question)
   const nodes = [...new Set(groups.flatMap(({ owners }) => owners))].sort()
   const start = nodes.length === 0 ? 0 : turn % nodes.length
-  // Earlier ones are taken first where several are as good.
+  // Of equally good nodes, earlier ones are chosen first.
   const ranked = [...nodes.slice(start), ...nodes.slice(0, start)]
   const chosen = self !== undefined && nodes.includes(self) ? [self] : []
   const left = groups.filter(({ owners }) => !owners.some((owner) => chosen.includes(owner)))
@@ -53,7 +57,7 @@ export function coverOf(question: CoverQuestion): Cover {
   return { parts: partsOf(groups, nodesOf), missing }
 }
 
-/** The wanted partitions by their live owners, and those that have none. */
+/** The wanted partitions grouped by their live owners, and those without a live owner. */
 function liveGroups({ groups, wanted, isLive, self }: CoverQuestion): {
   readonly groups: readonly OwnerGroup[]
   readonly missing: PartitionSet
@@ -77,7 +81,7 @@ function addTo(groups: Map<string, OwnerGroup>, owners: readonly string[], parti
   else group.partitions.addAll(partitions)
 }
 
-/** The fewest nodes such that each group has one of them. */
+/** The fewest nodes such that each group has an owner among them. */
 function fewest(groups: readonly OwnerGroup[], ranked: readonly string[]): readonly string[] {
   let best: readonly string[] = ranked
   let steps = 0
@@ -90,7 +94,7 @@ function fewest(groups: readonly OwnerGroup[], ranked: readonly string[]): reado
     const most = Math.max(...reach.values())
     if (chosen.length + Math.ceil(left.length / most) >= best.length || steps >= stepsMax) return
     steps += 1
-    // One of its owners must be chosen: the fewer there are, the fewer ways there are to go on.
+    // One of its owners must be chosen: the group with the fewest owners has the fewest branches.
     const hardest = left.reduce((one, other) => (other.owners.length < one.owners.length ? other : one))
     const choices = hardest.owners.toSorted(
       (one, other) => reach.get(other)! - reach.get(one)! || ranked.indexOf(one) - ranked.indexOf(other),
@@ -106,7 +110,7 @@ function fewest(groups: readonly OwnerGroup[], ranked: readonly string[]): reado
   return groups.length === 0 ? [] : best
 }
 
-/** By node, of how many groups it is an owner. */
+/** By node, how many groups it owns. */
 function reachOf(groups: readonly OwnerGroup[]): ReadonlyMap<string, number> {
   const reach = new Map<string, number>()
   for (const { owners } of groups) {
@@ -115,7 +119,7 @@ function reachOf(groups: readonly OwnerGroup[]): ReadonlyMap<string, number> {
   return reach
 }
 
-/** Each group is answered for by the first of these nodes that owns it. */
+/** Assigns each group to the first of these nodes that owns it. */
 function partsOf(groups: readonly OwnerGroup[], nodes: readonly string[]): readonly CoverPart[] {
   const parts = new Map(nodes.map((node) => [node, new PartitionSet()]))
   for (const { owners, partitions } of groups) {

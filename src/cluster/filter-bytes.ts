@@ -3,7 +3,10 @@ import type { Bounds, Filter, Ordered, Test } from '../base/filter.ts'
 import { partitionCount } from '../base/partitions.ts'
 import type { PackedReader, PackedWriter } from './packed-bytes.ts'
 
-/** Filters in a record of a log: a byte for the kind of each node, then its fields. The numbers of kinds never change. */
+/**
+ * The encoding of filters in log records: a byte for the kind of each node, then its fields. The numbers of kinds
+ * never change.
+ */
 
 const nodeKinds = { all: 1, any: 2, not: 3, ids: 4, condition: 5, partitions: 6, sample: 7 } as const
 const testOps = { in: 1, range: 2, exists: 3, contains: 4, prefix: 5, near: 6, box: 7 } as const
@@ -113,7 +116,8 @@ function readBounds(from: PackedReader): Bounds {
   for (const [bit, name] of boundNames.entries()) {
     if ((set & (1 << bit)) === 0) continue
     const value = readScalar(from)
-    if (typeof value === 'boolean' || value instanceof GeoPoint) throw new RangeError('no bound of a range')
+    if (typeof value === 'boolean' || value instanceof GeoPoint)
+      throw new RangeError('a value is not a bound of a range')
     bounds[name] = value
   }
   return bounds

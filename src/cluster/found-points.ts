@@ -7,17 +7,20 @@ import { without } from './outcome-gathering.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { readIds, writeIds } from './packed-values.ts'
 
-/** What a node asks another one: which of some ids have points. */
+/** A question to another node: which of these ids have points. */
 export interface FoundQuestion {
   readonly collection: string
-  /** The answer has to be as new. */
+  /** The log position that the answer must include. */
   readonly position: number
   readonly ids: readonly string[]
 }
 
-/** By id of a question, when its point expires, in microseconds since 1970: infinity for never, NaN where there is none. */
+/**
+ * For each id of a question, when its point expires, in microseconds since 1970: infinity for never, NaN for no
+ * point.
+ */
 export interface FoundAnswer {
-  /** The node had applied the log up to here at least. */
+  /** The log position that the node had applied, at least. */
   readonly position: number
   readonly expiries: Float64Array
 }
@@ -53,9 +56,9 @@ export function decodeFoundAnswer(bytes: Uint8Array): FoundAnswer {
 }
 
 /**
- * Looks on this node, all at one moment.
+ * Looks up ids on this node, all at one moment.
  *
- * @throws DatabaseError `not_ready` where the node does not hold the partition of an id
+ * @throws DatabaseError `not_ready` when the node does not hold the partition of an id
  */
 export function findHere(
   { position, held }: Pick<ReadingNode, 'position' | 'held'>,
@@ -72,7 +75,10 @@ export function findHere(
   return { position, expiries }
 }
 
-/** The same for another node, in a collection that may have been dropped meanwhile: the log says so to whoever asked. */
+/**
+ * Looks up ids for another node. A collection that was dropped meanwhile has no points; the asking node learns that
+ * from the log.
+ */
 export async function findThere(
   node: Pick<ReadingNode, 'position' | 'held'> & LocalCollections,
   name: string,
@@ -93,17 +99,17 @@ interface LocalCollections {
 
 type FoundLease = Disposable & { readonly database: Pick<ReadCollection, 'expiryOf'> }
 
-/** Who looks: the node, and the collection there. */
+/** Where to look: the node, and its copy of the collection. */
 export interface Finder {
   readonly node: Pick<ReadingNode, 'position' | 'held'>
   readonly local: Pick<ReadCollection, 'expiryOf'>
 }
 
 /**
- * Looks for the points of an insert, here and on other nodes.
+ * Looks up the points of an insert, here and on other nodes.
  *
- * @param position that each of them has applied
- * @returns undefined when the signal aborted before all could tell
+ * @param position the log position that each of them must have applied
+ * @returns undefined when the signal aborted before all had answered
  */
 export async function findPoints(
   { points }: LoggedInsert,
@@ -114,7 +120,7 @@ export async function findPoints(
 ): Promise<FoundPoints | undefined> {
   const indexes = new Map<string, number>()
   for (const [index, { id }] of points.entries()) {
-    // A second point with the id is refused whatever is found.
+    // A second point with the same id is refused in any case.
     if (id !== undefined && !indexes.has(id)) indexes.set(id, index)
   }
   const ids = [...indexes.keys()]

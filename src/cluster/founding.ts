@@ -9,39 +9,39 @@ export interface LogPlace {
   readonly clockUs: number
 }
 
-/** The log does not lead from what a node has to what the others have: it needs a copy of what another node holds. */
+/** The log alone cannot bring this node up to date: it needs a copy of another node's data. */
 export class NeedsReplica extends Error {
   override readonly name = 'NeedsReplica'
 }
 
-/** What a node has, and the log that it is to apply. */
+/** A node's data, and the log to apply to them. */
 export interface Beginning {
   readonly log: Pick<CommitLog, 'bounds' | 'former'>
   readonly documents: SharedDocuments
-  /** Names the log. */
+  /** The short id of the log. */
   readonly logId: string
   readonly node: string
-  /** Of the default collection; undefined when none of a log has been applied to it. */
+  /** What the default collection has applied; undefined when it has never applied a log. */
   readonly applied: Applied | undefined
   /** Whether there are points or collections. */
   readonly hasPoints: boolean
 }
 
 /**
- * From where a node goes on with the log. A node that has applied nothing begins as the first one, with or without points of
- * its own, or empty where the first one was empty, too.
+ * The place from which a node continues with the log. A node that has applied nothing begins as the first node, with
+ * or without points. It can also begin empty if the first node began empty.
  *
- * @throws NeedsReplica; LogLost when the log is not the one that this node has applied, or shorter; Error when the data are not
- *   those of this cluster; DatabaseError `not_ready` when it has to be tried again
+ * @throws NeedsReplica; LogLost when the log is not the one that this node has applied, or is shorter; Error when the
+ *   data do not belong to this cluster; DatabaseError `not_ready` when the caller has to retry
  */
 export async function placeOf(beginning: Beginning): Promise<LogPlace> {
   const { log, logId, applied } = beginning
   if (applied !== undefined && applied.logId !== logId) {
     if (log.former?.includes(applied.logId)) {
-      throw new NeedsReplica('a new log was begun from what another node held')
+      throw new NeedsReplica("a new log was begun with another node's data")
     }
     throw new LogLost(
-      'the log is not the one that this node has applied: the data directory is that of a node of another cluster, or the log was deleted and made anew',
+      'the log is not the one that this node has applied: the data directory belongs to a node of another cluster, or the log was deleted and recreated',
     )
   }
   if (applied === undefined) await checkFounding(beginning)
@@ -56,22 +56,22 @@ export async function placeOf(beginning: Beginning): Promise<LogPlace> {
   return { position: floor, clockUs: floorClockUs }
 }
 
-/** Servers that have just started may not know yet how far the log is. */
+/** Asks again while the log seems too short: servers that have just started may not know its end yet. */
 async function boundsFrom(log: Beginning['log'], floor: number): ReturnType<CommitLog['bounds']> {
   for (let asked = 1; ; asked += 1) {
     const bounds = await log.bounds()
-    if (bounds.last >= floor || asked === timesAsked) return bounds
-    await pause(askAgainMs)
+    if (bounds.last >= floor || asked === attemptsMax) return bounds
+    await pause(retryMs)
   }
 }
 
-const timesAsked = 11
-const askAgainMs = 500
+const attemptsMax = 11
+const retryMs = 500
 
 /** How the first node of a log began it. */
 interface Founding {
   readonly node: string
-  /** Whether it brought points: then the log alone does not make a replica. */
+  /** Whether it already had points: then the log alone does not make a replica. */
   readonly hasPoints: boolean
 }
 
@@ -81,15 +81,15 @@ async function checkFounding({ documents, logId, node, hasPoints }: Beginning): 
   const value = new TextEncoder().encode(JSON.stringify(own))
   if ((await documents.put(name, value, 0)) !== undefined) return
   const document = await documents.get(name)
-  // Servers refuse a second first revision before the first one can be read.
-  if (document === undefined) throw new DatabaseError('not_ready', 'another node begins the cluster')
+  // Servers refuse to create a document a second time before the first one can be read.
+  if (document === undefined) throw new DatabaseError('not_ready', 'another node is founding the cluster')
   const first = JSON.parse(new TextDecoder().decode(document.value)) as Founding
-  // Its process can have ended before it stored anything.
+  // It was this node, whose process may have ended before it stored anything.
   if (first.node === own.node && first.hasPoints === own.hasPoints) return
   if (own.hasPoints) {
     throw new Error(
       'the data directory has points that are not from this cluster: start the node with an empty one',
     )
   }
-  if (first.hasPoints) throw new NeedsReplica(`the cluster was made from points that ${first.node} had`)
+  if (first.hasPoints) throw new NeedsReplica(`the cluster was founded with points that ${first.node} had`)
 }

@@ -1,14 +1,14 @@
 import { encodeFrame, type Frame, piecesOf } from './peer-frames.ts'
 import { Waiters } from './waiters.ts'
 
-/** A stream of grpc-js, to either side. */
+/** A grpc-js stream, in either direction. */
 export interface MessageStream {
-  /** False when what is written waits in memory. */
+  /** Returns false when the message is buffered in memory. */
   write(message: Buffer): boolean
   on(event: 'drain' | 'close' | 'end' | 'error', listener: () => void): unknown
 }
 
-/** Sends frames on one stream. Messages wait, piece by piece, while the other side takes nothing. */
+/** Sends frames on one stream. Messages wait between their pieces while the other side does not read. */
 export class FrameSender {
   readonly #stream: MessageStream
   readonly #passed = new Waiters()
@@ -30,9 +30,9 @@ export class FrameSender {
   }
 
   /**
-   * Sends a message in pieces; resolves when the last one is on its way, or nobody wants it.
+   * Sends a message in pieces. Resolves when the last one is written, or when the call or the stream has ended.
    *
-   * @param frame of a piece and its number
+   * @param frame makes the frame of a piece with its number
    */
   async message(
     bytes: Uint8Array,
@@ -41,7 +41,7 @@ export class FrameSender {
   ): Promise<void> {
     let number = 0
     for (const piece of piecesOf(bytes)) {
-      // Other calls have their turn between two pieces.
+      // Other calls get their turn between two pieces.
       while (this.#isFull && number > 0 && !this.#isOver(signal)) {
         await this.#passed.wait(AbortSignal.any([signal, this.#ended.signal]))
       }

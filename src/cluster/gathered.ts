@@ -1,13 +1,13 @@
 import { PartitionSet } from '../base/partitions.ts'
 
-/** What nodes have answered together. */
+/** The answers of several nodes together. */
 export interface Gathered<Answer> {
   readonly answers: readonly Answer[]
-  /** Partitions of which no node has answered: empty unless the answer may be partial. */
+  /** Partitions that no node answered for: empty unless the answer may be partial. */
   readonly missing: PartitionSet
 }
 
-/** The answer of one node that has all that it was asked for. */
+/** Wraps the complete answer of one node. */
 export function wholly<Answer>(answer: Answer): Gathered<Answer> {
   return { answers: [answer], missing: none }
 }
@@ -24,7 +24,7 @@ export function withMissing<Answer>(gathered: Gathered<Answer>, missing: Partiti
   return missing.size === 0 ? gathered : joined([gathered, { answers: [], missing }])
 }
 
-/** When nodes that have not answered are left out. */
+/** Aborts its signal when nodes that have not answered are to be left out. */
 export class Late {
   readonly #abort = new AbortController()
   readonly #timer: NodeJS.Timeout | undefined
@@ -45,10 +45,10 @@ export class Late {
 }
 
 /**
- * An answer, if it comes in time.
+ * Waits for an answer until it is late.
  *
- * @param partitions that it is about: missing when it is late
- * @param late aborts when the answer is not waited for any more; undefined: never
+ * @param partitions the partitions of the answer: missing when it is late
+ * @param late ends the wait; undefined: never
  */
 export async function untilLate<Answer>(
   answer: Promise<Gathered<Answer>>,

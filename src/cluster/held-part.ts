@@ -9,9 +9,9 @@ import type { DataStore, Snapshot, Store } from '../storage/store.ts'
 type HeldData = Pick<HeldPart, 'database_id' | 'log' | 'reach' | 'held' | 'collections'>
 
 /**
- * What a data directory holds, for the plan of a repair. Nothing of the log is being applied meanwhile.
+ * Describes what a data directory holds, for the plan of a repair. The log is not applied meanwhile.
  *
- * @param loaded the same directory, where its points are in memory
+ * @param loaded the same directory, if its points are in memory
  * @throws DatabaseError `overloaded` while a snapshot is being read
  */
 export async function heldData(store: DataStore, loaded: Loaded | undefined): Promise<HeldData> {
@@ -69,12 +69,12 @@ async function heldOf(
   }
 }
 
-/** Of a keyed request: what tells it from all others. */
+/** A hash that tells a keyed request from all others. */
 export function hashOfRecord(record: Uint8Array): string {
   return createHash('sha256').update(record).digest('base64').slice(0, 22)
 }
 
-/** The collections of a directory of which none is open: the named ones, and then the default one. */
+/** Visits the collections of a directory, none of them open: the named ones, then the default one. */
 export async function eachCollection(
   data: DataStore,
   use: (name: string, store: Store) => Promise<void>,

@@ -6,13 +6,13 @@ export interface HttpReplicaOptions {
   readonly node: string
   /** As the node announces it: host and port, or a URL. */
   readonly address: string
-  /** Undefined where HTTP asks for none. */
+  /** Undefined when HTTP requires none. */
   readonly apiKey: string | undefined
-  /** After which a node that sends nothing is given up; for tests, a few. */
+  /** How long a node may send nothing before it is given up; short in tests. */
   readonly silenceMs?: number | undefined
 }
 
-/** What another node holds, over its HTTP interface. */
+/** Fetches the data of another node over its HTTP interface. */
 export class HttpReplicaSource implements ReplicaSource {
   readonly name: string
   readonly #options: HttpReplicaOptions
@@ -35,7 +35,7 @@ export class HttpReplicaSource implements ReplicaSource {
     position: number,
     { signal, hasPoints }: Parameters<ReplicaSource['collection']>[2],
   ): Promise<AsyncIterable<Uint8Array> | undefined> {
-    assert(hasPoints, 'a node that may have a part of the points has a link')
+    assert(hasPoints, 'a node that may hold only some of the points has a link')
     const watch = new Watch(signal, this.#silenceMs)
     const path = `/cluster/replica/${encodeURIComponent(name)}?position=${position}`
     const response = await this.#call('POST', path, watch)
@@ -79,7 +79,7 @@ async function* watched(response: Response, watch: Watch): AsyncGenerator<Uint8A
   }
 }
 
-/** Aborts when nothing is heard for a while. The taker's own work counts, too: it is done within less. */
+/** Aborts when nothing arrives for a while. The receiver's own work counts too, but takes less. */
 class Watch {
   readonly #controller = new AbortController()
   readonly #timer: NodeJS.Timeout

@@ -8,25 +8,25 @@ import { insertJointly, isJoint, partitionToDraw } from './joint-inserts.ts'
 
 const identity = { keyHash: new Uint8Array(16), bodyHash: new Uint8Array(16) }
 
-describe('an insert where nodes have a part of the points each', () => {
+describe('an insert when each node may hold only some of the points', () => {
   it('draws ids anywhere when no point has one, also with a key', () => {
     assert.equal(isJoint([point(), point()], { identity }), false)
     assert.equal(partitionToDraw([point(), point()], {}), undefined)
   })
 
-  it('draws ids beside those that decide about all of it', () => {
+  it('draws ids in the partition whose owners decide about the whole insert', () => {
     assert.equal(isJoint([point('07'), point(), point('07')], {}), false)
     assert.equal(partitionToDraw([point('07'), point(), point('07')], {}), 7)
   })
 
-  it('is decided together when owners of several partitions would have to agree', () => {
+  it('is decided jointly when owners of several partitions would have to agree', () => {
     assert.equal(isJoint([point('07'), point('08')], {}), true)
     assert.equal(isJoint([point('07'), point('08', 'skip')], {}), true)
     assert.equal(isJoint([point('07')], { identity }), true)
     assert.equal(isJoint([point('07')], { identity, onError: 'continue' }), true)
   })
 
-  it('is decided by each owner where each point is decided for itself', () => {
+  it('is decided by each owner when each point is decided separately', () => {
     for (const rule of ['skip', 'replace'] as const) {
       assert.equal(isJoint([point('07', rule), point('08', rule)], { identity }), false)
     }
@@ -34,7 +34,7 @@ describe('an insert where nodes have a part of the points each', () => {
   })
 })
 
-describe('an insert that is decided together', () => {
+describe('an insert that is decided jointly', () => {
   const request: LoggedInsert = {
     ...{ kind: 'insert', points: [point('07'), point('08')], onError: 'abort' },
     idSeed: new Uint8Array(16),
@@ -42,7 +42,7 @@ describe('an insert that is decided together', () => {
   const found: FoundPoints = { asOf: 3, expiries: new Map([[1, Number.POSITIVE_INFINITY]]) }
   const inserted = { ids: ['one', 'two'], errors: [] }
 
-  it('is written with what was found', async () => {
+  it('is written together with what was found', async () => {
     const written: LoggedInsert[] = []
     const write = async (each: LoggedInsert): Promise<typeof inserted> => {
       written.push(each)
@@ -52,7 +52,7 @@ describe('an insert that is decided together', () => {
     assert.deepEqual(written, [{ ...request, found }])
   })
 
-  it('is tried again when the points have changed, with what they are after that', async () => {
+  it('is retried when the points have changed, with a lookup after that change', async () => {
     const positions: number[] = []
     const find = async (position: number): Promise<FoundPoints> => {
       positions.push(position)
@@ -66,7 +66,7 @@ describe('an insert that is decided together', () => {
     assert.deepEqual(positions, [0, 10, 20])
   })
 
-  it('is not tried again when it is refused', async () => {
+  it('is not retried when it is refused', async () => {
     const refusal = new DatabaseError('already_exists', 'there is one')
     let written = 0
     const write = async (): Promise<never> => {

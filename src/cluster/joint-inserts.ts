@@ -6,9 +6,9 @@ import type { FoundPoints, LoggedInsert } from '../engine/logged-request.ts'
 import { StaleRequest } from '../engine/stale-request.ts'
 
 /**
- * Where nodes have a part of the points each, a node decides about the points that it has. What depends on more than one
- * partition is decided by what their owners say before: an insert that is stored as a whole or not at all, and what is kept
- * under an idempotency key, which all nodes keep.
+ * Whether an insert has to be decided jointly. When each node holds only some of the points, a node decides about the
+ * points that it holds. A decision that depends on several partitions needs the answers of their owners first. That
+ * is the case for an all-or-nothing insert, and for the result kept under an idempotency key, which all nodes keep.
  */
 export function isJoint(
   points: readonly NewPoint[],
@@ -19,7 +19,7 @@ export function isJoint(
   return onError === 'abort' && ownPartitions(points).size > 1
 }
 
-/** The partition in which ids have to be drawn, so that its owners decide about all of it; undefined for any. */
+/** The partition in which to draw ids, so that its owners decide about the whole insert; undefined: any. */
 export function partitionToDraw(
   points: readonly NewPoint[],
   { onError = 'abort' }: InsertOptions,
@@ -27,7 +27,7 @@ export function partitionToDraw(
   return onError === 'abort' && points.some(isDeciding) ? [...ownPartitions(points)][0] : undefined
 }
 
-/** Whether the outcome depends on whether there is a point. */
+/** Whether the outcome depends on whether the point already exists. */
 function isDeciding({ id, onConflict = 'error' }: NewPoint): boolean {
   return id !== undefined && onConflict === 'error'
 }
@@ -38,19 +38,21 @@ function ownPartitions(points: readonly NewPoint[]): ReadonlySet<number> {
 
 export interface JointInsert {
   readonly request: LoggedInsert
-  /** Looks for the points with the ids of the request, as of this position or later. */
+  /** Looks up the points with the ids of the request, as of this position or later. */
   readonly find: (position: number) => Promise<FoundPoints>
   readonly write: (request: LoggedInsert) => Promise<Inserted>
 }
 
 /**
- *   which of the ids have points, ask their owners ─> a record with the answer ─> have they been changed since? ─ no: decided
- *         ^                                                                        └ yes: nothing is stored
- *         └────────────────────────────────────────────────────────────────────────────┘
+ * Inserts points whose outcome depends on several partitions:
  *
- * Every node can tell whether they have, by the log alone, and so all of them decide the same.
+ *   ask the owners which ids have points ─> append a record with the answer ─> changed since? ─ no: decided
+ *         ^                                                                      └ yes: nothing is stored
+ *         └──────────────────────────────────────────────────────────────────────────┘
  *
- * @throws DatabaseError with which it is refused; `not_ready` when the points were changed again and again
+ * Every node can tell from the log alone whether the points have changed, so all of them decide the same.
+ *
+ * @throws DatabaseError with which the insert is refused; `not_ready` when the points changed again and again
  */
 export async function insertJointly({ request, find, write }: JointInsert): Promise<Inserted> {
   let position = 0
@@ -61,7 +63,7 @@ export async function insertJointly({ request, find, write }: JointInsert): Prom
       if (!(error instanceof StaleRequest) || attempt === attemptsMax) throw error
       position = error.position
     }
-    // Others that try the same should not meet it again.
+    // A random pause keeps competing inserts from colliding again.
     await delay(Math.random() * Math.min(firstPauseMs * 2 ** attempt, pauseMsMax))
   }
 }

@@ -1,6 +1,6 @@
-/** How likely each fault is, from 0 to 1. What is left out does not happen. */
+/** The probability of each fault, from 0 to 1; absent: 0. */
 export interface FaultChances {
-  /** A step waits for others to go first. */
+  /** A step lets others go first. */
   readonly delay?: number
   /** An append is refused, and not stored. */
   readonly refused?: number
@@ -8,13 +8,13 @@ export interface FaultChances {
   readonly lost?: number
   /** An append is stored, and its caller cannot tell. */
   readonly answerLost?: number
-  /** An append is stored after its caller was told that nobody can tell. */
+  /** An append is stored only after its caller was told that the outcome is unknown. */
   readonly late?: number
-  /** The ids of former appends are forgotten: a repetition is stored a second time. */
+  /** The log forgets the ids of earlier appends: a retry is stored a second time. */
   readonly forgetful?: number
-  /** A reader's server dies: it reads on from another one. */
+  /** A reader's server dies: the reader continues on another one. */
   readonly readerDies?: number
-  /** A reader falls behind: it goes on once the log is longer, or nobody has anything else to do. */
+  /** A reader falls behind: it continues when the log has grown, or when nobody has anything else to do. */
   readonly behind?: number
   /** A question to another node, or its answer, is lost. */
   readonly askLost?: number
@@ -22,7 +22,7 @@ export interface FaultChances {
   readonly skipped?: number
 }
 
-/** What becomes of an append. */
+/** What happens to an append. */
 export type AppendFate = 'stored' | 'refused' | 'lost' | 'answerLost' | 'late'
 
 /** Faults drawn from a seed: the same calls in the same order meet the same faults. */
@@ -34,7 +34,7 @@ export class SeededFaults {
 
   /**
    * @param random numbers from 0 up to 1, from a seed
-   * @param pause lets others go first, a number of times
+   * @param pause lets others go first, this number of times
    */
   constructor(
     chances: FaultChances,
@@ -46,7 +46,7 @@ export class SeededFaults {
     this.#pause = pause
   }
 
-  /** Waits, or not. */
+  /** Pauses if the fault `delay` happens. */
   async delay(): Promise<void> {
     if (this.happens('delay')) await this.pause()
   }
@@ -56,7 +56,7 @@ export class SeededFaults {
   }
 
   happens(fault: keyof FaultChances): boolean {
-    // Drawn for a chance of zero too, so that one fault can be left out of a run without changing the others.
+    // Drawn for a chance of zero, too, so that a run can leave out one fault without changing the others.
     return this.#random() < (this.chances[fault] ?? 0)
   }
 

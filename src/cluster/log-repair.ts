@@ -2,19 +2,22 @@ import { DatabaseError } from '../base/errors.ts'
 import type { DataStore, Store } from '../storage/store.ts'
 
 /**
- * A log that was lost is followed by a new one, which begins with what one node holds:
+ * A lost log is followed by a new one, which begins with the data of one node:
  *
  *   the former log   1 ... 900 ┆ lost
- *   the new one                          1 049 477 ...    its first position is above all that were given out
+ *   the new one                          1 049 477 ...    its first position is above all that were assigned
  *
- * So positions that clients have, and sequence numbers, which follow from positions, go on growing. The node takes the
- * new log for the one that it has applied, up to the position before the first; all others fetch what it holds.
+ * So the positions that clients hold keep growing, and so do sequence numbers, which follow from positions. That node
+ * stores that it has applied the new log up to the position before the first. All others fetch its data.
  */
 
-/** Positions that are left out between two logs: as many could be known of a node that nobody could ask. */
+/**
+ * Positions skipped between two logs. A node that could not be asked may know this many more positions of the lost
+ * log.
+ */
 export const skippedPositions: number = 2 ** 20
 
-/** How far the data of a directory are, of which the log is lost: the last record that any collection has applied. */
+/** The position that the data of a directory have reached: the last record that any collection has applied. */
 export async function reachOf(data: DataStore): Promise<number> {
   let reach = data.main.applied?.position ?? 0
   await eachNamed(data, async ({ applied }) => {
@@ -24,17 +27,17 @@ export async function reachOf(data: DataStore): Promise<number> {
 }
 
 /**
- * Names the log that the data of a directory are from.
+ * The short id of the log that the data of a directory come from.
  *
- * @throws DatabaseError `precondition_failed` when they cannot be what a new log begins with
+ * @throws DatabaseError `precondition_failed` when a new log cannot begin with these data
  */
 export function logIdIn({ main }: DataStore): string {
   if (main.applied === undefined) throw refused('it has not applied any log')
-  if (main.applied.held !== undefined) throw refused('it has a part of the points only')
+  if (main.applied.held !== undefined) throw refused('it holds only some of the points')
   return main.applied.logId
 }
 
-/** Makes what a directory holds the beginning of a new log; durable when this resolves, and harmless to repeat. */
+/** Makes the data of a directory the beginning of a new log. Durable when this resolves; idempotent. */
 export async function adoptLog(
   data: DataStore,
   { logId, first }: { readonly logId: string; readonly first: number },
@@ -52,7 +55,7 @@ export async function adoptLog(
       await store.commit({ changes: [], slots: [], applied: { ...applied, ...place } })
   }
   await eachNamed(data, adopt)
-  // Last, since a start looks at this one.
+  // The default collection comes last, since a start looks at it.
   await adopt(main)
 }
 

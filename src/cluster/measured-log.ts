@@ -1,6 +1,6 @@
 import { type AppendOptions, type CommitLog, type LogEntry, LogGap } from './commit-log.ts'
 
-/** A log that tells how long its appends take, and counts the positions that it does not have. */
+/** A log that measures its appends, and counts the positions that it lacks. */
 export class MeasuredLog implements CommitLog {
   readonly id: string
   readonly former: readonly string[]
@@ -15,7 +15,7 @@ export class MeasuredLog implements CommitLog {
     this.#onAppend = onAppend
   }
 
-  /** Gaps met by readers since the start. */
+  /** Gaps that readers found since the start. */
   get gaps(): number {
     return this.#gaps
   }

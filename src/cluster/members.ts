@@ -3,9 +3,9 @@ import { withPlaces, withRemoved, withReplicas } from './places.ts'
 import { changeTopology, type MemberState, readTopology } from './topology.ts'
 
 /**
- * Takes a node out of the cluster: the log is not kept for it any more.
+ * Removes a node from the cluster: the log no longer keeps records for it.
  *
- * @throws DatabaseError `precondition_failed` when nobody else has some of its points
+ * @throws DatabaseError `precondition_failed` when no other node has some of its points
  * @returns whether it was a member
  */
 export async function removeMember(documents: SharedDocuments, node: string): Promise<boolean> {
@@ -18,7 +18,7 @@ export async function removeMember(documents: SharedDocuments, node: string): Pr
 /**
  * Sets the state of a member.
  *
- * @param isAllowed whether it may come after the state before
+ * @param isAllowed whether the new state may follow the current one
  * @returns whether the node is a member
  */
 export async function setMemberState(
@@ -44,9 +44,9 @@ export async function setMemberState(
 }
 
 /**
- * Has each point on so many nodes from now on; partitions move until it is.
+ * Sets how many nodes hold each point. Partitions then move until that is reached.
  *
- * @throws DatabaseError `precondition_failed` where every node has all points
+ * @throws DatabaseError `precondition_failed` when every node holds all points
  */
 export async function setReplicas(documents: SharedDocuments, replicas: number): Promise<void> {
   await changeTopology(documents, (topology) => withReplicas(topology, replicas))

@@ -12,7 +12,7 @@ import { chunkSpanMax } from './record-frame.ts'
 const logger = createLogger({ level: 'silent', pretty: false })
 
 describe('membership', () => {
-  it('enters all nodes that start together, and tells what they say', async () => {
+  it('enters all nodes that start at the same time, and returns what they announce', async () => {
     const { join, close } = cluster()
     const members = await Promise.all(['a', 'b', 'c'].map((node, index) => join(node, index)))
     const { members: found, generation } = await members[0]!.topology()
@@ -23,14 +23,14 @@ describe('membership', () => {
     await close()
   })
 
-  it('trims what all members have on disk, and waits for those that are away', async () => {
+  it('trims what all members have on disk, and waits for members that are away', async () => {
     const { join, close, log, documents } = cluster()
     const last = 3 * chunkSpanMax
     for (let id = 0; id < last; id++) await log.append(Buffer.of(0), { id: `${id}`, partition: 0 })
     const away = await join('away', 100)
     await away.close()
     const member = await join('a', last)
-    // Nothing that it could trim: it has said so often enough.
+    // By now it could have trimmed, but the member that is away still needs all records.
     await until(async () => (await member.announced()).has('a'))
     assert.equal((await log.bounds()).first, 1)
     assert.equal(await removeMember(documents, 'nobody'), false)
@@ -40,7 +40,7 @@ describe('membership', () => {
     await close()
   })
 
-  it('refuses a node that would be one more than have each point', async () => {
+  it('refuses a node without a link if the cluster would have more nodes than replicas', async () => {
     const { join, close, documents } = cluster()
     await join('a', 0, 2)
     await join('b', 0, 2)

@@ -8,25 +8,28 @@ import { recordsMax } from './recent-changes.ts'
 import { chunkSpanMax } from './record-frame.ts'
 import { changeTopology, type Member, type MemberState, readTopology, type Topology } from './topology.ts'
 
-/** What a node says of itself, again and again. */
+/** What a node announces about itself, again and again. */
 export interface Announcement extends Omit<Member, 'state'> {
   readonly version: string
-  /** Host and port for other nodes; absent where it has no link. */
+  /** Host and port for other nodes; absent without a link. */
   readonly peer?: string
   readonly isReady: boolean
-  /** Whether others can fetch what it holds: while it is drained, too. Absent in what earlier versions say: as `isReady`. */
+  /**
+   * Whether other nodes can fetch its data; also while it is drained. Earlier versions do not announce it: then as
+   * `isReady`.
+   */
   readonly serves?: boolean
-  /** Whether other nodes can ask it: while it is drained and while the log is lost, too. Absent where it has no link. */
+  /** Whether other nodes can ask it; also while it is drained, and while the log is lost. Absent without a link. */
   readonly answers?: boolean
-  /** Of the topology that it acts on; absent where it has no link. */
+  /** The generation of the topology that it acts on; absent without a link. */
   readonly generation?: number
-  /** The node that it is getting partitions from now. */
+  /** The node that it is receiving partitions from. */
   readonly takesFrom?: string
   /** All records up to here are applied. */
   readonly position: number
   /** All records up to here are on the node's own disk. */
   readonly floor: number
-  /** Names the log, where that is lost as far as the node knows: others have to stop, too. */
+  /** The short id of the log, if the node knows that it is lost: other nodes have to stop, too. */
   readonly lostLog?: string
 }
 
@@ -36,21 +39,22 @@ export interface MembershipOptions {
   readonly node: string
   readonly describe: () => Announcement
   readonly logger: Logger
-  /** Nodes that have each point; absent: all, or as the cluster was founded. */
+  /** Nodes that hold each point; absent: all, or as the cluster was founded. */
   readonly replicas?: number | undefined
-  /** Whether other nodes can be asked; absent: not. */
+  /** Whether this node has a link to the others; absent: no. */
   readonly hasLink?: boolean | undefined
-  /** Whether this node can be the first one; absent: it can. */
+  /** Whether this node may be the first one; absent: yes. */
   readonly mayFound?: boolean | undefined
-  /** Called when others have changed what state this node is in. */
+  /** Called when the topology has a new state for this node. */
   readonly onState?: ((state: MemberState | undefined) => void) | undefined
   readonly announceMs?: number
   readonly trimMs?: number
 }
 
 /**
- * A node's place among the others. It enters itself in the topology, says that it is there, and trims the log below what
- * all members have on disk: a member that is away keeps what it needs to come back, until it is removed.
+ * A node's membership of its cluster. The node enters itself in the topology, announces itself, and trims the log
+ * below what all members have on disk. For a member that is away, the log keeps what that member needs to return,
+ * until it is removed.
  */
 export class Membership {
   readonly #options: MembershipOptions
@@ -79,17 +83,17 @@ export class Membership {
     withEntered(topology, entry)
     const note = replicasNote(topology, replicas)
     if (note !== undefined) options.logger.warn(note)
-    // Before others can trim: what this node has not yet on disk is kept from now on.
+    // Before others can trim: from now on the log keeps what this node does not have on disk yet.
     await writeFloor(documents, node, floor)
     await changeTopology(documents, (topology) => withEntered(topology, entry))
     membership.#running = Promise.all([
-      membership.#repeat(announceMs, 'a node could not announce itself', () => membership.#announce()),
+      membership.#repeat(announceMs, 'this node could not announce itself', () => membership.#announce()),
       membership.#repeat(trimMs, 'the log could not be trimmed', () => membership.#trim()),
     ])
     return membership
   }
 
-  /** Says that this node joins, or that it has joined; unless it is drained meanwhile. */
+  /** Marks this node as joining, or as joined, unless it is being drained. */
   async setJoining(isJoining: boolean): Promise<void> {
     const { documents, node } = this.#options
     await setMemberState(documents, node, isJoining ? 'joining' : undefined, (before) =>
@@ -101,7 +105,7 @@ export class Membership {
     return (await readTopology(this.#options.documents)).topology
   }
 
-  /** What the nodes that are there have said last. */
+  /** The latest announcements of the live nodes. */
   async announced(): Promise<ReadonlyMap<string, Announcement>> {
     const announced = await this.#options.documents.announced()
     return new Map([...announced].map(([node, value]) => [node, fromJson<Announcement>(value)]))
@@ -125,10 +129,11 @@ export class Membership {
     const { documents, log, node, describe } = this.#options
     await writeFloor(documents, node, describe().floor)
     const { members } = await this.topology()
-    // A topology that was lost says nothing of what others need.
+    // A lost topology says nothing about what others need.
     if (!Object.hasOwn(members, node)) return
     const floors = await Promise.all(Object.keys(members).map((name) => readFloor(documents, name)))
-    // A node that starts may read so many records once more, and a commit may need chunks that are so far below.
+    // A starting node may read up to `recordsMax` records again, and a commit may need chunks that are up to
+    // `chunkSpanMax` below it.
     const below = Math.min(...floors) - recordsMax - chunkSpanMax
     const { first } = await log.bounds()
     if (below > first) await log.trim(below)
@@ -137,7 +142,7 @@ export class Membership {
   async #repeat(everyMs: number, failure: string, run: () => Promise<void>): Promise<void> {
     const { signal } = this.#closed
     while (!signal.aborted) {
-      // Without log servers nothing is said and nothing is trimmed: later.
+      // While the log servers do not answer, this is simply tried again later.
       await run().catch((err: unknown) => this.#options.logger.debug({ err }, failure))
       await pause(everyMs, signal)
     }
@@ -157,7 +162,7 @@ async function readFloor(documents: SharedDocuments, node: string): Promise<numb
   return document === undefined ? 0 : fromJson<number>(document.value)
 }
 
-/** Names of documents have few characters. */
+/** Document names allow few characters, so the node's name is encoded. */
 function floorDocument(node: string): string {
   return `floor.${Buffer.from(node).toString('base64url')}`
 }

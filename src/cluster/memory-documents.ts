@@ -5,7 +5,7 @@ import { Waiters } from './waiters.ts'
 export interface MemoryDocumentsOptions {
   readonly faults?: SeededFaults
   readonly nowMs?: () => number
-  /** How long a node is there after it has announced itself. */
+  /** How long a node counts as live after an announcement. */
   readonly announcementMs?: number
 }
 

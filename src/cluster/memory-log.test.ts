@@ -9,7 +9,7 @@ import { SharedMemoryLog } from './memory-log.ts'
 const bytes = (text: string): Uint8Array => Buffer.from(text)
 
 describe('a log in memory', () => {
-  it('gives all nodes the same records in the same order, those appended later too', async () => {
+  it('delivers the same records to all nodes in the same order, including those appended later', async () => {
     const shared = new SharedMemoryLog()
     const [left, right] = [shared.connect(), shared.connect()]
     const done = new AbortController()
@@ -23,7 +23,7 @@ describe('a log in memory', () => {
     ])
   })
 
-  it('stores a repetition once, until it has forgotten the first', async () => {
+  it('stores a retry once, until it has forgotten the first attempt', async () => {
     const shared = new SharedMemoryLog()
     const log = shared.connect()
     assert.equal(await log.append(bytes('a'), { id: 'same', partition: 0 }), 1)
@@ -32,7 +32,7 @@ describe('a log in memory', () => {
     assert.equal(await log.append(bytes('a'), { id: 'same', partition: 0 }), 2)
   })
 
-  it('refuses what does not fit, and takes deletes into its reserve', async () => {
+  it('refuses records that do not fit, and accepts deletes into its reserve', async () => {
     const log = new SharedMemoryLog({ bytesMax: 10, reserveBytes: 4 }).connect()
     await log.append(bytes('123456'), { id: '1', partition: 0 })
     await assert.rejects(log.append(bytes('7'), { id: '2', partition: 0 }), { reason: 'disk_full' })
@@ -61,7 +61,7 @@ describe('a log in memory', () => {
   })
 
   for (const seed of [1, 2, 3, 4, 5]) {
-    it(`with faults never loses what it has acknowledged (seed ${seed})`, async () => {
+    it(`never loses what it has acknowledged, even with faults (seed ${seed})`, async () => {
       const random = seededRandom(seed)
       const chances = {
         ...{ delay: 0.3, refused: 0.1, lost: 0.1, answerLost: 0.1, late: 0.1 },
@@ -69,7 +69,7 @@ describe('a log in memory', () => {
       }
       const faults = new SeededFaults(chances, random)
       const shared = new SharedMemoryLog({ faults })
-      const told = { stored: 0, uncertain: 0, refused: 0, gaps: 0 }
+      const counts = { stored: 0, uncertain: 0, refused: 0, gaps: 0 }
       const acknowledged = new Map<number, string>()
       const write = async (writer: number): Promise<void> => {
         const log = shared.connect()
@@ -77,15 +77,15 @@ describe('a log in memory', () => {
           const id = `${writer}-${number}`
           try {
             acknowledged.set(await log.append(bytes(id), { id, partition: writer }), id)
-            told.stored++
+            counts.stored++
           } catch (error) {
-            if (error instanceof UncertainAppend) told.uncertain++
-            else told.refused++
+            if (error instanceof UncertainAppend) counts.uncertain++
+            else counts.refused++
           }
         }
       }
       await Promise.all([write(0), write(1), write(2)])
-      assert.ok(told.stored > 50 && told.uncertain > 5 && told.refused > 2, JSON.stringify(told))
+      assert.ok(counts.stored > 50 && counts.uncertain > 5 && counts.refused > 2, JSON.stringify(counts))
 
       const read: string[] = []
       const log = shared.connect()
@@ -99,17 +99,17 @@ describe('a log in memory', () => {
           }
         } catch (error) {
           assert.ok(error instanceof LogGap)
-          told.gaps++
+          counts.gaps++
         }
       }
-      assert.ok(told.gaps > 0)
+      assert.ok(counts.gaps > 0)
       for (const [position, id] of acknowledged) assert.equal(read[position - 1], id)
     })
   }
 })
 
 describe('documents in memory', () => {
-  it('are changed by whoever knows the revision', async () => {
+  it('can only be changed by a writer that knows the revision', async () => {
     const shared = new SharedMemoryDocuments()
     const [left, right] = [shared.connect(), shared.connect()]
     assert.equal(await left.get('topology'), undefined)
@@ -123,7 +123,7 @@ describe('documents in memory', () => {
     })
   })
 
-  it('tell of their changes', async () => {
+  it('notify watchers of their changes', async () => {
     const documents = new SharedMemoryDocuments().connect()
     const seen: string[] = []
     const watch = (async () => {
@@ -138,7 +138,7 @@ describe('documents in memory', () => {
     assert.deepEqual(seen, ['first', 'second'])
   })
 
-  it('forget nodes that do not announce themselves again', async () => {
+  it('drop nodes that do not announce themselves again', async () => {
     let nowMs = 0
     const documents = new SharedMemoryDocuments({ nowMs: () => nowMs, announcementMs: 100 }).connect()
     await documents.announce('a', bytes('A'))

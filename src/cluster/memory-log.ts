@@ -13,7 +13,7 @@ import { Waiters } from './waiters.ts'
 export interface MemoryLogOptions {
   readonly id?: string
   readonly bytesMax?: number
-  /** Of `bytesMax`: for appends with `intoReserve`. */
+  /** The part of `bytesMax` that is reserved for appends with `intoReserve`. */
   readonly reserveBytes?: number
   readonly faults?: SeededFaults
   /** The log's clock. */
@@ -21,8 +21,8 @@ export interface MemoryLogOptions {
 }
 
 /**
- * What the nodes of one process share instead of log servers, for tests and simulations. Everything happens in one
- * thread, and waits only where faults say so.
+ * A log that the nodes of one process share instead of log servers, for tests and simulations. Everything runs in one
+ * thread, and waits only where faults demand it.
  */
 export class SharedMemoryLog {
   readonly id: string
@@ -63,12 +63,12 @@ export class SharedMemoryLog {
     return { first: this.#first, last: this.#last, bytes: this.#bytes, bytesMax: this.#bytesMax }
   }
 
-  /** Loses a record on all servers, as no log should. */
+  /** Loses a record on all servers, which no log should do. */
   lose(position: number): void {
     this.#entries.delete(position)
   }
 
-  /** Forgets the ids of former appends, as a log does after a while. */
+  /** Forgets the ids of earlier appends, as a log does after a while. */
   forgetIds(): void {
     this.#positions.clear()
   }
@@ -77,7 +77,7 @@ export class SharedMemoryLog {
     const faults = this.#faults
     await faults?.delay()
     const fate = faults?.fateOfAppend() ?? 'stored'
-    if (options.signal?.aborted) throw new UncertainAppend('the attempts were ended')
+    if (options.signal?.aborted) throw new UncertainAppend('the attempts were aborted')
     if (fate === 'refused') throw new DatabaseError('not_ready', 'the log of the cluster cannot be reached')
     if (fate === 'lost') throw new UncertainAppend('a fault: not stored')
     if (fate === 'late') {
@@ -98,7 +98,7 @@ export class SharedMemoryLog {
       throw new DatabaseError('disk_full', 'the log of the cluster is full')
     }
     this.#last++
-    // A copy, since the caller may use its bytes again, as it may after sending them.
+    // A copy: the caller may reuse its bytes, as it may after sending them.
     this.#entries.set(this.#last, {
       position: this.#last,
       record: Uint8Array.from(record),
@@ -122,7 +122,7 @@ export class SharedMemoryLog {
   async *#read(from: number, signal: AbortSignal): AsyncGenerator<LogEntry> {
     for (let next = from; !signal.aborted; ) {
       await this.#faults?.delay()
-      // Another server has what this one has: dying only costs time.
+      // Another server has the same records: a failure only costs time.
       if (this.#faults?.happens('readerDies')) await this.#faults.pause()
       if (this.#faults?.happens('behind')) await this.#fallBehind(signal)
       if (next > this.#last) {
@@ -136,7 +136,7 @@ export class SharedMemoryLog {
     }
   }
 
-  /** Whoever waits for this reader appends nothing, so the log need not get longer: that is given up after a while. */
+  /** Waits for the log to grow, and gives up after a while: callers that wait for this reader append nothing. */
   async #fallBehind(signal: AbortSignal): Promise<void> {
     const until = this.#last + recordsBehind
     for (let waits = 0; this.#last < until && waits < waitsBehindMax && !signal.aborted; waits++)

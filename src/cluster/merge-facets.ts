@@ -1,14 +1,14 @@
 import { DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import type { FacetCount } from '../engine/database.ts'
 
-/** By path, the most frequent values of one node. */
+/** The most frequent values of one node, by path. */
 export type NodeFacets = ReadonlyMap<string, readonly FacetCount[]>
 
 /**
- * The most frequent values of nodes that have no point in common; undefined where the nodes have to be asked for more: a value
- * can be frequent in all and among the first of none.
+ * Merges the most frequent values of nodes that have no points in common. Undefined when the nodes have to be asked
+ * for more values: a value can be frequent in total without being among the first of any node.
  *
- * @param asked how many values each node was asked for: one that has fewer has told all
+ * @param asked how many values each node was asked for; a node that returned fewer has returned all it has
  */
 export function mergeFacets(
   nodes: readonly NodeFacets[],
@@ -32,7 +32,7 @@ export function mergeFacets(
 interface Sum {
   readonly value: Scalar
   count: number
-  /** What the nodes may have of it that have not named it. */
+  /** The most points that can have the value on nodes that have not returned it. */
   unknown: number
 }
 
@@ -41,7 +41,7 @@ function mergePath(
   limit: number,
   asked: number,
 ): FacetCount[] | undefined {
-  // The most that a node can have of a value that it has not named.
+  // By node, the most points that can have a value that the node has not returned.
   const rests = lists.map((list) => (list.length < asked ? 0 : list.at(-1)!.count))
   const restOfAll = rests.reduce((sum, rest) => sum + rest, 0)
   const sums = new Map<string, Sum>()
@@ -67,7 +67,7 @@ function mergePath(
   return first.map(({ value, count }) => ({ value, count }))
 }
 
-/** Values of equal counts: texts by their bytes, then numbers, booleans, moments, places. */
+/** Orders values with equal counts: texts by their bytes, then numbers, booleans, times and places. */
 function compare(one: Scalar, other: Scalar): number {
   return rankOf(one) - rankOf(other) || compareSame(one, other)
 }

@@ -3,9 +3,9 @@ import type { ListPage } from '../engine/database.ts'
 import type { FilterPlan } from '../engine/filter-plan.ts'
 import type { OrderedPage } from './read-codec.ts'
 
-/** Pages of nodes that have no point in common as one page, in the order of insertion. */
+/** Merges pages of nodes that have no points in common into one page, in the order of insertion. */
 export function mergePages(pages: readonly OrderedPage[], limit: number): ListPage {
-  // A page may end before its limit: what comes behind it is not known yet.
+  // A page may end before its limit: what follows it is not known yet.
   const bound = Math.min(...pages.map(({ nextCursor }) => endOf(nextCursor)))
   const all = pages
     .flatMap(({ points, orders }) => points.map((point, at) => ({ point, order: orders[at]! })))
@@ -19,10 +19,10 @@ export function mergePages(pages: readonly OrderedPage[], limit: number): ListPa
   }
 }
 
-/** A plan of one node. */
+/** The plan of one node. */
 export type NodePlan = FilterPlan & { readonly matching: number }
 
-/** Plans of nodes that have no point in common as one: those inserted first. */
+/** Merges plans of nodes that have no points in common into one plan for the points that were inserted first. */
 export function mergePlans(plans: readonly NodePlan[], limit: number): NodePlan {
   const bound = Math.min(
     ...plans.map(({ more, orders }) =>

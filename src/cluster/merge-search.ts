@@ -9,7 +9,7 @@ import type { FoundByPeer } from './search-codec.ts'
 /** What one node has found. */
 export interface NodeResults {
   readonly found: FoundByPeer
-  /** Of the log, when the node began and when it had ended. */
+  /** The log positions of the node at the start and at the end of its search. */
   readonly before: number
   readonly after: number
 }
@@ -17,22 +17,22 @@ export interface NodeResults {
 export interface MergedQuery {
   readonly metric: Metric
   readonly limit: number
-  /** The point that was searched near. */
+  /** The point whose neighbours are searched, which is not one of its own results. */
   readonly without?: string | undefined
 }
 
 /**
- * The results of several nodes as those of one: by distance, equal ones by sequence, a point once. Nodes have points in
- * common, and each has searched all of its own.
+ * Merges the results of several nodes: by distance, equal distances by sequence, each point once. Nodes have points
+ * in common, and each has searched all points that it holds.
  *
- * @param inUnits the key of a result in the units of its metric
+ * @param inUnits converts the key of a result to the units of its metric
  */
 export async function mergeResults(
   queries: readonly MergedQuery[],
   nodes: readonly NodeResults[],
   inUnits: (metric: Metric, key: number) => number,
 ): Promise<SearchResults> {
-  // Nodes of different states can have one point with different vectors.
+  // At different log positions, nodes can have different vectors of one point.
   const [first] = nodes
   const isOneState = nodes.every(({ before, after }) => before === first!.before && after === first!.before)
   const draft = new Draft(nodes, isOneState)
@@ -82,7 +82,7 @@ class Draft {
       const number = at[node]!
       at[node]! += 1
       const sequence = ranks.sequences[number]!
-      // Two nodes with the same vector of a point have the same sequence.
+      // Nodes with the same vector of a point have the same sequence.
       if (seen.has(sequence)) continue
       seen.add(sequence)
       const id = ids.bytes.subarray(number * idBytes, (number + 1) * idBytes)
@@ -124,7 +124,7 @@ class Draft {
     return best
   }
 
-  /** By id, the sequence of the newest vector that a node has found. */
+  /** By id, the sequence of the newest vector that any node has found. */
   #newest(list: number): Map<string, number> {
     const newest = new Map<string, number>()
     for (const { ids, ranks } of this.#found) {
@@ -137,7 +137,7 @@ class Draft {
   }
 }
 
-/** What all nodes did together: counts are sums, times those of the slowest. */
+/** The work of all nodes: counts are sums, times are those of the slowest node. */
 function mergedProfile(all: readonly (Profile | undefined)[]): Profile | undefined {
   const profiles = all.filter(isThere)
   const [first] = profiles

@@ -9,37 +9,37 @@ import type { Peers } from './peers.ts'
 import type { CoverPart } from './placement.ts'
 import {
   readHeldPosition,
-  type SnapshotGiving,
+  type SnapshotPartSender,
   writeHoldQuestion,
   writePartQuestion,
-} from './snapshot-giving.ts'
+} from './snapshot-part-sender.ts'
 
 export interface MergedSnapshotOptions {
   /** This node. */
   readonly self: string
-  /** What this node gives itself. */
-  readonly giving: SnapshotGiving
+  /** Sends this node's own part. */
+  readonly sender: SnapshotPartSender
   readonly peers: Peers
   /**
-   * The fewest nodes that have all partitions together, without some.
+   * Returns the fewest nodes that hold all partitions together, without the given ones.
    *
    * @throws DatabaseError `not_ready` when there are none
    */
   readonly cover: (avoid: ReadonlySet<string>) => Promise<readonly CoverPart[]>
-  /** No alias: what that means can change meanwhile. */
+  /** The collection's own name, not an alias: an alias can change meanwhile. */
   readonly collection: string
-  /** The snapshot is of this position of the log or a later one. */
+  /** The snapshot is of this log position or a later one. */
   readonly position: number
-  /** Aborts the questions; what has begun is ended by `close`. */
+  /** Aborts the opening of the snapshot; an open snapshot ends with `close`. */
   readonly signal: AbortSignal | undefined
 }
 
 /**
- * Opens a snapshot of a collection of which each node has some points: the log is held at the fewest nodes that have all of it,
- * each opens a snapshot of its part at the furthest position of these, and goes on. Before the first byte is sent, another
- * owner is asked in place of a node that fails.
+ * Opens a snapshot of a collection whose points are on several nodes. The fewest nodes that hold all of it stop
+ * applying the log. Each opens a snapshot of its part at the highest position that one of them has reached, and
+ * continues. Before the first byte is sent, another owner can replace a node that fails.
  *
- * @throws DatabaseError what the nodes refuse it with; `not_ready` when a partition has no owner that answers
+ * @throws DatabaseError with which a node refuses the snapshot; `not_ready` when no owner of a partition answers
  */
 export async function openMergedSnapshot(options: MergedSnapshotOptions): Promise<MergedSnapshot> {
   const failed = new Set<string>()
@@ -50,12 +50,12 @@ export async function openMergedSnapshot(options: MergedSnapshotOptions): Promis
     if ('parts' in begun) return new MergedSnapshot(begun.position, begun.parts, stop)
     stop.abort()
     if (options.signal?.aborted) throw cancellation(options.signal)
-    if (!begun.error.isPassing || attempt === attemptsMax) throw begun.error.error
+    if (!begun.error.isTransient || attempt === attemptsMax) throw begun.error.error
     failed.add(begun.error.node)
   }
 }
 
-/** What one node gives, open at its first point. */
+/** The part of one node, open at its first point. */
 interface OpenPart {
   readonly node: string
   readonly reader: SnapshotReader
@@ -65,19 +65,19 @@ interface Failure {
   readonly node: string
   readonly error: unknown
   /** Whether another node, or another attempt, may succeed. */
-  readonly isPassing: boolean
+  readonly isTransient: boolean
 }
 
 type Begun = { readonly position: number; readonly parts: readonly OpenPart[] } | { readonly error: Failure }
 
-/** One attempt to have several nodes begin a snapshot at the same position. */
+/** One attempt to open a snapshot on several nodes at the same log position. */
 class Beginning {
   readonly #options: MergedSnapshotOptions
   readonly #parts: readonly CoverPart[]
   readonly #stop: AbortSignal
   readonly #token: string = randomUUID()
 
-  /** @param stop ends what has begun */
+  /** @param stop ends everything that was opened */
   constructor(options: MergedSnapshotOptions, parts: readonly CoverPart[], stop: AbortController) {
     this.#options = options
     this.#parts = parts
@@ -102,7 +102,10 @@ class Beginning {
     return opened
   }
 
-  /** Of all nodes at once; the error of the first that has failed, once all have ended. */
+  /**
+   * Asks all nodes in parallel and waits for all of them. Returns their answers, or the error of the first that
+   * failed.
+   */
   async #each<Value>(
     ask: (part: CoverPart) => Promise<Value>,
   ): Promise<{ readonly values: readonly Value[] } | { readonly error: Failure }> {
@@ -112,13 +115,13 @@ class Beginning {
       return { values: answers.map((each) => (each as PromiseFulfilledResult<Value>).value) }
     }
     const { reason: error } = answers[at] as PromiseRejectedResult
-    return { error: { node: this.#parts[at]!.node, error, isPassing: isPassing(error) } }
+    return { error: { node: this.#parts[at]!.node, error, isTransient: isTransient(error) } }
   }
 
   async #hold({ node, partitions }: CoverPart): Promise<number> {
-    const { self, giving, peers, collection } = this.#options
+    const { self, sender, peers, collection } = this.#options
     const question = { token: this.#token, collection, partitions }
-    if (node === self) return await giving.hold(question)
+    if (node === self) return await sender.hold(question)
     const asked = { signal: this.#stop, timeoutMs: holdMs }
     return readHeldPosition(
       await peers.ask(node, peerMethods.snapshotHold, writeHoldQuestion(question), asked),
@@ -126,27 +129,30 @@ class Beginning {
   }
 
   #partOf(node: string, position: number): AsyncIterable<Buffer> {
-    const { self, giving, peers } = this.#options
+    const { self, sender, peers } = this.#options
     const question = { token: this.#token, position }
-    if (node === self) return giving.part(question, this.#stop)
+    if (node === self) return sender.part(question, this.#stop)
     return peers.stream(node, peerMethods.snapshotPart, writePartQuestion(question), { signal: this.#stop })
   }
 
-  /** A node that does not answer goes on by itself. */
+  /** Releases all holds. A node that cannot be reached releases its own hold after a while. */
   async #release(): Promise<void> {
-    const { self, giving, peers } = this.#options
+    const { self, sender, peers } = this.#options
     const token = Buffer.from(this.#token)
     const ask = (node: string): Promise<unknown> =>
       peers.ask(node, peerMethods.snapshotRelease, token, { timeoutMs: holdMs })
-    giving.release(this.#token)
+    sender.release(this.#token)
     const others = this.#parts.filter(({ node }) => node !== self)
     await Promise.allSettled(others.map(({ node }) => ask(node)))
   }
 }
 
-/** The points of all parts as one snapshot, read and verified as it is taken; closed by whoever opened it. */
+/**
+ * The points of all parts as one snapshot. They are read and verified while the snapshot is read. The opener closes
+ * it.
+ */
 export class MergedSnapshot implements PointsSnapshot {
-  /** Of the log. */
+  /** The log position of the snapshot. */
   readonly position: number
   readonly databaseId: string
   readonly sequence: number
@@ -180,7 +186,7 @@ export class MergedSnapshot implements PointsSnapshot {
           if (turn.isOver) await turn.next()
         }
       } catch (cause) {
-        throw new DatabaseError('internal', `the part of node ${node} has not come to its end`, { cause })
+        throw new DatabaseError('internal', `the part of node ${node} ended too early`, { cause })
       }
     }
     yield* writer.end()
@@ -192,16 +198,16 @@ export class MergedSnapshot implements PointsSnapshot {
   }
 }
 
-/** Their nodes need not answer any more. */
+/** Does not wait for the nodes: nobody needs their answers any more. */
 function closeAll(parts: readonly OpenPart[]): void {
   for (const { reader } of parts) reader.close().catch(() => {})
 }
 
-function isPassing(error: unknown): boolean {
+function isTransient(error: unknown): boolean {
   if (!(error instanceof DatabaseError)) return false
   return ['not_ready', 'shutting_down', 'deadline_exceeded'].includes(error.reason)
 }
 
 const attemptsMax = 4
-/** A node that takes longer to begin would keep the others from going on. */
+/** A node that takes longer would keep the others from applying the log. */
 const holdMs = 2_000

@@ -6,8 +6,8 @@ import { subjectOf } from './nats-stream.ts'
 import { pause } from './pause.ts'
 
 /**
- * Publishes records, again and again under the same id, until the log has one, is full, or the time is over. JetStream
- * knows ids for two minutes, much longer than an append is tried.
+ * Publishes records. Each is retried under the same id until the log has it, the log is full, or the time is up.
+ * JetStream remembers ids for two minutes, much longer than an append is tried.
  */
 export class NatsAppender {
   readonly #stream: NatsStream
@@ -19,7 +19,7 @@ export class NatsAppender {
   readonly #waiting: (() => void)[] = []
   #running = 0
   #isClosed = false
-  /** Size of the log when it was last asked, and what was appended since. */
+  /** Size of the log when last asked, and the bytes appended here since. */
   #size: { readonly bounds: LogBounds; readonly askedMs: number; appendedBytes: number } | undefined
 
   constructor(stream: NatsStream, bounds: () => Promise<LogBounds>, options: NatsLogOptions) {
@@ -73,12 +73,12 @@ export class NatsAppender {
     }
   }
 
-  /** The first attempt is always made, unless nobody waits for it any more. */
+  /** Whether to stop trying. The first attempt is always made, unless nobody waits for it any more. */
   #isOver({ signal }: AppendOptions, endMs: number, attempt: number): boolean {
     return this.#isClosed || signal?.aborted === true || (attempt > 1 && performance.now() >= endMs)
   }
 
-  /** @throws DatabaseError `disk_full` when only the reserve is left, as far as is known */
+  /** @throws DatabaseError `disk_full` when only the reserve is left, as far as this node knows */
   async #requireRoom(bytes: number): Promise<void> {
     const nowMs = performance.now()
     if (this.#size === undefined || nowMs - this.#size.askedMs > sizeMs) {
@@ -114,10 +114,10 @@ function isRefusal(error: unknown): boolean {
 
 /** Codes of JetStream: no bytes left in the stream, on the server, for the account. */
 const fullCodes: readonly number[] = [10077, 10023, 10047, 10002]
-/** Another append with the same id is under way. */
+/** Another append with the same id is in progress. */
 const inProcess = 10158
 const attemptMs = 2_000
 const retryMs = 50
 const retryMsMax = 500
-/** How long the size of the log is taken for true, with what was appended here. */
+/** How long the size of the log is taken as current, together with what was appended here since. */
 const sizeMs = 1_000

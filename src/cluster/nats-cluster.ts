@@ -22,7 +22,7 @@ import { type RetryOptions, retried } from './retried.ts'
 export interface NatsClusterOptions extends NatsConnectionOptions, NatsLogOptions {
   readonly logBytesMax: number
   readonly announcementMs?: number
-  /** Whether the log is made where there is none: see `LogStreamOptions`. */
+  /** Whether to create the log if there is none: see `LogStreamOptions`. */
   readonly mayFound?: boolean | undefined
 }
 
@@ -32,7 +32,7 @@ export interface NatsCluster {
   readonly documents: SharedDocuments
   /** Whether a server is connected now. */
   readonly isConnected: boolean
-  /** Whether another log was made in place of this one, which was lost. */
+  /** Whether another log has replaced this one, which was lost. */
   isReplaced(): Promise<boolean>
   close(): Promise<void>
 }
@@ -40,7 +40,7 @@ export interface NatsCluster {
 /**
  * Connects to the servers and waits until they have a leader.
  *
- * @throws UnusableNats when waiting does not help; LogLost when there is no log any more
+ * @throws UnusableNats when waiting does not help; LogLost when the log no longer exists
  */
 export async function openNatsCluster(
   options: NatsClusterOptions,
@@ -88,14 +88,14 @@ export async function openNatsCluster(
   })
 }
 
-/** Makes a new log in place of one that was lost. */
+/** Replaces a lost log with a new one. */
 export type ReplaceLog = typeof replaceNatsLog
 
 /**
- * Deletes what is left of a log, and makes a new one in its place.
+ * Deletes what is left of a log, and creates a new one in its place.
  *
- * @returns the name of the new one, as `shortIdOf` has it, and its first position
- * @throws UnusableNats; DatabaseError `precondition_failed` when another node has made a new one already
+ * @returns the short id of the new log, and its first position
+ * @throws UnusableNats; DatabaseError `precondition_failed` when another node has already created a new one
  */
 export async function replaceNatsLog(
   options: NatsClusterOptions,
@@ -116,7 +116,7 @@ export async function replaceNatsLog(
   })
 }
 
-/** What is asked of the servers. */
+/** A connection to the log servers, and what was opened on it. */
 interface Servers {
   readonly connection: NatsConnection
   readonly jsm: JetStreamManager

@@ -3,16 +3,16 @@ import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
 import type { Logger } from '../base/log.ts'
 
 export interface NatsConnectionOptions {
-  /** `nats://`, `tls://`, with user and password or a token where the servers want them. */
+  /** `nats://`, `tls://`, with user and password or a token where the servers require them. */
   readonly urls: readonly string[]
-  /** Where the servers' monitoring answers; empty: port 8222 of their hosts is tried. */
+  /** Addresses of the servers' monitoring; empty: port 8222 of their hosts is tried. */
   readonly monitorUrls?: readonly string[]
-  /** As servers list it among their connections. */
+  /** The name under which servers list the connection. */
   readonly name: string
   /** JWT and seed, as `nsc` writes them. */
   readonly credentialsFile?: string | undefined
   readonly caFile?: string | undefined
-  /** Of this node, for mutual TLS. */
+  /** The certificate of this node, for mutual TLS. */
   readonly certFile?: string | undefined
   readonly keyFile?: string | undefined
 }
@@ -23,9 +23,10 @@ export class UnusableNats extends Error {
 }
 
 /**
- * Connects to the servers of the log, and keeps connected: once there was a connection, it tries for ever.
+ * Connects to the servers of the log. After the first connection, it reconnects without a limit.
  *
- * @throws Error when no server can be reached; UnusableNats when a server is too old or may lose what it has acknowledged
+ * @throws Error when no server can be reached; UnusableNats when a server is too old or may lose what it has
+ *   acknowledged
  */
 export async function connectToNats(
   options: NatsConnectionOptions,
@@ -44,7 +45,7 @@ export async function connectToNats(
     name: options.name,
     maxReconnectAttempts: -1,
     reconnectDelayHandler: () => {
-      // The client asks between any two servers: there is no other way to end its first attempts.
+      // The client calls this between any two servers. There is no other way to end its first attempts.
       if (!isConnected) signal.throwIfAborted()
       return reconnectMs * (1 + Math.random())
     },
@@ -52,12 +53,12 @@ export async function connectToNats(
     // Notices a server that no longer answers, such as a stopped one, after 4 s.
     pingInterval: 2_000,
     maxPingOut: 2,
-    // A server that is being set up anew refuses the keys of everybody for a while.
+    // A server that is being set up again refuses all credentials for a while.
     ignoreAuthErrorAbort: true,
   }
   const first = await orAborted(connect(settings), signal)
-  const connection = await allOf(first, options, () =>
-    // The client would never try again a server that it could not reach before its first connection.
+  const connection = await withAllServers(first, options, () =>
+    // Otherwise the client would never retry a server that it could not reach before its first connection.
     orAborted(connect({ ...settings, waitOnFirstConnect: true }), signal),
   )
   isConnected = true
@@ -71,8 +72,8 @@ export async function connectToNats(
   return connection
 }
 
-/** A connection that knows all servers, in place of one that has said why it does not. */
-async function allOf(
+/** Replaces the first connection, whose only purpose was to report an error, with one that knows all servers. */
+async function withAllServers(
   first: NatsConnection,
   { urls }: NatsConnectionOptions,
   connect: () => Promise<NatsConnection>,
@@ -82,7 +83,7 @@ async function allOf(
   return await connect()
 }
 
-/** A connection that comes after the signal has aborted is closed. */
+/** Waits for a connection until the signal aborts. A connection that arrives later is closed. */
 async function orAborted(connecting: Promise<NatsConnection>, signal: AbortSignal): Promise<NatsConnection> {
   const aborted = Promise.withResolvers<never>()
   const abort = (): void => aborted.reject(signal.reason)
@@ -93,7 +94,7 @@ async function orAborted(connecting: Promise<NatsConnection>, signal: AbortSigna
   } catch (error) {
     connecting.then(
       (connection) => connection.close(),
-      // It has failed by itself: there is nothing to close.
+      // The connection failed: there is nothing to close.
       () => {},
     )
     throw error
@@ -104,7 +105,7 @@ async function orAborted(connecting: Promise<NatsConnection>, signal: AbortSigna
 
 const reconnectMs = 250
 
-/** @throws UnusableNats when the server that this connection has now is too old */
+/** @throws UnusableNats when the server of the current connection is too old */
 export function requireVersion(connection: NatsConnection): void {
   const { version = 'unknown', server_name: name } = connection.info ?? {}
   if (isOldVersion(version)) {
@@ -122,10 +123,10 @@ export function isOldVersion(version: string): boolean {
   return differing >= 0 && parts[differing]! < oldestVersion[differing]!
 }
 
-/** The first that keeps what it has acknowledged through the faults that were found in it. */
+/** The first version that keeps what it has acknowledged despite the faults that were found. */
 export const oldestVersion = [2, 12, 3] as const
 
-/** User and password of a URL are options to the client. */
+/** The client takes the user and password of a URL as options. */
 function serversOf(urls: readonly string[]): ConnectionOptions {
   const parsed = urls.map((url) => new URL(url.includes('://') ? url : `nats://${url}`))
   const [first] = parsed
@@ -143,9 +144,10 @@ function tlsOf({ urls, caFile, certFile, keyFile }: NatsConnectionOptions): Conn
 }
 
 /**
- * A server that fsyncs every two minutes, as they do by default, loses acknowledged records when all lose power.
+ * Checks that the servers fsync each record. By default they fsync every two minutes, and lose acknowledged records
+ * when all of them lose power.
  *
- * @throws UnusableNats when a server says that it is one
+ * @throws UnusableNats when a server reports that it does not
  */
 async function requireSyncAlways(
   { urls, monitorUrls = [] }: NatsConnectionOptions,
@@ -172,7 +174,7 @@ async function requireSyncAlways(
   }
 }
 
-/** Undefined when the server does not tell. */
+/** Undefined when the server does not report it. */
 async function syncsAlways(monitorUrl: string): Promise<boolean | undefined> {
   try {
     const response = await fetch(new URL('/varz', monitorUrl), { signal: AbortSignal.timeout(2_000) })

@@ -8,15 +8,15 @@ import { pause } from './pause.ts'
 export interface NatsDocumentsOptions {
   readonly cluster: string
   readonly replicas: 1 | 3
-  /** How long a node is there after it has announced itself. */
+  /** How long a node counts as live after an announcement. */
   readonly announcementMs?: number
   /** How often a watched document is read. */
   readonly watchMs?: number
 }
 
 /**
- * Documents in a key-value bucket of JetStream, and nodes in another one, whose keys expire. Everything is read from the
- * leader. Watching is reading again: a server that dies then needs no care, as its consumers would.
+ * Documents in a key-value bucket of JetStream, and announcements in another one, whose keys expire. Everything is
+ * read from the leader. Watched documents are polled: unlike a consumer, that needs no care when a server dies.
  */
 export class NatsDocuments implements SharedDocuments {
   readonly #documents: KV
@@ -27,7 +27,10 @@ export class NatsDocuments implements SharedDocuments {
   readonly #watchMs: number
   readonly #connection: NatsConnection
   readonly #closed = new AbortController()
-  /** When an announcement was last taken, or a server left that takes none; by `performance.now()`. */
+  /**
+   * When an announcement was last accepted, or when this node last left a server that accepts none; by
+   * `performance.now()`.
+   */
   #heardMs = performance.now()
 
   private constructor(buckets: Buckets, connection: NatsConnection, jsm: JetStreamManager, watchMs: number) {
@@ -51,7 +54,7 @@ export class NatsDocuments implements SharedDocuments {
     const openNodes = (): Promise<KV> =>
       kvm.create(nodesBucket, {
         ...{ replicas, history: 1, allow_direct: false, ttl: announcementMs },
-        // What is there is said again all the time.
+        // Live nodes repeat their announcements all the time.
         storage: StorageType.Memory,
       })
     return new NatsDocuments(
@@ -80,7 +83,7 @@ export class NatsDocuments implements SharedDocuments {
   async *watch(name: string, signal: AbortSignal): AsyncGenerator<SharedDocument> {
     const either = AbortSignal.any([signal, this.#closed.signal])
     for (let seen = 0; !either.aborted; ) {
-      // Without an answer the document is as it was, as far as anybody knows.
+      // Without an answer, the document is taken as unchanged.
       const document = await this.get(name).catch(() => undefined)
       if (document !== undefined && document.revision !== seen && !either.aborted) {
         seen = document.revision
@@ -93,7 +96,7 @@ export class NatsDocuments implements SharedDocuments {
   async announce(node: string, value: Uint8Array): Promise<void> {
     try {
       await answered(this.#nodes.put(keyOf(node), value)).catch(async () => {
-        // A server alone forgets what it has in memory when it starts again.
+        // A single server loses what it has in memory when it restarts.
         await answered(this.#openNodes())
         await answered(this.#nodes.put(keyOf(node), value))
       })
@@ -104,7 +107,10 @@ export class NatsDocuments implements SharedDocuments {
     }
   }
 
-  /** A server that is cut off from the others answers clients, and can do nothing for them: another one may. */
+  /**
+   * Connects to another server, which may be able to help. A server that is cut off from the others answers clients,
+   * but can do nothing for them.
+   */
   async #leaveServer(): Promise<void> {
     if (performance.now() - this.#heardMs < patienceMs || this.#closed.signal.aborted) return
     this.#heardMs = performance.now()
@@ -135,7 +141,7 @@ interface Buckets {
   readonly openNodes: () => Promise<KV>
 }
 
-/** A name as a key, which may have few characters only. */
+/** The name of a node as a key, which allows few characters. */
 function keyOf(node: string): string {
   return Buffer.from(node).toString('base64url')
 }
@@ -152,10 +158,10 @@ async function answered<Value>(request: Promise<Value>): Promise<Value> {
   }
 }
 
-/** Longer than the servers take to choose a leader. */
+/** Longer than the servers take to elect a leader. */
 const patienceMs = 10_000
 
-/** JetStream's codes for a last sequence other than the expected. */
+/** JetStream's error codes for a last sequence other than the expected one. */
 const wrongRevision: readonly number[] = [
   JetStreamApiCodes.StreamWrongLastSequence,
   JetStreamApiCodes.StreamWrongLastSequenceUnknown,

@@ -16,28 +16,31 @@ import type { LogBounds, LogEntry } from './commit-log.ts'
 
 export interface NatsLogOptions {
   readonly cluster: string
-  /** Of the largest size of the log, for appends with `intoReserve`. */
+  /** The share of the log's maximum size that is reserved for appends with `intoReserve`. */
   readonly reserveShare?: number
   /** How long an append is tried. */
   readonly appendTimeoutMs?: number
-  /** Appends under way at once; others wait. */
+  /** Maximum appends in flight; further ones wait. */
   readonly appendsMax?: number
 }
 
-/** What both halves of the log work with. */
+/** What the appender and the reader of the log share. */
 export interface NatsStream {
   readonly connection: NatsConnection
   readonly js: JetStreamClient
   readonly jsm: JetStreamManager
   readonly name: string
-  /** Of the log. */
+  /** The id of the log. */
   readonly id: string
-  /** The logs in whose place it was made. */
+  /** The logs that this one replaces, as `shortIdOf` names them. */
   readonly former: readonly string[]
   readonly logger: Logger
 }
 
-/** A consumer that delivers from a position on, forgotten by the servers some seconds after its reader has gone. */
+/**
+ * Creates a consumer that delivers records from a position on. The servers delete it some seconds after its reader
+ * has gone.
+ */
 export async function createConsumer({ jsm, name }: NatsStream, from: number): Promise<ConsumerInfo> {
   return await jsm.consumers.add(name, {
     ack_policy: AckPolicy.None,
@@ -61,8 +64,8 @@ export function entryOfStored({ seq, data, timestamp }: StoredMsg): LogEntry {
 }
 
 /**
- * A double does not hold all the nanoseconds of a time: rounded in the same way in both kinds of messages, all readers see
- * the same time.
+ * Rounds a time to milliseconds, since a double cannot hold all its nanoseconds. Both kinds of messages are rounded
+ * in the same way, so all readers see the same time.
  */
 function millisOf(nanos: number): number {
   return Math.floor(nanos / 1e6)

@@ -6,14 +6,14 @@ import { boundsOf, entryOfStored, type NatsLogOptions, type NatsStream } from '.
 import { NatsReader } from './nats-reader.ts'
 import { askForStream, findMadeStream, logIdOf } from './nats-stream.ts'
 
-/** A log that is a stream of JetStream: a record's position is its sequence in the stream. */
+/** A log that is a JetStream stream: the position of a record is its sequence in the stream. */
 export class NatsLog implements CommitLog {
   readonly id: string
   readonly former: readonly string[]
   readonly #stream: NatsStream
   readonly #appender: NatsAppender
   readonly #closed = new AbortController()
-  /** Whether the stream was not there when it was asked for last: then one answer is enough to say so again. */
+  /** Whether the stream was missing when last asked for: then one answer is enough to confirm that. */
   #isGone = false
 
   constructor(stream: NatsStream, options: NatsLogOptions) {
@@ -49,7 +49,7 @@ export class NatsLog implements CommitLog {
     this.#appender.close()
   }
 
-  /** @throws LogLost when the stream is not the one of this log any more; DatabaseError `not_ready` without an answer */
+  /** @throws LogLost when the stream is no longer that of this log; DatabaseError `not_ready` without an answer */
   async #info(): Promise<StreamInfo> {
     const { jsm, name, id } = this.#stream
     const find = this.#isGone ? askForStream : findMadeStream
@@ -58,7 +58,7 @@ export class NatsLog implements CommitLog {
     })
     this.#isGone = info === undefined
     if (info === undefined) throw new LogLost(`the stream ${name} was deleted`)
-    if (logIdOf(info.config) !== id) throw new LogLost(`the stream ${name} was deleted and made anew`)
+    if (logIdOf(info.config) !== id) throw new LogLost(`the stream ${name} was deleted and recreated`)
     return info
   }
 }

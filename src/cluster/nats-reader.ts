@@ -4,9 +4,10 @@ import { createConsumer, entryOfMessage, type NatsStream } from './nats-entries.
 import { pause } from './pause.ts'
 
 /**
- * Reads a stream in order. A consumer of JetStream lives on one server and goes with it; it delivers what that server has,
- * which can lack a record (a flipped bit on its disk is enough). So positions are checked, a consumer that is silent
- * although the log has gone on is replaced, and a record that consumers do not bring is asked of the stream's leader.
+ * Reads a stream in order. A JetStream consumer lives on one server and dies with it. It delivers what that server
+ * has, which can lack a record: a flipped bit on its disk is enough. So positions are checked. A consumer that is
+ * silent although the log has grown is replaced. A record that consumers do not deliver is requested from the leader
+ * of the stream.
  */
 export class NatsReader {
   readonly #stream: NatsStream
@@ -50,9 +51,9 @@ export class NatsReader {
   }
 
   /**
-   * What one consumer delivers, until it is silent although there is more.
+   * Yields what one consumer delivers, until it is silent although the log has more.
    *
-   * @param seen the record before, which is to be what it was
+   * @param seen the record before, which must be unchanged
    */
   async *#consume(from: number, seen: LogEntry | undefined, signal: AbortSignal): AsyncGenerator<LogEntry> {
     const { js, jsm, name } = this.#stream
@@ -79,37 +80,38 @@ export class NatsReader {
         if (last === before && (await this.#isBehind(last))) return
       }
     } finally {
-      // The server forgets it by itself if this does not get there.
+      // If this request is lost, the server deletes the consumer on its own.
       void jsm.consumers.delete(name, info.name).catch(() => {})
     }
   }
 
   /**
-   * A log that was set back, and has grown again, has other records where this reader has been.
+   * Detects a log that was set back and has grown again: it has other records at positions that were already read.
    *
    * @throws LogLost
    */
   async #checkSame(found: LogEntry, seen: LogEntry): Promise<void> {
     if (isSame(found, seen)) return
-    // One server can be wrong: the leader counts.
+    // A single server can be wrong: the leader decides.
     const entry = await this.#log.get(seen.position)
     if (entry === undefined || isSame(entry, seen)) return
-    throw new LogLost(`the record at position ${seen.position} is another one than it was`)
+    throw new LogLost(`the record at position ${seen.position} is no longer the same`)
   }
 
   async #isBehind(position: number): Promise<boolean> {
     const { last } = await this.#log.bounds()
     if (last >= position) return last > position
-    // A server that has just started may not know yet how far the log is.
+    // A server that has just started may not know the end of the log yet.
     await pause(settleMs)
     if ((await this.#log.bounds()).last >= position) return true
     throw new LogLost(`the log ends at position ${last}: it had a record at ${position}`)
   }
 
   /**
-   * The record at a position, from the leader; undefined while the servers do not answer or there is none yet.
+   * Asks the leader for the record at a position; undefined while the servers do not answer, or when there is none
+   * yet.
    *
-   * @throws LogGap when it is gone
+   * @throws LogGap when the record is gone
    */
   async #ask(position: number): Promise<LogEntry | undefined> {
     const { logger, name } = this.#stream
@@ -118,10 +120,7 @@ export class NatsReader {
       if (position > last) return undefined
       const entry = position < first ? undefined : await this.#log.get(position)
       if (entry !== undefined) {
-        logger.warn(
-          { stream: name, position },
-          'a server of the log does not have a record that its leader has',
-        )
+        logger.warn({ stream: name, position }, 'a log server lacks a record that the leader has')
         return entry
       }
       throw new LogGap(position, Math.max(first, position + 1))
@@ -137,7 +136,10 @@ function isSame(one: LogEntry, other: LogEntry): boolean {
   return one.appendedMs === other.appendedMs && Buffer.compare(one.record, other.record) === 0
 }
 
-/** The messages of a fetch, which ends when aborted, and when the client does not notice that its server has gone. */
+/**
+ * Yields the messages of a fetch. Ends when aborted, and after a silence: the client may not notice that its server
+ * is gone.
+ */
 async function* bounded(
   messages: AsyncIterable<JsMsg> & { stop(error?: Error): void },
   signal: AbortSignal,
@@ -158,13 +160,13 @@ async function* bounded(
   }
 }
 
-/** Records that are fetched at once: they are in memory together. */
+/** Records per fetch: all of them are in memory together. */
 const messagesMax = 32
-/** A fetch without records ends after this time; then the log is asked whether there are any. */
+/** A fetch without records ends after this time. The log is then asked whether there are any. */
 const fetchMs = 1_000
 const heartbeatMs = 500
 /** Much longer than a fetch takes. */
 const silenceMs = 3_000
 const settleMs = 2_000
-/** Consumers that bring nothing, one after the other, before the leader is asked. */
+/** After so many consecutive consumers that deliver nothing, the leader is asked. */
 const fruitlessMax = 3

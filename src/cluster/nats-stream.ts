@@ -22,20 +22,21 @@ export interface LogStreamOptions {
   readonly cluster: string
   readonly bytesMax: number
   readonly replicas: 1 | 3
-  /** Whether the stream is made where there is none; false for a node that has applied a log: that one is lost then. */
+  /** Whether to create the stream if there is none. False for a node that has applied a log: that log is lost then. */
   readonly mayFound?: boolean | undefined
 }
 
 export const streamName = (cluster: string): string => `VDB-${cluster}`
 
-/** What a record is published under. */
+/** The subject that a record is published under. */
 export const subjectOf = (cluster: string, partition: number | undefined): string =>
   `vdb.${cluster}.${partition ?? 'all'}`
 
 /**
- * The stream of the cluster's log; the first node that comes makes it.
+ * Opens the stream of the cluster's log; the first node creates it.
  *
- * @throws UnusableNats when it has rules that lose records; LogLost when it was deleted: an empty log would be another one
+ * @throws UnusableNats when it has rules that lose records; LogLost when it was deleted: an empty log would be
+ *   another one
  */
 export async function openLogStream(
   jsm: JetStreamManager,
@@ -54,22 +55,25 @@ export async function openLogStream(
   return await adjust(jsm, info, options, logger)
 }
 
-/** Names a log for ever: a stream that was made anew has another one. */
+/** Identifies a log forever: a recreated stream has another id. */
 export function logIdOf({ metadata }: StreamConfig): string {
   return metadata?.[idKey] ?? ''
 }
 
-/** The logs in whose place this one was made, the last one included, as `shortIdOf` names them. */
+/** The logs that this one replaces, including the last one, as `shortIdOf` names them. */
 export function formerOf({ metadata }: StreamConfig): readonly string[] {
   return metadata?.[formerKey]?.split(',').filter((id) => id !== '') ?? []
 }
 
 export interface NextLog {
-  /** Names of the logs before. */
+  /** The short ids of the former logs. */
   readonly former: readonly string[]
-  /** The first position of the new one: above all that the former ones have given out. */
+  /** The first position of the new log: above all that the former ones have assigned. */
   readonly first: number
-  /** Called before the new one is made, with its name and its first position: other nodes find what this writes as soon as it is there. */
+  /**
+   * Called before the new log is created, with its short id and its first position. Other nodes find what this writes
+   * as soon as the log exists.
+   */
   readonly prepare?: (
     documents: SharedDocuments,
     made: { readonly logId: string; readonly first: number },
@@ -77,7 +81,7 @@ export interface NextLog {
 }
 
 /**
- * Deletes the stream, if it is there, and makes it anew, empty.
+ * Deletes the stream, if it exists, and creates it again, empty.
  *
  * @returns the id of the new log, and its first position
  */
@@ -107,14 +111,14 @@ export async function replaceLogStream(
 }
 
 /**
- * A stream that there was, or undefined when it was deleted. One answer does not prove that: the server that is to lead a
- * stream says the same while it is still making it, or reading it from its disk.
+ * Finds a stream that existed before; undefined when it was deleted. One answer does not prove that: a future leader
+ * of the stream gives the same answer while it is still creating the stream or reading it from disk.
  */
 export async function findMadeStream(jsm: JetStreamManager, name: string): Promise<StreamInfo | undefined> {
   for (let asked = 1; ; asked += 1) {
     const info = await askForStream(jsm, name)
-    if (info !== undefined || asked === timesAsked) return info
-    await pause(askAgainMs)
+    if (info !== undefined || asked === attemptsMax) return info
+    await pause(retryMs)
   }
 }
 
@@ -134,9 +138,9 @@ async function createStream(
 ): Promise<StreamInfo> {
   const former = await documents.get(idDocument)
   const id = former === undefined ? randomUUID() : Buffer.from(former.value).toString()
-  // Decided before the stream is made, so that two nodes that start together ask for the same one.
+  // Decided before the stream is created, so that two nodes that start at the same time request the same one.
   if (former === undefined && (await documents.put(idDocument, Buffer.from(id), 0)) === undefined) {
-    throw new DatabaseError('not_ready', 'another node makes the log')
+    throw new DatabaseError('not_ready', 'another node is creating the log')
   }
   return await jsm.streams.add(configOf(options, { [idKey]: id }))
 }
@@ -156,19 +160,19 @@ function configOf(
   }
 }
 
-/** What holds from the beginning and is never changed. */
+/** Settings that hold from the beginning and never change. */
 const rules = {
   storage: StorageType.File,
   retention: RetentionPolicy.Limits,
   discard: DiscardPolicy.New,
   deny_delete: true,
   allow_direct: false,
-  // Nanoseconds. Repetitions of an append end long before.
+  // Nanoseconds. Retries of an append end long before.
   duplicate_window: 120e9,
   max_msg_size: recordBytesMax + 4096,
 } as const satisfies Partial<StreamConfig>
 
-/** Rules without which records could go by themselves. */
+/** Checks the rules that keep the servers from deleting records on their own. */
 function requireRules({ name, storage, retention, discard, deny_delete, ...limits }: StreamConfig): void {
   const faults = [
     storage === 'file' ? '' : `storage is ${storage}`,
@@ -183,7 +187,7 @@ function requireRules({ name, storage, retention, discard, deny_delete, ...limit
   if (faults.length > 0) throw new UnusableNats(`the stream ${name} cannot be the log: ${faults.join(', ')}`)
 }
 
-/** Brings size and number of replicas to what is asked for now. */
+/** Adjusts the size and the number of replicas to the current settings. */
 async function adjust(
   jsm: JetStreamManager,
   info: StreamInfo,
@@ -203,12 +207,12 @@ async function adjust(
   return adjusted
 }
 
-/** Until a stream is taken for deleted. */
-const timesAsked = 11
-const askAgainMs = 500
+/** Attempts until a stream counts as deleted. */
+const attemptsMax = 11
+const retryMs = 500
 
 const idKey = 'vicinal-log'
 const formerKey = 'vicinal-former-logs'
-/** The id of the log that was chosen; another document says that the stream has been made. */
+/** `log` has the id chosen for the log; `log-made` shows that the stream was created. */
 const idDocument = 'log'
 const madeDocument = 'log-made'

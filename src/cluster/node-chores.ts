@@ -3,22 +3,22 @@ import type { Logger } from '../base/log.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
 
 export interface NodeChoresOptions {
-  /** Up to here, all records of the log are applied. */
+  /** All log records up to here are applied. */
   readonly position: () => number
   /** Stores that position. */
   readonly mark: () => Promise<void>
-  /** Has all nodes compare what they hold of a collection. */
+  /** Makes all nodes compare what they hold of a collection. */
   readonly audit: (collection: string) => Promise<unknown>
   readonly set: CollectionSet
   readonly logger: Logger
   readonly signal: AbortSignal
-  /** For tests, a few. */
+  /** How often the position is stored; short in tests. */
   readonly markMs?: number | undefined
-  /** For tests, a few. */
+  /** How often the replicas are compared; short in tests. */
   readonly auditMs?: number | undefined
 }
 
-/** What a node does again and again by itself: it stores how far it is, and has the replicas compared. */
+/** The regular work of a node: it stores its log position, and starts comparisons of the replicas. */
 export class NodeChores {
   readonly #options: NodeChoresOptions
   #floor: number
@@ -26,13 +26,13 @@ export class NodeChores {
   #auditedMs = performance.now()
   #audited = 0
 
-  /** @param floor stored as applied by all collections */
+  /** @param floor the position that is stored as applied by all collections */
   constructor(options: NodeChoresOptions, floor: number) {
     this.#options = options
     this.#floor = floor
   }
 
-  /** Stored as applied by all collections. */
+  /** The position that is stored as applied by all collections. */
   get floor(): number {
     return this.#floor
   }
@@ -42,7 +42,7 @@ export class NodeChores {
     await Promise.all([this.#markOften(), this.#auditOften()])
   }
 
-  /** A node has had the replicas compared. */
+  /** Notes that some node has started a comparison. */
   noteAudit(): void {
     this.#auditedMs = performance.now()
   }
@@ -57,12 +57,12 @@ export class NodeChores {
         await this.#options.mark()
         this.#floor = position
       } catch (error) {
-        if (!signal.aborted) logger.warn({ err: error }, 'the position in the log is not stored')
+        if (!signal.aborted) logger.warn({ err: error }, 'the position in the log could not be stored')
       }
     }
   }
 
-  /** One collection after the other. The node that is the first to find it time does it for all. */
+  /** Compares one collection after the other. The first node whose time has come does it for all nodes. */
   async #auditOften(): Promise<void> {
     const { auditMs = usualAuditMs, set, logger, signal } = this.#options
     while (!signal.aborted) {
@@ -74,7 +74,7 @@ export class NodeChores {
       try {
         await this.#options.audit(name)
       } catch (error) {
-        if (!signal.aborted) logger.warn({ err: error }, 'the replicas are not compared')
+        if (!signal.aborted) logger.warn({ err: error }, 'the replicas could not be compared')
       }
     }
   }

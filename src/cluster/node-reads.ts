@@ -12,13 +12,13 @@ import type { NodePlan } from './merge-lists.ts'
 import type { NodeResults } from './merge-search.ts'
 import type { OrderedPage } from './read-codec.ts'
 
-/** What a node asks of itself to answer reads. */
+/** What answering reads needs from the node. */
 export interface ReadingNode {
-  /** Up to here, all records of the log are applied. */
+  /** All log records up to here are applied. */
   readonly position: number
   /** The partitions that it holds completely. */
   readonly held: PartitionSet
-  /** Has the cluster's clock move on where a point is due, as far as that does not take long. */
+  /** Advances the cluster's clock because a point is due, unless that takes long. */
   tick(): Promise<void>
 }
 
@@ -36,15 +36,16 @@ export type SampleQuery = Pick<MapQuery, 'filter' | 'limit' | 'seed'>
 export type FacetsQuery = Parameters<Database['facets']>[0]
 
 /**
- * What one node answers for some partitions of a collection. Searches are of all that it holds, as it is one graph: what nodes
- * have in common is merged. Everything else is of those partitions only.
+ * Answers reads on one node for some partitions of a collection. A search covers all points that the node holds,
+ * since they form one graph; points that several nodes return are merged. All other reads cover only the given
+ * partitions.
  */
 export class NodeReads {
   readonly #node: ReadingNode
   readonly #collection: ReadCollection
   readonly #partitions: PartitionSet
 
-  /** @throws DatabaseError `not_ready` where the node does not hold all of the partitions */
+  /** @throws DatabaseError `not_ready` when the node does not hold all of the partitions */
   constructor(node: ReadingNode, collection: ReadCollection, partitions: PartitionSet) {
     this.#node = node
     this.#collection = collection
@@ -52,7 +53,7 @@ export class NodeReads {
     this.#checkHeld()
   }
 
-  /** @param queries with their vectors, ranked */
+  /** @param queries with their vectors, and with `ranked` set */
   async search(queries: readonly SearchQuery[], signal: AbortSignal | undefined): Promise<NodeResults> {
     await this.#moveClock()
     const before = this.#node.position
@@ -64,7 +65,7 @@ export class NodeReads {
     return { found: { ...results, ranks, plans, profiles }, before, after }
   }
 
-  /** They count what is asked for only: nodes have points in common. */
+  /** Restricts the counts of profiles to the given partitions: nodes have points in common. */
   async #profiles(
     queries: readonly SearchQuery[],
     profiles: readonly (Profile | undefined)[],
@@ -107,13 +108,13 @@ export class NodeReads {
     )
   }
 
-  /** Points chosen at random: with those of other nodes, those that are chosen of all. */
+  /** A random sample of the points. Together with those of other nodes, it makes a sample of all points. */
   async sample(query: SampleQuery): Promise<SampledIds> {
     await this.#moveClock()
     return this.#whole(await this.#collection.sample({ ...query, filter: this.#within(query.filter) }))
   }
 
-  /** Points for a change by filter: its own filter stays as it is. */
+  /** Finds the points of a change by filter; the change itself keeps its own filter. */
   async plan(request: ChangeByFilter): Promise<NodePlan> {
     await this.#moveClock()
     return this.#whole(
@@ -124,7 +125,7 @@ export class NodeReads {
     )
   }
 
-  /** An answer, unless a partition has gone while it was made. */
+  /** Returns an answer, unless a partition was dropped while it was made. */
   #whole<Answer>(answer: Answer): Answer {
     this.#checkHeld()
     return answer
@@ -136,8 +137,8 @@ export class NodeReads {
   }
 
   /**
-   * Only the partitions that are asked for. The node can have points of others, also of such as it does not hold: they are on
-   * their way to it, or not removed yet.
+   * Restricts a filter to the given partitions. The node can have points of other partitions, even of some that it
+   * does not hold: they are still being copied, or not removed yet.
    */
   #within(filter: Filter | undefined): Filter | undefined {
     return this.#partitions.isAll ? filter : within(this.#partitions, filter)

@@ -22,34 +22,34 @@ import { Scatter, withoutOwner } from './scatter.ts'
 import { ScatteredReads, type ScatteredReadsOptions } from './scattered-reads.ts'
 import { StalledOwners } from './stalled-owners.ts'
 
-/** Of a node that may have a part of the points. */
+/** Options of a node that may hold only some of the points. */
 export interface Sharding extends Pick<OwnedPlacementOptions, 'owners' | 'isLive'> {
-  /** The partitions that this node has at its start, completely. */
+  /** The partitions that this node holds completely at its start. */
   readonly held: PartitionSet
-  /** How it asks the others. */
+  /** Sends requests to the other nodes. */
   readonly peers: Peers
 }
 
 export interface NodeShardsOptions extends Sharding {
   /** This node. */
   readonly self: string
-  /** How long others are asked how a write ended. */
+  /** How long other nodes are asked for the outcome of a write. */
   readonly timeoutMs: number
   readonly retryMs: number
   /** Aborts when the node is closed. */
   readonly stop: AbortSignal
 }
 
-/** What a node that may have a part of the points asks of others, and keeps for them. Main thread only. */
+/** What a node that may hold only some of the points asks of other nodes, and keeps for them. Main thread only. */
 export class NodeShards {
   readonly #options: NodeShardsOptions
   readonly #placement: OwnedPlacement
   readonly #scatter: Scatter
   readonly #recent = new RecentOutcomes()
   readonly #stalledOwners = new StalledOwners()
-  /** For the node's collections. */
+  /** The held partitions, for the node's collections. */
   readonly partitions: HeldPartitions
-  /** What other nodes have had in their answers. */
+  /** The highest log position in an answer of another node. */
   #seen = 0
   #hedges = 0
 
@@ -63,7 +63,7 @@ export class NodeShards {
     this.#scatter = new Scatter({ placement: this.#placement, self: options.self, onHedge })
   }
 
-  /** The partitions that this node has completely: another object after each change. */
+  /** The partitions that this node holds completely: a new object after each change. */
   get held(): PartitionSet {
     return this.partitions.now
   }
@@ -72,7 +72,7 @@ export class NodeShards {
     return this.#options.peers
   }
 
-  /** The highest position that an answer of another node had. */
+  /** The highest log position in an answer of another node. */
   get seen(): number {
     return this.#seen
   }
@@ -82,7 +82,7 @@ export class NodeShards {
     return this.#hedges
   }
 
-  /** How a collection is read together with others; undefined while this node has all of it. */
+  /** Reads a collection together with other nodes; undefined while this node holds all of it. */
   readsOf(
     read: Pick<ScatteredReadsOptions, 'node' | 'collection' | 'local' | 'position' | 'partial'> & {
       readonly local: Collection | ScatteredReadsOptions['local']
@@ -95,7 +95,7 @@ export class NodeShards {
     })
   }
 
-  /** Points of collections on all nodes; undefined while this node has all of them. See `countOnNodes`. */
+  /** Counts the points of collections on all nodes; undefined while this node holds all of them. See `countOnNodes`. */
   countOnNodes(
     node: CountingNode,
     question: Parameters<typeof countOnNodes>[1],
@@ -111,9 +111,9 @@ export class NodeShards {
     this.#seen = Math.max(this.#seen, position)
   }
 
-  /** A snapshot of a collection, with the other nodes; undefined while this node has all of it. */
+  /** Makes a snapshot of a collection together with other nodes; undefined while this node holds all of it. */
   async snapshotOf(
-    asked: Pick<MergedSnapshotOptions, 'collection' | 'position' | 'signal' | 'giving'>,
+    asked: Pick<MergedSnapshotOptions, 'collection' | 'position' | 'signal' | 'sender'>,
   ): Promise<MergedSnapshot | undefined> {
     const { self, peers } = this.#options
     const placement = this.#placement
@@ -129,7 +129,9 @@ export class NodeShards {
   }
 
   /**
-   * @param freesSpace whether full owners take it all the same
+   * Checks that live owners can apply a request.
+   *
+   * @param freesSpace whether owners whose disk or memory is full accept it, too
    * @throws DatabaseError when a partition of the request has no live owner, or only full ones
    */
   async check(request: LoggedRequest, freesSpace: boolean, signal: AbortSignal | undefined): Promise<void> {
@@ -140,17 +142,21 @@ export class NodeShards {
     if (!freesSpace) this.#stalledOwners.check(request, this.#placement)
   }
 
-  /** Keeps how a record ended here, for nodes that ask. */
+  /** Keeps the outcome of a record here, for nodes that ask for it. */
   note(position: number, outcome: Outcome): void {
     this.#recent.add(position, outcome)
   }
 
-  /** @throws DatabaseError `not_ready` when another node has to be asked */
+  /**
+   * Finds the outcome of a record, for a node that asks for it.
+   *
+   * @throws DatabaseError `not_ready` when another node has to be asked
+   */
   find(question: OutcomeQuestion): Outcome {
     return this.#recent.find(question)
   }
 
-  /** The answer to a request that other nodes decide, too. */
+  /** Makes the answer to a request that other nodes decide about, too. */
   async gather(request: LoggedRequest, own: Ended, caller: AbortSignal | undefined): Promise<LoggedResult> {
     try {
       return await gatherResult(request, own, this.#asking(peerMethods.outcome), this.#until(caller))
@@ -161,9 +167,9 @@ export class NodeShards {
   }
 
   /**
-   * Looks for the points of an insert, here and on other nodes.
+   * Looks up the points of an insert, here and on other nodes.
    *
-   * @throws DatabaseError `not_ready` when no owner could tell
+   * @throws DatabaseError `not_ready` when no owner answered
    */
   async findPoints(
     request: LoggedInsert,
@@ -183,7 +189,7 @@ export class NodeShards {
     if (caller?.aborted) throw cancellation(caller)
     throw new DatabaseError(
       'not_ready',
-      'nothing was stored, as the nodes that have the points do not answer: try again later',
+      'nothing was stored, because the nodes that hold the points do not answer: try again later',
     )
   }
 
@@ -194,7 +200,7 @@ export class NodeShards {
     return { self, placement: this.#placement, ask, retryMs, onFailure }
   }
 
-  /** Ends with the caller, with this node, or when it takes too long. */
+  /** Aborts with the caller, with this node, or when it takes too long. */
   #until(caller: AbortSignal | undefined): AbortSignal {
     const { timeoutMs, stop } = this.#options
     const ends = [AbortSignal.timeout(timeoutMs), stop]

@@ -3,7 +3,7 @@ import { PartitionSet } from '../base/partitions.ts'
 import type { LoggedRequest, LoggedResult, LoggedResults } from '../engine/logged-request.ts'
 import type { Outcome } from './outcomes.ts'
 
-/** What a node asks another one: how the request at a position of the log ended for the points of some partitions. */
+/** A question to another node: the outcome of the request at a log position, for the points of some partitions. */
 export interface OutcomeQuestion {
   readonly position: number
   readonly partitions: PartitionSet
@@ -22,7 +22,7 @@ export function decodeQuestion(bytes: Uint8Array): OutcomeQuestion {
   return { position: from.readDoubleLE(), partitions: new PartitionSet(from.subarray(8)) }
 }
 
-/** An outcome without what the asking node knows: the ids of an insert follow from the request. */
+/** An outcome without what the asking node already knows: the ids of an insert follow from the request. */
 type AnswerBody =
   | { readonly error: WrittenError }
   | { readonly errors: readonly (WrittenError & { readonly index: number })[] }
@@ -34,7 +34,7 @@ interface WrittenError {
   readonly message: string
 }
 
-/** JSON in UTF-8: an answer has some tens of bytes, and one to a batch with errors is not frequent. */
+/** Encodes an outcome as JSON in UTF-8: most answers have some tens of bytes, and batches with errors are rare. */
 export function encodeOutcome(outcome: Outcome): Buffer {
   return Buffer.from(JSON.stringify(bodyOf(outcome)))
 }

@@ -13,8 +13,8 @@ import { RecentOutcomes } from './recent-outcomes.ts'
 
 const position = 9
 
-describe('the answer of a record that other nodes decide', () => {
-  it('comes from an owner, and from another one when that does not answer', async () => {
+describe('the answer to a record that other nodes decide about', () => {
+  it('comes from an owner, or from another one if that does not answer', async () => {
     const asked: string[] = []
     const result = await gather(put('0700'), {
       ask: async (node, question) => {
@@ -44,7 +44,7 @@ describe('the answer of a record that other nodes decide', () => {
     assert.equal(await gather({ kind: 'remove', id: id('0700') }, { ask }), true)
   })
 
-  it('is not known when no owner can tell, and says what to do', async () => {
+  it('is unknown when no owner answers, and says what to do', async () => {
     const signal = AbortSignal.timeout(100)
     const ask: Ask = async () => {
       throw new DatabaseError('not_ready', 'forgotten')
@@ -52,7 +52,7 @@ describe('the answer of a record that other nodes decide', () => {
     await assert.rejects(gather(put('0700'), { ask, signal }), /may have been stored/)
   })
 
-  it('puts together what each owner says of its points, each counted once', async () => {
+  it('combines the counts of the owners, and counts each point once', async () => {
     const request: LoggedRequest = {
       ...{ kind: 'each', filter: { kind: 'all', of: [] }, change: 'delete' },
       ids: [id('0100'), id('8000'), id('8001'), id('f000')],
@@ -62,7 +62,7 @@ describe('the answer of a record that other nodes decide', () => {
       [0x80, 2],
       [0xf0, 1],
     ])
-    // Each says more than it is asked for: what it has beside that, another one is asked for.
+    // Each returns more than it was asked for: the rest comes from another one.
     const ask: Ask = async () => encodeOutcome({ result: counts })
     const own = { result: new Map([[0x01, 1]]), held: PartitionSet.of([0x01]) }
     assert.deepEqual(await gather(request, { ask, own }), counts)
@@ -88,7 +88,7 @@ describe('the answer of a record that other nodes decide', () => {
     )
   })
 
-  it('is refused before the log has it when no owner is there', () => {
+  it('is an error before the log has the record when no owner is live', () => {
     const placement = new OwnedPlacement({
       self: 'a',
       owners: () => owners,
@@ -102,24 +102,24 @@ describe('the answer of a record that other nodes decide', () => {
 describe('recent outcomes', () => {
   const one = PartitionSet.of([7])
 
-  it('are found for the partitions that the node had', () => {
+  it('are found for the partitions that the node held', () => {
     const recent = new RecentOutcomes()
     const outcome: Outcome = { result: true, held: PartitionSet.of([7, 8]) }
     recent.add(3, outcome)
     assert.equal(recent.find({ position: 3, partitions: one }), outcome)
-    assert.throws(() => recent.find({ position: 3, partitions: PartitionSet.of([7, 9]) }), /did not have/)
+    assert.throws(() => recent.find({ position: 3, partitions: PartitionSet.of([7, 9]) }), /did not hold/)
     assert.throws(() => recent.find({ position: 4, partitions: one }), { reason: 'not_ready' })
   })
 
-  it('are forgotten, the oldest first, when there are many', () => {
+  it('are evicted, the oldest first, when there are many', () => {
     const recent = new RecentOutcomes()
     for (let at = 1; at <= 20_000; at += 1) recent.add(at, { result: true })
-    assert.throws(() => recent.find({ position: 1, partitions: one }), /not known here any more/)
+    assert.throws(() => recent.find({ position: 1, partitions: one }), /no longer known here/)
     assert.ok(recent.find({ position: 20_000, partitions: one }))
     const ids = Array.from({ length: 200_000 }, () => null)
     recent.add(20_001, { result: { ids, errors: [] } })
     recent.add(20_002, { result: { ids, errors: [] } })
-    assert.throws(() => recent.find({ position: 20_001, partitions: one }), /not known here any more/)
+    assert.throws(() => recent.find({ position: 20_001, partitions: one }), /no longer known here/)
     assert.ok(recent.find({ position: 20_002, partitions: one }))
   })
 })

@@ -1,4 +1,4 @@
-import { PointsOutOfReach } from '../base/errors.ts'
+import { PartitionsUnavailable } from '../base/errors.ts'
 import { idBytes, idFromBytes, idsFromSeed } from '../base/ids.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Inserted } from '../engine/database.ts'
@@ -16,14 +16,15 @@ import { uncertain } from './publisher.ts'
 import { partitionsOf } from './request-partitions.ts'
 
 /**
- * Makes the answer of a request that is about points which this node does not have, or not all:
+ * Makes the answer to a request about points that this node does not hold, or not all of them:
  *
  *   own part ─┐
- *   node b ───┼─ one live owner of each partition, when it has applied the record durably ──> the whole answer
- *   node c ───┘   └ dies, is behind, or has forgotten: another owner
+ *   node b ───┼─ one live owner of each partition, when it has applied the record durably ──> the complete answer
+ *   node c ───┘   └ fails, is behind, or has evicted the outcome: another owner
  *
- * @param own what became of the record here
- * @throws DatabaseError with which the request was refused; `not_ready` when no owner could tell before the signal aborts
+ * @param own the outcome of the record here
+ * @throws DatabaseError with which the request was refused; `not_ready` when no owner answered before the signal
+ *   aborted
  */
 export async function gatherResult(
   request: LoggedRequest,
@@ -42,13 +43,13 @@ export async function gatherResult(
   return merged(request, results)
 }
 
-/** What one node says, and the partitions for which it is believed. */
+/** The result of one node, and the partitions for which it counts. */
 interface Part {
   readonly partitions: PartitionSet
   readonly result: LoggedResult
 }
 
-/** Of a request that this node passed over, nothing. */
+/** This node's own result; none for a request that it skipped. */
 function resultsHere(own: Ended): Part[] {
   const { held } = own
   if ('error' in own || held === undefined || own.result === undefined) return []
@@ -68,7 +69,7 @@ function merged(request: LoggedRequest, parts: readonly Part[]): LoggedResult {
   return changed
 }
 
-/** All nodes agree on the ids of what was stored, and only those that have a partition on what was refused there. */
+/** All nodes agree on the ids of stored points. Only the owners of a partition know what was refused there. */
 function mergedInsert(request: LoggedInsert, parts: readonly { readonly result: Inserted }[]): Inserted {
   const known = parts.find(({ result }) => result.ids.length > 0)?.result.ids ?? idsOf(request)
   const ids = [...known]
@@ -82,14 +83,14 @@ function idsOf({ points, idSeed }: LoggedInsert): readonly string[] {
   return points.map(({ id }, index) => id ?? idFromBytes(drawn, index * idBytes))
 }
 
-/** Those of them that a node does not have. */
+/** The partitions that a node does not hold. */
 export function without(partitions: PartitionSet, held: PartitionSet | undefined): PartitionSet {
   return PartitionSet.of([...partitions].filter((partition) => held?.has(partition) !== true))
 }
 
-/** @throws DatabaseError `not_ready` when no live node has a partition that a request is about */
+/** @throws DatabaseError `not_ready` when no live node holds a partition that a request is about */
 export function checkOwners(request: LoggedRequest, placement: Placement): void {
   const { missing } = placement.cover(partitionsOf(request), new Set())
   if (missing.size === 0) return
-  throw new PointsOutOfReach('no node is there that has the points which the write is about: try again later')
+  throw new PartitionsUnavailable('no live node holds the points of this write: try again later')
 }

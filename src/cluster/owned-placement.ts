@@ -2,23 +2,23 @@ import type { PartitionSet } from '../base/partitions.ts'
 import { coverOf, type OwnerGroup, ownerGroups } from './cover.ts'
 import type { Cover, Placement } from './placement.ts'
 
-/** By partition, the nodes that have it. */
+/** By partition, the nodes that own it. */
 export type Owners = readonly (readonly string[])[]
 
 export interface OwnedPlacementOptions {
   readonly self: string
-  /** As the topology says: another object after each change. */
+  /** The owners in the topology: a new object after each change. */
   readonly owners: () => Owners
-  /** What this node has itself, whatever the topology says: another object after each change. */
+  /** The partitions that this node holds itself, whatever the topology says: a new object after each change. */
   readonly held: () => PartitionSet
   /** Whether another node can be asked now. */
   readonly isLive: (node: string) => boolean
 }
 
-/** Where the points are when nodes have a part of them each. */
+/** Where the points are when each node may hold only some of them. */
 export class OwnedPlacement implements Placement {
   readonly #options: OwnedPlacementOptions
-  /** So that covers of the same size take turns. */
+  /** Counts the covers, so that covers of the same size take turns. */
   #covers = 0
   #known: Known | undefined
 

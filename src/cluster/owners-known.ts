@@ -1,10 +1,10 @@
 import { pause } from './pause.ts'
 
 /**
- * What a node knows of the others can be a second old: a partition that nobody seems to have is looked for a moment longer.
+ * Waits a moment for a partition that no node seems to hold: what a node knows about the others can be a second old.
  *
- * @param find whether what is looked for is there
- * @param mostMs less than the usual moment
+ * @param find whether the partition has an owner now
+ * @param mostMs limits the wait, if less than usual
  */
 export async function untilKnown(
   find: () => boolean,

@@ -20,7 +20,7 @@ describe('ownership', () => {
   })
 
   for (const seed of [1, 2, 3]) {
-    it(`gets from any ring to another without losing a copy, from seed ${seed}`, () => {
+    it(`moves from any ring to another without losing a copy, from seed ${seed}`, () => {
       const random = seededRandom(seed)
       let ownership = foundedOwnership(nodes(4), 2)
       for (const [count, replicas] of [
@@ -41,7 +41,7 @@ describe('ownership', () => {
     })
   }
 
-  it('lets no node give up what others do not have yet, or what it has to keep', () => {
+  it('lets no node drop a partition that others do not have yet, or that it has to keep', () => {
     const before = foundedOwnership(nodes(3), 1)
     const ownership = withRing(before, nodes(2), 1)
     const [move] = movesOf(ownership)
@@ -53,33 +53,33 @@ describe('ownership', () => {
     assert.throws(() => withOwner(ownership, partition, 'nobody'), RangeError)
   })
 
-  it('tells what is lost with a node', () => {
+  it('reports what is lost with a node', () => {
     const single = foundedOwnership(nodes(4), 1)
     assert.equal(withoutNode(single, 'n0').lost.length, partitionCount / 4)
     assert.deepEqual(withoutNode(foundedOwnership(nodes(4), 2), 'n0').lost, [])
   })
 
-  it('knows a damaged document', () => {
+  it('detects a damaged document', () => {
     const ownership = foundedOwnership(nodes(3), 2)
     assert.throws(() => checkOwnership({ ...ownership, owners: [] }), RangeError)
   })
 })
 
-/** Moves until nothing is left to be moved, in any order. */
+/** Moves partitions in any order until no move is left. */
 function settled(start: Ownership, random: () => number): Ownership {
   let ownership = start
   for (;;) {
     const wanted = ownersIn(ownership.ring)
-    const gets = movesOf(ownership)
-    const goes = ownership.owners.flatMap((owners, partition) =>
+    const copies = movesOf(ownership)
+    const drops = ownership.owners.flatMap((owners, partition) =>
       owners.filter((node) => !wanted[partition]!.includes(node)).map((node) => ({ partition, node })),
     )
-    if (gets.length + goes.length === 0) return ownership
-    if (random() < 0.5 && gets.length > 0) {
-      const { partition, to } = gets[Math.floor(random() * gets.length)]!
+    if (copies.length + drops.length === 0) return ownership
+    if (random() < 0.5 && copies.length > 0) {
+      const { partition, to } = copies[Math.floor(random() * copies.length)]!
       ownership = withOwner(ownership, partition, to)
-    } else if (goes.length > 0) {
-      const { partition, node } = goes[Math.floor(random() * goes.length)]!
+    } else if (drops.length > 0) {
+      const { partition, node } = drops[Math.floor(random() * drops.length)]!
       ownership = withoutOwner(ownership, partition, node) ?? ownership
     }
     for (const [partition, owners] of ownership.owners.entries()) {

@@ -2,21 +2,21 @@ import { partitionCount } from '../base/partitions.ts'
 import { ownersIn, type Ring, type RingNode, ringOf } from './ring.ts'
 
 /**
- * Which nodes have which partitions, and which should. The two differ while partitions move:
+ * Which nodes have which partitions, and which nodes should have them. The two differ while partitions move:
  *
- *   the ring changes ─> a node gets a partition from one that has it ─> it is an owner ─> one that should not be goes
+ *   the ring changes ─> a node copies a partition from an owner ─> it becomes an owner ─> a surplus owner leaves
  *
- * Values of this kind follow each other by the functions here only, so that at every moment each partition has all owners
- * that it had, or all that it should have.
+ * Only the functions here derive one value of this kind from another. So at every moment each partition has either
+ * all owners that it had, or all owners that it should have.
  */
 export interface Ownership {
-  /** What should be. */
+  /** The owners that partitions should have. */
   readonly ring: Ring
-  /** By partition, the nodes that have all of its points, in the order of their names. */
+  /** By partition, the nodes that have all of its points, sorted by name. */
   readonly owners: readonly (readonly string[])[]
 }
 
-/** A partition that a node should get. */
+/** A partition that a node should receive. */
 export interface Move {
   readonly partition: number
   readonly to: string
@@ -24,18 +24,21 @@ export interface Move {
   readonly from: readonly string[]
 }
 
-/** Of a cluster without points: nothing has to move. */
+/** The ownership of a new cluster: nothing has to move. */
 export function foundedOwnership(nodes: readonly RingNode[], replicas: number): Ownership {
   const ring = ringOf(nodes, replicas)
   return { ring, owners: ownersIn(ring).map(sorted) }
 }
 
-/** After nodes came or were told to go, or the number of replicas changed; what nodes have stays the same. */
+/**
+ * Sets the ring after nodes joined or are to leave, or after the number of replicas changed. The owners stay the
+ * same.
+ */
 export function withRing(ownership: Ownership, nodes: readonly RingNode[], replicas: number): Ownership {
   return { ...ownership, ring: ringOf(nodes, replicas, ownership.ring) }
 }
 
-/** What has to be moved, partition by partition. */
+/** The moves that are left, partition by partition. */
 export function movesOf({ ring, owners }: Ownership): readonly Move[] {
   return ownersIn(ring).flatMap((wanted, partition) => {
     const from = owners[partition]!
@@ -43,7 +46,7 @@ export function movesOf({ ring, owners }: Ownership): readonly Move[] {
   })
 }
 
-/** Copies of partitions that nodes have, and should not: how many. */
+/** Counts the copies of partitions that nodes have but should not have. */
 export function surplusOf({ ring, owners }: Ownership): number {
   const surplus = ownersIn(ring).map((wanted, partition) =>
     wanted.length === 0 ? 0 : owners[partition]!.filter((node) => !wanted.includes(node)).length,
@@ -62,7 +65,7 @@ export function shareOf(
 }
 
 /**
- * A node has got all points of a partition.
+ * Adds a node that now has all points of a partition as an owner.
  *
  * @throws RangeError when it should not have them
  */
@@ -70,15 +73,16 @@ export function withOwner(ownership: Ownership, partition: number, node: string)
   const before = ownersOf(ownership, partition)
   if (before.includes(node)) return ownership
   if (!wantedOf(ownership, partition).includes(node)) {
-    throw new RangeError(`${node} is not to have partition ${partition}`)
+    throw new RangeError(`${node} should not have partition ${partition}`)
   }
   return withOwnersOf(ownership, partition, [...before, node])
 }
 
 /**
- * A node gives a partition up. Undefined as long as it must not: those that should have the partition do not all have it.
+ * Removes a node as an owner of a partition. Undefined while it must stay one: not all nodes that should have the
+ * partition have it yet.
  *
- * @throws RangeError when it should keep it
+ * @throws RangeError when it should keep the partition
  */
 export function withoutOwner(ownership: Ownership, partition: number, node: string): Ownership | undefined {
   const before = ownersOf(ownership, partition)
@@ -94,9 +98,9 @@ export function withoutOwner(ownership: Ownership, partition: number, node: stri
 }
 
 /**
- * A node is gone for good, with what it had.
+ * Removes a node that is gone for good, with everything it had.
  *
- * @returns with the partitions that nobody has any more
+ * @returns also the partitions that no node has any more
  */
 export function withoutNode(
   ownership: Ownership,
@@ -107,7 +111,7 @@ export function withoutNode(
   return { ownership: { ...ownership, owners }, lost }
 }
 
-/** @throws RangeError when a document of the cluster is not an ownership */
+/** @throws RangeError when the document does not hold a valid ownership */
 export function checkOwnership({ ring, owners }: Ownership): void {
   const isRing = ring.firsts.every((first) => first >= 0 && first < Math.max(1, ring.nodes.length))
   if (owners.length !== partitionCount || ring.firsts.length !== partitionCount || !isRing) {

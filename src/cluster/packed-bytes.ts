@@ -1,11 +1,11 @@
 import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
 
-/** Bytes being written one field after the other. */
+/** Writes bytes, one field after the other. */
 export class PackedWriter {
   #bytes: Buffer
   #length = 0
 
-  /** @param expectedBytes it grows beyond that */
+  /** @param expectedBytes the initial size of the buffer, which grows as needed */
   constructor(expectedBytes = 256) {
     this.#bytes = Buffer.allocUnsafe(expectedBytes)
   }
@@ -16,7 +16,7 @@ export class PackedWriter {
     this.#length += 1
   }
 
-  /** A whole number below 2^53, seven bits a byte, the lowest first. */
+  /** A whole number below 2^53: seven bits per byte, the lowest first. */
   count(value: number): void {
     let rest = value
     for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) this.byte((rest % 0x80) | 0x80)
@@ -34,7 +34,7 @@ export class PackedWriter {
     this.#length += idBytes
   }
 
-  /** Bytes with their length before them. */
+  /** Bytes preceded by their length. */
   bytes(value: Uint8Array): void {
     this.count(value.length)
     this.raw(value)
@@ -78,7 +78,8 @@ export class PackedWriter {
 }
 
 /**
- * Reads what `PackedWriter` wrote. Whatever the bytes are, nothing is read beyond them, and nothing larger is allocated.
+ * Reads what `PackedWriter` wrote. Whatever the bytes are, it reads nothing beyond them, and allocates nothing
+ * larger.
  *
  * @throws RangeError when they end too soon
  */
@@ -108,7 +109,7 @@ export class PackedReader {
     }
   }
 
-  /** The length of a list whose items take at least so many bytes. */
+  /** The length of a list whose items take at least `itemBytesMin` bytes each. */
   length(itemBytesMin: number): number {
     const length = this.count()
     if (length * itemBytesMin > this.#bytes.length - this.#at) throw new RangeError('a list is too long')
@@ -148,7 +149,7 @@ export class PackedReader {
 
   vector(): Float32Array {
     const bytes = this.raw(this.length(Float32Array.BYTES_PER_ELEMENT) * Float32Array.BYTES_PER_ELEMENT)
-    // A copy: the bytes need not begin where a float may.
+    // A copy: the bytes may not be aligned for floats.
     return new Float32Array(new Uint8Array(bytes).buffer)
   }
 

@@ -3,7 +3,7 @@ import { idBytes } from '../base/ids.ts'
 import { contentTypes, type Payload } from '../base/point.ts'
 import type { PackedReader, PackedWriter } from './packed-bytes.ts'
 
-/** Attributes are canonical JSON, as on disk. */
+/** Writes a payload, with its attributes as canonical JSON, as on disk. */
 export function writePayload(to: PackedWriter, payload: Payload): void {
   to.byte(contentTypes.indexOf(payload.contentType))
   to.text(payload.content)
@@ -39,7 +39,7 @@ export function readOptional<Value>(from: PackedReader, read: () => Value): Valu
 /** @throws RangeError */
 export function nameOf<Name>(names: readonly Name[], number: number): Name {
   const name = names[number]
-  if (name === undefined) throw new RangeError(`there is no ${number} of ${names.join(', ')}`)
+  if (name === undefined) throw new RangeError(`there is no number ${number} among ${names.join(', ')}`)
   return name
 }
 
@@ -48,7 +48,7 @@ export function writeIds(to: PackedWriter, ids: readonly string[]): void {
   for (const id of ids) to.id(id)
 }
 
-/** @throws RangeError when there are fewer bytes than so many ids take */
+/** @throws RangeError when there are too few bytes for that many ids */
 export function readIds(from: PackedReader): string[] {
   return Array.from({ length: from.length(idBytes) }, () => from.id())
 }
@@ -62,7 +62,7 @@ export function writeCounts(to: PackedWriter, counts: ReadonlyMap<string, number
   }
 }
 
-/** @throws RangeError when there are fewer bytes than so many counts take */
+/** @throws RangeError when there are too few bytes for that many counts */
 export function readCounts(from: PackedReader): ReadonlyMap<string, number> {
   return new Map(Array.from({ length: from.length(2) }, () => [from.text(), from.count()] as const))
 }

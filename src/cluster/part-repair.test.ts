@@ -24,9 +24,9 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(directory, { recursive: true, force: true }))
 
-describe('nodes with a part of the points that begin a new log', () => {
-  it('have the same collections, aliases and keys, but for keys whose points nobody has', async () => {
-    // The first half of the partitions is only on a, the second one only on b, which is behind.
+describe('nodes that each hold some of the points and begin a new log', () => {
+  it('have the same collections, aliases and keys, except keys whose points no node has', async () => {
+    // Only a has the first half of the partitions, and only b, which is behind, the second half.
     await using opened = new AsyncDisposableStack()
     const [a, b] = [await open(opened, 'a'), await open(opened, 'b')]
     const halves = [range(0, 127), range(128, 255)]
@@ -38,7 +38,7 @@ describe('nodes with a part of the points that begin a new log', () => {
     await a.drop('dropped')
     await a.create({ name: 'new', dimension: 3 })
     await a.setAliases(new Map([['papers', 'docs']]), [])
-    // Of the last one b has never decided anything; the second one has a point there, too.
+    // Node b has never decided about 'of b', nor about the point of 'split' in its half.
     const split = { ...request('split', 7), outcome: [idIn(7), idIn(130)] }
     await apply(a, 12, halves[0]!, [request('of a', 6), { ...split, points: 2 }, request('of b', 201)])
     const refused = { reason: 'already_exists', message: 'it is there' } as const
@@ -49,9 +49,9 @@ describe('nodes with a part of the points that begin a new log', () => {
     assert.equal(plan.leader, 'a')
     const repair: PartRepair = { ...(await preparedRepair(a, plan)), position: 1000 }
     await adoptAsLeader(a, newLog, repair, plan)
-    // What is applied of the new log meanwhile is not for the other one: it reads it there.
+    // Node b must not copy what a has applied of the new log meanwhile: it reads that from the log.
     await apply(a, 1001, halves[0]!, [request('later', 3)], newLog)
-    // As after a process has ended in the middle.
+    // Twice, as after a process that ended in the middle.
     for (let attempt = 0; attempt < 2; attempt += 1)
       await adoptAsOther(b, newLog, repair, plan.nodes.b!, { from: sourceOf(a), signal })
 
@@ -70,10 +70,10 @@ describe('nodes with a part of the points that begin a new log', () => {
     assert.ok(isKnown(a, 'later'))
     assert.ok(!isKnown(b, 'later'))
     const digest = new PartitionDigest(b.main.applied!.digest)
-    assert.equal(digest.pointsIn(200), 1, 'what it has is where it was')
+    assert.equal(digest.pointsIn(200), 1, 'its points are where they were')
   })
 
-  it('find the end of the former log where no other key is known', async () => {
+  it('find the end of the former log when no other key is known', async () => {
     await using opened = new AsyncDisposableStack()
     const [a, b] = [await open(opened, 'a'), await open(opened, 'b')]
     await apply(a, 10, range(0, 127), [])
@@ -87,7 +87,7 @@ describe('nodes with a part of the points that begin a new log', () => {
     assert.equal(b.main.keyedRequestCount, 1)
   })
 
-  it('take no keys from a node that has forgotten those of the former log', async () => {
+  it('take no keys from a node that has evicted those of the former log', async () => {
     await using opened = new AsyncDisposableStack()
     const [a, b] = [await open(opened, 'a'), await open(opened, 'b')]
     await apply(a, 10, range(0, 127), [])
@@ -107,7 +107,7 @@ async function open(opened: AsyncDisposableStack, name: string): Promise<DataSto
   return data
 }
 
-/** Stores what a node has applied: a point of each request that has one in its partitions. */
+/** Stores what a node has applied: one point for each request whose partition it holds. */
 async function apply(
   data: DataStore,
   position: number,
@@ -142,11 +142,11 @@ async function partOf(node: string, data: DataStore, position: number): Promise<
   return { node, zone: node, address: node, position, ...(await heldData(data, undefined)) }
 }
 
-/** What a node gives of its own store. */
+/** Sends from a node's own store. */
 function sourceOf(data: DataStore): ReplicaSource {
   return {
     name: 'a',
-    catalog: async () => assert.fail('it is not asked for'),
+    catalog: async () => assert.fail('the catalog is not needed'),
     collection: async (name, _position, { hasPoints }) => {
       assert.equal(hasPoints, false)
       const store = name === 'default' ? data.main : await data.open(data.collections.get(name)!.number)

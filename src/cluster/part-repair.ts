@@ -12,36 +12,36 @@ import { fromJson, toJson } from './json-documents.ts'
 import { type ReplicaCollection, ReplicaReader, type ReplicaSource } from './replica-transfer.ts'
 
 /**
- * How nodes with a part of the points each begin a new log with what they hold, by a plan: see base/repair-plan.ts.
+ * Begins a new log with the data of nodes that each hold only some of the points, by a plan: see base/repair-plan.ts.
  *
- *   leader   writes the repair into the documents of the cluster ─> the new log is made ─> adopts
- *   others   find the new log and the repair ─> the catalog and the keys of the leader ─> adopt
+ *   leader   writes the repair into a shared document ─> the new log is created ─> adopts it
+ *   others   find the new log and the repair ─> copy the collections and keys that they lack ─> adopt it
  *
- * To adopt is to store that all of the former log is applied and none of the new one, and which partitions a node has from here
- * on: those with which it is as far as any other. It takes the others from these, as it takes any partition. Points
- * stay where they are.
+ * A node adopts the new log by storing that it has applied all of the former log and nothing of the new one. It also
+ * stores which partitions it holds from here on: those in which no other node is ahead of it. It copies the others
+ * from their keepers, in ordinary moves. Points stay where they are.
  *
- * Idempotency keys are known to all nodes, and a node that is behind lacks some: the last ones of the leader. Where all keepers of
- * a partition lack a key, they lack its points too; nobody was answered then, and a repetition has to store them. So such a key is
- * forgotten everywhere: another request under it, that is too old to be found, follows it in the queue. A request that
- * no one sends is the last one of the leader's: what comes after it is of the new log.
+ * All nodes know the idempotency keys, but a node that is behind lacks the last keys of the leader. If all keepers of
+ * a partition lack a key, they lack its points, too. No client has had an answer then, and a retry has to store the
+ * points. So all nodes discard such a key: another request under the same key, too old to be found, follows it in the
+ * queue. The leader's queue ends with a request that no client sends. What follows it belongs to the new log.
  */
 
-/** A document of the cluster: what was repaired. */
+/** The shared document that describes a repair. */
 export interface PartRepair {
-  /** The position before the first of the new log. */
+  /** The position before the first one of the new log. */
   readonly position: number
-  /** The cluster's clock there. */
+  /** The cluster's clock at that position. */
   readonly clockUs: number
   readonly nodes: Readonly<Record<string, Pick<PlannedNode, 'database_id' | 'keeps'>>>
   /** Without the default one. */
   readonly collections: readonly ReplicaCollection[]
   readonly aliases: Readonly<Record<string, string>>
-  /** Collections of whose keys the leader has marked the end. */
+  /** Collections in which the leader has marked the end of the former log's keys. */
   readonly keyed: readonly string[]
 }
 
-/** What a repair will be, but for its position; of the leader. */
+/** Prepares the repair on the leader, except for its position. */
 export async function preparedRepair(
   data: DataStore,
   { nodes }: RepairPlan,
@@ -71,16 +71,16 @@ export async function writeRepair(
 ): Promise<void> {
   const before = await documents.get(documentOf(logId))
   if ((await documents.put(documentOf(logId), toJson(repair), before?.revision ?? 0)) === undefined)
-    throw new DatabaseError('not_ready', 'another node repairs the log')
+    throw new DatabaseError('not_ready', 'another node is repairing the log')
 }
 
-/** What the log of this name was begun with; undefined where no node had a part of the points. */
+/** The repair that a log was begun with; undefined when every node held all points. */
 export async function readRepair(documents: SharedDocuments, logId: string): Promise<PartRepair | undefined> {
   const document = await documents.get(documentOf(logId))
   return document && fromJson<PartRepair>(document.value)
 }
 
-/** The leader goes on with the new log; durable when this resolves, and harmless to repeat. */
+/** Makes the leader continue with the new log. Durable when this resolves; idempotent. */
 export async function adoptAsLeader(
   data: DataStore,
   logId: string,
@@ -89,16 +89,16 @@ export async function adoptAsLeader(
 ): Promise<void> {
   const keepers = Object.values(nodes)
   await eachCollection(data, async (name, store) => {
-    const forgotten = repair.keyed.includes(name) ? await forgottenKeys(name, store, keepers) : []
+    const discarded = repair.keyed.includes(name) ? await discardedKeys(name, store, keepers) : []
     const end = repair.keyed.includes(name) ? [lastOf(logId, repair)] : []
-    await adopt(store, { logId, repair, keeps: partitionsIn(nodes[leader]!.keeps) }, [...forgotten, ...end])
+    await adopt(store, { logId, repair, keeps: partitionsIn(nodes[leader]!.keeps) }, [...discarded, ...end])
   })
 }
 
 /**
- * Another node goes on with the new log; durable when this resolves, and harmless to repeat.
+ * Makes another node continue with the new log. Durable when this resolves; idempotent.
  *
- * @throws DatabaseError what the source refuses it with
+ * @throws DatabaseError with which the source refuses
  */
 export async function adoptAsOther(
   data: DataStore,
@@ -144,8 +144,8 @@ async function adopt(
   await store.commit({ changes: [], slots: [], keyedRequests, ...(applied && { applied }) })
 }
 
-/** Requests after which the keys are found no more whose points none of the keepers of a partition has. */
-async function forgottenKeys(
+/** Returns requests that hide the keys whose points no keeper of a partition has. */
+async function discardedKeys(
   collection: string,
   store: Store,
   keepers: readonly PlannedNode[],
@@ -155,7 +155,7 @@ async function forgottenKeys(
     keepers.map(({ last_keys }) => last_keys[collection]),
   )
   const unknown = keepers.map(({ keeps }, at) => ({ keeps: partitionsIn(keeps), from: first[at]! }))
-  const forgotten: KeyedRequest[] = []
+  const discarded: KeyedRequest[] = []
   await eachRecord(store, async (record, index) => {
     if (first.every((from) => index < from)) return
     const request = decodeKeyedRequest(record)
@@ -163,9 +163,9 @@ async function forgottenKeys(
     const isLost = partitionsOf(request).some((partition) =>
       unknown.every(({ keeps, from }) => !keeps.has(partition) || from <= index),
     )
-    if (isLost) forgotten.push({ ...nobodysRequest, keyHash: Buffer.from(request.keyHash) })
+    if (isLost) discarded.push({ ...expiredRequest, keyHash: Buffer.from(request.keyHash) })
   })
-  return forgotten
+  return discarded
 }
 
 /** By node, the index of the first record in the queue that it does not know. */
@@ -183,7 +183,7 @@ async function firstUnknown(
   return found
 }
 
-/** Those that another node has and this one has not, up to the end of the former log. */
+/** The keys that another node has and this one lacks, up to the end of the former log. */
 async function missingKeys(
   collection: string,
   store: Store,
@@ -192,7 +192,7 @@ async function missingKeys(
   { from, signal }: { readonly from: ReplicaSource; readonly signal: AbortSignal },
 ): Promise<readonly KeyedRequest[]> {
   const bytes = await from.collection(collection, position, { signal, hasPoints: false })
-  // Dropped since then, which the log says later.
+  // Dropped since then; the log says so later.
   if (bytes === undefined) return []
   const known = new Set<string>()
   await eachRecord(store, async (record) => void known.add(hashOfRecord(record)))
@@ -208,11 +208,11 @@ async function missingKeys(
   } finally {
     await reader.close()
   }
-  // It has forgotten the end, and so all before it.
+  // The source has evicted the end, and so all keys before it.
   return []
 }
 
-/** The partitions that points of a request may have been stored in. */
+/** The partitions in which points of a request may have been stored. */
 function partitionsOf({ idSeed, outcome }: KeyedRequest): readonly number[] {
   const drawn = idSeed[0]!
   if (outcome === undefined) return [drawn]
@@ -239,7 +239,7 @@ async function eachRecord(
   }
 }
 
-/** Its bytes are views otherwise. */
+/** Copies the bytes of a request, which are views. */
 function copyOf(request: KeyedRequest): KeyedRequest {
   const { keyHash, bodyHash, idSeed } = request
   return {
@@ -248,18 +248,21 @@ function copyOf(request: KeyedRequest): KeyedRequest {
   }
 }
 
-/** Too old to be found. */
-const nobodysRequest = {
+/** A request that is too old to be found. */
+const expiredRequest = {
   bodyHash: Buffer.alloc(requestHashBytes),
   idSeed: Buffer.alloc(idSeedBytes),
   ...{ points: 0, acceptedMs: 0 },
 } as const
 
-/** The last request of the former log: as old as that, so that it is not forgotten before those that it follows. */
+/**
+ * The request that marks the end of the former log. It has the time of that end, so that it is not evicted before the
+ * requests that it follows.
+ */
 function lastOf(logId: string, { clockUs }: Pick<PartRepair, 'clockUs'>): KeyedRequest {
   const hash = createHash('sha256').update(`begin ${logId}`).digest()
   const acceptedMs = Math.floor(clockUs / 1000)
-  return { ...nobodysRequest, acceptedMs, keyHash: hash.subarray(0, requestHashBytes) }
+  return { ...expiredRequest, acceptedMs, keyHash: hash.subarray(0, requestHashBytes) }
 }
 
 function documentOf(logId: string): string {

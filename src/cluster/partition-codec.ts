@@ -3,7 +3,7 @@ import type { TakenPoint } from '../engine/write-request.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { readCounts, readIds, readPayload, writeCounts, writeIds, writePayload } from './packed-values.ts'
 
-/** Asks which points of some partitions a collection of another node has. The answer: messages of `PointVersions`. */
+/** Asks which points of some partitions another node has in a collection. The answer is a stream of `PointVersions`. */
 export interface ListQuestion {
   readonly collection: string
   readonly partitions: PartitionSet
@@ -11,7 +11,7 @@ export interface ListQuestion {
 
 /** Points by id and version. */
 export interface PointVersions {
-  /** All changes up to this position of the log are in what is listed from here on; later ones may be. */
+  /** What is listed from here on includes all changes up to this log position, and perhaps later ones. */
   readonly position: number
   readonly ids: readonly string[]
   readonly versions: Float64Array
@@ -23,24 +23,24 @@ export interface PointsQuestion {
   readonly ids: readonly string[]
 }
 
-/** Those of the first `looked` ids that are there. */
+/** The points that were found for the first `looked` ids. */
 export interface PointsAnswer {
   readonly looked: number
   readonly points: readonly TakenPoint[]
 }
 
-/** Asks for the state of some partitions at one position of the log. The answer: a head, and a `CutPart` after the other. */
+/** Asks for the state of some partitions at one log position. The answer is a stream of `CutPart`s, a head first. */
 export interface CutQuestion {
-  /** The position is this or a later one. */
+  /** The cut is of this position or a later one. */
   readonly after: number
   readonly partitions: PartitionSet
-  /** By collection, the position of its last list: points that have changed since come with their contents. */
+  /** By collection, the position of its last list: points that have changed since are sent with their contents. */
   readonly since: ReadonlyMap<string, number>
 }
 
 export type CutPart =
   | { readonly kind: 'head'; readonly position: number; readonly collections: number }
-  /** Begins a collection; the digest of all that the node has of it. */
+  /** Begins a collection; the digest covers all that the node has of it. */
   | { readonly kind: 'collection'; readonly name: string; readonly digest: Uint8Array }
   | ({ readonly kind: 'versions' } & Omit<PointVersions, 'position'>)
   | { readonly kind: 'points'; readonly points: readonly TakenPoint[] }
@@ -52,7 +52,7 @@ export function writeListQuestion({ collection, partitions }: ListQuestion): Buf
   return to.written
 }
 
-/** As all that read: @throws RangeError when these are not such bytes */
+/** @throws RangeError when the bytes are invalid, like all readers here */
 export function readListQuestion(bytes: Uint8Array): ListQuestion {
   const from = new PackedReader(bytes)
   return { collection: from.text(), partitions: readPartitions(from) }

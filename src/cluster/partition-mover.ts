@@ -6,15 +6,15 @@ import { type Ownership, withOwner, withoutOwner } from './ownership.ts'
 import { ownersIn } from './ring.ts'
 import { changeTopology, type Topology } from './topology.ts'
 
-/** A node, as far as partitions move to it and from it. */
+/** What moving partitions needs from a node. */
 export interface MovingNode {
-  /** What it has completely: another object after each change. */
+  /** The partitions that it holds completely: a new object after each change. */
   readonly held: PartitionSet
-  /** Why the log is lost, as far as the node knows. */
+  /** Why the log is lost; undefined while the node knows of no loss. */
   readonly lostLog: string | undefined
-  /** Takes partitions from a node that has them; resolves when this one has them completely and durably. */
+  /** Copies partitions from a node that holds them; resolves when this node holds them completely and durably. */
   takePartitions(wanted: PartitionSet, from: string, signal: AbortSignal): Promise<void>
-  /** Gives partitions up. */
+  /** Drops partitions. */
   dropPartitions(gone: PartitionSet, signal: AbortSignal): Promise<void>
 }
 
@@ -27,22 +27,22 @@ export interface PartitionMoverOptions {
   readonly signal: AbortSignal
 }
 
-/** What is moving to a node. */
+/** A move to a node. */
 export interface Moving {
   readonly from: string
   readonly partitions: number
 }
 
 /**
- * Makes a node have what it should, a step at a time:
+ * Makes a node hold the partitions that it should hold, one step at a time:
  *
- *   should have it, has not          ─> takes it from an owner
- *   should have it, has it           ─> enters itself as an owner
- *   should not have it, is an owner  ─> goes, once all that should have it are owners and answer
- *   should not have it, has it       ─> drops it, once every node has seen that it is no owner
+ *   should hold it, does not         ─> copies it from an owner
+ *   should hold it, holds it         ─> enters itself as an owner
+ *   should not hold it, is an owner  ─> stops being one, once all that should hold it are owners and answer
+ *   should not hold it, holds it     ─> drops it, once every node has seen that it is no owner
  *
- * Each node does this for itself, and the topology says where they are: it is changed by compare-and-set only. A node that
- * dies in between goes on with what it finds.
+ * Each node does this for itself. The topology records the owners; it changes by compare-and-set only. A node that
+ * dies in between continues from what it finds.
  */
 export class PartitionMover {
   readonly #options: PartitionMoverOptions
@@ -54,25 +54,27 @@ export class PartitionMover {
     this.#options = options
   }
 
-  /** Undefined while nothing is being taken. */
+  /** The current move; undefined: none. */
   get moving(): Moving | undefined {
     return this.#moving
   }
 
   /**
-   * @returns whether more is to be done at once
+   * Does one step.
+   *
+   * @returns whether more can be done immediately
    * @throws DatabaseError when another node or the log servers do not answer: it is tried again later
    */
   async step(node: MovingNode): Promise<boolean> {
     const { ownership } = this.#options.view.topology
-    // Where the log is lost, what each node has is what the next one begins with.
+    // While the log is lost, nothing moves: the next log begins with what each node holds.
     if (ownership === undefined || node.lostLog !== undefined) return false
     await this.#settle(node, ownership)
     await this.#drop(node)
     return await this.#take(node)
   }
 
-  /** Makes the topology say what this node has. */
+  /** Makes the topology match what this node holds. */
   async #settle(node: MovingNode, before: Ownership): Promise<void> {
     const { documents, view, self } = this.#options
     const change = (ownership: Ownership): Ownership => this.#settled(ownership, node.held)
@@ -114,7 +116,7 @@ export class PartitionMover {
         this.#gone.delete(partition)
         continue
       }
-      // After a restart it is not known since when.
+      // After a restart, the generation is not known.
       const since = this.#gone.get(partition) ?? generation
       this.#gone.set(partition, since)
       if (seen >= since) gone.add(partition)
@@ -122,45 +124,45 @@ export class PartitionMover {
     if (gone.size === 0) return
     await node.dropPartitions(gone, signal)
     for (const partition of gone) this.#gone.delete(partition)
-    logger.info({ partitions: gone.size }, 'partitions that other nodes have now are dropped here')
+    logger.info({ partitions: gone.size }, 'dropped partitions that other nodes hold now')
   }
 
-  /** Some of what this node should have, from one node that has it. */
+  /** Copies some of the partitions that this node should hold from one node that holds them. */
   async #take(node: MovingNode): Promise<boolean> {
     const { view, self, signal, logger } = this.#options
     const { ownership } = view.topology
     const wanted = ownersIn(ownership!.ring)
-    const givers = new Map<string, PartitionSet>()
+    const sources = new Map<string, PartitionSet>()
     for (let partition = 0; partition < partitionCount; partition += 1) {
       if (node.held.has(partition) || !wanted[partition]!.includes(self)) continue
       const from = ownership!.owners[partition]!.filter((each) => each !== self && this.#answers(each))
       if (from.length === 0) continue
-      const giver = from[partition % from.length]!
-      const some = givers.get(giver) ?? new PartitionSet()
+      const source = from[partition % from.length]!
+      const some = sources.get(source) ?? new PartitionSet()
       if (some.size < partitionsAtOnce) some.add(partition)
-      givers.set(giver, some)
+      sources.set(source, some)
     }
-    const [first] = [...givers].sort(([, one], [, other]) => other.size - one.size)
+    const [first] = [...sources].sort(([, one], [, other]) => other.size - one.size)
     if (first === undefined) return false
     const [from, partitions] = first
     this.#moving = { from, partitions: partitions.size }
     try {
       await node.takePartitions(partitions, from, signal)
-      logger.info({ from, partitions: partitions.size }, 'partitions have come from another node')
+      logger.info({ from, partitions: partitions.size }, 'copied partitions from another node')
     } finally {
       this.#moving = undefined
     }
     return true
   }
 
-  /** Also whether it applies the log. */
+  /** Whether a node answers and applies the log. */
   #answers(node: string): boolean {
     const { view, self } = this.#options
     const said = view.announced.get(node)
     return node === self || (said?.answers === true && said.lostLog === undefined)
   }
 
-  /** The generation of the topology that all nodes which are there know. */
+  /** The generation of the topology that all live nodes have seen. */
   #seenByAll(): number {
     const { view, self } = this.#options
     const known = [...view.announced].flatMap(([name, { generation = 0 }]) =>
@@ -176,5 +178,5 @@ function withOwnership(topology: Topology, change: (ownership: Ownership) => Own
   return { ...topology, generation: topology.generation + 1, ownership }
 }
 
-/** So that other nodes can ask for the first ones before the last ones have come. */
+/** The limit lets other nodes use the first partitions before the last ones have arrived. */
 const partitionsAtOnce = 32

@@ -21,19 +21,20 @@ export interface PartitionMovesOptions {
 }
 
 /**
- * How a node comes to have other partitions while it applies the log and answers reads, one move at a time:
+ * Changes the partitions that a node holds while it applies the log and answers reads, one move at a time:
  *
- *   take  copy, again while much has changed ─> the log is held ─> the other node's state at a position G
- *           ─> the log is applied up to G ─> what has changed since the copy ─> it is stored that the node has them
- *           ─> the log goes on
- *   drop  the log is held ─> what the node has is stored without them ─> the log goes on ─> their points are removed
+ *   take  copy, again while much has changed ─> hold the log ─> get the other node's state at a position G
+ *           ─> apply the log up to G ─> get what has changed since the copy ─> store that the node holds them
+ *           ─> the log continues
+ *   drop  hold the log ─> store the node's partitions without them ─> the log continues ─> remove their points
  *
- * At G, both nodes have decided everything up to there and nothing beyond, and what is decided about a point depends on its
- * partition, the clock and keys of requests, which all nodes have. So the node that takes goes on as if it had always had them.
- * The log is held on both for as long as it takes to pass on what has changed since the copy.
+ * At G, both nodes have decided everything up to there and nothing beyond. The decision about a point depends on its
+ * partition, the clock and the keys of requests, which all nodes have. So the receiving node continues as if it had
+ * always held the partitions. Both nodes hold the log for as long as it takes to send what has changed since the
+ * copy.
  *
- * What a node has is told by the meta record of the default collection. Points of other partitions are left when a process dies
- * in the middle; reads do not show them, and they are removed after the next start.
+ * The meta record of the default collection stores which partitions a node holds. When a process dies during a move,
+ * points of other partitions remain. Reads do not show them, and they are removed after the next start.
  *
  * Main thread only.
  */
@@ -45,25 +46,25 @@ export class PartitionMoves {
     this.#options = options
   }
 
-  /** Removes what an earlier run has left. */
+  /** Removes the points that an earlier run has left behind. */
   start(): void {
     const { logger, stop } = this.#options
     this.#options.partitions.mayDelete = true
     this.#alone(() => this.#options.main.clearPartitions(stop)).catch((error: unknown) => {
       if (!stop.aborted)
-        logger.warn({ err: error }, 'points of partitions that this node does not have are not removed')
+        logger.warn({ err: error }, 'points of partitions that this node does not hold could not be removed')
     })
   }
 
-  /** Resolves when no move is under way. */
+  /** Resolves when no move is in progress. */
   async ended(): Promise<void> {
     await this.#last.catch(() => {})
   }
 
   /**
-   * The node has these partitions no more: resolves when that is durable, and their points are removed.
+   * Drops partitions. Resolves when that is durable and their points are removed.
    *
-   * @throws the reason of the signal when that aborts; what is left then is removed with the next move
+   * @throws the signal's reason when that aborts; the next move removes what is left
    */
   async drop(gone: PartitionSet, signal: AbortSignal): Promise<void> {
     const either = AbortSignal.any([signal, this.#options.stop])
@@ -77,10 +78,11 @@ export class PartitionMoves {
   }
 
   /**
-   * The node gets these partitions from another one: resolves when it has them, durably.
+   * Copies partitions from another node. Resolves when this node holds them durably.
    *
-   * @throws DatabaseError `not_ready` when the other node does not have them, or goes; `disk_full`, `memory_full`. The node
-   *   has those then that it says, and what came of the others is used by the next attempt, or removed by another move.
+   * @throws DatabaseError `not_ready` when the other node does not hold them, or goes away; `disk_full`,
+   *   `memory_full`. Then `HeldPartitions.now` has the partitions that did arrive. The next attempt uses what was
+   *   copied of the others, or another move removes it.
    */
   async take(wanted: PartitionSet, from: string, signal: AbortSignal): Promise<void> {
     const { partitions, peers, stop } = this.#options
@@ -126,7 +128,10 @@ export class PartitionMoves {
     return { positions, fetched }
   }
 
-  /** Partitions that are taken with one hold of the log: as many as a list of their points allows. */
+  /**
+   * Groups the partitions to take. A group is taken with one hold of the log; the length of the list of its points
+   * limits it.
+   */
   async #groups(): Promise<readonly PartitionSet[]> {
     const points = new Float64Array(partitionCount)
     for (const { name } of this.#options.set.list()) {
@@ -148,7 +153,7 @@ export class PartitionMoves {
     return groups
   }
 
-  /** Holds the log until this node is where the other one is, and has the partitions. */
+  /** Holds the log until this node has reached the position of the other one and holds the partitions. */
   async #reach(
     group: PartitionSet,
     since: ReadonlyMap<string, number>,
@@ -167,9 +172,9 @@ export class PartitionMoves {
       )
       try {
         const head = await cut.take('head')
-        if (head === undefined) throw unlike('it has no head')
+        if (head === undefined) throw mismatch('it has no head')
         await hold.reached(head.position, signal)
-        if (hold.position !== head.position) throw unlike(`it is of position ${head.position}`)
+        if (hold.position !== head.position) throw mismatch(`it is of position ${head.position}`)
         await this.#reachAll(head.collections, group, cut)
       } finally {
         await cut.close()
@@ -180,7 +185,7 @@ export class PartitionMoves {
       logger.info({ partitions: group.size, from: source.node, position, heldMs }, 'took partitions')
     } catch (cause) {
       if (!timeout.aborted || source.signal.aborted) throw cause
-      const message = `the log was held for ${holdMsMax} ms, and not all of the partitions had come: try again`
+      const message = `the log was held for ${holdMsMax} ms, and not all of the partitions had arrived: try again`
       throw new DatabaseError('not_ready', message, { cause })
     } finally {
       hold.end()
@@ -189,19 +194,19 @@ export class PartitionMoves {
 
   async #reachAll(collections: number, group: PartitionSet, cut: CutReader): Promise<void> {
     const { set } = this.#options
-    // Changes of collections are records of the log, too.
-    if (set.list().length !== collections) throw unlike(`it has ${collections} collections`)
+    // Collections change through the log, too, so both nodes must have the same ones.
+    if (set.list().length !== collections) throw mismatch(`it has ${collections} collections`)
     for (let reached = 0; reached < collections; reached += 1) {
       const head = await cut.take('collection')
-      if (head === undefined) throw unlike('a collection is missing')
+      if (head === undefined) throw mismatch('a collection is missing')
       using lease = await set.lease(head.name)
       await reachCut(lease.database, group, cut)
       const different = differingPartitions(lease.database.replica.digest, head.digest)
-      if (different.some((each) => group.has(each))) throw unlike(`its collection ${head.name} differs`)
+      if (different.some((each) => group.has(each))) throw mismatch(`its collection ${head.name} differs`)
     }
   }
 
-  /** Between two records of the log. */
+  /** Stores which partitions this node holds, between two log records. */
   async #hold(held: PartitionSet, signal: AbortSignal): Promise<void> {
     const { applier, main } = this.#options
     const hold = applier.hold()
@@ -220,7 +225,7 @@ export class PartitionMoves {
     }
   }
 
-  /** Passes over a collection that has been removed. */
+  /** Skips a collection that has been dropped. */
   async #withCollection(name: string, work: (collection: Collection) => Promise<void>): Promise<void> {
     try {
       using lease = await this.#options.set.lease(name)
@@ -242,16 +247,16 @@ function without(partitions: PartitionSet, others: PartitionSet): PartitionSet {
   return PartitionSet.of([...partitions].filter((partition) => !others.has(partition)))
 }
 
-function unlike(fault: string): DatabaseError {
+function mismatch(fault: string): DatabaseError {
   return new DatabaseError('internal', 'what another node sent cannot be used', {
-    cause: new Error(`the state of the other node does not go with that of this one: ${fault}`),
+    cause: new Error(`the state of the other node does not match that of this one: ${fault}`),
   })
 }
 
-/** As many points do not take long to be passed on while the log is held. */
+/** So few points are sent quickly while the log is held. */
 const fetchedMin = 256
 const roundsMax = 4
-/** Comparing so many takes some tenths of a second. */
+/** Comparing this many takes some tenths of a second. */
 const pointsPerHold = 250_000
-/** A move that takes longer is given up, so that the log goes on. */
+/** A move that takes longer is given up, so that the log can continue. */
 const holdMsMax = 15_000

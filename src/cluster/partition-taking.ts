@@ -18,24 +18,24 @@ import type { Peers } from './peers.ts'
 
 export interface PartitionSource {
   readonly peers: Peers
-  /** The node that has them. */
+  /** The node that holds the partitions. */
   readonly node: string
   readonly signal: AbortSignal
 }
 
-/** How a collection was copied. */
+/** The result of copying a collection. */
 export interface Copied {
-  /** All changes up to this position of the log are copied. */
+  /** All changes up to this log position are copied. */
   readonly position: number
   /** Points that were fetched. */
   readonly fetched: number
 }
 
 /**
- * Makes the points that a collection has of some partitions those that another node has, as of some moment after it has begun.
- * The partitions are not held meanwhile: what the log says about them is passed over.
+ * Replaces the points that a collection has of some partitions with those of another node, as of some moment after
+ * the call. This node does not hold the partitions meanwhile, and skips log records about them.
  *
- * @throws DatabaseError what the other node refuses it with; `disk_full`, `memory_full`
+ * @throws DatabaseError with which the other node refuses; `disk_full`, `memory_full`
  */
 export async function copyPartitions(
   name: string,
@@ -56,7 +56,7 @@ export async function copyPartitions(
       const body = writePointsQuestion({ collection: name, ids: ids.slice(at) })
       const answer = await peers.ask(node, peerMethods.partitionPoints, body, { signal })
       const { looked, points } = readPointsAnswer(answer)
-      if (looked === 0) throw new DatabaseError('internal', `node ${node} gives no points`)
+      if (looked === 0) throw new DatabaseError('internal', `node ${node} sent no points`)
       await takeAll(collection, points, () => mostLinked(collection, signal))
       for (const { id } of points) seen.add(id)
       fetched += points.length
@@ -73,11 +73,11 @@ export async function copyPartitions(
   }
   await fetch()
   await seen.clearOthers(partitions)
-  if (position === undefined) throw new DatabaseError('internal', `node ${node} gives no list`)
+  if (position === undefined) throw new DatabaseError('internal', `node ${node} sent no list`)
   return { position, fetched }
 }
 
-/** The messages of a cut, in their order; closed by whoever opened it. */
+/** Reads the messages of a cut in order. The opener closes it. */
 export class CutReader {
   readonly #parts: AsyncIterator<CutPart>
   #next: CutPart | undefined
@@ -100,7 +100,7 @@ export class CutReader {
     return reader
   }
 
-  /** The next part if it is of that kind. */
+  /** Returns the next part if it is of this kind. */
   async take<Kind extends CutPart['kind']>(
     kind: Kind,
   ): Promise<Extract<CutPart, { readonly kind: Kind }> | undefined> {
@@ -121,9 +121,9 @@ export class CutReader {
 }
 
 /**
- * Makes the points of some partitions those of a cut, whose position this node has reached, too.
+ * Replaces the points of some partitions with those of a cut. This node has reached the position of the cut, too.
  *
- * @throws DatabaseError `not_ready` when the cut does not lead there
+ * @throws DatabaseError `not_ready` when the cut lacks points that have changed
  */
 export async function reachCut(
   collection: Collection,
@@ -146,12 +146,12 @@ export async function reachCut(
     } else break
   }
   if (missing.size > 0) {
-    throw new DatabaseError('not_ready', `${missing.size} points have changed and did not come: copy again`)
+    throw new DatabaseError('not_ready', `${missing.size} points have changed and did not arrive: copy again`)
   }
   await seen.clearOthers(partitions)
 }
 
-/** The points of a collection that are as another node has them, by slot. */
+/** The points of a collection that are the same on another node, by slot. */
 class SeenPoints {
   readonly #collection: Collection
   #bits: Uint8Array
@@ -161,7 +161,7 @@ class SeenPoints {
     this.#bits = new Uint8Array(Math.ceil(collection.livePoints.table.slotCount / 8))
   }
 
-  /** Whether a point is here in this version; it is seen then. */
+  /** Whether a point is here in this version; marks it as seen if so. */
   has(id: string, version: number): boolean {
     const { livePoints } = this.#collection
     const slot = livePoints.slotOf(id)
@@ -199,7 +199,7 @@ class SeenPoints {
 }
 
 /**
- * In groups that do not hold up the log for long.
+ * Stores points in groups that do not hold up the log for long.
  *
  * @param before called before each group
  */
@@ -224,7 +224,9 @@ async function takeAll(
   await replica.take(group)
 }
 
-/** Resolves when few points wait to be linked: what the log brings is not to wait for points that nobody reads yet. */
+/**
+ * Resolves when few points wait to be linked: changes from the log should not wait for points that nobody reads yet.
+ */
 async function mostLinked(collection: Collection, signal: AbortSignal): Promise<void> {
   for (let waitedMs = 0; waitedMs < linkingMsMax; waitedMs += pauseMs) {
     const { unindexed, dimension } = collection.stats
@@ -237,5 +239,5 @@ async function mostLinked(collection: Collection, signal: AbortSignal): Promise<
 const idsPerFetch = 2048
 const groupBytes = 256 * 1024
 const pauseMs = 10
-/** A group is taken after that in any case: a graph can be read or built meanwhile. */
+/** A group is stored after this time in any case: reading or building a graph can take longer. */
 const linkingMsMax = 1_000

@@ -6,18 +6,18 @@ import type { PeerHandlers } from './peers.ts'
 import { Waiters } from './waiters.ts'
 
 export interface PeerAnswersOptions {
-  /** Who asks. */
+  /** The asking node. */
   readonly node: string
   readonly handlers: PeerHandlers
   readonly sender: FrameSender
-  /** Calls of this node that are under way. */
+  /** Maximum calls of this node in progress. */
   readonly callsMax: number
-  /** Of one request. */
+  /** Maximum bytes of one request. */
   readonly messageBytesMax: number
   readonly logger: Logger
 }
 
-/** Answers the calls of one stream, many at once. Main thread only. */
+/** Answers the calls of one stream, many in parallel. Main thread only. */
 export class PeerAnswers {
   readonly #options: PeerAnswersOptions
   readonly #calls = new Map<number, AnsweredCall>()
@@ -26,35 +26,38 @@ export class PeerAnswers {
     this.#options = options
   }
 
-  /** @throws RangeError for what no node asks */
+  /** @throws RangeError for a frame that no asking node sends */
   take(frame: Frame): void {
     if (frame.kind === 'ask') this.#begin(frame)
-    else if (frame.kind === 'rest') this.#goOn(this.#calls.get(frame.call), frame)
+    else if (frame.kind === 'rest') this.#addPiece(this.#calls.get(frame.call), frame)
     else if (frame.kind === 'cancel') this.#calls.get(frame.call)?.cancel()
     else if (frame.kind === 'credit') this.#calls.get(frame.call)?.grant(frame.count)
-    else throw new RangeError(`a node that asks does not send ${frame.kind}`)
+    else throw new RangeError(`an asking node does not send ${frame.kind}`)
   }
 
-  /** Nobody waits for the answers any more. */
+  /** Cancels all calls: nobody waits for the answers any more. */
   end(): void {
     for (const call of this.#calls.values()) call.cancel()
   }
 
   #begin(frame: Extract<Frame, { readonly kind: 'ask' }>): void {
     const { callsMax, messageBytesMax, sender } = this.#options
-    if (this.#calls.has(frame.call)) throw new RangeError('a call has the number of another one')
+    if (this.#calls.has(frame.call)) throw new RangeError('a call has the number of another call')
     if (this.#calls.size >= callsMax) {
-      const message = `this node has ${callsMax} calls of the other one under way (CLUSTER_MAX_PEER_CALLS)`
+      const message = `this node is already answering ${callsMax} calls of the other one (CLUSTER_MAX_PEER_CALLS)`
       sender.send({ kind: 'failure', call: frame.call, reason: 'overloaded', message })
       return
     }
     const call = new AnsweredCall(frame, messageBytesMax)
     this.#calls.set(frame.call, call)
-    this.#goOn(call, frame)
+    this.#addPiece(call, frame)
   }
 
-  #goOn(call: AnsweredCall | undefined, piece: { readonly bytes: Buffer; readonly isWhole: boolean }): void {
-    // Refused, or cancelled, before all of it had come.
+  #addPiece(
+    call: AnsweredCall | undefined,
+    piece: { readonly bytes: Buffer; readonly isWhole: boolean },
+  ): void {
+    // Refused or cancelled before all of it had arrived.
     if (call === undefined) return
     const { messageBytesMax, sender } = this.#options
     const body = call.request.add(piece)
@@ -81,7 +84,7 @@ export class PeerAnswers {
       if (answer instanceof Promise) await this.#send(call, await answer, true)
       else {
         for await (const message of answer) {
-          await call.mayGoOn()
+          await call.waitForCredit()
           if (call.signal.aborted) break
           await this.#send(call, message, false)
         }
@@ -143,9 +146,9 @@ class AnsweredCall {
 
   cancel(): void {
     this.#isCancelled = true
-    // Its handler may take no notice.
+    // Its handler may ignore the signal.
     clearTimeout(this.#timer)
-    this.#abort.abort(new DatabaseError('cancelled', 'the caller has gone'))
+    this.#abort.abort(new DatabaseError('cancelled', 'the caller disconnected'))
   }
 
   grant(count: number): void {
@@ -153,8 +156,8 @@ class AnsweredCall {
     this.#granted.wakeAll()
   }
 
-  /** Resolves when one more message is welcome. */
-  async mayGoOn(): Promise<void> {
+  /** Resolves when the caller accepts one more message. */
+  async waitForCredit(): Promise<void> {
     while (this.#credit === 0 && !this.signal.aborted) await this.#granted.wait(this.signal)
     this.#credit -= 1
   }
@@ -164,7 +167,7 @@ class AnsweredCall {
   }
 }
 
-/** Messages of an answer that are sent before the first was taken. */
+/** Messages of an answer that may be sent before the caller has taken the first. */
 export const firstCredit = 4
 
 const noBytes = new Uint8Array()

@@ -16,23 +16,23 @@ export interface PeerConnectionOptions {
   /** Host and port. */
   readonly address: string
   readonly tls: PeerTls | undefined
-  /** Calls under way. */
+  /** Maximum calls in progress. */
   readonly callsMax: number
   readonly messageBytesMax: number
-  /** Of calls that bring no time of their own. */
+  /** The time limit of calls without their own. */
   readonly timeoutMs: number
   readonly logger: Logger
 }
 
 /**
- * The way to one other node: a stream that is opened when it is needed, and again after it broke. Calls that were under way
- * then fail, and it is for the one who asked to ask again, here or elsewhere. Main thread only.
+ * The connection to one other node: a stream that is opened when it is needed, and again after it broke. Calls in
+ * progress fail then; the caller has to ask again, here or elsewhere. Main thread only.
  */
 export class PeerConnection {
   readonly #options: PeerConnectionOptions
   #client: Client
   #session: PeerSession | undefined
-  /** When it was last connected anew, by `performance.now()`. */
+  /** When the client was last replaced, by `performance.now()`. */
   #connectedMs = Number.NEGATIVE_INFINITY
   #isClosed = false
   #isLost = false
@@ -46,7 +46,7 @@ export class PeerConnection {
     return this.#options.address
   }
 
-  /** Calls under way. */
+  /** Calls in progress. */
   get calls(): number {
     return this.#session?.calls ?? 0
   }
@@ -107,7 +107,7 @@ export class PeerConnection {
     this.#client.close()
   }
 
-  /** Undefined where it has failed at once. */
+  /** Starts a call; undefined when it has failed immediately. */
   #begin(
     method: PeerMethod,
     body: Uint8Array,
@@ -120,7 +120,7 @@ export class PeerConnection {
     if (this.#isClosed)
       return void events.failed(new DatabaseError('shutting_down', 'the server is shutting down'))
     if (this.calls >= callsMax) {
-      const message = `${callsMax} calls of node ${node} are under way (CLUSTER_MAX_PEER_CALLS): try again later`
+      const message = `${callsMax} calls to node ${node} are in progress (CLUSTER_MAX_PEER_CALLS): try again later`
       return void events.failed(new DatabaseError('overloaded', message))
     }
     this.#session ??= this.#open()
@@ -167,7 +167,7 @@ export class PeerConnection {
     }
   }
 
-  /** A node that is back is found by the first question, and not only when the channel tries again by itself. */
+  /** Replaces a client whose channel is waiting for a retry. So the first request finds a node that is back. */
   #reconnect(): void {
     const state = this.#client.getChannel().getConnectivityState(false)
     const nowMs = performance.now()
@@ -185,7 +185,7 @@ export class PeerConnection {
       ...{ own, node, messageBytesMax },
       onEnd: (err) => {
         if (this.#session === session) this.#session = undefined
-        // Once for a node that stays away; a refusal is for an operator to see.
+        // Logged once for a node that stays away. A refusal needs an operator.
         if (!this.#isClosed && !this.#isLost) {
           const level = err instanceof RefusedPeer ? 'error' : 'warn'
           logger[level]({ peer: node, address, err }, 'the connection to another node was lost')
@@ -205,10 +205,10 @@ function clientOf({ address, tls }: PeerConnectionOptions): Client {
   return new Client(address, channelCredentials(tls), {
     ...channelNames(tls),
     'grpc.max_receive_message_length': frameBytesMax,
-    // Else what is sent is kept for another attempt.
+    // Otherwise the client keeps what it sends for another attempt.
     'grpc.enable_retries': 0,
     'grpc.use_local_subchannel_pool': 1,
-    // A peer that is gone without a word is noticed, and one that is back is found.
+    // Detects a peer that is gone without closing the connection, and one that is back.
     'grpc.keepalive_time_ms': keepaliveMs,
     'grpc.keepalive_timeout_ms': keepaliveMs,
     'grpc.initial_reconnect_backoff_ms': reconnectMinMs,

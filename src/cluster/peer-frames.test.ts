@@ -30,7 +30,7 @@ describe('frames of the link', () => {
     )
   })
 
-  it('cut short are refused or shorter, and never read beyond', () => {
+  it('that are cut short are refused or shorter, and never read beyond their end', () => {
     fc.assert(
       fc.property(frame, fc.nat(), (each, cut) => {
         const whole = encodeFrame(each)
@@ -59,7 +59,7 @@ describe('frames of the link', () => {
   })
 })
 
-/** Whatever kind of bytes they are. */
+/** Replaces bytes of any class with plain arrays. */
 function plain(value: Frame): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([name, each]) => [name, each instanceof Uint8Array ? [...each] : each]),

@@ -1,22 +1,22 @@
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
 
 /**
- * What two nodes say to each other on a stream of the link, a message of gRPC each:
+ * What two nodes send each other on a stream of the link. Each frame is one gRPC message:
  *
  *   ├ kind u8 │ fields of the kind ┤
  *
  *   asks                        answers
- *   hello ────────────────────>         who speaks, which versions, a nonce
+ *   hello ────────────────────>         name, versions, a nonce
  *         <──────────────────── hello   the same, and a proof of the secret
  *   proof ────────────────────>
  *   ask, rest.. ──────────────>         a request, in pieces
  *         <──────────────────── answer..   in pieces, of one message or of many
- *         <──────────────────── failure    or this
- *   credit ───────────────────>         so many more messages of this answer are welcome
- *   cancel ───────────────────>         the answer is not wanted any more
+ *         <──────────────────── failure    instead of an answer, or after a part of it
+ *   credit ───────────────────>         how many more messages of this answer are accepted
+ *   cancel ───────────────────>         the answer is no longer wanted
  *
- * Many calls are under way at once, told apart by their numbers. Pieces are small, so that a long answer does not hold up
- * short ones. The layout of hello never changes; the others may with the version.
+ * Many calls run in parallel, each with its own number. Pieces are small, so that a long answer does not hold up
+ * short ones. The layout of hello never changes; the layouts of the others may change with the version.
  */
 export type Frame =
   | Hello
@@ -36,7 +36,7 @@ export type Frame =
       readonly call: number
       /** Whether the message ends with this piece. */
       readonly isWhole: boolean
-      /** Whether the call ends with this message: of a list of messages an empty one, which does not count. */
+      /** Whether the call ends with this message. A stream of messages ends with an empty one, which does not count. */
       readonly isLast: boolean
       readonly bytes: Buffer
     }
@@ -44,16 +44,16 @@ export type Frame =
   | { readonly kind: 'cancel'; readonly call: number }
   | { readonly kind: 'credit'; readonly call: number; readonly count: number }
 
-/** Who speaks. */
+/** The introduction of a node. */
 export interface Hello {
   readonly kind: 'hello'
-  /** The oldest and the newest version of the link that the speaker knows. */
+  /** The oldest and the newest version of the link that the sender supports. */
   readonly oldest: number
   readonly newest: number
   readonly cluster: string
   readonly node: string
   readonly nonce: Uint8Array
-  /** Empty in the first hello, and where there is no secret. */
+  /** Empty in the first hello, and when there is no secret. */
   readonly proof: Uint8Array
 }
 
@@ -106,7 +106,7 @@ export function encodeFrame(frame: Frame): Buffer {
   return to.written
 }
 
-/** @throws RangeError for what no node wrote */
+/** @throws RangeError for bytes that no node wrote */
 export function decodeFrame(bytes: Uint8Array): Frame {
   const from = new PackedReader(bytes)
   const kind = from.byte()
@@ -140,7 +140,7 @@ export function decodeFrame(bytes: Uint8Array): Frame {
   throw new RangeError(`no frame of the link has the kind ${kind}`)
 }
 
-/** A message, in pieces that are views of it: one at least. */
+/** Splits a message into pieces, at least one, which are views of it. */
 export function* piecesOf(
   message: Uint8Array,
 ): Generator<{ readonly bytes: Buffer; readonly isWhole: boolean }> {
@@ -154,7 +154,7 @@ export function* piecesOf(
   } while (at < bytes.length)
 }
 
-/** The pieces of a message, put together again. */
+/** Assembles a message from its pieces. */
 export class Pieces {
   readonly #pieces: Buffer[] = []
   readonly #bytesMax: number
@@ -164,7 +164,7 @@ export class Pieces {
     this.#bytesMax = bytesMax
   }
 
-  /** The message, once all of it is there. */
+  /** Returns the message when all of it has arrived. */
   add({
     bytes,
     isWhole,
@@ -183,10 +183,10 @@ export class Pieces {
   }
 }
 
-/** Beyond this, a message is sent in pieces. On a network of 10 Gbit/s a piece takes 0.2 ms. */
+/** Longer messages are sent in pieces. On a network of 10 Gbit/s a piece takes 0.2 ms. */
 const pieceBytes = 256 * 1024
 
-/** The largest message of gRPC on the link. */
+/** The largest gRPC message on the link. */
 export const frameBytesMax: number = 2 * pieceBytes
 
 const headBytes = 64

@@ -1,19 +1,22 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { Hello } from './peer-frames.ts'
 
-/** Versions of the link that this program speaks. A rolling upgrade needs two that follow each other to share one. */
+/**
+ * Versions of the link that this program supports. A rolling upgrade requires that two consecutive programs share
+ * one.
+ */
 export const linkVersions = { oldest: 1, newest: 1 } as const
 
-/** The two ends of a stream cannot work together, or the other one is not who it should be. */
+/** The two ends of a stream are incompatible, or the other end is not who it should be. */
 export class RefusedPeer extends Error {
   override readonly name = 'RefusedPeer'
 }
 
-/** How a node presents itself. */
+/** How a node identifies itself. */
 export interface OwnName {
   readonly cluster: string
   readonly node: string
-  /** Shared by the nodes of a cluster; undefined where certificates alone decide. */
+  /** Shared by the nodes of a cluster; undefined when certificates alone decide. */
   readonly secret?: string | undefined
 }
 
@@ -22,7 +25,7 @@ export function firstHello({ cluster, node }: OwnName): Hello {
 }
 
 /**
- * The answer to the first hello.
+ * Answers the first hello.
  *
  * @throws RefusedPeer
  */
@@ -33,9 +36,9 @@ export function secondHello(own: OwnName, first: Hello): Hello {
 }
 
 /**
- * What the one who asks says last.
+ * Makes the last message of the asking node.
  *
- * @param node the one that was meant
+ * @param node the node that should answer
  * @throws RefusedPeer
  */
 export function lastProof(own: OwnName, first: Hello, second: Hello, node: string): Uint8Array {
@@ -54,20 +57,24 @@ function checkHello(own: OwnName, { oldest, newest, cluster, nonce }: Hello): vo
   if (oldest > linkVersions.newest || newest < linkVersions.oldest) {
     const known = `${linkVersions.oldest} to ${linkVersions.newest}`
     throw new RefusedPeer(
-      `the other node speaks versions ${oldest} to ${newest} of the link, this one ${known}`,
+      `the other node supports versions ${oldest} to ${newest} of the link, this one ${known}`,
     )
   }
   if (cluster !== own.cluster) throw new RefusedPeer('the other node belongs to another cluster')
-  if (nonce.length !== nonceBytes) throw new RefusedPeer('the other node does not speak as a node does')
+  if (nonce.length !== nonceBytes)
+    throw new RefusedPeer('the other node does not follow the protocol of the link')
 }
 
 function checkProof(expected: Uint8Array, given: Uint8Array): void {
   if (expected.length !== given.length || !timingSafeEqual(expected, given)) {
-    throw new RefusedPeer('the other node has another CLUSTER_SECRET')
+    throw new RefusedPeer('the other node has a different CLUSTER_SECRET')
   }
 }
 
-/** Both nonces are in it, so that it is of no use in another handshake; and who proves, so that none can be sent back. */
+/**
+ * Computes a proof of the secret. It covers both nonces, so it is useless in another handshake; and the role of its
+ * sender, so it cannot be sent back.
+ */
 function proofOf(
   who: 'asks' | 'answers',
   secret: string | undefined,

@@ -9,17 +9,17 @@ import type { PeerAsk, PeerHandlers, Peers } from './peers.ts'
 
 export interface PeerLinkOptions {
   readonly own: OwnName
-  /** Where this node listens for the others. */
+  /** Where this node listens for the other nodes. */
   readonly host: string
   readonly port: number
   readonly tls: PeerTls | undefined
-  /** What this node answers; may grow. */
+  /** Answer the requests of other nodes; more handlers may be added. */
   readonly handlers: PeerHandlers
-  /** Host and port of another node as it says of itself; undefined where it says nothing. */
+  /** Host and port that another node announces; undefined when it announces nothing. */
   readonly addressOf: (node: string) => string | undefined
-  /** Calls under way, each way, of each other node. */
+  /** Maximum calls in progress, in each direction, for each other node. */
   readonly callsMax: number
-  /** Of one request or answer. */
+  /** Maximum bytes of one request or answer. */
   readonly messageBytesMax: number
   readonly timeoutMs: number
   readonly logger: Logger
@@ -28,13 +28,13 @@ export interface PeerLinkOptions {
 }
 
 /**
- * The link between the nodes of a cluster: a stream of gRPC from each node to each other one that it asks, with many calls
- * on it at once.
+ * The link between the nodes of a cluster: a gRPC stream from each node to each other node that it asks, with many
+ * calls in parallel.
  *
  *   this node ──── calls ───> server of another node        PeerConnection, PeerSession ─> PeerAnswers
  *   this node <─── answers ── server of another node
  *
- * Who may speak is decided when a stream begins: by certificates, by a secret, or both. Main thread only.
+ * Nodes authenticate when a stream begins: by certificates, by a secret, or by both. Main thread only.
  */
 export class PeerLink implements Peers {
   readonly #options: PeerLinkOptions
@@ -46,12 +46,16 @@ export class PeerLink implements Peers {
     this.#server = server
   }
 
-  /** @throws Error that names the setting: it cannot listen, or a file of certificates cannot be read */
+  /**
+   * Starts to listen for other nodes.
+   *
+   * @throws Error that names the setting when it cannot listen, or cannot read a certificate file
+   */
   static async open(options: PeerLinkOptions): Promise<PeerLink> {
     return new PeerLink(options, await startPeerServer(options))
   }
 
-  /** Where it listens. */
+  /** The port that this node listens on. */
   get port(): number {
     return this.#server.port
   }
@@ -88,7 +92,7 @@ export class PeerLink implements Peers {
     const before = this.#connections.get(node)
     if (before !== undefined && (address === undefined || address === before.address)) return before
     if (address === undefined) throw unreachable(node)
-    // The node has moved.
+    // The node has a new address.
     before?.close()
     const connection = new PeerConnection({ ...this.#options, node, address })
     this.#connections.set(node, connection)

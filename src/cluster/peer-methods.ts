@@ -1,4 +1,4 @@
-/** What nodes ask each other over the link. The numbers never change; 1 is not used. */
+/** The requests that nodes send each other over the link. Their numbers never change; 1 is not used. */
 // biome-ignore format: a line a group
 export const peerMethods = {
   search: 2, get: 3, list: 4, count: 5, facets: 6, plan: 7, stats: 8, sample: 9, collectionPoints: 10,

@@ -35,7 +35,7 @@ import {
 import { readPatch, writePatch } from './request-codec.ts'
 import { readQueries, readResults, writeQueries, writeResults } from './search-codec.ts'
 
-/** What another node answers for some partitions of a collection, asked over the link. As `NodeReads`. */
+/** Reads some partitions of a collection on another node, over the link. The other node answers with `NodeReads`. */
 export class PeerReads {
   readonly #peers: Peers
   readonly #node: string
@@ -43,7 +43,7 @@ export class PeerReads {
   readonly #signal: AbortSignal
   readonly #onPosition: (position: number) => void
 
-  /** @param onPosition told how far that node had applied the log */
+  /** @param onPosition called with the log position that the node had applied */
   constructor(
     {
       peers,
@@ -107,7 +107,7 @@ export class PeerReads {
     return { ids, orders: [...from.float64s(length)], more, matching }
   }
 
-  /** The answer begins with the position of the node. */
+  /** Reads an answer that begins with the position of the node. */
   async #askAt(method: PeerMethod, write: (to: PackedWriter) => void): Promise<PackedReader> {
     const from = await this.#ask(method, write)
     this.#onPosition(from.count())
@@ -124,7 +124,7 @@ export class PeerReads {
 
 /** What a node needs to answer the reads of others. */
 export interface AnsweringNode extends ReadingNode {
-  /** Resolves when the node is as new as asked for. */
+  /** Resolves when the node is as up to date as asked for. */
   admit(read: { readonly position: number }, signal: AbortSignal): Promise<unknown>
   /** Keeps a collection open. */
   leaseLocal(name: string): LocalLease | Promise<LocalLease>
@@ -134,7 +134,7 @@ export interface LocalLease extends Disposable {
   readonly database: ReadCollection
 }
 
-/** Answers what other nodes ask with `PeerReads`. */
+/** Answers the requests that other nodes send with `PeerReads`. */
 export function readHandlers(node: AnsweringNode): [PeerMethod, PeerHandler][] {
   const handler =
     (answer: Answer): PeerHandler =>

@@ -5,7 +5,7 @@ import type { PeerHandler, Peers } from './peers.ts'
 import type { ReplicaCollectionBytes } from './replica-giving.ts'
 import type { ReplicaCatalog, ReplicaSource } from './replica-transfer.ts'
 
-/** What another node holds, over the link. */
+/** Fetches the data of another node over the link. */
 export class PeerReplicaSource implements ReplicaSource {
   readonly name: string
   readonly #peers: Peers
@@ -50,14 +50,14 @@ async function* joined(first: Buffer, rest: AsyncIterator<Buffer>): AsyncGenerat
   }
 }
 
-/** What a node gives of all that it holds. */
-export interface GivenReplica {
+/** What a node sends of its data. */
+export interface SentReplica {
   catalog(): ReplicaCatalog
   collection(name: string, position: number, hasPoints: boolean): Promise<ReplicaCollectionBytes>
 }
 
-/** Answers what other nodes ask with `PeerReplicaSource`. */
-export function replicaHandlers(replica: GivenReplica): ReadonlyMap<number, PeerHandler> {
+/** Answers the requests that other nodes send with `PeerReplicaSource`. */
+export function replicaHandlers(replica: SentReplica): ReadonlyMap<number, PeerHandler> {
   async function* collection(body: Buffer): AsyncGenerator<Buffer, void> {
     const from = new PackedReader(body)
     const [name, position, hasPoints] = [from.text(), from.count(), from.byte() === 1]

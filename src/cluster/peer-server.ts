@@ -11,7 +11,7 @@ import type { PeerHandlers } from './peers.ts'
 export interface PeerServerOptions {
   readonly own: OwnName
   readonly host: string
-  /** 0 for any free one. */
+  /** 0: any free port. */
   readonly port: number
   readonly tls: PeerTls | undefined
   readonly handlers: PeerHandlers
@@ -25,12 +25,12 @@ export interface PeerServer {
   close(): void
 }
 
-/** The method of gRPC that is the link: its messages are frames. */
+/** The gRPC method of the link: its messages are frames. */
 export const linkPath = '/vicinal.Link/Talk'
 
 const pass = (bytes: Buffer): Buffer => bytes
 
-/** The link as grpc-js wants to know it. */
+/** The definition of the link for grpc-js. */
 const linkService: ServiceDefinition = {
   Talk: {
     ...{ path: linkPath, requestStream: true, responseStream: true },
@@ -72,7 +72,7 @@ export async function startPeerServer(options: PeerServerOptions): Promise<PeerS
 
 type LinkStream = ServerDuplexStream<Buffer, Buffer>
 
-/** From the first hello to the end of a stream. */
+/** Serves a stream from the first hello to its end. */
 function serve(stream: LinkStream, options: PeerServerOptions): void {
   const { own, logger, handlers, callsMax, messageBytesMax } = options
   const sender = new FrameSender(stream)
@@ -90,7 +90,7 @@ function serve(stream: LinkStream, options: PeerServerOptions): void {
       const { node } = hellos.first
       answers = new PeerAnswers({ node, handlers, sender, callsMax, messageBytesMax, logger })
       logger.debug({ peer: node }, 'another node is connected')
-    } else throw new RefusedPeer('the other node does not speak as a node does')
+    } else throw new RefusedPeer('the other node does not follow the protocol of the link')
   }
   const end = (): void => {
     clearTimeout(timer)
@@ -116,7 +116,7 @@ function serve(stream: LinkStream, options: PeerServerOptions): void {
 
 /** FAILED_PRECONDITION. */
 const refusedCode = 9
-/** Of one connection, which a node has one of. */
+/** Maximum streams of one connection. A node opens one connection. */
 const streamsMax = 4
 const handshakeMs = 10_000
 const keepaliveMs = 10_000

@@ -4,10 +4,10 @@ import { FrameSender } from './frame-sender.ts'
 import { decodeFrame, type Frame, Pieces } from './peer-frames.ts'
 import { firstHello, lastProof, type OwnName, RefusedPeer } from './peer-handshake.ts'
 
-/** What becomes of a call. `failed` is called at most once, and nothing after it. */
+/** The events of a call. `failed` is called at most once, and nothing after it. */
 export interface CallEvents {
   message(bytes: Buffer): void
-  /** All messages have come. */
+  /** All messages have arrived. */
   ended(): void
   failed(error: DatabaseError): void
 }
@@ -16,11 +16,11 @@ export interface PeerSessionOptions {
   readonly own: OwnName
   /** The node that is asked. */
   readonly node: string
-  /** Of one answer. */
+  /** Maximum bytes of one answer. */
   readonly messageBytesMax: number
-  /** Called when the other node has proved who it is. */
+  /** Called when the other node has proved its identity. */
   readonly onReady: () => void
-  /** Called once, with what ended it. */
+  /** Called once, with the cause of the end. */
   readonly onEnd: (cause: unknown) => void
 }
 
@@ -37,7 +37,7 @@ export class PeerSession {
   readonly #sender: FrameSender
   readonly #calls = new Map<number, OpenCall>()
   readonly #hello
-  /** Calls that were begun before the other node has proved who it is. */
+  /** Calls that wait until the other node has proved its identity. */
   #waiting: (() => void)[] | undefined = []
   #last = 0
   #hasEnded = false
@@ -59,13 +59,13 @@ export class PeerSession {
     this.#sender.send(this.#hello)
   }
 
-  /** Calls under way. */
+  /** Calls in progress. */
   get calls(): number {
     return this.#calls.size
   }
 
   /**
-   * Asks; what becomes of it goes to `events`.
+   * Starts a call; its events go to `events`.
    *
    * @param timeoutMs 0 for none
    * @returns the number of the call
@@ -88,12 +88,12 @@ export class PeerSession {
     return call
   }
 
-  /** Its answer is not wanted any more. */
+  /** Cancels a call: its answer is no longer wanted. */
   cancel(call: number): void {
     if (this.#close(call) !== undefined) this.#sender.send({ kind: 'cancel', call })
   }
 
-  /** So many more messages of its answer are welcome. */
+  /** Accepts more messages of the answer to a call. */
   grant(call: number, count: number): void {
     if (this.#calls.has(call)) this.#sender.send({ kind: 'credit', call, count })
   }
@@ -127,13 +127,13 @@ export class PeerSession {
         this.#close(frame.call)?.events.failed(errorOf(frame.reason, frame.message))
         return
       default:
-        throw new RangeError(`a node that answers does not send ${frame.kind}`)
+        throw new RangeError(`an answering node does not send ${frame.kind}`)
     }
   }
 
   #answer({ call, isWhole, isLast, bytes }: Extract<Frame, { readonly kind: 'answer' }>): void {
     const open = this.#calls.get(call)
-    // Cancelled, while this was on its way.
+    // Cancelled while this frame was on its way.
     if (open === undefined) return
     const message = open.answer.add({ bytes, isWhole })
     if (message === undefined) return
@@ -169,7 +169,7 @@ function errorOf(reason: string, message: string): DatabaseError {
   return new DatabaseError(Object.hasOwn(reasons, reason) ? (reason as Reason) : 'internal', message)
 }
 
-/** The other node's own words where it has refused this one. */
+/** The other node's own message, if it has refused this one. */
 function refusalIn(error: ServiceError): Error {
   return error.code === status.FAILED_PRECONDITION ? new RefusedPeer(error.details) : error
 }

@@ -4,7 +4,10 @@ import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { peerMethods } from './peer-methods.ts'
 import type { PeerAsk, PeerHandler, Peers } from './peers.ts'
 
-/** The figures of a collection on the link: the name goes there, and JSON comes back, as it is for people. */
+/**
+ * The statistics of a collection over the link: a request with its name, and an answer in JSON, in the form that
+ * people see.
+ */
 
 /** @returns undefined when the node does not answer, or has not loaded the collection */
 export async function askStats(
@@ -24,20 +27,20 @@ export async function askStats(
   }
 }
 
-/** In milliseconds: whoever looks at figures does not wait for a node that has gone. */
+/** The time limit of a request for statistics: nobody should have to wait for a node that is gone. */
 export const statsMs = 2_000
 
-/** A node that tells the figures of its own points. */
-interface ToldNode {
+/** A node that reports the statistics of its own points. */
+interface ReportingNode {
   /** Keeps a collection open. */
-  leaseLocal(name: string): CountedLease | Promise<CountedLease>
+  leaseLocal(name: string): StatsLease | Promise<StatsLease>
 }
 
-interface CountedLease extends Disposable {
+interface StatsLease extends Disposable {
   readonly database: { readonly stats: CollectionStats }
 }
 
-export function statsHandler(node: ToldNode): PeerHandler {
+export function statsHandler(node: ReportingNode): PeerHandler {
   return async (body) => {
     using lease = await node.leaseLocal(new PackedReader(body).text())
     return Buffer.from(JSON.stringify(lease.database.stats))

@@ -1,4 +1,4 @@
-/** How long answers of nodes take, by node and kind of question: the last ones of each. */
+/** How long nodes take to answer: the latest times, by node and kind of question. */
 export class PeerTimes {
   readonly #times = new Map<string, Times>()
 
@@ -9,7 +9,7 @@ export class PeerTimes {
     times.add(ms)
   }
 
-  /** 95 % of the last answers took no longer; undefined while there were few. */
+  /** The 95th percentile of the latest times; undefined while there are few. */
   p95(node: string, kind: string): number | undefined {
     return this.#times.get(`${kind} ${node}`)?.p95
   }

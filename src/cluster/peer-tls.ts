@@ -1,12 +1,15 @@
 import { readFileSync } from 'node:fs'
 import { ChannelCredentials, type ChannelOptions, ServerCredentials } from '@grpc/grpc-js'
 
-/** Files in PEM. Every node shows its certificate and demands one of the others, from the same authority. */
+/**
+ * PEM files. Every node presents its certificate, and requires one from the other nodes, issued by the same
+ * authority.
+ */
 export interface PeerTls {
   readonly caFile: string
   readonly certFile: string
   readonly keyFile: string
-  /** The name that the certificates of all nodes have; undefined: each has the host of its own address. */
+  /** The name in the certificates of all nodes; undefined: each has the host of its own address. */
   readonly name?: string | undefined
 }
 

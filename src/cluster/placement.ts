@@ -6,19 +6,19 @@ export interface CoverPart {
   readonly partitions: PartitionSet
 }
 
-/** Which nodes answer a read together. */
+/** The nodes that answer a read together. */
 export interface Cover {
   readonly parts: readonly CoverPart[]
   /** Partitions without a live owner. */
   readonly missing: PartitionSet
 }
 
-/** Where the points are, as reads need to know it. */
+/** Where the points are, for reads. */
 export interface Placement {
-  /** Whether this node holds every partition: then it answers by itself. */
+  /** Whether this node holds every partition: then it answers alone. */
   readonly isWhole: boolean
   /**
-   * The fewest live nodes that hold some partitions together, this node among them where it holds any.
+   * Returns the fewest live nodes that hold some partitions together. This node is one of them if it holds any.
    *
    * @param wanted the partitions
    * @param avoid nodes that are not asked

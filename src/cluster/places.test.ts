@@ -13,21 +13,21 @@ import {
 import { ownersIn } from './ring.ts'
 import { noTopology, type Topology } from './topology.ts'
 
-describe('the places of nodes', () => {
-  it('are those of a cluster in parts when its first node has a link and a number of replicas', () => {
+describe('a topology that nodes enter and leave', () => {
+  it('spreads the points over the nodes when the first node has a link and a number of replicas', () => {
     const founded = entered(noTopology, 'a', { replicas: 2 })
     assert.equal(shareOf(founded.ownership!, 'a').owned, 256)
     const three = entered(entered(founded, 'b'), 'c')
     assert.equal(three.generation, 3)
     assert.deepEqual(shareOf(three.ownership!, 'c'), { owned: 0, wanted: 171 })
     assert.equal(movesOf(three.ownership!).length, 512 - shareOf(three.ownership!, 'a').wanted)
-    // What a node has already stays where it is.
+    // What a node already has stays where it is.
     assert.equal(shareOf(three.ownership!, 'a').owned, 256)
     assert.equal(surplusOf(three.ownership!), 256 - shareOf(three.ownership!, 'a').wanted)
     assert.equal(entered(three, 'c'), three)
   })
 
-  it('are not otherwise, for ever', () => {
+  it('otherwise keeps all points on every node, forever', () => {
     const alone = entered(noTopology, 'a', { replicas: 1, hasLink: false })
     assert.equal(alone.ownership, undefined)
     assert.throws(
@@ -37,25 +37,25 @@ describe('the places of nodes', () => {
     assert.equal(entered(entered(noTopology, 'a'), 'b', { replicas: 2 }).ownership, undefined)
   })
 
-  it('wait for the node that brings points', () => {
+  it('waits for the node that brings points', () => {
     assert.throws(() => entered(noTopology, 'b', { replicas: 2, mayFound: false }), { reason: 'not_ready' })
     const founded = entered(noTopology, 'a', { replicas: 2 })
     assert.ok(entered(founded, 'b', { mayFound: false }).members.b !== undefined)
   })
 
-  it('are refused to nodes whose settings do not fit', () => {
+  it('refuses nodes whose settings do not fit', () => {
     const founded = entered(noTopology, 'a', { replicas: 2 })
     assert.throws(() => entered(founded, 'b', { hasLink: false }), /set CLUSTER_SECRET/)
   })
 
-  it('change with the number of replicas, which a setting of later nodes does not count for', () => {
+  it('follows a change of the number of replicas, but not the settings of later nodes', () => {
     const three = entered(entered(entered(noTopology, 'a', { replicas: 1 }), 'b'), 'c', { replicas: 3 })
     assert.equal(three.ownership!.ring.replicas, 1)
     assert.match(replicasNote(three, 3)!, /CLUSTER_REPLICAS is 3, and each point is on 1 nodes/)
     const more = withReplicas(three, 2)
     assert.equal(more.generation, three.generation + 1)
     assert.equal(replicasNote(more, 2), undefined)
-    // What nodes have stays what it is, and moves step by step.
+    // The owners stay the same at first, and partitions move step by step.
     assert.deepEqual(more.ownership!.owners, three.ownership!.owners)
     const shares = ['a', 'b', 'c'].map((node) => shareOf(more.ownership!, node).wanted)
     assert.equal(
@@ -65,14 +65,14 @@ describe('the places of nodes', () => {
     assert.deepEqual(
       ownersIn(withReplicas(more, 1).ownership!.ring),
       ownersIn(three.ownership!.ring),
-      'what was wanted before',
+      'the same owners as before',
     )
     assert.equal(withReplicas(more, 2), more)
     const whole = entered(noTopology, 'a')
     assert.throws(() => withReplicas(whole, 2), { reason: 'precondition_failed' })
   })
 
-  it('are not given up with the only copy of something', () => {
+  it('keeps a node that has the only copy of some points', () => {
     const founded = entered(entered(noTopology, 'a', { replicas: 1 }), 'b')
     assert.throws(() => withRemoved(founded, 'a'), { reason: 'precondition_failed' })
     assert.throws(() => withoutCopies(founded, 'a'), { reason: 'precondition_failed' })
@@ -82,7 +82,7 @@ describe('the places of nodes', () => {
     assert.equal(withoutCopies(founded, 'b'), founded)
   })
 
-  it('go to others when a node is drained, and nowhere when all are', () => {
+  it('moves the points of a drained node to others, and nowhere when all nodes are drained', () => {
     const founded = entered(entered(noTopology, 'a', { replicas: 1 }), 'b')
     const drained = withPlaces(withState(founded, 'a'))
     assert.deepEqual(

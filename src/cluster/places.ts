@@ -9,27 +9,28 @@ import { type Member, type Topology, withMember } from './topology.ts'
 export interface Entry {
   readonly node: string
   readonly member: Pick<Member, 'zone' | 'address'>
-  /** Nodes that should have each point; absent: as the cluster was founded. */
+  /** Nodes that should hold each point; absent: as the cluster was founded. */
   readonly replicas: number | undefined
-  /** Whether it can ask other nodes, and they it. */
+  /** Whether it has a link to the other nodes. */
   readonly hasLink: boolean
-  /** Whether what it has can be all that there is: then it can be the first one. */
+  /** Whether its data can be all the data of the cluster: then it can be the first node. */
   readonly mayFound: boolean
 }
 
 /**
- * A cluster is founded by its first node: with a link and a number of replicas, nodes may have a part of the points each. That
- * node owns all partitions then, and those that follow get theirs from it. Otherwise every node has all points, for ever:
- * what its log has in it can be decided by such nodes only.
+ * Adds a node to the topology. The first node founds the cluster. If it has a link and a number of replicas, each
+ * node may hold only some of the points. The first node then owns all partitions, and later nodes copy theirs from
+ * it. Otherwise every node holds all points, forever: the log can have records that only such nodes can decide.
  *
- * @throws Error that names the setting which does not fit; DatabaseError `not_ready` when another node has to be the first one
+ * @throws Error that names the setting that does not fit; DatabaseError `not_ready` when another node has to be the
+ *   first one
  */
 export function withEntered(topology: Topology, entry: Entry): Topology {
   const { node, member, replicas, hasLink, mayFound } = entry
   const isFirst = topology.generation === 0 && topology.ownership === undefined
   const founds = isFirst && hasLink && replicas !== undefined
   if (founds && !mayFound)
-    throw new DatabaseError('not_ready', 'the node that begins the cluster has not entered it yet')
+    throw new DatabaseError('not_ready', 'the node that founds the cluster has not entered it yet')
   const entered = withMember(topology, node, member)
   if (topology.ownership !== undefined) {
     checkParts(entry)
@@ -41,34 +42,36 @@ export function withEntered(topology: Topology, entry: Entry): Topology {
   return entered
 }
 
-/** The ring follows the members: one that is drained gets nothing more, and what it has goes to the others. */
+/** Makes the ring follow the members. A drained node receives nothing more, and its partitions move to the others. */
 export function withPlaces(topology: Topology): Topology {
   const { ownership, members } = topology
   if (ownership === undefined) return topology
   const nodes = Object.entries(members).flatMap(([name, { zone, state }]): RingNode[] =>
     state === 'draining' ? [] : [{ name, zone }],
   )
-  // Without any, everything stays where it is.
+  // Without any node, everything stays where it is.
   if (nodes.length === 0) return topology
   return { ...topology, ownership: withRing(ownership, nodes, ownership.ring.replicas) }
 }
 
 /**
- * Each point is to be on so many nodes from now on: those that should have it as well get it, and then those go that should
- * not.
+ * Sets how many nodes hold each point. New owners copy their partitions first; then surplus owners drop theirs.
  *
- * @throws DatabaseError `precondition_failed` where every node has all points
+ * @throws DatabaseError `precondition_failed` when every node holds all points
  */
 export function withReplicas(topology: Topology, replicas: number): Topology {
   const { ownership } = topology
-  if (ownership === undefined) throw new DatabaseError('precondition_failed', wholeForEver)
+  if (ownership === undefined) throw new DatabaseError('precondition_failed', wholeForever)
   const { ring } = ownership
   if (ring.replicas === replicas) return topology
   const generation = topology.generation + 1
   return withPlaces({ ...topology, generation, ownership: { ...ownership, ring: { ...ring, replicas } } })
 }
 
-/** The log was lost, and goes on with what nodes have: each partition is owned by those that are the furthest with it. */
+/**
+ * Repairs the topology after the log was lost: the keepers of a partition in the plan, which are ahead of all others,
+ * own it.
+ */
 export function withRepaired(topology: Topology, plan: RepairPlan): Topology {
   const planned = Object.entries(plan.nodes)
   const members = Object.fromEntries(planned.map(([name, { zone, address }]) => [name, { zone, address }]))
@@ -86,9 +89,9 @@ export function withRepaired(topology: Topology, plan: RepairPlan): Topology {
 }
 
 /**
- * A node is gone for good.
+ * Removes a node that is gone for good.
  *
- * @throws DatabaseError `precondition_failed` when nobody else has some of what it had
+ * @throws DatabaseError `precondition_failed` when no other node has some of its partitions
  */
 export function withRemoved(topology: Topology, node: string): Topology {
   const { [node]: gone, ...members } = topology.members
@@ -101,9 +104,9 @@ export function withRemoved(topology: Topology, node: string): Topology {
 }
 
 /**
- * What a node has cannot be used: it owns nothing until it has got everything anew.
+ * Removes a node from all owners because its data are unusable. It owns nothing until it has copied everything again.
  *
- * @throws DatabaseError `precondition_failed` when nobody else has some of it
+ * @throws DatabaseError `precondition_failed` when no other node has some of its partitions
  */
 export function withoutCopies(topology: Topology, node: string): Topology {
   const { ownership: before } = topology
@@ -113,24 +116,27 @@ export function withoutCopies(topology: Topology, node: string): Topology {
   return { ...topology, generation: topology.generation + 1, ownership }
 }
 
-const wholeForEver =
-  'each node of this cluster has all points, and how many replicas there are cannot be changed: its log can have records which only such nodes can decide, and a node that reads them again has to come to the same. Found a cluster with CLUSTER_REPLICAS from a backup of this one'
+const wholeForever =
+  'each node of this cluster holds all points, and the number of replicas cannot be changed: its log can have records that only such nodes can decide, and a node that reads them again must decide the same. Found a new cluster with CLUSTER_REPLICAS from a backup of this one'
 
 function onlyCopy(node: string, lost: readonly number[]): string {
   return `${node} is the only node that has ${lost.length} of the partitions: start it, and drain it before it is removed`
 }
 
-/** What a node is told whose setting is not what holds: that of the first node counted, and a change of it since then. */
+/**
+ * The warning for a node whose setting differs from the number of replicas; undefined: none. The setting of the first
+ * node counts, and changes with `vicinal cluster replicas` since then.
+ */
 export function replicasNote({ ownership }: Topology, replicas: number | undefined): string | undefined {
   if (ownership === undefined || replicas === undefined || ownership.ring.replicas === replicas)
     return undefined
-  return `CLUSTER_REPLICAS is ${replicas}, and each point is on ${ownership.ring.replicas} nodes: the setting counts for the first node of a cluster only, \`vicinal cluster replicas\` changes it`
+  return `CLUSTER_REPLICAS is ${replicas}, and each point is on ${ownership.ring.replicas} nodes: the setting counts only for the first node of a cluster, \`vicinal cluster replicas\` changes the number later`
 }
 
 function checkParts({ hasLink }: Entry): void {
   if (!hasLink) {
     throw new Error(
-      'the nodes of this cluster may have a part of the points each and ask each other: set CLUSTER_SECRET or CLUSTER_TLS_CA, CLUSTER_TLS_CERT and CLUSTER_TLS_KEY as for the others',
+      'each node of this cluster may hold only some of the points, so nodes ask each other: set CLUSTER_SECRET or CLUSTER_TLS_CA, CLUSTER_TLS_CERT and CLUSTER_TLS_KEY as on the other nodes',
     )
   }
 }
@@ -139,6 +145,6 @@ function checkWhole({ members }: Topology, replicas: number | undefined): void {
   const nodes = Object.keys(members).length
   if (replicas === undefined || nodes <= replicas) return
   throw new Error(
-    `CLUSTER_REPLICAS is ${replicas}, and the cluster would have ${nodes} nodes: it was founded for nodes that have all points each, as its first node had no link (CLUSTER_SECRET or CLUSTER_TLS_CA) or no CLUSTER_REPLICAS`,
+    `CLUSTER_REPLICAS is ${replicas}, and the cluster would have ${nodes} nodes: each of its nodes holds all points, because its first node had no link (CLUSTER_SECRET or CLUSTER_TLS_CA) or no CLUSTER_REPLICAS`,
   )
 }

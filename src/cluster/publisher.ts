@@ -10,24 +10,24 @@ export interface PublisherOptions {
   readonly log: CommitLog
   readonly origin: string
   readonly outcomes: Outcomes
-  /** Microseconds since 1970, of this node. */
+  /** The clock of this node, in microseconds since 1970. */
   readonly nowUs: () => number
   /** Called with the seconds that each write took until it was applied here. */
   readonly onAcknowledge?: ((seconds: number) => void) | undefined
-  /** Bytes of requests that are on their way to the log or are being applied. */
+  /** Maximum bytes of requests that are on their way to the log or being applied. */
   readonly bytesMax: number
-  /** How long an append is repeated whose outcome is not known. */
+  /** How long an append with an unknown outcome is retried. */
   readonly timeoutMs: number
-  /** Between two attempts; for tests, a few. */
+  /** Pause between two attempts; short in tests. */
   readonly retryMs: number
 }
 
-/** What a request says of its way to the log. */
+/** How to send a request to the log. */
 export interface PublishOptions {
-  /** The collection or alias that the request is about; empty for what is about none. */
+  /** The collection or alias that the request is about; empty if it is about none. */
   readonly collection: string
   readonly partition?: number | undefined
-  /** Whether it may take the part of a full log that is kept for what frees space. */
+  /** Whether it may use the part of a full log that is reserved for requests that free space. */
   readonly intoReserve?: boolean
   readonly signal?: AbortSignal | undefined
 }
@@ -36,12 +36,12 @@ export interface PublishOptions {
  * Sends requests to the log and waits until they are applied here.
  *
  *   encode ─> append ─> applied, durably ─> the outcome, the same on every replica
- *               │ uncertain: again, with the same id
- *               └ still uncertain after a time: the caller is told so
+ *               │ uncertain: retry with the same id
+ *               └ still uncertain after a time: the caller gets an error that says so
  */
 export class Publisher {
   readonly #options: PublisherOptions
-  /** End what is under way. */
+  /** End the requests in progress. */
   readonly #ends = new Set<() => void>()
   #bytes = 0
 
@@ -49,13 +49,13 @@ export class Publisher {
     this.#options = options
   }
 
-  /** Bytes of requests under way. */
+  /** Bytes of requests in progress. */
   get bytes(): number {
     return this.#bytes
   }
 
   /**
-   * Has a request applied by all replicas.
+   * Applies a request on all replicas.
    *
    * @throws DatabaseError with which it was refused; `not_ready` when it is not known whether it was stored
    */
@@ -74,7 +74,7 @@ export class Publisher {
     const started = performance.now()
     using deadline = this.#deadline(signal)
     try {
-      // Its record can be read, and applied, before the log's own answer has come.
+      // Its record can be read and applied before the log's own answer arrives.
       const ended = await Promise.race([
         outcome,
         this.#appended(payload, number, options, { outcome, deadline: deadline.signal }),
@@ -84,7 +84,7 @@ export class Publisher {
       return ended
     } finally {
       this.#bytes -= payload.length
-      outcomes.forget(number)
+      outcomes.remove(number)
     }
   }
 
@@ -96,7 +96,7 @@ export class Publisher {
   async barrier(): Promise<number> {
     const { outcomes } = this.#options
     const { request } = outcomes.expect()
-    outcomes.forget(request)
+    outcomes.remove(request)
     const payload = encodeRequest({ request: { kind: 'barrier' }, timeUs: this.#options.nowUs() })
     using deadline = this.#deadline(undefined)
     return await this.#append(payload, request, { collection: '' }, deadline.signal)
@@ -112,11 +112,14 @@ export class Publisher {
     if (this.#bytes === 0 || this.#bytes + bytes <= bytesMax) return
     throw new DatabaseError(
       'overloaded',
-      `${this.#bytes} bytes of changes are on their way through the log, the most is ${bytesMax} (MAX_BUFFERED_BYTES): try again later`,
+      `${this.#bytes} bytes of changes are on their way through the log, the maximum is ${bytesMax} (MAX_BUFFERED_BYTES): try again later`,
     )
   }
 
-  /** Ends with the time, with this publisher, or with the caller; and when it is disposed, so that nothing is left behind. */
+  /**
+   * Makes a signal that aborts after the time limit, with this publisher, or with the caller. It also aborts when
+   * disposed, so that nothing is left behind.
+   */
   #deadline(caller: AbortSignal | undefined): Disposable & { readonly signal: AbortSignal } {
     const controller = new AbortController()
     const end = (): void => controller.abort()
@@ -179,7 +182,7 @@ function uncertainAfter(deadline: AbortSignal, caller: AbortSignal | undefined):
   })
 }
 
-/** Nobody knows yet whether the write will be applied. */
+/** The error of a write when nobody knows yet whether it will be applied. */
 export function uncertain(cause: unknown): DatabaseError {
   return new DatabaseError(
     'not_ready',

@@ -6,11 +6,11 @@ import type { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { readOptional, readPayload, writeOptional, writePayload } from './packed-values.ts'
 import { readDetails, readInclude, writeDetails, writeInclude } from './search-codec.ts'
 
-/** What every read on the link begins with. */
+/** The beginning of every read on the link. */
 export interface ReadHead {
-  /** Or an alias. */
+  /** The name of the collection, or an alias. */
   readonly collection: string
-  /** The answer has to be at least as new. */
+  /** The log position that the answer must include. */
   readonly position: number
   /** The partitions that the node answers for. */
   readonly partitions: PartitionSet

@@ -5,8 +5,8 @@ import type { NewPoint } from '../base/point.ts'
 import type { LoggedInsert } from '../engine/logged-request.ts'
 import { isLongAgo, RecentChanges, recordsMax } from './recent-changes.ts'
 
-describe('what the last records of a log have changed', () => {
-  it('counts what comes after a position, and nothing else', () => {
+describe('recent changes', () => {
+  it('include what follows a position, and nothing else', () => {
     const changes = new RecentChanges(4)
     changes.note(5, { kind: 'remove', id: id(1) })
     changes.note(6, { kind: 'each', ids: [id(2), id(3)], filter: { kind: 'all', of: [] }, change: 'delete' })
@@ -15,7 +15,7 @@ describe('what the last records of a log have changed', () => {
     assert.deepEqual([changes.covers(4), changes.covers(3)], [true, false])
   })
 
-  it('knows the ids that are drawn from a seed', () => {
+  it('include the ids that are drawn from a seed', () => {
     const changes = new RecentChanges(0)
     const idSeed = new Uint8Array(idSeedBytes).fill(7)
     changes.note(1, insert([undefined, undefined], idSeed))
@@ -24,16 +24,16 @@ describe('what the last records of a log have changed', () => {
     assert.equal(changes.hasAny([`07${id(1).slice(2)}`], 0), false, 'the partition alone does not count')
   })
 
-  it('takes a change of collections or aliases for one of all points', () => {
+  it('treat a change of collections or aliases as a change of all points', () => {
     const changes = new RecentChanges(0)
     changes.note(1, { kind: 'barrier' })
     changes.note(2, { kind: 'expire', ids: [id(1)] })
-    assert.equal(changes.hasAny([id(1)], 0), false, 'what has expired was not to be seen before')
+    assert.equal(changes.hasAny([id(1)], 0), false, 'expired points were not visible before')
     changes.note(3, { kind: 'drop', name: 'other' })
     assert.deepEqual([changes.hasAny([id(1)], 2), changes.hasAny([id(1)], 3)], [true, false])
   })
 
-  it('keeps a bounded number, and takes what it has forgotten for a change, however it has come to it', () => {
+  it('are bounded, and treat whatever was dropped as a change, wherever they began', () => {
     const points = Array.from({ length: 50_000 }, (_, index) => id(index))
     const long = new RecentChanges(0)
     const short = new RecentChanges(2)

@@ -5,27 +5,27 @@ import type { ClusterRequest } from './request-codec.ts'
 /** What one record may have changed. */
 interface Noted {
   readonly position: number
-  /** Given by callers. */
+  /** Ids given by callers. */
   readonly ids: readonly string[]
-  /** Of an insert with ids from its seed. */
+  /** Ids that an insert draws from its seed. */
   readonly drawn?: { readonly seed: Uint8Array; readonly count: number }
-  /** Collections or aliases: any point may be another one. */
+  /** A change of collections or aliases: any point may be another one now. */
   readonly isAll?: boolean
 }
 
 /**
- * Which points the last records of the log are about, those of other nodes too. So every node knows whether something that
- * was found at a position still counts, by the log alone.
+ * The points that the last records of the log are about, including those of other nodes. So every node can tell from
+ * the log alone whether something that was found at a position is still valid.
  *
- * What is kept is bounded; what was found before that does not count any more. These bounds decide what nodes do, so they
- * are no settings: they have to be the same on all nodes.
+ * What is kept is bounded; what was found before that is no longer valid. These bounds decide what nodes do, so they
+ * have to be the same on all nodes, and are not settings.
  */
 export class RecentChanges {
   /** The oldest first. */
   readonly #records: Noted[] = []
   #ids = 0
   #since: number
-  /** Records up to here were too many to be kept. */
+  /** Records up to this position were dropped, because there were too many. */
   #cut = 0
 
   /** @param since records after this position will be noted */
@@ -33,12 +33,12 @@ export class RecentChanges {
     this.#since = since
   }
 
-  /** Whether what was found at a position can be judged. */
+  /** Whether the noted records go back to this position. */
   covers(asOf: number): boolean {
     return asOf >= this.#since
   }
 
-  /** Call it for each request of the log, in order. */
+  /** Notes a request. To be called for each request of the log, in order. */
   note(position: number, request: ClusterRequest): void {
     const record = recordOf(position, request)
     if (record === undefined) return
@@ -69,14 +69,14 @@ export class RecentChanges {
   }
 }
 
-/** Whether it is too long ago that something was found, whatever has happened since. */
+/** Whether something was found too long ago to be valid, whatever has happened since. */
 export function isLongAgo(asOf: number, position: number): boolean {
   return position - asOf > recordsMax
 }
 
 function recordOf(position: number, request: ClusterRequest): Noted | undefined {
   switch (request.kind) {
-    // A point that is deleted because it has expired was not to be seen before.
+    // A point that is deleted because it has expired was not visible before.
     case 'expire':
     case 'barrier':
     case 'audit':
@@ -104,7 +104,7 @@ function hasDrawn({ seed, count }: NonNullable<Noted['drawn']>, wanted: Readonly
   return false
 }
 
-/** Many times what the log gets while a request is on its way. Nodes that start again read so many records once more. */
+/** Many times what the log receives while a request is on its way. Nodes that restart read this many records again. */
 export const recordsMax = 1_024
 
 /** Some megabytes. */

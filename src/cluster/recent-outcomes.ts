@@ -4,9 +4,9 @@ import type { OutcomeQuestion } from './outcome-answers.ts'
 import type { Outcome } from './outcomes.ts'
 
 /**
- * How the last records of the log ended on this node, for nodes that do not have the points which they are about. They ask as
- * soon as their records are in the log, so few are enough. What is asked for later than that is told as not known, and
- * the caller that the write may have been stored.
+ * The outcomes of the last log records on this node, for nodes that do not hold the points of these records. Nodes
+ * ask as soon as their records are in the log, so few outcomes are enough. After that the outcome is unknown here,
+ * and the client learns that the write may have been stored.
  */
 export class RecentOutcomes {
   readonly #kept = new Map<number, { readonly outcome: Outcome; readonly items: number }>()
@@ -24,16 +24,16 @@ export class RecentOutcomes {
   }
 
   /**
-   * The outcome at a position that this node has applied.
+   * Returns the outcome at a position that this node has applied.
    *
-   * @throws DatabaseError `not_ready` when this node cannot tell, and another one may
+   * @throws DatabaseError `not_ready` when this node does not know it, and another one may
    */
   find({ position, partitions }: OutcomeQuestion): Outcome {
     const outcome = this.#kept.get(position)?.outcome
-    if (outcome === undefined) throw unknown(`what became of record ${position} is not known here any more`)
+    if (outcome === undefined) throw unknown(`the outcome of record ${position} is no longer known here`)
     const { held } = outcome
     if (held !== undefined && !hasAll(held, partitions)) {
-      throw unknown(`this node did not have all of the points that record ${position} is about`)
+      throw unknown(`this node did not hold all of the points that record ${position} is about`)
     }
     return outcome
   }

@@ -20,9 +20,9 @@ export interface Batch {
 }
 
 /**
- * Makes batches of the records of a log. The chunks of batches whose commit has not been read yet are kept up to a bound;
- * those over it, and those from before a start, are fetched again when their commit comes. So a batch depends on the log
- * alone, whatever a replica has kept.
+ * Assembles batches from the records of a log. The chunks of batches whose commit has not been read yet are kept up
+ * to a limit. Chunks over the limit, and chunks from before a start, are fetched again when their commit arrives. So
+ * a batch depends on the log alone, whatever a replica has kept.
  */
 export class RecordAssembler {
   readonly #log: Pick<CommitLog, 'get'>
@@ -48,9 +48,9 @@ export class RecordAssembler {
   /**
    * Takes the next record of the log.
    *
-   * @returns undefined for a part of a batch that is not complete, and for one that will never be
-   * @throws DamagedRecord when the record or a chunk is not what was written; the log may have it right elsewhere. LogGap
-   *   when the log does not have a chunk
+   * @returns undefined for a part of an incomplete batch, and for one that will never be complete
+   * @throws DamagedRecord when the record or a chunk is not what was written; another copy of it in the log may be
+   *   intact. LogGap when the log lacks a chunk
    */
   async accept(entry: LogEntry): Promise<Batch | undefined> {
     const frame = decodeRecord(entry.record)
@@ -79,18 +79,18 @@ export class RecordAssembler {
       filled += chunk.length
     }
     if (filled !== batchBytes || crc32(payload) !== batchCrc) {
-      throw new DamagedRecord('the chunks of a batch do not make what was written')
+      throw new DamagedRecord('the chunks of a batch do not add up to what was written')
     }
     return payload
   }
 
-  /** A chunk that was not kept. */
+  /** Fetches a chunk that was not kept. */
   async #fetch(position: number, { origin, request }: Frame): Promise<Uint8Array> {
     const entry = await this.#log.get(position)
     if (entry === undefined) throw new LogGap(position, position + 1)
     const frame = decodeRecord(entry.record)
     if (frame.kind !== 'chunk' || frame.origin !== origin || frame.request !== request) {
-      throw new DamagedRecord(`the record at position ${position} is no chunk of its commit`)
+      throw new DamagedRecord(`the record at position ${position} is not a chunk of its commit`)
     }
     return frame.payload
   }
@@ -99,7 +99,7 @@ export class RecordAssembler {
     this.#drop(position)
     this.#cache.set(position, chunk)
     this.#cacheBytes += chunk.length
-    // A map iterates in the order of insertion: the first is the oldest.
+    // A map iterates in insertion order: the first is the oldest.
     for (const oldest of this.#cache.keys()) {
       if (this.#cacheBytes <= this.#cacheBytesMax) break
       this.#drop(oldest)

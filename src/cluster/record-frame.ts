@@ -1,24 +1,26 @@
 import { crc32 } from 'node:zlib'
 
 /**
- * Every byte of a record of the cluster's log. Numbers are little-endian.
+ * The layout of a record of the cluster's log. Numbers are little-endian.
  *
  *   ├ VCLR 4 │ version u8 │ kind u8 │ origin bytes u16 │ collection bytes u16 │ zero u16 │ request f64 │
  *   │ payload bytes u32 │ origin, UTF-8 │ collection, UTF-8 │ payload │ crc u32 ┤
  *
- * The crc is the CRC-32 (zlib's, as everywhere in our formats) of everything before it: a log server that returns other
- * bytes than it was given is noticed. `origin` and `request` name what was asked for: a repetition has the same ones.
+ * The crc is the CRC-32 (zlib's, as everywhere in our formats) of everything before it. It detects a log server that
+ * returns other bytes than it received. `origin` and `request` identify the request: a retry has the same ones.
  *
- * A batch that fits is one record of kind `whole`. A larger one is records of kind `chunk` and then one of kind `commit`,
- * whose payload names them, in their order:
+ * A batch that fits into one record is of kind `whole`. A larger batch is made of records of kind `chunk` and then
+ * one of kind `commit`, whose payload lists the chunks in order:
  *
  *   ├ batch bytes f64 │ crc of the batch u32 │ chunks u32 │ for each: position f64 │ crc of its payload u32 ┤
  *
- * A node applies the batch when it reads the commit, so the batch's place in the order is that of its commit.
+ * A node applies the batch when it reads the commit, so the position of a batch is that of its commit.
  */
 
-/** With what NATS adds, a record stays below 1 MiB: the largest message of its servers by default, and a larger one delays
- * what they tell each other. */
+/**
+ * With what NATS adds, a record stays below 1 MiB. That is the default limit of a message on its servers, and larger
+ * messages delay the communication between servers.
+ */
 export const recordBytesMax: number = 1024 * 1024 - 4096
 
 /** A commit that is more than this many positions behind its first chunk is void: chunks may have been trimmed. */
@@ -28,16 +30,16 @@ export type RecordKind = 'whole' | 'chunk' | 'commit'
 
 export interface Frame {
   readonly kind: RecordKind
-  /** Empty for what concerns no one collection. */
+  /** Empty for a request that is not about one collection. */
   readonly collection: string
-  /** The node that wrote the record, with something unique to its run. */
+  /** The node that wrote the record, and a value unique to its run. */
   readonly origin: string
   /** Counts the requests of an origin. */
   readonly request: number
   readonly payload: Uint8Array
 }
 
-/** What a commit says of its batch. */
+/** What a commit says about its batch. */
 export interface CommitPayload {
   readonly batchBytes: number
   readonly batchCrc: number
@@ -85,7 +87,7 @@ export function decodeRecord(bytes: Uint8Array): Frame {
   if (record.readUInt32LE(end) !== crc32(record.subarray(0, end))) {
     throw new DamagedRecord('the checksum of the record differs')
   }
-  // After the checksum: what is wrong from here on was written so, by another version.
+  // Comes after the checksum: whatever is wrong from here on was written that way, by another version.
   if (record[4] !== version) {
     throw new DamagedRecord(`the record has version ${record[4]}: this program reads ${version}`)
   }
@@ -135,7 +137,7 @@ export function decodeCommit(payload: Uint8Array): CommitPayload {
   return { batchBytes: bytes.readDoubleLE(0), batchCrc: bytes.readUInt32LE(8), chunks }
 }
 
-/** Whether a commit comes so late that its chunks may be gone; all replicas decide alike. */
+/** Whether a commit is so late that its chunks may be gone; all replicas decide alike. */
 export function isVoid(commit: number, chunks: readonly { readonly position: number }[]): boolean {
   return chunks.some(({ position }) => position >= commit || commit - position > chunkSpanMax)
 }

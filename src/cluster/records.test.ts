@@ -26,7 +26,7 @@ describe('a record', () => {
     payload: Buffer.from('what happens'),
   }
 
-  it('comes back as it was written', () => {
+  it('is read back as it was written', () => {
     assert.deepEqual(decodeRecord(Uint8Array.from(encodeRecord(frame))), frame)
     const empty = { ...frame, kind: 'commit' as const, collection: '', payload: Buffer.alloc(0) }
     assert.deepEqual(decodeRecord(encodeRecord(empty)), empty)
@@ -45,7 +45,7 @@ describe('a record', () => {
     assert.throws(() => decodeRecord(Buffer.concat([record, Buffer.of(0)])), DamagedRecord)
   })
 
-  it('has a largest payload', () => {
+  it('has a maximum payload', () => {
     const payload = Buffer.alloc(payloadBytesMax(frame.origin, frame.collection))
     assert.equal(encodeRecord({ ...frame, payload }).length, recordBytesMax)
     assert.throws(() => encodeRecord({ ...frame, payload: Buffer.alloc(payload.length + 1) }), RangeError)
@@ -53,7 +53,7 @@ describe('a record', () => {
 })
 
 describe('batches', () => {
-  it('come whole and in order, whatever their size, while several nodes write', async () => {
+  it('arrive complete and in order, whatever their size, while several nodes write', async () => {
     const shared = new SharedMemoryLog()
     const random = seededRandom(7)
     const sizes = [0, 1, recordBytesMax - 100, recordBytesMax, recordBytesMax * 3 + 17, 9 * recordBytesMax]
@@ -87,7 +87,7 @@ describe('batches', () => {
     }
   })
 
-  it('whose commit never comes take no effect and little memory', async () => {
+  it('whose commit never arrives have no effect and take little memory', async () => {
     const shared = new SharedMemoryLog()
     const log = shared.connect()
     const failing: CommitLog = {
@@ -110,7 +110,7 @@ describe('batches', () => {
     assert.ok(assembler.waitingBytes > 0)
   })
 
-  it('whose commit comes too late are void for all', async () => {
+  it('whose commit is too late are void for all', async () => {
     const shared = new SharedMemoryLog()
     const log = shared.connect()
     const overtaken: CommitLog = {
@@ -131,7 +131,7 @@ describe('batches', () => {
     assert.ok(read.every(({ origin }) => origin === 'other'))
   })
 
-  it('with a chunk that is lost, or another, are refused', async () => {
+  it('with a lost or wrong chunk are refused', async () => {
     const shared = new SharedMemoryLog()
     const log = shared.connect()
     const position = await appendBatch(log, batchOf(1, Buffer.alloc(2 * recordBytesMax)))

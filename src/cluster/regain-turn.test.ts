@@ -8,7 +8,7 @@ import { noTopology, type Topology } from './topology.ts'
 const whole: Topology = noTopology
 const inParts: Topology = { ...noTopology, ownership: foundedOwnership([{ name: 'a', zone: '' }], 1) }
 
-/** Nodes at position 7 of a log that is lost, and those that serve with the next one. */
+/** Nodes at position 7 of a lost log, and nodes that serve with the next log. */
 const waiting = { isReady: false, answers: true, lostLog: 'old', position: 7 }
 const away = { isReady: false, answers: false, position: 7 }
 const serving = { isReady: true, serves: true, answers: true, position: 1007 }
@@ -22,19 +22,23 @@ function view(topology: Topology, others: Readonly<Record<string, Partial<Announ
 describe('the turn to leave a lost log', () => {
   for (const [what, topology] of [
     ['all points', whole],
-    ['a part of the points', inParts],
+    ['some of the points', inParts],
   ] as const) {
-    it(`comes for nodes with ${what} when one serves with the next log`, () => {
+    it(`comes for nodes with ${what} when another one serves with the next log`, () => {
       assert.equal(mayRegain('b', 7, view(topology, {})), false)
       assert.equal(mayRegain('b', 7, view(topology, { a: away, b: waiting, c: waiting })), false)
       assert.equal(mayRegain('b', 7, view(topology, { a: serving, b: waiting, c: waiting })), true)
-      assert.equal(mayRegain('b', 7, view(topology, { a: waiting, b: serving })), false, 'its own')
+      assert.equal(mayRegain('b', 7, view(topology, { a: waiting, b: serving })), false, 'only itself')
       const old = { ...serving, position: 7 }
-      assert.equal(mayRegain('b', 7, view(topology, { a: old, c: old })), false, 'they have not noticed')
+      assert.equal(
+        mayRegain('b', 7, view(topology, { a: old, c: old })),
+        false,
+        'the others have not noticed the loss',
+      )
     })
   }
 
-  it('comes for all nodes at once where each has all points', () => {
+  it('comes for all nodes at the same time when each holds all points', () => {
     for (const self of ['b', 'c', 'd']) {
       assert.equal(mayRegain(self, 7, view(whole, { a: serving, b: away, c: waiting, d: waiting })), true)
     }
@@ -43,7 +47,7 @@ describe('the turn to leave a lost log', () => {
     assert.equal(mayRegain('b', 7, view(whole, { a: { ...serving, isReady: false } })), true, 'a drained one')
   })
 
-  it('comes for one node after the other where they have a part each', () => {
+  it('comes for one node after the other when each holds some of the points', () => {
     const turns = (others: Parameters<typeof view>[1]): string[] =>
       Object.keys(others).filter((self) => others[self]!.lostLog && mayRegain(self, 7, view(inParts, others)))
     assert.deepEqual(turns({ a: waiting, b: away, c: waiting }), [])

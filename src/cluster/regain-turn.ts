@@ -2,15 +2,15 @@ import type { ClusterView } from './cluster-view.ts'
 import type { Announcement } from './membership.ts'
 
 /**
- * Whether it is the turn of a node to leave a log that is lost for the one that was begun in its place. Until then it answers reads
- * with what it has: the first ones to go on with the new log take some seconds to be ready.
+ * Whether it is a node's turn to leave a lost log for the new one. Until then it answers reads with what it has: the
+ * first nodes to continue with the new log take some seconds to be ready.
  *
  *   node b begins the log ─> b is ready ─> a leaves ─> a is ready ─> c leaves ─> c is ready
  *
- * Where nodes have all points, all of them leave when one is ready; where they have a part each, one after the other by name, so
- * that others answer for what each has.
+ * If every node holds all points, all of them leave when one is ready. If each holds only some of the points, they
+ * leave one after the other, by name, so that other nodes can answer for each of them.
  *
- * @param position up to which the node has applied the lost log
+ * @param position the position up to which the node has applied the lost log
  */
 export function mayRegain(
   self: string,
@@ -23,12 +23,12 @@ export function mayRegain(
   return others.every(([name, said]) => serves(said) || (isWaiting(said) && name > self))
 }
 
-/** With a log that is not lost: also a node that is drained. */
+/** Whether a node serves with a log that is not lost, even if it is drained. */
 function serves({ isReady, serves: isServing = isReady, lostLog }: Announcement): boolean {
   return isServing && lostLog === undefined
 }
 
-/** It has not left the lost log. */
+/** Whether a node has not left the lost log yet. */
 function isWaiting({ lostLog, answers }: Announcement): boolean {
   return lostLog !== undefined && answers === true
 }

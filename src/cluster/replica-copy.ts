@@ -20,21 +20,21 @@ import {
 
 export interface ReplicaCopyOptions {
   readonly source: ReplicaSource
-  /** Names the log that the cluster has. */
+  /** The short id of the cluster's log. */
   readonly logId: string
-  /** Of the new, empty directory. */
+  /** Options of the new, empty directory. */
   readonly store: StoreOptions
   readonly signal: AbortSignal
-  /** Otherwise, the directory has no partitions: the node takes them later. */
+  /** Whether to copy points. Otherwise the directory holds no partitions, and the node copies them later. */
   readonly hasPoints: boolean
-  /** Called with all points that have come so far. */
+  /** Called with the number of points that have arrived so far. */
   readonly onPoints: (points: number) => void
 }
 
 /**
- * Fills an empty data directory with everything that another node holds; durable, and closed, when this resolves.
+ * Fills an empty data directory with all data of another node. It is durable, and closed, when this resolves.
  *
- * @throws DatabaseError when the other node cannot give it, or gives something else than it says
+ * @throws DatabaseError when the other node cannot send its data, or sends something else than it says
  */
 export async function copyReplica(options: ReplicaCopyOptions): Promise<ReplicaCatalog> {
   const { source, signal, logId } = options
@@ -90,11 +90,12 @@ class ReplicaCopy {
   #faultOf(name: string, { applied, hasPoints }: ReplicaHead): string | undefined {
     if (applied !== undefined && applied.logId !== this.#catalog.logId)
       return `its collection ${name} is from another log`
-    if (hasPoints !== this.#options.hasPoints) return `its collection ${name} comes with points, or without`
-    return hasPoints && applied?.held !== undefined ? 'it has a part of the points' : undefined
+    if (hasPoints !== this.#options.hasPoints)
+      return `its collection ${name} ${hasPoints ? 'has points that were not requested' : 'lacks its points'}`
+    return hasPoints && applied?.held !== undefined ? 'it holds only some of the points' : undefined
   }
 
-  /** Without points: as of the same position, with none of the partitions. */
+  /** What a collection has applied. Without points: the same position, and none of the partitions. */
   #appliedOf({ applied, sequence, hasPoints }: ReplicaHead): Applied | undefined {
     if (hasPoints) return applied
     const { logId } = this.#catalog
@@ -130,10 +131,13 @@ class ReplicaCopy {
     })
     this.#options.onPoints(this.#points)
     if (applied === undefined || Buffer.compare(digest.bytes, applied.digest) === 0) return
-    throw wrong('its points are not those of its digest')
+    throw wrong('its points do not match its digest')
   }
 
-  /** As they are, those included that are too old: which ones are forgotten next depends on all of them. */
+  /**
+   * Stores keyed requests as they are, including those that are too old: which ones are evicted next depends on all
+   * of them.
+   */
   async #addKeyedRequests(store: Store, reader: ReplicaReader): Promise<void> {
     const applied = this.#appliedOf(reader.head)
     // By this clock no request is too old.
@@ -164,5 +168,5 @@ function wrong(fault: string): DatabaseError {
 
 const pointsPerReport = 10_000
 const groupBytes = 4 * 1024 * 1024
-/** What a keyed request takes besides its record. */
+/** The memory of a keyed request in addition to its record. */
 const requestWorkBytes = 512

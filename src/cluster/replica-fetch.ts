@@ -9,32 +9,32 @@ import type { ReplicaSource } from './replica-transfer.ts'
 
 export interface ReplicaFetchOptions {
   readonly node: string
-  /** Names the log. */
+  /** The short id of the log. */
   readonly logId: string
-  /** What the nodes that are there say of themselves. */
+  /** The announcements of the live nodes. */
   readonly announced: () => Promise<ReadonlyMap<string, Announcement>>
-  /** Whether it is fetched with its points; otherwise this node takes partitions later. */
+  /** Whether points are fetched, too; otherwise this node copies partitions later. */
   readonly hasPoints: boolean
   readonly sourceOf: (node: string, said: Announcement) => ReplicaSource
   readonly logger: Logger
   readonly signal: AbortSignal
-  /** Called with where from, and the points that have come so far. */
+  /** Called with the name of the source, and the number of points that have arrived so far. */
   readonly onProgress: (from: string, points: number) => void
-  /** Between two attempts; for tests, a few. */
+  /** Pause between two attempts; short in tests. */
   readonly retryMs?: number | undefined
 }
 
-/** Which nodes can be asked, and how. */
+/** The nodes that serve, and how to ask them. */
 export type ServingNodes = Pick<
   ReplicaFetchOptions,
   'node' | 'announced' | 'sourceOf' | 'logger' | 'signal' | 'retryMs'
 >
 
 /**
- * Puts what another node holds in place of what this one has, which nobody uses meanwhile. Tries all nodes that serve, in
- * turn, until one has given everything; nothing of an attempt that failed is left.
+ * Replaces the data of this node, which nobody uses meanwhile, with those of another node. Tries all nodes that
+ * serve, in turn, until one has sent everything. A failed attempt leaves nothing behind.
  *
- * @throws the reason of the signal when that aborts
+ * @throws the signal's reason when that aborts
  */
 export async function fetchReplica(data: ServedData, options: ReplicaFetchOptions): Promise<void> {
   const { logger, signal, logId, hasPoints, onProgress } = options
@@ -56,9 +56,9 @@ export async function fetchReplica(data: ServedData, options: ReplicaFetchOption
 }
 
 /**
- * Tries all nodes that serve, in turn, until one has given what is asked for.
+ * Tries all nodes that serve, in turn, until one has answered.
  *
- * @throws the reason of the signal when that aborts
+ * @throws the signal's reason when that aborts
  */
 export async function fromServingNode(
   options: ServingNodes,
@@ -85,13 +85,13 @@ export async function fromServingNode(
   }
 }
 
-/** The furthest first. */
+/** The nodes that serve, the one with the highest position first. */
 async function servingNodes({
   node,
   announced,
   sourceOf,
 }: Pick<ServingNodes, 'node' | 'announced' | 'sourceOf'>): Promise<ReplicaSource[]> {
-  // Without an answer, as if there were none: asked again.
+  // Without an answer, as if no node served: the caller tries again.
   const said = await announced().catch(() => new Map<string, Announcement>())
   return [...said]
     .filter(([name, { isReady, serves = isReady }]) => name !== node && serves)
@@ -100,5 +100,5 @@ async function servingNodes({
 }
 
 const usualRetryMs = 1_000
-/** Lines that say the same are some way apart. */
+/** Attempts between two log lines that say the same. */
 const attemptsPerLine = 30

@@ -5,7 +5,7 @@ import type { CommitLog } from './commit-log.ts'
 import { shortIdOf } from './log-id.ts'
 import { type ReplicaCatalog, replicaBytes } from './replica-transfer.ts'
 
-/** What a node holds now, for another one: its place in the log and its collections belong together. */
+/** Describes what a node holds now, for another one. Its log position and its collections belong together. */
 export function catalogOf({ store }: Loaded, node: ClusterNode, log: CommitLog): ReplicaCatalog {
   const { position, clockUs } = node.place
   return {
@@ -19,14 +19,16 @@ export function catalogOf({ store }: Loaded, node: ClusterNode, log: CommitLog):
   }
 }
 
-/** The bytes of a collection, which its reader closes. */
+/** The bytes of a collection. Its reader has to close them. */
 export interface ReplicaCollectionBytes {
   readonly chunks: AsyncIterable<Buffer>
   readonly close: () => void
 }
 
 /**
- * @throws DatabaseError `collection_not_found` when it is gone; `overloaded` while a snapshot of it is being read
+ * Reads a collection for another node.
+ *
+ * @throws DatabaseError `collection_not_found` when it was dropped; `overloaded` while a snapshot of it is being read
  */
 export async function collectionOf(
   { set }: Loaded,

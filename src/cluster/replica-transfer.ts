@@ -6,29 +6,30 @@ import { ByteSource } from '../storage/byte-source.ts'
 import type { Snapshot } from '../storage/store.ts'
 
 /**
- * How a node gets everything that another one holds. The giver goes on applying the log meanwhile:
+ * How a node fetches all data of another one. The sender continues to apply the log meanwhile:
  *
  *   catalog     its collections and aliases, and the position F up to which it had applied the log
- *   collection  one after the other: its points, keys of requests and `Applied`, cut at a position of its own, F or later
+ *   collection  each in turn: its points, keys of requests and `Applied`, cut at its own position, F or later
  *
- * The taker then applies the log from F + 1 on, and each collection skips what it has, as after a restart. A collection
- * that is dropped, or made anew, between F and its turn comes empty, or later than it should: the log drops it in any case.
+ * The receiver then applies the log from F + 1 on. Each collection skips what it already has, as after a restart. A
+ * collection that is dropped or recreated between F and its turn arrives empty, or newer than it should be: the log
+ * drops it in any case.
  *
  * The bytes of a collection, numbers little-endian:
  *
  *   ├ VICNREPL 8 │ version u32 │ bytes u32 │ head, JSON │ crc u32 ┤
- *   ├ bytes u32 │ a keyed request, as request-record.ts has it ┤ as many as the head says
- *   ├ a snapshot, as snapshot-format.ts has it, unless the head says that there is none ┤
+ *   ├ bytes u32 │ a keyed request, in the format of request-record.ts ┤ as many as the head says
+ *   ├ a snapshot, in the format of snapshot-format.ts, unless the head says that there is none ┤
  */
 
-/** What a node holds, but for the contents of its collections. */
+/** What a node holds, without the contents of its collections. */
 export interface ReplicaCatalog {
   readonly logId: string
-  /** Everything up to here is in what the node holds. */
+  /** The node's data include everything up to this log position. */
   readonly position: number
-  /** The cluster's clock there. */
+  /** The cluster's clock at that position. */
   readonly clockUs: number
-  /** Without the default one. */
+  /** All but the default one. */
   readonly collections: readonly ReplicaCollection[]
   /** By alias, the name of its collection. */
   readonly aliases: Readonly<Record<string, string>>
@@ -40,41 +41,44 @@ export interface ReplicaCollection {
   readonly hnsw: HnswSettings
 }
 
-/** Where a node gets what another one holds. */
+/** A node from which another one fetches all data. */
 export interface ReplicaSource {
-  /** For people: which node it is. */
+  /** The name of the node, for people. */
   readonly name: string
   catalog(signal: AbortSignal): Promise<ReplicaCatalog>
   /**
-   * The bytes of a collection, cut at `position` or later; undefined when it is gone.
+   * The bytes of a collection, cut at `position` or later; undefined when it was dropped.
    *
-   * @throws DatabaseError when the node cannot give them
+   * @throws DatabaseError when the node cannot send them
    */
   collection(
     name: string,
     position: number,
     options: {
       readonly signal: AbortSignal
-      /** Otherwise, only everything else that decides: a node that takes partitions later begins with it. */
+      /**
+       * Whether to include points. Otherwise only the other data that decisions depend on: a node that copies
+       * partitions later begins with them.
+       */
       readonly hasPoints: boolean
     },
   ): Promise<AsyncIterable<Uint8Array> | undefined>
 }
 
-/** What comes before the keyed requests and points of a collection. */
+/** What precedes the keyed requests and points of a collection. */
 export interface ReplicaHead {
   /** Undefined for a collection that has not applied any of the log. */
   readonly applied: Applied | undefined
   /** Undefined when nothing was ever inserted. */
   readonly dimension: number | undefined
   readonly keyedRequests: number
-  /** Of the last change. */
+  /** The sequence number of the last change. */
   readonly sequence: number
   /** Whether a snapshot follows. */
   readonly hasPoints: boolean
 }
 
-/** The bytes of a collection. */
+/** Yields the bytes of a collection. */
 export async function* replicaBytes(snapshot: Snapshot, hasPoints: boolean): AsyncGenerator<Buffer> {
   const { applied, dimension, keyedRequestCount: keyedRequests, sequence } = snapshot
   yield encodeHead({ applied, dimension, keyedRequests, sequence, hasPoints })
@@ -94,7 +98,7 @@ export async function* replicaBytes(snapshot: Snapshot, hasPoints: boolean): Asy
   if (hasPoints) yield* snapshot.chunks()
 }
 
-/** The parts of a collection's bytes, to be read in this order. */
+/** Reads the parts of a collection's bytes, which have to be read in this order. */
 export class ReplicaReader {
   readonly head: ReplicaHead
   readonly #source: ByteSource
@@ -109,7 +113,7 @@ export class ReplicaReader {
     const source = new ByteSource(chunks, refused)
     try {
       const start = await source.take(startBytes)
-      if (!start.subarray(0, magic.length).equals(magic)) throw refused('it does not begin as a replica')
+      if (!start.subarray(0, magic.length).equals(magic)) throw refused('it does not begin like a replica')
       const version = start.readUInt32LE(magic.length)
       if (version !== replicaVersion)
         throw refused(`it has version ${version}, this program reads ${replicaVersion}`)
@@ -168,7 +172,7 @@ function decodeHead(json: string): ReplicaHead {
   const { applied, ...head } = JSON.parse(json) as Omit<ReplicaHead, 'applied'> & {
     readonly applied?: Omit<Applied, 'digest' | 'held'> & { readonly digest: string; readonly held?: string }
   }
-  // Earlier programs say neither.
+  // Earlier programs write neither of these.
   const { sequence = 0, hasPoints = true } = head
   if (applied === undefined) return { ...head, applied, sequence, hasPoints }
   const { digest, held, ...numbers } = applied

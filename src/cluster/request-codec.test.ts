@@ -187,7 +187,7 @@ class Requests {
 }
 
 describe('the codec of requests', () => {
-  it('gives back what was written', () => {
+  it('reads back what was written', () => {
     for (let seed = 1; seed <= 3000; seed += 1) {
       const request = new Requests(seed).any()
       const decoded = decodeRequest(encodeRequest({ request, timeUs: seed * 1e9 + 0.5 }))

@@ -16,12 +16,12 @@ import {
   writePayload,
 } from './packed-values.ts'
 
-/** What one record of a cluster's log asks of every replica. */
+/** What one record of a cluster's log requests from every replica. */
 export type ClusterRequest =
   | LoggedRequest
-  /** Changes nothing: moves the clock on, and tells its sender that everything before it is applied. */
+  /** Changes nothing. Advances the clock, and shows its sender that everything before it is applied. */
   | { readonly kind: 'barrier' }
-  /** All replicas compare what they have of a collection when the log is at this record. */
+  /** All replicas compare what they hold of a collection at this record. */
   | { readonly kind: 'audit' }
   | { readonly kind: 'create'; readonly name: string; readonly settings: CollectionSettings }
   | { readonly kind: 'drop'; readonly name: string }
@@ -31,22 +31,22 @@ export type ClusterRequest =
       readonly remove: readonly string[]
     }
 
-/** A request with the clock of the node that took it, in microseconds since 1970. */
+/** A request with the clock of the node that received it, in microseconds since 1970. */
 export interface TimedRequest {
   readonly request: ClusterRequest
   readonly timeUs: number
 }
 
-/** The record is of a later program than this one: it must not be passed over, and the node has to be upgraded. */
+/** A later program wrote the record. The record must not be skipped: this node has to be upgraded. */
 export class UnknownRequest extends Error {}
 
 /**
- * The payload of a record:
+ * Encodes the payload of a record:
  *
  *   ├ version u8 │ kind u8 │ the sender's clock, µs since 1970, f64 │ fields of the kind ┤
  *
- * Fields follow each other without names; `PackedWriter` has their forms. Attributes are canonical JSON, as on disk; vectors
- * are float32. Numbers of versions and kinds never change.
+ * Fields follow each other without names, in the formats of `PackedWriter`. Attributes are canonical JSON, as on
+ * disk; vectors are float32. The numbers of versions and kinds never change.
  */
 export function encodeRequest({ request, timeUs }: TimedRequest): Buffer {
   const to = new PackedWriter(expectedBytes(request))
@@ -59,6 +59,8 @@ export function encodeRequest({ request, timeUs }: TimedRequest): Buffer {
 }
 
 /**
+ * Decodes the payload of a record.
+ *
  * @throws UnknownRequest for what a later program wrote
  * @throws RangeError for what no program wrote
  */
@@ -73,7 +75,7 @@ export function decodeRequest(bytes: Uint8Array): TimedRequest {
   if (kind === undefined) throw new UnknownRequest(`a record of the log is of the unknown kind ${number}`)
   const timeUs = from.float64()
   const request = number === insertOfFound ? readInsertOfFound(from) : readers[kind](from)
-  if (!from.isAtEnd) throw new RangeError('a record of the log has bytes behind its end')
+  if (!from.isAtEnd) throw new RangeError('a record of the log has bytes after its end')
   return { request, timeUs }
 }
 
@@ -87,7 +89,10 @@ const kinds: Readonly<Record<Kind, number>> = {
   ...{ create: 8, drop: 9, aliases: 10, audit: 11 },
 }
 
-/** An insert with what was found of its points: a program that does not know of that must not decide it by its own. */
+/**
+ * An insert with the result of looking up its points. A program that does not know this kind must not decide the
+ * insert by its own points.
+ */
 const insertOfFound = 12
 
 const kindsByNumber: ReadonlyMap<number, Kind> = new Map(
@@ -219,7 +224,7 @@ export function writePatch(
 ): void {
   writeOptional(to, set, (paths) => {
     to.count(paths.size)
-    // In their order: a path can lead into the value of one before it.
+    // In order: a path can lead into the value of an earlier one.
     for (const [path, value] of paths) {
       to.text(path)
       to.text(`{"v":${attributeToJson(value)}}`)
@@ -276,7 +281,7 @@ function readCondition(from: PackedReader): Precondition | undefined {
   return undefined
 }
 
-/** So that a large insert is not copied while it grows. */
+/** Estimates the size, so that a large insert is not copied while its buffer grows. */
 function expectedBytes(request: ClusterRequest): number {
   if (request.kind !== 'insert') return 256
   return request.points.reduce(

@@ -12,9 +12,10 @@ export function partitionsOf(request: LoggedRequest): PartitionSet {
 }
 
 /**
- * Whether a node that has some partitions must apply a request. Every node keeps all idempotency keys: a key can be used again
- * for points of another partition, and which keys are forgotten must not depend on what a node has. Every node decides what
- * was found for, so that whoever asked hears at once when that was in vain.
+ * Whether a node that holds some partitions must apply a request. Every node keeps all idempotency keys: a key can be
+ * used again for points of another partition, and the eviction of keys must not depend on what a node holds. Every
+ * node also decides about inserts with looked-up points, so that the asking node learns immediately when the lookup
+ * was stale.
  */
 export function concerns(request: LoggedRequest, held: PartitionSet): boolean {
   if (request.kind === 'insert' && (request.identity ?? request.found) !== undefined) return true

@@ -3,9 +3,9 @@ import type { Logger } from '../base/log.ts'
 import { pause } from './pause.ts'
 
 export interface RetryOptions {
-  /** What is tried, for the log. */
+  /** What is tried, for log lines. */
   readonly what: string
-  /** Whether an error stays when it is tried again. */
+  /** Whether no retry can help against an error. */
   readonly isFinal: (error: unknown) => boolean
   readonly logger: Logger
   readonly signal: AbortSignal
@@ -13,9 +13,10 @@ export interface RetryOptions {
 }
 
 /**
- * Tries again and again: servers that have just started, or are many to be asked at once, have no leader for a while.
+ * Retries until an attempt succeeds. Servers that have just started, or that get many requests at the same time, have
+ * no leader for a while.
  *
- * @throws DatabaseError `shutting_down` when aborted; what is final
+ * @throws DatabaseError `shutting_down` when aborted; an error that is final
  */
 export async function retried<Value>(attempt: () => Promise<Value>, options: RetryOptions): Promise<Value> {
   const { what, isFinal, logger, signal, againMs = 1_000 } = options
@@ -31,7 +32,7 @@ export async function retried<Value>(attempt: () => Promise<Value>, options: Ret
   }
 }
 
-/** Whether an error is about more than log servers which do not answer now. */
+/** Whether an error has another cause than log servers that do not answer now. */
 export function isNoOutage(error: unknown): boolean {
   return !(error instanceof DatabaseError && error.reason === 'not_ready')
 }

@@ -5,7 +5,7 @@ import { coverOf, ownerGroups } from './cover.ts'
 import { ownersIn, type Ring, type RingNode, ringOf } from './ring.ts'
 
 describe('a ring of nodes', () => {
-  it('gives each partition its owners, and all nodes about as much', () => {
+  it('assigns owners to each partition, and about the same number of partitions to each node', () => {
     for (const { nodes, replicas } of shapes()) {
       const owners = ownersIn(ringOf(nodes, replicas))
       const wanted = Math.min(replicas, nodes.length)
@@ -16,7 +16,7 @@ describe('a ring of nodes', () => {
     }
   })
 
-  it('is covered by every so many of its nodes', () => {
+  it('is covered by every n-th of its nodes, with n replicas', () => {
     for (const { nodes, replicas } of shapes()) {
       const owners = ownersIn(ringOf(nodes, replicas))
       const all = PartitionSet.all()
@@ -31,7 +31,7 @@ describe('a ring of nodes', () => {
     }
   })
 
-  it('has no two owners of a partition in one zone where zones are equally large', () => {
+  it('has no two owners of a partition in one zone when zones have the same size', () => {
     for (const [zones, each, replicas] of [
       [2, 3, 2],
       [3, 4, 3],
@@ -45,13 +45,13 @@ describe('a ring of nodes', () => {
     }
   })
 
-  it('does not depend on the order in which nodes are told', () => {
+  it('does not depend on the order in which nodes are listed', () => {
     for (const { nodes, replicas } of shapes()) {
       assert.deepEqual(ringOf(nodes.toReversed(), replicas), ringOf(nodes, replicas))
     }
   })
 
-  it('moves less than twice the share of a node that comes or goes, and stays balanced', () => {
+  it('moves less than twice the share of a node that joins or leaves, and stays balanced', () => {
     for (const replicas of [1, 2, 3]) {
       let nodes = Array.from({ length: 4 }, (_, index) => node(index, 3))
       let ring = ringOf(nodes, replicas)
@@ -62,7 +62,7 @@ describe('a ring of nodes', () => {
         const next = ringOf(more, replicas, ring)
         const larger = Math.max(nodes.length, more.length)
         const share = (partitionCount * replicas) / (larger - 1)
-        // Rounding can add a partition or so from each node.
+        // Rounding can add about one partition from each node.
         const most = 2 * share + replicas * larger
         assert.ok(moved(ring, next) <= most, `${moved(ring, next)} of ${share} are moved at ${more.length}`)
         const loads = more.map(({ name }) => ownersIn(next).filter((each) => each.includes(name)).length)
@@ -73,14 +73,14 @@ describe('a ring of nodes', () => {
     }
   })
 
-  it('changes nothing when no node comes or goes', () => {
+  it('changes nothing when no node joins or leaves', () => {
     for (const { nodes, replicas } of shapes()) {
       const ring = ringOf(nodes, replicas)
       assert.deepEqual(ringOf(nodes, replicas, ring), ring)
     }
   })
 
-  it('has an owner for nothing without nodes', () => {
+  it('has no owners without nodes', () => {
     assert.ok(ownersIn(ringOf([], 3)).every((owners) => owners.length === 0))
   })
 })
@@ -99,7 +99,7 @@ function* shapes(): Generator<{ readonly nodes: readonly RingNode[]; readonly re
   }
 }
 
-/** Copies of partitions that nodes get which did not have them. */
+/** Counts the copies of partitions that nodes receive and did not have before. */
 function moved(before: Ring, after: Ring): number {
   const had = ownersIn(before)
   return ownersIn(after).reduce(

@@ -1,6 +1,6 @@
 import { partitionCount } from '../base/partitions.ts'
 
-/** A node, as far as its place among the others depends on it. */
+/** What the place of a node in the ring depends on. */
 export interface RingNode {
   readonly name: string
   /** Nodes of one zone can fail together. */
@@ -8,14 +8,15 @@ export interface RingNode {
 }
 
 /**
- * Which nodes should own which partitions. Nodes form a ring, and a partition belongs to a node and the ones that follow it:
+ * Which nodes should own which partitions. Nodes form a ring, and a partition belongs to a node and to the nodes that
+ * follow it:
  *
  *   ring:      a ── b ── c ── d ── e ── f ── (a)
  *   2 owners:  a    b    c    d    e    f      the first owner of a partition
  *              b    c    d    e    f    a      and the second
  *
- * So every `replicas`-th node of the ring is enough to have all partitions, and a search has to ask few nodes. Zones alternate
- * along the ring, so that the owners of a partition do not fail together.
+ * So every `replicas`-th node of the ring is enough to have all partitions, and a search asks few nodes. Zones
+ * alternate along the ring, so that the owners of a partition do not fail together.
  */
 export interface Ring {
   /** Owners of a partition; fewer while there are fewer nodes. */
@@ -27,10 +28,10 @@ export interface Ring {
 }
 
 /**
- * The ring of these nodes. The same input has the same ring.
+ * Makes the ring of these nodes. The same input always makes the same ring.
  *
- * @param before the ring so far: nodes keep their order, and each partition its first owner as far as all nodes get equally
- *   many. Then a node that comes or goes moves less than twice what it has to own, or owned
+ * @param before the ring so far: nodes keep their order. Each partition keeps its first owner, as far as the balance
+ *   between the nodes allows. So a node that joins or leaves moves less than twice what it should own, or owned
  */
 export function ringOf(members: readonly RingNode[], replicas: number, before?: Ring): Ring {
   const zones = new Map(members.map(({ name, zone }) => [name, zone]))
@@ -53,7 +54,7 @@ export function ownersIn({ replicas, nodes, firsts }: Ring): readonly (readonly 
   return firsts.map((first) => arcs[first] ?? [])
 }
 
-/** The nodes of each zone evenly along the ring. */
+/** Spreads the nodes of each zone evenly along the ring. */
 function interleaved(members: readonly RingNode[]): readonly string[] {
   const zones = Map.groupBy(
     members.toSorted((one, other) => compare(one.name, other.name)),
@@ -66,7 +67,7 @@ function interleaved(members: readonly RingNode[]): readonly string[] {
   return placed.map(({ name }) => name)
 }
 
-/** The former nodes that are left in their order, and each new one where zones alternate best. */
+/** Keeps the remaining nodes in their order, and inserts each new one where zones alternate best. */
 function withOrder(
   before: readonly string[],
   zones: ReadonlyMap<string, string>,
@@ -77,13 +78,13 @@ function withOrder(
   for (const name of added) {
     const choices = Array.from({ length: nodes.length + 1 }, (_, at) => nodes.toSpliced(at, 0, name))
     const costs = choices.map((choice) => sharedZones(choice, zones, replicas))
-    // The last of the best: behind all others, if nothing speaks for another place.
+    // The last of the best places: at the end, unless another place is better.
     nodes = choices[costs.lastIndexOf(Math.min(...costs))]!
   }
   return nodes
 }
 
-/** How many owners have the zone of another owner of the same partitions. */
+/** Counts the owners that share their zone with another owner of the same partitions. */
 function sharedZones(nodes: readonly string[], zones: ReadonlyMap<string, string>, replicas: number): number {
   const count = Math.min(replicas, nodes.length)
   let shared = 0
@@ -97,7 +98,7 @@ function sharedZones(nodes: readonly string[], zones: ReadonlyMap<string, string
   return shared
 }
 
-/** The first node from an index on that is in the ring still: the next owner of what the former one had. */
+/** The first node from an index on that is still in the ring: it inherits the partitions of the former owner. */
 function firstThatStays({ nodes }: Ring, from: number, stay: ReadonlyMap<string, number>): number {
   for (let behind = 0; behind < nodes.length; behind += 1) {
     const index = stay.get(nodes[(from + behind) % nodes.length]!)
@@ -106,7 +107,9 @@ function firstThatStays({ nodes }: Ring, from: number, stay: ReadonlyMap<string,
   return 0
 }
 
-/** Moves partitions from nodes that are first owners of more to those of fewer, until they differ by one at most. */
+/**
+ * Moves partitions from the nodes that are first owners of most to those of fewest, until they differ by at most one.
+ */
 function balanced(firsts: readonly number[], nodes: number): readonly number[] {
   if (nodes === 0) return firsts
   const result = [...firsts]

@@ -1,4 +1,4 @@
-import { cancellation, DatabaseError, PointsOutOfReach, type Reason } from '../base/errors.ts'
+import { cancellation, DatabaseError, PartitionsUnavailable, type Reason } from '../base/errors.ts'
 import type { PartialAllowance } from '../base/partial-reads.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import { type Gathered, joined, Late, untilLate, wholly, withMissing } from './gathered.ts'
@@ -17,11 +17,11 @@ export interface ScatterOptions {
 }
 
 export interface Question<Answer> {
-  /** Of what kind it is: answers of one kind take about as long. */
+  /** The kind of question: answers of one kind take about the same time. */
   readonly kind: string
   readonly partitions: PartitionSet
   readonly signal: AbortSignal | undefined
-  /** Given: partitions of which no node answers are left out. */
+  /** If given, partitions that no node answers for are left out. */
   readonly partial?: PartialAllowance | undefined
   /** Asks one node for some of the partitions. */
   readonly ask: (part: CoverPart, signal: AbortSignal) => Promise<Answer>
@@ -34,16 +34,16 @@ export interface Question<Answer> {
  *          └─> node b ──── slow for its p95 ───┬─> answer       whichever comes first
  *                    └──> the cover of its partitions without it ┘
  *
- * Where an answer may be partial, a node that has not answered after the time that the question gives is left out, and so are
- * partitions without an owner that answers. A node that has failed, or was slower than the ones in its place, is avoided for a second where others have all of its
- * partitions. Main thread only.
+ * If an answer may be partial, nodes that do not answer within the time of the question are left out. So are
+ * partitions without an owner that answers. A node that failed, or was slower than the nodes in its place, is avoided
+ * for a second if other nodes have all of its partitions. Main thread only.
  */
 export class Scatter {
   readonly #options: ScatterOptions
   readonly #times = new PeerTimes()
-  /** By node, by `performance.now()`. */
+  /** By node, until when it is avoided, by `performance.now()`. */
   readonly #avoidedUntil = new Map<string, number>()
-  /** Second questions that may be asked: a tenth of the first ones. */
+  /** How many second questions may be asked: a tenth of the first ones. */
   #hedges = hedgesMax
   readonly #unowned = new UnownedPartitions()
 
@@ -52,10 +52,10 @@ export class Scatter {
   }
 
   /**
-   * The answers of nodes that have the partitions together.
+   * Gathers the answers of nodes that have the partitions together.
    *
-   * @throws DatabaseError `not_ready` when some partitions have no owner that answers, or, where the answer may be partial, all
-   *   of them; and what a node refuses the question with
+   * @throws DatabaseError `not_ready` when some partitions have no owner that answers, or, if the answer may be
+   *   partial, when all of them have none; the error with which a node refuses the question
    */
   async gather<Answer>(question: Question<Answer>): Promise<Gathered<Answer>> {
     const stop = new AbortController()
@@ -74,7 +74,7 @@ export class Scatter {
     } finally {
       late?.end()
       signal?.removeEventListener('abort', onAbort)
-      // Whoever has not answered need not.
+      // Cancels the questions that are still open.
       stop.abort()
     }
   }
@@ -105,13 +105,13 @@ export class Scatter {
     try {
       const answer = second === undefined ? first.answer : Promise.any([first.answer, second.answer])
       const gathered = await untilLate(answer, part.partitions, question.late)
-      // The next ones ask others.
+      // Later questions ask other nodes.
       if (gathered.answers.length === 0) this.#avoid(part.node)
       return gathered
     } catch (thrown) {
       const errors = thrown instanceof AggregateError ? thrown.errors : [thrown]
-      const error = errors.find((each) => !isHandedOver(each)) ?? errors[0]
-      if (signal.aborted || !isHandedOver(error)) throw error
+      const error = errors.find((each) => !isRetryable(each)) ?? errors[0]
+      if (signal.aborted || !isRetryable(error)) throw error
       this.#avoid(part.node)
       return await this.#elsewhere(part, question, failed, error)
     } finally {
@@ -129,7 +129,7 @@ export class Scatter {
       const answer = question.ask(part, question.signal).then(wholly)
       return await untilLate(answer, part.partitions, question.late)
     } catch (error) {
-      // A partition has gone to another node meanwhile.
+      // A partition has moved to another node meanwhile.
       const isGone = error instanceof DatabaseError && error.reason === 'not_ready'
       if (!isGone || question.signal.aborted) throw error
       return await this.#elsewhere(part, question, failed, error)
@@ -150,7 +150,7 @@ export class Scatter {
     return { answer, answered, end: () => stop.abort() }
   }
 
-  /** Asks others in place of a node that takes longer than usual; undefined where none can be asked. */
+  /** Also asks other nodes when a node takes longer than usual; undefined when no second question may be asked. */
   #hedge<Answer>(
     part: CoverPart,
     question: Asking<Answer>,
@@ -167,22 +167,22 @@ export class Scatter {
         answered.then(() => true),
         pause(Math.max(usualMs, hedgeMsMin), signal).then(() => false),
       ])
-      // Whatever became of the first question is its own to tell.
-      if (isOver || signal.aborted || this.#hedges < 1) throw handedOver
+      // The first question reports its own outcome.
+      if (isOver || signal.aborted || this.#hedges < 1) throw notAsked
       const others = this.#others(part, failed)
-      if (others.missing.size > 0) throw handedOver
+      if (others.missing.size > 0) throw notAsked
       this.#hedges -= 1
       this.#options.onHedge?.()
       const gathered = await this.#all(others.parts, { ...question, signal }, [...failed, part.node])
       // The first node can still answer for all of it.
-      if (gathered.missing.size > 0) throw handedOver
+      if (gathered.missing.size > 0) throw notAsked
       this.#avoid(part.node)
       return gathered
     }
     return { answer: later(), answered, end: () => stop.abort() }
   }
 
-  /** When others are asked, too: before a node that is asked for a partial answer would be left out. */
+  /** When other nodes are asked, too. For a partial answer, that is before a slow node would be left out. */
   #hedgeAfterMs<Answer>({ node }: CoverPart, { kind, partial }: Asking<Answer>): number {
     const usualMs = this.#times.p95(node, kind) ?? unknownMs
     return partial?.waitMs === undefined ? usualMs : Math.min(usualMs, partial.waitMs / 2)
@@ -194,7 +194,7 @@ export class Scatter {
     failed: readonly string[],
     cause: unknown,
   ): Promise<Gathered<Answer>> {
-    // One of them can have come back, and this node not know it yet.
+    // An owner may be back without this node knowing it yet.
     const { parts, missing } = await this.#found(() => this.#others(part, failed), question, cause)
     return withMissing(await this.#all(parts, question, [...failed, part.node]), missing)
   }
@@ -213,10 +213,10 @@ export class Scatter {
   }
 
   /**
-   * A cover, which is looked for a moment longer where it lacks something; not by those who take an answer without it, when that
-   * was done a while ago.
+   * Finds a cover. If partitions are missing, it waits for them a moment; unless the answer may be partial, and these
+   * partitions were missing a short while ago.
    *
-   * @throws DatabaseError `not_ready` when it still lacks something, and the answer may not
+   * @throws DatabaseError `not_ready` when partitions are still missing, and the answer may not be partial
    */
   async #found<Answer>(
     look: () => Cover,
@@ -230,7 +230,7 @@ export class Scatter {
         now = look()
         return now.missing.size === 0
       }
-      // Of the time that a caller gives, most is for those that answer.
+      // Most of the caller's time is for the nodes that answer.
       const mostMs = partial?.waitMs && partial.waitMs / 4
       await untilKnown(isWhole, late === undefined ? signal : AbortSignal.any([signal, late]), mostMs)
     }
@@ -253,40 +253,40 @@ export class Scatter {
 
 interface Asking<Answer> extends Question<Answer> {
   readonly signal: AbortSignal
-  /** Aborts when nodes that have not answered are left out; undefined where none may be. */
+  /** Aborts when nodes that have not answered are left out; undefined when none may be. */
   readonly late: AbortSignal | undefined
 }
 
 interface Attempt<Answer> {
   readonly answer: Promise<Gathered<Answer>>
-  /** Resolves when it has ended, well or not. */
+  /** Resolves when the attempt has succeeded or failed. */
   readonly answered: Promise<void>
   end(): void
 }
 
 const none: ReadonlySet<string> = new Set()
 
-/** Reasons of a node that another one need not have. */
-const handedOverReasons: ReadonlySet<Reason> = new Set([
+/** Reasons for a failure of one node that may not apply to another. */
+const retryableReasons: ReadonlySet<Reason> = new Set([
   ...(['not_ready', 'shutting_down', 'overloaded', 'deadline_exceeded', 'memory_full', 'internal'] as const),
 ])
 
-const handedOver = new DatabaseError('not_ready', 'no other node was asked')
+const notAsked = new DatabaseError('not_ready', 'no other node was asked')
 
-function isHandedOver(error: unknown): boolean {
-  return error instanceof DatabaseError && handedOverReasons.has(error.reason)
+function isRetryable(error: unknown): boolean {
+  return error instanceof DatabaseError && retryableReasons.has(error.reason)
 }
 
-export function withoutOwner(partitions: PartitionSet, cause?: unknown): PointsOutOfReach {
+export function withoutOwner(partitions: PartitionSet, cause?: unknown): PartitionsUnavailable {
   const [first, ...others] = partitions
   const which = others.length === 0 ? `partition ${first}` : `partition ${first} and ${others.length} others`
-  return new PointsOutOfReach(`no node answers for ${which} of the cluster: try again later`, cause)
+  return new PartitionsUnavailable(`no node answers for ${which} of the cluster: try again later`, cause)
 }
 
 const hedgesMax = 10
 const hedgesPerQuestion = 0.1
-/** Below, a timer is too coarse, and a pause of the garbage collector is as long. */
+/** Below this, timers are too coarse, and pauses of the garbage collector take as long. */
 const hedgeMsMin = 2
-/** In place of a node's p95 while few of its answers are known. */
+/** Used in place of a node's p95 while few of its answers are known. */
 const unknownMs = 500
 const avoidedMs = 1_000

@@ -13,8 +13,9 @@ import { sortByOrder } from '../engine/radix-sort.ts'
 import type { ScatteredReads } from './scattered-reads.ts'
 
 /**
- * Samples points that are on several nodes for a map. Every node chooses the points with the lowest hashes of its own, so those
- * with the lowest of all are among them: the sample is the one that a node with all points would choose.
+ * Samples points on several nodes for a map. Every node chooses the points with the lowest hashes among its own. The
+ * points with the lowest hashes of all are among these, so the sample is the one that a node with all points would
+ * choose.
  *
  * @param onClose called once when the map is closed
  */
@@ -29,14 +30,14 @@ export async function openScatteredMap(
   return new ScatteredMap({ reads: reads.begun(), query, sample, onClose })
 }
 
-/** The points of a map. The number of a point is its place. */
+/** The points of a map. The number of a point is its index. */
 interface Sample {
   /** Points that match. */
   readonly points: number
   /** 16 bytes each. */
   readonly ids: Uint8Array
   readonly numbers: ReadonlyMap<string, number>
-  /** What the points of the sample match, and hardly any others; undefined for all. */
+  /** A filter that the points of the sample match, and hardly any others; undefined: all points. */
   readonly within: Filter | undefined
 }
 
@@ -86,9 +87,10 @@ interface ScatteredMapOptions {
 }
 
 /**
- * The points of a sample with their nearest neighbours in it, some at a time: their vectors come from the nodes that have them, and
- * every node searches near all of them among what it has of the sample. What is kept is about a hundred bytes a point,
- * whatever a vector takes. A point that has gone meanwhile has no neighbours, and is nobody's.
+ * Yields the points of a sample with their nearest neighbours in it, some at a time. The vectors come from the nodes
+ * that have them. Every node then searches near all of these in its part of the sample. About a hundred bytes are
+ * kept per point, whatever the size of a vector. A point that was deleted meanwhile has no neighbours, and is not the
+ * neighbour of any other.
  */
 class ScatteredMap implements PointMap {
   readonly points: number
@@ -128,7 +130,7 @@ class ScatteredMap implements PointMap {
     }))
   }
 
-  /** Vectors, and what the map has of points besides. */
+  /** Reads the vectors of points, and what else the map returns of them. */
   async #details(ids: Uint8Array, signal: AbortSignal | undefined): Promise<ReadonlyMap<string, HitDetails>> {
     const { reads, query } = this.#options
     const include: Include = { ...(query.include ?? nothing), vector: true }
@@ -150,7 +152,7 @@ class ScatteredMap implements PointMap {
     return { vector, metric, limit, ef: Math.max(ef, limit), filter: sample.within }
   }
 
-  /** Waits a while when nodes are busy: a map gives way to searches, and is not broken off by them. */
+  /** Waits and retries when nodes are busy: a map yields to searches, and does not fail because of them. */
   async #search(
     queries: readonly SearchQuery[],
     signal: AbortSignal | undefined,
@@ -190,9 +192,9 @@ class ScatteredMap implements PointMap {
 
 const nothing: Include = { distance: false, payload: false, vector: false, version: false }
 
-/** Points that are searched near at a time, on every node. */
+/** Points whose neighbours every node searches for at a time. */
 const rowsPerStep = 256
-/** About a tenth of a millisecond. */
+/** These take about a tenth of a millisecond. */
 const idsPerStep = 1024
 /** Ten seconds of full queues. */
 const attemptsMax = 100

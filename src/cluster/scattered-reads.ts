@@ -24,27 +24,27 @@ import type { Peers } from './peers.ts'
 import type { CoverPart } from './placement.ts'
 import type { Question, Scatter } from './scatter.ts'
 
-/** What a node asks other nodes with. */
+/** What a node needs to ask other nodes. */
 export interface ScatteredReadsOptions {
   readonly self: string
   readonly node: ReadingNode
   readonly peers: Peers
   readonly scatter: Scatter
-  /** Or an alias. */
+  /** The name of the collection, or an alias. */
   readonly collection: string
-  /** The same, on this node. */
+  /** The collection on this node. */
   readonly local: ReadCollection
-  /** Every answer has to be at least as new. */
+  /** The log position that every answer must include. */
   readonly position: number
-  /** Given: searches, lists, counts and facets may lack partitions of which no node answers. */
+  /** If given, searches, lists, counts and facets may lack partitions that no node answers for. */
   readonly partial?: PartialReads | undefined
-  /** Told how far other nodes had applied the log when they answered. */
+  /** Called with the log position that another node had applied when it answered. */
   readonly onPosition: (position: number) => void
 }
 
 /**
- * Reads of a collection of which this node has only some points: it asks the fewest nodes that have all of them, itself
- * among them, and merges what they answer.
+ * Reads a collection of which this node holds only some points. It asks the fewest nodes that hold all points
+ * together, itself among them, and merges their answers.
  */
 export class ScatteredReads {
   readonly #options: ScatteredReadsOptions
@@ -104,7 +104,10 @@ export class ScatteredReads {
     }
   }
 
-  /** How the collection is on all nodes that have some of it. Those that do not answer soon are named all the same. */
+  /**
+   * Statistics of the collection on all nodes that hold some of it. Nodes that do not answer soon are listed without
+   * statistics.
+   */
   async stats(signal?: AbortSignal): Promise<StatsOfNodes> {
     const { self, local, peers, scatter, collection } = this.#options
     let missing = 0
@@ -122,14 +125,14 @@ export class ScatteredReads {
     return { points, missing, nodes }
   }
 
-  /** Samples of nodes that have all points together, none of them twice. */
+  /** Returns the samples of nodes that hold all points together, no point twice. */
   async sample(query: SampleQuery, signal?: AbortSignal): Promise<readonly SampledIds[]> {
     const { answers, missing } = await this.#gatherAll('sample', signal, (reads) => reads.sample(query))
     this.#note(missing)
     return answers
   }
 
-  /** The same reads, for an answer that has begun: it has said already what it may lack. */
+  /** The same reads, for an answer that has begun: it has already said what it may lack. */
   begun(): ScatteredReads {
     const { partial } = this.#options
     return new ScatteredReads({
@@ -144,7 +147,7 @@ export class ScatteredReads {
     return mergePlans(answers, Math.min(request.limit ?? changesPerRecord, changesPerRecord))
   }
 
-  /** With the vectors of the points that are searched near, which others need not have. */
+  /** Replaces the ids of points to search near with their vectors: other nodes may not hold these points. */
   async #ranked(queries: readonly SearchQuery[], signal: AbortSignal | undefined): Promise<VectorQuery[]> {
     return await Promise.all(
       queries.map(async (query) => {
@@ -160,7 +163,7 @@ export class ScatteredReads {
     )
   }
 
-  /** Of all partitions, or of those of which nodes answer, where the caller allows that. */
+  /** Asks about all partitions. If the caller allows it, partitions that no node answers for are left out. */
   async #gatherAll<Answer>(
     kind: string,
     signal: AbortSignal | undefined,
@@ -197,5 +200,5 @@ export class ScatteredReads {
 type Ask<Answer> = (reads: NodeReads | PeerReads, signal: AbortSignal) => Promise<Answer>
 
 const valuesMin = 100
-/** What timers take: 24 days. */
+/** The maximum of timers: 24 days. */
 const waitMsMax = 2 ** 31 - 1

@@ -7,7 +7,7 @@ import { readFilter, writeFilter } from './filter-bytes.ts'
 import type { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { nameOf, readOptional, readPayload, writeOptional, writePayload } from './packed-values.ts'
 
-/** Searches and their results on the link: fields after each other, as `PackedWriter` writes them. */
+/** The encoding of searches and their results on the link: one field after the other, as `PackedWriter` writes them. */
 export function writeQueries(to: PackedWriter, queries: readonly SearchQuery[]): void {
   to.count(queries.length)
   for (const query of queries) {
@@ -15,7 +15,7 @@ export function writeQueries(to: PackedWriter, queries: readonly SearchQuery[]):
     to.byte((query.exact ? flags.exact : 0) | (query.profile ? flags.profile : 0))
     to.count(query.limit)
     to.count(query.ef)
-    if (typeof query.vector === 'string') throw new RangeError('a query on the link has its vector')
+    if (typeof query.vector === 'string') throw new RangeError('a query on the link must have its vector')
     to.vector(query.vector)
     writeOptional(to, query.filter, (filter) => writeFilter(to, filter))
     writeOptional(to, query.maxDistance, (distance) => to.float64(distance))
@@ -23,7 +23,7 @@ export function writeQueries(to: PackedWriter, queries: readonly SearchQuery[]):
   }
 }
 
-/** All are ranked. */
+/** Reads queries. All of them are ranked. */
 export function readQueries(from: PackedReader): SearchQuery[] {
   return Array.from({ length: from.length(queryBytesMin) }, () => {
     const metric = nameOf(distanceMetrics, from.byte())
@@ -43,7 +43,7 @@ export function readQueries(from: PackedReader): SearchQuery[] {
 const flags = { exact: 1, profile: 2 } as const
 const queryBytesMin = 8
 
-/** Those of ranked queries: distances follow from the keys. */
+/** Writes the results of ranked queries. Distances are left out: they follow from the keys. */
 export function writeResults(to: PackedWriter, { ids, ranks, details, profiles, plans }: FoundByPeer): void {
   to.count(ids.length)
   for (let list = 0; list < ids.length; list += 1) to.count(ids.lengthOf(list))
@@ -59,7 +59,7 @@ export function writeResults(to: PackedWriter, { ids, ranks, details, profiles, 
   }
 }
 
-/** Without the distances, which the one who asked works out from the keys. */
+/** Results without distances: the asking node computes these from the keys. */
 export type FoundByPeer = Omit<SearchResults, 'distances' | 'plans' | 'ranks'> & {
   readonly plans: readonly (SearchPlan | undefined)[]
   readonly ranks: Ranks
@@ -145,7 +145,7 @@ function readProfile(from: PackedReader): Profile {
   return { ...plan, ...numbers, recallEstimate: readOptional(from, () => from.float64()) }
 }
 
-/** A plan's position is its number. */
+/** The index of a plan is its number. */
 const planNames: readonly Profile['plan'][] = [
   'empty',
   'scan of all points',

@@ -6,15 +6,15 @@ import type { ClusterNode } from './cluster-node.ts'
 import type { ClusterServiceOptions } from './cluster-service-options.ts'
 import type { ClusterView } from './cluster-view.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
+import type { DeferredWork } from './deferred-work.ts'
 import { heldData } from './held-part.ts'
 import { removeMember, setMemberState, setReplicas } from './members.ts'
 import { catalogOf, collectionOf, type ReplicaCollectionBytes } from './replica-giving.ts'
 import type { ReplicaCatalog } from './replica-transfer.ts'
-import type { RestWork } from './rest-work.ts'
 import type { RepairWish } from './service-repair.ts'
 import type { ServiceStatus } from './service-status.ts'
 
-/** What a service has at a moment. */
+/** The current state of a service. */
 export interface PagesState {
   /** @throws DatabaseError `not_ready` */
   readonly node: () => ClusterNode
@@ -22,9 +22,9 @@ export interface PagesState {
   readonly documents: () => SharedDocuments
   readonly log: () => CommitLog
   readonly data: () => ServedData
-  /** Up to here, the node has applied the log. */
+  /** The log position that the node has applied. */
   readonly position: () => number
-  /** Why the log is lost, as far as this node knows. */
+  /** Why the log is lost; undefined while this node knows of no loss. */
   readonly lostLog: () => string | undefined
 }
 
@@ -32,13 +32,13 @@ export interface ServicePagesOptions {
   readonly service: Pick<ClusterServiceOptions, 'node' | 'zone' | 'address'>
   readonly view: ClusterView
   readonly status: ServiceStatus
-  readonly rest: RestWork
+  readonly rest: DeferredWork
   readonly now: PagesState
-  /** Begins a new log in place of one that is lost. */
+  /** Begins a new log in place of a lost one. */
   readonly repair: (wish: RepairWish) => Promise<RepairedLog>
 }
 
-/** What a service shows operators and other nodes over HTTP, and does for them. */
+/** What a service shows operators and other nodes over HTTP, and does at their request. */
 export class ServicePages {
   readonly #options: ServicePagesOptions
 
@@ -70,19 +70,19 @@ export class ServicePages {
     this.#checkLost()
     if (plan === undefined && view.topology.ownership !== undefined) {
       const fault =
-        'no node has all points: a new log begins with what all of them hold, by a plan as `vicinal cluster repair` makes it'
+        'no node has all points: a new log has to begin with the data of all nodes, by a plan that `vicinal cluster repair` makes'
       throw new DatabaseError('precondition_failed', fault)
     }
     if (plan !== undefined && plan.leader !== service.node)
-      throw new DatabaseError('invalid_argument', `the plan is for ${plan.leader} to begin with`)
+      throw new DatabaseError('invalid_argument', `the leader of the plan is ${plan.leader}, not this node`)
     if (wanted !== undefined && wanted !== position) {
-      const fault = `this node has applied the log up to ${position}, and not ${wanted}`
+      const fault = `this node has applied the log up to ${position}, not ${wanted}`
       throw new DatabaseError('precondition_failed', fault)
     }
     return await repair({ position, plan })
   }
 
-  /** What this node has of a cluster whose log is lost, for the plan of its repair. */
+  /** What this node holds of a cluster whose log is lost, for the plan of the repair. */
   readonly heldPart = async (): Promise<HeldPart> => {
     this.#checkLost()
     const { service, view, rest, now } = this.#options
@@ -97,7 +97,7 @@ export class ServicePages {
     return { node, zone, address: address(), position, ...held, ...(topology && { topology }) }
   }
 
-  /** What this node holds, for another one. */
+  /** Sends the data of this node to other nodes. */
   readonly replica = {
     catalog: (): ReplicaCatalog => {
       const { node, log } = this.#options.now
@@ -109,7 +109,7 @@ export class ServicePages {
     },
   }
 
-  /** Only what this node would show, too; while it is drained, others still get it. */
+  /** The loaded data, if this node serves them. Other nodes still get them while this node is drained. */
   get #served(): Loaded {
     const waitsFor = this.#options.status.notServing
     const { loaded } = this.#options.now.data()

@@ -19,13 +19,13 @@ export interface ServicePartsOptions {
   readonly documents: SharedDocuments
   readonly peers: Peers
   readonly logger: Logger
-  /** Between two looks at the topology; for tests, a few. */
+  /** Pause between two checks of the topology; short in tests. */
   readonly moveMs?: number | undefined
-  /** After a move that failed; for tests, a few. */
+  /** Pause after a failed move; short in tests. */
   readonly againMs?: number | undefined
 }
 
-/** What a service does so that its node can have a part of the points: only in a cluster that was founded so. */
+/** Lets the node of a service hold only some of the points, in a cluster that was founded for that. */
 export class ServiceParts {
   readonly #options: ServicePartsOptions
   #mover: PartitionMover | undefined
@@ -34,12 +34,12 @@ export class ServiceParts {
     this.#options = options
   }
 
-  /** What is being taken. */
+  /** The current move to this node; undefined: none. */
   get moving(): Moving | undefined {
     return this.#mover?.moving
   }
 
-  /** How many partitions this node should have besides those that it has; 0 where all nodes have all points. */
+  /** How many partitions this node should hold in addition to those that it holds; 0 when all nodes hold all points. */
   missing(held: PartitionSet = new PartitionSet()): number {
     const { view, self } = this.#options
     const { ownership } = view.topology
@@ -48,7 +48,7 @@ export class ServiceParts {
       .length
   }
 
-  /** For a node over this directory; undefined where all nodes have all points. */
+  /** The sharding options for a node with this directory; undefined when all nodes hold all points. */
   async shardingOf(main: Pick<Store, 'applied' | 'sequence'>): Promise<Sharding | undefined> {
     const { view, documents, peers } = this.#options
     view.noteTopology((await readTopology(documents)).topology)
@@ -61,7 +61,10 @@ export class ServiceParts {
     }
   }
 
-  /** A new directory is filled by the log, with what its node should have. */
+  /**
+   * The partitions that a node holds at its start. The log fills a new directory with all partitions that its node
+   * should hold.
+   */
   #heldAtFirst(main: Pick<Store, 'applied' | 'sequence'>): PartitionSet {
     if (main.applied !== undefined || main.sequence > 0) return heldIn(main)
     const { view, self } = this.#options
@@ -75,16 +78,16 @@ export class ServiceParts {
   }
 
   /**
-   * What this node has cannot be used: nobody asks it from here on.
+   * Removes this node from all owners because its data are unusable: no node asks it from now on.
    *
-   * @throws DatabaseError `precondition_failed` when nobody else has some of it
+   * @throws DatabaseError `precondition_failed` when no other node has some of its partitions
    */
   async leave(): Promise<void> {
     const { documents, view, self } = this.#options
     view.noteTopology(await changeTopology(documents, (topology) => withoutCopies(topology, self)))
   }
 
-  /** Has the node get and give what the topology says; resolves soon after the signal aborts. */
+  /** Moves partitions to and from the node as the topology says; resolves soon after the signal aborts. */
   async move(node: MovingNode, signal: AbortSignal): Promise<void> {
     const { logger, moveMs = usualMoveMs, againMs = usualAgainMs } = this.#options
     const mover = new PartitionMover({ ...this.#options, signal })
@@ -97,8 +100,8 @@ export class ServiceParts {
         if (isBusy) continue
       } catch (err) {
         if (signal.aborted) return
-        // Once for a node that stays away.
-        logger[isFailing ? 'debug' : 'warn']({ err }, 'partitions do not move now: trying again')
+        // Warns once for a node that stays away.
+        logger[isFailing ? 'debug' : 'warn']({ err }, 'partitions could not be moved: trying again')
         isFailing = true
         await pause(againMs, signal)
       }

@@ -18,21 +18,21 @@ import { changeTopology } from './topology.ts'
 
 export interface ServiceRepairOptions
   extends Pick<ClusterServiceOptions, 'node' | 'fetchRetryMs' | 'replaceLog'> {
-  /** How the log servers are reached. */
+  /** How to reach the log servers. */
   readonly nats: ClusterServiceOptions
   readonly logger: Logger
   readonly stop: AbortSignal
 }
 
-/** What an operator wants of a node whose log is lost. */
+/** What an operator requests from a node whose log is lost. */
 export interface RepairWish {
-  /** Up to here the node has applied the lost log. */
+  /** The position up to which the node has applied the lost log. */
   readonly position: number
-  /** Where nodes have a part of the points each. */
+  /** Present when each node holds only some of the points. */
   readonly plan: RepairPlan | undefined
 }
 
-/** How a service begins a new log in place of one that is lost, or goes on with one that another node has begun. */
+/** Begins a new log in place of a lost one, or continues with one that another node has begun. */
 export class ServiceRepair {
   readonly #options: ServiceRepairOptions
   #wanted: (RepairWish & { readonly done: PromiseWithResolvers<RepairedLog> }) | undefined
@@ -46,24 +46,24 @@ export class ServiceRepair {
   }
 
   /**
-   * It is carried out as soon as nothing uses the data.
+   * Requests a repair, which is carried out as soon as nothing uses the data.
    *
-   * @throws DatabaseError `precondition_failed` while another one is under way, and when it cannot be done
+   * @throws DatabaseError `precondition_failed` while another repair is in progress, and when it cannot be done
    */
   want(wish: RepairWish): Promise<RepairedLog> {
     if (this.#wanted !== undefined)
-      throw new DatabaseError('precondition_failed', 'a new log of the cluster is being made')
+      throw new DatabaseError('precondition_failed', 'a new log of the cluster is already being created')
     const done = Promise.withResolvers<RepairedLog>()
     this.#wanted = { ...wish, done }
     return done.promise
   }
 
-  /** Whoever waits for it is told. */
+  /** Rejects the requested repair. */
   giveUp(reason: unknown): void {
     this.#wanted?.done.reject(reason)
   }
 
-  /** Puts a new log in place of the one that is lost, if that is wanted. */
+  /** Replaces the lost log with a new one, if that was requested. */
   async carryOut(data: ServedData): Promise<void> {
     if (this.#wanted === undefined) return
     const { position, plan, done } = this.#wanted
@@ -83,18 +83,18 @@ export class ServiceRepair {
     }
   }
 
-  /** With what this node holds. */
+  /** Begins a log with the data of this node. */
   async #beginWith(store: DataStore, last: number): ReturnType<ReplaceLog> {
     const made = await this.#replaceLog({ former: [logIdIn(store)], first: last + skippedPositions + 1 })
     await adoptLog(store, made)
     return made
   }
 
-  /** With what all nodes hold. */
+  /** Begins a log with the data of all nodes. */
   async #beginInParts(store: DataStore, plan: RepairPlan, last: number): ReturnType<ReplaceLog> {
     const { applied, databaseId } = store.main
     if (applied === undefined || plan.nodes[this.#options.node]?.database_id !== databaseId)
-      throw new DatabaseError('precondition_failed', 'the plan is not for what this node holds')
+      throw new DatabaseError('precondition_failed', 'the plan does not match the data of this node')
     const begun = await preparedRepair(store, plan)
     const made = await this.#replaceLog({
       ...{ former: [applied.logId], first: last + skippedPositions + 1 },
@@ -113,11 +113,11 @@ export class ServiceRepair {
   }
 
   /**
-   * Goes on with a log that another node has begun with what this one holds of the points, too.
+   * Continues with a log that another node has begun, if that log begins with data of this node, too.
    *
    * @param onWait called before it waits for another node
-   * @returns whether it does; otherwise it holds nothing that others do not
-   * @throws the reason of the signal when that aborts
+   * @returns whether it continues; otherwise this node holds nothing that others lack
+   * @throws the signal's reason when that aborts
    */
   async adopt(
     data: ServedData,
@@ -127,7 +127,7 @@ export class ServiceRepair {
   ): Promise<boolean> {
     const { node, logger, stop: signal, fetchRetryMs: retryMs } = this.#options
     if (replacementReason(data.dataDir) !== undefined) return false
-    // Damaged ones are fetched anew.
+    // Damaged data are fetched again.
     const store = await data.openStore().catch(() => undefined)
     const { databaseId, applied } = store?.main ?? {}
     if (store === undefined || applied === undefined || !log.former?.includes(applied.logId)) return false
@@ -140,7 +140,7 @@ export class ServiceRepair {
     await fromServingNode({ ...serving, node, logger, signal, retryMs }, async (from) => {
       await adoptAsOther(store, logId, repair!, own, { from, signal })
     })
-    logger.info({ node, position: repair!.position }, 'this node goes on with the new log')
+    logger.info({ node, position: repair!.position }, 'this node continues with the new log')
     return true
   }
 }

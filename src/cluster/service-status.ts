@@ -12,7 +12,7 @@ import type { PeerLink } from './peer-link.ts'
 import type { ServiceParts } from './service-parts.ts'
 import type { MemberState } from './topology.ts'
 
-/** What a service has at a moment; what is not there yet, or not any more, is undefined. */
+/** The current state of a service. Whatever does not exist now is undefined. */
 export interface ServiceState {
   readonly node: ClusterNode | undefined
   readonly nats: NatsCluster | undefined
@@ -20,19 +20,19 @@ export interface ServiceState {
   readonly membership: Membership | undefined
   readonly link: PeerLink | undefined
   readonly parts: ServiceParts | undefined
-  /** Of this node among the members. */
+  /** The state of this node among the members. */
   readonly memberState: MemberState | undefined
-  /** Why this node has to wait before it is ready, though nothing is wrong with the log. */
+  /** Why this node is not ready yet, when its `ClusterNode` does not report the reason. */
   readonly waitsFor: string | undefined
-  /** Why the log is lost, as far as this node knows. */
+  /** Why the log is lost; undefined while this node knows of no loss. */
   readonly lostLog: string | undefined
-  /** Up to here, this node has applied the log. */
+  /** The log position that this node has applied. */
   readonly position: number
   /** How often everything was fetched from another node. */
   readonly fetches: number
 }
 
-/** What a service says of itself: to operators, in metrics and to other nodes. */
+/** What a service reports about itself: to operators, in metrics and to other nodes. */
 export class ServiceStatus {
   readonly #options: ClusterServiceOptions
   readonly #view: ClusterView
@@ -58,7 +58,7 @@ export class ServiceStatus {
         partitions: node?.held.size ?? 0,
         isConnected: nats?.isConnected ?? false,
       },
-      // Those who read one of the other figures need not wait for what goes through all partitions.
+      // Getters, because these figures go through all partitions: reading the others should not take as long.
       get partitionsMissing() {
         return parts?.missing(node?.held) ?? 0
       },
@@ -74,7 +74,7 @@ export class ServiceStatus {
     return this.notServing ?? (memberState === 'draining' ? drainedReason : undefined)
   }
 
-  /** Why other nodes cannot have what it holds; undefined when they can: while it is drained, too. */
+  /** Why other nodes cannot fetch its data; undefined when they can, also while it is drained. */
   get notServing(): string | undefined {
     const { waitsFor, node } = this.#now()
     if (waitsFor !== undefined) return waitsFor
@@ -118,7 +118,7 @@ export class ServiceStatus {
     }
   }
 
-  /** What those need who may ask this node. */
+  /** What other nodes have to know to ask this node. */
   #asked(): Pick<Announcement, 'answers' | 'generation' | 'takesFrom'> {
     const { waitsFor, node, parts } = this.#now()
     const answers = waitsFor === undefined && (node?.status.answers ?? false)
@@ -127,7 +127,7 @@ export class ServiceStatus {
     return { answers, generation, ...(takesFrom === undefined ? {} : { takesFrom }) }
   }
 
-  /** All members; without log servers as they were known last. */
+  /** All members; while the log servers do not answer, as they were last known. */
   async #nodes(): Promise<Pick<ClusterStatus, 'nodes' | 'partitions'>> {
     const { membership } = this.#now()
     const own = new Map([[this.#options.node, this.announcement]])
@@ -141,7 +141,7 @@ export class ServiceStatus {
   }
 }
 
-/** Of a service whose node does not run yet. */
+/** The status of a service without a running node. */
 const beginning: NodeStatus = {
   ...{ position: 0, floor: 0, isReady: false, answers: false },
   digestMismatches: 0,

@@ -20,7 +20,7 @@ describe('owners that are full', () => {
     isLive: (node) => live.has(node),
   })
 
-  it('are not given more, once all live ones of a partition are, and for a moment', () => {
+  it('get no further writes for a moment, once all live owners of a partition are full', () => {
     let nowMs = 0
     const stalled = new StalledOwners(() => nowMs)
     stalled.note('b', full)

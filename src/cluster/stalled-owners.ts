@@ -4,8 +4,9 @@ import type { Placement } from './placement.ts'
 import { partitionsOf } from './request-partitions.ts'
 
 /**
- * Nodes whose disk or memory is full, as they have said when they were asked how a record ended. What only such nodes would have
- * to store is refused for a moment: the log would take it, and nobody could say when it is applied.
+ * Nodes whose disk or memory is full, as they answered when they were asked for the outcome of a record. Writes that
+ * only such nodes would have to store are refused for a moment: the log would accept them, but nobody could say when
+ * they are applied.
  */
 export class StalledOwners {
   readonly #nowMs: () => number
@@ -15,7 +16,7 @@ export class StalledOwners {
     this.#nowMs = nowMs
   }
 
-  /** A node could not tell how a record ended. */
+  /** Notes the error of a node that could not return the outcome of a record. */
   note(node: string, error: unknown): void {
     if (!(error instanceof DatabaseError) || !fullReasons.has(error.reason)) return
     this.#stalls.set(node, { error, untilMs: this.#nowMs() + stallMs })
@@ -36,5 +37,5 @@ export class StalledOwners {
 
 const fullReasons: ReadonlySet<string> = new Set(['disk_full', 'memory_full'])
 
-/** The next write after it is tried again. */
+/** After this time, the next write is tried again. */
 const stallMs = 1_000

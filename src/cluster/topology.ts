@@ -3,35 +3,35 @@ import type { SharedDocuments } from './commit-log.ts'
 import { fromJson, toJson } from './json-documents.ts'
 import type { Ownership } from './ownership.ts'
 
-/** Who is in the cluster, by name. Changed by compare-and-set only. */
+/** The members of the cluster by name, and who owns which partitions. It changes by compare-and-set only. */
 export interface Topology {
   /** Counts the changes. */
   readonly generation: number
   readonly members: Readonly<Record<string, Member>>
-  /** Absent: all members have all points. */
+  /** Absent: all members hold all points. */
   readonly ownership?: Ownership | undefined
 }
 
-/** Of a cluster that nobody has entered. */
+/** The topology of a cluster that no node has entered. */
 export const noTopology: Topology = { generation: 0, members: {} }
 
 export interface Member {
   readonly zone: string
   readonly address: string
-  /** Absent for one that takes part in everything. */
+  /** Absent: the member takes part in everything. */
   readonly state?: MemberState | undefined
 }
 
 /**
- * `joining`: it fetches what it has to hold; `draining`: it takes no more clients; `refetching`: it is to fetch everything
- * anew, and becomes `joining`.
+ * `joining`: it fetches the data that it should hold; `draining`: it takes no more clients; `refetching`: it should
+ * fetch everything again, and becomes `joining`.
  */
 export type MemberState = 'joining' | 'draining' | 'refetching'
 
 /**
- * Writes the next topology, again when another node was faster; a change that changes nothing is not written.
+ * Writes the next topology, and retries when another node was faster. An unchanged topology is not written.
  *
- * @returns the topology after it
+ * @returns the topology after the change
  */
 export async function changeTopology(
   documents: SharedDocuments,
@@ -46,7 +46,7 @@ export async function changeTopology(
   throw new DatabaseError('not_ready', 'other nodes keep changing the topology')
 }
 
-/** The members of a cluster, for a node that need not be one. */
+/** The members of a cluster, for a node that may not be one of them. */
 export async function readMembers(documents: SharedDocuments): Promise<Topology> {
   return (await readTopology(documents)).topology
 }

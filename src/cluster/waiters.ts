@@ -1,4 +1,4 @@
-/** Those who wait for something to happen. */
+/** Callers that wait for an event. */
 export class Waiters {
   readonly #waiting = new Set<() => void>()
 

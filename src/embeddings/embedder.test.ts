@@ -180,7 +180,7 @@ describe('texts', () => {
     const { embedder } = embedderOf(server, { maxTexts: 2 })
     const tooMany = await failureOf(embedder.embed(['a', 'b', 'c']))
     assert.equal(tooMany.reason, 'request_too_large')
-    assert.match(tooMany.message, /3 texts to embed, the most is 2 \(EMBEDDINGS_MAX_TEXTS\)/)
+    assert.match(tooMany.message, /3 texts to embed, the maximum is 2 \(EMBEDDINGS_MAX_TEXTS\)/)
     const first = embedder.embed(['a', 'b'])
     // A text that is already waiting does not count again.
     const same = embedder.embed(['b'])

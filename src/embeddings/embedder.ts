@@ -56,7 +56,7 @@ export class Embedder implements Embeddings {
     if (texts.length > maxTexts) {
       throw new DatabaseError(
         'request_too_large',
-        `the request has ${texts.length} texts to embed, the most is ${maxTexts} (EMBEDDINGS_MAX_TEXTS)`,
+        `the request has ${texts.length} texts to embed, the maximum is ${maxTexts} (EMBEDDINGS_MAX_TEXTS)`,
       )
     }
     const keys = await keysOf(texts)

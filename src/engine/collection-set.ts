@@ -441,7 +441,7 @@ function invalid(message: string): DatabaseError {
 function tooMany(count: number): DatabaseError {
   return new DatabaseError(
     'overloaded',
-    `there are ${count} collections, the most is ${collectionsMax}: delete some`,
+    `there are ${count} collections, the maximum is ${collectionsMax}: delete some`,
   )
 }
 

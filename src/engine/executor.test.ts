@@ -182,7 +182,7 @@ describe('the queue of searches', () => {
       () => executor.search(queriesOf(1, 64, 'continuous', 5)),
     )
     assert.equal(refusal.reason, 'overloaded')
-    assert.match(refusal.message, /10 queries are waiting, the most is 10 \(MAX_QUEUED_QUERIES\)/)
+    assert.match(refusal.message, /10 queries are waiting, the maximum is 10 \(MAX_QUEUED_QUERIES\)/)
     assert.equal((await executor.search(queriesOf(1, 64, 'continuous', 5))).length, 1)
     assert.equal(executor.queuedQueries, 0)
   })
@@ -343,7 +343,7 @@ describe('several indexes', () => {
     const queries = (count: number): VectorQuery[] => queriesOf(count, 64, 'continuous', 5)
     const one = (): Promise<unknown> => flood.search(queries(1))
     const full = await refusalBeside(() => [flood.search(queries(20))], one)
-    assert.match(full.message, /20 queries are waiting, the most is 20/)
+    assert.match(full.message, /20 queries are waiting, the maximum is 20/)
     await Promise.all([flood.search(queries(20)), other.search(queries(1))])
 
     const begin = (): Promise<unknown>[] => [
@@ -355,7 +355,7 @@ describe('several indexes', () => {
     assert.equal(shared.reason, 'overloaded')
     assert.match(
       shared.message,
-      /15 queries are waiting in this collection, the most is 15 .*MAX_QUEUED_QUERIES/,
+      /15 queries are waiting in this collection, the maximum is 15 .*MAX_QUEUED_QUERIES/,
     )
     await Promise.all([...begin(), other.search(queries(2))])
     assert.equal(executor.queuedQueries, 0)

@@ -308,7 +308,7 @@ export class LivePoints implements ChangeTarget {
     const { memory } = this.#options.parts
     throw new DatabaseError(
       'memory_full',
-      `points with their attributes would take ${memory.totalWith(this.attributes, bytes)} bytes of memory, the most is ${memory.maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
+      `points with their attributes would take ${memory.totalWith(this.attributes, bytes)} bytes of memory, the maximum is ${memory.maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
     )
   }
 }

@@ -14,7 +14,7 @@ describe('a budget that collections share', () => {
     assert.equal(first.refusal(40), undefined)
     assert.deepEqual(
       [first.refusal(41)?.reason, first.refusal(41)?.message],
-      ['overloaded', '60 things are held, the most is 100 (MAX_THINGS): try again later'],
+      ['overloaded', '60 things are held, the maximum is 100 (MAX_THINGS): try again later'],
     )
     assert.equal(other.held, 0)
   })
@@ -27,11 +27,11 @@ describe('a budget that collections share', () => {
     assert.equal(flood.refusal(5), undefined)
     assert.equal(
       flood.refusal(6)?.message,
-      '70 things are held in this collection, the most is 75 while others are used (three quarters of MAX_THINGS): try again later',
+      '70 things are held in this collection, the maximum is 75 while others are used (three quarters of MAX_THINGS): try again later',
     )
     flood.hold(5)
     assert.equal(other.refusal(24), undefined)
-    assert.match(other.refusal(25)!.message, /^76 things are held, the most is 100/)
+    assert.match(other.refusal(25)!.message, /^76 things are held, the maximum is 100/)
     other.release(1)
     assert.equal(flood.refusal(25), undefined)
     assert.equal(budget.used, 75)

@@ -53,13 +53,13 @@ export class SharedBudget {
     if (this.#holders > 1 && held + amount > most) {
       return new DatabaseError(
         'overloaded',
-        `${inWords(held)} in this collection, the most is ${most} while others are used (three quarters of ${setting}): try again later`,
+        `${inWords(held)} in this collection, the maximum is ${most} while others are used (three quarters of ${setting}): try again later`,
       )
     }
     if (this.#used + amount <= max) return undefined
     return new DatabaseError(
       'overloaded',
-      `${inWords(this.#used)}, the most is ${max} (${setting}): try again later`,
+      `${inWords(this.#used)}, the maximum is ${max} (${setting}): try again later`,
     )
   }
 }

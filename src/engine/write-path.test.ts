@@ -447,7 +447,7 @@ describe('the queue', () => {
       assert.ok(waiting > 3 * (dimension * 4 + 100))
       await assert.rejects(insertOne(writes), {
         reason: 'overloaded',
-        message: `${waiting} bytes of changes are waiting for the disk, the most is 500 (MAX_BUFFERED_BYTES): try again later`,
+        message: `${waiting} bytes of changes are waiting for the disk, the maximum is 500 (MAX_BUFFERED_BYTES): try again later`,
       })
       assert.equal(queued.used, waiting)
       await first

@@ -226,7 +226,7 @@ function callOf(
     controller.abort(
       Date.now() >= Number(call.getDeadline())
         ? new DatabaseError('deadline_exceeded', 'the deadline of the call has passed')
-        : new DatabaseError('cancelled', 'the caller has gone'),
+        : new DatabaseError('cancelled', 'the caller disconnected'),
     )
   }
   call.on('cancelled', cancel)

@@ -150,7 +150,7 @@ describe('attributes in JSON', () => {
   it('take at most 64 KiB as JSON', () => {
     const withText = (length: number): string => `{"a":"${'x'.repeat(length)}"}`
     assert.ok(read(withText(65_536 - 8)))
-    refused(withText(65_536 - 7), /^payload\.attributes takes 65537 bytes as JSON, the most is 65536/)
+    refused(withText(65_536 - 7), /^payload\.attributes takes 65537 bytes as JSON, the maximum is 65536/)
     refused(`{"${'k'.repeat(65_536)}":1}`, /takes 65542 bytes/)
     assert.ok(read(`{"${'k'.repeat(65_530)}":1}`))
     // Only the stored part counts: the last value, without white space.
@@ -166,7 +166,7 @@ describe('attributes in JSON', () => {
     const names = (count: number): string =>
       Array.from({ length: count }, (_, index) => `"n${index}":1`).join()
     assert.ok(read(`{${names(256)}}`))
-    refused(`{${names(257)}}`, /^payload\.attributes has 257 paths, the most is 256/)
+    refused(`{${names(257)}}`, /^payload\.attributes has 257 paths, the maximum is 256/)
     refused(`{"a":{${names(256)}}}`, /has 257 paths/)
     assert.ok(read(`{"a":[${'{"b":1},'.repeat(1000)}{"b":2}]}`))
   })

@@ -9,7 +9,7 @@ export function readVector(json: JsonScanner, path: string): Float32Array {
   if (plain !== undefined) return plain
   const flat = json.flatArray(dimensionMax)
   if (typeof flat === 'number') {
-    throw invalid(`${path} has ${flat} dimensions, the most is ${dimensionMax}`)
+    throw invalid(`${path} has ${flat} dimensions, the maximum is ${dimensionMax}`)
   }
   const components = flat ?? Array.from(json.elements(), (index) => readComponent(json, path, index))
   const vector = new Float32Array(components.length)

@@ -96,7 +96,7 @@ function callOf(
   const controller = new AbortController()
   const { raw } = reply
   raw.once('close', () => {
-    if (!raw.writableEnded) controller.abort(new DatabaseError('cancelled', 'the caller has gone'))
+    if (!raw.writableEnded) controller.abort(new DatabaseError('cancelled', 'the caller disconnected'))
   })
   const call: Call = {
     fields: httpFields,

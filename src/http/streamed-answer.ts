@@ -43,7 +43,7 @@ export function streamAnswer(
 /** Returns a signal that aborts when the client disconnects before the answer is complete. */
 export function leavingOf({ raw }: FastifyReply): AbortSignal {
   const controller = new AbortController()
-  const abort = (): void => controller.abort(new DatabaseError('cancelled', 'the caller has gone'))
+  const abort = (): void => controller.abort(new DatabaseError('cancelled', 'the caller disconnected'))
   if (raw.closed) abort()
   else {
     raw.once('close', () => {

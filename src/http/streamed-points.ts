@@ -4,7 +4,7 @@ import { checkName } from '../api/collections.ts'
 import type { AskedPosition } from '../api/read-position.ts'
 import { noteRequest } from '../api/run-operation.ts'
 import { consistencyHeader, positionHeader } from '../base/consistency.ts'
-import { PointsOutOfReach, toDatabaseError } from '../base/errors.ts'
+import { PartitionsUnavailable, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import type { PathParts } from './routes.ts'
@@ -62,7 +62,7 @@ export async function streamPoints(
     return streamAnswer(reply, { ...options, chunks, what, ended: end })
   } catch (thrown) {
     end(toDatabaseError(thrown).reason)
-    if (thrown instanceof PointsOutOfReach) options.metrics.incomplete('none')
+    if (thrown instanceof PartitionsUnavailable) options.metrics.incomplete('none')
     throw thrown
   }
 }

@@ -274,5 +274,5 @@ export function mergeHits(lists: readonly (readonly Hit[])[], k: number): readon
 /** A scan by codes has at least this many candidates beyond k for exact measurement, more than a walk has. */
 const beyondMin = 64
 
-/** Scanning this many rows takes a few milliseconds, short enough to notice soon that the caller has gone. */
+/** Scanning this many rows takes a few milliseconds, short enough to notice soon that the caller disconnected. */
 const rowsBetweenChecks = 4096

@@ -131,7 +131,7 @@ export class VectorIndex implements MemoryUser {
       const { memoryBudget } = this.#options
       throw new DatabaseError(
         'memory_full',
-        `points would take ${memoryBudget!.totalWith(this, this.#neededBytes(slotCount))} bytes of memory, the most is ${memoryBudget!.maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
+        `points would take ${memoryBudget!.totalWith(this, this.#neededBytes(slotCount))} bytes of memory, the maximum is ${memoryBudget!.maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
       )
     }
     this.#eachSegment(slotCount, (segment, slots) => segment.grow(slots))

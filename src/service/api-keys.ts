@@ -35,7 +35,10 @@ export class ApiKeys {
     return this.#generated?.path
   }
 
-  /** What this node shows others over HTTP: nodes of a cluster take the same keys. Undefined where HTTP asks for none. */
+  /**
+   * The key that this node presents to other nodes over HTTP: nodes of a cluster accept the same keys. Undefined when
+   * HTTP requires none.
+   */
   get peerKey(): string | undefined {
     return this.#inForce.http?.find(({ role }) => role === 'write')?.key
   }
@@ -43,7 +46,7 @@ export class ApiKeys {
   /**
    * Reads API_KEYS_FILE again when it changes.
    *
-   * @returns what ends that
+   * @returns a function that ends that
    */
   watch(onChange: (keys: ServiceKeys) => void): () => void {
     const { apiKeysFile: file } = this.#config

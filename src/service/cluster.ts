@@ -8,16 +8,16 @@ import type { Config } from '../config.ts'
 interface ClusterParts {
   readonly logger: Logger
   readonly openLog: OpenLog | undefined
-  /** Metrics are loaded while the node is connecting. */
+  /** Undefined until the metrics are loaded, which happens while the node connects. */
   readonly timings: () => ClusterTimings | undefined
-  /** The key that other nodes take over HTTP. */
+  /** The key that other nodes accept over HTTP. */
   readonly peerKey: () => string | undefined
-  /** That this node listens at. */
+  /** The HTTP port that this node listens on. */
   readonly httpPort: () => number
   readonly onServing: (isServing: boolean) => void
 }
 
-/** The cluster that the settings name; its libraries are loaded with it only. */
+/** Creates the cluster that the settings name; undefined: none. Its libraries are loaded only then. */
 export async function clusterOf(config: Config, parts: ClusterParts): Promise<ClusterService | undefined> {
   if (config.clusterNatsUrl.length === 0) return undefined
   const [{ ClusterService }, { HttpReplicaSource }] = await Promise.all([
@@ -49,9 +49,9 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
 }
 
 /**
- * How nodes reach each other; undefined where neither a secret nor certificates say who is one.
+ * The settings of the link between nodes; undefined when neither a secret nor certificates authenticate nodes.
  *
- * @throws Error when the settings do not belong together
+ * @throws Error when the settings do not fit together
  */
 function linkOf(config: Config, onSeconds: (seconds: number) => void): LinkSettings | undefined {
   const { clusterSecret: secret, clusterHost: host, clusterPeerAdvertise } = config

@@ -5,7 +5,10 @@ import { Embedder } from '../embeddings/embedder.ts'
 import { embeddingCounters, registerEmbeddings } from '../embeddings/embedding-metrics.ts'
 import { outageLog } from '../embeddings/outage-log.ts'
 
-/** Undefined unless EMBEDDINGS_URL is set. Asks the endpoint for nothing: it may be started later. */
+/**
+ * Creates the embedder; undefined unless EMBEDDINGS_URL is set. Sends nothing to the endpoint yet: it may be started
+ * later.
+ */
 export function createEmbedder(
   config: Config,
   metrics: ServiceMetrics,

@@ -12,7 +12,7 @@ import { SnapshotReader } from '../storage/snapshot-reader.ts'
 import { restoreSnapshot } from '../storage/snapshot-restore.ts'
 import { loggerOf } from './logger.ts'
 
-/** What is done with a data directory that no service uses. */
+/** Operations on a data directory that no service uses. */
 
 export { type Backup, BackupWriter, readBackup, snapshotIn } from '../storage/backup.ts'
 export { writeWholeFile } from '../storage/whole-file.ts'
@@ -28,10 +28,10 @@ export async function examineData(config: Config): Promise<DirectoryDiagnosis> {
 }
 
 /**
- * As `examineData`, and removes damaged points, so that the rest can be served.
+ * Checks everything like `examineData`, and removes damaged points, so that the rest can be served.
  *
  * @returns what was found, and the file with the remains of the points that were set aside
- * @throws Error as `examineData`; or the error of a failed repair, which can then be repeated
+ * @throws Error like `examineData`; or the error of a failed repair, which can then be repeated
  */
 export async function repairData(
   config: Config,
@@ -48,9 +48,9 @@ async function examineAnd(
 }
 
 /**
- * The bytes of a snapshot of a data directory that no service uses.
+ * Yields the bytes of a snapshot of a data directory that no service uses.
  *
- * @throws Error that says what is wrong: nothing is stored there, it is in use, or damaged
+ * @throws Error that says what is wrong: nothing is stored there, or the directory is in use or damaged
  */
 export async function* snapshotOfData(config: Config): AsyncGenerator<Buffer> {
   const { dataDir } = config
@@ -65,7 +65,7 @@ export async function* snapshotOfData(config: Config): AsyncGenerator<Buffer> {
 }
 
 /**
- * Creates the data directory from a snapshot's bytes. Returns what was restored.
+ * Creates the data directory from a snapshot's bytes, and returns the snapshot's header.
  *
  * @throws DatabaseError `invalid_argument` when the directory is not empty or the snapshot cannot be used
  */
@@ -78,7 +78,7 @@ export async function restoreData(
   return reader.header
 }
 
-/** Creates the data directory from a backup of all collections. @throws as `restoreData` */
+/** Creates the data directory from a backup of all collections. @throws like `restoreData` */
 export async function restoreBackupTo(config: Config, backup: Backup): Promise<void> {
   await restoreBackup(backup, config.dataDir, loggerOf({ ...config, logLevel: 'silent' }))
 }

@@ -5,20 +5,20 @@ import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.t
 
 export interface MeasuredSystem {
   readonly dataDir: string
-  /** Which kernels run. */
+  /** The variant of the kernels that run. */
   readonly simd: string
   readonly writesBlocked: () => WritesBlocked | undefined
 }
 
-/** Gauges of what runs, of its disk, and of whether it takes changes. */
+/** Registers gauges of what runs, of its disk, and of whether it accepts changes. */
 export function registerSystem(
   metrics: ServiceMetrics,
   { dataDir, simd, writesBlocked }: MeasuredSystem,
 ): void {
   const { platform, arch } = process
   const labels = { version: version(), node: process.versions.node, platform, arch, simd }
-  metrics.info('vicinal_build_info', 'Always 1: what is running, by its labels.', labels)
-  metrics.gauge('vicinal_disk_free_bytes', 'Bytes that the disk of the data directory has left.', () => {
+  metrics.info('vicinal_build_info', 'Always 1; the labels describe what is running.', labels)
+  metrics.gauge('vicinal_disk_free_bytes', 'Free bytes on the disk of the data directory.', () => {
     const { bavail, bsize } = statfsSync(dataDir)
     return bavail * bsize
   })

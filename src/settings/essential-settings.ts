@@ -5,7 +5,7 @@ import type { Row } from './row.ts'
 export class EssentialSettings {
   readonly dataDir: Row<string> = text('path', {
     default: './data',
-    doc: 'Directory of the stored data; made with mode 0700 when missing.',
+    doc: 'Directory of the stored data; created with mode 0700 if it is missing.',
   })
 
   readonly grpcHost: Row<string> = text('host', {
@@ -35,17 +35,17 @@ export class EssentialSettings {
 
   readonly httpApiKey: Row<string | undefined> = key({
     defaultText: 'none: HTTP is open',
-    doc: 'When set, HTTP demands it as `authorization` on everything but /health, /readyz, / and the docs. Prefer the environment: a flag shows in the process list.',
+    doc: 'When set, HTTP requires it as `authorization` on everything but /health, /readyz, / and the docs. Prefer the environment: a flag shows in the process list.',
   })
 
   readonly maxMemoryBytes: Row<number> = bytes(0, Number.MAX_SAFE_INTEGER, {
     default: 0,
     defaultText: '0 (no limit)',
-    doc: 'Memory that points may take: vectors, index, ids. An insert that would pass it is refused; a start with more stored than that is not. What the process takes without points, some 200 MiB, comes on top. 0 sets no limit.',
+    doc: 'Memory that points may take: vectors, index, ids. An insert that would exceed it is refused; a start with more stored points is not. The process takes some 200 MiB in addition. 0 sets no limit.',
   })
 
   readonly logLevel: Row<LogLevel> = oneOf(logLevels, {
     default: 'info',
-    doc: 'Least severe log line that is written.',
+    doc: 'Lowest severity of log lines that are written.',
   })
 }

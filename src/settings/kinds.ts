@@ -1,13 +1,14 @@
 import type { Row } from './row.ts'
 
 /**
- * The kinds of values that settings have: each takes what a row says besides, and checks and reads texts.
+ * The kinds of values that settings have. Each function takes the rest of a row, and adds how a text is checked and
+ * parsed.
  */
 
 /** What differs between the settings of a kind. A default that is undefined lets the setting be unset. */
 export interface About<Default> extends Pick<Row<Default>, 'default' | 'defaultText' | 'doc' | 'secret'> {}
 
-/** The same of a setting that has no default. */
+/** The same for a setting without a default. */
 type AboutUnset = Omit<About<undefined>, 'default'>
 
 export const mebibyte: number = 1024 * 1024
@@ -109,7 +110,7 @@ export function key(about: AboutUnset): Row<string | undefined> {
   }
 }
 
-/** One that nobody guesses. */
+/** A secret that nobody can guess. */
 export function clusterSecret(about: AboutUnset): Row<string | undefined> {
   return {
     default: undefined,
@@ -123,7 +124,7 @@ export function clusterSecret(about: AboutUnset): Row<string | undefined> {
   }
 }
 
-/** Part of the names of streams and subjects of NATS. */
+/** A name that becomes part of the names of NATS streams and subjects. */
 export function clusterName(about: About<string>): Row<string> {
   return {
     ...about,
@@ -141,7 +142,10 @@ export function hostNames(about: About<readonly string[]>): Row<readonly string[
   )
 }
 
-/** As browsers send them: no path, no default port. There is no wildcard, because an open service has nothing else to go by. */
+/**
+ * Origins as browsers send them: no path, no default port. There is no wildcard, because an open service has no other
+ * protection.
+ */
 export function origins(about: About<readonly string[]>): Row<readonly string[]> {
   return list(
     'origins',
@@ -179,7 +183,7 @@ export function endpointUrl(about: AboutUnset): Row<string | undefined> {
   }
 }
 
-/** Texts with commas between them. */
+/** A list of texts, separated by commas. */
 function list(
   placeholder: string,
   what: string,

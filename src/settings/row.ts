@@ -1,10 +1,10 @@
 /**
- * What the table says of a setting. `kinds.ts` has a function for each kind of value; the names follow from the field:
- * `hnswEf` is the variable HNSW_EF and the flag --hnsw-ef.
+ * What the table says about a setting. `kinds.ts` has a function for each kind of value. The names follow from the
+ * field: `hnswEf` is the variable HNSW_EF and the flag --hnsw-ef.
  */
 export interface Row<Value> {
   readonly default: Value
-  /** How the default reads in help and docs, where its value alone would not tell. */
+  /** How help and docs show the default, if its value alone is not clear. */
   readonly defaultText?: string
   /** What a value looks like in help: `<placeholder>`. */
   readonly placeholder: string
@@ -19,7 +19,7 @@ export interface Setting<Value> extends Row<Value> {
   readonly env: string
   /** The command-line flag without its dashes; flags win over the environment. */
   readonly flag: string
-  /** Title of the settings that it belongs to. */
+  /** The title of its group. */
   readonly group: string
 }
 

@@ -10,11 +10,11 @@ import type { Row, Setting } from './row.ts'
 import { SearchSettings } from './search-settings.ts'
 
 /**
- * Every setting of the server in one table. Start-up validation, `vicinal serve --help` and the settings
- * reference in docs/ are all made from it, so they cannot disagree.
+ * Every setting of the server in one table. Start-up validation, `vicinal serve --help` and the settings reference in
+ * docs/ are all made from it, so they cannot disagree.
  *
- * The groups are classes because a field of a class can state its type, which is then both checked and the only place that
- * says what a setting's value is: `Config` follows from it.
+ * The groups are classes because a class field can declare its type. That type is checked, and it is the only place
+ * that defines the value of a setting: `Config` follows from it.
  */
 type Rows = EssentialSettings &
   AccessSettings &
@@ -30,7 +30,7 @@ export interface SettingGroup {
   readonly title: string
   /** What the group is for. */
   readonly about: string
-  /** By the names of their settings. */
+  /** Rows by the names of their settings. */
   readonly rows: object
 }
 
@@ -38,7 +38,7 @@ export interface SettingGroup {
 export const settingGroups: readonly SettingGroup[] = [
   {
     title: 'Essentials',
-    about: 'What most services set. All other settings have defaults that fit most of them.',
+    about: 'What most services set. All other settings have defaults that fit most services.',
     rows: new EssentialSettings(),
   },
   {
@@ -58,7 +58,7 @@ export const settingGroups: readonly SettingGroup[] = [
   },
   {
     title: 'Bounds',
-    about: 'What one request, and all that are under way, may take; beyond it requests are refused.',
+    about: 'What one request, and all requests in progress, may take; beyond that, requests are refused.',
     rows: new BoundSettings(),
   },
   {
@@ -68,12 +68,12 @@ export const settingGroups: readonly SettingGroup[] = [
   },
   {
     title: 'Cluster',
-    about: 'For nodes of a cluster: which one, and where the others reach the node.',
+    about: 'For nodes of a cluster: which cluster, and how other nodes reach this one.',
     rows: new ClusterSettings(),
   },
   {
     title: 'Cluster: credentials',
-    about: 'How a node shows the log servers and the other nodes who it is.',
+    about: 'How a node authenticates itself to the log servers and the other nodes.',
     rows: new ClusterCredentialSettings(),
   },
   {
@@ -95,7 +95,7 @@ export const settingRows: readonly (readonly [SettingName, Setting<unknown>])[] 
     ),
 )
 
-// TypeScript does not follow that each entry has the value of its own type.
+// TypeScript cannot tell that each entry has a value of its own type.
 export const settings: Settings = Object.fromEntries(settingRows) as Settings
 
 /** `hnswEf` is the variable HNSW_EF and the flag --hnsw-ef. */

@@ -237,7 +237,7 @@ describe('the outcome of a keyed request', () => {
     const store = await openStore({ dataDir, logger })
     const outcome = Array<string>(61_682).fill(own)
     const tooLarge = { ...request(1), points: outcome.length, outcome }
-    const refusal = { reason: 'request_too_large', message: /takes 1048594 bytes .* the most is 1048511/ }
+    const refusal = { reason: 'request_too_large', message: /takes 1048594 bytes .* the maximum is 1048511/ }
     assert.throws(() => checkOutcome(outcome), refusal)
     await assert.rejects(store.commit(groupOf([], [tooLarge])), refusal)
     const largest = { ...tooLarge, points: outcome.length - 5, outcome: outcome.slice(5) }

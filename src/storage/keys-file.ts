@@ -29,7 +29,7 @@ export function readKeysFile(path: string): KeysFile {
       )
     }
     if (stats.size > bytesMax) {
-      throw new Error(`${path} (API_KEYS_FILE) has ${stats.size} bytes, the most is ${bytesMax}`)
+      throw new Error(`${path} (API_KEYS_FILE) has ${stats.size} bytes, the maximum is ${bytesMax}`)
     }
     return { keys: keysIn(readFileSync(file, 'utf8'), path), version: versionOf(stats) }
   } finally {
@@ -95,7 +95,7 @@ function keysIn(text: string, path: string): ApiKey[] {
     if (!/^[\x21-\x7e]{16,}$/.test(key)) refuse('has a key that is not 16 or more visible ASCII characters')
     if (keys.some((each) => each.name === name)) refuse(`has the name ${name} again`)
     if (keys.some((each) => each.key === key)) refuse('has the key of another line')
-    if (keys.length === keysMax) refuse(`is one key too many, the most is ${keysMax}`)
+    if (keys.length === keysMax) refuse(`is one key too many, the maximum is ${keysMax}`)
     keys.push({ role: role as Role, name, key })
   }
   return keys

@@ -131,7 +131,7 @@ export function checkOutcome(outcome: readonly ItemOutcome[]): number {
   if (bytes <= bytesMax) return bytes
   throw new DatabaseError(
     'request_too_large',
-    `the answer of this request takes ${bytes} bytes to be kept under its idempotency key, the most is ${bytesMax}: send fewer points at a time`,
+    `the answer of this request takes ${bytes} bytes to be kept under its idempotency key, the maximum is ${bytesMax}: send fewer points at a time`,
   )
 }
 

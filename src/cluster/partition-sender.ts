@@ -21,23 +21,23 @@ import {
 import { type PeerMethod, peerMethods } from './peer-methods.ts'
 import type { PeerCall, PeerHandler } from './peers.ts'
 
-export interface PartitionGivingOptions {
+export interface PartitionSenderOptions {
   readonly partitions: HeldPartitions
   readonly set: CollectionSet
   readonly applier: Applier
 }
 
 /**
- * Gives points of partitions that this node has to one that is to have them, too: see `PartitionTaking`. Lists and points are
- * of what there is when they are asked for. A cut is of one position of the log, which is held as long as it takes to
- * collect the cut: some milliseconds. Nothing is kept from one question to the next.
+ * Sends points of partitions that this node holds to a node that should hold them, too: see partition-taking.ts. Lists
+ * and points show what exists when they are requested. A cut shows one log position. The log is held while the cut is
+ * collected, for some milliseconds. Nothing is kept from one question to the next.
  *
  * Main thread only.
  */
-export class PartitionGiving {
-  readonly #options: PartitionGivingOptions
+export class PartitionSender {
+  readonly #options: PartitionSenderOptions
 
-  constructor(options: PartitionGivingOptions) {
+  constructor(options: PartitionSenderOptions) {
     this.#options = options
   }
 
@@ -59,7 +59,7 @@ export class PartitionGiving {
       signal.throwIfAborted()
       yield writePointVersions({ position, ...listed })
     }
-    // What was dropped meanwhile is not all listed.
+    // A partition that was dropped meanwhile is not completely listed.
     this.#checkHeld(partitions)
   }
 
@@ -93,7 +93,7 @@ export class PartitionGiving {
     try {
       await hold.reached(question.after, AbortSignal.any([signal, timeout])).catch((error: unknown) => {
         if (!timeout.aborted) throw error
-        throw new DatabaseError('not_ready', `this node has not come to position ${question.after} yet`)
+        throw new DatabaseError('not_ready', `this node has not reached position ${question.after} yet`)
       })
       this.#checkHeld(question.partitions)
       const names = set.list().map(({ name }) => name)
@@ -115,7 +115,7 @@ export class PartitionGiving {
   }
 }
 
-/** What has been collected, which must not be too much. */
+/** The collected parts, up to `cutBytesMax`. */
 class Cut {
   readonly parts: Buffer[] = []
   #bytes = 0
@@ -127,7 +127,7 @@ class Cut {
     if (this.#bytes > cutBytesMax) {
       throw new DatabaseError(
         'overloaded',
-        `so many points are to be taken, or have changed since they were copied, that a cut exceeds ${cutBytesMax} bytes: take fewer partitions at a time`,
+        `a cut exceeds ${cutBytesMax} bytes, as too many points are requested or have changed since they were copied: take fewer partitions at a time`,
       )
     }
   }
@@ -162,9 +162,9 @@ async function collect(
   pass()
 }
 
-/** Of points in one answer, about. */
+/** Approximate bytes of points in one answer. */
 const answerBytes = 512 * 1024
-/** Kept in memory until the other node has taken it. */
+/** A cut stays in memory until the other node has received it. */
 const cutBytesMax = 64 * 1024 * 1024
-/** How long this node may be behind the one that takes. */
+/** How long the receiving node waits while this node is behind it. */
 const waitMs = 10_000

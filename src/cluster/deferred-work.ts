@@ -1,8 +1,8 @@
-/** Work that waits for a moment at which nothing else uses what it is about. */
-export class RestWork {
+/** Work that waits for a moment when nothing else uses the same data. */
+export class DeferredWork {
   #waiting: { readonly work: () => Promise<void>; readonly giveUp: (reason: unknown) => void }[] = []
 
-  /** Resolves with the result, once the moment has come. */
+  /** Queues work; resolves with its result. */
   do<Result>(work: () => Promise<Result>): Promise<Result> {
     const done = Promise.withResolvers<Result>()
     this.#waiting.push({
@@ -12,12 +12,12 @@ export class RestWork {
     return done.promise
   }
 
-  /** The moment has come; resolves when all is done that waits. */
+  /** Does all queued work, now that the moment has come. */
   async pass(): Promise<void> {
     for (const { work } of this.#waiting.splice(0)) await work()
   }
 
-  /** It will not come. */
+  /** Rejects all queued work: the moment will not come. */
   end(reason: unknown): void {
     for (const { giveUp } of this.#waiting.splice(0)) giveUp(reason)
   }

@@ -11,44 +11,44 @@ import { readPartitions } from './partition-codec.ts'
 import { type PeerMethod, peerMethods } from './peer-methods.ts'
 import type { PeerHandler } from './peers.ts'
 
-/** Asks a node to apply no more of the log until a snapshot has begun. */
+/** Asks a node to stop applying the log until a snapshot has begun. */
 export interface HoldQuestion {
-  /** Drawn by the one who asks: names the hold. */
+  /** Identifies the hold; drawn by the asking node. */
   readonly token: string
   readonly collection: string
-  /** That the snapshot is to have from this node. */
+  /** The partitions that the snapshot takes from this node. */
   readonly partitions: PartitionSet
 }
 
-/** Asks for the points, as they are at a position of the log. The answer: the bytes of a snapshot of those. */
+/** Asks for the points as they are at a log position. The answer is the bytes of a snapshot of them. */
 export interface PartQuestion {
   readonly token: string
-  /** Not before the one that the node is held at. */
+  /** Not below the position that the node is held at. */
   readonly position: number
 }
 
-export interface SnapshotGivingOptions {
+export interface SnapshotPartSenderOptions {
   readonly partitions: HeldPartitions
   readonly set: CollectionSet
   readonly applier: Applier
 }
 
 /**
- * Gives its part of a snapshot that several nodes make together, all as of the same position of the log:
+ * Sends this node's part of a snapshot that several nodes make together, all at the same log position:
  *
- *   hold ─> begins no further record, and says where it is ─> part ─> applies the log up to the position that is asked for
- *     ─> opens a snapshot of its store, which shows that position from then on ─> the log goes on ─> the points are sent
+ *   hold ─> starts no further record, and returns its position ─> part ─> applies the log up to the requested position
+ *     ─> opens a snapshot of its store, which shows that position from then on ─> the log continues ─> sends the points
  *
- * The log is held from the first question to the second one: for as long as the slowest of the nodes takes to answer the
- * first. A node whose second question does not come goes on after some seconds, and knows nothing of it then.
+ * The log is held from the first question to the second one: for as long as the slowest node takes to answer the
+ * first. A node that gets no second question continues after some seconds, and has no hold then.
  *
  * Main thread only.
  */
-export class SnapshotGiving {
-  readonly #options: SnapshotGivingOptions
+export class SnapshotPartSender {
+  readonly #options: SnapshotPartSenderOptions
   readonly #waiting = new Map<string, Waiting>()
 
-  constructor(options: SnapshotGivingOptions) {
+  constructor(options: SnapshotPartSenderOptions) {
     this.#options = options
   }
 
@@ -64,12 +64,13 @@ export class SnapshotGiving {
    * Holds the log.
    *
    * @returns the position it is held at
-   * @throws DatabaseError `not_ready` where this node does not have the partitions; `collection_not_found`; `overloaded`
+   * @throws DatabaseError `not_ready` when this node does not hold the partitions; `collection_not_found`;
+   *   `overloaded`
    */
   async hold({ token, collection, partitions }: HoldQuestion): Promise<number> {
     this.#checkHeld(partitions)
     if (this.#waiting.size >= waitingMax) {
-      throw new DatabaseError('overloaded', `${waitingMax} snapshots are being begun: try again later`)
+      throw new DatabaseError('overloaded', `${waitingMax} snapshots are being opened: try again later`)
     }
     const lease = await this.#options.set.lease(collection)
     const hold = this.#options.applier.hold()
@@ -79,10 +80,10 @@ export class SnapshotGiving {
   }
 
   /**
-   * The points of the partitions, once the log is applied up to the position.
+   * Yields the points of the partitions when the log is applied up to the position.
    *
-   * @throws DatabaseError `not_ready` where the log is held no more, or a partition has gone; `overloaded` while another
-   *   snapshot of the collection is being read
+   * @throws DatabaseError `not_ready` when the log is no longer held, or a partition was dropped; `overloaded` while
+   *   another snapshot of the collection is being read
    */
   async *part({ token, position }: PartQuestion, signal: AbortSignal): AsyncGenerator<Buffer, void> {
     const { lease: claimed, hold, partitions } = this.#claim(token)
@@ -95,7 +96,7 @@ export class SnapshotGiving {
     }
   }
 
-  /** The log goes on, without a snapshot; harmless where it does so already. */
+  /** Lets the log continue without a snapshot. Idempotent. */
   release(token: string): Buffer {
     if (this.#waiting.has(token)) {
       const { lease, hold } = this.#claim(token)
@@ -119,7 +120,7 @@ export class SnapshotGiving {
     try {
       await hold.reached(position, AbortSignal.any([signal, timeout])).catch((error: unknown) => {
         if (!timeout.aborted) throw error
-        throw new DatabaseError('not_ready', `this node has not come to position ${position} in ${waitMs} ms`)
+        throw new DatabaseError('not_ready', `this node has not reached position ${position} in ${waitMs} ms`)
       })
       this.#checkHeld(partitions)
       const digest = new PartitionDigest(collection.replica.digest)
@@ -133,7 +134,7 @@ export class SnapshotGiving {
   #claim(token: string): Waiting {
     const waiting = this.#waiting.get(token)
     if (waiting === undefined) {
-      throw new DatabaseError('not_ready', 'this node does not hold the log for that snapshot any more')
+      throw new DatabaseError('not_ready', 'this node no longer holds the log for this snapshot')
     }
     clearTimeout(waiting.timer)
     this.#waiting.delete(token)
@@ -149,7 +150,7 @@ export class SnapshotGiving {
   }
 }
 
-/** The log is held until the second question. */
+/** A hold of the log that waits for the second question. */
 interface Waiting {
   readonly lease: Disposable & { readonly database: Collection }
   readonly hold: LogHold
@@ -193,6 +194,9 @@ export function readHeldPosition(bytes: Uint8Array): number {
 }
 
 const noBytes = Buffer.alloc(0)
-/** How long the log is held for a question that does not come, and how long this node may be behind the others. */
+/**
+ * How long the log is held for a question that does not arrive, and how long to wait when this node is behind the
+ * others.
+ */
 const waitMs = 5_000
 const waitingMax = 16
