@@ -54,7 +54,8 @@ export async function mapPoints(
 }
 
 function includeOf(paths: readonly string[], contentMax: number): Include | undefined {
-  if (paths.length > pathsMax) throw invalid(`attributes has ${paths.length} paths, the maximum is ${pathsMax}`)
+  if (paths.length > pathsMax)
+    throw invalid(`attributes has ${paths.length} paths, the maximum is ${pathsMax}`)
   const attributes = paths.map((path, index) => checkPath(path, `attributes[${index}]`))
   if (contentMax === 0 && attributes.length === 0) return undefined
   return { distance: false, payload: contentMax > 0, attributes, vector: false, version: false }

@@ -6,7 +6,7 @@ import type { CollectionSet } from '../engine/collection-set.ts'
 import type { HeldPartitions } from '../engine/held-partitions.ts'
 import { differingPartitions, PartitionDigest } from '../storage/partition-digest.ts'
 import type { Applier } from './applier.ts'
-import { CutReader, copyPartitions, type PartitionSource, reachCut } from './partition-taking.ts'
+import { CutReader, copyPartitions, type PartitionSource, reachCut } from './partition-copy.ts'
 import type { Peers } from './peers.ts'
 
 export interface PartitionMovesOptions {

@@ -28,7 +28,7 @@ export interface PartitionSenderOptions {
 }
 
 /**
- * Sends points of partitions that this node holds to a node that should hold them, too: see partition-taking.ts. Lists
+ * Sends points of partitions that this node holds to a node that should hold them, too: see partition-copy.ts. Lists
  * and points show what exists when they are requested. A cut shows one log position. The log is held while the cut is
  * collected, for some milliseconds. Nothing is kept from one question to the next.
  *

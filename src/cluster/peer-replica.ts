@@ -2,7 +2,7 @@ import { DatabaseError } from '../base/errors.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { type PeerMethod, peerMethods } from './peer-methods.ts'
 import type { PeerHandler, Peers } from './peers.ts'
-import type { ReplicaCollectionBytes } from './replica-giving.ts'
+import type { ReplicaCollectionBytes } from './replica-sender.ts'
 import type { ReplicaCatalog, ReplicaSource } from './replica-transfer.ts'
 
 /** Fetches the data of another node over the link. */
