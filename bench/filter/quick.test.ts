@@ -19,7 +19,7 @@ function run(...options: readonly string[]): Record<string, unknown> {
     env,
   })
   assert.equal(status, 0, stderr)
-  assert.match(stdout, /### To be reached/)
+  assert.match(stdout, /### Targets/)
   return JSON.parse(readFileSync(output, 'utf8'))
 }
 
