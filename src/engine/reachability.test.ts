@@ -30,15 +30,7 @@ describe(`every linked point, seed ${seed}`, () => {
   it('is reachable again after a start with a graph in which it was not, without any change', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'vicinal-reachability-'))
     try {
-      const fixture = new IndexFixture(32, { directory, quietMs: 3_600_000 })
-      for (const vector of clusteredVectors(seededRandom(seed), 2000, 32)) fixture.insert(vector)
-      await fixture.settled()
-      await fixture.indexer.repaired()
-      assert.deepEqual(fixture.faults(), [])
-      for (const slot of [500, 1000, 1500]) cutOff(fixture, slot)
-      assert.match(fixture.faults().join(), /3 linked slots are unreachable/)
-      const points = fixture.kept
-      await fixture.close()
+      const points = await cutOffAndSaved(directory)
       await using again = await IndexFixture.restarted(directory, points)
       assert.equal(again.indexer.unindexed, 0, 'the graph was read')
       await untilSound(again)
@@ -47,6 +39,18 @@ describe(`every linked point, seed ${seed}`, () => {
     }
   })
 })
+
+/** Saves a graph in which three slots are unreachable. @returns its points */
+async function cutOffAndSaved(directory: string): Promise<IndexFixture['kept']> {
+  await using fixture = new IndexFixture(32, { directory, quietMs: 3_600_000 })
+  for (const vector of clusteredVectors(seededRandom(seed), 2000, 32)) fixture.insert(vector)
+  await fixture.settled()
+  await fixture.indexer.repaired()
+  assert.deepEqual(fixture.faults(), [])
+  for (const slot of [500, 1000, 1500]) cutOff(fixture, slot)
+  assert.match(fixture.faults().join(), /3 linked slots are unreachable/)
+  return fixture.kept
+}
 
 /** Resolves when the timer has completed all repairs. */
 async function untilSound(fixture: IndexFixture): Promise<void> {
