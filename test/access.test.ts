@@ -18,11 +18,11 @@ import { apiKey, startTestService, type TestService } from './support/service.ts
 
 const main = join(import.meta.dirname, '../src/cli/main.ts')
 
-describe('the comparison of keys', () => {
+describe('key comparison', () => {
   const keyring = new Keyring([{ name: 'only', key: apiKey, role: 'write' }])
   const isKey = (presented: string | undefined): boolean => keyring.find(presented)?.name === 'only'
 
-  it('takes the key, bare and as a bearer token, and nothing else', () => {
+  it('accepts only the key, bare or as a bearer token', () => {
     for (const right of [apiKey, `Bearer ${apiKey}`, `bearer   ${apiKey}`])
       assert.equal(isKey(right), true, right)
     const wrong = [
@@ -38,7 +38,7 @@ describe('the comparison of keys', () => {
       assert.equal(isKey(each), false, each)
   })
 
-  it('does the same work whatever is presented: two comparisons of as many bytes as the key has', () => {
+  it('does the same work for any input: two comparisons, each as long as the key', () => {
     const compare = mock.method(crypto, 'timingSafeEqual')
     syncBuiltinESMExports()
     try {
@@ -72,7 +72,7 @@ describe('several keys', () => {
     { name: 'again', key: 'the-first-key', role: 'read' },
   ]
 
-  it('are told apart, the first where two are the same, and their calls are counted', () => {
+  it('are identified by name (the first of two equal ones wins), and their calls are counted', () => {
     const keyring = new Keyring(keys)
     assert.equal(keyring.find('the-first-key'), keys[0])
     assert.equal(keyring.find('Bearer a-second-key-that-is-longer'), keys[1])
@@ -84,7 +84,7 @@ describe('several keys', () => {
     assert.deepEqual(keyring.calls, [['second', 2]])
   })
 
-  it('are all compared, whichever is presented', () => {
+  it('are all compared, whichever one is sent', () => {
     const keyring = new Keyring(keys)
     const compare = mock.method(crypto, 'timingSafeEqual')
     syncBuiltinESMExports()
@@ -106,7 +106,7 @@ describe('several keys', () => {
 })
 
 describe('the keys of a running service', () => {
-  it('are not among its arguments, where everybody on the machine could read them', {
+  it('are not in its arguments, which every user of the machine can read', {
     skip: process.platform !== 'linux' && 'needs /proc',
   }, async () => {
     await using directory = await temporaryDirectory()
@@ -123,7 +123,7 @@ describe('the keys of a running service', () => {
 })
 
 describe('the files of a service', () => {
-  it('are its owner’s alone, even where the umask would give them to everybody', {
+  it('are accessible only to their owner, even under a permissive umask', {
     skip: process.platform === 'win32' && 'has no modes',
   }, async () => {
     await using parent = await temporaryDirectory()
@@ -145,7 +145,7 @@ describe('the files of a service', () => {
 })
 
 describe('a service with its defaults', () => {
-  it('listens on loopback alone', async () => {
+  it('listens only on loopback', async () => {
     assert.deepEqual([readConfig({}).httpHost, readConfig({}).grpcHost], ['127.0.0.1', 'localhost'])
     await using service = await startTestService()
     const outside = Object.values(networkInterfaces())
@@ -168,7 +168,7 @@ describe('a browser', () => {
   })
   after(() => service[Symbol.asyncDispose]())
 
-  it('is told on every answer to guess no types, and on every page of the docs to frame and tell nothing', async () => {
+  it('gets nosniff in every response, and DENY for frames and no-referrer on every docs page', async () => {
     const pages = [
       '/docs',
       '/docs/',
@@ -191,7 +191,7 @@ describe('a browser', () => {
     }
   })
 
-  it('lets no page of another origin in: nothing is allowed to it, and what it may send unasked is refused', async () => {
+  it('blocks pages of other origins: no CORS headers, and requests without a preflight are refused', async () => {
     const origin = { origin: 'https://elsewhere.example' }
     for (const [method, path] of [
       ['OPTIONS', '/points'],
@@ -221,7 +221,7 @@ describe('a browser', () => {
   })
 })
 
-describe('a page whose name an attacker has pointed at this machine', () => {
+describe('a page whose host name an attacker has pointed at this machine', () => {
   const rebound = { host: 'attacker.example:3000', origin: 'http://attacker.example:3000' }
   const paths = [
     ['GET', '/metrics'],
@@ -231,7 +231,7 @@ describe('a page whose name an attacker has pointed at this machine', () => {
     ['DELETE', '/points/00000000-0000-4000-8000-000000000000'],
   ] as const
 
-  it('is told nothing by an open service on loopback but that there is one', async () => {
+  it('reads only the health of an open service on loopback', async () => {
     await using service = await startTestService()
     for (const [method, path] of paths) {
       const { status, type, text } = await ask(service, method, path, rebound)
@@ -243,7 +243,7 @@ describe('a page whose name an attacker has pointed at this machine', () => {
       assert.equal((await ask(service, 'GET', '/metrics', { host })).status, 200, host)
   })
 
-  it('is told of a key where there is one, and names may be allowed', async () => {
+  it('gets 401 if the service has a key, and is served if its name is allowed', async () => {
     await using keyed = await startTestService({ HTTP_API_KEY: apiKey })
     assert.equal((await ask(keyed, 'GET', '/metrics', rebound)).status, 401)
     const authorization = apiKey
@@ -253,7 +253,7 @@ describe('a page whose name an attacker has pointed at this machine', () => {
   })
 })
 
-/** `fetch` sets the host header itself. */
+/** Uses `http.request`, because `fetch` sets the host header itself. */
 async function ask(
   { httpUrl }: TestService,
   method: string,
@@ -266,7 +266,7 @@ async function ask(
   return { status: response.statusCode!, type: response.headers['content-type'], text }
 }
 
-/** The service as a careless shell would start it: whatever it makes is open unless it says otherwise. */
+/** A service started with umask 000: its files are open to everybody unless it sets their mode. */
 class ServiceWithoutUmask implements AsyncDisposable {
   readonly pid: number
   readonly httpUrl: string

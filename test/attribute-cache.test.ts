@@ -39,7 +39,7 @@ const filters: readonly Filter[] = [
 const countsOf = (collection: Collection): Promise<number[]> =>
   Promise.all(filters.map((filter) => collection.count(filter)))
 
-/** Every point as a list has it, in the order of insertion. */
+/** Every point as a list returns it, in insertion order. */
 async function listed(collection: Collection): Promise<unknown[]> {
   const points: unknown[] = []
   let cursor: string | undefined
@@ -52,7 +52,7 @@ async function listed(collection: Collection): Promise<unknown[]> {
   return points
 }
 
-/** Opens the collection with a clock, and counts the records that this reads. */
+/** Opens the collection with a fixed clock; returns how many records that reads. */
 async function recordsReadAtStart(
   dataDir: string,
   nowUs: number,
@@ -80,7 +80,7 @@ async function recordsReadAtStart(
 }
 
 describe('the attributes of many points', () => {
-  it('spare a start the records, and it knows the same of every point as one that reads them', async () => {
+  it('let a start skip the records, with the same result as a start that reads them', async () => {
     await using directory = await temporaryDirectory()
     const dataDir = directory.path
     const startUs = 1_800_000_000_000_000
@@ -99,7 +99,7 @@ describe('the attributes of many points', () => {
     })
     assert.equal(read, 0)
     assert.equal(kept.length, count - count / 1000)
-    // Half of those that expire are due; they are deleted soon after they are hidden.
+    // Half of the expiring points are due. They are hidden, and deleted soon after.
     const lateUs = startUs + 1e6 * 6500
     let left: unknown[] = []
     await recordsReadAtStart(dataDir, lateUs, async (collection) => {
@@ -113,7 +113,7 @@ describe('the attributes of many points', () => {
     assert.ok(all >= left.length, `${all} records were read`)
   })
 
-  it('are kept for the next start, which finds what has changed since, and does without a damaged file', async () => {
+  it('are kept for the next start, which applies later changes and ignores a damaged file', async () => {
     await using directory = await temporaryDirectory()
     const dataDir = directory.path
     const file = join(dataDir, 'index/attributes.bin')
@@ -128,7 +128,7 @@ describe('the attributes of many points', () => {
     assert.ok(existsSync(file))
     assert.deepEqual(await within(countsOf), before)
 
-    // As after a crash: the file is older than the data.
+    // The file is now older than the data, as after a crash.
     const old = join(dataDir, 'old')
     copyFileSync(file, old)
     const after = await within(async (collection) => {
@@ -149,6 +149,6 @@ describe('the attributes of many points', () => {
     bytes[bytes.length >> 1]! ^= 1
     writeFileSync(file, bytes)
     assert.deepEqual(await within(countsOf), after)
-    assert.notDeepEqual(readFileSync(file), bytes, 'it is written anew')
+    assert.notDeepEqual(readFileSync(file), bytes, 'the file is rewritten')
   })
 })

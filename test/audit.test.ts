@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { auditedLocks, verdictOf } from '../scripts/audit.ts'
 
-/** As npm 11 answers, but for what is not looked at. */
+/** The part of npm 11's answer that the audit reads. */
 function answerWith(vulnerabilities: Record<string, { severity: string }>): string {
   const of = (severity: string): number =>
     Object.values(vulnerabilities).filter((each) => each.severity === severity).length
@@ -25,7 +25,7 @@ describe('the audit of dependencies', () => {
     assert.equal(verdictOf(answerWith({ mild: { severity: 'moderate' } })).outcome, 'sound')
   })
 
-  it('tells a registry without audits from a sound one', () => {
+  it('distinguishes a registry without audits from a clean result', () => {
     const answer = JSON.stringify({ message: 'request failed, 405 Method Not Allowed', error: {} })
     assert.deepEqual(verdictOf(answer), {
       outcome: 'unknown',
@@ -34,7 +34,7 @@ describe('the audit of dependencies', () => {
     assert.equal(verdictOf('').outcome, 'unknown')
   })
 
-  it('covers every lock file whose packages reach users, each once', () => {
+  it('covers each lock file whose packages reach users, once', () => {
     const root = join(import.meta.dirname, '..')
     const locks = globSync('**/package-lock.json', { cwd: root, exclude: ['**/node_modules'] }).map(dirname)
     const inner = ['bench', 'bench/service', 'clients/typescript/runtimes']
@@ -46,7 +46,7 @@ describe('the audit of dependencies', () => {
     )
   })
 
-  it('asks for development packages only where they end up in what users get', () => {
+  it('includes development packages only where they end up in what users get', () => {
     const omitting = auditedLocks().filter(({ options }) => options.includes('--omit=dev'))
     assert.deepEqual(
       omitting.map(({ directory }) => directory),

@@ -12,7 +12,7 @@ import { frame, RawHttp2, statusOf } from './support/raw-http2.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 import { until } from './support/until.ts'
 
-/** Bodies of requests and answers in memory: what many clients together may take of it, and for how long. */
+/** Request and response bodies in memory: how much all clients together may use, and for how long. */
 
 const mebibyte = 1024 * 1024
 const key = { authorization: apiKey }
@@ -20,7 +20,7 @@ const json = 'content-type: application/json'
 const insertPath = '/vectordb.VectorDB/InsertVector'
 const retryLater = /a share of MAX_BUFFERED_BYTES\): try again later$/
 
-/** The first five bytes of a message: not compressed, and so long. */
+/** The first five bytes of a gRPC message: an uncompressed message of this length. */
 function head(bytes: number): Buffer {
   const start = Buffer.alloc(5)
   start.writeUInt32BE(bytes, 1)
@@ -49,7 +49,7 @@ function pointMessage(content: string): Uint8Array {
   )
 }
 
-/** Bytes of requests in memory. The request for the metrics has no body. */
+/** Bytes of request bodies in memory. The request for the metrics has no body. */
 function held(service: TestService): Promise<number> {
   return figureOf(service, 'vicinal_buffered_request_bytes')
 }
@@ -74,7 +74,7 @@ async function insertOverHttp({ httpUrl }: TestService, content: string): Promis
   return { status, text: await response.text(), retryAfter: headers.get('retry-after') }
 }
 
-/** What small requests get while large ones fill the memory. */
+/** Asserts that small requests pass while large ones fill the memory. */
 async function assertSmallOnesPass(service: TestService, grpc: RawGrpc): Promise<void> {
   assert.equal((await insertOverHttp(service, 'small')).status, 201)
   assert.equal((await grpc.send('InsertVector', pointMessage('small'))).code, 0)
@@ -88,7 +88,7 @@ describe('requests that are still arriving', { timeout: 300_000 }, () => {
   const grpcPort = (): number => service.service.grpcAddress.port
 
   before(async () => {
-    // 3 MiB for large ones, 1 MiB for small ones.
+    // 3 MiB for large requests, 1 MiB for small ones.
     service = await startTestService({
       DIMENSION: '2',
       MAX_BUFFERED_BYTES: String(4 * mebibyte),
@@ -100,7 +100,7 @@ describe('requests that are still arriving', { timeout: 300_000 }, () => {
     await service[Symbol.asyncDispose]()
   })
 
-  /** Nothing is held, and what is as large as can be passes on both transports. */
+  /** Asserts that no bytes are held, and that the largest possible request succeeds on both transports. */
   async function assertFree(): Promise<void> {
     await until(async () => (await held(service)) === 0)
     const content = 'x'.repeat(3_000_000)
@@ -132,7 +132,7 @@ describe('requests that are still arriving', { timeout: 300_000 }, () => {
     assert.equal(retryAfter, '1000')
   }
 
-  it('are bounded together: more are refused at once, small ones pass, and all is free again', async () => {
+  it('share one bound: further large ones are refused immediately, small ones pass, and all memory is freed', async () => {
     const [http, raw] = [await RawHttp.open(httpPort()), new RawHttp2(grpcPort())]
     http.write(announcement(1_200_000))
     const stream = raw.open(insertPath, key)
@@ -148,7 +148,7 @@ describe('requests that are still arriving', { timeout: 300_000 }, () => {
     raw[Symbol.dispose]()
   })
 
-  it('are counted as they come where their length is not announced', async () => {
+  it('are counted as they arrive if their length is not announced', async () => {
     using growing = await RawHttp.open(httpPort())
     growing.write(`${chunked}${chunk(mebibyte)}`)
     await until(async () => (await held(service)) === mebibyte)
@@ -166,14 +166,14 @@ describe('requests that are still arriving', { timeout: 300_000 }, () => {
     await assertFree()
   })
 
-  it('let in one that alone is larger than the bound', async () => {
+  it('may include a single one that is larger than the bound', async () => {
     const content = 'x'.repeat(12 * mebibyte)
     assert.equal((await insertOverHttp(service, content)).status, 201)
     assert.equal((await grpc.send('InsertVector', pointMessage(content))).code, 0)
     await assertFree()
   })
 
-  it('tell a client that sends before it listens', async () => {
+  it('are refused even for a client that sends its whole body before it reads', async () => {
     using raw = new RawHttp2(grpcPort())
     const stream = raw.open(insertPath, key)
     stream.on('error', () => {})
@@ -188,9 +188,9 @@ describe('requests that are still arriving', { timeout: 300_000 }, () => {
     assert.ok((await figureOf(service, 'vicinal_refused_bodies{body="request"}')) >= 2)
   })
 
-  it('are free again after a thousand that broke off', async () => {
+  it('free their memory after a thousand aborted requests', async () => {
     for (let round = 0; round < 10; round += 1) {
-      // What is still held of the round before would have some of this one refused.
+      // If the previous round still held memory, some requests of this one would be refused.
       await until(async () => (await held(service)) === 0)
       const sockets = await Promise.all(Array.from({ length: 50 }, () => RawHttp.open(httpPort())))
       for (const socket of sockets) socket.write(announcement(10_000) + ' '.repeat(5000))
@@ -207,7 +207,7 @@ describe('requests that are still arriving', { timeout: 300_000 }, () => {
     await assertFree()
   })
 
-  it('are free again after requests of every outcome', async () => {
+  it('free their memory after every outcome', async () => {
     const malformed = await fetch(`${service.httpUrl}/points`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -243,21 +243,21 @@ describe('gRPC calls', { timeout: 300_000 }, () => {
   before(async () => {
     service = await startTestService({
       DIMENSION: '2',
-      // Also for the call that is whole: longer than the service may be held up.
+      // Also the limit for the complete call, so it is longer than any delay of a busy service.
       REQUEST_TIMEOUT_MS: '6000',
     })
   })
   after(() => service[Symbol.asyncDispose]())
 
-  describe('of which a part comes', { concurrency: true }, () => {
+  describe('that arrive in part', { concurrency: true }, () => {
     const beginnings = {
       nothing: Buffer.alloc(0),
       'half a head': head(100).subarray(0, 3),
       'half a message': Buffer.concat([head(100), Buffer.alloc(50)]),
-      'a message without its end': frame(pointMessage('x')).subarray(0, -1),
+      'a truncated message': frame(pointMessage('x')).subarray(0, -1),
     }
     for (const [name, bytes] of Object.entries(beginnings)) {
-      it(`end a gRPC call of which ${name} has come, and let others on its connection go on`, async () => {
+      it(`time out after ${name}, while other calls on the connection continue`, async () => {
         using raw = new RawHttp2(grpcPort())
         const stream = raw.open(insertPath, key)
         if (bytes.length > 0) stream.write(bytes)
@@ -278,7 +278,7 @@ describe('answers that are not read', { timeout: 300_000 }, () => {
   const httpPort = (): number => service.service.httpAddress!.port
   const grpcPort = (): number => service.service.grpcAddress.port
 
-  /** More than the kernel's buffers take in between two sockets of one machine. */
+  /** More than the kernel buffers between two local sockets. */
   const content = 'x'.repeat(30 * mebibyte)
   let id: string
 
@@ -301,7 +301,7 @@ describe('answers that are not read', { timeout: 300_000 }, () => {
     return socket
   }
 
-  /** Opens a call for the point and reads nothing of its answer. */
+  /** Opens a call for the point and does not read the response. */
   function askOverGrpc(raw: RawHttp2): ReturnType<RawHttp2['open']> {
     const stream = raw.open('/vectordb.VectorDB/GetPoint', key)
     stream.on('error', () => {})
@@ -318,7 +318,7 @@ describe('answers that are not read', { timeout: 300_000 }, () => {
     assert.match(outcome.text, retryLater)
   }
 
-  it('are bounded together, and free again when their clients go, over HTTP', async () => {
+  it('share one bound, and are freed when their clients disconnect, over HTTP', async () => {
     const socket = await askOverHttp()
     await until(async () => (await unsent(service)) > content.length)
     await assertRefused()
@@ -327,7 +327,7 @@ describe('answers that are not read', { timeout: 300_000 }, () => {
     await until(async () => (await unsent(service)) === 0)
   })
 
-  it('are bounded together, and free again when their clients go, over gRPC', async () => {
+  it('share one bound, and are freed when their clients disconnect, over gRPC', async () => {
     const raw = new RawHttp2(grpcPort())
     askOverGrpc(raw)
     await until(async () => (await unsent(service)) > content.length)
@@ -337,14 +337,14 @@ describe('answers that are not read', { timeout: 300_000 }, () => {
     await until(async () => (await unsent(service)) === 0)
   })
 
-  it('are given whole to clients that read', async () => {
+  it('are delivered in full to clients that read', async () => {
     const response = await fetch(`${service.httpUrl}/points/${id}`)
     const { payload } = (await response.json()) as { payload: { content: string } }
     assert.ok(payload.content === content)
     await until(async () => (await unsent(service)) === 0)
   })
 
-  describe('when the time is up', () => {
+  describe('after REQUEST_TIMEOUT_MS', () => {
     before(async () => {
       grpc[Symbol.dispose]()
       await service.restart({ REQUEST_TIMEOUT_MS: '6000' })
@@ -376,7 +376,7 @@ async function opened(port: number): Promise<Socket> {
   const socket = connect({ port, host: '127.0.0.1' })
   await once(socket, 'connect')
   socket.pause()
-  // The server resets a connection that it cuts off.
+  // The server resets the connection.
   socket.on('error', () => {})
   return socket
 }

@@ -27,7 +27,7 @@ interface Line {
   readonly content: string
 }
 
-/** `count` points on a line, each with a content of its own. */
+/** `count` points on a line, each with a different content. */
 function linesOf(count: number): Line[] {
   return Array.from({ length: count }, (_, index) => ({ vector: [index, 1], content: `point ${index}` }))
 }
@@ -36,7 +36,7 @@ function jsonLines(lines: readonly unknown[]): string {
   return lines.map((line) => `${JSON.stringify(line)}\n`).join('')
 }
 
-/** Every stored point, nearest to the origin first. */
+/** All stored points, nearest to the origin first. */
 async function allPoints(client: VectorClient, origin: readonly number[] = [0, 0]): Promise<Point[]> {
   const ids = await client.search({ vector: origin, metric: 'Euclidean', limit: 16_384, ef: 16_384 })
   const points: Point[] = []
@@ -60,8 +60,8 @@ function idsIn(path: string): string[] {
 }
 
 /**
- * Sets the journal of an import of `linesOf` back, to what it is when the process is killed with some batches stored
- * up to a record and others sent up to the given ones.
+ * Resets the journal of an import of `linesOf` to its state after a kill: the records up to `done` are stored, and the
+ * batches that end at the records `sent` were sent but not answered.
  */
 function asIfKilled(
   file: string,
@@ -86,7 +86,7 @@ function asIfKilled(
 }
 
 describe('vicinal import', () => {
-  it('stores JSON lines over either transport, and says how it went', async () => {
+  it('stores JSON lines over either transport and prints a summary', async () => {
     await using desk = await Desk.open()
     const lines = [{ vector: [1, 0], content: 'a', content_type: 'Image' }, ...linesOf(2500)]
     const file = desk.file('points.jsonl', `\ufeff${jsonLines(lines)}\r\n\n`)
@@ -104,7 +104,7 @@ describe('vicinal import', () => {
     assert.equal((await allPoints(desk.client, [-5, 0]))[0]?.payload.content, 'piped')
   })
 
-  it('counts attributes in the size of a request, over either transport', async () => {
+  it('includes attributes in the request size, over either transport', async () => {
     await using desk = await Desk.open({ MAX_REQUEST_BYTES: '12M' })
     const lines = linesOf(300).map((line) => ({ ...line, attributes: { text: 'x'.repeat(60_000) } }))
     for (const [at, transport] of [desk.overGrpc, desk.overHttp].entries()) {
@@ -114,7 +114,7 @@ describe('vicinal import', () => {
     }
   })
 
-  it('takes \\n and \\r\\n for ends of lines and nothing else, and reads lines longer than what is read at once', async () => {
+  it('accepts only \\n and \\r\\n as line ends, and reads lines longer than one read', async () => {
     await using desk = await Desk.open()
     const contents = [
       '\u2028 in the middle \u2029',
@@ -124,7 +124,7 @@ describe('vicinal import', () => {
       'ü'.repeat(100_000),
     ]
     const lines = contents.map((content, index) => JSON.stringify({ vector: [index, 1], content }))
-    assert.ok(lines[0]!.includes('\u2028'), 'JSON has it as it is')
+    assert.ok(lines[0]!.includes('\u2028'), 'JSON does not escape it')
     for (const end of ['\n', '\r\n']) {
       const file = desk.file(`lines-${end.length}.jsonl`, `\ufeff${lines.join(`${end}${end}`)}`)
       const ids = desk.path(`ids-${end.length}`)
@@ -138,7 +138,7 @@ describe('vicinal import', () => {
     }
   })
 
-  it('names a line that is not UTF-8, and one that is too long for any point', async () => {
+  it('names lines that are not UTF-8 or are too long for any point', async () => {
     await using desk = await Desk.open()
     const good = Buffer.from('{"vector":[1,2],"content":"x"}\n')
     const bad = Buffer.concat([good, Buffer.from([0x22, 0xff, 0x22, 0x0a])])
@@ -183,7 +183,7 @@ describe('vicinal import', () => {
     assert.deepEqual(stored.map(String).sort(), expected.map(String).sort())
   })
 
-  it('names a bad record by file and line, keeps what came before, and can pass over it', async () => {
+  it('names a bad record by file and line, keeps earlier records, and can skip it', async () => {
     await using desk = await Desk.open()
     const bad: readonly (readonly [string, RegExp])[] = [
       ['{"vector": [1, 2', /not JSON/],
@@ -221,7 +221,7 @@ describe('vicinal import', () => {
     )
   })
 
-  it('refuses files that cannot be what they are called', async () => {
+  it('refuses files whose size or content does not fit their format', async () => {
     await using desk = await Desk.open()
     const five = desk.file('five.i8', Buffer.of(1, 2, 3, 4, 5))
     const two = desk.file('two.i8', Buffer.of(1, 2, 3, 4))
@@ -247,7 +247,7 @@ describe('vicinal import', () => {
     for (const [args, code, stderr] of cases) assertEnded(await desk.vicinal('import', ...args), code, stderr)
   })
 
-  it('stores every point exactly once however often it is killed, beside the same points of an earlier import', async () => {
+  it('stores every point exactly once, however often it is killed, next to the same points of an earlier import', async () => {
     await using desk = await Desk.open()
     const seed = Math.floor(Math.random() * 2 ** 32)
     const random = seededRandom(seed)
@@ -274,13 +274,13 @@ describe('vicinal import', () => {
     assert.equal((await desk.client.get(ids[count - 1]!)).payload.content, expected[count - 1])
   })
 
-  it('sends batches again whose answers were lost, under their keys, and says so', async () => {
+  it('resends unanswered batches under their original keys, and says so', async () => {
     await using desk = await Desk.open()
     const file = desk.file('points.jsonl', `${jsonLines(linesOf(30))}no JSON\n`)
     const args = ['import', file, '--batch-size', '10', '--ids', desk.path('ids')]
     assertEnded(await desk.vicinal(...args), 1, /points.jsonl:31: not JSON/)
     const ids = idsIn(desk.path('ids'))
-    // One that was deleted meanwhile does not come back, and its id stays in its place.
+    // A point deleted in between stays deleted, and its id stays in the file.
     await desk.client.delete(ids[15]!)
     asIfKilled(file, { done: 10, sent: [20, 30] })
 
@@ -295,7 +295,7 @@ describe('vicinal import', () => {
     assert.equal(await pointsStored(desk.service.httpUrl), 29)
   })
 
-  it('goes on behind a line that was mended, and not behind lines that were changed', async () => {
+  it('continues after a broken line is fixed, but not after stored or sent lines are changed', async () => {
     await using desk = await Desk.open()
     const lines = linesOf(30).map((line) => JSON.stringify(line))
     const write = (changes: Readonly<Record<number, string>>): string =>
@@ -332,7 +332,7 @@ describe('vicinal import', () => {
     assert.equal((await desk.client.get(idsIn(desk.path('ids'))[25]!)).payload.content, 'mended')
   })
 
-  it('sends batches again that nobody can be sure of any more only when it is told to', async () => {
+  it('resends batches whose outcome can no longer be known only if told to', async () => {
     await using desk = await Desk.open()
     const file = desk.file('points.jsonl', `${jsonLines(linesOf(30))}no JSON\n`)
     const args = ['import', file, '--batch-size', '10', '--skip-invalid']
@@ -343,11 +343,11 @@ describe('vicinal import', () => {
       1,
       /2 batches with 20 records \(records 11 to 20, records 21 to 30\) were sent about a day ago.*--resend-uncertain/,
     )
-    const told = await desk.vicinal(...args, '--resend-uncertain')
-    assertEnded(told, 0, /WARNING: 2 batches with 20 records/)
+    const resent = await desk.vicinal(...args, '--resend-uncertain')
+    assertEnded(resent, 0, /WARNING: 2 batches with 20 records/)
   })
 
-  it('takes other flags, and another service, while nothing is stored', async () => {
+  it('accepts other flags and another service while nothing is stored', async () => {
     await using desk = await Desk.open()
     await desk.client.insert({ vector: [1, 2], payload: { contentType: 'Text', content: 'first' } })
     const file = desk.file('rows.i8', Buffer.of(1, 2, 3, 4))
@@ -361,7 +361,7 @@ describe('vicinal import', () => {
     assert.equal(await pointsStored(desk.service.httpUrl), 3)
   })
 
-  it('says that a file was imported already, and imports it again only when it is told to', async () => {
+  it('says that a file was already imported, and imports it again only if told to', async () => {
     await using desk = await Desk.open()
     const file = desk.file('points.jsonl', jsonLines(linesOf(3)))
     assertEnded(await desk.vicinal('import', file), 0)
@@ -370,7 +370,7 @@ describe('vicinal import', () => {
       2,
       /points.jsonl was already imported into localhost:\d+: 3 points, finished 20.*--again imports it once more/,
     )
-    // Nothing of it is stored: the journal of the finished one stays.
+    // This import stores nothing, so the journal of the finished one stays.
     const port = await freePort()
     const nowhere = ['--grpc', `localhost:${port}`, '--api-key', 'k']
     assertEnded(await run(['import', file, '--again', ...nowhere]), 1, /no gRPC service answers/)
@@ -380,7 +380,7 @@ describe('vicinal import', () => {
     assert.equal(await pointsStored(desk.service.httpUrl), 6)
   })
 
-  it('does not go on with the journal of another import, or of an earlier version', async () => {
+  it('does not continue from the journal of another import or an earlier version', async () => {
     await using desk = await Desk.open()
     const file = desk.file('points.jsonl', `${jsonLines(linesOf(3))}no JSON\n`)
     assertEnded(await desk.vicinal('import', file, '--batch-size', '1'), 1, /3 points are stored/)
@@ -402,7 +402,7 @@ describe('vicinal import', () => {
     )
   })
 
-  it('slows down to what the service takes, and loses nothing', async () => {
+  it('slows down to the rate that the service accepts, and loses nothing', async () => {
     await using desk = await Desk.open({ MAX_BUFFERED_BYTES: '2000' })
     const file = desk.file('points.jsonl', jsonLines(linesOf(400)))
     assertEnded(await desk.vicinal('import', file, '--batch-size', '10', '--concurrency', '16'), 0)
@@ -411,7 +411,7 @@ describe('vicinal import', () => {
     assert.equal((await contentsIn(desk.client)).length, 400)
   })
 
-  it('outlives a service that is killed and started again', async () => {
+  it('survives a service that is killed and restarted', async () => {
     await using directory = await temporaryDirectory()
     const [grpc, http] = [await freePort(), await freePort()]
     const data = join(directory.path, 'data')
@@ -434,7 +434,7 @@ describe('vicinal import', () => {
 })
 
 describe('the progress of an import', () => {
-  it('shows share, points and rate on a terminal, and lines for people above the bar', () => {
+  it('shows percentage, points and rate on a terminal, and prints messages above the bar', () => {
     const terminal = new Terminal()
     const progress = new Progress(1000, terminal.stream)
     progress.advance(30, 250)
@@ -445,15 +445,15 @@ describe('the progress of an import', () => {
     const lineEnd = terminal.written.indexOf('a line\n') + 'a line\n'.length
     assert.ok(
       terminal.written.slice(0, lineEnd).endsWith('\x1b[1G\x1b[2Ka line\n'),
-      'the bar makes way for it',
+      'the bar is erased before the line',
     )
-    assert.match(terminal.written.slice(lineEnd), /^\S+█+░+ 25% \|/, 'and comes back below it')
-    // Neither leads back to an earlier line, which would then be written over.
+    assert.match(terminal.written.slice(lineEnd), /^\S+█+░+ 25% \|/, 'the bar is drawn again below it')
+    // No saved cursor position is restored: that could overwrite an earlier line.
     for (const back of ['\x1b7', '\x1b8']) assert.ok(!terminal.written.includes(back))
     assert.ok(terminal.written.endsWith('\n'))
   })
 
-  it('counts where the size of the input is unknown', () => {
+  it('shows only counts if the input size is unknown', () => {
     const terminal = new Terminal()
     const progress = new Progress(undefined, terminal.stream)
     progress.advance(30, 250)
@@ -468,7 +468,7 @@ const hasScript = spawnSync('script', ['--version']).error === undefined
 describe('an import on a terminal', {
   skip: hasScript ? false : '`script` of util-linux is not installed',
 }, () => {
-  it('that is stopped by Ctrl-C gives the terminal back and says how to go on, which the next call does', async () => {
+  it('restores the terminal on Ctrl-C and says how to continue, and the next call continues', async () => {
     await using directory = await temporaryDirectory()
     await using server = await ServerProcess.start(join(directory.path, 'data'), {
       GRPC_ROOT_PASSWORD: apiKey,
@@ -479,7 +479,7 @@ describe('an import on a terminal', {
     const args = ['import', file, '--grpc', server.grpcAddress, '--api-key', apiKey]
     const first = new TerminalSession([...args, '--batch-size', '5'])
     await first.shows(/ [1-9]\d* points \|/)
-    // Requests are under way then that will not be answered before it is stopped.
+    // Requests are then under way that will not be answered before the import is stopped.
     server.command.kill('SIGSTOP')
     first.type('\x03')
     assert.equal(await first.ended, 130)
@@ -487,7 +487,7 @@ describe('an import on a terminal', {
     assert.ok(first.shown.includes('\x1b[?25l'), 'the cursor was hidden')
     assert.ok(
       first.shown.lastIndexOf('\x1b[?25h') > first.shown.lastIndexOf('\x1b[?25l'),
-      'and is shown again',
+      'the cursor is shown again',
     )
     assert.match(
       first.shown,
@@ -502,13 +502,13 @@ describe('an import on a terminal', {
       /batches \(of records \d+ to \d+\) were sent and not answered: they are sent again/,
     )
     assert.match(second.shown, /the batches without an answer are now stored, each once\r\n/)
-    // The bar ends on a line of its own, and the summary begins on the next.
+    // The bar ends on its own line, and the summary begins on the next.
     assert.match(second.shown, / 100% \| \d+ points \|[^\n]*\r\n\d+ points in [^\n]*\r\n$/)
     assert.equal(await pointsStored(server.httpUrl), count)
   })
 })
 
-/** `vicinal` at a terminal of its own, of 200 columns. */
+/** `vicinal` in a pseudo-terminal of 200 columns. */
 class TerminalSession {
   readonly #child: ChildProcessWithoutNullStreams
   readonly ended: Promise<number | null>
@@ -540,7 +540,7 @@ class TerminalSession {
   }
 }
 
-/** What is written to a terminal of 100 columns. */
+/** Records what is written to a terminal of 100 columns. */
 class Terminal {
   written = ''
   readonly stream: NodeJS.WriteStream
@@ -557,7 +557,7 @@ class Terminal {
 }
 
 describe('vicinal query, get and delete', () => {
-  it('print what is nearest, a point as JSON, and nothing', async () => {
+  it('print the nearest points, a point as JSON, and nothing', async () => {
     await using desk = await Desk.open()
     const payload = (content: string): Point['payload'] => ({ contentType: 'Text', content })
     const near = await desk.client.insert({ vector: [0.1, -0], payload: payload('near\nby') })
@@ -606,7 +606,7 @@ describe('vicinal query, get and delete', () => {
     assertEnded(await desk.vicinal('get', 'nonsense'), 1, /^vicinal: id "nonsense" is not a UUID\n$/)
   })
 
-  it('what get prints, import stores', async () => {
+  it('round-trip: import stores what get prints', async () => {
     await using desk = await Desk.open()
     const id = await desk.client.insert({ vector: [1.5, 2], payload: { contentType: 'Image', content: 'c' } })
     const file = desk.file('one.jsonl', (await desk.vicinal('get', id)).stdout)
@@ -615,7 +615,7 @@ describe('vicinal query, get and delete', () => {
     assert.deepEqual({ ...second, id: '' }, { ...first, id: '' })
   })
 
-  it('end quietly when their reader has seen enough', async () => {
+  it('end quietly when their reader closes the pipe', async () => {
     await using desk = await Desk.open()
     const content = 'x'.repeat(20_000)
     await desk.client.insertBatch(
@@ -628,7 +628,7 @@ describe('vicinal query, get and delete', () => {
     assert.deepEqual({ code, stderr: command.stderr }, { code: 0, stderr: '' })
   })
 
-  it('say what was wrong with the call', async () => {
+  it('say what is wrong with the arguments', async () => {
     await using desk = await Desk.open()
     await desk.client.insert({ vector: [1, 2], payload: { contentType: 'Text', content: 'x' } })
     const cases: readonly (readonly [readonly string[], number, RegExp])[] = [
@@ -650,7 +650,7 @@ describe('vicinal query, get and delete', () => {
 })
 
 describe('a service that cannot be reached', () => {
-  it('is named, with what the matter is', async () => {
+  it('is named, with the cause', async () => {
     await using desk = await Desk.open()
     const port = await freePort()
     const vector = ['query', '--vector', '[1]']
@@ -698,7 +698,7 @@ describe('a service that cannot be reached', () => {
     )
   })
 
-  it('is found with the key of its data directory, or with one from the environment', async () => {
+  it('accepts the key of its data directory or one from the environment', async () => {
     await using directory = await temporaryDirectory()
     await using server = await ServerProcess.start(directory.path)
     const query = ['query', '--vector', '[1]', '--grpc', server.grpcAddress]
@@ -711,7 +711,7 @@ describe('a service that cannot be reached', () => {
 })
 
 describe('vicinal stats', () => {
-  it('shows the figures of a service, as lines or as JSON', async () => {
+  it('shows the figures of a service as lines or as JSON', async () => {
     await using desk = await Desk.open({ HTTP_API_KEY: 'http-key' })
     const client = createHttpClient({ baseUrl: desk.service.httpUrl, apiKey: 'http-key' })
     await client.insertBatch(
@@ -733,7 +733,7 @@ describe('vicinal stats', () => {
 })
 
 describe('vicinal', () => {
-  it('has a version', async () => {
+  it('prints its version', async () => {
     const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8')) as {
       version: string
     }
@@ -745,13 +745,13 @@ describe('vicinal', () => {
     assert.deepEqual([overview.code, code], [0, 0])
     const words = stdout.replace(/\s+/g, ' ')
     for (const row of Object.values(settings)) {
-      assert.ok(overview.stdout.includes(`\n  ${row.env}  `), `${row.env} with room behind it`)
+      assert.ok(overview.stdout.includes(`\n  ${row.env}  `), `${row.env} must be followed by two spaces`)
       assert.ok(stdout.includes(`--${row.flag} `), row.flag)
       assert.ok(words.includes(`${row.doc} (env: ${row.env}, default: ${defaultText(row)})`), row.doc)
     }
   })
 
-  it('knows no other commands and options', async () => {
+  it('refuses unknown commands and options', async () => {
     assertEnded(await run(['frobnicate']), 2, /^error: unknown command 'frobnicate'\n/)
     assertEnded(await run(['--frobnicate']), 2, /^error: unknown option '--frobnicate'\n/)
     assertEnded(await run(['import']), 2, /missing required argument 'file'/)

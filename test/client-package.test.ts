@@ -10,7 +10,7 @@ import { apiKey, startTestService, type TestService } from './support/service.ts
 const root = join(import.meta.dirname, '..')
 const execute = promisify(execFile)
 
-/** The package of the TypeScript client, packed and installed into an empty project, as its users have it. */
+/** The TypeScript client, packed and installed into an empty project, as users get it. */
 describe('the package vicinal-client', () => {
   let directory: AsyncDisposable & { readonly path: string }
   let project: string
@@ -26,7 +26,7 @@ describe('the package vicinal-client', () => {
     await directory?.[Symbol.asyncDispose]()
   })
 
-  it('has the version of the service, and no dependency', () => {
+  it('has the version of the service and no dependencies', () => {
     const read = (path: string): { version: string; dependencies?: object } =>
       JSON.parse(readFileSync(join(root, path), 'utf8'))
     assert.equal(read('clients/typescript/package.json').version, read('package.json').version)
@@ -37,7 +37,7 @@ describe('the package vicinal-client', () => {
     )
   })
 
-  it('runs the example of its README, as a module and by require', async () => {
+  it('runs the example of its README as an ES module, and loads with require', async () => {
     const [example] = exampleOf(readFileSync(join(root, 'clients/typescript/README.md'), 'utf8'))
     const program = example!.replace('http://127.0.0.1:3000', service.httpUrl)
     writeFileSync(join(project, 'example.mts'), program)
@@ -49,7 +49,7 @@ describe('the package vicinal-client', () => {
     assert.equal((await execute(process.execPath, ['required.cjs'], { cwd: project })).stdout, '1\n')
   })
 
-  it('has types that a strict compiler takes', async () => {
+  it('has types that compile in strict mode', async () => {
     const options = ['--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2024', '--types', '']
     const tsc = join(root, 'node_modules/.bin/tsc')
     const { stdout } = await execute(tsc, [...options, 'example.mts'], { cwd: project }).catch(
@@ -58,8 +58,8 @@ describe('the package vicinal-client', () => {
     assert.equal(stdout, '')
   })
 
-  it('speaks gRPC where its two packages are installed', async () => {
-    // Installed already, beside the project: without the registry there is no other place to take them from.
+  it('speaks gRPC if the two gRPC packages are installed', async () => {
+    // Linked from this repository, so that the test needs no registry.
     for (const scope of ['@grpc', '@bufbuild']) {
       symlinkSync(join(root, 'node_modules', scope), join(project, 'node_modules', scope))
     }
@@ -73,7 +73,7 @@ describe('the package vicinal-client', () => {
   })
 })
 
-/** The code blocks of TypeScript. */
+/** The TypeScript code blocks. */
 function exampleOf(markdown: string): string[] {
   return [...markdown.matchAll(/```ts\n(.*?)```/gs)].map(([, code]) => code!)
 }

@@ -6,10 +6,10 @@ import { after, before, describe, it } from 'node:test'
 import { createHttpClient, ServiceError } from '../src/client/http.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
-/** What happens to one request on its way through the proxy. */
+/** What the proxy does with one request. */
 type Mishap = 'answer is lost' | 'refused' | 'not known to be stored' | 'none'
 
-/** Stands between a client and the service: passes requests on, and does with the next ones what it is told. */
+/** A proxy between client and service. It forwards requests, except that the next ones get the queued mishaps. */
 class UnreliableProxy {
   readonly #server: Server
   readonly #mishaps: Mishap[] = []
@@ -26,7 +26,7 @@ class UnreliableProxy {
         return
       }
       if (mishap === 'not known to be stored') {
-        // In the words of a node whose log is choosing a leader.
+        // The message of a node whose log is electing a leader.
         const words = 'the write may have been stored: repeat it with the same idempotency key'
         response.writeHead(503, { 'retry-after': '0' }).end(words)
         return
@@ -89,7 +89,7 @@ describe('a client of a service behind an unreliable network', () => {
     assert.deepEqual(found, [id])
   })
 
-  it('tries again what was refused, until it has tried often enough', async () => {
+  it('retries refused requests until its retries are used up', async () => {
     const client = createHttpClient({ baseUrl: url, retries: 2 })
     proxy.next('refused', 'refused')
     assert.equal((await client.search({ vector: [1, 2], metric: 'Euclidean', limit: 10 })).length, 1)
@@ -101,7 +101,7 @@ describe('a client of a service behind an unreliable network', () => {
     assert.equal(proxy.requests, 3)
   })
 
-  it('does not try again what fails for good, or when it is told not to', async () => {
+  it('does not retry permanent failures, or if told not to', async () => {
     proxy.next()
     await assert.rejects(createHttpClient({ baseUrl: url }).insert({ ...point, vector: [] }), {
       reason: 'invalid_argument',
@@ -114,7 +114,7 @@ describe('a client of a service behind an unreliable network', () => {
     assert.equal(proxy.requests, 1)
   })
 
-  it('tries a write again that a cluster may have stored only where that is safe', async () => {
+  it('retries a write that a cluster may have stored only where that is safe', async () => {
     const client = createHttpClient({ baseUrl: url })
     proxy.next('not known to be stored')
     const id = await client.insert(point)
@@ -127,7 +127,7 @@ describe('a client of a service behind an unreliable network', () => {
     assert.equal(proxy.requests, 1)
   })
 
-  it('ends at once when its caller gives up while it waits', async () => {
+  it('stops immediately when its caller aborts during a back-off', async () => {
     const client = createHttpClient({ baseUrl: url, retries: 1000 })
     proxy.next(...Array.from({ length: 1000 }, () => 'refused' as const))
     const stop = new AbortController()
@@ -139,7 +139,7 @@ describe('a client of a service behind an unreliable network', () => {
 })
 
 describe('inserting any number of points', () => {
-  it('reads no more of them than are under way, and yields their ids in order', async () => {
+  it('reads points only as batches are sent, and yields their ids in order', async () => {
     await using service = await startTestService()
     const client = createHttpClient({ baseUrl: service.httpUrl })
     let read = 0

@@ -12,8 +12,8 @@ const sizes = [
 ] as const
 
 for (const size of sizes) {
-  describe(`an insert that ${size.nodes} nodes with ${size.replicas} of each partition decide together`, () => {
-    it('is stored as a whole or not at all, whichever node takes it', async () => {
+  describe(`an insert into ${size.nodes} nodes with ${size.replicas} replicas of each partition`, () => {
+    it('is stored in full or not at all, whichever node receives it', async () => {
       await using all = await ShardedNodes.start(size)
       for (const [turn, database] of databasesOf(all).entries()) {
         const points = scattered(8, turn)
@@ -27,7 +27,7 @@ for (const size of sizes) {
       }
     })
 
-    it('is answered in the same way when it is sent again with its key, by any node, whatever has changed', async () => {
+    it('gets the same answer when repeated with its key, from any node, whatever has changed', async () => {
       await using all = await ShardedNodes.start(size)
       const [first, second, third] = databasesOf(all)
       const points = scattered(6, 0)
@@ -47,11 +47,11 @@ for (const size of sizes) {
       await first!.remove(one!.id!)
       assert.deepEqual((await first!.insert([one!], alone)).ids, [one!.id])
       assert.equal(await latestCount(all, first!), 0)
-      // A refusal of all is not kept.
+      // A refusal of the whole request is not remembered.
       assert.deepEqual((await third!.insert([one!], { identity: identity('a third') })).ids, [one!.id])
     })
 
-    it('and a new collection are there for whoever asks the same node after its answer', async () => {
+    it('and a new collection are visible at the same node after its answer', async () => {
       await using all = await ShardedNodes.start(size)
       for (const [turn, { up }] of all.nodes.entries()) {
         const name = `collection-${turn}`
@@ -66,7 +66,7 @@ for (const size of sizes) {
       }
     })
 
-    it('is stored once when all nodes take it at the same time', async () => {
+    it('is stored once when all nodes receive it at the same time', async () => {
       await using all = await ShardedNodes.start(size)
       for (let round = 0; round < 10; round += 1) {
         const points = scattered(5, round)
@@ -79,7 +79,7 @@ for (const size of sizes) {
       for (const each of databasesOf(all)) assert.equal(await latestCount(all, each), 50)
     })
 
-    it('is decided anew when a point comes or goes after it was looked for', async () => {
+    it('is decided again if a point appears or disappears after the lookup', async () => {
       await using all = await ShardedNodes.start(size)
       const [first, second] = databasesOf(all)
       const points = scattered(4, 0)
@@ -92,7 +92,7 @@ for (const size of sizes) {
       assert.equal(looked(), 3)
     })
 
-    it('is decided by a node that has just started as by the others', async () => {
+    it('is decided the same way by a node that has just started', async () => {
       await using all = await ShardedNodes.start(size)
       const [first] = databasesOf(all)
       const points = scattered(4, 0)
@@ -101,7 +101,7 @@ for (const size of sizes) {
         if (times > 1) return
         await all.nodes[1]!.up.node.database.put(points[2]!.id!, points[2]!)
         await all.settled()
-        // From here on it has read nothing of what came before.
+        // After this restart, the node has not read the earlier log records.
         await restarted!.up.stop()
         await (await restarted!.start()).node.caughtUp()
       })
@@ -110,8 +110,8 @@ for (const size of sizes) {
     })
   })
 
-  describe(`the dimension of a collection on ${size.nodes} nodes with ${size.replicas} of each partition`, () => {
-    it('is fixed on all by the first insertion that is stored, whichever nodes have its points', async () => {
+  describe(`the dimension of a collection on ${size.nodes} nodes with ${size.replicas} replicas of each partition`, () => {
+    it('is fixed on all nodes by the first stored insert, whichever nodes have its points', async () => {
       await using all = await ShardedNodes.start(size)
       const { collections } = all.nodes[0]!.up.node
       await collections.put('named', { dimension: undefined, hnsw: {} })
@@ -119,7 +119,7 @@ for (const size of sizes) {
         await all.settled()
         const [first, second] = await Promise.all(all.nodes.map(({ up }) => leased(up.node, name)))
         const id = '07000000-0000-4000-8000-000000000000'
-        // What is refused fixes nothing.
+        // A refused write does not fix the dimension.
         await assert.rejects(first!.put(id, pointOf(5), { kind: 'version', version: 1 }), {
           reason: 'precondition_failed',
         })
@@ -159,7 +159,7 @@ async function leased({ collections }: ClusterNode, name: string): Promise<Datab
   return (await collections.lease(name)).database
 }
 
-/** Calls `change` each time after the node has looked for the points of an insert; returns how often that was. */
+/** Calls `change` after each lookup of the points of an insert. The returned function counts the lookups. */
 function changingAfterLook(node: ClusterNode, change: (times: number) => Promise<void>): () => number {
   const find = node.find.bind(node)
   let times = 0
@@ -181,7 +181,7 @@ function pointOf(length: number, id?: string): NewPoint {
   }
 }
 
-/** Points in as many partitions, other ones for each turn. */
+/** Points in different partitions, with other ids for each turn. */
 function scattered(count: number, turn: number, from = 0): NewPoint[] {
   return Array.from({ length: count }, (_, index) => {
     const digest = createHash('sha256')

@@ -27,7 +27,7 @@ import { until } from './support/until.ts'
 const logger = createLogger({ level: 'silent', pretty: false })
 
 describe('a node that joins a cluster whose log has been trimmed', () => {
-  it('fetches everything from another one, and goes on with the log', async () => {
+  it('copies everything from another node, then continues with the log', async () => {
     await using cluster = await startTestCluster(['a'])
     const [a] = cluster.services as [TestService]
     const ids = await insert(a, 20)
@@ -41,7 +41,7 @@ describe('a node that joins a cluster whose log has been trimmed', () => {
     await assertSame(a, b)
     assert.equal((await fetch(`${b.httpUrl}/points/${ids[0]}`)).status, 404)
     assert.equal((await fetch(`${b.httpUrl}/collections/papers/points/${inDocs[0]}`)).status, 200)
-    assert.deepEqual(await insertKeyed(b), keyed, 'a key is known that was used before')
+    assert.deepEqual(await insertKeyed(b), keyed, 'a key that was used before is known')
     const more = await insert(b, 2)
     await until(async () => (await fetch(`${a.httpUrl}/points/${more[1]}`)).ok)
     await assertSame(a, b)
@@ -49,7 +49,7 @@ describe('a node that joins a cluster whose log has been trimmed', () => {
       readdirSync(b.dataDir).filter((name) => /join|refetch/.test(name)),
       [],
     )
-    // Nodes say how they are once a second.
+    // Nodes publish their state once a second.
     await until(async () => {
       const { nodes } = await statusOf(a)
       return nodes.length === 2 && nodes.every(({ is_ready: isReady }) => isReady)
@@ -58,7 +58,7 @@ describe('a node that joins a cluster whose log has been trimmed', () => {
     await assertSame(a, b)
   })
 
-  it('does so while others write', async () => {
+  it('does the same while others write', async () => {
     await using cluster = await startTestCluster(['a'])
     const [a] = cluster.services as [TestService]
     await insert(a, 2000)
@@ -78,7 +78,7 @@ describe('a node that joins a cluster whose log has been trimmed', () => {
     await assertSame(a, b)
   })
 
-  it('does so where the first node has brought points of its own', async () => {
+  it('does the same when the first node started with its own points', async () => {
     await using data = await DirectoryWithPoints.make()
     await using cluster = await startTestCluster([])
     const a = await cluster.add('a', { DATA_DIR: data.copy('a') })
@@ -88,7 +88,7 @@ describe('a node that joins a cluster whose log has been trimmed', () => {
     await assertSame(a, b)
   })
 
-  it('begins again when the other node dies on the way, or something else comes than was sent', async () => {
+  it('starts over when the connection breaks or bytes are changed on the way', async () => {
     await using proxy = await CuttingProxy.start([
       { after: 40_000, kind: 'cut' },
       { after: 60_000, kind: 'flip' },
@@ -104,7 +104,7 @@ describe('a node that joins a cluster whose log has been trimmed', () => {
     await assertSame(a, b)
   })
 
-  it('does so after it was away for too long', async () => {
+  it('does the same after being away for too long', async () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [a, b] = cluster.services as [TestService, TestService]
     await insert(a, 10)
@@ -117,8 +117,8 @@ describe('a node that joins a cluster whose log has been trimmed', () => {
   })
 })
 
-describe('a node that cannot use what it holds', () => {
-  it('fetches everything anew when its files are damaged', async () => {
+describe('a node that cannot use its data', () => {
+  it('copies everything again when its files are damaged', async () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [a, b] = cluster.services as [TestService, TestService]
     await insert(a, 50)
@@ -135,7 +135,7 @@ describe('a node that cannot use what it holds', () => {
     await assertSame(a, b)
   })
 
-  it('does so when its files are gone', async () => {
+  it('does the same when its files are missing', async () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [a, b] = cluster.services as [TestService, TestService]
     await insert(a, 50)
@@ -146,7 +146,7 @@ describe('a node that cannot use what it holds', () => {
     await assertSame(a, b)
   })
 
-  it('does so while it runs, when most others contradict it', async () => {
+  it('does the same while it runs, when most other nodes contradict it', async () => {
     await using cluster = await startTestCluster(['a', 'b', 'c'])
     const [a, b] = cluster.services as [TestService, TestService]
     await insert(a, 50)
@@ -170,7 +170,7 @@ describe('a node that cannot use what it holds', () => {
     assert.match(await metricsOf(a), /^vicinal_cluster_fetches 0$/m)
   })
 
-  it('does so while it runs, when an operator says so', async () => {
+  it('does the same while it runs, when an operator requests it', async () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [a, b] = cluster.services as [TestService, TestService]
     await insert(a, 50)
@@ -182,13 +182,14 @@ describe('a node that cannot use what it holds', () => {
     await until(async () => (await fetch(`${a.httpUrl}/points/${ids[0]}`)).ok)
   })
 
-  it('goes on after a kill while the new data take the place of the former', async () => {
+  it('recovers from a kill while the new data replace the old', async () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [a, b] = cluster.services as [TestService, TestService]
     await insert(a, 20)
     await assertSame(a, b)
     await b.service.close()
-    // As if the process had ended after some step: complete beside the former data, or with these gone and some files moved.
+    // As if the process had ended after a step: the new data are complete next to the old, or the old are deleted and
+    // some files moved.
     const joined = join(b.dataDir, 'joined')
     mkdirSync(joined)
     for (const name of ['points.mdb', 'vectors.rows']) copyFileSync(join(b.dataDir, name), join(joined, name))
@@ -208,7 +209,7 @@ describe('a node that cannot use what it holds', () => {
 })
 
 describe('the command line', () => {
-  it('waits for a join, drains, takes back and backs up', async () => {
+  it('waits for a join, drains, undrains and backs up', async () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [a, b] = cluster.services as [TestService, TestService]
     await insert(a, 5)
@@ -238,7 +239,7 @@ describe('the command line', () => {
 })
 
 describe('a node that is drained', () => {
-  it('is not ready until it is taken back', async () => {
+  it('is not ready until it is undrained', async () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [a, b] = cluster.services as [TestService, TestService]
     const isDrained = async (): Promise<boolean> =>
@@ -254,7 +255,7 @@ describe('a node that is drained', () => {
     assert.equal(missing.status, 404)
   })
 
-  it('still gives others what it holds', async () => {
+  it('still serves its data to other nodes', async () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [a, b] = cluster.services as [TestService, TestService]
     await insert(a, 5)
@@ -335,7 +336,7 @@ async function call(service: TestService, method: string, path: string, body?: u
   return answer
 }
 
-/** Both have the same collections with the same points in the same versions. */
+/** Asserts that both have the same collections with the same points in the same versions. */
 async function assertSame(a: TestService, b: TestService): Promise<void> {
   await until(async () => (await statusOf(a)).position <= (await statusOf(b)).position)
   assert.deepEqual(await contentsOf(b), await contentsOf(a))

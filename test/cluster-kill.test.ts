@@ -16,12 +16,12 @@ const seed = 7
 
 interface Life {
   readonly from: number
-  /** The last position that it said. */
+  /** The last log position that it reported. */
   readonly at: number
   readonly isDone: boolean
 }
 
-/** A node in a process of its own, which kills itself some records after it has started. */
+/** A node in a separate process, which kills itself some records after its start. */
 async function live(dataDir: string, killAfter: number): Promise<Life> {
   const script = join(import.meta.dirname, 'support/cluster-child.ts')
   const child = spawn(process.execPath, [script, dataDir, ...[seed, records, killAfter].map(String)], {
@@ -40,7 +40,7 @@ async function live(dataDir: string, killAfter: number): Promise<Life> {
 }
 
 describe('a node of a cluster that is killed', () => {
-  it('has applied every record once when it gets to the end of the log', async (t) => {
+  it('has applied every record once when it reaches the end of the log', async (t) => {
     const dataDir = await mkdtemp(join(tmpdir(), 'vicinal-cluster-kill-'))
     const random = seededRandom(seed)
     try {
@@ -50,7 +50,7 @@ describe('a node of a cluster that is killed', () => {
         lives.push(await live(dataDir, killAfter))
       }
       t.diagnostic(lives.map(({ from, at }) => `${from}..${at}`).join(' '))
-      assert.ok(lives.length > 2, 'it was killed in between')
+      assert.ok(lives.length > 2, 'the node was killed before the end')
       const log = await logFromSeed(seed, records)
       const model = await ClusterModel.read(log)
       await using node = new SimulatedNode({

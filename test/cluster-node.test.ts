@@ -30,7 +30,7 @@ async function withNodes(
 }
 
 describe('nodes of a cluster', () => {
-  it('hold the same points in the same versions, whichever took the write', async () => {
+  it('hold the same points in the same versions, whichever node received the write', async () => {
     await withNodes(3, async ([a, b, c]) => {
       const { ids } = await a!.up.node.database.insert([point('one'), point('two')])
       await b!.up.node.admit({ consistency: 'latest' })
@@ -45,7 +45,7 @@ describe('nodes of a cluster', () => {
     })
   })
 
-  it('refuse the same everywhere', async () => {
+  it('refuse the same writes', async () => {
     await withNodes(2, async ([a, b]) => {
       const id = newId()
       const outcomes = await Promise.allSettled(
@@ -56,7 +56,7 @@ describe('nodes of a cluster', () => {
     })
   })
 
-  it('go on after a restart with what they had, once', async () => {
+  it('continue after a restart with their data, applied once', async () => {
     await withNodes(2, async ([a, b]) => {
       await a!.up.node.database.insert([point('one')])
       const { position } = a!.up.node
@@ -71,7 +71,7 @@ describe('nodes of a cluster', () => {
     })
   })
 
-  it('apply what a node has missed one record after the other, though it gets them together', async () => {
+  it('apply missed records one at a time, although they arrive in one batch', async () => {
     await withNodes(2, async ([a, b]) => {
       await a!.up.stop()
       const { database } = b!.up.node
@@ -99,7 +99,7 @@ describe('nodes of a cluster', () => {
     })
   })
 
-  it('start from the data of the first one, or empty like it', async () => {
+  it('refuse to start without the points of the first node, or with points from elsewhere', async () => {
     await using stack = new AsyncDisposableStack()
     const log = new SharedMemoryLog()
     const documents = new SharedMemoryDocuments()
@@ -114,18 +114,19 @@ describe('nodes of a cluster', () => {
     const { database } = first!.up.node
     assert.equal(await database.count(), 1)
     const { version } = await database.put(data.id, point('changed'))
-    assert.ok(version > 65_536, 'numbers go on above those from before')
-    await assert.rejects(second!.start(), /made from points that first had/)
+    assert.ok(version > 65_536, 'new versions are above the imported ones')
+    await assert.rejects(second!.start(), /founded with points that first had/)
     await assert.rejects(third!.start(), /points that are not from this cluster/)
   })
 
-  it('find out the one that holds something else, which is ready no more', async () => {
+  it('detect a node that holds other points, which is then no longer ready', async () => {
     await withNodes(3, async (nodes) => {
       const [a, b] = nodes
       await a!.up.node.database.insert([point('one')])
       await b!.up.node.latest(undefined)
       while (b!.up.node.status.isReady) {
-        // As if records had been applied differently: a group that is on its way to the disk replaces the digest.
+        // As if records had been applied differently. Repeated, because a group on its way to the disk replaces the
+        // digest.
         b!.up.main.replica.addToDigest(new Uint8Array(16), 1)
         await delay(5)
       }
@@ -153,7 +154,7 @@ describe('nodes of a cluster', () => {
     })
   })
 
-  it('apply again what has happened to collections and aliases while they were away', async () => {
+  it('catch up on collections and aliases changed while they were away', async () => {
     await withNodes(2, async ([a, b]) => {
       const insert = async (name: string, content: string): Promise<void> => {
         using lease = await b!.up.node.collections.lease(name)
@@ -186,7 +187,7 @@ describe('nodes of a cluster', () => {
     })
   })
 
-  it('wait for space on the disk, and skip nothing', async () => {
+  it('wait for disk space, and skip nothing', async () => {
     using disk = new FailingDisk()
     await using stack = new AsyncDisposableStack()
     const log = new SharedMemoryLog()
@@ -209,7 +210,7 @@ describe('nodes of a cluster', () => {
     assert.deepEqual(full.up.main.replica.digest, other.up.main.replica.digest)
   })
 
-  it('change by filter what matches when the log gets there', async () => {
+  it('change by filter the points that match when the log record is applied', async () => {
     await withNodes(2, async ([a, b]) => {
       await a!.up.node.database.insert(['x', 'y', 'z'].map((content) => point(content)))
       const all = { kind: 'all', of: [] } as const

@@ -12,7 +12,7 @@ import { below } from './support/searched-points.ts'
 import type { ShardedNodes } from './support/sharded-nodes.ts'
 import { until } from './support/until.ts'
 
-/** Maps and figures of points that are on several nodes: those of one node that has them all. */
+/** Maps and statistics of points on several nodes equal those of one node that has all points. */
 
 const dimension = 8
 
@@ -21,7 +21,7 @@ describe('a map of several nodes', () => {
     [3, 1],
     [3, 2],
   ] as const) {
-    it(`is that of one node, with ${replicas} of each point on ${nodes}`, async () => {
+    it(`equals that of one node, with ${replicas} replicas of each point on ${nodes}`, async () => {
       await using all = await filledNodes({ nodes, replicas, dimension })
       const one = all.whole.up.node.database
       for (const { up } of all.nodes) {
@@ -37,7 +37,7 @@ describe('a map of several nodes', () => {
     })
   }
 
-  it('is made one at a time, and again when it has ended', async () => {
+  it('is built one at a time, and again after the previous one ends', async () => {
     await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const { database } = all.nodes[0]!.up.node
     const open = await database.map(anyMap)
@@ -49,7 +49,7 @@ describe('a map of several nodes', () => {
     next.close()
   })
 
-  it('stops when its caller leaves', async () => {
+  it('stops when its caller aborts', async () => {
     await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const map = await all.nodes[0]!.up.node.database.map(anyMap)
     const caller = new AbortController()
@@ -58,7 +58,7 @@ describe('a map of several nodes', () => {
     map.close()
   })
 
-  it('lacks partitions of which no node answers only where that is allowed', async () => {
+  it('omits partitions for which no node answers only if allowed', async () => {
     await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const gone = all.shards.heldBy('node-2')
     await all.nodes[2]!.up.stop()
@@ -76,8 +76,8 @@ describe('a map of several nodes', () => {
   })
 })
 
-describe('the figures of several nodes', () => {
-  it('count each point once, and tell what every node has', async () => {
+describe('the statistics of several nodes', () => {
+  it('count each point once, and list what every node has', async () => {
     await using all = await filledNodes({ nodes: 3, replicas: 2, dimension })
     const count = await all.whole.up.node.database.count()
     for (const { up } of all.nodes) {
@@ -100,7 +100,7 @@ describe('the figures of several nodes', () => {
     await assertExpiredNotCounted(all.nodes[0]!.up.node, count)
   })
 
-  it('name nodes that do not answer, and say how many partitions nobody answers for', async () => {
+  it('name nodes that do not answer, and count partitions without an answer', async () => {
     await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const count = await all.whole.up.node.database.count()
     const [gone, own] = [all.shards.heldBy('node-2'), all.nodes[2]!.up.main.stats.points]
@@ -133,19 +133,19 @@ describe('the figures of several nodes', () => {
     assert.equal(json.dimension, dimension)
   })
 
-  it('are those of a node by itself where it has all points', async () => {
+  it('are those of one node if it has all points', async () => {
     await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     assert.equal(all.whole.up.node.database.statsOfNodes!(), undefined)
   })
 })
 
-/** Lists of collections, too. */
+/** Asserts the point counts that lists of collections show. */
 async function assertCollectionsCounted(all: ShardedNodes, count: number): Promise<void> {
   const { collections } = all.nodes[0]!.up.node
   for (const name of ['docs', 'empty']) await collections.put(name, { dimension: 1, hnsw: {} })
   {
     using lease = await collections.lease('docs')
-    // Each of its own: all of one insert would be of one partition.
+    // One insert each: all points of one insert would be in one partition.
     const inserts = Array.from({ length: 60 }, () => lease.database.insert([pointOf(Float32Array.of(1))]))
     await Promise.all(inserts)
   }
@@ -158,7 +158,7 @@ async function assertCollectionsCounted(all: ShardedNodes, count: number): Promi
     for (const name of ['empty', 'unknown']) {
       assert.deepEqual(await asked(name), { points: new Map(), missing: 0 })
     }
-    // What a collection that is not open is counted by.
+    // A collection that is not open is counted from the store.
     const { number } = up.store.collections.get('docs')!
     const stored = up.store.summary(number)
     assert.ok(stored.points > 0 && stored.points < 60)
@@ -167,7 +167,7 @@ async function assertCollectionsCounted(all: ShardedNodes, count: number): Promi
   assert.equal(all.whole.up.node.countOnNodes(undefined, 0, undefined), undefined)
 }
 
-/** Whether they are deleted already or not. */
+/** Asserts that expired points are not counted, whether they are deleted yet or not. */
 async function assertExpiredNotCounted(node: ClusterNode, count: number): Promise<void> {
   const { database } = node
   const soonUs = (Date.now() + 200) * 1000
@@ -201,7 +201,7 @@ const anyMap: MapQuery = {
   include: { distance: false, payload: true, attributes: ['price'], vector: false, version: false },
 }
 
-/** By id, so that the order of the points does not matter. */
+/** Sorted by id, so that the order of the points does not matter. */
 async function contents(database: Database, query: MapQuery) {
   const map: PointMap = await database.map(query)
   const rows: MapRow[] = []

@@ -11,13 +11,13 @@ import { below } from './support/searched-points.ts'
 
 import { until } from './support/until.ts'
 
-/** Answers without the partitions of which no node answers: exactly those, told as such, and only where that is allowed. */
+/** Answers that lack exactly the partitions for which no node answers: marked, and returned only if allowed. */
 
 const dimension = 4
 const include = { distance: false, payload: true, vector: true, version: true } as const
 
 describe('a partial answer', () => {
-  it('has everything of the partitions that are there, and says how many are not', async () => {
+  it('has everything of the available partitions, and counts the missing ones', async () => {
     await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const { database } = all.nodes[0]!.up.node
     const gone = all.shards.heldBy('node-2')
@@ -25,14 +25,14 @@ describe('a partial answer', () => {
     await assertPartial(database, all.whole.up.node.database, gone)
   })
 
-  it('is also given when a node fails that is thought to be there', async () => {
+  it('is also returned when a node fails that is still considered available', async () => {
     await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     all.links.get('node-2')!.close()
     const { database } = all.nodes[0]!.up.node
     await assertPartial(database, all.whole.up.node.database, all.shards.heldBy('node-2'))
   })
 
-  it('lacks nothing where other nodes have the same', async () => {
+  it('lacks nothing if other nodes have the same partitions', async () => {
     await using all = await filledNodes({ nodes: 3, replicas: 2, dimension })
     await all.nodes[2]!.up.stop()
     const reads = allowing(all.nodes[0]!.up.node.database)
@@ -43,7 +43,7 @@ describe('a partial answer', () => {
     assert.deepEqual(reads.missing, [256 - all.shards.heldBy('node-0').size])
   })
 
-  it('is never given to those who have not asked for it', async () => {
+  it('is never returned unless the request allows it', async () => {
     await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const { database } = all.nodes[0]!.up.node
     await all.nodes[2]!.up.stop()
@@ -61,7 +61,7 @@ describe('a partial answer', () => {
     for (const ask of asked) await assert.rejects(ask, notReady)
   })
 
-  it('is never given of a single point, nor to a change', async () => {
+  it('is never returned for a single point or a change', async () => {
     await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const gone = all.shards.heldBy('node-2')
     const points = await everything(all.whole.up.node.database)
@@ -75,33 +75,33 @@ describe('a partial answer', () => {
     assert.deepEqual(missing, [])
   })
 
-  it('is no answer when no node has any of it', async () => {
+  it('is an error when no node has any of the partitions', async () => {
     await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const late = { endMs: performance.now(), onMissing: () => assert.fail('there is no answer') }
     const database = all.nodes[0]!.up.node.database.asOf(0, late)
     await assert.rejects(database.count(), notReady)
   })
 
-  it('leaves a node out that has not answered in time', async () => {
+  it('omits a node that has not answered in time', async () => {
     await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const { database } = all.nodes[0]!.up.node
     await allowing(database).database.count()
     all.before.set('node-1', () => new Promise(() => {}))
     const gone = all.shards.heldBy('node-1')
     const points = await everything(all.whole.up.node.database)
-    const there = points.filter(({ id }) => !gone.has(partitionOf(id)))
-    // The others, too, may need more time than they are given at first.
+    const available = points.filter(({ id }) => !gone.has(partitionOf(id)))
+    // The other nodes, too, may need more than the first time limit.
     let waitMs = 100
     await until(async () => {
       waitMs *= 2
       const reads = allowing(database, waitMs)
       const count = await reads.database.count().catch(() => 0)
-      assert.ok(count <= there.length && (reads.missing[0] ?? 256) >= gone.size)
-      return count === there.length && reads.missing[0] === gone.size
+      assert.ok(count <= available.length && (reads.missing[0] ?? 256) >= gone.size)
+      return count === available.length && reads.missing[0] === gone.size
     })
   })
 
-  it('asks another owner before it leaves a node out', async () => {
+  it('asks another owner before it omits a node', async () => {
     await using all = await filledNodes({ nodes: 3, replicas: 2, dimension })
     const { database } = all.nodes[0]!.up.node
     const expected = await all.whole.up.node.database.count()
@@ -116,7 +116,7 @@ describe('a partial answer', () => {
     })
   })
 
-  it('of a list goes on with everything when the partitions are back', async () => {
+  it('of a list continues in full when the partitions are back', async () => {
     await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const node = all.nodes[2]!
     const gone = all.shards.heldBy('node-2')
@@ -124,8 +124,8 @@ describe('a partial answer', () => {
     await node.up.stop()
     const reads = allowing(all.nodes[0]!.up.node.database)
     const first = await reads.database.list({ limit: 50, include })
-    const there = order.filter((id) => !gone.has(partitionOf(id)))
-    assert.deepEqual(idsOf(first.points), there.slice(0, 50))
+    const available = order.filter((id) => !gone.has(partitionOf(id)))
+    assert.deepEqual(idsOf(first.points), available.slice(0, 50))
     assert.deepEqual(reads.missing, [gone.size])
     await (await node.start()).node.caughtUp()
     const rest: string[] = []
@@ -135,15 +135,15 @@ describe('a partial answer', () => {
       cursor = page.nextCursor
     }
     assert.deepEqual(reads.missing, [gone.size], 'only the first page is partial')
-    assert.deepEqual(rest, order.slice(order.indexOf(there[49]!) + 1))
-    // What the first page lacks comes when it is asked for again.
+    assert.deepEqual(rest, order.slice(order.indexOf(available[49]!) + 1))
+    // Repeating the first page returns what it lacked.
     const again = await reads.database.list({ limit: 50, include })
     assert.deepEqual(idsOf(again.points), order.slice(0, 50))
   })
 })
 
-describe('what a call allows', () => {
-  it('is for reads of many points only', () => {
+describe('permission for a partial answer', () => {
+  it('applies only to reads of many points', () => {
     const call = { partial: 'allow' }
     for (const name of [
       'SearchPoints',
@@ -160,7 +160,7 @@ describe('what a call allows', () => {
     }
   })
 
-  it('ends before the deadline of the call', () => {
+  it('ends the wait before the deadline of the call', () => {
     const now = performance.now()
     const endOf = (partial: string, deadlineMs: number | undefined): number | undefined =>
       partialReads('CountPoints', { partial, deadlineMs })!.endMs
@@ -175,27 +175,27 @@ describe('what a call allows', () => {
 async function assertPartial(database: Database, one: Database, gone: PartitionSet): Promise<void> {
   const isThere = (id: string): boolean => !gone.has(partitionOf(id))
   const points = await everything(one)
-  const there = points.filter(({ id }) => isThere(id))
-  assert.ok(there.length > 0 && there.length < points.length)
+  const available = points.filter(({ id }) => isThere(id))
+  assert.ok(available.length > 0 && available.length < points.length)
   const missing: number[] = []
-  const told = [gone.size]
+  const reported = [gone.size]
   const part = database.asOf!(0, { endMs: undefined, onMissing: (count) => missing.push(count) })
   const read = async <Answer>(ask: () => Promise<Answer>): Promise<Answer> => {
     missing.length = 0
     const answer = await ask()
-    assert.deepEqual(missing, told)
+    assert.deepEqual(missing, reported)
     return answer
   }
-  assert.equal(await read(() => part.count()), there.length)
+  assert.equal(await read(() => part.count()), available.length)
   assert.equal(
     await read(() => part.count(below('price', 30))),
-    there.filter((each) => priceOf(each) < 30).length,
+    available.filter((each) => priceOf(each) < 30).length,
   )
   const page = await read(() => part.list({ limit: 1000, include }))
-  assert.deepEqual(idsOf(page.points), idsOf(there))
+  assert.deepEqual(idsOf(page.points), idsOf(available))
   const facets = await read(() => part.facets({ paths: ['price'], limit: 1000 }))
   const counts = new Map<number, number>()
-  for (const each of there) counts.set(priceOf(each), (counts.get(priceOf(each)) ?? 0) + 1)
+  for (const each of available) counts.set(priceOf(each), (counts.get(priceOf(each)) ?? 0) + 1)
   assert.deepEqual(new Map(facets.get('price')!.map(({ value, count }) => [value, count])), counts)
   const filters: (Filter | undefined)[] = [undefined, below('price', 40)]
   for (const filter of filters) {
@@ -205,13 +205,13 @@ async function assertPartial(database: Database, one: Database, gone: PartitionS
     const [first] = found.ids.strings()
     assert.deepEqual(first, expected!.filter(isThere).slice(0, 20))
   }
-  const at = there[0]!.id
+  const at = available[0]!.id
   const near = await read(() => part.search([{ ...nearest, vector: at }]))
   const [others] = (await one.search([{ ...nearest, vector: at, limit: 1000 }])).ids.strings()
   assert.deepEqual(near.ids.strings()[0], others!.filter(isThere).slice(0, nearest.limit))
 }
 
-/** A database whose answers may be partial, and what they say is missing. */
+/** A database whose answers may be partial, and the missing partitions that they report. */
 function allowing(database: Database, waitMs?: number) {
   const missing: number[] = []
   const onMissing = (count: number): unknown => missing.push(count)

@@ -16,7 +16,7 @@ function newIdFrom(random: () => number): string {
   return idFromBytes(Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256)))
 }
 
-/** Points in all partitions, many of them at the same distances of each other. */
+/** Points in all partitions, many of them at equal distances. */
 function points(random: () => number, count: number): NewPoint[] {
   return Array.from({ length: count }, (_, index) => ({
     id: newIdFrom(random),
@@ -33,7 +33,7 @@ function points(random: () => number, count: number): NewPoint[] {
   }))
 }
 
-/** A cluster with points that have been written at different nodes, patched, replaced and removed. */
+/** A cluster whose points were inserted, patched, replaced and removed through different nodes. */
 async function filled(options: Omit<ShardedNodesOptions, 'dimension'>, seed: number): Promise<ShardedNodes> {
   const all = await ShardedNodes.start({ ...options, dimension })
   const random = seededRandom(seed)
@@ -42,7 +42,7 @@ async function filled(options: Omit<ShardedNodesOptions, 'dimension'>, seed: num
   for (let from = 0; from < inserted.length; from += 100) {
     await at(from / 100).insert(inserted.slice(from, from + 100))
   }
-  // Ids that are drawn are in one partition for each request.
+  // The ids that a request draws are all in one partition.
   await at(0).insert(points(random, 40).map(({ vector, payload }) => ({ vector, payload })))
   for (const [index, { id, payload }] of inserted.slice(0, 15).entries()) {
     if (index % 3 === 0) await at(index).remove(id!)
@@ -84,15 +84,15 @@ for (const [replicas, nodes, seed] of [
   [2, 3, 2],
   [2, 5, 3],
 ] as const) {
-  describe(`${nodes} nodes with ${replicas} of each partition`, () => {
-    it('answer every read as one node with all points does', async () => {
+  describe(`${nodes} nodes with ${replicas} replicas of each partition`, () => {
+    it('answer every read like one node with all points', async () => {
       await using all = await filled({ nodes, replicas }, seed)
       const random = seededRandom(seed + 100)
       const one = all.whole.up.node.database
       const ids = (await pages(one, 1000, undefined))[0]!.points.map(({ id }) => id)
       for (const { up } of all.nodes) {
         const { database } = up.node
-        assert.ok(up.main.stats.points < ids.length, 'it does not have all points')
+        assert.ok(up.main.stats.points < ids.length, 'the node must not have all points')
         const asked = queries(random, ids)
         const [found, expected] = [await database.search(asked), await one.search(asked)]
         for (const [at, strings] of expected.ids.strings().entries()) {
@@ -125,7 +125,7 @@ for (const [replicas, nodes, seed] of [
 }
 
 describe('a read over several nodes', () => {
-  it('says that a point to search near, or to get, is not there', async () => {
+  it('reports a missing point, whether it is to be returned or searched near', async () => {
     await using all = await filled({ nodes: 3, replicas: 1 }, 4)
     for (const { up } of all.nodes) {
       const near = { vector: newIdFrom(seededRandom(9)), metric: 'Cosine', limit: 1, ef: 10 } as const
@@ -140,7 +140,7 @@ describe('a read over several nodes', () => {
     }
   })
 
-  it('changes by filter what was inserted first, wherever it is', async () => {
+  it('changes by filter the points that were inserted first, wherever they are', async () => {
     await using all = await filled({ nodes: 3, replicas: 1 }, 5)
     const { database } = all.nodes[0]!.up.node
     const one = all.whole.up.node.database
@@ -155,12 +155,12 @@ describe('a read over several nodes', () => {
     assert.deepEqual(after, before.slice(30))
   })
 
-  it('asks another owner when a node fails, and fails where there is none', async () => {
+  it('asks another owner when a node fails, and fails if there is none', async () => {
     await using all = await filled({ nodes: 3, replicas: 2 }, 6)
     const [a, b] = all.nodes
     const expected = (await all.whole.up.node.database.search([query])).ids.strings()
     const { database } = a!.up.node
-    // Its link is gone, and it is still thought to be there.
+    // Its link is closed, but it is still considered available.
     all.links.get('node-1')!.close()
     for (let round = 0; round < 5; round += 1) {
       assert.deepEqual((await database.search([query])).ids.strings(), expected)
@@ -174,12 +174,12 @@ describe('a read over several nodes', () => {
     )
   })
 
-  it('asks another owner when a node is slower than it usually is', async () => {
+  it('asks another owner when a node is slower than usual', async () => {
     await using all = await filled({ nodes: 3, replicas: 2 }, 7)
     const { database } = all.nodes[0]!.up.node
     const expected = (await database.search([query])).ids.strings()
     for (let round = 0; round < 100; round += 1) await database.search([query])
-    // From now on, one node answers no more searches, and says nothing.
+    // From now on, one node silently stops answering searches.
     let held = 0
     all.before.set('node-1', async (method) => {
       if (method !== peerMethods.search) return
@@ -192,7 +192,7 @@ describe('a read over several nodes', () => {
     assert.ok(held > 0, 'it was asked')
   })
 
-  it('asks another owner of a node that hangs, too, while nobody knows how long its answers take', async () => {
+  it('asks another owner when a node hangs before its latency is known', async () => {
     await using all = await filled({ nodes: 3, replicas: 2 }, 7)
     const { node } = all.nodes[0]!.up
     const expected = await all.whole.up.node.database.count()
@@ -201,7 +201,7 @@ describe('a read over several nodes', () => {
       held += 1
       await new Promise(() => {})
     })
-    // The nodes are asked in turns.
+    // Nodes are asked in turn.
     for (let round = 0; held === 0; round += 1) {
       assert.ok(round < 100)
       assert.equal(await node.database.count(), expected)
@@ -209,7 +209,7 @@ describe('a read over several nodes', () => {
     assert.ok(node.hedges > 0)
   })
 
-  it('is as new as its caller wants, whatever node has to answer', async () => {
+  it('is as recent as its caller asks, whichever node answers', async () => {
     await using all = await filled({ nodes: 3, replicas: 1 }, 8)
     const random = seededRandom(10)
     for (let round = 0; round < 30; round += 1) {

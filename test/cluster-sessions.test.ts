@@ -31,7 +31,7 @@ async function insert({
 }
 
 describe('sessions over HTTP', () => {
-  it('see at any node what they have written at another one', async () => {
+  it('see at any node what they wrote at another', async () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [a, b] = cluster.services
     for (let round = 0; round < 20; round += 1) {
@@ -45,7 +45,7 @@ describe('sessions over HTTP', () => {
     assert.equal(latest.status, 200)
   })
 
-  it('see it in maps, too', async () => {
+  it('see it in maps', async () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [a, b] = cluster.services
     for (let points = 1; points <= 10; points += 1) {
@@ -61,7 +61,7 @@ describe('sessions over HTTP', () => {
     )
   })
 
-  it('are told what is wrong with their headers', async () => {
+  it('report malformed headers', async () => {
     await using cluster = await startTestCluster(['a'])
     const url = `${cluster.services[0]!.httpUrl}/collections`
     for (const headers of [{ 'vicinal-position': '-1' }, { 'vicinal-consistency': 'newest' }]) {
@@ -71,7 +71,7 @@ describe('sessions over HTTP', () => {
     }
   })
 
-  it('do not exist at a service by itself', async () => {
+  it('do not exist on a single service', async () => {
     await using service = await startTestService()
     const { position } = await insert(service)
     if (service.config.clusterNatsUrl.length === 0) assert.equal(position, null)
@@ -82,11 +82,11 @@ describe('sessions over HTTP', () => {
 })
 
 describe('the session of a client', () => {
-  it('is that of the clients which it makes for other collections', async () => {
-    const said: unknown[] = []
+  it('is shared with the clients it creates for other collections', async () => {
+    const sentPositions: unknown[] = []
     const server = createServer((request, response) => {
-      said.push(request.headers['vicinal-position'])
-      response.writeHead(200, { 'vicinal-position': String(said.length * 10) }).end('{"count":0}')
+      sentPositions.push(request.headers['vicinal-position'])
+      response.writeHead(200, { 'vicinal-position': String(sentPositions.length * 10) }).end('{"count":0}')
     })
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
@@ -98,11 +98,11 @@ describe('the session of a client', () => {
     await client.count()
     server.closeAllConnections()
     server.close()
-    assert.deepEqual(said, [undefined, '10', '20', '30'])
+    assert.deepEqual(sentPositions, [undefined, '10', '20', '30'])
   })
 
-  it('is the same over gRPC', async () => {
-    const said: unknown[] = []
+  it('works the same over gRPC', async () => {
+    const sentPositions: unknown[] = []
     const pass = (bytes: Buffer): Buffer => bytes
     const path = '/vectordb.VectorDB/CountPoints'
     const codec = {
@@ -116,9 +116,9 @@ describe('the session of a client', () => {
       { count: { path, requestStream: false, responseStream: false, ...codec } },
       {
         count({ metadata }: ServerUnaryCall<Buffer, Buffer>, answer: sendUnaryData<Buffer>) {
-          said.push(metadata.get('vicinal-position')[0])
+          sentPositions.push(metadata.get('vicinal-position')[0])
           const trailer = new Metadata()
-          trailer.set('vicinal-position', String(said.length * 10))
+          trailer.set('vicinal-position', String(sentPositions.length * 10))
           answer(null, Buffer.alloc(0), trailer)
         },
       },
@@ -132,19 +132,19 @@ describe('the session of a client', () => {
     await client.count()
     await client.close()
     server.forceShutdown()
-    assert.deepEqual(said, [undefined, '10', '20', '30'])
+    assert.deepEqual(sentPositions, [undefined, '10', '20', '30'])
   })
 })
 
 describe('sessions over gRPC', () => {
-  it('are told how far a node is where it refuses something, too', async () => {
+  it('get the position of a node also when it refuses a call', async () => {
     await using cluster = await startTestCluster(['a'])
     const { position } = await insert(cluster.services[0]!)
     const client = createGrpcClient({ address: cluster.services[0]!.grpcAddress, apiKey })
     await assert.rejects(client.get('00000000-0000-4000-8000-000000000000'), (error) => {
       const { cause, reason } = error as ServiceError
-      const [told] = (cause as GrpcError).metadata.get('vicinal-position')
-      assert.ok(Number(told) >= Number(position), `${told} after ${position}`)
+      const [positionNow] = (cause as GrpcError).metadata.get('vicinal-position')
+      assert.ok(Number(positionNow) >= Number(position), `${positionNow} after ${position}`)
       return reason === 'not_found'
     })
     await client.close()

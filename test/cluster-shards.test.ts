@@ -7,30 +7,30 @@ import { assertFoundOut, simulateCluster } from './support/simulate-cluster.ts'
 
 const size = { nodes: 5, replicas: 2, clients: 6, operations: 30 }
 
-describe('a simulated cluster whose nodes have a part of the points each', () => {
+describe('a simulated cluster whose nodes each have a part of the points', () => {
   for (const [seed, options] of [
     [1, {}],
     [2, { nodes: 4, replicas: 3 }],
     [3, { nodes: 2, joining: 2 }],
     [4, { nodes: 3, replicas: 1, joining: 1 }],
   ] as const) {
-    it(`is what its log says, whatever fails, from seed ${seed}`, async (t) => {
+    it(`matches its log, whatever fails, seed ${seed}`, async (t) => {
       const summary = await simulateCluster({ ...size, seed, ...options })
       t.diagnostic(JSON.stringify(summary))
       assert.ok(summary.answered! > 30 && summary.reads! > 30, 'much was answered')
     })
   }
 
-  it('is found out when an insert is acknowledged before it is in the log', () => {
+  it('is caught when an insert is acknowledged before it is in the log', () => {
     const mutant = clusterMutants['an insert is acknowledged before it is in the log']!
     return assertFoundOut(mutant, { ...size, nodes: 3 })
   })
 
   for (const [name, mutant] of Object.entries(shardMutants)) {
-    it(`is found out when ${name}`, () => assertFoundOut(mutant, { ...size, nodes: 3, operations: 25 }))
+    it(`is caught when ${name}`, () => assertFoundOut(mutant, { ...size, nodes: 3, operations: 25 }))
   }
 
   for (const [name, mutant] of Object.entries(movingMutants)) {
-    it(`is found out when ${name}`, () => assertFoundOut(mutant, { ...size, nodes: 2, joining: 2 }))
+    it(`is caught when ${name}`, () => assertFoundOut(mutant, { ...size, nodes: 2, joining: 2 }))
   }
 })

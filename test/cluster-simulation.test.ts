@@ -7,20 +7,20 @@ const size = { nodes: 3, clients: 6, operations: 80 }
 
 describe('a simulated cluster', () => {
   for (const seed of [1, 2]) {
-    it(`is what its log says, whatever fails, from seed ${seed}`, async (t) => {
+    it(`matches its log, whatever fails, seed ${seed}`, async (t) => {
       const summary = await simulateCluster({ ...size, seed })
       t.diagnostic(JSON.stringify(summary))
       assert.ok(summary.answered! > 50 && summary.reads! > 30, 'much was answered')
     })
   }
 
-  it('is what its log says where clocks of nodes are hours off', async (t) => {
+  it('matches its log when the clocks of nodes are hours off', async (t) => {
     const summary = await simulateCluster({ ...size, seed: 3, clocksOffUs: 5 * 3_600_000_000 })
     t.diagnostic(JSON.stringify(summary))
     assert.ok(summary.answered! > 50 && summary.reads! > 30, 'much was answered')
   })
 
   for (const [name, mutant] of Object.entries(clusterMutants)) {
-    it(`is found out when ${name}`, () => assertFoundOut(mutant, size))
+    it(`is caught when ${name}`, () => assertFoundOut(mutant, size))
   }
 })

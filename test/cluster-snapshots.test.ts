@@ -11,7 +11,7 @@ import { until } from './support/until.ts'
 
 const dimension = 4
 
-/** In all partitions, each of them once. */
+/** Ids in all partitions, one in each. */
 function pointsOf(round: number): NewPoint[] {
   const random = seededRandom(round)
   return Array.from({ length: 256 }, (_, partition) => ({
@@ -40,8 +40,8 @@ for (const [replicas, nodes] of [
   [2, 3],
   [2, 5],
 ] as const) {
-  describe(`a snapshot of ${nodes} nodes with ${replicas} of each partition`, () => {
-    it('is that of one node with all points, through any node', async () => {
+  describe(`a snapshot of ${nodes} nodes with ${replicas} replicas of each partition`, () => {
+    it('equals that of one node with all points, through any node', async () => {
       await using all = await started({ nodes, replicas })
       const at = (index: number): SimulatedNode => all.nodes[index % nodes]!
       const points = Array.from({ length: 5 }, (_, round) => pointsOf(round))
@@ -75,7 +75,7 @@ for (const [replicas, nodes] of [
 }
 
 describe('a snapshot of several nodes', () => {
-  it('is of one position of the log, while others write', async () => {
+  it('has one log position, while others write', async () => {
     await using all = await started({ nodes: 4, replicas: 2 })
     const writer = all.nodes[0]!.up.node.database
     await writer.insert(pointsOf(0))
@@ -101,7 +101,7 @@ describe('a snapshot of several nodes', () => {
     assert.ok(seen.size > 6, `${seen.size} rounds were seen`)
   })
 
-  it('asks another owner in place of a node that does not hold the log', async () => {
+  it('asks another owner instead of a node that does not hold its log', async () => {
     await using all = await started({ nodes: 3, replicas: 2 })
     await all.nodes[0]!.up.node.database.insert(pointsOf(1))
     const asked: string[] = []
@@ -114,10 +114,10 @@ describe('a snapshot of several nodes', () => {
     }
     const { points } = await snapshotOf(all.nodes[0]!)
     assert.equal(points.size, 256)
-    assert.equal(new Set(asked).size, 2, 'first one, and then the other')
+    assert.equal(new Set(asked).size, 2, 'each owner is asked')
   })
 
-  it('fails where a node fails in the middle, and the log goes on everywhere', async () => {
+  it('fails when a node fails in the middle, and the log continues on all nodes', async () => {
     await using all = await started({ nodes: 3, replicas: 1 })
     const { database } = all.nodes[0]!.up.node
     await database.insert(pointsOf(1))
@@ -127,14 +127,14 @@ describe('a snapshot of several nodes', () => {
       })
     }
     await assert.rejects(snapshotOf(all.nodes[0]!), /a fault/)
-    // Each of them is needed for it: none is held.
+    // This insert needs every node: none still holds its log.
     await database.insert(pointsOf(2))
     for (const name of all.names) all.before.delete(name)
     const { points } = await snapshotOf(all.nodes[0]!)
     assert.deepEqual([...new Set([...points.values()].map(({ payload }) => payload.content))], ['round 2'])
   })
 
-  it('lets go of what it holds when it is not read to its end', async () => {
+  it('releases its resources when it is not read to the end', async () => {
     await using all = await started({ nodes: 3, replicas: 1 })
     const { database } = all.nodes[0]!.up.node
     await database.insert(pointsOf(1))
@@ -149,7 +149,7 @@ describe('a snapshot of several nodes', () => {
     }
   })
 
-  it('is refused while a partition has no node, or another one is being read', async () => {
+  it('is refused while a partition has no node or another snapshot is being read', async () => {
     await using all = await started({ nodes: 3, replicas: 1 })
     const { database } = all.nodes[0]!.up.node
     await database.insert(pointsOf(1))
@@ -166,7 +166,7 @@ describe('a snapshot of several nodes', () => {
   })
 })
 
-/** Whether no node has a snapshot of its own points open. */
+/** Whether no node has a snapshot open. */
 async function isFree(nodes: readonly SimulatedNode[]): Promise<boolean> {
   try {
     for (const { up } of nodes) up.main.snapshot().close()

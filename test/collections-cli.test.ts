@@ -5,7 +5,7 @@ import { after, before, describe, it } from 'node:test'
 import { createHttpClient, type VectorClient } from '../src/client/index.ts'
 import { assertEnded, type Ended, run, ServerProcess, temporaryDirectory } from './support/process.ts'
 
-/** Collections on the real command line, against a real service in a process of its own. */
+/** Collections with the real command line, against a real service in a separate process. */
 
 const key = 'a-key-for-tests'
 
@@ -58,7 +58,7 @@ describe('vicinal with collections', () => {
   ] as const) {
     const name = `made-over-${transport.toLowerCase()}`
 
-    it(`creates, lists, renames and deletes them over ${transport}`, async () => {
+    it(`creates, lists, renames and deletes collections over ${transport}`, async () => {
       const settings = ['--dimension', '2', '--hnsw-m', '8', '--hnsw-ef-construction', '50']
       const create = ['collections', 'create', name, ...settings]
       assert.deepEqual(await vicinal(...create), { code: 0, stdout: `created ${name}\n`, stderr: '' })
@@ -93,7 +93,7 @@ describe('vicinal with collections', () => {
       assertEnded(await vicinal('collections', 'delete', name, '--yes'), 1, /no collection or alias is named/)
     })
 
-    it(`stores, finds, gets and deletes their points over ${transport}`, async () => {
+    it(`stores, finds, gets and deletes points of collections over ${transport}`, async () => {
       await client.collections.put(name)
       const of = ['--collection', name]
       const ids = path(`${name}.ids`)
@@ -110,7 +110,7 @@ describe('vicinal with collections', () => {
     })
   }
 
-  it('takes the collection from the environment, and the option before that', async () => {
+  it('reads the collection from the environment, overridden by the option', async () => {
     await client.collections.put('of-environment')
     await client.collections.put('of-option')
     const http = ['--http', server.httpUrl]
@@ -125,7 +125,7 @@ describe('vicinal with collections', () => {
     assertEnded(empty, 0, /nothing found: the database is empty/)
   })
 
-  it('names what cannot be a collection, and what is none', async () => {
+  it('names an invalid collection name, and one that does not exist', async () => {
     const wrong = await overHttp('query', '--vector', '1', '--collection', 'No')
     assertEnded(wrong, 2, /--collection: "No" cannot be the name of a collection: 1 to 63 of a-z/)
     const variable = { VICINAL_COLLECTION: '../points' }
@@ -144,7 +144,7 @@ describe('vicinal with collections', () => {
     )
   })
 
-  it('does not go on with an import in another collection', async () => {
+  it('does not continue an import in another collection', async () => {
     for (const name of ['left', 'right']) await client.collections.put(name)
     const points = file('cut.jsonl', `${linesOf(['a', 'b'])}no JSON\n`)
     const into = (collection: string): Promise<Ended> =>
@@ -163,7 +163,7 @@ describe('vicinal with collections', () => {
     assert.deepEqual(await contentsOf('right'), [])
   })
 
-  it('knows an import into an alias by its collection, wherever the alias moves', async () => {
+  it('identifies an import into an alias by its collection, wherever the alias moves', async () => {
     for (const name of ['old', 'new']) await client.collections.put(name)
     await client.collections.setAliases({ set: { current: 'old' } })
     const points = file('alias.jsonl', `${linesOf(['a'])}no JSON\n`)
@@ -178,7 +178,7 @@ describe('vicinal with collections', () => {
     assert.equal((await client.collections.get('new')).points, 0)
   })
 
-  it('exports one, and takes a snapshot of it, over HTTP', async () => {
+  it('exports a collection, and takes a snapshot of it, over HTTP', async () => {
     const contents = ['one', 'two', 'three']
     await client.collections.put('copied')
     await client
@@ -209,7 +209,7 @@ describe('vicinal with collections', () => {
     assertEnded(offline, 2, /--collection .*and --data-dir exclude each other/)
   })
 
-  it('shows the figures of one beside those of the service', async () => {
+  it('shows the figures of a collection next to those of the service', async () => {
     await client.collections.put('counted', { dimension: 3, hnsw: { m: 7, efConstruction: 70 } })
     await client.collections.setAliases({ set: { 'counted-alias': 'counted' } })
     const { stdout } = await overHttp('stats', '--collection', 'counted-alias', '--json')
@@ -229,7 +229,7 @@ describe('vicinal with collections', () => {
 })
 
 describe('the help on collections', () => {
-  it('names every subcommand, and the option wherever points are meant', async () => {
+  it('names every subcommand, and the option for every command on points', async () => {
     const { code, stdout } = await run(['collections', '--help'])
     assert.equal(code, 0)
     for (const name of ['list', 'create', 'delete', 'alias', 'unalias']) {
@@ -251,7 +251,7 @@ describe('the help on collections', () => {
     assert.doesNotMatch((await run(['collections', 'list', '--help'])).stdout, /--collection/)
   })
 
-  it('comes with a call that has too little, or a number that is none', async () => {
+  it('is shown without a subcommand; missing and invalid arguments are reported', async () => {
     assertEnded(await run(['collections']), 2, /Usage: vicinal collections/)
     assertEnded(await run(['collections', 'alias', 'a']), 2, /missing required argument 'name'/)
     const wrong = ['collections', 'create', 'a', '--dimension', '0']

@@ -44,13 +44,13 @@ for (const [transport, connect] of Object.entries(transports)) {
       await service?.[Symbol.asyncDispose]()
     })
 
-    /** What the content of the nearest point is. */
+    /** The content of the nearest point. */
     async function nearest(points: VectorClient, vector: readonly number[]): Promise<string> {
       const [id] = await points.search({ vector, metric: 'Euclidean', limit: 1 })
       return (await points.get(id!)).payload.content
     }
 
-    it('are the default one alone at first', async () => {
+    it('are only the default one at first', async () => {
       assert.deepEqual(await client.collections.list(), [
         {
           name: 'default',
@@ -62,7 +62,7 @@ for (const [transport, connect] of Object.entries(transports)) {
       ])
     })
 
-    it('are created once, however often that is asked for, and not again with other settings', async () => {
+    it('are created once, however often that is requested, and not again with other settings', async () => {
       const settings = { dimension: 2, hnsw: { m: 8, efConstruction: 40 } }
       const info: CollectionInfo = { name: 'made', points: 0, aliases: [], ...settings }
       assert.deepEqual(await client.collections.put('made', settings), { created: true, info })
@@ -78,7 +78,7 @@ for (const [transport, connect] of Object.entries(transports)) {
       await client.collections.delete('made')
     })
 
-    it('keep their points apart, each with a dimension of its own', async () => {
+    it('keep their points apart, each with its own dimension', async () => {
       await client.collections.put('pairs', { dimension: 2 })
       await client.collections.put('triples')
       const pairs = client.collection('pairs')
@@ -112,7 +112,7 @@ for (const [transport, connect] of Object.entries(transports)) {
       await triples.close()
     })
 
-    it('each have idempotency keys of their own', async () => {
+    it('each have their own idempotency keys', async () => {
       await client.collections.put('first')
       await client.collections.put('second')
       const point = pointOf([1], 'once')
@@ -123,7 +123,7 @@ for (const [transport, connect] of Object.entries(transports)) {
       assert.equal((await client.collections.get('second')).points, 1)
     })
 
-    it('are found by aliases, which move from one to another under their readers', async () => {
+    it('are found by aliases, which move between collections while they are read', async () => {
       for (const name of ['words-1', 'words-2']) {
         await client.collections.put(name)
         await client.collection(name).insert(pointOf([1, 1], name))
@@ -148,7 +148,7 @@ for (const [transport, connect] of Object.entries(transports)) {
       assert.deepEqual(await client.collections.setAliases({}), {})
     })
 
-    it('and aliases do not take each other’s names, and all changes of aliases are made or none', async () => {
+    it('and aliases do not take each other’s names, and alias changes are all or nothing', async () => {
       await client.collections.put('taken')
       const wrong = { set: { fine: 'taken', taken: 'default' } }
       await assert.rejects(client.collections.setAliases(wrong), { reason: 'already_exists' })
@@ -161,7 +161,7 @@ for (const [transport, connect] of Object.entries(transports)) {
       await assert.rejects(client.collections.delete('default'), { reason: 'invalid_argument' })
     })
 
-    it('that are not there are told from points that are not', async () => {
+    it('that are missing are distinguished from missing points', async () => {
       const nowhere = client.collection('nowhere')
       const query = { vector: [1], metric: 'Cosine', limit: 1 } as const
       const calls: readonly (() => Promise<unknown>)[] = [
@@ -180,7 +180,7 @@ for (const [transport, connect] of Object.entries(transports)) {
       await assert.rejects(client.get(missingId), { reason: 'not_found', message: 'Point not found' })
     })
 
-    it('that are deleted are gone, and their name can be taken again', async () => {
+    it('that are deleted free their name', async () => {
       await client.collections.put('fleeting')
       const fleeting = client.collection('fleeting')
       await fleeting.insert(pointOf([1, 2, 3], 'gone'))
@@ -191,7 +191,7 @@ for (const [transport, connect] of Object.entries(transports)) {
       assert.equal(await nearest(fleeting, [1]), 'new')
     })
 
-    it('are never called by what cannot be a name', async () => {
+    it('never have an invalid name', async () => {
       for (const name of ['', '..', 'Upper', '-first', 'a/b', 'x'.repeat(64), 'default?', 'ü']) {
         const refusal = { reason: 'invalid_argument', message: /cannot be the name of a collection/ }
         assert.throws(() => client.collection(name), refusal)
@@ -205,7 +205,7 @@ for (const [transport, connect] of Object.entries(transports)) {
       }
     })
 
-    it('are refused settings beyond their bounds', async () => {
+    it('refuse settings beyond their bounds', async () => {
       const wrong = [{ dimension: 0 }, { dimension: 65_536 }, { hnsw: { m: 3 } }, { dimension: 1.5 }]
       for (const settings of [...wrong, { hnsw: { efConstruction: 2001 } }, { dimension: -1 }]) {
         await assert.rejects(client.collections.put('refused', settings), { reason: 'invalid_argument' })
@@ -213,7 +213,7 @@ for (const [transport, connect] of Object.entries(transports)) {
       await assert.rejects(client.collections.get('refused'), { reason: 'collection_not_found' })
     })
 
-    it('give a call up when its signal says so', async () => {
+    it('end a call when its signal aborts', async () => {
       const signal = AbortSignal.abort()
       for (const call of [
         () => client.collections.list({ signal }),
@@ -226,7 +226,7 @@ for (const [transport, connect] of Object.entries(transports)) {
       }
     })
 
-    it('are there after a restart, with their points and aliases', async () => {
+    it('survive a restart, with their points and aliases', async () => {
       await client.collections.put('kept', { dimension: 2, hnsw: { m: 5 } })
       await client.collection('kept').insert(pointOf([1, 2], 'kept'))
       await client.collections.setAliases({ set: { 'by-alias': 'kept' } })
@@ -241,7 +241,7 @@ for (const [transport, connect] of Object.entries(transports)) {
 }
 
 describe('the clients of collections', () => {
-  it('share a connection, which closes for all of them', async () => {
+  it('share a connection, which is closed for all of them', async () => {
     await using service = await startTestService()
     const client = createGrpcClient({ address: service.grpcAddress, apiKey })
     await client.collections.put('shared')
@@ -250,7 +250,7 @@ describe('the clients of collections', () => {
     await assert.rejects(client.collections.list())
   })
 
-  it('read with a key that may only read, and change nothing', async () => {
+  it('read with a read-only key, and cannot change anything', async () => {
     await using directory = await temporaryDirectory()
     const file = join(directory.path, 'keys')
     await writeFile(file, `read dashboard ${readKey}\n`, { mode: 0o600 })

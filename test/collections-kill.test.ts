@@ -12,9 +12,9 @@ import { temporaryDirectory } from './support/process.ts'
 import { contentsOf, groupOf, insertionsOf, refusedRequest } from './support/stored-points.ts'
 
 /**
- * A process that changes the collections of a data directory is killed before each of its steps on the disk, one after
- * the other; what is found then is what was there before or all of the change, and nothing is left behind. In `npm test`
- * before every third step; `npm run test:kill-steps` takes all.
+ * A process that changes the collections of a data directory is killed before each of its steps on the disk, in turn.
+ * Afterwards, the directory has the old state or the complete change, and nothing is left behind. `npm test` kills
+ * before every third step, `npm run test:kill-steps` before each.
  */
 
 const stride = process.env.ALL_STEPS === '1' ? 1 : 3
@@ -35,7 +35,7 @@ async function withData<Result>(
   }
 }
 
-/** Everything that is stored: by collection the number of its points, and the aliases. */
+/** Everything that is stored: the number of points of each collection, and the aliases. */
 async function contents(dataDir: string): Promise<object> {
   return await withData(dataDir, async (data) => {
     const points: [string, number][] = [['default', (await contentsOf(data.main)).size]]
@@ -46,7 +46,7 @@ async function contents(dataDir: string): Promise<object> {
   })
 }
 
-/** The points of the collection that is changed, in full but for the ids of new ones, and what is kept under the key. */
+/** The points of the changed collection, without the ids of new ones, and the outcome that is stored for the key. */
 async function everything(dataDir: string): Promise<object> {
   return await withData(dataDir, async (data) => {
     const store = await data.open(data.collections.get('old')!.number)
@@ -59,7 +59,7 @@ async function everything(dataDir: string): Promise<object> {
   })
 }
 
-/** Runs the child and kills it before a step; gives whether it lived to say that it was done, and its steps. */
+/** Runs the child and kills it before a step. Returns whether it reported `done`, and its steps. */
 async function change(
   dataDir: string,
   what: string,
@@ -115,7 +115,7 @@ async function makePlain(dataDir: string): Promise<void> {
   await withData(dataDir, (data) => data.main.commit(groupOf(insertionsOf(2))))
 }
 
-/** Opens and closes until nothing of dropped collections is left; gives the directories that are. */
+/** Opens and closes until dropped collections leave no directories. Returns the directories that remain. */
 async function directoriesLeft(dataDir: string, numbers: readonly string[]): Promise<readonly string[]> {
   const directory = join(dataDir, 'collections')
   const list = (): string[] =>
@@ -135,7 +135,7 @@ const cases: readonly {
   readonly before: object
   readonly after: object
   readonly directories: readonly (readonly string[])[]
-  /** So many at least, or something is not counted. */
+  /** The fewest steps to expect. With fewer, the count misses some. */
   readonly stepsMin: number
 }[] = [
   {
@@ -174,7 +174,7 @@ const cases: readonly {
 
 describe('a process that is killed before any step', () => {
   for (const { what, make, before, after, directories, stepsMin } of cases) {
-    it(`of ${what} leaves what was there, or all of the change, and nothing else`, async () => {
+    it(`of ${what} leaves the old state or the complete change, and nothing else`, async () => {
       await using directory = await temporaryDirectory()
       const [template, dataDir] = [join(directory.path, 'template'), join(directory.path, 'data')]
       await make(template)
@@ -186,7 +186,7 @@ describe('a process that is killed before any step', () => {
         const [expected] = [before, after].filter((each) => isDeepStrictEqual(each, found))
         assert.deepEqual(found, expected ?? before, `killed before step ${step}`)
         const isChanged = expected === after
-        // What has been said to be done stays done, and what a later step would undo never is.
+        // A change that was acknowledged, or was there after a kill at an earlier step, must be there.
         assert.ok(isChanged || (!isDone && !hasChanged), `step ${step}`)
         hasChanged ||= isChanged
         const left = await directoriesLeft(dataDir, directories.at(isChanged ? -1 : 0)!)
@@ -202,7 +202,7 @@ describe('a process that is killed before any step', () => {
   }
 
   for (const what of ['changes', 'refusals']) {
-    it(`of a commit of ${what} leaves points and keys as they were, or with all of it`, async () => {
+    it(`of a commit of ${what} leaves points and keys unchanged or completely changed`, async () => {
       await using directory = await temporaryDirectory()
       const [template, dataDir] = [join(directory.path, 'template'), join(directory.path, 'data')]
       await makeOld(template)
@@ -224,7 +224,7 @@ describe('a process that is killed before any step', () => {
     })
   }
 
-  it('of inserts into two collections leaves each of them whole or absent', async () => {
+  it('of inserts into two collections leaves each insert complete or absent', async () => {
     await using directory = await temporaryDirectory()
     const [template, dataDir] = [join(directory.path, 'template'), join(directory.path, 'data')]
     await makeOld(template)

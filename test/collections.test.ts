@@ -24,14 +24,14 @@ const logger = createLogger({ level: 'silent', pretty: false })
 const config = readConfig({ SEARCH_THREADS: '2', INDEX_THREADS: '1' })
 const payload = { contentType: 'Text', content: '' } as const
 
-/** Collections of one engine, each over a store in a directory of its own. */
+/** Collections of one engine, each with a store in its own directory. */
 class Process implements AsyncDisposable {
   readonly engine: Engine
   readonly #cleanup = new AsyncDisposableStack()
   readonly #stores = new Map<Collection, Store>()
 
   constructor(options: Partial<EngineOptions> = {}) {
-    // Every search goes through the threads.
+    // Every search runs on the search threads.
     this.engine = startEngine({ ...config, logger, inlineBytesMax: 0, ...options })
   }
 
@@ -52,7 +52,7 @@ class Process implements AsyncDisposable {
     return collection
   }
 
-  /** With its store. */
+  /** Closes the collection and its store. */
   async close(collection: Collection): Promise<void> {
     await collection.close()
     await this.#stores.get(collection)!.close()
@@ -66,7 +66,7 @@ class Process implements AsyncDisposable {
   }
 }
 
-/** The points of a collection whose insertion was acknowledged, in any order. */
+/** The acknowledged points of a collection, in any order. */
 class Points {
   readonly collection: Collection
   readonly vectors = new Map<string, Float32Array>()
@@ -83,12 +83,12 @@ class Points {
     for (const [at, id] of ids.entries()) this.vectors.set(id, vectors[at]!)
   }
 
-  /** Searches exactly; what is found must be the nearest of what was there before and what came meanwhile. */
+  /** Searches exactly. The result must be the nearest of the points stored before and those inserted meanwhile. */
   async assertExact(vector: Float32Array, metric: Metric): Promise<void> {
     const before = [...this.vectors.keys()]
     const query: SearchQuery = { vector, metric, limit: 10, ef: 1_000_000 }
     const [found] = (await this.collection.search([query])).ids.strings()
-    // Those that came meanwhile are known by their ids only when their insertion has been answered.
+    // The ids of points inserted meanwhile are known only once their insert is answered.
     await until(() => found!.every((id) => this.vectors.has(id)))
     const distance = (id: string): number => scalarDistance(metric, vector, this.vectors.get(id)!)
     const wanted = [...new Set([...before, ...found!])].sort((a, b) => distance(a) - distance(b)).slice(0, 10)
@@ -97,7 +97,7 @@ class Points {
   }
 }
 
-/** By thread, the indexes that it was told of and has not dropped; each thread says how many it has left. */
+/** For each thread, the indexes that it was sent and has not dropped. Each thread reports how many it has left. */
 function watchThreads(): { readonly known: readonly ReadonlySet<number>[] } & Disposable {
   const known: Set<number>[] = []
   const listen = (worker: Worker): void => {
@@ -113,7 +113,7 @@ function watchThreads(): { readonly known: readonly ReadonlySet<number>[] } & Di
       (message: { readonly kind?: string; readonly index?: number; readonly left?: number }) => {
         if (message.kind !== 'detached') return
         indexes.delete(message.index!)
-        // It may not have heard of the newest yet.
+        // The thread may not have received the newest index yet.
         assert.ok(message.left! <= indexes.size)
       },
     )
@@ -128,7 +128,7 @@ function indexesOf({ known }: { readonly known: readonly ReadonlySet<number>[] }
 }
 
 describe(`collections of one process, seed ${seed}`, () => {
-  it('of different dimensions give exact answers on the same threads while both are inserted into', async () => {
+  it('of different dimensions return exact answers on the same threads during inserts into both', async () => {
     const random = seededRandom(seed)
     await using service = new Process()
     const all = [
@@ -159,7 +159,7 @@ describe(`collections of one process, seed ${seed}`, () => {
     assert.equal(service.engine.stats.queuedWriteBytes, 0)
   })
 
-  it('have graphs of their own, built side by side, and find them again', async () => {
+  it('have separate graphs, built at the same time, and load them again', async () => {
     const random = seededRandom(seed)
     await using service = new Process({ graphBytesMin: 0 })
     const directories = [await service.directory(), await service.directory()]
@@ -182,9 +182,9 @@ describe(`collections of one process, seed ${seed}`, () => {
     }
   })
 
-  it('leave nothing in any thread once they are closed, while others are searched', async () => {
+  it('leave nothing in any thread once closed, while others are searched', async () => {
     const random = seededRandom(seed)
-    using told = watchThreads()
+    using watched = watchThreads()
     await using service = new Process()
     const closed = new Points(await service.open())
     const other = new Points(await service.open())
@@ -193,10 +193,10 @@ describe(`collections of one process, seed ${seed}`, () => {
     const searchOther = (): Promise<void> =>
       other.assertExact(randomVector(random, 40, 'continuous'), 'Euclidean')
 
-    // Threads are told of an index when they first search it.
+    // Threads receive an index when they first search it.
     await closed.assertExact(randomVector(random, 96, 'continuous'), 'Euclidean')
     await searchOther()
-    const indexes = indexesOf(told)
+    const indexes = indexesOf(watched)
     assert.equal(indexes.length, 2)
 
     let isClosed = false
@@ -206,7 +206,7 @@ describe(`collections of one process, seed ${seed}`, () => {
     })
     while (!isClosed) await searchOther()
     await closing
-    assert.deepEqual(indexesOf(told), indexes.slice(1))
+    assert.deepEqual(indexesOf(watched), indexes.slice(1))
     await assert.rejects(
       closed.collection.search([{ vector: new Float32Array(96), metric: 'Cosine', limit: 1, ef: 1 }]),
       { reason: 'shutting_down' },
@@ -214,10 +214,10 @@ describe(`collections of one process, seed ${seed}`, () => {
     await searchOther()
     await other.insert([randomVector(random, 40, 'continuous')])
     await other.collection.close()
-    assert.deepEqual(indexesOf(told), [])
+    assert.deepEqual(indexesOf(watched), [])
   })
 
-  it('give back their memory to the others', async () => {
+  it('release their memory to the others when closed', async () => {
     const vectors = (count: number): Float32Array[] =>
       Array.from({ length: count }, () => new Float32Array(64).fill(1))
     await using measuring = new Process()
@@ -233,7 +233,7 @@ describe(`collections of one process, seed ${seed}`, () => {
     await second.insert(vectors(150))
   })
 
-  it('give the memory of their vectors back to the system', async (test) => {
+  it('release the memory of their vectors to the system', async (test) => {
     if (process.platform !== 'linux') return test.skip('mappings are listed on Linux')
     const random = seededRandom(seed)
     await using service = new Process()
@@ -243,7 +243,7 @@ describe(`collections of one process, seed ${seed}`, () => {
       await points.assertExact(randomVector(random, 64, 'continuous'), 'Euclidean')
       return points.collection
     }
-    // Nothing in this function may hold what is closed.
+    // Nothing outside the inner function may keep a closed collection alive.
     const openAndClose = async (): Promise<number> => {
       const collections = await Promise.all(Array.from({ length: 4 }, openOne))
       const regions = reservedRegions()
@@ -251,7 +251,7 @@ describe(`collections of one process, seed ${seed}`, () => {
       return regions
     }
     const open = await openAndClose()
-    // The engine does so too, once: on a busy machine that can come before this thread has let go.
+    // The engine also collects garbage, but only once. On a busy machine this thread may still hold a reference then.
     await until(() => {
       collectGarbage()
       return reservedRegions() <= open - 4
@@ -273,9 +273,9 @@ describe(`collections of one process, seed ${seed}`, () => {
     assert.deepEqual(openFiles(directory), [])
   })
 
-  it('end with an error what is under way when they are discarded, and others go on', async () => {
+  it('fail running operations when they are discarded, while others continue', async () => {
     const random = seededRandom(seed)
-    using told = watchThreads()
+    using watched = watchThreads()
     await using service = new Process()
     const dropped = new Points(await service.open())
     const other = new Points(await service.open())
@@ -289,14 +289,14 @@ describe(`collections of one process, seed ${seed}`, () => {
     ]
     const inserts = Array.from({ length: 20 }, () => dropped.insert([next()]))
     const outcomes = Promise.allSettled([...searches, ...inserts])
-    const beside = other.assertExact(next(), 'Euclidean')
+    const otherSearch = other.assertExact(next(), 'Euclidean')
     await dropped.collection.discard()
     const refused = (await outcomes).filter((each) => each.status === 'rejected')
     assert.ok(refused.length > 0)
     for (const { reason } of refused)
       assert.ok(reason instanceof DatabaseError && reason.reason === 'collection_not_found')
-    await beside
-    assert.ok(indexesOf(told).length <= 1, 'only the other one is known to threads')
+    await otherSearch
+    assert.ok(indexesOf(watched).length <= 1, 'threads know only the other collection')
     await assert.rejects(dropped.collection.get([...dropped.vectors.keys()][0]!), {
       reason: 'collection_not_found',
     })
@@ -307,7 +307,7 @@ describe(`collections of one process, seed ${seed}`, () => {
     await other.assertExact(next(), 'Cosine')
   })
 
-  it('are refused by an engine that is being closed', async () => {
+  it('are refused by an engine that is closing', async () => {
     await using service = new Process()
     await using directory = await temporaryDirectory()
     const store = await openStore({ dataDir: directory.path, logger })
@@ -321,13 +321,13 @@ describe(`collections of one process, seed ${seed}`, () => {
 describe('the dimension of an empty collection', () => {
   const point = (dimension: number) => ({ vector: new Float32Array(dimension).fill(1), payload })
 
-  it('is that of the first insert that is stored; one of another length that waited beside it is refused', async () => {
+  it('is that of the first stored insert; a concurrent one of another length is refused', async () => {
     await using service = new Process()
     const collection = await service.open()
     const first = collection.insert([point(8)])
     const others = [[point(4)], [point(5), point(5)]].map((points) => collection.insert(points))
     const late = collection.insert([point(8)])
-    assert.equal(collection.dimension, undefined, 'not before it is stored')
+    assert.equal(collection.dimension, undefined, 'it is not fixed before the insert is stored')
     await first
     assert.equal(collection.dimension, 8)
     const words = ['vector has 4', 'vectors[0].vector has 5']
@@ -341,7 +341,7 @@ describe('the dimension of an empty collection', () => {
     assert.equal(collection.stats.points, 2)
   })
 
-  it('is open again when the first insert could not be stored, also for one that waited beside it', async () => {
+  it('is open again when the first insert cannot be stored, also for a concurrent one', async () => {
     using disk = new FailingDisk()
     await using service = new Process()
     const collection = await service.open(undefined, disk)
@@ -364,7 +364,7 @@ async function settled(collection: Collection): Promise<void> {
   await until(() => !collection.stats.isSettling)
 }
 
-/** Stretches of address space that only segments, and what V8 reserves for each thread, are large enough for. */
+/** The number of mappings of at least 256 MiB: only segments and V8's reservations for each thread are that large. */
 function reservedRegions(): number {
   const ranges = readFileSync('/proc/self/maps', 'utf8').matchAll(/^([\da-f]+)-([\da-f]+) /gm)
   return [...ranges].filter(([, from, to]) => {
@@ -372,14 +372,14 @@ function reservedRegions(): number {
   }).length
 }
 
-/** Files in a directory that this process has open. */
+/** The files in a directory that this process has open. */
 function openFiles(directory: string): string[] {
   return readdirSync('/proc/self/fd').flatMap((number) => {
     try {
       const path = readlinkSync(join('/proc/self/fd', number))
       return path.startsWith(directory) ? [path] : []
     } catch {
-      // It was closed meanwhile, as the one that lists them is.
+      // The file was closed in the meantime, like the descriptor that lists the directory.
       return []
     }
   })

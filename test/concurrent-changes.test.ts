@@ -16,7 +16,7 @@ const dimension = 4
 const config = readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
 const include = { distance: false, payload: true, vector: true, version: true }
 
-/** A point whose vector, content and attribute are of one state. */
+/** A point whose vector, content and attribute all show the same state. */
 function pointOf(state: number): Pick<NewPoint, 'vector' | 'payload'> {
   const attributes = new Map([['state', state]])
   return {
@@ -44,7 +44,7 @@ async function withPoints(work: (collection: Collection) => Promise<void>): Prom
   await withCollection(directory.path, config, work)
 }
 
-/** Runs `read` again and again, in every turn, while `change` runs; at least once. */
+/** Repeats `read` in every turn of the event loop while `change` runs, at least once. */
 async function meanwhile(change: Promise<unknown>, read: () => Promise<void>): Promise<void> {
   let isDone = false
   const changed = change.finally(() => {
@@ -60,8 +60,8 @@ async function meanwhile(change: Promise<unknown>, read: () => Promise<void>): P
   }
 }
 
-describe(`reads beside changes, seed ${seed}`, () => {
-  it('find a point in one state: that before a change, or that after it', async () => {
+describe(`reads during changes, seed ${seed}`, () => {
+  it('see a point either before or after a change', async () => {
     await withPoints(async (collection) => {
       const ids = await insertIds(
         collection,
@@ -78,7 +78,7 @@ describe(`reads beside changes, seed ${seed}`, () => {
         for (let read = 0; read < 30; read += 1) {
           const id = ids[Math.floor(random() * ids.length)]!
           const point = await collection.get(id)
-          assert.ok(point !== undefined, 'it was there all the time')
+          assert.ok(point !== undefined, 'the point always exists')
           assertWhole(point)
           assert.ok(point.vector[0]! >= (states.get(id) ?? 0), 'a later read sees no earlier state')
           states.set(id, point.vector[0]!)
@@ -87,7 +87,7 @@ describe(`reads beside changes, seed ${seed}`, () => {
     })
   })
 
-  it('list and search for points in one state, each that is there all the time exactly once', async () => {
+  it('list and find each permanent point exactly once, in one state', async () => {
     await withPoints(async (collection) => {
       const ids = await insertIds(
         collection,
@@ -95,7 +95,7 @@ describe(`reads beside changes, seed ${seed}`, () => {
       )
       const change = async (): Promise<void> => {
         for (let state = 2; state <= 7; state += 1) {
-          // Others come and go between them.
+          // Other points are inserted and removed in between.
           const others = await insertIds(
             collection,
             Array.from({ length: 100 }, () => pointOf(state)),
@@ -140,7 +140,7 @@ describe(`reads beside changes, seed ${seed}`, () => {
     })
   })
 
-  it('never see a point that a filter of theirs does not match', async () => {
+  it('never return a point that does not match the filter', async () => {
     await withPoints(async (collection) => {
       const ids = await insertIds(
         collection,
@@ -148,7 +148,7 @@ describe(`reads beside changes, seed ${seed}`, () => {
       )
       const change = async (): Promise<void> => {
         for (let round = 1; round <= 8; round += 1) {
-          // Vector and attributes change together, by way of other states of half of the points.
+          // Vector and attributes change together. Half of the points pass through other states.
           const changing = ids.filter((_, at) => at % 2 === round % 2)
           await Promise.all(changing.map((id, at) => collection.put(id, pointOf((at + round) % 5))))
           await collection.changeByFilter({
@@ -167,7 +167,7 @@ describe(`reads beside changes, seed ${seed}`, () => {
     })
   })
 
-  it('count all points of a small batch, or none', async () => {
+  it('count all points of a small batch or none', async () => {
     await withPoints(async (collection) => {
       const batches = Array.from({ length: 60 }, (_, state) => state)
       const change = async (): Promise<void> => {
@@ -192,7 +192,7 @@ describe(`reads beside changes, seed ${seed}`, () => {
     })
   })
 
-  it('plan changes by filter of what is there, while all of it is deleted', async () => {
+  it('plan changes by filter while all matching points are deleted', async () => {
     await withPoints(async (collection) => {
       const filter = stateFrom(1)
       const change = { set: new Map([['state', 2]]) }
@@ -233,7 +233,7 @@ describe('requests at the same time', () => {
       assert.equal(
         patches.filter(({ status }) => status === 'fulfilled').length,
         1,
-        'one of them has seen the version',
+        'exactly one request has seen the version',
       )
       const [removed, put, again] = await Promise.all([
         collection.remove(id),
@@ -245,7 +245,7 @@ describe('requests at the same time', () => {
     })
   })
 
-  it('that change by filter see what was asked for before them', async () => {
+  it('that change by filter see the requests before them', async () => {
     await withPoints(async (collection) => {
       const inserting = collection.insert(Array.from({ length: 50 }, () => pointOf(3)))
       const patching = collection.changeByFilter({

@@ -26,8 +26,8 @@ async function contentOf(collection: Collection, id: string): Promise<string | u
   return (await collection.get(id))?.payload.content
 }
 
-describe('an id that is chosen', () => {
-  it('is stored once: the whole batch is refused, and the message names the item', async () => {
+describe('an id chosen by the caller', () => {
+  it('is stored once: a batch that repeats it is refused, and the message names the item', async () => {
     await withPoints(async (collection) => {
       const [one, other] = [newId(), newId()]
       await collection.insert([pointOf('first', one)])
@@ -44,7 +44,7 @@ describe('an id that is chosen', () => {
     })
   })
 
-  it('is there once in a batch: both items are named', async () => {
+  it('may occur once in a batch: the message names both items', async () => {
     await withPoints(async (collection) => {
       const id = newId()
       const points = [pointOf('a', id, 'replace'), pointOf('b'), pointOf('c', id, 'replace')]
@@ -64,7 +64,7 @@ describe('an id that is chosen', () => {
     })
   })
 
-  it('keeps its place in the order when its point is replaced, and gets a higher version', async () => {
+  it('keeps its position in the order when its point is replaced, and gets a higher version', async () => {
     await withPoints(async (collection) => {
       const ids = await insertIds(collection, [pointOf('a', newId()), pointOf('b'), pointOf('c')])
       const before = (await collection.get(ids[0]!))!.version
@@ -109,7 +109,7 @@ describe('a condition', () => {
 })
 
 describe('a vector of another dimension', () => {
-  it('is refused by every write that brings one', async () => {
+  it('is refused by every write', async () => {
     await withPoints(async (collection) => {
       const [id] = await insertIds(collection, [pointOf('a')])
       const vector = Float32Array.of(1, 2, 3)
@@ -120,7 +120,7 @@ describe('a vector of another dimension', () => {
     })
   })
 
-  it('is the one of an empty collection when a put comes first', async () => {
+  it('becomes that of an empty collection if a put comes first', async () => {
     await withPoints(async (collection) => {
       const id = newId()
       const put = await collection.put(id, pointOf('a'))
@@ -137,7 +137,7 @@ describe('a request with a key', () => {
     return { ids, errors: errors.map(({ index, error }) => [index, error.reason, error.message]) }
   }
 
-  it('gets its answer again, after a restart too: chosen ids, what was skipped, and what was refused', async () => {
+  it('gets its answer again, also after a restart: chosen ids, skipped points and refusals', async () => {
     await using directory = await temporaryDirectory()
     const [existing, chosen] = [newId(), newId()]
     const points = [
@@ -163,7 +163,7 @@ describe('a request with a key', () => {
     })
   })
 
-  it('is remembered too when it has changed nothing', async () => {
+  it('is remembered even if it changed nothing', async () => {
     await withPoints(async (collection) => {
       const id = newId()
       await collection.insert([pointOf('there', id)])
@@ -177,7 +177,7 @@ describe('a request with a key', () => {
 })
 
 describe('a change by filter', () => {
-  it('takes those first that were inserted first, and counts without changing', async () => {
+  it('starts with the points inserted first, and counts without changing', async () => {
     await withPoints(async (collection) => {
       const ids = await insertIds(
         collection,
@@ -203,7 +203,7 @@ describe('a change by filter', () => {
     })
   })
 
-  it('changes all or nothing, and names the point that it cannot change', async () => {
+  it('is all or nothing, and names a point that it cannot change', async () => {
     await withPoints(async (collection) => {
       const ids = await insertIds(collection, [pointOf('a'), pointOf('b')])
       await collection.patch(ids[1]!, { set: new Map([['a', 'text']]) })

@@ -15,10 +15,10 @@ import { apiKey, startTestService, type TestService } from './support/service.ts
 
 const seed = 7
 
-/** One suite, the same expectations, every way in. */
+/** A way to reach the service. One suite runs the same expectations through each. */
 interface Access {
   readonly client: ContractClient
-  /** The same service after a stop and a start. */
+  /** Restarts the service. Returns a new client. */
   restarted(): Promise<ContractClient>
   close(): Promise<void>
 }
@@ -41,7 +41,7 @@ async function serviceAccess(connect: (service: TestService) => ContractClient):
   }
 }
 
-/** The operations called directly: what both transports must not change. */
+/** The operations, called directly. Both transports must behave the same. */
 async function inProcessAccess(): Promise<Access> {
   const service = await startTestService()
   await service.service.close()
@@ -135,7 +135,7 @@ for (const [name, open] of Object.entries(accesses)) {
       },
     })
 
-    /** Ids in the order that the metric's definition gives, ties by insertion. */
+    /** Ids in the order of the metric's definition, ties by insertion. */
     const expectedIds = (
       vector: Float32Array,
       metric: (typeof distanceMetrics)[number],
@@ -157,7 +157,7 @@ for (const [name, open] of Object.entries(accesses)) {
       assert.deepEqual(await client.searchBatch([query, query]), [[], []])
     })
 
-    it('assigns lower-case version 4 ids and gives points back exactly', async () => {
+    it('assigns lower-case version 4 ids and returns points exactly', async () => {
       const vector = Float32Array.of(
         0.1,
         -0,
@@ -173,7 +173,7 @@ for (const [name, open] of Object.entries(accesses)) {
       await client.delete(id)
     })
 
-    it('stores batches in order, an empty one too', async () => {
+    it('stores batches in order, including an empty one', async () => {
       assert.deepEqual(await client.insertBatch([]), [])
       assert.deepEqual(await client.searchBatch([]), [])
       for (let round = 0; round < 3; round += 1) {
@@ -185,14 +185,14 @@ for (const [name, open] of Object.entries(accesses)) {
       for (const [id, point] of stored) assert.deepEqual(await client.get(id), { id, ...point })
     })
 
-    it(`finds what the definition of each metric says, closest first, ties by insertion, seed ${seed}`, async () => {
+    it(`returns the nearest points by the definition of each metric, ties by insertion, seed ${seed}`, async () => {
       for (const metric of distanceMetrics) {
         const vector = randomVector(random, dimension, 'small integers')
         assert.deepEqual(await client.search({ vector, metric, limit: 40 }), expectedIds(vector, metric, 40))
       }
     })
 
-    it('answers a batch of queries as it answers each of them', async () => {
+    it('answers a batch like its individual queries', async () => {
       const queries = distanceMetrics.map((metric) => ({
         vector: randomVector(random, dimension, 'small integers'),
         metric,
@@ -203,12 +203,12 @@ for (const [name, open] of Object.entries(accesses)) {
       assert.deepEqual(await client.searchBatch(queries), singly)
     })
 
-    it('gives all points when asked for more than there are', async () => {
+    it('returns all points if the limit exceeds their number', async () => {
       const vector = new Float32Array(dimension)
       assert.equal((await client.search({ vector, metric: 'Manhattan', limit: 16_384 })).length, stored.size)
     })
 
-    it('forgets a deleted point at once', async () => {
+    it('no longer finds a deleted point', async () => {
       const [id] = stored.keys()
       const { vector } = stored.get(id!)!
       await client.delete(id!)
@@ -217,7 +217,7 @@ for (const [name, open] of Object.entries(accesses)) {
       assert.ok(!(await client.search({ vector, metric: 'Euclidean', limit: 200 })).includes(id!))
     })
 
-    it('keeps the order of insertion when a slot is used again', async () => {
+    it('keeps the insertion order when a slot is reused', async () => {
       const point = newPoint()
       const id = await client.insert(point)
       stored.set(id, point)
@@ -228,11 +228,11 @@ for (const [name, open] of Object.entries(accesses)) {
       )
     })
 
-    it('knows no point that was never inserted', async () => {
+    it('reports a point that was never inserted as missing', async () => {
       await assert.rejects(client.get(randomUUID()), { reason: 'not_found', message: 'Point not found' })
     })
 
-    it('serves the same after a restart, the dimension included', async () => {
+    it('serves the same after a restart, including the dimension', async () => {
       client = await access.restarted()
       for (const [id, point] of stored) assert.deepEqual(await client.get(id), { id, ...point })
       const vector = randomVector(random, dimension, 'small integers')
@@ -246,7 +246,7 @@ for (const [name, open] of Object.entries(accesses)) {
       })
     })
 
-    it('takes inserts, deletes and searches at once', async () => {
+    it('accepts concurrent inserts, deletes and searches', async () => {
       const writers = Array.from({ length: 40 }, async () => {
         const id = await client.insert(newPoint())
         assert.equal((await client.get(id)).id, id)

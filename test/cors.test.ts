@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
-/** What browsers are told of CORS_ORIGINS; console/test/client-package.test.ts calls from one. */
+/** The CORS headers for CORS_ORIGINS. console/test/client-package.test.ts calls from a real browser. */
 
 const app = 'https://app.example.org'
 const other = 'https://other.example.org'
 
 describe('a page of another origin', () => {
-  it('is told nothing unless the setting names its origin', async () => {
+  it('gets no CORS headers unless the setting names its origin', async () => {
     await using service = await startTestService()
     const asked = await preflight(service, app)
     assert.equal(asked.status, 405)
@@ -16,7 +16,7 @@ describe('a page of another origin', () => {
     assert.deepEqual(corsHeaders(await count(service, { origin: app })), {})
   })
 
-  it('may call from the origins that are named, and from no other', async () => {
+  it('may call only from the named origins', async () => {
     await using service = await startTestService({ CORS_ORIGINS: `${app},http://localhost:5173` })
     const asked = await preflight(service, app)
     assert.equal(asked.status, 204)
@@ -34,7 +34,7 @@ describe('a page of another origin', () => {
     }
   })
 
-  it('asks without the key, calls with it, and can read why it was refused', async () => {
+  it('sends the preflight without the key and the call with it, and can read a refusal', async () => {
     await using service = await startTestService({ CORS_ORIGINS: app, HTTP_API_KEY: apiKey })
     assert.equal((await preflight(service, app)).status, 204)
     assert.equal((await count(service, { origin: app, authorization: apiKey })).status, 200)
@@ -44,7 +44,7 @@ describe('a page of another origin', () => {
     assert.match(await refused.text(), /^missing or invalid API key/)
   })
 
-  it('changes nothing for callers that are no browsers', async () => {
+  it('makes no difference for other clients than browsers', async () => {
     await using plain = await startTestService()
     await using open = await startTestService({ CORS_ORIGINS: app })
     const shown = async (service: TestService): Promise<object> => {

@@ -6,7 +6,7 @@ import { after, before, describe, it } from 'node:test'
 import { type GrpcOutcome, RawGrpc } from './support/raw-grpc.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
-/** What the interface leaves open and the project has decided, each decision on both transports. */
+/** Decisions of the project where the interface leaves a choice, each tested on both transports. */
 
 const ok = 0
 const invalidArgument = 3
@@ -21,7 +21,7 @@ interface HttpOutcome {
   readonly headers: Headers
 }
 
-/** Both transports of one service, with the same small vocabulary. */
+/** Both transports of one service, with short helpers. */
 class Both {
   readonly service: TestService
   readonly grpc: RawGrpc
@@ -93,7 +93,7 @@ describe('decisions', () => {
   })
   after(() => both.close())
 
-  it('a vector of another dimension is refused, the message says both lengths', async () => {
+  it('a vector of another dimension is refused, and the message states both lengths', async () => {
     const text = 'vector has 3 dimensions, the database has 2'
     assertHttp(await both.http('POST', '/points', httpPoint([1, 2, 3])), 400, text)
     assertGrpc(await both.grpc.call('InsertVector', grpcPoint([1, 2, 3])), invalidArgument, text)
@@ -109,7 +109,7 @@ describe('decisions', () => {
     )
   })
 
-  it('a batch with a bad item stores and searches nothing, and names the first bad one', async () => {
+  it('a batch with bad items stores and searches nothing, and the message names the first bad item', async () => {
     const count = async (): Promise<number> =>
       JSON.parse((await both.http('POST', '/points/search', httpQuery([0, 0], { limit: 50 }))).text).results
         .length
@@ -140,7 +140,7 @@ describe('decisions', () => {
     assert.equal(await count(), before)
   })
 
-  it('numbers that are not finite float32 are refused, stored or asked', async () => {
+  it('numbers that are not finite float32 are refused in inserts and queries', async () => {
     assertHttp(
       await both.http(
         'POST',
@@ -190,7 +190,7 @@ describe('decisions', () => {
     assert.equal((await both.http('POST', '/points/search', httpQuery([1, 1], { limit: 50 }))).status, 200)
   })
 
-  it('ef is optional; 0, absent and huge are fine', async () => {
+  it('ef is optional: absent, 0 and huge values are accepted', async () => {
     for (const ef of [0, 1, 1e15]) {
       assert.equal((await both.http('POST', '/points/search', httpQuery([1, 1], { ef }))).status, 200)
       assertGrpc(await both.grpc.call('SearchPoints', grpcQuery([1, 1], { ef: BigInt(ef) })), ok)
@@ -204,19 +204,19 @@ describe('decisions', () => {
     )
   })
 
-  it('deleting a missing id is 204 over HTTP and NOT_FOUND over gRPC', async () => {
+  it('deleting a missing id returns 204 over HTTP and NOT_FOUND over gRPC', async () => {
     const outcome = await both.http('DELETE', `/points/${unknownId}`)
     assert.equal(outcome.status, 204)
     assert.equal(outcome.text, '')
     assertGrpc(await both.grpc.call('DeletePoint', grpcId(unknownId)), notFound, 'Point not found')
   })
 
-  it('a missing point is not found', async () => {
+  it('getting a missing point returns 404 and NOT_FOUND', async () => {
     assertHttp(await both.http('GET', `/points/${unknownId}`), 404, 'Point not found')
     assertGrpc(await both.grpc.call('GetPoint', grpcId(unknownId)), notFound, 'Point not found')
   })
 
-  it('a malformed UUID is refused, a well-formed one taken in either case', async () => {
+  it('a malformed UUID is refused, and a well-formed one is accepted in either case', async () => {
     for (const id of ['x', unknownId.slice(1), `${unknownId}0`, unknownId.replaceAll('-', '')]) {
       for (const method of ['GET', 'DELETE']) {
         assertHttp(await both.http(method, `/points/${id}`), 400, `id ${JSON.stringify(id)} is not a UUID`)
@@ -228,7 +228,7 @@ describe('decisions', () => {
     assertHttp(await both.http('GET', `/points/${unknownId.toUpperCase()}`), 404, 'Point not found')
   })
 
-  it('missing fields and unknown names are refused, naming them', async () => {
+  it('missing fields and unknown names are refused, and the message names them', async () => {
     const cases: [object, RegExp][] = [
       [{}, /^vector is missing/],
       [{ vector: [1, 1] }, /^payload is missing/],
@@ -287,7 +287,7 @@ describe('decisions', () => {
     assertGrpc(await both.grpc.send('SearchPointsBatch', unknownField), ok)
   })
 
-  it('malformed bytes and wrong content types are the caller’s errors', async () => {
+  it('malformed bytes and wrong content types are client errors', async () => {
     assertHttp(await both.http('POST', '/points', '{"vector":'), 400, /^the request body is not valid JSON/)
     assertHttp(await both.http('POST', '/points', ''), 400, /^the request body is empty/)
     assertHttp(
@@ -307,7 +307,7 @@ describe('decisions', () => {
     )
   })
 
-  it('unknown paths are 404 and other methods 405', async () => {
+  it('unknown paths get 404 and other methods 405', async () => {
     assertHttp(await both.http('GET', '/nothing'), 404, /^no such path/)
     const outcome = await both.http('PUT', '/points', {})
     assertHttp(outcome, 405, /^PUT is not allowed on \/points/)
@@ -315,7 +315,7 @@ describe('decisions', () => {
     assertHttp(await both.http('GET', '/points/search'), 405, /only POST/)
   })
 
-  it('a request larger than MAX_REQUEST_BYTES is refused, the message names the setting', async () => {
+  it('a request larger than MAX_REQUEST_BYTES is refused, and the message names the setting', async () => {
     const content = 'x'.repeat(30_000)
     const text = /20000 bytes \(MAX_REQUEST_BYTES\)/
     assertHttp(
@@ -327,7 +327,7 @@ describe('decisions', () => {
     assertGrpc(await both.grpc.call('InsertVector', large), resourceExhausted, text)
   })
 
-  it('a zero vector is stored as any other; its cosine distance to everything is 1', async () => {
+  it('a zero vector is stored like any other; its cosine distance to everything is 1', async () => {
     // Distances to (-1, 0): the zero vector 1, (3, 4) 1.6, so the zero vector comes first.
     const { text } = await both.http(
       'POST',
@@ -338,7 +338,7 @@ describe('decisions', () => {
     assert.deepEqual(JSON.parse((await both.http('GET', `/points/${id}`)).text).vector, [0, 0])
   })
 
-  it('the key is demanded on every gRPC method, bare or as a bearer token', async () => {
+  it('every gRPC method requires the key, bare or as a bearer token', async () => {
     const methods = [
       'InsertVector',
       'InsertVectorsBatch',
@@ -357,14 +357,14 @@ describe('decisions', () => {
     }
   })
 
-  it('HTTP is open by default and its errors never carry a stack', async () => {
+  it('HTTP is open by default, and its errors never contain a stack', async () => {
     assert.equal((await both.http('GET', '/metrics')).status, 200)
     assert.ok(!(await both.http('POST', '/points', '{')).text.includes('\n'))
   })
 })
 
 describe('decisions about starting', () => {
-  it('DIMENSION is stored, and another one refuses to start, saying both', async () => {
+  it('DIMENSION is stored, and a start with another value fails and states both', async () => {
     await using service = await startTestService({ DIMENSION: '3' })
     const both = new Both(service)
     assertHttp(
@@ -385,7 +385,7 @@ describe('decisions about starting', () => {
     )
   })
 
-  it('the data directory is made with mode 0700 and a random key in it with mode 0600', async () => {
+  it('the data directory is created with mode 0700, and a random key in it with mode 0600', async () => {
     await using service = await startTestService({ GRPC_ROOT_PASSWORD: '' })
     const path = join(service.dataDir, 'api-key')
     assert.equal(service.service.apiKeyPath, path)
@@ -411,7 +411,7 @@ describe('decisions about starting', () => {
     occupant.close()
   })
 
-  it('HTTP_API_KEY is demanded on everything but health, readiness, the start page and the docs', async () => {
+  it('HTTP_API_KEY is required for everything except health, readiness, the start page and the docs', async () => {
     await using service = await startTestService({ HTTP_API_KEY: 'http-key-for-tests' })
     const both = new Both(service)
     for (const path of ['/health', '/readyz', '/', '/docs', '/docs/openapi.yaml']) {
@@ -433,7 +433,7 @@ describe('decisions about starting', () => {
     both.grpc[Symbol.dispose]()
   })
 
-  it('overload is refused with 429 and Retry-After, and RESOURCE_EXHAUSTED; health stays quick', async () => {
+  it('overload is refused with 429 and Retry-After, and RESOURCE_EXHAUSTED; health stays fast', async () => {
     await using service = await startTestService({ MAX_BUFFERED_BYTES: '1' })
     const both = new Both(service)
     const insert = (): Promise<HttpOutcome> => both.http('POST', '/points', httpPoint([1, 2]))
@@ -441,7 +441,7 @@ describe('decisions about starting', () => {
     const refused = outcomes.filter(({ status }) => status !== 201)
     assert.ok(refused.length > 0 && refused.length < outcomes.length)
     for (const outcome of refused) {
-      assertHttp(outcome, 429, /the most is [01] \(.*MAX_BUFFERED_BYTES\)/)
+      assertHttp(outcome, 429, /the maximum is [01] \(.*MAX_BUFFERED_BYTES\)/)
       assert.equal(outcome.headers.get('retry-after'), '1')
     }
     const calls = await Promise.all(
@@ -456,8 +456,8 @@ describe('decisions about starting', () => {
     both.grpc[Symbol.dispose]()
   })
 
-  it('memory that is used up refuses inserts with 507 and RESOURCE_EXHAUSTED; reads and deletes go on', async () => {
-    // Beside some 3,600 bytes of an attribute index, two points of 260 bytes, ids and marks counted, fit in; a third does not.
+  it('exhausted memory refuses inserts with 507 and RESOURCE_EXHAUSTED; reads and deletes continue', async () => {
+    // An attribute index takes some 3,600 bytes. Two points of 260 bytes, ids and marks counted, fit; a third does not.
     await using service = await startTestService({ MAX_MEMORY_BYTES: '4200', INDEX_THREADS: '1' })
     const both = new Both(service)
     const { text } = await both.http('POST', '/points', httpPoint([1, 2]))
@@ -470,7 +470,7 @@ describe('decisions about starting', () => {
     both.grpc[Symbol.dispose]()
   })
 
-  it('memory that was lowered below what is stored lets the service start: only inserts are refused', async () => {
+  it('with MAX_MEMORY_BYTES below the stored size the service starts, and refuses only inserts', async () => {
     await using service = await startTestService()
     const ids: string[] = []
     for (const component of [1, 2, 3]) {

@@ -9,7 +9,7 @@ import { Command, temporaryDirectory } from './support/process.ts'
 const root = join(import.meta.dirname, '..')
 const uuid = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g
 
-/** As `npm run demo` starts it, in a data directory of its own. */
+/** The demo as `npm run demo` starts it, with its own data directory. */
 function startDemo(dataDir: string): Command {
   const settings = { DATA_DIR: dataDir, HTTP_PORT: '0', GRPC_PORT: '0' }
   return new Command([], settings, join(root, 'demo/demo.ts'))
@@ -32,7 +32,7 @@ describe('the demo', () => {
     await directory[Symbol.asyncDispose]()
   })
 
-  it('stores the glosses and searches them, with a filter, too', async () => {
+  it('stores the glosses and searches them, also with a filter', async () => {
     await demo.says(/Ctrl-C stops the service/)
     assert.match(demo.stdout, /Stored 2046 glosses/)
     assert.equal(demo.stdout.match(/^Searched over (HTTP|gRPC) for the nearest to$/gm)!.length, 6)
@@ -40,7 +40,7 @@ describe('the demo', () => {
   })
 
   for (const [command, shown] of readmeQueries()) {
-    it(`answers what the README shows: ${command.replaceAll(/\s+/g, ' ')}`, async () => {
+    it(`returns what the README shows: ${command.replaceAll(/\s+/g, ' ')}`, async () => {
       const [, address] = await demo.says(/gRPC at ([\w.]+:\d+)/)
       const here = command.replace('data/demo/api-key', `${directory.path}/api-key --grpc ${address}`)
       assert.notEqual(here, command)
@@ -49,7 +49,7 @@ describe('the demo', () => {
     })
   }
 
-  it('stops when it is told to, and finds its glosses when it starts again', async () => {
+  it('stops on a signal, and finds its glosses after a restart', async () => {
     assert.equal(await stop(demo), 0)
     assert.match(demo.stdout, /SIGINT: stopping/)
     demo = startDemo(directory.path)
@@ -57,7 +57,7 @@ describe('the demo', () => {
   })
 })
 
-/** Commands of the README for the demo, and what it shows of their output. */
+/** The demo commands of the README, and the output that it shows for them. */
 function readmeQueries(): readonly (readonly [command: string, shown: string])[] {
   const readme = readFileSync(join(root, 'README.md'), 'utf8')
   const [, start] = /^## Quick start\n(.*?)^## /ms.exec(readme)!

@@ -86,14 +86,14 @@ function valueIn({ env }: Container, name: string): string {
   return env.find((each) => each.name === name)!.value!
 }
 
-/** Versions before this one have lost acknowledged records, and are refused. */
+/** Earlier versions have lost acknowledged records, and are refused. */
 function assertRecent(image: string): void {
   const [major, minor, patch] = image.split(':')[1]!.split('.').map(Number) as [number, number, number]
   assert.ok(major * 1e6 + minor * 1e3 + patch >= 2_012_003, image)
 }
 
-describe('the files to deploy a cluster with', () => {
-  it('name, in Compose, what is a setting, and servers that are there', () => {
+describe('the files for deploying a cluster', () => {
+  it('name, in Compose, only existing settings and servers', () => {
     const { services, volumes } = parse(read('compose.yaml'), { merge: true }) as {
       readonly services: Readonly<Record<string, ComposeService>>
       readonly volumes: object
@@ -130,7 +130,7 @@ describe('the files to deploy a cluster with', () => {
       assert.ok(existsSync(join(files, build!.context, build!.dockerfile)))
     }
     const mounted = [...logs, ...nodes].map((name) => services[name]!.volumes[0]!.split(':')[0]!)
-    assert.deepEqual(mounted.sort(), Object.keys(volumes).sort(), 'each has a volume of its own')
+    assert.deepEqual(mounted.sort(), Object.keys(volumes).sort(), 'each must have its own volume')
     for (const volume of services.prometheus!.volumes)
       assert.ok(existsSync(join(files, volume.split(':')[0]!)))
     const prometheus = parse(read('prometheus.yml')) as {
@@ -144,7 +144,7 @@ describe('the files to deploy a cluster with', () => {
     )
   })
 
-  it('keep, in Kubernetes, pods apart, and two of three running', () => {
+  it('keep, in Kubernetes, pods on different nodes, and two of three running', () => {
     for (const name of ['vicinal-log', 'vicinal']) {
       const { spec } = manifest('StatefulSet', name)
       const labels = { app: name }
@@ -172,7 +172,7 @@ describe('the files to deploy a cluster with', () => {
     assertRecent(containerOf('vicinal-log').image)
   })
 
-  it('name, in Kubernetes, what is a setting, and addresses that are there', () => {
+  it('name, in Kubernetes, only existing settings and addresses', () => {
     const node = containerOf('vicinal')
     assert.deepEqual(
       node.env.map(({ name }) => name).filter((name) => !known.has(name)),
@@ -208,14 +208,14 @@ describe('the files to deploy a cluster with', () => {
       for (const file of ['nats-server.conf', 'nats-server-tls.conf'])
         assert.match(read(file), RegExp(`:${port}"`))
     }
-    // The comments make all secrets and maps that the manifests use.
+    // The comments create all secrets and config maps that the manifests use.
     const text = read('kubernetes.yaml')
     for (const [, name] of text.matchAll(/(?:secretName|secretRef: \{ name|configMap: \{ name): (\S+)/g)) {
       assert.match(text, new RegExp(`^#   kubectl create (?:secret generic|configmap) ${name} `, 'm'))
     }
   })
 
-  it('show and watch metrics that a node of a cluster has', async () => {
+  it('show and watch only metrics that a cluster node has', async () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [{ httpUrl }] = cluster.services as [TestService]
     const metrics = await (await fetch(`${httpUrl}/metrics`)).text()
@@ -232,7 +232,7 @@ describe('the files to deploy a cluster with', () => {
     assert.equal(new Set(rules.groups[0].rules.map(({ alert }) => alert)).size, watched.length)
     const names = (exprs: readonly string[]): string[] => exprs.join(' ').match(/\bvicinal_cluster_\w+/g)!
     for (const name of names([...shown, ...watched])) assert.match(metrics, RegExp(`^${name}[{ ]`, 'm'), name)
-    // All that a node says of its cluster is on the dashboard.
+    // All cluster metrics of a node are on the dashboard.
     const all = [...metrics.matchAll(/^# TYPE (vicinal_cluster_\w+)/gm)].map(([, name]) => name!)
     const onIt = names(shown)
     for (const name of all)
@@ -244,7 +244,7 @@ describe('the files to deploy a cluster with', () => {
 })
 
 describe('log servers and nodes with these files', { skip: natsMissing() }, () => {
-  it('work over mutual TLS, and answer their probes', async () => {
+  it('work over mutual TLS and answer their probes', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'vicinal-deployed-'))
     try {
       const { caFile, certFile, keyFile } = makeCertificates(directory)
@@ -281,7 +281,7 @@ describe('log servers and nodes with these files', { skip: natsMissing() }, () =
     }
   })
 
-  it('find each other, and sync every record', async () => {
+  it('find each other and sync every record', async () => {
     const configurationOf = (place: NatsPlace, store: string): string =>
       onLoopback(read('nats-server.conf'), place, store)
     await using servers = await NatsServers.start({ count: 3, configurationOf })
@@ -294,7 +294,7 @@ describe('log servers and nodes with these files', { skip: natsMissing() }, () =
   })
 })
 
-/** The file with the ports and the folder of a test; everything else as it is. */
+/** The file with the ports and the folder of a test, otherwise unchanged. */
 function onLoopback(text: string, { client, monitor, route }: NatsPlace, store: string): string {
   return text
     .replace('"0.0.0.0:4222"', `"127.0.0.1:${client}"`)

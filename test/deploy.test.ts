@@ -24,9 +24,9 @@ interface Probe {
   readonly httpGet: { readonly path: string }
 }
 
-/** The files to deploy with agree with the service and with each other. */
-describe('the files to deploy with', () => {
-  it('set only what is a setting, and listen where the service does', () => {
+/** The files for deployment agree with the service and with each other. */
+describe('the files for deployment', () => {
+  it('set only existing settings, and use the ports of the service', () => {
     const dockerfile = read('Dockerfile')
     const set = [...dockerfile.match(/^ENV (.*)$/m)![1]!.matchAll(/(\w+)=/g)].map(([, name]) => name!)
     assert.ok(set.length >= 3)
@@ -59,7 +59,7 @@ describe('the files to deploy with', () => {
     assert.ok(existsSync(join(root, build.dockerfile)))
   })
 
-  it('copy what the build needs, and what is there', () => {
+  it('copy what the build needs, and only existing files', () => {
     const copied = [...read('Dockerfile').matchAll(/^COPY (?!--)(.*) \S+$/gm)].flatMap(([, names]) =>
       names!.split(' '),
     )
@@ -68,7 +68,7 @@ describe('the files to deploy with', () => {
     }
   })
 
-  it('probe paths that answer, on the ports of the service', async () => {
+  it('probe paths that respond, on the ports of the service', async () => {
     const documents = parseAllDocuments(read('kubernetes.yaml')).map(
       (each) => each.toJS() as Record<string, unknown>,
     )
@@ -92,10 +92,10 @@ describe('the files to deploy with', () => {
     }
   })
 
-  it('show and watch metrics that the service has', async () => {
+  it('show and watch only metrics that the service has', async () => {
     const page = readFileSync(join(root, 'docs/metrics.md'), 'utf8')
     const [, alerts] = /```yaml\n# vicinal\.rules\.yml\n(.*?)```/s.exec(page)!
-    assert.ok(read('vicinal.rules.yml').endsWith(alerts!), 'the rules are those of docs/metrics.md')
+    assert.ok(read('vicinal.rules.yml').endsWith(alerts!), 'the rules must be those of docs/metrics.md')
     const dashboard = JSON.parse(read('grafana-dashboard.json')) as {
       panels: { title: string; targets: { expr: string }[] }[]
     }

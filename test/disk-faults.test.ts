@@ -14,13 +14,13 @@ import { RawGrpc } from './support/raw-grpc.ts'
 import { apiKey, startTestService } from './support/service.ts'
 import { noSmallDisk, SmallDisk } from './support/small-disk.ts'
 
-/** What callers see on both transports when the disk fails the whole service, and what is left afterwards. */
+/** What clients see on both transports when the service's disk fails, and which data remain afterwards. */
 
 const mebibyte = 1024 * 1024
 const internal = { http: 500, grpc: 13 }
 const full = { http: 507, grpc: 8 }
 
-/** Both transports of one service: each call gives its status as the transport says it, 0 for success. */
+/** Both transports of one service. Each call returns the status of its transport, or 0 for success. */
 class Caller implements Disposable {
   readonly #httpUrl: string
   readonly #grpc: RawGrpc
@@ -51,7 +51,7 @@ class Caller implements Disposable {
     return (await this.#grpc.call('DeletePoint', { id: { value: id } })).code
   }
 
-  /** Payloads cannot be read for the moment that it takes to open a database anew whose write failed. */
+  /** Waits until payloads can be read: a database whose write failed is closed and reopened first. */
   async untilReadable(id: string): Promise<void> {
     for (let attempt = 0; attempt < 200; attempt += 1) {
       if ((await this.#http('GET', `/points/${id}`)).status === 0) return
@@ -59,7 +59,7 @@ class Caller implements Disposable {
     }
   }
 
-  /** Fails unless exactly `ids` are found by search and each can be read, on both transports. */
+  /** Asserts that searches find exactly `ids`, and that each can be read, on both transports. */
   async assertServes(ids: ReadonlySet<string>): Promise<void> {
     const query = { vector: [0, 0], similarity: 'Euclidean', limit: 10_000 }
     const search = await this.#http('POST', '/points/search', query)
@@ -97,11 +97,11 @@ class Caller implements Disposable {
 interface Outcome {
   readonly status: number
   readonly text: string
-  /** Empty when the insert failed. */
+  /** Empty if the insert failed. */
   readonly id: string
 }
 
-/** Inserts over both transports in turn until both have failed, and adds what was acknowledged to `ids`. */
+/** Inserts over both transports in turn until both have failed. Adds the acknowledged ids to `ids`. */
 async function insertUntilRefused(
   caller: Caller,
   content: string,
@@ -113,11 +113,11 @@ async function insertUntilRefused(
     for (const { id } of [http, grpc]) if (id !== '') ids.add(id)
     if (http.status !== 0 && grpc.status !== 0) return { http, grpc }
   }
-  throw new Error('the disk took everything')
+  throw new Error('the disk never became full')
 }
 
 describe('a full disk', () => {
-  it('refuses inserts, goes on with the rest, and takes inserts again after deletions or with more space', async (context) => {
+  it('refuses inserts, continues with other requests, and accepts inserts again after deletions or with more space', async (context) => {
     using disk = SmallDisk.mount(16 * mebibyte)
     if (disk === undefined) return context.skip(noSmallDisk)
     const ballast = join(disk.path, 'ballast')
@@ -166,7 +166,7 @@ describe('a broken disk', () => {
     { operation: 'fdatasync', after: 3 },
   ]
   for (const { operation, after } of faults) {
-    it(`that fails ${operation} ${after + 1} of the vectors stops writes, not reads, and loses nothing`, async () => {
+    it(`that fails ${operation} ${after + 1} of the vectors stops writes but not reads, and loses nothing`, async () => {
       using disk = new FailingDisk()
       await stopsWritesAndLosesNothing(
         (dataDir) => ChildService.start(dataDir, { execArgv: disk.execArgv }),
@@ -182,7 +182,7 @@ describe('a broken disk', () => {
     ['writev', 2],
     ['pwrite64', 4],
   ] as const) {
-    it(`that fails ${call} ${nth} of LMDB stops writes, not reads, and loses nothing`, async (context) => {
+    it(`that fails ${call} ${nth} of LMDB stops writes but not reads, and loses nothing`, async (context) => {
       if (!canInjectFaults())
         return context.skip('making system calls fail needs strace and the right to trace')
       await stopsWritesAndLosesNothing((dataDir) => {
@@ -192,7 +192,7 @@ describe('a broken disk', () => {
   }
 })
 
-describe('a database of an earlier program', () => {
+describe('a database of an earlier version', () => {
   it('starts on a full disk, and the next commit that succeeds stores the database id', async (context) => {
     if (!canInjectFaults())
       return context.skip('making system calls fail needs strace and the right to trace')
@@ -213,7 +213,7 @@ describe('a database of an earlier program', () => {
     const { root, meta } = await openDatabase(dataDir)
     root.transactionSync(() => meta.removeSync(metaKeys.databaseId))
     await root.close()
-    // A start writes the id and nothing else.
+    // A start writes only the id.
     const start = (): Promise<ChildService> =>
       ChildService.start(dataDir, { wrapper: failing(dataDir, 'writev', 'error=ENOSPC:when=1') })
     {
@@ -232,14 +232,14 @@ describe('a database of an earlier program', () => {
   })
 })
 
-/** Makes calls on points.mdb fail. -D keeps the service our own child, so that signals reach it and not strace. */
+/** Makes calls on points.mdb fail. With -D, the service stays our child, so that signals reach it instead of strace. */
 function failing(dataDir: string, call: string, how: string): string[] {
   const path = join(dataDir, 'points.mdb')
   const inject = ['-P', path, '-e', `trace=${call}`, '-e', `inject=${call}:${how}`]
   return ['strace', '-D', '-f', '-qq', '-o', '/dev/null', ...inject]
 }
 
-/** The story of every fault: some points are stored, then the disk breaks, then the service starts anew. */
+/** The scenario of every fault: points are stored, the disk fails, and the service restarts. */
 async function stopsWritesAndLosesNothing(
   startFaulty: (dataDir: string) => Promise<ChildService>,
   breakDisk: () => void = () => {},

@@ -29,11 +29,11 @@ const pages = [
 ]
 
 describe('docs', () => {
-  it('list the settings as the program has them', () => {
+  it('list the settings of the program', () => {
     assert.equal(text('docs/settings.md'), settingsDoc(), 'run `npm run docs:settings`')
   })
 
-  it('name the formats on disk as the program has them', () => {
+  it('name the disk formats of the program', () => {
     const rows = [...text('docs/upgrading.md').matchAll(/^\| (data|index|snapshots)\b[^|]*\|([^|]*)\|/gm)]
     const numbers = rows.map(([, what, formats]) => [what, ...formats!.match(/\d+/g)!.map(Number)])
     assert.deepEqual(numbers, [
@@ -80,7 +80,7 @@ describe('docs', () => {
       ...Object.keys(status),
       ...othersInCapitals,
     ])
-    // Records of decisions also name what is not ours.
+    // Decision records also name settings of other programs.
     const own = pages.filter((page) => !page.startsWith('docs/decisions/'))
     const named = found(/\b([A-Z]+(?:_[A-Z]+)+)\b/g, own)
     assert.ok(named.length > 0)
@@ -116,14 +116,14 @@ describe('docs', () => {
     )
   })
 
-  it('show the program in Go that is run', () => {
+  it('show the Go program that is run', () => {
     const [, shown] = /^```go\n(.*?)^```$/ms.exec(text('docs/clients/grpc.md'))!
     assert.equal(shown, text('docs/examples/go/main.go'))
   })
 
-  it('can all be reached from their index', () => {
+  it('can all be reached from the index', () => {
     const reached = new Set(['docs/README.md'])
-    // A set that grows while it is walked is walked to its new end.
+    // Iterating over a set includes the elements that are added meanwhile.
     for (const page of reached) {
       for (const { value } of found(linkPattern, [page])) {
         const target = join(dirname(page), value.split('#')[0]!)
@@ -136,7 +136,7 @@ describe('docs', () => {
     )
   })
 
-  it('translate filters of other databases into filters that the service takes', async () => {
+  it('translate filters of other databases into filters that the service accepts', async () => {
     const [, section] = /^## Filters side by side$(.*?)^## /ms.exec(text('docs/coming-from.md'))!
     const filters = [...section!.matchAll(/`([^`]+)` *\|$/gm)].map(([, filter]) => JSON.parse(filter!))
     assert.ok(filters.length > 10)
@@ -151,7 +151,7 @@ describe('docs', () => {
     }
   })
 
-  it('link to what is there', () => {
+  it('link only to existing targets', () => {
     const links = found(linkPattern)
     assert.ok(links.length > 0)
     assert.deepEqual(
@@ -163,7 +163,7 @@ describe('docs', () => {
 
 const withoutCurl = spawnSync('curl', ['--version']).error !== undefined && 'curl is not installed'
 
-/** Their examples are run. Those in Python are run by the tests of clients/python. */
+/** Pages whose examples are run. The tests of clients/python run those in Python. */
 const runPages = [
   'README.md',
   'docs/api.md',
@@ -176,7 +176,7 @@ for (const page of runPages) {
   describe(page, { skip }, () => {
     let model: ModelServer | undefined
     let service: TestService
-    /** Ids as the page shows them, and as this run got them. */
+    /** Maps the ids that the page shows to those of this run. */
     const ids = new Map<string, string>()
     before(async () => {
       if (page === 'docs/embeddings.md') model = await ModelServer.start('sk-of-the-model')
@@ -190,7 +190,7 @@ for (const page of runPages) {
     const examples = examplesOf(text(page))
     it('has examples', () => assert.ok(examples.length > 0))
     for (const { language, source, output } of examples) {
-      it(`shows what is really answered: ${source.split('\n')[0]}`, async () => {
+      it(`shows the real output: ${source.split('\n')[0]}`, async () => {
         const actual = await run(language, source, service, ids)
         const shown = withActualIds(output, actual, ids).trimEnd()
         assert.match(actual, patternOf(shown))
@@ -199,10 +199,10 @@ for (const page of runPages) {
   })
 }
 
-/** Links within the repository. */
+/** The links within the repository. */
 const linkPattern = /\]\((?!https?:|mailto:)([^)\s]+)\)/g
 
-/** In capitals with an underscore, but neither a setting nor a gRPC code: of the command line, the recipes and gRPC of Java. */
+/** Names in capitals that are neither settings nor gRPC codes: of the command line, the recipes and gRPC for Java. */
 const othersInCapitals = [
   'VICINAL_API_KEY',
   'VICINAL_COLLECTION',
@@ -216,7 +216,7 @@ const othersInCapitals = [
   'REQUIRE_NATS',
 ]
 
-/** What examples import, as this checkout has it. */
+/** The paths in this checkout of the modules that examples import. */
 const modules: Readonly<Record<string, string>> = {
   'vicinal/client': join(root, 'src/client/index.ts'),
   'vicinal-client': join(root, 'src/client/http.ts'),
@@ -228,7 +228,7 @@ interface Found {
   readonly value: string
 }
 
-/** What the pattern's groups capture on the pages. */
+/** The captures of the pattern on the pages. */
 function found(pattern: RegExp, on: readonly string[] = pages): Found[] {
   return on.flatMap((page) =>
     [...text(page).matchAll(pattern)].map((match) => ({
@@ -247,7 +247,7 @@ function resolves(page: string, link: string): boolean {
   return headings.includes(anchor)
 }
 
-/** As GitHub makes them. */
+/** The anchors of a page, as GitHub generates them. */
 function anchorOf(heading: string): string {
   return heading
     .toLowerCase()
@@ -261,7 +261,7 @@ interface Example {
   readonly output: string
 }
 
-/** Commands and programs with their output in the block that follows at once. */
+/** Commands and programs, with their output if it is in the block directly after them. */
 function examplesOf(page: string): Example[] {
   const blocks = [...page.matchAll(/^```(\w*)\n([\s\S]*?)^```\n/gm)]
   return blocks.flatMap((block, index) => {
@@ -273,7 +273,7 @@ function examplesOf(page: string): Example[] {
   })
 }
 
-/** Runs an example as a reader would, against the service under test; gives its standard output. */
+/** Runs an example as a reader would, against the service under test. Returns its standard output. */
 async function run(
   language: string,
   source: string,
@@ -298,7 +298,7 @@ async function run(
   return stdout
 }
 
-/** The shown output with each id that is new on the page replaced by the one that stands in its place here. */
+/** The shown output, with each id that is new on the page replaced by the id at the same place in the real output. */
 function withActualIds(shown: string, actual: string, ids: Map<string, string>): string {
   const actualIds = actual.match(uuid) ?? []
   for (const [index, id] of (shown.match(uuid) ?? []).entries()) {
@@ -307,7 +307,7 @@ function withActualIds(shown: string, actual: string, ids: Map<string, string>):
   return shown.replace(uuid, (id) => ids.get(id)!)
 }
 
-/** What differs from run to run, such as a time, is shown as an ellipsis. */
+/** Values that differ between runs, such as times, are shown as an ellipsis. */
 function patternOf(shown: string): RegExp {
   const literal = shown.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
   return new RegExp(`^${literal.replaceAll('…', '.*')}\\s*$`)

@@ -17,7 +17,7 @@ import { asLoaded, contentsOf, groupOf, insertionsOf } from './support/stored-po
 
 const program = join(import.meta.dirname, '../src/cli/main.ts')
 
-/** The exit code, and what was printed, of `vicinal doctor`. */
+/** The exit code and the output of `vicinal doctor`. */
 async function doctor(dataDir: string, ...options: string[]): Promise<{ code: number; text: string }> {
   const args = [program, 'doctor', '--data-dir', dataDir, ...options]
   try {
@@ -29,7 +29,7 @@ async function doctor(dataDir: string, ...options: string[]): Promise<{ code: nu
   }
 }
 
-/** Enough points that they have a graph; gives their ids. */
+/** Inserts enough points for a graph. Returns their ids. */
 async function fill(dataDir: string): Promise<readonly string[]> {
   const points = clusteredVectors(seededRandom(3), 1200, 1024).map((vector, at) => ({
     vector,
@@ -43,7 +43,7 @@ async function fill(dataDir: string): Promise<readonly string[]> {
 }
 
 describe('vicinal doctor', () => {
-  it('tells sound data from damaged points and from a damaged index', async () => {
+  it('distinguishes sound data, damaged points and a damaged index', async () => {
     await using service = await startTestService()
     await service.service.close()
     const sound = join(service.dataDir, 'sound')
@@ -65,29 +65,29 @@ describe('vicinal doctor', () => {
       const bytes = readFileSync(join(damaged, file))
       bytes[at(bytes)]! ^= 4
       writeFileSync(join(damaged, file), bytes)
-      const told = await doctor(damaged)
-      assert.equal(told.code, code, told.text)
-      assert.match(told.text, message)
+      const report = await doctor(damaged)
+      assert.equal(report.code, code, report.text)
+      assert.match(report.text, message)
       rmSync(damaged, { recursive: true })
     }
   })
 
-  it('finds an index whole whose last points were removed, and a start uses it', async () => {
+  it('accepts an index whose last points were removed, and a start uses it', async () => {
     await using directory = await temporaryDirectory()
     const ids = await fill(directory.path)
     await withCollection(directory.path, readConfig({}), async (collection) => {
       for (const id of ids.slice(-3)) assert.equal(await collection.remove(id), true)
     })
-    const told = await doctor(directory.path)
-    assert.equal(told.code, 0, told.text)
-    assert.match(told.text, /1197 points.* is undamaged/)
-    assert.match(told.text, /graph-0-0\.bin: 1197 points linked$/m)
+    const report = await doctor(directory.path)
+    assert.equal(report.code, 0, report.text)
+    assert.match(report.text, /1197 points.* is undamaged/)
+    assert.match(report.text, /graph-0-0\.bin: 1197 points linked$/m)
     await withCollection(directory.path, readConfig({}), async (collection) => {
       assert.deepEqual([collection.stats.points, collection.stats.unindexed], [1197, 0])
     })
   })
 
-  it('examines named collections too, names those that are damaged and repairs them', async () => {
+  it('checks named collections too, names the damaged ones and repairs them', async () => {
     await using directory = await temporaryDirectory()
     const dataDir = join(directory.path, 'data')
     const logger = createLogger({ level: 'silent', pretty: false })
@@ -113,15 +113,15 @@ describe('vicinal doctor', () => {
     rows[rows.length - 9]! ^= 4
     writeFileSync(path, rows)
     rmSync(join(dataDir, 'collections/3/vectors.rows'))
-    const told = await doctor(dataDir)
-    assert.equal(told.code, 1)
-    assert.match(told.text, /^collection docs: 10 points: .* is undamaged$/m)
+    const report = await doctor(dataDir)
+    assert.equal(report.code, 1)
+    assert.match(report.text, /^collection docs: 10 points: .* is undamaged$/m)
     assert.match(
-      told.text,
+      report.text,
       /^collection images: DAMAGED: point .* in slot 9: its row in vectors\.rows does not/m,
     )
-    assert.match(told.text, /^collection lost: DAMAGED: .*3\/vectors\.rows cannot be used: it is missing/m)
-    assert.match(told.text, /2 faults were found/)
+    assert.match(report.text, /^collection lost: DAMAGED: .*3\/vectors\.rows cannot be used: it is missing/m)
+    assert.match(report.text, /2 faults were found/)
 
     const repaired = await doctor(dataDir, '--repair')
     assert.equal(repaired.code, 1)
@@ -149,7 +149,7 @@ describe('vicinal doctor', () => {
     assert.match(after.text, /^collection images: 9 points: .* is undamaged$/m)
   })
 
-  it('says so when the service runs, or when there is nothing', async () => {
+  it('reports a running service and a missing database', async () => {
     await using service = await startTestService()
     const inUse = await doctor(service.dataDir)
     assert.equal(inUse.code, 1)

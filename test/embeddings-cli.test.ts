@@ -14,7 +14,7 @@ import {
 } from './support/embedding-server.ts'
 import { assertEnded, run, ServerProcess, temporaryDirectory } from './support/process.ts'
 
-/** The command line and the MCP server with texts in place of vectors. */
+/** The command line and the MCP server with texts instead of vectors. */
 describe('vicinal, with an embedding endpoint', () => {
   let endpoint: EmbeddingServer
   let desk: Desk
@@ -28,7 +28,7 @@ describe('vicinal, with an embedding endpoint', () => {
     await endpoint[Symbol.asyncDispose]()
   })
 
-  it('imports records without vectors, of JSON lines and of CSV, and finds them by text', async () => {
+  it('imports records without vectors from JSON lines and CSV, and finds them by text', async () => {
     const lines = [
       { content: 'aaa' },
       { content: 'bbb', vector: [0, 9, 0, 1] },
@@ -60,7 +60,7 @@ describe('vicinal, with an embedding endpoint', () => {
     assert.deepEqual([...(await desk.client.get(own[0]!)).vector], [0, 9, 0, 1])
   })
 
-  it('refuses records without vectors unless it is told to have them embedded', async () => {
+  it('refuses records without vectors unless told to embed them', async () => {
     const json = desk.file('plain.jsonl', '{"content":"a"}\n')
     assertEnded(await desk.vicinal('import', json), 1, /plain\.jsonl:1: `vector` is not an array of numbers/)
     const csv = desk.file('plain.csv', 'content\na\n')
@@ -103,7 +103,7 @@ describe('vicinal, with an embedding endpoint', () => {
     await client.close()
   })
 
-  it('serves with the settings of an endpoint, whose key the log does not show', async () => {
+  it('serves with the settings of an endpoint, and does not log its key', async () => {
     await using directory = await temporaryDirectory()
     const settings = {
       EMBEDDINGS_URL: endpoint.url,

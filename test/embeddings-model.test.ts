@@ -5,8 +5,8 @@ import { ModelServer, withoutModel } from './support/model-server.ts'
 import { run } from './support/process.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
-/** Texts in place of vectors, with a real model: all-MiniLM-L6-v2, in the server of the examples. */
-describe('a service over an embedding server with a real model', { skip: withoutModel }, () => {
+/** Texts instead of vectors, with a real model: all-MiniLM-L6-v2, in the server of the examples. */
+describe('a service with a real embedding model', { skip: withoutModel }, () => {
   let model: ModelServer
   let service: TestService
   let http: VectorClient
@@ -32,7 +32,7 @@ describe('a service over an embedding server with a real model', { skip: without
     'The parliament voted on a new law about taxes.',
   ]
 
-  it('stores the embeddings that the makers of the model publish', async () => {
+  it('stores the embeddings that the authors of the model publish', async () => {
     const id = await http.insert({ payload: { contentType: 'Text', content: 'This is an example sentence' } })
     const { vector } = await http.get(id)
     assert.equal(vector.length, 384)
@@ -43,7 +43,7 @@ describe('a service over an embedding server with a real model', { skip: without
     await http.delete(id)
   })
 
-  it('finds texts by what they mean, over either transport', async () => {
+  it('finds texts by meaning, over either transport', async () => {
     const ids = await grpc.insertBatch(
       texts.map((content) => ({ payload: { contentType: 'Text', content } as const })),
     )
@@ -73,7 +73,7 @@ describe('a service over an embedding server with a real model', { skip: without
     assert.match(stdout, /Cats sleep/)
   })
 
-  it('embeds many texts at once, each as it would be alone', async () => {
+  it('embeds many texts in one request, each as it would be alone', async () => {
     const many = Array.from({ length: 100 }, (_, index) => `${texts[index % 5]} (${index})`)
     const payloads = many.map((content) => ({ payload: { contentType: 'Text', content } as const }))
     await http.collections.put('many')
@@ -92,7 +92,7 @@ describe('a service over an embedding server with a real model', { skip: without
     }
   })
 
-  it('says why the server refuses it', async () => {
+  it('reports why the server refuses a request', async () => {
     const query = { text: 'x', metric: 'Cosine', limit: 1 } as const
     const cases = [
       [{ EMBEDDINGS_API_KEY: 'wrong' }, /refuses the key \(401\): check EMBEDDINGS_API_KEY/],

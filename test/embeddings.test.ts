@@ -15,7 +15,7 @@ import { sendJson } from './support/json-http.ts'
 import { figureOf } from './support/metrics.ts'
 import { apiKey, startTestService } from './support/service.ts'
 
-/** Texts in place of vectors, end to end, over an endpoint that embeds a text by its letters. */
+/** Texts instead of vectors, end to end, with an endpoint that embeds a text by its letters. */
 
 const text = (content: string, others: Partial<PointToInsert> = {}): PointToInsert => ({
   payload: { contentType: 'Text', content },
@@ -53,7 +53,7 @@ describe('with an embedding endpoint', () => {
   describeBoth(
     'texts',
     (transport) => {
-      it('take the place of vectors in inserts, and in searches', async () => {
+      it('replace vectors in inserts and searches', async () => {
         const { client } = transport
         const one = await client.insert(text('aaab'))
         const [two, three] = await client.insertBatch([text('bbb'), text('caption', { text: 'ccc' })])
@@ -68,14 +68,14 @@ describe('with an embedding endpoint', () => {
         assert.equal(hits[0]!.distance, 0)
       })
 
-      it('may be some of the points of a batch, next to vectors', async () => {
+      it('may be mixed with vectors in a batch', async () => {
         const { client } = transport
         const ids = await client.insertBatch([text('ab'), text('x', { vector: [9, 9, 9, 9] }), text('bc')])
         const vectors = await Promise.all(ids.map(async (id) => [...(await client.get(id)).vector]))
         assert.deepEqual(vectors, [vectorOf('ab'), [9, 9, 9, 9], vectorOf('bc')])
       })
 
-      it('are embedded for puts; for patches only where one asks for it', async () => {
+      it('are embedded for puts, and for patches only on request', async () => {
         const { client } = transport
         const id = randomUUID()
         await client.put(id, text('aa'))
@@ -89,7 +89,7 @@ describe('with an embedding endpoint', () => {
         assert.deepEqual([[...vector], payload.content], [vectorOf('bbb'), 'bbb'])
       })
 
-      it('are what an idempotency key stands for', async () => {
+      it('belong to the request that an idempotency key identifies', async () => {
         const { client } = transport
         const idempotencyKey = randomUUID()
         const stored = await client.insert(text('aabb'), { idempotencyKey })
@@ -107,7 +107,7 @@ describe('with an embedding endpoint', () => {
         assert.deepEqual(await client.insertBatch(batch, batchKey), await client.insertBatch(batch, batchKey))
       })
 
-      it('are not embedded for a request that is refused anyway', async () => {
+      it('are not embedded if the request is refused anyway', async () => {
         const { client } = transport
         const sent = endpoint.requests.length
         const bad: (() => Promise<unknown>)[] = [
@@ -121,7 +121,7 @@ describe('with an embedding endpoint', () => {
         assert.equal(endpoint.requests.length, sent)
       })
 
-      it('that cannot be embedded are refused by name', async () => {
+      it('that cannot be embedded are refused, and the message names the field', async () => {
         const { client } = transport
         const cases: readonly (readonly [() => Promise<unknown>, RegExp])[] = [
           [
@@ -152,7 +152,7 @@ describe('with an embedding endpoint', () => {
         }
       })
 
-      it('make vectors of the wrong length for other collections, which is refused with both numbers', async () => {
+      it('whose vectors have the wrong length for a collection are refused, stating both lengths', async () => {
         const { client } = transport
         await client.collections.put('narrow', { dimension: 2 })
         const narrow = client.collection('narrow')
@@ -166,7 +166,7 @@ describe('with an embedding endpoint', () => {
         assert.equal(await narrow.count(), 0)
       })
 
-      it('fix the dimension of an empty collection, together with the vectors beside them', async () => {
+      it('fix the dimension of an empty collection, also for vectors in the same batch', async () => {
         const { client } = transport
         await client.collections.put('fresh')
         const fresh = client.collection('fresh')
@@ -179,7 +179,7 @@ describe('with an embedding endpoint', () => {
         assert.equal((await client.collections.get('fresh')).dimension, 4)
       })
 
-      it('are reported one by one where the request goes on after errors', async () => {
+      it('are reported one by one if the request continues after errors', async () => {
         const { client } = transport
         endpoint.respond = (request) =>
           request.texts.some((each) => each.includes('long')) ? failure(400, 'too long') : lettersOf(request)
@@ -206,7 +206,7 @@ describe('with an embedding endpoint', () => {
         endpoint.respond = lettersOf
       })
 
-      it('say which model embeds them', async () => {
+      it('are embedded by the model that the collection names', async () => {
         const { collections } = transport.client
         await collections.put('named')
         assert.equal((await collections.get('named')).embeddingModel, 'letters')
@@ -216,7 +216,7 @@ describe('with an embedding endpoint', () => {
     settings,
   )
 
-  it('a service whose endpoint fails says so, stores nothing, and works again when that does', async () => {
+  it('a service whose endpoint fails says so, stores nothing, and recovers with the endpoint', async () => {
     await using service = await startTestService({ ...settings(), EMBEDDINGS_TIMEOUT_MS: '60000' })
     const point = { payload: { content_type: 'Text', content: 'abc' } }
     endpoint.respond = () => failure(401, 'Incorrect API key provided: sk-secret')
@@ -236,7 +236,7 @@ describe('with an embedding endpoint', () => {
     await client.close()
   })
 
-  it('a caller that gives up ends the request to the endpoint', async () => {
+  it('a caller that aborts ends the request to the endpoint', async () => {
     const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>()
     endpoint.respond = () => {
       arrive()
@@ -255,7 +255,7 @@ describe('with an embedding endpoint', () => {
     await assert.rejects(work)
     await endpoint.requests.at(-1)!.closed
 
-    // A deadline that passes before the endpoint is asked shows nothing: then there is more time for the next call.
+    // A deadline that passes before the endpoint is called proves nothing. The next call then gets more time.
     for (let timeoutMs = 300; endpoint.requests.at(-1)!.texts[0] !== 'cab'; timeoutMs *= 2) {
       const deadline = createGrpcClient({ address: service.grpcAddress, apiKey, retries: 0, timeoutMs })
       assert.equal((await refusal(deadline.search(near('cab')))).reason, 'deadline_exceeded')
@@ -283,7 +283,7 @@ describe('with an embedding endpoint', () => {
 })
 
 describeBoth('without an embedding endpoint', (transport) => {
-  it('a missing vector is refused as ever', async () => {
+  it('a missing vector is refused as usual', async () => {
     const { client } = transport
     assert.equal((await refusal(client.insert(text('a')))).message, 'vector is missing')
     const batch = client.insertBatch([text('x', { vector: [1, 2] }), text('a')])
@@ -291,7 +291,7 @@ describeBoth('without an embedding endpoint', (transport) => {
     assert.equal((await refusal(client.put(randomUUID(), text('a')))).message, 'vector is missing')
   })
 
-  it('texts are refused, and told what is missing', async () => {
+  it('texts are refused, and the message says what is missing', async () => {
     const { client } = transport
     const id = randomUUID()
     const refused: readonly (readonly [() => Promise<unknown>, string])[] = [
@@ -312,13 +312,13 @@ describeBoth('without an embedding endpoint', (transport) => {
     )
   })
 
-  it('collections do not speak of a model', async () => {
+  it('collections name no model', async () => {
     const info = await transport.client.collections.get('default')
     assert.ok(!('embeddingModel' in info))
   })
 })
 
-describe('a service with settings of an endpoint that do not belong together', () => {
+describe('a service with incomplete endpoint settings', () => {
   it('does not start', async () => {
     await assert.rejects(
       startTestService({ EMBEDDINGS_URL: 'http://127.0.0.1:1/v1' }),

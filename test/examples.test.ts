@@ -9,7 +9,7 @@ import { settings } from '../src/settings/table.ts'
 import { run, temporaryDirectory } from './support/process.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
-/** The files of docs/examples that operators install, run as they are. nginx.conf has a test of its own. */
+/** The files of docs/examples that operators install, run unchanged. nginx.conf has a separate test. */
 
 const root = join(import.meta.dirname, '..')
 const examples = join(root, 'docs/examples')
@@ -19,10 +19,10 @@ const withoutSystemd =
   spawnSync('systemd-analyze', ['--version']).status !== 0 && 'systemd-analyze is not installed'
 
 describe('the units for systemd', () => {
-  it('are what systemd understands, without a warning', { skip: withoutSystemd }, async () => {
+  it('are accepted by systemd without a warning', { skip: withoutSystemd }, async () => {
     await using directory = await temporaryDirectory()
     for (const name of units) {
-      // What they start is not installed here.
+      // The commands that they start are not installed here.
       const unit = readFileSync(join(examples, name), 'utf8').replace(/^ExecStart=\S+/gm, 'ExecStart=/bin/sh')
       writeFileSync(join(directory.path, name), unit)
     }
@@ -30,19 +30,19 @@ describe('the units for systemd', () => {
     const { status, stdout, stderr } = spawnSync('systemd-analyze', ['verify', ...paths], {
       encoding: 'utf8',
     })
-    // Units of the machine's own are its own matter.
+    // Ignore messages about other units of the machine.
     const ours = `${stdout}${stderr}`.split('\n').filter((line) => line.includes('vicinal'))
     assert.deepEqual({ status, ours }, { status: 0, ours: [] })
   })
 
-  it('leave the service little that it does not need', { skip: withoutSystemd }, () => {
+  it('restrict the service to what it needs', { skip: withoutSystemd }, () => {
     const unit = join(examples, 'vicinal.service')
     const security = ['security', '--offline=true', '--threshold=20', unit]
     const { status, stderr } = spawnSync('systemd-analyze', security, { encoding: 'utf8' })
     assert.equal(status, 0, stderr)
   })
 
-  it('set what is a setting', () => {
+  it('set only existing settings', () => {
     const known = ['PATH', ...Object.values(settings).map(({ env }) => env)]
     const set = units.flatMap((name) => [
       ...readFileSync(join(examples, name), 'utf8').matchAll(/^Environment=(\w+)=/gm),
@@ -56,14 +56,14 @@ describe('the units for systemd', () => {
 })
 
 describe('vicinal-backup', () => {
-  it('keeps as many snapshots as it is told, the newest, each of them whole', async () => {
+  it('keeps the requested number of newest snapshots, each intact', async () => {
     await using place = await Place.open()
     for (const count of [1, 2, 3, 4]) {
       await place.insert()
       await place.backUp(2)
       assert.equal(place.snapshots.length, Math.min(count, 2))
     }
-    // Without a change it is the same snapshot.
+    // Without a change, the snapshot is the same.
     await place.backUp(2)
     const kept: string[] = []
     for (const name of place.snapshots) {
@@ -74,7 +74,7 @@ describe('vicinal-backup', () => {
     assert.deepEqual(kept.sort(), ['3', '4'])
   })
 
-  it('deletes nothing of others, and what killed snapshots left behind a day ago', async () => {
+  it('deletes no other files, except leftovers of killed snapshots older than a day', async () => {
     await using place = await Place.open()
     await place.insert()
     for (const name of ['notes.txt', 'vicinal.snapshot.partial-1', 'vicinal.snapshot.partial-2']) {
@@ -99,20 +99,20 @@ describe('vicinal-backup', () => {
     assert.deepEqual(place.snapshots, before)
   })
 
-  it('sets a damaged snapshot aside, and deletes nothing', async () => {
+  it('sets a damaged snapshot aside and deletes nothing', async () => {
     await using place = await Place.open()
     await place.insert()
     await place.backUp(1)
     const before = place.snapshots
     await place.insert()
-    // A disk that holds something else than was written, in the middle of the newest file.
+    // The disk corrupts a byte in the middle of the newest file.
     place.damageWhatIsCreated()
     await assert.rejects(place.backUp(1), { code: 1, stderr: /the new snapshot is damaged/ })
     assert.deepEqual(place.snapshots, before)
     assert.equal(readdirSync(place.backups).filter((name) => name.endsWith('.snapshot.damaged')).length, 1)
   })
 
-  it('says how it is called when it is called wrongly', () => {
+  it('prints its usage when called wrongly', () => {
     for (const args of [[], ['/tmp'], ['/tmp', '0'], ['/tmp', '-1'], ['/tmp', 'many']]) {
       const { status, stderr } = spawnSync(join(examples, 'vicinal-backup'), args, { encoding: 'utf8' })
       assert.equal(status, 2)
@@ -151,7 +151,7 @@ class Place implements AsyncDisposable {
     await client.insert({ vector: [this.#count], payload: { contentType: 'Text', content } })
   }
 
-  /** @throws Error with `code` and `stderr` when it ends with another code than 0 */
+  /** @throws Error with `code` and `stderr` if the exit code is not 0 */
   async backUp(keep: number): Promise<void> {
     const args = [this.backups, String(keep), '--http', this.service.httpUrl]
     const PATH = `${this.#directory.path}${delimiter}${process.env.PATH}`

@@ -40,7 +40,7 @@ function pointOf(expiresAtUs?: number, id?: string): NewPoint {
   }
 }
 
-/** The ids that each operation sees. */
+/** The ids that each operation returns. */
 async function seen(collection: Collection, ids: readonly string[]): Promise<Record<string, unknown>> {
   const query = { vector: Float32Array.of(1, 2, 3), metric: 'Euclidean', limit: 50, ef: 50 } as const
   const isThere = async (id: string): Promise<boolean> => (await collection.get(id)) !== undefined
@@ -70,7 +70,7 @@ function all(ids: readonly string[]): Record<string, unknown> {
 }
 
 describe('a point that expires', () => {
-  it('is in every answer until its moment, and in none from then on', async () => {
+  it('is in every answer until its expiry time, and in none from then on', async () => {
     await using opened = await open()
     const { collection } = opened
     const ids = await insertIds(collection, [
@@ -91,14 +91,14 @@ describe('a point that expires', () => {
     assert.deepEqual(await seen(collection, ids), all([ids[0]!]))
   })
 
-  it('is accepted when its moment has passed, and never seen', async () => {
+  it('is accepted after its expiry time, and never returned', async () => {
     await using opened = await open()
     const ids = await insertIds(opened.collection, [pointOf(startUs), pointOf(startUs - secondUs)])
     assert.equal(new Set(ids).size, 2)
     assert.deepEqual(await seen(opened.collection, ids), all([]))
   })
 
-  it('is deleted on disk, and its slot and id are free for others', async () => {
+  it('is deleted on disk, and frees its slot and id', async () => {
     const id = newId()
     {
       await using opened = await open()
@@ -108,21 +108,21 @@ describe('a point that expires', () => {
         ...Array.from({ length: 9 }, () => pointOf(startUs + secondUs)),
       ])
       nowUs += secondUs
-      // Before anything else has had the time to delete it.
+      // Immediately, before the expired point is deleted.
       assert.deepEqual((await collection.insert([pointOf(undefined, id)])).ids, [id])
       assert.deepEqual(await seen(collection, [id]), all([id]))
-      // 10 insertions, one in the place of an expired point, 9 deletions.
+      // 10 inserts, one replacement of an expired point, 9 deletions.
       await until(() => store.sequence === 20)
       await collection.insert(Array.from({ length: 9 }, () => pointOf()))
       assert.ok(store.slotCount <= 11, `${store.slotCount} slots were used`)
     }
-    // By an earlier clock too.
+    // Also with an earlier clock.
     nowUs = startUs
     await using opened = await open()
     assert.equal(await opened.collection.count(), 10)
   })
 
-  it('stays away when the clock goes back, and time stands still until the clock is there again', async () => {
+  it('stays hidden when the clock goes back; time stands still until the clock catches up', async () => {
     await using opened = await open()
     const { collection } = opened
     const ids = await insertIds(collection, [pointOf(startUs + secondUs)])
@@ -131,10 +131,10 @@ describe('a point that expires', () => {
     nowUs = startUs
     assert.deepEqual(await seen(collection, ids), all([]))
     const [later] = await insertIds(collection, [pointOf(startUs + secondUs)])
-    assert.deepEqual(await seen(collection, [later!]), all([]), 'time has been at that moment')
+    assert.deepEqual(await seen(collection, [later!]), all([]), 'time has already passed that moment')
   })
 
-  it('stays when it is changed before', async () => {
+  it('stays if it is renewed before', async () => {
     await using opened = await open()
     const { collection } = opened
     const ids = await insertIds(
@@ -150,14 +150,14 @@ describe('a point that expires', () => {
     assert.deepEqual(await seen(collection, ids), all([ids[0]!, ids[2]!]))
   })
 
-  it('is there when a change that renews it was decided before its moment, and acknowledged after it', async () => {
+  it('stays if a renewal is decided before its expiry time and acknowledged after it', async () => {
     await using opened = await open()
     const { collection } = opened
     const ids = await insertIds(collection, [pointOf(startUs + secondUs), pointOf(startUs + 100 * secondUs)])
-    // The first one is moved, because it is about to expire; the other is changed in place, hidden, and moved afterwards.
+    // The first point is moved, because it is about to expire. The other is changed in place, hidden, and then moved.
     for (const [at, id] of ids.entries()) {
       const renewing = collection.patch(id, { expiresAtUs: startUs + 1000 * secondUs })
-      // By then it is decided, and most likely not on the disk yet.
+      // By now the change is decided, and most likely not on the disk yet.
       await new Promise<void>((resolve) => setImmediate(resolve))
       nowUs = startUs + (at === 0 ? 1 : 100) * secondUs
       await collection.count()
@@ -167,7 +167,7 @@ describe('a point that expires', () => {
     assert.deepEqual(await seen(collection, ids), all(ids))
   })
 
-  it('leaves by the thousand at one moment: no answer waits for their deletion', async () => {
+  it('may expire with thousands of others; no answer waits for their deletion', async () => {
     await using opened = await open()
     const { collection, store } = opened
     const count = 20_000
@@ -179,7 +179,7 @@ describe('a point that expires', () => {
     await until(() => store.sequence === 2 * count + 1)
   })
 
-  it('is deleted by itself, by the clock of the system', async () => {
+  it('is deleted automatically, by the system clock', async () => {
     await using opened = await openCollection(directory.path, config)
     const { collection, store } = opened
     const expiresAtUs = Date.now() * 1000 + 30_000

@@ -18,7 +18,7 @@ import { startTestService, type TestService } from './support/service.ts'
 
 const dimension = 9
 
-/** What is lost first where numbers or texts are written carelessly. */
+/** Numbers and texts that careless serialization would change. */
 const awkwardNumbers = [
   -0,
   1.401298464324817e-45,
@@ -75,7 +75,7 @@ function pointsWithAttributes(): PointToInsert[] {
       vector,
       payload: { contentType: 'Text', content: 'b', expiresAt: new DateTime(4_102_444_800_000_001) },
     },
-    // Each ends a row group.
+    // Each of these ends a row group.
     { vector, payload: { contentType: 'Image', content: 'x'.repeat(9_000_000) } },
     { vector, payload: { contentType: 'Image', content: 'y'.repeat(9_000_000) } },
   ]
@@ -95,7 +95,7 @@ function linesOf(text: string): Line[] {
     .map((line) => JSON.parse(line) as Line)
 }
 
-/** What a point is besides its id, as one text; a vector by its bits. */
+/** A point without its id as one string, the vector by its bits. */
 async function contentsOf(client: VectorClient, ids: readonly string[]): Promise<string[]> {
   const points = await Promise.all(ids.map((id) => client.get(id)))
   return points
@@ -115,7 +115,7 @@ async function imported(file: string, ids: string, { httpUrl }: TestService): Pr
 }
 
 describe('export', () => {
-  it('writes what import makes the same points of, to the bit, under new ids', async () => {
+  it('writes files that import restores bit by bit, under new ids', async () => {
     await using service = await startTestService()
     await using directory = await temporaryDirectory()
     const client = createHttpClient({ baseUrl: service.httpUrl })
@@ -142,7 +142,7 @@ describe('export', () => {
     assert.deepEqual(await contentsOf(otherClient, newIds), await contentsOf(client, ids))
   })
 
-  it('writes Parquet, in row groups, that import makes the same points of: ids, attributes and expiry too', async () => {
+  it('writes Parquet in row groups that import restores, with ids, attributes and expiry', async () => {
     await using service = await startTestService()
     await using directory = await temporaryDirectory()
     const client = createHttpClient({ baseUrl: service.httpUrl })
@@ -152,7 +152,7 @@ describe('export', () => {
     assert.deepEqual([exported.code, exported.stderr, exported.stdout], [0, '', '413 points, sequence 413\n'])
     assert.equal(statSync(file).mode & 0o777, 0o600)
     const groups = parquetMetadata(new Uint8Array(readFileSync(file)).buffer).row_groups
-    assert.ok(groups.length > 1, 'two contents of 9 MB are no single row group')
+    assert.ok(groups.length > 1, 'two contents of 9 MB must not share a row group')
 
     await using other = await startTestService()
     const otherClient = createHttpClient({ baseUrl: other.httpUrl })
@@ -179,7 +179,7 @@ describe('export', () => {
     assert.deepEqual(readFileSync(piped), readFileSync(file))
   })
 
-  it('writes a Parquet file of no points, which import reads', async () => {
+  it('writes a Parquet file without points, which import reads', async () => {
     await using service = await startTestService()
     await using directory = await temporaryDirectory()
     const file = join(directory.path, 'points.parquet')
@@ -189,7 +189,7 @@ describe('export', () => {
     assert.match(ended.stdout, /^0 points/)
   })
 
-  it('reads a stopped data directory too, and writes to standard output', async () => {
+  it('also reads the data directory of a stopped service, and writes to standard output', async () => {
     await using service = await startTestService()
     await using directory = await temporaryDirectory()
     const client = createHttpClient({ baseUrl: service.httpUrl })
@@ -207,7 +207,7 @@ describe('export', () => {
     assert.deepEqual(readdirSync(directory.path), [])
   })
 
-  it('writes over nothing, and says how to call it', async () => {
+  it('overwrites no file, and reports conflicting options', async () => {
     await using directory = await temporaryDirectory()
     const existing = await run(['export', import.meta.filename])
     assert.deepEqual(

@@ -21,18 +21,18 @@ import { noCollections } from './support/no-collections.ts'
 import { NotingDatabase } from './support/noting-database.ts'
 import { damaged } from './support/wire-messages.ts'
 
-/** The extended interface, message by message: both transports ask the engine for the same, in the same words. */
+/** The extended interface, message by message: both transports make the same engine calls and refuse in equal words. */
 
 const { VectorDB } = generated
 const id = 'abcdef01-2345-6789-abcd-ef0123456789'
 
 interface Request {
   readonly name: OperationName
-  /** The body as JSON, and what is in the path and the headers. */
+  /** The JSON body, and the values in the path and the headers. */
   readonly body: string
   readonly parts?: PathParts
   readonly ifMatch?: string
-  /** The message as protobuf. */
+  /** The protobuf message. */
   readonly bytes: Buffer
 }
 
@@ -46,7 +46,7 @@ function bytesOf<Name extends keyof Methods>(
   return Buffer.from(toBinary(input, create(input, init as never)))
 }
 
-/** What the engine is asked for, or the message of the refusal. */
+/** The calls of the engine, or the message of the refusal. */
 type Outcome = { readonly calls: NotingDatabase['calls'] } | { readonly refusal: string }
 
 async function outcomeOf<Name extends OperationName>(
@@ -76,7 +76,7 @@ function overHttp({ name, body, parts = {}, ifMatch }: Request): Promise<Outcome
 
 function overGrpc({ name, bytes }: Request): Promise<Outcome> {
   const { decode }: Codec<OperationName> = codecs[name] as Codec<OperationName>
-  // Queries take the memory of their request over.
+  // Queries take ownership of the memory of their request.
   return outcomeOf(name, grpcFields, () => decode(Buffer.from(bytes)))
 }
 
@@ -119,7 +119,7 @@ const patch = {
 } as const
 const selection = { filter, limit: 10, dryRun: true } as const
 
-/** Requests that are taken, each as both clients write it. */
+/** Accepted requests, each as both clients encode it. */
 const taken: Readonly<Record<string, Request>> = {
   'an insert with everything': {
     name: 'InsertVector',
@@ -129,7 +129,7 @@ const taken: Readonly<Record<string, Request>> = {
       grpc.pointMessage({ ...point, id: id.toUpperCase(), onConflict: 'replace' }),
     ),
   },
-  'a batch that goes on after errors': {
+  'a batch that continues after errors': {
     name: 'InsertVectorsBatch',
     body: `{"vectors":[${http.pointBody({ ...point, id, onConflict: 'skip' })},{},${http.pointBody({ ...point, id: 'x' })}],"on_error":"continue"}`,
     bytes: bytesOf('insertVectorsBatch', {
@@ -168,7 +168,7 @@ const taken: Readonly<Record<string, Request>> = {
       ...grpc.whenField({ version: 7 }),
     }),
   },
-  'a put of what is absent': {
+  'a put of an absent point': {
     name: 'PutPoint',
     body: http.putBody(point, { absent: true }),
     parts: { id },
@@ -269,7 +269,7 @@ function search(
   }
 }
 
-/** Requests that are refused, with the message; where the transports name a field differently, gRPC's second. */
+/** Refused requests with their message. `overGrpc` is the one over gRPC if the transports name a field differently. */
 const refused: readonly (Request & { readonly message: string; readonly overGrpc?: string })[] = [
   {
     ...search({ id }, { nearId: grpc.idMessage(id) }),
@@ -394,13 +394,13 @@ const refused: readonly (Request & { readonly message: string; readonly overGrpc
     name: 'FacetPoints',
     body: JSON.stringify({ paths: manyPaths.slice(0, 17) }),
     bytes: bytesOf('facetPoints', { paths: manyPaths.slice(0, 17) }),
-    message: 'paths has 17 paths, the most is 16',
+    message: 'paths has 17 paths, the maximum is 16',
   },
 ]
 
 describe('requests of the extended interface', () => {
   for (const [title, request] of Object.entries(taken)) {
-    it(`ask the engine for the same over both transports: ${title}`, async () => {
+    it(`make the same engine calls over both transports: ${title}`, async () => {
       const outcome = await overHttp(request)
       assert.ok('calls' in outcome, JSON.stringify(outcome))
       assert.equal(outcome.calls.length, 1)
@@ -415,7 +415,7 @@ describe('requests of the extended interface', () => {
     })
   }
 
-  it('refuse versions that If-Match cannot have, and two that differ', async () => {
+  it('refuse invalid versions in If-Match, and two different versions', async () => {
     const put = taken['a put']!
     for (const ifMatch of [
       '*',
@@ -491,7 +491,7 @@ const nothing: Include = { distance: false, payload: false, vector: false, versi
 const everything: Include = { distance: true, payload: true, vector: true, version: true }
 
 describe('answers of the extended interface', () => {
-  it('of searches have the same hits and profile over both transports', async () => {
+  it('to searches have the same hits and profile over both transports', async () => {
     const includes: readonly (Include | undefined)[] = [
       undefined,
       nothing,
@@ -531,7 +531,7 @@ describe('answers of the extended interface', () => {
     }
   })
 
-  it('of points and lists are the same over both transports', async () => {
+  it('to gets and lists are the same over both transports', async () => {
     const page = { points: details.map((each, index) => ({ id: ids[index]!, ...each })), nextCursor: 'c"1' }
     const answer = { include: { ...everything, distance: false }, page }
     const json = JSON.parse(String(await routes.ListPoints.encode(answer)))
@@ -548,7 +548,7 @@ describe('answers of the extended interface', () => {
     assert.equal(point.payload.expires_at, '2096-10-02T07:06:40Z')
   })
 
-  it('of batches that went on have the same ids and errors', async () => {
+  it('to batches that continued after errors have the same ids and errors', async () => {
     const errors = [{ index: 1, error: new DatabaseError('already_exists', 'é') }]
     const answer = { ids: [id, null, ids[1]!], errors }
     assert.deepEqual(JSON.parse(String(await routes.InsertVectorsBatch.encode(answer))), {
@@ -568,7 +568,7 @@ describe('answers of the extended interface', () => {
     assert.equal(String(await routes.InsertVectorsBatch.encode(none)), `{"point_ids":["${id}"],"errors":[]}`)
   })
 
-  it('of counts, facets and changes are the same over both transports', async () => {
+  it('to counts, facets and changes are the same over both transports', async () => {
     for (const count of [0, 1, 2 ** 31, 2 ** 53 - 1]) {
       assert.equal(await routes.CountPoints.encode(count), `{"count":${count}}`)
       const message = fromBinary(generated.CountResponseSchema, await codecs.CountPoints.encode(count))
@@ -612,7 +612,7 @@ describe('answers of the extended interface', () => {
     assert.deepEqual([grpc.idOf(put.id!), put.version, put.created], [id, 2n ** 40n, true])
   })
 
-  it('with nothing new are what they were, to the byte', async () => {
+  it('without extended fields are unchanged, byte for byte', async () => {
     const asked = { vector: Float32Array.of(1), metric: 'Cosine', limit: 2, ef: 2 } as const
     const answer = {
       queries: [asked],

@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test'
 import { type JsonAnswer, sendJson } from './support/json-http.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
-/** What only HTTP/JSON has of the extended interface: its spelling, statuses and headers. */
+/** The parts of the extended interface that are specific to HTTP/JSON: spelling, statuses and headers. */
 
 const payload = { content_type: 'Text', content: 'x' }
 
@@ -22,7 +22,7 @@ describe('the extended interface over HTTP', () => {
     headers?: Readonly<Record<string, string>>,
   ): Promise<JsonAnswer> => sendJson(service.httpUrl + path, method, body, headers)
 
-  it('has a JSON for everything that a point has, and shows only what is there', async () => {
+  it('has a JSON form for every part of a point, and shows only existing parts', async () => {
     const id = randomUUID()
     const attributes = {
       at: { $date: '2026-11-22T10:00:00Z' },
@@ -51,7 +51,7 @@ describe('the extended interface over HTTP', () => {
     assert.deepEqual([refused.status, refused.body], [400, 'version is "1", it must be true or false'])
   })
 
-  it('answers writes with the statuses that HTTP has for them', async () => {
+  it('answers writes with the matching HTTP statuses', async () => {
     const path = `/points/${randomUUID()}`
     const put = (more: object, headers = {}): Promise<JsonAnswer> =>
       send('PUT', path, { vector: [1, 2], payload, ...more }, headers)
@@ -93,7 +93,7 @@ describe('the extended interface over HTTP', () => {
     }
   })
 
-  it('goes on after bad items, whether it is told before or after them', async () => {
+  it('continues after bad items, whether on_error comes before or after them', async () => {
     const good = { vector: [1, 2], payload }
     const bad = { vector: ['x'], payload }
     for (const [body, status] of [
@@ -124,7 +124,7 @@ describe('the extended interface over HTTP', () => {
     assert.equal((await send('POST', '/points/batch', malformed)).status, 400)
   })
 
-  it('takes ttl_seconds, which repetitions of an insert do not change', async () => {
+  it('accepts ttl_seconds, and repeated inserts do not change the expiry', async () => {
     const key = { 'idempotency-key': randomUUID() }
     const body = { vector: [1, 2], payload: { ...payload, ttl_seconds: 3600 } }
     const first = await send('POST', '/points', body, key)
@@ -149,7 +149,7 @@ describe('the extended interface over HTTP', () => {
     assert.equal((await send('POST', '/points', { vector: [1, 2], payload: both })).status, 400)
   })
 
-  it('names unknown fields beside the known ones, and refuses them where they would change the meaning', async () => {
+  it('names unknown fields, and refuses them where they would change the meaning', async () => {
     const query = { vector: [1, 2], similarity: 'Cosine', limit: 1 }
     const ignored = await send('POST', '/points/search', { ...query, filtr: { a: 1 } })
     assert.deepEqual([ignored.status, ignored.headers.get('vicinal-ignored-fields')], [200, 'filtr'])

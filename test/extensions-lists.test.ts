@@ -25,7 +25,7 @@ describeBoth('many points', (transport) => {
   let ids: readonly string[]
 
   beforeEach(async () => {
-    // Each test has points of its own.
+    // Each test inserts its own points.
     const name = `c-${randomUUID()}`
     await transport.client.collections.put(name, {})
     client = transport.client.collection(name)
@@ -40,7 +40,7 @@ describeBoth('many points', (transport) => {
     return hits
   }
 
-  it('are listed in the order of their insertion, page by page to the end', async () => {
+  it('are listed in insertion order, page by page to the end', async () => {
     for (const limit of [1, 7, 100, count, count + 1]) {
       assert.deepEqual(idsOf(await listed({ limit })), ids, `by ${limit}`)
     }
@@ -57,7 +57,7 @@ describeBoth('many points', (transport) => {
     assert.equal(end.nextCursor, undefined)
   })
 
-  it('are listed with what was asked for', async () => {
+  it('are listed with the requested parts', async () => {
     const only = { limit: 1, filter: { n: 5 } }
     const { version } = await client.get(ids[5]!, { version: true })
     const [all] = (await client.list({ ...only, include: { payload: true, vector: true, version: true } }))
@@ -77,7 +77,7 @@ describeBoth('many points', (transport) => {
     })
   })
 
-  it('stay in a list where they were while others are changed, added and removed', async () => {
+  it('keep their position in a list while others are changed, added and removed', async () => {
     const first = await client.list({ limit: 100 })
     await client.patch(ids[50]!, { set: { n: -1 }, vector: [0, 0] })
     await client.put(ids[150]!, { vector: [0, 0], payload: { contentType: 'Text', content: 'new' } })
@@ -117,11 +117,11 @@ describeBoth('many points', (transport) => {
     const few = await client.facets({ filter: { n: { $lt: 3 } }, paths: ['n'] })
     assert.deepEqual({ ...few }, { n: [0, 1, 2].map((value) => ({ value, count: 1 })) })
     const many = Array.from({ length: 17 }, (_, index) => `p${index}`)
-    await assert.rejects(client.facets({ paths: many }), { message: 'paths has 17 paths, the most is 16' })
+    await assert.rejects(client.facets({ paths: many }), { message: 'paths has 17 paths, the maximum is 16' })
     await assert.rejects(client.facets({ paths: ['a', '$id'] }), { message: /^paths\[1\] / })
   })
 
-  it('are changed by filter, at first in a dry run', async () => {
+  it('are changed by filter, after a dry run', async () => {
     const filter = { n: { $lt: 10 } }
     assert.deepEqual(await client.updateMatching({ filter, set: { 'new.a': 1 }, dryRun: true }), {
       changed: 10,
@@ -151,7 +151,7 @@ describeBoth('many points', (transport) => {
     assert.equal(await client.count(), 200)
   })
 
-  it('are changed to the end by who calls as long as there are more, also if the filter still matches', async () => {
+  it('are all changed by repeated calls while more remain, even if the filter still matches', async () => {
     const request = { filter: { n: { $lt: 10 } }, set: { mark: 'x' }, limit: 4 }
     const changed: number[] = []
     for (let more = true; more; ) {

@@ -5,7 +5,7 @@ import { DateTime, GeoPoint } from '../src/base/attributes.ts'
 import type { PointToInsert } from '../src/client/index.ts'
 import { describeBoth } from './support/both-transports.ts'
 
-/** Points with attributes, ids of the caller's and conditions, end to end. */
+/** Points with attributes, chosen ids and conditions, end to end. */
 
 const attributes = {
   shop: 'x',
@@ -22,7 +22,7 @@ function pointOf(more: Partial<PointToInsert> = {}): PointToInsert {
 }
 
 describeBoth('points with attributes', (transport) => {
-  it('come back as they were stored', async () => {
+  it('are returned as they were stored', async () => {
     const { client } = transport
     const expiresAt = new Date(4_000_000_000_000)
     const payload = { contentType: 'Image', content: 'é', attributes, expiresAt } as const
@@ -33,7 +33,7 @@ describeBoth('points with attributes', (transport) => {
     assert.ok(version! > 0)
   })
 
-  it('may have any names, also those that JavaScript uses itself', async () => {
+  it('may use any attribute names, including those that are special in JavaScript', async () => {
     const { client } = transport
     const names = JSON.parse(
       '{"constructor":1,"toString":[{"__proto__":"a"}],"__proto__":{"__proto__":2,"kind":3}}',
@@ -56,7 +56,7 @@ describeBoth('points with attributes', (transport) => {
     assert.deepEqual(Object.entries(hits[0]!.payload!.attributes!), [['__proto__', 4]])
   })
 
-  it('have the ids that callers choose, in lower case', async () => {
+  it('have the ids that callers choose, converted to lower case', async () => {
     const { client } = transport
     const id = 'ABCDEF01-2345-1789-ABCD-EF0123456789'
     assert.equal(await client.insert(pointOf({ id })), id.toLowerCase())
@@ -67,7 +67,7 @@ describeBoth('points with attributes', (transport) => {
     })
   })
 
-  it('conflict as the caller says', async () => {
+  it('resolve conflicts as the caller chooses', async () => {
     const { client } = transport
     const id = randomUUID()
     await client.insert(pointOf({ id }))
@@ -82,7 +82,7 @@ describeBoth('points with attributes', (transport) => {
     assert.equal(await client.count(), stored)
   })
 
-  it('are all stored or none, unless the batch goes on after errors', async () => {
+  it('are all stored or none, unless the batch continues after errors', async () => {
     const { client } = transport
     const taken = randomUUID()
     await client.insert(pointOf({ id: taken }))
@@ -180,7 +180,7 @@ describeBoth('points with attributes', (transport) => {
     assert.deepEqual((await client.get(id)).payload.attributes, { n: 2 })
   })
 
-  it('expire, and no longer do after a patch', async () => {
+  it('expire, unless a patch removes the expiry', async () => {
     const { client } = transport
     const payload = { contentType: 'Text', content: 'x' } as const
     const past = new Date(Date.now() - 1)
@@ -222,7 +222,7 @@ describeBoth('points with attributes', (transport) => {
     }
   })
 
-  it('with an idempotency key get the same answer again where some could not be stored', async () => {
+  it('with an idempotency key get the same answer again, even if some could not be stored', async () => {
     const { client } = transport
     const idempotencyKey = randomUUID()
     const points = [pointOf(), pointOf({ vector: [1] }), pointOf({ vector: [2, 2] })]
@@ -236,7 +236,7 @@ describeBoth('points with attributes', (transport) => {
     assert.equal(await client.count(), stored)
   })
 
-  it('of a named collection are its own', async () => {
+  it('of a named collection are separate', async () => {
     const { client } = transport
     await client.collections.put('named', {})
     const named = client.collection('named')

@@ -14,7 +14,7 @@ const dimension = 8
 const count = 300
 const seed = 20
 
-describeBoth('searches that ask for more', (transport) => {
+describeBoth('extended searches', (transport) => {
   const random = seededRandom(seed)
   const points = Array.from({ length: count }, (_, index): PointToInsert & { readonly id: string } => ({
     id: randomUUID(),
@@ -30,14 +30,14 @@ describeBoth('searches that ask for more', (transport) => {
   const vector = randomVector(random, dimension, 'small integers')
 
   before(async () => {
-    // While there is nothing yet.
+    // While the collection is still empty.
     const include = { distance: true, payload: true, vector: true, version: true }
     const query = { vector, metric: 'Cosine', limit: 3, include, profile: true } as const
     assert.deepEqual((await transport.client.searchHits(query)).hits, [])
     assert.equal((await transport.client.insertBatch(points)).length, count)
   })
 
-  /** The nearest of the points that match, ties by insertion. */
+  /** The nearest matching points, ties by insertion. */
   function nearest(
     metric: (typeof distanceMetrics)[number],
     limit: number,
@@ -55,7 +55,7 @@ describeBoth('searches that ask for more', (transport) => {
       .map(({ id, distance }) => ({ id, distance: metric === 'Euclidean' ? Math.sqrt(distance) : distance }))
   }
 
-  it(`find the nearest that match, with their distances, by each metric, seed ${seed}`, async () => {
+  it(`find the nearest matching points and their distances, by each metric, seed ${seed}`, async () => {
     for (const metric of distanceMetrics) {
       const query = { vector, metric, limit: 20, filter: { n: { $lt: 100 } } } as const
       const expected = nearest(metric, 20, (n) => n !== undefined && n < 100)
@@ -78,7 +78,7 @@ describeBoth('searches that ask for more', (transport) => {
     }
   })
 
-  it('have exact complements, and as many results as match', async () => {
+  it('have exact complements, and return as many results as match', async () => {
     const { client } = transport
     const all = { vector, metric: 'Manhattan', limit: count } as const
     const matching = await client.search({ ...all, filter: { group: 'g1' } })
@@ -94,7 +94,7 @@ describeBoth('searches that ask for more', (transport) => {
     assert.deepEqual([...byId].sort(), [...some].sort())
   })
 
-  it('return of each hit what was asked for, and nothing else', async () => {
+  it('return only the requested parts of each hit', async () => {
     const { client } = transport
     const query = { vector, metric: 'Euclidean', limit: 3, filter: { n: { $exists: true } } } as const
     const ids = await client.search(query)
@@ -117,7 +117,7 @@ describeBoth('searches that ask for more', (transport) => {
     })
   })
 
-  it('keep to a distance, and can be exact', async () => {
+  it('respect a maximum distance, and can be exact', async () => {
     const { client } = transport
     const expected = nearest('Euclidean', count, () => true)
     const maxDistance = expected[30]!.distance
@@ -137,7 +137,7 @@ describeBoth('searches that ask for more', (transport) => {
     })
   })
 
-  it('find what is near a stored point, without the point itself', async () => {
+  it('find the neighbours of a stored point, without the point itself', async () => {
     const { client } = transport
     const { id, vector: own } = points[11]!
     const near = await client.search({ id, metric: 'Euclidean', limit: 10 })
@@ -159,7 +159,7 @@ describeBoth('searches that ask for more', (transport) => {
     })
   })
 
-  it('find nothing in an empty collection, whatever they ask for', async () => {
+  it('find nothing in an empty collection', async () => {
     const { client } = transport
     const name = `empty-${randomUUID()}`
     await client.collections.put(name)
@@ -178,7 +178,7 @@ describeBoth('searches that ask for more', (transport) => {
     await client.collections.delete(name)
   })
 
-  it('say how they were answered', async () => {
+  it('report how they were answered', async () => {
     const query = { vector, metric: 'Cosine', limit: 5, filter: { group: 'g1' } } as const
     const { profile } = await transport.client.searchHits({ ...query, include: {}, profile: true })
     const matching = await transport.client.count({ group: 'g1' })
@@ -188,7 +188,7 @@ describeBoth('searches that ask for more', (transport) => {
     assert.ok(profile!.measured >= 5 && profile!.ef > 0)
   })
 
-  it('in a batch are answered as each of them is', async () => {
+  it('are answered the same in a batch', async () => {
     const { client } = transport
     const queries = [
       { vector, metric: 'Cosine', limit: 5, include: { distance: true, payload: true } },
@@ -203,7 +203,7 @@ describeBoth('searches that ask for more', (transport) => {
     })
   })
 
-  it('leave the answer to what asks for nothing new as it was', async () => {
+  it('do not change answers to requests without extended fields', async () => {
     const url = `${transport.service.httpUrl}/points/search`
     const plain = { vector: [...vector], similarity: 'Cosine', limit: 2 }
     const { body } = await sendJson(url, 'POST', plain)

@@ -9,8 +9,8 @@ import { run, temporaryDirectory } from './support/process.ts'
 
 const main = join(import.meta.dirname, '../src/cli/main.ts')
 
-describe('files that cannot be used', () => {
-  it('are named, with the option that they were given by and what is wrong with them', async () => {
+describe('unusable files', () => {
+  it('are named, with their option and the cause', async () => {
     await using directory = await temporaryDirectory()
     const at = (name: string): string => join(directory.path, name)
     await writeFile(at('points.jsonl'), '{"vector": [1], "content": "one"}\n')
@@ -63,13 +63,13 @@ describe('files that cannot be used', () => {
     }
   })
 
-  it('are data directories of somebody else, too', {
+  it('include data directories of another user', {
     skip: process.platform === 'win32' && 'has no owners',
   }, async () => {
     await using directory = await temporaryDirectory()
     await chmod(directory.path, 0o755)
     const own = process.getuid!()
-    // The superuser may write everywhere, so that another has to try.
+    // Root may write everywhere, so another user has to try.
     const user = own === 0 ? 65_534 : own
     const closed = join(directory.path, 'closed')
     const damaged = join(directory.path, 'with-a-file')
@@ -94,7 +94,7 @@ describe('files that cannot be used', () => {
     }
   })
 
-  it('are not those that can be read', async () => {
+  it('do not include readable files', async () => {
     await using directory = await temporaryDirectory()
     await writeFile(join(directory.path, 'key'), 'text')
     assert.equal(readNamed(join(directory.path, 'key'), '--api-key-file'), 'text')

@@ -13,7 +13,7 @@ import { whole } from '../src/http/json-values.ts'
 import { FilterSchema } from './support/generated-messages.ts'
 import { matches } from './support/plain-filter.ts'
 
-/** What filters mean, in both spellings: which of a few points they match. */
+/** The meaning of filters in both encodings: which of a few points they match. */
 
 const ids = {
   shirt: '00000000-0000-4000-8000-000000000001',
@@ -76,7 +76,7 @@ const at = Date.UTC(2026, 10, 22, 10) * 1000
 
 type Name = keyof typeof ids
 
-/** A filter in JSON, the same in protobuf, and what it matches. */
+/** A filter in JSON, the same in protobuf, and the points that it matches. */
 const rows: readonly (readonly [json: unknown, wire: unknown, names: readonly Name[]])[] = [
   [{}, group('all'), ['shirt', 'hat', 'plain']],
   [{ $and: [] }, group('all'), ['shirt', 'hat', 'plain']],
@@ -125,7 +125,7 @@ const rows: readonly (readonly [json: unknown, wire: unknown, names: readonly Na
     condition('price', 'range', { gte: number(9.5), lt: number(10) }),
     ['shirt'],
   ],
-  // One element has to be within both bounds.
+  // A single element must be within both bounds.
   [{ sizes: { $gt: 4, $lt: 10 } }, condition('sizes', 'range', { gt: number(4), lt: number(10) }), []],
   [{ price: { $gt: '9' } }, condition('price', 'range', { gt: text('9') }), ['hat']],
   [
@@ -226,7 +226,7 @@ describe('a filter', () => {
     assert.ok(matches(fromJson({ a: { $gt: '\uffff' } }), document))
   })
 
-  it('has moments as microseconds', () => {
+  it('represents times in microseconds', () => {
     assert.deepEqual(fromJson({ at: { $date: '2026-11-22T10:00:00Z' } }), {
       kind: 'condition',
       path: 'at',

@@ -28,7 +28,7 @@ import { RawGrpc } from './support/raw-grpc.ts'
 import { frame, RawHttp2, statusOf } from './support/raw-http2.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
-/** gRPC beyond the operations: reflection, health, keys, bounds, hostile calls, and the end of a server. */
+/** gRPC apart from the operations: reflection, health, keys, bounds, hostile calls, and shutdown. */
 
 const status = {
   ok: 0,
@@ -63,7 +63,7 @@ function methodOf(service: ServiceDefinition, name: string): MethodDefinition<ob
   return service[name] as MethodDefinition<object, unknown>
 }
 
-/** One question to a reflection service. */
+/** Sends one request to a reflection service. */
 function reflect(client: Client, service: ServiceDefinition, question: object, metadata: Metadata) {
   const { path, requestSerialize, responseDeserialize } = methodOf(service, 'ServerReflectionInfo')
   const stream = client.makeBidiStreamRequest(path, requestSerialize, responseDeserialize, metadata)
@@ -126,7 +126,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
     await service[Symbol.asyncDispose]()
   })
 
-  /** The server goes on, on the connection of every test before. */
+  /** Asserts that the server still works, on the connection that all earlier tests used. */
   async function assertAlive(): Promise<void> {
     assert.equal((await checkHealth(client, '')).status, 'SERVING')
     assert.equal((await grpc.call('InsertVector', insertion)).code, status.ok)
@@ -138,7 +138,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
 
   describe('reflection', () => {
     for (const [index, reflection] of reflectionServices.entries()) {
-      it(`lists the service and shows its file as it is in proto/, version ${index === 0 ? '1' : '1 alpha'}`, async () => {
+      it(`lists the service and returns its file as in proto/, version ${index === 0 ? '1' : '1 alpha'}`, async () => {
         const { listServicesResponse } = await reflect(
           client,
           reflection,
@@ -169,7 +169,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
       })
     }
 
-    /** A descriptor without what differs between compilers and means nothing. */
+    /** A descriptor without the meaningless differences between compilers. */
     function plain(file: FileDescriptorProto): unknown {
       const json = JSON.stringify(toJson(FileDescriptorProtoSchema, file), (key, value) =>
         key === 'jsonName' || key === 'options' || value === false ? undefined : value,
@@ -213,7 +213,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
     ]
     const paths = VectorDB.methods.map(({ name }) => `/vectordb.VectorDB/${name}`)
 
-    it('is demanded on every method, whatever else is in the headers', async () => {
+    it('is required for every method, whatever else is in the headers', async () => {
       for (const path of paths) {
         for (const headers of wrong) {
           const { code, message } = await raw.call(path, frame(Buffer.alloc(0)), headers)
@@ -224,7 +224,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
       }
     })
 
-    it('comes before the message: no size and no fault of it is told to a stranger', async () => {
+    it('is checked first: without it, no size or fault of the message is disclosed', async () => {
       for (const body of [frame(Buffer.from([0xff])), frame(Buffer.alloc(30_000)), Buffer.from([9])]) {
         assert.equal((await raw.call(insertPath, body)).code, status.unauthenticated)
       }
@@ -232,7 +232,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
       assert.equal((await statusOf(stream)).code, status.unauthenticated)
     })
 
-    it('is taken bare and as a bearer token', async () => {
+    it('is accepted bare and as a bearer token', async () => {
       for (const authorization of [apiKey, `Bearer ${apiKey}`, `bearer ${apiKey}`]) {
         const { code } = await raw.call(insertPath, frame(pointBytes(1)), { authorization })
         assert.equal(code, status.ok)
@@ -241,7 +241,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
   })
 
   describe('bounds', () => {
-    it('take a message of exactly the bound, and refuse one byte more', async () => {
+    it('accept a message of exactly the bound, and refuse one byte more', async () => {
       const overhead = pointBytes(17_000).length - 17_000
       const largest = pointBytes(maxRequestBytes - overhead)
       assert.equal(largest.length, maxRequestBytes)
@@ -251,7 +251,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
       assert.equal(outcome.text, 'the request is larger than 20000 bytes (MAX_REQUEST_BYTES)')
     })
 
-    it('refuse a message by its declared length, before it comes', async () => {
+    it('refuse a message by its declared length, before it arrives', async () => {
       for (const length of [maxRequestBytes + 1, 2 ** 31, 2 ** 32 - 1]) {
         const head = Buffer.alloc(5)
         head.writeUInt32BE(length, 1)
@@ -264,7 +264,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
       await assertAlive()
     })
 
-    it('count compressed requests by what they hold', async () => {
+    it('count compressed requests by their decompressed size', async () => {
       const bomb = gzipSync(Buffer.alloc(30_000_000))
       assert.ok(bomb.length > maxRequestBytes)
       const small = gzipSync(Buffer.alloc(1_000_000))
@@ -279,7 +279,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
   })
 
   describe('compression', () => {
-    it('takes requests in gzip and deflate', async () => {
+    it('accepts requests in gzip and deflate', async () => {
       for (const algorithm of [1, 2]) {
         const options = { 'grpc.default_compression_algorithm': algorithm }
         const compressing = new Client(service.grpcAddress, credentials.createInsecure(), options)
@@ -298,7 +298,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
       }
     })
 
-    it('refuses what does not decompress as the caller’s fault, and encodings that it does not know', async () => {
+    it('refuses corrupt data as a client error, and unknown encodings', async () => {
       const bytes = gzipSync(pointBytes(1000))
       const damaged = [Buffer.from('no gzip at all'), bytes.subarray(0, 20), Buffer.alloc(0)]
       for (const each of damaged) {
@@ -313,7 +313,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
   })
 
   describe('hostile calls', () => {
-    it('are UNIMPLEMENTED on methods that there are not', async () => {
+    it('are UNIMPLEMENTED for unknown methods', async () => {
       for (const path of [
         '/vectordb.VectorDB/Nothing',
         '/vectordb.VectorDB/insertvector',
@@ -327,7 +327,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
       }
     })
 
-    it('are INVALID_ARGUMENT when the message is no protobuf', async () => {
+    it('are INVALID_ARGUMENT when the message is not protobuf', async () => {
       for (const bytes of [[0xff], [0x0a, 0x05], [0x00], [0x0b], [0x0a, 0xff, 0xff, 0xff, 0xff, 0xff]]) {
         for (const { name } of VectorDB.methods) {
           const { code, text } = await grpc.send(name, Buffer.from(bytes))
@@ -337,7 +337,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
       }
     })
 
-    it('end with a status when a message is missing, cut short or one too many', async () => {
+    it('end with a status when a message is missing, truncated or one too many', async () => {
       const message = frame(pointBytes(1))
       for (const body of [
         Buffer.alloc(0),
@@ -359,13 +359,13 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
       assert.equal(http, 415)
     })
 
-    it('are told apart in any language', async () => {
+    it('get error messages with any Unicode text', async () => {
       const { code, text } = await grpc.call('GetPoint', { id: { value: 'é🦊%\n"' } })
       assert.equal(code, status.invalidArgument)
       assert.equal(text, 'id "é🦊%\\n\\"" is not a UUID')
     })
 
-    it('that answer with a long text in it cut it short', async () => {
+    it('get long texts truncated in error messages', async () => {
       const { code, text } = await grpc.call('GetPoint', { id: { value: '🦊'.repeat(4000) } })
       assert.equal(code, status.invalidArgument)
       assert.ok(text.length < 200)
@@ -373,20 +373,20 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
   })
 
   describe('deadlines and cancellation', () => {
-    it('end a call whose message does not come', async () => {
+    it('end a call whose message does not arrive', async () => {
       const stream = raw.open(insertPath, { ...key, 'grpc-timeout': '50m' })
       stream.write(frame(pointBytes(1)).subarray(0, 7))
       assert.equal((await statusOf(stream)).code, status.deadlineExceeded)
       await assertAlive()
     })
 
-    it('that are malformed end the call alone', async () => {
+    it('that are malformed end only the call', async () => {
       const { code } = await raw.call(insertPath, frame(pointBytes(1)), { ...key, 'grpc-timeout': 'soon' })
       assert.equal(code, status.invalidArgument)
       await assertAlive()
     })
 
-    it('take queued searches out of the queue, and leave the server well', async () => {
+    it('remove searches from the queue, and leave the server working', async () => {
       const query = { queryVector: { values: [1, 2] }, similarity: 0, limit: 100n }
       const request = toBinary(
         SearchPointsBatchRequestSchema,
@@ -408,7 +408,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
       await assertAlive()
     })
 
-    it('of a connection that is gone end its calls', async () => {
+    it('end the calls of a closed connection', async () => {
       const gone = new RawHttp2(port)
       const streams = Array.from({ length: 20 }, () => gone.open(insertPath, key))
       for (const stream of streams) stream.write(frame(pointBytes(1)).subarray(0, 7))
@@ -419,7 +419,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
       await assertAlive()
     })
 
-    /** Waits until no query waits or runs. */
+    /** Waits until no query is queued or running. */
     async function queueIsEmpty(): Promise<void> {
       for (;;) {
         const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
@@ -428,7 +428,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
     }
   })
 
-  it('answers thousands of calls at once on one connection, each its own', async () => {
+  it('answers thousands of concurrent calls on one connection, each correctly', async () => {
     const calls = Array.from({ length: 2500 }, async (_, index) => {
       const values = [index, -index]
       const inserted = await grpc.call('InsertVector', { ...insertion, vector: { values } })
@@ -440,7 +440,7 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
     await Promise.all(calls)
   })
 
-  it('counts calls by operation and outcome, those that could not be read too', async () => {
+  it('counts calls by operation and outcome, including unreadable ones', async () => {
     const count = async (outcome: string): Promise<number> => {
       const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
       const labels = `operation="DeletePoint",transport="grpc",outcome="${outcome}"`
@@ -472,7 +472,7 @@ describe('a gRPC server that starts', () => {
     }
   })
 
-  it('says what it cannot listen on', async () => {
+  it('names the address that it cannot listen on', async () => {
     await using service = await startTestService()
     const { port } = service.service.grpcAddress
     await assert.rejects(
@@ -484,7 +484,7 @@ describe('a gRPC server that starts', () => {
 })
 
 describe('a gRPC server that closes', { timeout: 300_000 }, () => {
-  it('ends watches of its health and open reflection, so that nothing keeps it', async () => {
+  it('ends health watches and open reflection calls, so that nothing delays it', async () => {
     await using service = await startTestService({ SHUTDOWN_TIMEOUT_MS: '600000' })
     const client = new Client(service.grpcAddress, credentials.createInsecure())
     const watch = watchHealth(client, '')
@@ -512,7 +512,7 @@ describe('a gRPC server that closes', { timeout: 300_000 }, () => {
     client.close()
   })
 
-  it('answers the calls that have begun, and takes no more', async () => {
+  it('answers calls that have begun, and accepts no more', async () => {
     await using service = await startTestService({ SHUTDOWN_TIMEOUT_MS: '600000' })
     using raw = new RawHttp2(service.service.grpcAddress.port)
     const message = frame(pointBytes(1))
@@ -527,7 +527,7 @@ describe('a gRPC server that closes', { timeout: 300_000 }, () => {
     assert.equal((await grpc.send('InsertVector', pointBytes(1))).code, status.unavailable)
   })
 
-  it('cuts off calls that do not end in time', async () => {
+  it('cancels calls that do not end in time', async () => {
     await using service = await startTestService({ SHUTDOWN_TIMEOUT_MS: '50' })
     using raw = new RawHttp2(service.service.grpcAddress.port)
     const stream = raw.open(insertPath, key)

@@ -10,7 +10,7 @@ import { createGrpcClient, type GrpcClientOptions, type VectorClient } from '../
 import { run, temporaryDirectory } from './support/process.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
-/** TLS in front of a service, as a proxy has it, with a certificate of its own. */
+/** A TLS proxy in front of a service, with its own certificate. */
 class TlsProxy implements AsyncDisposable {
   readonly address: string
   readonly caFile: string
@@ -42,7 +42,7 @@ class TlsProxy implements AsyncDisposable {
     const server = createServer(options, (socket) => {
       sockets.add(socket)
       const behind = connect(port, host)
-      // Either end may go first; then the other has nobody to speak to.
+      // Either end may fail first; then close the other.
       for (const [each, other] of [[socket, behind] as const, [behind, socket] as const]) {
         each.on('error', () => other.destroy()).pipe(other)
       }
@@ -88,7 +88,7 @@ describe('a gRPC client behind TLS', { skip: !hasOpenssl && 'openssl not install
 
   const point = { vector: [1, 2], payload: { contentType: 'Text', content: 'over TLS' } } as const
 
-  it('stores and finds points, trusting the certificate that it was given', async () => {
+  it('stores and finds points when it trusts the given certificate', async () => {
     await withClient({ tls: { ca: proxy.ca } }, async (client) => {
       const id = await client.insert(point)
       assert.equal((await client.get(id)).payload.content, 'over TLS')
@@ -97,7 +97,7 @@ describe('a gRPC client behind TLS', { skip: !hasOpenssl && 'openssl not install
     })
   })
 
-  it('does not trust a certificate that no authority of Node has signed', async () => {
+  it('does not trust a certificate signed by an authority that Node does not know', async () => {
     await withClient({ tls: true }, (client) =>
       assert.rejects(client.insert(point), {
         reason: 'not_ready',
@@ -110,7 +110,7 @@ describe('a gRPC client behind TLS', { skip: !hasOpenssl && 'openssl not install
     await withClient({ timeoutMs: 10_000 }, (client) => assert.rejects(client.insert(point)))
   })
 
-  it('is what the command line is with --ca-file; --tls trusts the authorities of Node', async () => {
+  it('is used by the command line with --ca-file, or with --tls for the authorities of Node', async () => {
     const query = ['query', '--vector', '[1,2]', '--grpc', proxy.address, '--api-key', apiKey]
     assert.deepEqual((await run([...query, '--ca-file', proxy.caFile])).code, 0)
     const strange = await run([...query, '--tls'])

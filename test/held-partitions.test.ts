@@ -22,8 +22,8 @@ const settings = {
 const some = PartitionSet.of([7, 8])
 const others = PartitionSet.of([8, 9])
 
-describe('a data directory of a node with some partitions', () => {
-  it('is opened for these again, and for no others', async () => {
+describe('the data directory of a node with some partitions', () => {
+  it('can be reopened only for the same partitions', async () => {
     await withDirectory(async (dataDir) => {
       await withCollection(dataDir, some, async (collection) => {
         await collection.replica.apply(putOf('07'), { position: 1, nowUs: 1 }, some)
@@ -44,7 +44,7 @@ describe('a data directory of a node with some partitions', () => {
     })
   })
 
-  it('is not made from one that has all', async () => {
+  it('is refused if it has points of all partitions', async () => {
     await withDirectory(async (dataDir) => {
       await withCollection(dataDir, undefined, async (collection) => {
         await collection.replica.apply(putOf('09'), { position: 1, nowUs: 1 })

@@ -10,7 +10,7 @@ import { type RawAnswer, RawHttp } from './support/raw-http.ts'
 import { startTestService, type TestService } from './support/service.ts'
 import { until } from './support/until.ts'
 
-/** HTTP as it comes over a socket: what clients of good will never send, and what a page needs. */
+/** HTTP over raw sockets: malformed input that no proper client sends, and what web pages need. */
 
 const maxRequestBytes = 20_000
 const json = 'content-type: application/json'
@@ -38,7 +38,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
   })
   after(() => service[Symbol.asyncDispose]())
 
-  /** One answer of a connection of its own. */
+  /** One answer, over a new connection. */
   async function ask(line: string, headers: readonly string[] = [], body: string | Uint8Array = '') {
     using connection = await RawHttp.open(port)
     connection.request(line, headers, body)
@@ -55,7 +55,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
   }
 
   describe('bounds', () => {
-    it('refuses a body by its declared length, before it comes, and goes on with the connection', async () => {
+    it('refuses a body by its declared length, before it arrives, and keeps the connection', async () => {
       using connection = await RawHttp.open(port)
       connection.write(`POST /points HTTP/1.1\r\nhost: x\r\n${json}\r\ncontent-length: 20001\r\n\r\n`)
       assertPlain(await connection.answer(), 413, /20000 bytes \(MAX_REQUEST_BYTES\)/)
@@ -64,7 +64,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       assert.equal((await connection.answer()).body, 'OK')
     })
 
-    it('refuses a chunked body when it passes the bound, and goes on with the connection', async () => {
+    it('refuses a chunked body when it exceeds the bound, and keeps the connection', async () => {
       using connection = await RawHttp.open(port)
       connection.write(`POST /points HTTP/1.1\r\nhost: x\r\n${json}\r\ntransfer-encoding: chunked\r\n\r\n`)
       const chunk = `2710\r\n${' '.repeat(10_000)}\r\n`
@@ -75,7 +75,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       assert.equal((await connection.answer()).body, 'OK')
     })
 
-    it('tells a client that sends far too much before it listens', async () => {
+    it('refuses a far too large body, even if the client sends before it reads', async () => {
       const body = new Uint8Array(20_000_000)
       const response = await fetch(`${service.httpUrl}/points`, {
         method: 'POST',
@@ -85,7 +85,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       assert.equal(response.status, 413)
     })
 
-    it('takes a body of exactly the bound, at once or in chunks', async () => {
+    it('accepts a body of exactly the bound, in one piece or in chunks', async () => {
       const body = `{"vector":[1,2],"payload":${payload},"pad":"`
         .padEnd(maxRequestBytes - 2, 'x')
         .concat('"}')
@@ -112,7 +112,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
     })
   })
 
-  describe('a request of which a part comes', { concurrency: true }, () => {
+  describe('a request that arrives in part', { concurrency: true }, () => {
     let impatient: TestService
     before(async () => {
       impatient = await startTestService({ REQUEST_TIMEOUT_MS: '2000' })
@@ -122,12 +122,12 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
     const late = {
       nothing: '',
       'half a request line': 'GET /hea',
-      'headers without their end': 'GET /health HTTP/1.1\r\nhost: x\r\n',
+      'unterminated headers': 'GET /health HTTP/1.1\r\nhost: x\r\n',
       'half a body': `POST /points HTTP/1.1\r\nhost: x\r\n${json}\r\ncontent-length: 50\r\n\r\n{"vector"`,
       'half a chunk': `POST /points HTTP/1.1\r\nhost: x\r\n${json}\r\ntransfer-encoding: chunked\r\n\r\nff\r\n{`,
     }
     for (const [name, text] of Object.entries(late)) {
-      it(`closes a connection on which ${name} has come, and serves others meanwhile`, async () => {
+      it(`times out after ${name}, while other connections are served`, async () => {
         using connection = await RawHttp.open(impatient.service.httpAddress!.port)
         connection.write(text)
         using other = await RawHttp.open(impatient.service.httpAddress!.port)
@@ -141,16 +141,17 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
 
   describe('requests that are not HTTP', () => {
     const malformed = {
-      'no request line': 'garbage\r\n\r\n',
+      'a missing request line': 'garbage\r\n\r\n',
       'another version': 'GET /health HTTP/9.9\r\nhost: x\r\n\r\n',
       'another protocol': '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03',
       'the preface of HTTP/2': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
       'a header without a colon': 'GET /health HTTP/1.1\r\nhost\r\n\r\n',
       'a null byte in a header': 'GET /health HTTP/1.1\r\nhost: x\0\r\n\r\n',
-      'a content length that is no number': 'POST /points HTTP/1.1\r\nhost: x\r\ncontent-length: ten\r\n\r\n',
-      'two lengths': `POST /points HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n`,
-      'a chunk size that is no number': `POST /points HTTP/1.1\r\nhost: x\r\n${json}\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n`,
-      'a method nobody knows': 'FETCH /points HTTP/1.1\r\nhost: x\r\n\r\n',
+      'a content length that is not a number':
+        'POST /points HTTP/1.1\r\nhost: x\r\ncontent-length: ten\r\n\r\n',
+      'a content length with a chunked body': `POST /points HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ntransfer-encoding: chunked\r\n\r\n`,
+      'a chunk size that is not a number': `POST /points HTTP/1.1\r\nhost: x\r\n${json}\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n`,
+      'an unknown method': 'FETCH /points HTTP/1.1\r\nhost: x\r\n\r\n',
     }
     for (const [name, text] of Object.entries(malformed)) {
       it(`answers ${name} with 400 in plain text and closes`, async () => {
@@ -168,13 +169,13 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       assertPlain(await connection.answer(), 400, 'the host header is missing')
     })
 
-    it('serves HTTP/1.0, which has no host', async () => {
+    it('serves HTTP/1.0, which has no host header', async () => {
       using connection = await RawHttp.open(port)
       connection.write('GET /health HTTP/1.0\r\n\r\n')
       assert.equal((await connection.answer()).body, 'OK')
     })
 
-    it('answers an expectation that it does not know with 417, and the known one with 100', async () => {
+    it('answers an unknown expectation with 417, and 100-continue with 100', async () => {
       assertPlain(await ask('POST /points', ['expect: magic']), 417, 'no such expectation: magic')
       using connection = await RawHttp.open(port)
       connection.write(
@@ -185,7 +186,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       assert.equal((await connection.answer()).status, 201)
     })
 
-    it('is no proxy', async () => {
+    it('is not a proxy', async () => {
       assertPlain(await ask('CONNECT example.org:443'), 405, /CONNECT is not allowed/)
     })
 
@@ -217,7 +218,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       '@@',
     ]
     for (const type of taken) {
-      it(`takes ${type}`, async () => {
+      it(`accepts ${type}`, async () => {
         assert.equal((await ask('POST /points', [`content-type: ${type}`], pointBody)).status, 201)
       })
     }
@@ -233,7 +234,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       assertPlain(await ask('POST /points', ['content-type:'], pointBody), 415, /application\/json/)
     })
 
-    it('deletes with a JSON content type and no body, as some clients do', async () => {
+    it('accepts a DELETE with a JSON content type and no body, which some clients send', async () => {
       for (const headers of [[json], [json, 'content-length: 0'], [json, 'transfer-encoding: chunked']]) {
         using connection = await RawHttp.open(port)
         connection.request(`DELETE /points/${unknownId}`, headers)
@@ -284,7 +285,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       }
     })
 
-    it('never sends back more than the beginning of a fault', async () => {
+    it('quotes at most the beginning of a bad value', async () => {
       const answer = await post('/points', `{"a":"${'z'.repeat(15_000)}`)
       assertPlain(answer, 400, /not valid JSON/)
       assert.ok(answer.body.length < 300)
@@ -356,13 +357,13 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       it(`refuses ${body} at ${path}`, async () => assertPlain(await post(path, body), 400, text))
     }
 
-    it('takes the last of a repeated key', async () => {
+    it('uses the last of a repeated key', async () => {
       const { vector } = await stored(`{"vector":[1],"vector":[3,4],"payload":{},"payload":${payload}}`)
       assert.deepEqual(vector, [3, 4])
       assertPlain(await post('/points/batch', '{"vectors":[],"vectors":[]}'), 400, 'vectors appears twice')
     })
 
-    it('reads no fields from __proto__ and its like, and changes no prototypes', async () => {
+    it('ignores __proto__ and similar keys, and changes no prototypes', async () => {
       assertPlain(await post('/points', `{"__proto__":${pointBody}}`), 400, 'vector is missing')
       assertPlain(
         await post('/points', `{"vector":[1,2],"payload":{"__proto__":${payload}}}`),
@@ -375,7 +376,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       assert.equal('polluted' in {}, false)
     })
 
-    it('rounds numbers to float32 once, keeps the sign of zero, and lets tiny ones become zero', async () => {
+    it('rounds numbers to float32 once, keeps the sign of zero, and rounds tiny ones to zero', async () => {
       const cases: readonly (readonly [string, number])[] = [
         ['-0', -0],
         ['-0.0e5', -0],
@@ -393,7 +394,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       }
     })
 
-    it('ignores deep nesting in what it does not know', async () => {
+    it('ignores deep nesting in unknown fields', async () => {
       const deep = '['.repeat(9_000) + ']'.repeat(9_000)
       assert.equal((await post('/points', `{"deep":${deep},${pointBody.slice(1)}`)).status, 201)
       assertPlain(
@@ -405,7 +406,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       assertPlain(await post('/points', `{"vector":${deep}}`), 400, /^vector\[0\] is an array/)
     })
 
-    it('gives back any text that UTF-8 can hold', async () => {
+    it('returns any valid UTF-8 text unchanged', async () => {
       const content = '\u0000\b"\\/\u2028\ufeff é 🦊 \uffff'
       const point = await stored(
         `{"vector":[1,2],"payload":{"content_type":"Text","content":${JSON.stringify(content)}}}`,
@@ -415,7 +416,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
   })
 
   describe('routes', () => {
-    it('answers HEAD as GET, without the body', async () => {
+    it('answers HEAD like GET, without the body', async () => {
       using connection = await RawHttp.open(port)
       for (const path of ['/', '/health', '/readyz', '/metrics', '/docs', '/docs/openapi.yaml']) {
         connection.request(`HEAD ${path}`)
@@ -463,17 +464,17 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       })
     }
 
-    it('says so whatever body comes with it', async () => {
+    it('refuses unknown routes and methods whatever the body', async () => {
       assertPlain(await ask('PUT /points', ['content-type: text/plain'], 'x'), 405, /only POST/)
       assertPlain(await ask('POST /nothing', ['content-type: text/plain'], 'x'), 404, /no such path/)
     })
 
-    it('does not mind a query string', async () => {
+    it('ignores a query string', async () => {
       assert.equal((await ask('GET /health?x=1')).body, 'OK')
       assertPlain(await ask('PUT /points?x=1'), 405, 'PUT is not allowed on /points, only POST')
     })
 
-    it('goes on with a connection after every error', async () => {
+    it('keeps a connection after every error', async () => {
       using connection = await RawHttp.open(port)
       const requests: readonly (readonly [string, readonly string[], string, number])[] = [
         ['GET /nothing', [], '', 404],
@@ -491,7 +492,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       }
     })
 
-    it('answers pipelined requests in their order', async () => {
+    it('answers pipelined requests in order', async () => {
       using connection = await RawHttp.open(port)
       connection.write(
         ['/health', '/nothing', '/readyz'].map((path) => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`).join(''),
@@ -501,7 +502,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       assert.equal((await connection.answer()).body, 'ready')
     })
 
-    it('is not harmed by clients that go away in the middle', async () => {
+    it('survives clients that disconnect mid-request', async () => {
       for (const text of [
         'GET',
         `POST /points HTTP/1.1\r\nhost: x\r\n${json}\r\ncontent-length: 100\r\n\r\n{`,
@@ -518,13 +519,13 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
   })
 
   describe('the docs page', () => {
-    /** Everything that a page, a style sheet or a script of ours loads by name. */
+    /** All URLs that our pages, style sheets and scripts load by name. */
     const referencesOf = (text: string): string[] =>
       [...text.matchAll(/(?:src|href)="([^"]+)"|url\(\s*["']?([^"')]+)|@import\s+["']([^"']+)/g)].map(
         (match) => match[1] ?? match[2] ?? match[3]!,
       )
 
-    it('loads nothing from any other host', async () => {
+    it('loads nothing from other hosts', async () => {
       for (const start of ['/docs', '/docs/']) {
         const seen = new Set<string>()
         const open = [new URL(start, service.httpUrl)]
@@ -546,13 +547,13 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       }
     })
 
-    it('tells browsers to load nothing from elsewhere, and works without https', async () => {
+    it('forbids browsers to load from elsewhere, and works without https', async () => {
       const policy = (await fetch(`${service.httpUrl}/docs`)).headers.get('content-security-policy')!
       assert.match(policy, /default-src 'self'/)
       assert.doesNotMatch(policy, /https?:|upgrade-insecure-requests|unsafe-eval|\*/)
     })
 
-    it('shows the description that is served beside it', async () => {
+    it('shows the description served next to it', async () => {
       const initializer = await (await fetch(`${service.httpUrl}/docs/static/swagger-initializer.js`)).text()
       assert.match(initializer, /resolveUrl\('\.\/json'\)/)
       const shown = await (await fetch(`${service.httpUrl}/docs/json`)).json()
@@ -561,7 +562,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
   })
 
   describe('figures', () => {
-    // Of its own: requests that other tests broke off may still be counted.
+    // A separate service, because aborted requests of other tests may still be counted.
     let own: TestService
     before(async () => {
       own = await startTestService()
@@ -574,7 +575,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       await (await fetch(own.httpUrl + path, { method: 'POST', headers, body })).text()
     }
 
-    it('count requests by operation and outcome, those that could not be read too', async () => {
+    it('count requests by operation and outcome, including unreadable ones', async () => {
       const names = ['ok', 'invalid_argument'].map(
         (outcome) => `vicinal_requests_total{operation="SearchPoints",transport="http",outcome="${outcome}"}`,
       )
@@ -585,12 +586,12 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
         '{"vector":',
       ]
       for (const body of bodies) await send('/points/search', body)
-      // An answer is counted when it has gone out, which the next request may overtake on another connection.
+      // An answer is counted after it is sent. A request on another connection may arrive earlier.
       await until(async () => (await figureOf(own, seconds)) >= bodies.length)
       assert.deepEqual(await Promise.all([...names, seconds].map((name) => figureOf(own, name))), [1, 2, 3])
     })
 
-    it('have a histogram of latencies, and gauges of what is stored', async () => {
+    it('have a histogram of latencies, and gauges of the stored data', async () => {
       const response = await fetch(`${own.httpUrl}/metrics`)
       const body = await response.text()
       assert.equal(response.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8')
@@ -605,7 +606,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
 })
 
 describe('an HTTP server with a key', () => {
-  it('refuses before a body is read, unknown paths too, and leaves the docs open', async () => {
+  it('refuses before it reads a body, also on unknown paths, and leaves the docs open', async () => {
     await using service = await startTestService({ HTTP_API_KEY: 'http-key-for-tests' })
     const { port } = service.service.httpAddress!
     using connection = await RawHttp.open(port)
@@ -634,7 +635,7 @@ describe('an HTTP server with a key', () => {
   })
 })
 
-describe('an HTTP server that is disabled', () => {
+describe('a disabled HTTP server', () => {
   it('leaves its port closed', async () => {
     const port = await freePort()
     await using _service = await startTestService({ DISABLE_HTTP: 'true', HTTP_PORT: String(port) })
@@ -662,7 +663,7 @@ describe('an HTTP server whose points are not loaded yet', () => {
 })
 
 describe('an HTTP server that closes', () => {
-  it('answers what it has begun, and ends without waiting for the connection', {
+  it('answers requests that have begun, and ends without waiting for the connection', {
     timeout: 120_000,
   }, async () => {
     await using service = await startTestService({ SHUTDOWN_TIMEOUT_MS: '600000' })
@@ -680,7 +681,7 @@ describe('an HTTP server that closes', () => {
     await closing
   })
 
-  it('refuses a request that comes while it closes', { timeout: 120_000 }, async () => {
+  it('refuses a request that arrives while it closes', { timeout: 120_000 }, async () => {
     await using service = await startTestService({ SHUTDOWN_TIMEOUT_MS: '600000' })
     using connection = await RawHttp.open(service.service.httpAddress!.port)
     connection.write('GET /health HTTP/1.1\r\nhost: x\r\n\r\nGET /hea')
@@ -693,7 +694,7 @@ describe('an HTTP server that closes', () => {
     await closing
   })
 
-  it('cuts off what has not ended in time', async () => {
+  it('cuts off requests that have not ended in time', async () => {
     await using service = await startTestService({ SHUTDOWN_TIMEOUT_MS: '50' })
     using connection = await RawHttp.open(service.service.httpAddress!.port)
     connection.write(`POST /points HTTP/1.1\r\nhost: x\r\n${json}\r\ncontent-length: 10\r\n\r\n`)

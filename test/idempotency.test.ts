@@ -12,7 +12,7 @@ import { ServerProcess, temporaryDirectory } from './support/process.ts'
 import { RawHttp } from './support/raw-http.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
-/** Inserts with a key are stored once, however often and whichever way they are repeated. */
+/** Inserts with a key are stored once, however often and over whichever transport they are repeated. */
 
 function pointsOf(count: number, content = 'content'): PointToInsert[] {
   return Array.from({ length: count }, (_, index) => ({
@@ -38,7 +38,7 @@ describe('inserts with a key', () => {
 
   const pointsStored = (): Promise<number> => figureOf(service, 'vicinal_points')
 
-  it('get the ids of the first again, over either transport, in sequence and at once', async () => {
+  it('return the ids of the first one, over either transport, in sequence and concurrently', async () => {
     const stored = await pointsStored()
     const idempotencyKey = randomUUID()
     const points = pointsOf(1000)
@@ -58,7 +58,7 @@ describe('inserts with a key', () => {
     assert.equal(await pointsStored(), stored + 1000)
   })
 
-  it('are the same however JSON spells them, and refused with other points', async () => {
+  it('are the same however JSON spells them, and are refused with other points', async () => {
     const send = async (path: string, body: string): Promise<[number, string]> => {
       const answer = await fetch(`${service.httpUrl}${path}`, {
         method: 'POST',
@@ -83,7 +83,7 @@ describe('inserts with a key', () => {
     }
     const [status] = await send('/points/batch', `{"vectors":[${spelled}]}`)
     assert.equal(status, 422)
-    // A bad request takes no key.
+    // A bad request does not use up its key.
     assert.equal((await send('/points', '{"vector":[1]}'))[0], 400)
     await assert.rejects(http.insertBatch(pointsOf(2), { idempotencyKey: key }), { reason: 'key_reused' })
     await assert.rejects(grpc.insertBatch(pointsOf(2), { idempotencyKey: key }), {
@@ -93,12 +93,12 @@ describe('inserts with a key', () => {
     assert.deepEqual(await http.insertBatch([], { idempotencyKey: key }), [])
   })
 
-  it('need a key of at most 255 characters of printable ASCII', async () => {
+  it('need a key of at most 255 printable ASCII characters', async () => {
     const point = JSON.stringify({ vector: [1, 2], payload: { content_type: 'Text', content: 'x' } })
     using over = await RawHttp.open(service.service.httpAddress!.port)
     const faults: readonly (readonly [string, string])[] = [
       ['', 'idempotency-key is empty'],
-      ['k'.repeat(256), 'idempotency-key has 256 characters, the most is 255'],
+      ['k'.repeat(256), 'idempotency-key has 256 characters, the maximum is 255'],
       ['schlüssel', 'idempotency-key has characters other than printable ASCII'],
     ]
     for (const [key, fault] of faults) {
@@ -119,7 +119,7 @@ describe('inserts with a key', () => {
   })
 })
 
-describe('inserts with a key and a service that is killed', () => {
+describe('inserts with a key into a service that is killed', () => {
   it('are stored once when they are repeated after the restart', async () => {
     await using directory = await temporaryDirectory()
     const environment = { GRPC_ROOT_PASSWORD: apiKey }
@@ -142,7 +142,7 @@ describe('inserts with a key and a service that is killed', () => {
         assert.deepEqual(ids, answers[batch] ?? ids, `batch ${batch} has other ids`)
         answers[batch] = ids
         answered += 1
-        // In the middle of the others, and in the last life not at all.
+        // Kill in the middle of the other inserts, except in the last life.
         if (answered === 5 * (life + 1) && life < 2) server.command.kill('SIGKILL')
       })
       await Promise.all(sending)

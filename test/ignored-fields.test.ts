@@ -6,7 +6,7 @@ const vector = [1, 2]
 const payload = { content_type: 'Text', content: 'x' }
 const query = { vector, similarity: 'Cosine', limit: 1 }
 
-/** What each endpoint is sent, what it answers, and which fields it says that it has ignored. */
+/** For each endpoint: the request, the status, and the fields that it reports as ignored. */
 const cases: readonly (readonly [path: string, body: unknown, status: number, ignored: string | null])[] = [
   ['/points', { vector, payload }, 201, null],
   ['/points', { vector, payload, filtr: { a: [1] }, Id: 1 }, 201, 'filtr, Id'],
@@ -50,7 +50,7 @@ const cases: readonly (readonly [path: string, body: unknown, status: number, ig
     200,
     'queries[].top, filter',
   ],
-  // Names that no header could hold as they are, and more and longer ones than it should.
+  // Names that are not valid in a header, and more and longer names than the header may have.
   [
     '/points/search',
     { ...query, 'a,b': 1, 'über\r\nx: y': 1, '': 1, '\ud800': 1 },
@@ -71,8 +71,8 @@ const cases: readonly (readonly [path: string, body: unknown, status: number, ig
   ],
 ]
 
-describe('fields that no operation knows', () => {
-  it('are ignored, and named by the answer', async () => {
+describe('unknown fields', () => {
+  it('are ignored, and named in the answer', async () => {
     await using service = await startTestService()
     for (const [path, body, status, ignored] of cases) {
       const text = JSON.stringify(body)

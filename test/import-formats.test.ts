@@ -20,7 +20,7 @@ interface Line {
   readonly expires_at?: string
 }
 
-/** Every stored point as `export` writes it, by content. */
+/** All stored points as `export` writes them, sorted by content. */
 async function stored(desk: Desk): Promise<Line[]> {
   const { stdout } = await run(['export', '-', ...desk.overHttp])
   const lines = stdout.split('\n').filter((line) => line !== '')
@@ -34,7 +34,7 @@ async function vectorsStored(desk: Desk): Promise<(readonly number[])[]> {
 const uuid = (number: number): string => `3f2b8c1e-9d47-4a60-8b0e-${String(number).padStart(12, '0')}`
 
 describe('import of CSV', () => {
-  it('stores a vector in one column, and other columns as what they look like', async () => {
+  it('reads a vector from one column, and infers the types of other columns', async () => {
     await using desk = await Desk.open()
     const file = desk.file(
       'points.csv',
@@ -74,7 +74,7 @@ ${uuid(3)},c,"[1 2]",,,,,,,,\r
     ])
   })
 
-  it('stores vectors in many columns, from tabs and from standard input, with the attributes that are named', async () => {
+  it('reads vectors from many columns, tab-separated and from standard input, with the named attributes', async () => {
     await using desk = await Desk.open()
     const file = desk.file('points.tsv', 'body\tdim_10\tdim_9\tdim_name\tprice\nx\t2\t1\tn\t5\n')
     const flags = ['--vector-prefix', 'dim_', '--content-column', 'body']
@@ -92,7 +92,7 @@ ${uuid(3)},c,"[1 2]",,,,,,,,\r
     )
   })
 
-  it('names the line of each broken row, and passes over them when it is told to', async () => {
+  it('names the line of each broken row, and skips them if told to', async () => {
     await using desk = await Desk.open()
     const rows = [
       'content,vector,attributes',
@@ -130,7 +130,7 @@ ${uuid(3)},c,"[1 2]",,,,,,,,\r
     )
   })
 
-  it('counts a line with a carriage return once, also inside a field, and lines without a row', async () => {
+  it('counts a line end with a carriage return once, also inside a field, and counts lines without a row', async () => {
     await using desk = await Desk.open()
     const rows = [
       'content,vector',
@@ -156,7 +156,7 @@ ${uuid(3)},c,"[1 2]",,,,,,,,\r
     }
   })
 
-  it('refuses a file that is no table, and says which columns there are', async () => {
+  it('refuses a file that is not a table, and lists its columns', async () => {
     await using desk = await Desk.open()
     const refusals: (readonly [string, readonly string[], number, RegExp])[] = [
       ['', [], 1, /points\.csv is empty: its first row must name the columns/],
@@ -188,7 +188,7 @@ function npy(descr: string, shape: string, rows: ArrayBufferView, fortran = 'Fal
 }
 
 describe('import of .npy', () => {
-  it('stores rows of each type of component, with the lines of a texts file', async () => {
+  it('stores rows of each component type, with the lines of a texts file', async () => {
     const arrays: (readonly [string, ArrayBufferView])[] = [
       ['<f8', Float64Array.of(1.5, -2, 0, 7)],
       ['<f4', Float32Array.of(1.5, -2, 0, 7)],
@@ -225,7 +225,7 @@ describe('import of .npy', () => {
     assert.deepEqual(found.sort(), ['-128,127', '0,510'])
   })
 
-  it('refuses arrays that it would read wrongly', async () => {
+  it('refuses arrays that it would misread', async () => {
     await using desk = await Desk.open()
     const four = Float32Array.of(1, 2, 3, 4)
     const refusals: (readonly [Uint8Array, RegExp])[] = [
@@ -246,7 +246,7 @@ describe('import of .npy', () => {
 })
 
 describe('import of HDF5', () => {
-  it('stores the rows of `train`, or of the dataset that is named, compressed too', async () => {
+  it('stores the rows of `train` or of the named dataset, also compressed', async () => {
     await ready
     await using desk = await Desk.open()
     const path = desk.path('ann.hdf5')
@@ -291,7 +291,7 @@ const schema: SchemaElement[] = [
   { name: 'big', repetition_type: 'OPTIONAL', type: 'INT64' },
 ]
 
-/** A file with a row for each vector; row groups of 100. */
+/** A file with one row for each vector, in row groups of 100. */
 function parquet(vectors: readonly unknown[], big: readonly (bigint | undefined)[] = []): Uint8Array {
   const columnData: ColumnSource[] = [
     { name: 'vector', data: [...vectors] },
@@ -304,11 +304,11 @@ function parquet(vectors: readonly unknown[], big: readonly (bigint | undefined)
 const vectorsOf = (count: number): number[][] => Array.from({ length: count }, (_, row) => [row, 1])
 
 describe('import of Parquet', () => {
-  it('reads what pyarrow writes: lists, structs, moments, dates, missing values', async () => {
+  it('reads files from pyarrow: lists, structs, timestamps, dates, missing values', async () => {
     await using desk = await Desk.open()
-    // pq.write_table(table, path, compression='zstd', row_group_size=2), by pyarrow 26.0.1, of the columns title (string),
-    // embedding (list of float), price (int64), ratio (double, one NaN), open (bool), tags (list of string), seen
-    // (timestamp us, UTC), day (date32) and maker (struct of name, size).
+    // Written by pyarrow 26.0.1 with pq.write_table(table, path, compression='zstd', row_group_size=2). Columns: title
+    // (string), embedding (list of float), price (int64), ratio (double, one NaN), open (bool), tags (list of string),
+    // seen (timestamp us, UTC), day (date32) and maker (struct of name, size).
     const file = join(import.meta.dirname, 'fixtures/pyarrow.parquet')
     const flags = ['--content-column', 'title', '--journal', desk.path('journal')]
     assertEnded(await desk.vicinal('import', file, ...flags), 0)
@@ -345,7 +345,7 @@ describe('import of Parquet', () => {
     assert.match(found.stdout, /🦊 ü/)
   })
 
-  it('names broken rows, and passes over them when it is told to', async () => {
+  it('names broken rows, and skips them if told to', async () => {
     await using desk = await Desk.open()
     const vectors = [[1, 2], undefined, [1, undefined], [1, 2, 3], [3, 4], [5, 6]]
     const file = desk.file(
@@ -372,7 +372,7 @@ describe('import of Parquet', () => {
     )
   })
 
-  it('refuses what is no Parquet file, or is cut off, and takes one without rows', async () => {
+  it('refuses invalid and truncated files, and accepts one without rows', async () => {
     await using desk = await Desk.open()
     const whole = parquet(vectorsOf(3))
     for (const bytes of [new Uint8Array(), whole.subarray(0, -1), Buffer.from('PAR1 and no more PAR1')]) {
@@ -384,7 +384,7 @@ describe('import of Parquet', () => {
     assertEnded(stdin, 2, /format parquet cannot be read from standard input/)
   })
 
-  it('has one row group in memory: rows come out before later groups are read', async () => {
+  it('keeps one row group in memory: rows are emitted before later groups are read', async () => {
     await using desk = await Desk.open()
     const bytes = parquet(vectorsOf(1000))
     const page = Number(
@@ -403,7 +403,7 @@ describe('import of Parquet', () => {
     assert.equal(rows, 700)
   })
 
-  it('goes on behind what is stored, when the file was mended', async () => {
+  it('continues after the stored rows when the file was fixed', async () => {
     await using desk = await Desk.open()
     const vectors: unknown[] = vectorsOf(450)
     const broken = vectors.with(333, undefined)

@@ -9,7 +9,7 @@ import { createGrpcClient, createHttpClient } from '../src/client/index.ts'
 import { describedSettings, readConfig, settingSources } from '../src/config.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
-/** What an operator can ask a service for: slow requests, the state of an index, the settings in force. */
+/** What an operator can inspect: slow requests, the state of an index, the settings in force. */
 
 async function json<Answer>({ httpUrl }: Pick<TestService, 'httpUrl'>, path: string): Promise<Answer> {
   const response = await fetch(httpUrl + path)
@@ -26,7 +26,7 @@ interface SlowAnswer {
 describe('slow requests', () => {
   const request = { collection: 'a', operation: 'SearchPoints', transport: 'http', outcome: 'ok' } as const
 
-  it('are the slowest ones of the last hour, a bounded number of each collection', () => {
+  it('are the slowest of the last hour, a bounded number for each collection', () => {
     let nowMs = 0
     const slow = new SlowRequests({ slowQueryMs: 10, slowQueriesKept: 2, nowMs: () => nowMs })
     const kept = (collection?: string): number[] => slow.list(collection).map(({ tookMs }) => tookMs)
@@ -36,10 +36,10 @@ describe('slow requests', () => {
     assert.deepEqual([kept('a'), kept('b'), kept()], [[40, 30], [35], [40, 35, 30]])
     nowMs = 3_600_001
     slow.add({ ...request, tookMs: 11 })
-    assert.deepEqual([kept('a'), kept('b')], [[11], []], 'what is older makes room')
+    assert.deepEqual([kept('a'), kept('b')], [[11], []], 'older requests are evicted')
   })
 
-  it('are kept of a bounded number of collections, and none if none are to be kept', () => {
+  it('are kept for a bounded number of collections, and not at all with a limit of 0 per collection', () => {
     const slow = new SlowRequests({ slowQueryMs: 0, slowQueriesKept: 5 })
     for (let index = 0; index < 100; index += 1)
       slow.add({ ...request, collection: `c-${index}`, tookMs: index })
@@ -51,7 +51,7 @@ describe('slow requests', () => {
     assert.equal(new SlowRequests({ slowQueryMs: 0, slowQueriesKept: 0 }).isSlow(1e6), false)
   })
 
-  it('are listed with what was asked for, by collection, without vectors', async () => {
+  it('are listed with their parameters, by collection, without vectors', async () => {
     await using service = await startTestService({ SLOW_QUERY_MS: '0' })
     const http = createHttpClient({ baseUrl: service.httpUrl, retries: 0 })
     const grpc = createGrpcClient({ address: service.grpcAddress, apiKey, retries: 0 })
@@ -93,7 +93,7 @@ describe('slow requests', () => {
     assert.deepEqual(facts.get('CountPoints'), count)
     const list = { ...shared, operation: 'ListPoints', outcome: 'invalid_argument', limit: 0 }
     assert.deepEqual(facts.get('ListPoints'), list)
-    assert.ok(!facts.has('InsertVectorsBatch'), 'it is no query')
+    assert.ok(!facts.has('InsertVectorsBatch'), 'an insert is not a query')
     const text = JSON.stringify(queries)
     for (const hidden of ['0.125', 'a secret']) assert.ok(!text.includes(hidden), hidden)
     const typed = await http.collection('alias').slowQueries()
@@ -115,7 +115,7 @@ describe('a filter as text', () => {
     test,
   })
 
-  it('reads as it is written in JSON', () => {
+  it('is written as in JSON', () => {
     const id = 'd9f7e2a0-3a5b-4e6f-9d3c-1c2b3a495867'
     const place = new GeoPoint(1, 2)
     const texts: readonly (readonly [Filter, string])[] = [
@@ -146,7 +146,7 @@ describe('a filter as text', () => {
     assert.equal(filterText(both, 1000), '{"$and":[{"a.b":"x"},{"a":{"$in":[1,true]}}]}')
   })
 
-  it('is cut, and costs no more than what is shown', () => {
+  it('is truncated, and costs no more than the part shown', () => {
     const values = Array.from({ length: 1_000_000 }, (_, index) => index)
     const text = filterText(condition('a', { op: 'in', values }), 30)
     assert.equal(text, '{"a":{"$in":[0,1,2,3,4,5,6,7,8…')
@@ -155,7 +155,7 @@ describe('a filter as text', () => {
 })
 
 describe('the state of a collection', () => {
-  it('is its points, what is linked, and how each metric is searched for', async () => {
+  it('has its points, the linked points, and the search method of each metric', async () => {
     await using service = await startTestService()
     const client = createHttpClient({ baseUrl: service.httpUrl, retries: 0 })
     await client.collections.put('named', { dimension: 2 })
@@ -225,7 +225,7 @@ interface SettingAnswer {
 }
 
 describe('the settings in force', () => {
-  it('have their sources, and no secrets', () => {
+  it('show their sources and no secrets', () => {
     const environment = { HNSW_EF: '200', GRPC_ROOT_PASSWORD: 'hunter2', HTTP_PORT: '', ALLOWED_HOSTS: 'a,b' }
     const flags = { hnswEf: '300', maxLimit: '5' }
     const shown = describedSettings(readConfig(environment, flags), settingSources(environment, flags))
@@ -245,7 +245,7 @@ describe('the settings in force', () => {
     assert.equal(unknown.find(({ name }) => name === 'HTTP_PORT')!.source, 'default')
   })
 
-  it('are served by a process as it was started, to whoever has a key', async () => {
+  it('are served by a process as started, to callers with a key', async () => {
     await using service = await startTestService({ HTTP_API_KEY: 'a-key-for-http' })
     for (const path of ['/settings', '/stats', '/slow-queries', '/map']) {
       assert.equal((await fetch(service.httpUrl + path)).status, 401, path)

@@ -8,18 +8,18 @@ import { failingTransport } from './support/failing-transport.ts'
 import { frame, RawHttp2 } from './support/raw-http2.ts'
 import { apiKey } from './support/service.ts'
 
-/** The real gRPC server without a database, which pings its connections more often than a service does. */
+/** The real gRPC server without a database. It pings its connections more often than a service does. */
 function startPinging(): Promise<GrpcServer> {
   return startGrpcServer({
     ...failingTransport(new Error('there is no database')),
     host: 'localhost',
     keys: new Keyring([{ name: 'test', key: apiKey, role: 'write' }]),
-    // Also the time for an answer: long enough for a client in the same, busy process.
+    // Also the time limit for the ping's answer: long enough for a client in the same busy process.
     keepaliveMs: 2000,
   })
 }
 
-describe('gRPC connections on which nothing comes', { timeout: 300_000, concurrency: true }, () => {
+describe('silent gRPC connections', { timeout: 300_000, concurrency: true }, () => {
   let server: GrpcServer
   before(async () => {
     server = await startPinging()
@@ -29,12 +29,12 @@ describe('gRPC connections on which nothing comes', { timeout: 300_000, concurre
   const silent = {
     'say nothing': '',
     'send half a preface': 'PRI * HTTP/2.0\r\n',
-    'answer no ping': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0',
+    'do not answer pings': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0',
   }
   for (const [name, bytes] of Object.entries(silent)) {
     it(`are closed when they ${name}`, async () => {
       const socket = connect({ port: server.port, host: 'localhost' })
-      // The server resets a connection that it cuts off.
+      // The server resets the connection.
       socket.on('error', () => {})
       await once(socket, 'connect')
       socket.resume()
@@ -43,12 +43,12 @@ describe('gRPC connections on which nothing comes', { timeout: 300_000, concurre
     })
   }
 
-  it('stay when they are quiet and answer pings', async () => {
+  it('stay open if they answer pings', async () => {
     using raw = new RawHttp2(server.port)
     const isHealthy = async (): Promise<boolean> =>
       (await raw.call('/grpc.health.v1.Health/Check', frame(Buffer.alloc(0)))).code === 0
     assert.ok(await isHealthy())
-    // Each ping comes after the answer to the one before.
+    // Each ping is sent after the answer to the previous one.
     for (let ping = 0; ping < 3; ping += 1) await raw.pinged()
     assert.ok(await isHealthy())
   })

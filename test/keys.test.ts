@@ -11,14 +11,14 @@ import { RawGrpc } from './support/raw-grpc.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 import { until } from './support/until.ts'
 
-/** Keys while they are replaced, keys that may only read, and the key that a service once made. */
+/** Key rotation, read-only keys, and the key that a service generated earlier. */
 
 const point = { vector: [1, 2], payload: { contentType: 'Text', content: 'one' } } as const
 const query = { vector: [1, 2], metric: 'Cosine', limit: 1 } as const
 const readKey = 'a-key-that-may-only-read'
 const writeKey = 'a-key-that-may-do-everything'
 
-/** What becomes of a call: `ok`, or the reason of its failure. */
+/** The outcome of a call: `ok`, or the reason of its failure. */
 async function outcomeOf(call: Promise<unknown>): Promise<string> {
   return call.then(
     () => 'ok',
@@ -28,7 +28,7 @@ async function outcomeOf(call: Promise<unknown>): Promise<string> {
 
 type Addresses = Pick<TestService, 'grpcAddress' | 'httpUrl'>
 
-/** A client of each transport with the key. */
+/** One client for each transport, with the key. */
 function clientsOf(service: Addresses, key: string): VectorClient[] {
   return [
     createGrpcClient({ address: service.grpcAddress, apiKey: key, retries: 0 }),
@@ -36,8 +36,8 @@ function clientsOf(service: Addresses, key: string): VectorClient[] {
   ]
 }
 
-/** Whether both transports take the key, by a search; undefined while one does and the other does not. */
-async function takes(service: Addresses, key: string): Promise<boolean | undefined> {
+/** Whether both transports accept the key for a search; undefined if only one does. */
+async function accepts(service: Addresses, key: string): Promise<boolean | undefined> {
   const outcomes = await Promise.all(
     clientsOf(service, key).map(async (client) => {
       const outcome = await outcomeOf(client.search(query))
@@ -56,15 +56,15 @@ async function keysFile(directory: string, ...lines: readonly string[]): Promise
 }
 
 describe('a key that is being replaced', () => {
-  it('holds beside the next one, on both transports, and calls are counted by key', async () => {
+  it('stays valid together with the next one, on both transports, and calls are counted by key', async () => {
     await using service = await startTestService({
       GRPC_ROOT_PASSWORD: 'old-grpc-key',
       GRPC_ROOT_PASSWORD_NEXT: 'shared-next-key',
       HTTP_API_KEY: 'old-http-key',
       HTTP_API_KEY_NEXT: 'shared-next-key',
     })
-    assert.equal(await takes(service, 'shared-next-key'), true)
-    assert.equal(await takes(service, 'another-key'), false)
+    assert.equal(await accepts(service, 'shared-next-key'), true)
+    assert.equal(await accepts(service, 'another-key'), false)
     const [grpc] = clientsOf(service, 'old-grpc-key')
     const [, http] = clientsOf(service, 'old-http-key')
     assert.deepEqual(
@@ -84,14 +84,14 @@ describe('a key that is being replaced', () => {
     }
   })
 
-  it('does not leave HTTP open when only the next one is set', async () => {
+  it('protects HTTP even if only the next key is set', async () => {
     await using service = await startTestService({ HTTP_API_KEY_NEXT: 'the-next-key' })
     assert.equal((await fetch(`${service.httpUrl}/metrics`)).status, 401)
   })
 })
 
 describe('a file of keys', () => {
-  it('gives keys that may only read, and keys that may do everything, besides the one of the settings', async () => {
+  it('adds read-only keys and keys for everything to the one of the settings', async () => {
     await using directory = await temporaryDirectory()
     const file = await keysFile(
       directory.path,
@@ -120,27 +120,27 @@ describe('a file of keys', () => {
     }
   })
 
-  it('is read again when it changes; one that cannot be used changes nothing', async () => {
+  it('is read again when it changes; an invalid one changes nothing', async () => {
     await using directory = await temporaryDirectory()
     const file = await keysFile(directory.path, `read dashboard ${readKey}`)
     const settings = { API_KEYS_FILE: file }
     await using service = await ServerProcess.start(join(directory.path, 'data'), settings)
-    assert.equal(await takes(service, readKey), true)
-    assert.equal(await takes(service, writeKey), false)
+    assert.equal(await accepts(service, readKey), true)
+    assert.equal(await accepts(service, writeKey), false)
     await keysFile(directory.path, `write importer ${writeKey}`)
-    await until(async () => (await takes(service, writeKey)) === true)
-    await until(async () => (await takes(service, readKey)) === false)
+    await until(async () => (await accepts(service, writeKey)) === true)
+    await until(async () => (await accepts(service, readKey)) === false)
     await keysFile(directory.path, 'nonsense')
     await service.command.says(/API_KEYS_FILE cannot be used: the keys read before stay in force/)
-    assert.equal(await takes(service, writeKey), true)
+    assert.equal(await accepts(service, writeKey), true)
     await rm(file)
     await keysFile(directory.path, `write importer ${writeKey}`, `read dashboard ${readKey}`)
-    await until(async () => (await takes(service, readKey)) === true)
+    await until(async () => (await accepts(service, readKey)) === true)
   })
 })
 
-describe('a key that may only read', () => {
-  it('reads metrics, takes no snapshot, deletes nothing, and is told why', async () => {
+describe('a read-only key', () => {
+  it('can read metrics but not take snapshots or delete, and refusals say why', async () => {
     await using directory = await temporaryDirectory()
     const file = await keysFile(directory.path, `read dashboard ${readKey}`)
     await using service = await startTestService({ API_KEYS_FILE: file })
@@ -171,8 +171,8 @@ describe('a key that may only read', () => {
   })
 })
 
-describe('a file of keys that cannot be used', () => {
-  it('stops the start, by its line and what is wrong with it, and shows no key', async () => {
+describe('an invalid key file', () => {
+  it('fails the start with the line and the fault, and without showing a key', async () => {
     await using directory = await temporaryDirectory()
     const start = async (file: string): Promise<string> => {
       const settings = { DATA_DIR: directory.path, API_KEYS_FILE: file, GRPC_PORT: '0', HTTP_PORT: '0' }
@@ -197,8 +197,8 @@ describe('a file of keys that cannot be used', () => {
   })
 })
 
-describe('a key that the service has made', () => {
-  it('is set aside while GRPC_ROOT_PASSWORD gives another, and comes back without it', async () => {
+describe('a key that the service has generated', () => {
+  it('is set aside while GRPC_ROOT_PASSWORD sets another, and used again without it', async () => {
     await using directory = await temporaryDirectory()
     const path = join(directory.path, 'api-key')
     const stop = async (server: ServerProcess): Promise<string> => {
@@ -233,7 +233,7 @@ describe('a key that the service has made', () => {
     assert.ok(!existsSync(`${path}.unused`))
   })
 
-  it('stays where it is when GRPC_ROOT_PASSWORD is the same key', async () => {
+  it('stays in place if GRPC_ROOT_PASSWORD is the same key', async () => {
     await using directory = await temporaryDirectory()
     const made = 'a-key-that-was-made-before'
     await writeFile(join(directory.path, 'api-key'), `${made}\n`, { mode: 0o600 })

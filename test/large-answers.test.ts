@@ -5,8 +5,8 @@ import { ServerProcess, temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { apiKey, startTestService } from './support/service.ts'
 
-describe('answers that are far larger than their questions', () => {
-  it('are refused or given, and neither end the process nor hold up the others', {
+describe('answers that are far larger than their requests', () => {
+  it('are sent or refused, and neither end the process nor block other requests', {
     timeout: 300_000,
   }, async () => {
     await using directory = await temporaryDirectory()
@@ -19,7 +19,7 @@ describe('answers that are far larger than their questions', () => {
     for (let from = 0; from < 16_384; from += 4096) {
       await client.insertBatch(Array.from({ length: 4096 }, (_, index) => point(from + index)))
     }
-    // Half a megabyte of questions for 160 million ids.
+    // Half a megabyte of queries for 160 million ids.
     const query = { vector: [1, 1], metric: 'Euclidean', limit: 16_384 } as const
     const outcome = client.searchBatch(new Array(10_000).fill(query)).then(
       () => 'answered',
@@ -36,7 +36,7 @@ describe('answers that are far larger than their questions', () => {
     assert.equal(server.command.child.exitCode, null)
   })
 
-  it('have details up to MAX_BUFFERED_BYTES, and are refused with more, over both transports', async () => {
+  it('may have details up to MAX_BUFFERED_BYTES, and are refused with more, over both transports', async () => {
     const [points, dimension, contentChars] = [2048, 256, 4096]
     await using service = await startTestService({
       MAX_LIMIT: String(points),
@@ -69,7 +69,7 @@ describe('answers that are far larger than their questions', () => {
         message:
           'what include asks for takes more than 8388608 bytes, the most of one answer (MAX_BUFFERED_BYTES): ask for fewer results or less of each',
       })
-      // All queries of a batch together.
+      // The limit applies to all queries of a batch together.
       const half = { ...query, limit: 700, include: { vector: true, payload: true } }
       assert.equal((await client.searchHits(half)).hits.length, 700)
       await assert.rejects(client.searchHitsBatch([half, half, half]), { reason: 'request_too_large' })

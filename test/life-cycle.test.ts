@@ -26,7 +26,7 @@ const apiKey = 'a-key-that-is-nowhere-else'
 const point = { vector: [1, 2, 3], payload: { contentType: 'Text', content: 'one' } } as const
 const body = JSON.stringify({ vector: [1, 2, 3], payload: { content_type: 'Text', content: 'one' } })
 
-/** An insert over HTTP of which the last byte is still to come. */
+/** An insert over HTTP whose last byte is not sent yet. */
 class UnfinishedHttpInsert {
   readonly #request: ClientRequest
   readonly #answer: Promise<IncomingMessage>
@@ -46,7 +46,7 @@ class UnfinishedHttpInsert {
   static async begin(url: string): Promise<UnfinishedHttpInsert> {
     const insert = new UnfinishedHttpInsert(url)
     insert.#request.flushHeaders()
-    // From here on the server knows of the request: a stop does not take its connection for an idle one.
+    // The server now knows of the request, so a stop does not treat its connection as idle.
     await once(insert.#request, 'continue')
     await new Promise((resolve) => insert.#request.write(body.slice(0, -1), resolve))
     return insert
@@ -60,7 +60,7 @@ class UnfinishedHttpInsert {
   }
 }
 
-/** An insert over gRPC of which the last byte is still to come: InsertVectorRequest in wire form. */
+/** An insert over gRPC whose last byte is not sent yet: InsertVectorRequest in wire format. */
 class UnfinishedGrpcInsert {
   readonly #session: ClientHttp2Session
   readonly #stream: ClientHttp2Stream
@@ -88,7 +88,7 @@ class UnfinishedGrpcInsert {
   static async begin(address: string): Promise<UnfinishedGrpcInsert> {
     const insert = new UnfinishedGrpcInsert(address)
     await new Promise((resolve) => insert.#stream.write(insert.#message.subarray(0, -1), resolve))
-    // An answered ping says that the server has read what came before it.
+    // An answered ping proves that the server has read everything sent before it.
     await new Promise((resolve) => insert.#session.ping(resolve))
     return insert
   }
@@ -105,7 +105,7 @@ class UnfinishedGrpcInsert {
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   describe(`after ${signal}`, () => {
-    it('running requests of both transports end well, new ones get 503 or no connection, the process exits 0', async () => {
+    it('running requests of both transports succeed, new ones get 503 or no connection, and the process exits with 0', async () => {
       await using directory = await temporaryDirectory()
       await using server = await ServerProcess.start(directory.path, { GRPC_ROOT_PASSWORD: apiKey })
       const overHttp = await UnfinishedHttpInsert.begin(server.httpUrl)
@@ -126,7 +126,7 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
 }
 
 describe('a server told to stop', () => {
-  it('cuts off what has not ended after SHUTDOWN_TIMEOUT_MS, and still exits 0', async () => {
+  it('cuts off requests that last longer than SHUTDOWN_TIMEOUT_MS, and still exits with 0', async () => {
     await using directory = await temporaryDirectory()
     const settings = { GRPC_ROOT_PASSWORD: apiKey, SHUTDOWN_TIMEOUT_MS: '200' }
     await using server = await ServerProcess.start(directory.path, settings)
@@ -137,13 +137,13 @@ describe('a server told to stop', () => {
     assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
   })
 
-  it('exits at once at a second signal', async () => {
+  it('exits immediately on a second signal', async () => {
     await using directory = await temporaryDirectory()
     await using server = await ServerProcess.start(directory.path, { SHUTDOWN_TIMEOUT_MS: '600000' })
     await UnfinishedHttpInsert.begin(server.httpUrl)
     server.command.kill('SIGINT')
     await server.command.says(/"msg":"stopping/)
-    // Two signals within a moment count as one: npm passes on what the terminal has sent already.
+    // Two signals in quick succession count as one: npm forwards a signal that the terminal has already sent.
     await delay(400)
     server.command.kill('SIGTERM')
     assert.equal((await server.command.ended).code, 143)
@@ -151,7 +151,7 @@ describe('a server told to stop', () => {
 })
 
 describe('a start', () => {
-  it('is stopped by bad settings, which are all named with their values', async () => {
+  it('fails on bad settings, and names them all with their values', async () => {
     await using directory = await temporaryDirectory()
     const settings = { DATA_DIR: directory.path, HNSW_EF: 'much', DISABLE_HTTP: 'yes' }
     const { code, stdout, stderr } = await run(['serve', '--http-port', '70000'], settings)
@@ -161,7 +161,7 @@ describe('a start', () => {
     assert.match(stderr, /DISABLE_HTTP: "yes" is not true or false/)
   })
 
-  it('on a data directory in use says whose it is', async () => {
+  it('on a data directory in use names the process', async () => {
     await using directory = await temporaryDirectory()
     await using server = await ServerProcess.start(directory.path)
     const { code, stderr } = await run(['serve'], { DATA_DIR: directory.path })
@@ -234,7 +234,7 @@ describe('a start', () => {
     assert.deepEqual(await readFile(databasePath(directory.path)), database)
   })
 
-  it('with another DIMENSION than the stored one says both', async () => {
+  it('with a DIMENSION other than the stored one names both', async () => {
     await using directory = await temporaryDirectory()
     {
       await using server = await ServerProcess.start(directory.path, { DIMENSION: '3' })
@@ -247,8 +247,8 @@ describe('a start', () => {
   })
 })
 
-describe('a start that is probably not meant so', () => {
-  it('names variables that are nearly settings, in the log and to whoever starts it, and not their values', async () => {
+describe('a start with probable mistakes', () => {
+  it('names misspelled settings, in the log and on stderr, without their values', async () => {
     await using directory = await temporaryDirectory()
     const settings = { HTTP_APIKEY: 'a-secret', HTTP_PROXY: 'http://proxy', NODE_ENV: 'production' }
     await using server = await ServerProcess.start(directory.path, settings)
@@ -259,7 +259,7 @@ describe('a start that is probably not meant so', () => {
     assert.doesNotMatch(stdout + stderr, /a-secret|HTTP_PROXY|NODE_ENV/)
   })
 
-  it('names variables that were settings of an earlier version, once', async () => {
+  it('names settings of an earlier version once', async () => {
     await using directory = await temporaryDirectory()
     await using server = await ServerProcess.start(directory.path, { FRONT_THREADS: '2' })
     server.command.kill('SIGTERM')
@@ -268,7 +268,7 @@ describe('a start that is probably not meant so', () => {
     assert.match(stderr, /^vicinal: WARNING: FRONT_THREADS is no longer a setting [^\n]*\n$/)
   })
 
-  it('warns of HTTP that other machines reach without a key, whatever the log level', async () => {
+  it('warns of HTTP that is open to other machines without a key, at any log level', async () => {
     await using directory = await temporaryDirectory()
     for (const [settings, isOpen] of [
       [{ HTTP_HOST: '0.0.0.0' }, true],
@@ -292,7 +292,7 @@ describe('a start that is probably not meant so', () => {
 })
 
 describe('a running server', () => {
-  it('is healthy before it is ready, and says over both transports when it is', async () => {
+  it('is healthy before it is ready, and reports over both transports when it is ready', async () => {
     let isReady = false
     await using closers = new AsyncDisposableStack()
     const transports = await listenWithoutData(() => isReady)
@@ -328,7 +328,7 @@ describe('a running server', () => {
     await grpc.close()
   })
 
-  it('writes JSON lines that hold no key, whatever is sent to it', async () => {
+  it('writes JSON lines without keys, whatever it receives', async () => {
     await using directory = await temporaryDirectory()
     const settings = { HTTP_API_KEY: `${apiKey}-http`, LOG_LEVEL: 'trace' }
     await using server = await ServerProcess.start(directory.path, settings)
@@ -352,7 +352,7 @@ describe('a running server', () => {
     }
   })
 
-  it('serves after kill -9 and a restart what it had acknowledged', async () => {
+  it('serves everything acknowledged after kill -9 and a restart', async () => {
     await using directory = await temporaryDirectory()
     const settings = { GRPC_ROOT_PASSWORD: apiKey }
     let ids: readonly string[]
@@ -373,7 +373,7 @@ describe('a running server', () => {
 })
 
 describe('the command line of serve', () => {
-  it('takes flags before the environment, and a flag that is true or false alone', async () => {
+  it('prefers flags to the environment, and accepts boolean flags without a value', async () => {
     await using directory = await temporaryDirectory()
     const ports = ['--grpc-port', '0', '--data-dir', directory.path]
     const command = new Command(['--disable-http', ...ports], { DISABLE_HTTP: 'false', DATA_DIR: '/nowhere' })
@@ -399,7 +399,7 @@ async function takePort(): Promise<AsyncDisposable & { readonly port: number }> 
   }
 }
 
-/** The transports of a service whose data are still loading. */
+/** The transports of a service that is still loading its data. */
 async function listenWithoutData(isReady: () => boolean): Promise<Transports> {
   const context: ApiContext = {
     get database(): never {

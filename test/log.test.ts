@@ -8,7 +8,7 @@ import { RawGrpc } from './support/raw-grpc.ts'
 import { noSmallDisk, SmallDisk } from './support/small-disk.ts'
 import { until } from './support/until.ts'
 
-/** What an operator reads in the log of a service, and in `/readyz`. */
+/** What an operator sees in the log of a service and in `/readyz`. */
 
 const grpcKey = 'a-grpc-key-for-tests'
 const httpKey = 'an-http-key-for-tests'
@@ -49,7 +49,7 @@ describe('the log', () => {
     for (const key of Object.values(keys)) assert.ok(!service.command.stdout.includes(key))
   })
 
-  it('has a line for each request at level debug, without what was in it', async () => {
+  it('has a line for each request at level debug, without its content', async () => {
     await using directory = await temporaryDirectory()
     const environment = { LOG_LEVEL: 'debug', GRPC_ROOT_PASSWORD: grpcKey }
     await using service = await ServerProcess.start(directory.path, environment)
@@ -69,7 +69,7 @@ describe('the log', () => {
     assert.doesNotMatch(service.command.stdout, /a secret content/)
   })
 
-  it('warns of refused keys in few lines that count all, and shows no key', async () => {
+  it('warns of refused keys in a few lines that count them all, and shows no key', async () => {
     await using directory = await temporaryDirectory()
     const keys = { GRPC_ROOT_PASSWORD: grpcKey, HTTP_API_KEY: httpKey }
     await using service = await ServerProcess.start(directory.path, keys)
@@ -90,7 +90,7 @@ describe('the log', () => {
     assert.match(text, /^vicinal_refused_keys\{transport="grpc"\} 1$/m)
   })
 
-  it('tells of a full disk once, and when it ends, and so does /readyz', async (context) => {
+  it('reports a full disk once, and when it ends, and so does /readyz', async (context) => {
     using disk = SmallDisk.mount(16 * 1024 * 1024)
     if (disk === undefined) return context.skip(noSmallDisk)
     const ballast = join(disk.path, 'ballast')
@@ -101,7 +101,8 @@ describe('the log', () => {
       assert.equal(answer.status, 200)
       return answer.text()
     }
-    const told = (pattern: RegExp): number => linesOf(service).filter(({ msg }) => pattern.test(msg)).length
+    const lineCount = (pattern: RegExp): number =>
+      linesOf(service).filter(({ msg }) => pattern.test(msg)).length
     assert.equal(await ready(), 'ready')
     const content = 'x'.repeat(100_000)
     let refused = 0
@@ -111,18 +112,14 @@ describe('the log', () => {
     }
     assert.match(await ready(), /^ready, but the disk is full: inserts are refused/)
     assert.equal(await figureOf(service, 'vicinal_writes_blocked{reason="disk_full"}'), 1)
-    await until(() => told(/disk is full/) === 1, 'the log tells')
+    await until(() => lineCount(/disk is full/) === 1, 'the log reports the full disk')
 
     rmSync(ballast)
     assert.equal((await insert(service, content)).status, 201)
     assert.equal(await ready(), 'ready')
     assert.equal(await figureOf(service, 'vicinal_writes_blocked{reason="disk_full"}'), 0)
-    await until(() => told(/disk has space again/) === 1, 'the log tells of the end')
-    assert.equal(told(/disk is full/), 1)
-    assert.equal(
-      linesOf(service).filter(({ level }) => level >= 50).length,
-      1,
-      'no request adds a line of its own',
-    )
+    await until(() => lineCount(/disk has space again/) === 1, 'the log reports the end')
+    assert.equal(lineCount(/disk is full/), 1)
+    assert.equal(linesOf(service).filter(({ level }) => level >= 50).length, 1, 'requests add no lines')
   })
 })

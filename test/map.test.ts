@@ -23,7 +23,7 @@ interface HeldPoint {
   readonly vector: Float32Array
 }
 
-/** A collection with points that the test knows, half of them of the kind "even". */
+/** A collection with known points, half of them with the parity "even". */
 async function withPoints(
   count: number,
   seams: Partial<CollectionSettings>,
@@ -60,13 +60,13 @@ async function rowsOf(map: PointMap): Promise<MapRow[]> {
   return rows
 }
 
-/** In the units of the metric. */
+/** The distance in the units of the metric. */
 function distanceOf(metric: Metric, one: Float32Array, other: Float32Array): number {
   const distance = scalarDistance(metric, one, other)
   return metric === 'Euclidean' ? Math.sqrt(distance) : distance
 }
 
-/** The share of the true neighbours within the rows that the rows have; the distances are checked, too. */
+/** The recall of the rows: the share of true neighbours that they list. Also checks the distances. */
 function recallOf(
   rows: readonly MapRow[],
   points: ReadonlyMap<string, HeldPoint>,
@@ -82,12 +82,12 @@ function recallOf(
     const others = [...all.keys()].filter((each) => each !== number).sort((a, b) => all[a]! - all[b]!)
     const expected = others.slice(0, k)
     assert.equal(neighbours.length, expected.length)
-    assert.ok(!neighbours.includes(number), 'no point is its own neighbour')
+    assert.ok(!neighbours.includes(number), 'a point is its own neighbour')
     for (const [rank, other] of neighbours.entries()) {
       assert.ok(Math.abs(distances[rank]! - all[other]!) <= 1e-4 * Math.max(1, all[other]!), 'its distance')
       assert.ok(rank === 0 || distances[rank]! >= distances[rank - 1]!, 'closest first')
     }
-    // Points that are as far away as the last one are as good.
+    // Points at the distance of the last neighbour count as found.
     const last = all[expected.at(-1)!]! * (1 + 1e-6) + 1e-9
     found += neighbours.filter((other) => all[other]! <= last).length
     wanted += expected.length
@@ -96,7 +96,7 @@ function recallOf(
 }
 
 describe(`the points of a map, seed ${seed}`, () => {
-  it('have their nearest neighbours in the sample, exactly where searches are exact', async () => {
+  it('have their nearest neighbours in the sample, exact if searches are exact', async () => {
     await withPoints(600, {}, async (collection, points) => {
       for (const metric of distanceMetrics) {
         for (const limit of [100_000, 200]) {
@@ -108,13 +108,13 @@ describe(`the points of a map, seed ${seed}`, () => {
     })
   })
 
-  it('are found through the graph with a recall of 0.9 and more, however few are sampled', async () => {
+  it('have neighbours with a recall of at least 0.9 through the graph, whatever the sample size', async () => {
     const count = 6000
     await withPoints(count, { graphBytesMin: 0 }, async (collection, points) => {
-      // A last resort: the machine can be busy.
+      // A generous limit, because the machine may be busy.
       const deadline = Date.now() + 300_000
       while (collection.stats.isSettling || collection.stats.plans.Cosine.route === undefined) {
-        assert.ok(Date.now() < deadline, 'the graph is built and measured')
+        assert.ok(Date.now() < deadline, 'the graph was not built and measured in time')
         await sleep(10)
       }
       for (const limit of [count, 3000, 600, 60]) {
@@ -126,7 +126,7 @@ describe(`the points of a map, seed ${seed}`, () => {
     })
   })
 
-  it('are chosen by the seed, at random, and nearly all the same when points come and go', async () => {
+  it('are a random sample by seed, which stays nearly the same when points are added and removed', async () => {
     await withPoints(2000, {}, async (collection, points) => {
       const idsFor = async (changes: Partial<MapQuery>): Promise<Set<string>> =>
         new Set(
@@ -146,7 +146,7 @@ describe(`the points of a map, seed ${seed}`, () => {
     })
   })
 
-  it('match the filter and have what was asked for', async () => {
+  it('match the filter and have the requested parts', async () => {
     await withPoints(600, {}, async (collection, points) => {
       const filter = { kind: 'condition', path: 'parity', test: { op: 'in', values: ['odd'] } } as const
       const include = { distance: false, payload: true, vector: false, version: false }
@@ -162,7 +162,7 @@ describe(`the points of a map, seed ${seed}`, () => {
     })
   })
 
-  it('that are removed or changed while the map is made are nobody’s neighbours any more', async () => {
+  it('that are removed or changed during the map are no longer neighbours', async () => {
     await withPoints(600, {}, async (collection, points) => {
       const map = await collection.map(queryOf({}))
       const rows = map.rows()
@@ -182,12 +182,12 @@ describe(`the points of a map, seed ${seed}`, () => {
     })
   })
 
-  it('are searched for when the queue of searches has room, and other searches come first', async () => {
+  it('wait for room in the search queue, behind other searches', async () => {
     await withPoints(600, { maxQueuedQueries: 300, inlineBytesMax: 0 }, async (collection, points) => {
       const map = await collection.map(queryOf({}))
       const vector = points.values().next().value!.vector
       const query = { vector, metric: 'Manhattan', limit: 1, ef: 1 } as const
-      // The first step of the map finds the queue full of these.
+      // These fill the queue before the first step of the map.
       const others = collection.search(Array.from({ length: 280 }, () => query))
       const rows = await rowsOf(map)
       assert.equal((await others).ids.total, 280)
@@ -195,7 +195,7 @@ describe(`the points of a map, seed ${seed}`, () => {
     })
   })
 
-  it('are sampled for one map at a time, and searches stop when the caller has gone', async () => {
+  it('are sampled for one map at a time, and searches stop when the caller disconnected', async () => {
     await withPoints(600, {}, async (collection) => {
       const map = await collection.map(queryOf({}))
       await assert.rejects(collection.map(queryOf({})), { reason: 'overloaded' })
@@ -210,7 +210,7 @@ describe(`the points of a map, seed ${seed}`, () => {
       await assert.rejects(
         collection.map(queryOf({})),
         { reason: 'overloaded' },
-        'closed twice is closed once',
+        'closing the first map twice must not end the second',
       )
       next.close()
     })
@@ -274,7 +274,7 @@ describe('GET /map', () => {
         ].map((neighbours, index) => ({
           neighbours,
           distances: neighbours.map((other) => Math.abs(other - index)),
-          // Ten characters, and the pair is not cut.
+          // Ten characters; the surrogate pair is not split.
           content: 'content 😀',
           content_type: 'Text',
           attributes: { n: index, a: { b: 1 } },
@@ -283,7 +283,7 @@ describe('GET /map', () => {
     }
   })
 
-  it('refuses what is out of range, names what it ignores, and knows no missing collection', async () => {
+  it('refuses values out of range, names ignored parameters, and returns 404 for a missing collection', async () => {
     await using service = await startTestService()
     const ask = (query: string): Promise<Response> => fetch(`${service.httpUrl}/map?${query}`)
     const faults: readonly (readonly [string, string])[] = [
@@ -315,9 +315,9 @@ describe('GET /map', () => {
     assert.deepEqual([posted.status, posted.headers.get('allow')], [405, 'GET'])
   })
 
-  it('makes one map of a collection at a time, and gives up when the client leaves', async () => {
+  it('builds one map of a collection at a time, and stops when the client disconnects', async () => {
     await using service = await startTestService()
-    // So much that it does not fit into the buffers between server and client.
+    // More than the buffers between server and client hold.
     await fill(service, '', 20_000)
     const leaving = new AbortController()
     const first = await fetch(`${service.httpUrl}/map?k=32&limit=100000&content=1000`, {
@@ -334,7 +334,7 @@ describe('GET /map', () => {
       await next.arrayBuffer()
       if (next.status === 200) break
       assert.equal(next.status, 429)
-      assert.ok(Date.now() < deadline, 'the first map is given up')
+      assert.ok(Date.now() < deadline, 'the first map was not ended in time')
       await sleep(10)
     }
     const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
@@ -344,7 +344,7 @@ describe('GET /map', () => {
     )
   })
 
-  it('is an operation of the client', async () => {
+  it('is available in the client', async () => {
     await using service = await startTestService()
     const client = createHttpClient({ baseUrl: service.httpUrl, retries: 0 }).collection('named')
     await client.collections.put('named')

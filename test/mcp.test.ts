@@ -42,7 +42,7 @@ describe('vicinal mcp', () => {
     return part!.text
   }
 
-  it('offers only tools that read, unless it is told to write', async () => {
+  it('offers only read tools unless writing is enabled', async () => {
     const reading = await overStdio()
     const names = (await reading.listTools()).tools.map(({ name }) => name).sort()
     assert.deepEqual(names, ['count', 'describe', 'facets', 'get', 'list', 'search'])
@@ -76,7 +76,7 @@ describe('vicinal mcp', () => {
     await client.close()
   })
 
-  it('says what the service refuses, as an answer', async () => {
+  it('reports refusals of the service as results', async () => {
     const client = await overStdio()
     const result = await client.callTool({ name: 'count', arguments: { filter: { price: { $gtee: 1 } } } })
     assert.equal(result.isError, true)

@@ -6,11 +6,11 @@ import { parse } from 'yaml'
 import { startEmbeddingServer } from './support/embedding-server.ts'
 import { startTestService } from './support/service.ts'
 
-/** docs/metrics.md says what /metrics has, no more and no less. */
+/** docs/metrics.md lists exactly the metrics of /metrics. */
 
 const page = readFileSync(join(import.meta.dirname, '../docs/metrics.md'), 'utf8')
 
-/** The type and the labels of each of our figures. */
+/** The type and labels of each metric. */
 async function served(): Promise<Map<string, { readonly type: string; readonly labels: Set<string> }>> {
   const found = new Map<string, { readonly type: string; readonly labels: Set<string> }>()
   await using endpoint = await startEmbeddingServer()
@@ -33,7 +33,7 @@ async function served(): Promise<Map<string, { readonly type: string; readonly l
 }
 
 describe('the metrics', () => {
-  it('are all on the page about them, with type and labels, and nothing else is', async () => {
+  it('are exactly those in docs/metrics.md, with type and labels', async () => {
     const figures = await served()
     const rows = [...page.matchAll(/^\| `(vicinal_\w+)` *\| (\w+) *\| (.*?) *\|/gm)].map(
       ([, name, type, labels]) =>
@@ -49,12 +49,12 @@ describe('the metrics', () => {
     )
   })
 
-  it('say nothing of embeddings where there are none', async () => {
+  it('omit embeddings if none are configured', async () => {
     await using service = await startTestService()
     assert.doesNotMatch(await (await fetch(`${service.httpUrl}/metrics`)).text(), /embedding/)
   })
 
-  it('have alerts that are Prometheus rules', () => {
+  it('have valid Prometheus alert rules', () => {
     const [, text] = /```yaml\n# vicinal\.rules\.yml\n(.*?)```/s.exec(page)!
     const { groups } = parse(text!) as { groups: { rules: Record<string, unknown>[] }[] }
     const rules = groups.flatMap((group) => group.rules)
@@ -67,7 +67,7 @@ describe('the metrics', () => {
     }
   })
 
-  it('say what runs, and what the disk has left', async () => {
+  it('show the running version and the free disk space', async () => {
     await using service = await startTestService()
     const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
     const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'))
@@ -76,7 +76,7 @@ describe('the metrics', () => {
     const free = Number(/^vicinal_disk_free_bytes (\S+)$/m.exec(text)![1])
     const { blocks, bsize } = statfsSync(service.dataDir)
     assert.ok(free > 0 && free < blocks * bsize)
-    // Nothing was measured, and all is scanned.
+    // Nothing is measured yet, and every search is a scan.
     for (const metric of ['Euclidean', 'Manhattan', 'Hamming', 'Cosine']) {
       assert.match(text, new RegExp(`^vicinal_index_recall\\{metric="${metric}"\\} 1$`, 'm'))
     }

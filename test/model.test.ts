@@ -9,7 +9,7 @@ const seed = 20_260
 describe('random operations with restarts', () => {
   for (const [index, name] of subjectNames.entries()) {
     const operations = name === 'engine' ? 500 : 150
-    it(`answer as the model does through ${name}, seed ${seed + index}`, async () => {
+    it(`match the model through ${name}, seed ${seed + index}`, async () => {
       await using subject = await subjects[name]()
       const result = await checkAgainstModel(subject, { seed: seed + index, until: { operations } })
       assert.equal(result.operations, operations)
@@ -19,9 +19,9 @@ describe('random operations with restarts', () => {
 })
 
 describe('random operations with restarts and kills, through graphs', () => {
-  it(`find nearly all that the model does, and nothing that it does not have, seed ${seed}`, async () => {
+  it(`find nearly all results of the model, and nothing else, seed ${seed}`, async () => {
     await using subject = await openIndexSubject()
-    // How soon there are graphs to walk through depends on what else the machine does.
+    // How soon the graphs are built depends on the load of the machine.
     const until = { operations: 300, isEnough: () => subject.walks > 20 }
     const options = { seed, size: 2000, firstPoints: 1800, until, leastRecall: 0.95 }
     const result = await checkAgainstModel(subject, options)
@@ -31,11 +31,11 @@ describe('random operations with restarts and kills, through graphs', () => {
 })
 
 /**
- * The canary: the same check over the real engine with one fault put in. Each fault is small and comes once,
- * or seldom, as a real one would.
+ * Tests of the check itself: the real engine with one injected fault. Each fault is small and occurs once or seldom,
+ * as a real one would.
  */
 const faults: Readonly<Record<string, (real: Subject) => Partial<ModelClient> & Partial<Subject>>> = {
-  'forgets one delete': (real) => {
+  'loses one delete': (real) => {
     let deletes = 0
     return {
       async delete(id) {
@@ -56,7 +56,7 @@ const faults: Readonly<Record<string, (real: Subject) => Partial<ModelClient> & 
         return last
       },
       async restart() {
-        // The next one may have been deleted since, by the check itself.
+        // The check itself may have deleted the point.
         if (last !== undefined) await real.client.delete(last).catch(() => {})
         await real.restart()
       },
@@ -100,7 +100,7 @@ const faults: Readonly<Record<string, (real: Subject) => Partial<ModelClient> & 
       })
     },
   }),
-  'gives the ids of a batch in another order': (real) => ({
+  'returns the ids of a batch in another order': (real) => ({
     async insertBatch(points) {
       return (await real.client.insertBatch(points)).toReversed()
     },
@@ -110,17 +110,17 @@ const faults: Readonly<Record<string, (real: Subject) => Partial<ModelClient> & 
       return (await real.client.searchBatch(queries)).toReversed()
     },
   }),
-  'misses one point that a filter means': (real) => ({
+  'misses one point that a filter matches': (real) => ({
     async count(filter) {
       const count = await real.client.count(filter)
       return filter !== undefined && count > 20 ? count - 1 : count
     },
   }),
-  'finds a point that the filter does not mean': (real) => ({
+  'finds a point that the filter does not match': (real) => ({
     searchHits: ({ filter, ...query }, include) =>
       real.client.searchHits(query.limit > 100 ? query : { ...query, filter }, include),
   }),
-  'leaves a point out of a list at the end of a page': (real) => ({
+  'omits a point at the end of a list page': (real) => ({
     async listAll(filter, limit) {
       const points = await real.client.listAll(filter, limit)
       return points.filter((_, index) => index !== 3 * limit)
@@ -145,7 +145,7 @@ const faults: Readonly<Record<string, (real: Subject) => Partial<ModelClient> & 
       return lost === undefined ? { version } : await real.client.patch(id, { unset: [lost] })
     },
   }),
-  'has an expired point again after a restart': (real) => {
+  'restores an expired point after a restart': (real) => {
     const mortal = new Map<string, Parameters<ModelClient['put']>[1]>()
     return {
       async put(id, point, when) {
@@ -166,21 +166,21 @@ const faults: Readonly<Record<string, (real: Subject) => Partial<ModelClient> & 
       },
     }
   },
-  'writes although a condition is not met': (real) => ({
+  'writes even if a condition is not met': (real) => ({
     put: (id, point, when) => real.client.put(id, point, when?.kind === 'version' ? undefined : when),
   }),
   'changes one point too many by filter': (real) => ({
     changeByFilter: ({ limit, ...request }) =>
       real.client.changeByFilter({ ...request, limit: limit === undefined ? undefined : limit + 1 }),
   }),
-  'moves a point that is replaced to the end of lists': (real) => ({
+  'moves a replaced point to the end of lists': (real) => ({
     async put(id, point, when) {
       if (when !== undefined) return real.client.put(id, point, when)
       await real.client.delete(id).catch(() => {})
       return real.client.put(id, point)
     },
   }),
-  'takes a vector of another length': (real) => ({
+  'accepts a vector of another length': (real) => ({
     insert: (point) => real.client.insert(point).catch(() => '00000000-0000-4000-8000-000000000000'),
   }),
 }

@@ -25,7 +25,7 @@ interface Answer {
   readonly text: string
 }
 
-/** nginx over the example, with only its ports and paths changed, in front of a real service. */
+/** nginx with the example configuration, only ports and paths changed, in front of a real service. */
 class Proxied implements AsyncDisposable {
   readonly #service: TestService
   readonly #directory: AsyncDisposable & { readonly path: string }
@@ -114,7 +114,7 @@ class Proxied implements AsyncDisposable {
   }
 }
 
-/** What the example is put into: where nginx keeps its files, and nothing else. */
+/** The enclosing configuration: only the paths where nginx keeps its files. */
 function wrapped(directory: string): string {
   const isRoot = process.getuid?.() === 0
   const kinds = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
@@ -155,7 +155,7 @@ async function changed(
   return text
 }
 
-/** What the example says of nginx before 1.25.1. */
+/** The changes that the example describes for nginx before 1.25.1. */
 const olderNginx: readonly (readonly [string, string])[] = [
   ['    http2 on;\n', ''],
   [' ssl;\n', ' ssl http2;\n'],
@@ -167,7 +167,7 @@ function hasHttp2Directive(): boolean {
   return major! > 1 || minor! > 25 || (minor === 25 && patch! >= 1)
 }
 
-/** The commands of the README. */
+/** Runs the commands of the README. */
 function makeSecrets(directory: string): void {
   const openssl = (args: string): string =>
     execFileSync('openssl', args.split(' '), { encoding: 'utf8', stdio: 'pipe' })
@@ -236,7 +236,7 @@ describe('the nginx example', {
   })
   after(() => proxied[Symbol.asyncDispose]())
 
-  it('asks for user and password on everything but /health', async () => {
+  it('requires user and password for everything except /health', async () => {
     for (const user of [undefined, 'alice:wrong', 'mallory:secret']) {
       for (const path of ['/', '/docs/openapi.yaml', '/points/search', '/metrics', '/snapshots']) {
         const { status, headers } = await proxied.https(path, user === undefined ? {} : { user })
@@ -247,7 +247,7 @@ describe('the nginx example', {
     assert.deepEqual((await proxied.https('/health')).text, 'OK')
   })
 
-  it('is taken by nginx without a warning', () => {
+  it('is accepted by nginx without a warning', () => {
     const { stderr, status } = spawnSync(
       'nginx',
       ['-t', '-p', proxied.path, '-c', 'nginx.conf', '-e', 'stderr'],
@@ -257,7 +257,7 @@ describe('the nginx example', {
     assert.doesNotMatch(stderr, /\[(warn|error|emerg)\]/)
   })
 
-  it('is used by every command, over either port', async () => {
+  it('works with every command, over either port', async () => {
     const { path, httpsPort, grpcsPort } = proxied
     const file = (name: string, text: string): string => {
       writeFileSync(join(path, name), text)
@@ -289,7 +289,7 @@ describe('the nginx example', {
     assert.equal(readdirSync(join(path, 'backups')).length, 1)
   })
 
-  it('is told from a service that does not answer, with what to do', async () => {
+  it('is distinguished from an unreachable service, and errors say what to do', async () => {
     const { path, httpsPort } = proxied
     const https = `https://localhost:${httpsPort}`
     const place = join(path, 'untrusted.snapshot')
@@ -328,7 +328,7 @@ describe('the nginx example', {
     }
   })
 
-  it('serves the whole HTTP interface over TLS, batches larger than nginx takes of its own accord too', async () => {
+  it('serves the whole HTTP interface over TLS, including batches above the default limit of nginx', async () => {
     const inserted = await proxied.https('/points/batch', { method: 'POST', user: alice, body: points(3000) })
     assert.equal(inserted.status, 201)
     const [id] = JSON.parse(inserted.text).point_ids
@@ -342,26 +342,26 @@ describe('the nginx example', {
     assert.match(gone.headers['strict-transport-security']!, /max-age/)
   })
 
-  it('speaks no plaintext', async () => {
+  it('refuses plaintext', async () => {
     const sent = httpRequest({ host: '127.0.0.1', port: proxied.httpsPort, path: '/health' })
     assert.equal((await answerTo(sent, undefined)).status, 400)
   })
 
-  it('serves gRPC over TLS to who has the key, large batches too', async () => {
+  it('serves gRPC over TLS to clients with the key, including large batches', async () => {
     using grpc = proxied.grpc(apiKey)
     const vectors = Array.from({ length: 20_000 }, (_, index) => [index, 2])
     assert.equal(await grpc.insert(vectors.slice(0, 1)), 1)
     assert.equal(await grpc.insert(vectors), 20_000)
   })
 
-  it('leaves it to the service to refuse calls without the key', async () => {
+  it('lets the service refuse calls without the key', async () => {
     for (const key of [undefined, 'not-the-key']) {
       using grpc = proxied.grpc(key)
       await assert.rejects(grpc.insert([[1, 1]]), { code: status.UNAUTHENTICATED })
     }
   })
 
-  it('is not trusted by clients that do not know its certificate', async () => {
+  it('is not trusted by clients without its certificate', async () => {
     using grpc = proxied.grpc(apiKey, false)
     await assert.rejects(grpc.insert([[1, 1]]), { code: status.UNAVAILABLE })
   })

@@ -12,7 +12,7 @@ import { startFailingHttpServer } from './support/failing-http-server.ts'
 import { startTestCluster, startTestService, type TestService } from './support/service.ts'
 import { until } from './support/until.ts'
 
-/** The description that is served holds what the server does: in its structure, its routes and its answers. */
+/** The served OpenAPI description matches the server: its structure, its routes and its answers. */
 
 const source = readFileSync(join(import.meta.dirname, '../src/http/openapi.yaml'), 'utf8')
 const description = parse(source) as Description
@@ -77,7 +77,7 @@ const ajv = new Ajv2020({ strict: false, allErrors: true })
 formats.default(ajv)
 ajv.addSchema(description as unknown as AnySchema, 'openapi')
 
-/** A validator of what stands at a JSON pointer into the description. */
+/** A validator for the schema at a JSON pointer into the description. */
 function validatorAt(pointer: string): ValidateFunction {
   return ajv.compile({ $ref: `openapi#${pointer}` })
 }
@@ -103,7 +103,7 @@ function parameterOf(declared: Parameter | Reference): Parameter {
   return '$ref' in declared ? (resolve(declared.$ref) as Parameter) : declared
 }
 
-/** A path with these values in it, 'x' where none is given. */
+/** The path with its parameters replaced by the values, or by 'x' if none is given. */
 function filled(path: string, values: Readonly<Record<string, string>> = {}): string {
   return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name] ?? 'x')
 }
@@ -113,7 +113,7 @@ function responseOf(operation: Operation, status: string): Response {
   return '$ref' in response ? (resolve(response.$ref) as Response) : response
 }
 
-/** Every object in the description that has the key, with where it stands. */
+/** Every object in the description that has the key, with its location. */
 function* objectsWith(
   key: string,
   value: unknown = description,
@@ -125,7 +125,7 @@ function* objectsWith(
 }
 
 describe('the OpenAPI description', () => {
-  it('is OpenAPI 3.1 with the parts that every reader needs', () => {
+  it('is OpenAPI 3.1 with all parts that readers need', () => {
     assert.match(description.openapi, /^3\.1\.\d+$/)
     const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'))
     assert.equal(description.info.version, version)
@@ -165,7 +165,7 @@ describe('the OpenAPI description', () => {
         declared.every((parameter) => parameter.required === true),
         path,
       )
-      // Which operations take which headers and query parameters is tested where they do.
+      // Other tests check which operations accept which headers and query parameters.
       const others = (operation.parameters ?? []).map(parameterOf)
       assert.ok(
         others.every(
@@ -177,7 +177,7 @@ describe('the OpenAPI description', () => {
     }
   })
 
-  it('has no reference that leads nowhere, and no part that nothing refers to', () => {
+  it('has no dangling references and no unused parts', () => {
     const references = [...objectsWith('$ref')]
     assert.ok(references.length > 10)
     for (const { path, object } of references) {
@@ -192,7 +192,7 @@ describe('the OpenAPI description', () => {
     }
   })
 
-  it('has schemas that are JSON Schema 2020-12, whose examples they accept', () => {
+  it('has valid JSON Schema 2020-12 schemas that accept their examples', () => {
     for (const { path, object } of objectsWith('schema')) {
       assert.equal(ajv.validateSchema(object.schema as AnySchema), true, `${path}: ${ajv.errorsText()}`)
     }
@@ -205,7 +205,7 @@ describe('the OpenAPI description', () => {
     }
   })
 
-  it('asks for no key exactly where none is asked for', () => {
+  it('declares exactly the operations that need no key', () => {
     const open = operations.filter(({ operation }) => operation.security?.length === 0)
     assert.deepEqual(open.map(({ path }) => path).sort(), [
       '/',
@@ -248,19 +248,19 @@ describe('the OpenAPI description and the server', () => {
     const real = served
       .map(({ method, path }) => ({ method, path: path.replaceAll(/:(\w+)/g, '{$1}') }))
       .filter(({ method, path }) => !isPart(method, path))
-      // The pages of the console are no part of the API.
+      // The pages of the console are not part of the API.
       .filter(({ path }) => !/^\/console(\/|$)/.test(path))
       .map(({ method, path }) => `${method} ${path}`)
     assert.deepEqual([...new Set(real)].sort(), listed.sort())
   })
 
-  /** Routes that are no operations of their own: HEAD beside GET, what the page loads, refusals. */
+  /** Routes that are not separate operations: HEAD next to GET, files of the docs page, refusals. */
   function isPart(method: string, path: string): boolean {
     const refused = method !== 'post' && /\/points\/[a-z]+$/.test(path)
     return method === 'head' || refused || (path.startsWith('/docs/') && path !== '/docs/openapi.yaml')
   }
 
-  /** Sends a request and holds the answer to what the description says of it. */
+  /** Sends a request and checks the answer against the description. */
   async function check(
     baseUrl: string,
     method: string,
@@ -288,7 +288,7 @@ describe('the OpenAPI description and the server', () => {
     assert.equal(response.status, status, text)
     const { content, headers } = responseOf(operation, String(status))
     for (const [name, header] of Object.entries(headers ?? {})) {
-      // The one that several answers share is there only when there is something to say.
+      // The header that several answers share is optional.
       if (!('$ref' in header)) assert.ok(response.headers.has(name), `${name} of ${status}`)
     }
     if (content === undefined) {
@@ -296,7 +296,7 @@ describe('the OpenAPI description and the server', () => {
       return text
     }
     const type = response.headers.get('content-type')!
-    // JSON has no parameters of its own: the description names the bare type.
+    // JSON has no media type parameters, so the description names the bare type.
     const described = Object.keys(content).find((each) => each === type || `${each}; charset=utf-8` === type)
     assert.ok(described, `${method} ${path} ${status} is ${type}, described is ${Object.keys(content)}`)
     const declared = operation.responses[String(status)]!
@@ -323,7 +323,7 @@ describe('the OpenAPI description and the server', () => {
     '/points/update': { filter: { n: 1 }, set: { m: 1 } },
     '/points/delete': { filter: { n: 1 } },
   }
-  /** No operation on points takes this. */
+  /** A body that no operation on points accepts. */
   const wrongBody = { vector: 1, vectors: 1, queries: 1, filter: 1, paths: 1 }
   const rich = {
     ...point,
@@ -348,7 +348,7 @@ describe('the OpenAPI description and the server', () => {
     ['/points/update', { filter: { n: 1 }, set: { m: true }, limit: 1 }],
     ['/points/delete', { filter: { n: 1 }, dry_run: true }],
   ]
-  /** What the paths of points begin with, for the default collection and for any. */
+  /** The prefixes of point paths: for the default collection and for a named one. */
   const below = '/collections/{collection}'
   const bases = ['', below]
   const collection = 'glosses'
@@ -399,7 +399,7 @@ describe('the OpenAPI description and the server', () => {
       const at = (path: string): string => filled(base + path, { collection: 'extended', id: chosenId })
       for (const [path, body] of extended) {
         const validate = bodyValidator('post', base + path)
-        // An item that cannot be stored is not what the description asks for.
+        // An item that cannot be stored does not match the schema.
         if (!('on_error' in body)) assert.ok(validate(body), `${path}: ${ajv.errorsText(validate.errors)}`)
         const status = path === '/points' || path === '/points/batch' ? 201 : 200
         await check(httpUrl, 'post', base + path, status, { path: at(path), body })
@@ -419,7 +419,7 @@ describe('the OpenAPI description and the server', () => {
     }
   })
 
-  it('agree on clusters', async () => {
+  it('agree on the cluster API', async () => {
     const [first, second] = cluster.services as [TestService, TestService]
     const node = '/cluster/nodes/{name}'
     await check(first.httpUrl, 'get', '/cluster', 200)
@@ -482,7 +482,7 @@ describe('the OpenAPI description and the server', () => {
     return validatorAt(`/paths/${escaped(path)}/${method}/requestBody/content/application~1json/schema`)
   }
 
-  it('agree on the bodies that are taken', () => {
+  it('agree on the accepted bodies', () => {
     const posted = Object.entries(bodies).flatMap(([path, body]) =>
       bases.map((base) => [base + path, body] as const),
     )
@@ -495,7 +495,7 @@ describe('the OpenAPI description and the server', () => {
     }
   })
 
-  it('agree on the settings and aliases that are taken', async () => {
+  it('agree on the accepted settings and aliases', async () => {
     const put = '/collections/{name}'
     const settings = bodyValidator('put', put)
     for (const body of [{}, { dimension: 65_535 }, { hnsw: { m: 4, ef_construction: 2000 } }]) {
@@ -574,7 +574,7 @@ describe('the OpenAPI description and the server', () => {
     }
   })
 
-  it('agree on what the server may fail with', async () => {
+  it('agree on the errors of the server', async () => {
     const failures = {
       429: new DatabaseError('overloaded', 'too much is waiting'),
       500: new Error('a secret of ours'),
@@ -598,7 +598,7 @@ describe('the OpenAPI description and the server', () => {
     }
   })
 
-  it('agree on what may fail at all', () => {
+  it('agree on which operations can fail with which status', () => {
     for (const { path, method, operation } of operations.filter((each) => each.path.includes('/points'))) {
       const isBelow = path.startsWith(below)
       const writes = method !== 'get' && !/\/(search|list|count|facets)/.test(path)

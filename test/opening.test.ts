@@ -13,7 +13,7 @@ const logger = createLogger({ level: 'silent', pretty: false })
 const config = readConfig({ SEARCH_THREADS: '2', INDEX_THREADS: '2' })
 
 describe('opening a collection', () => {
-  it('is broken off by its signal, at any moment, and finds every point the next time', async () => {
+  it('can be aborted by its signal at any moment, and the next opening finds every point', async () => {
     const points = clusteredVectors(seededRandom(5), 20_000, 64).map((vector, at) => ({
       vector,
       payload: { contentType: 'Text' as const, content: `point ${at}` },
@@ -32,7 +32,7 @@ describe('opening a collection', () => {
     await assert.rejects(engine.openCollection(store, { ...config, signal: aborted }), reason)
     const stop = new AbortController()
     const opening = engine.openCollection(store, { ...config, signal: stop.signal })
-    // Its threads have been told to fill; none can have answered.
+    // Its threads have been told to fill; none can have answered yet.
     stop.abort(reason)
     await assert.rejects(opening, reason)
 

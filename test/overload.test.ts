@@ -15,7 +15,7 @@ const maxQueuedQueries = 2000
 const random = seededRandom(11)
 const vectors = Array.from({ length: 16_000 }, () => randomVector(random, dimension, 'continuous'))
 
-/** Exact scans of more than runs on the main thread: an ef wider than the index takes no graph. */
+/** Exact scans that are too large for the main thread. An ef larger than the index disables the graph. */
 function queriesOf(count: number): Query[] {
   return Array.from({ length: count }, (_, index) => ({
     vector: vectors[index % vectors.length]!,
@@ -47,13 +47,13 @@ describe('a busy service', () => {
     await service[Symbol.asyncDispose]()
   })
 
-  /** Batch searches that have ended so. */
+  /** The number of batch searches with this outcome. */
   function outcomes(transport: string, outcome: string): Promise<number> {
     const labels = `operation="SearchPointsBatch",transport="${transport}",outcome="${outcome}"`
     return figureOf(service, `vicinal_requests_total{${labels}}`)
   }
 
-  /** Runs `body` while a batch as large as the bound is under way, and says whether that was so to the end. */
+  /** Runs `body` during a batch that fills the queue. Returns whether the batch was still running at the end. */
   async function whileFull(body: () => Promise<void>): Promise<boolean> {
     let ended = false
     const batch = clients.grpc.searchBatch(queriesOf(4 * maxQueuedQueries)).then(() => {
@@ -66,7 +66,7 @@ describe('a busy service', () => {
     return full
   }
 
-  it('refuses at once what it cannot hold, and says when to try again, on both transports', async () => {
+  it('immediately refuses requests beyond its bound, and says when to retry, on both transports', async () => {
     const full = await whileFull(async () => {
       const response = await fetch(`${service.httpUrl}/points/search`, {
         method: 'POST',
@@ -82,7 +82,7 @@ describe('a busy service', () => {
       assert.deepEqual(refusal.metadata.get('retry-after-ms'), ['1000'])
       assert.match(refusal.details, /\(MAX_QUEUED_QUERIES\): try again later/)
     })
-    assert.ok(full, 'the batch ended before it could be in the way')
+    assert.ok(full, 'the batch ended too early to fill the queue')
     for (const client of Object.values(clients)) assert.equal((await client.search(single!)).length, 5)
   })
 
@@ -92,10 +92,10 @@ describe('a busy service', () => {
       assert.deepEqual([health.status, await health.text()], [200, 'OK'])
       await assert.rejects(clients.grpc.get(randomUUID()), { reason: 'not_found' })
     })
-    assert.ok(full, 'the batch ended before it could be in the way')
+    assert.ok(full, 'the batch ended too early to fill the queue')
   })
 
-  it('drops the work of a gRPC call whose deadline passes', async () => {
+  it('cancels the work of a gRPC call after its deadline', async () => {
     const impatient = createGrpcClient({ address: service.grpcAddress, apiKey, timeoutMs: 500, retries: 0 })
     const answered = await outcomes('grpc', 'ok')
     const late = impatient.searchBatch(queriesOf(maxQueuedQueries * 5))
@@ -106,7 +106,7 @@ describe('a busy service', () => {
   })
 
   for (const transport of ['grpc', 'http'] as const) {
-    it(`drops the work of a caller who has gone, over ${transport}`, async () => {
+    it(`cancels the work of a disconnected caller, over ${transport}`, async () => {
       const cancelled = await outcomes(transport, 'cancelled')
       const controller = new AbortController()
       const search = clients[transport].searchBatch(queriesOf(maxQueuedQueries * 3), {
@@ -120,7 +120,7 @@ describe('a busy service', () => {
       assert.equal(await figureOf(service, 'vicinal_queued_queries'), 0)
     })
 
-    it(`gives a batch's answers in the order of its queries, over ${transport}`, async () => {
+    it(`returns the answers of a batch in the order of its queries, over ${transport}`, async () => {
       const queries = queriesOf(50)
       const singles = await Promise.all(queries.map((query) => clients[transport].search(query)))
       assert.deepEqual(await clients[transport].searchBatch(queries), singles)
@@ -128,7 +128,7 @@ describe('a busy service', () => {
     })
   }
 
-  it('answers single searches on the connection of a batch of 10,000, before that batch', async () => {
+  it('answers single searches before a batch of 10,000 on the same connection', async () => {
     await service.restart({ MAX_QUEUED_QUERIES: '20000' })
     const client = createGrpcClient({ address: service.grpcAddress, apiKey, retries: 0 })
     let ended = false
@@ -145,7 +145,7 @@ describe('a busy service', () => {
   })
 })
 
-/** The failure of one search, with the metadata that the product's client does not show. */
+/** The failure of one search, with the metadata that our client does not expose. */
 async function searchRefusal(address: string): Promise<ServiceError> {
   const client = new Client(address, credentials.createInsecure())
   const metadata = new Metadata()

@@ -19,13 +19,13 @@ import { temporaryDirectory } from './support/process.ts'
 import { until } from './support/until.ts'
 
 /**
- * The built package as npm installs it: what its client reaches, and the command `vicinal` started by an older Node, by
- * npx, by shells; and how it ends.
+ * The built package as npm installs it: the modules that its client imports, and the command `vicinal` started by an
+ * older Node, by npx and by shells, and how it ends.
  */
 
 const root = join(import.meta.dirname, '..')
 
-/** The path as it is outside of npm scripts, which put the bundled Node first. */
+/** The path outside of npm scripts, which put the bundled Node first. */
 const path = process.env
   .PATH!.split(delimiter)
   .filter((directory) => !directory.includes('node_modules'))
@@ -48,7 +48,7 @@ before(async () => {
 after(() => built[Symbol.asyncDispose]())
 
 describe('the client of the package', () => {
-  it('reaches, for HTTP, no other package, nothing of Node and none of its globals', () => {
+  it('imports, for HTTP, no other packages or Node modules, and uses no Node globals', () => {
     const { files, packages } = reach('./client/http')
     assert.deepEqual([...packages], [])
     for (const file of files) {
@@ -61,7 +61,7 @@ describe('the client of the package', () => {
     assert.deepEqual(reach('./client', 'browser').files, files)
   })
 
-  it('reaches, for gRPC, nothing of the server', () => {
+  it('imports, for gRPC, nothing of the server', () => {
     const { files, packages } = reach('./client')
     const names = [...packages].map((name) => name.split('/').slice(0, 2).join('/'))
     assert.deepEqual(new Set(names), new Set(['@bufbuild/protobuf', '@grpc/grpc-js']))
@@ -73,7 +73,7 @@ describe('the client of the package', () => {
     ['the Node of the installation', 'pink.mts', process.execPath],
     ['an older Node', 'pink.mjs', olderNode],
   ] as const) {
-    it(`runs the README's program as it is written, on ${name}`, {
+    it(`runs the README's program unchanged on ${name}`, {
       skip: !node && withoutOlderNode,
     }, async () => {
       const readme = readFileSync(join(root, 'README.md'), 'utf8')
@@ -81,7 +81,7 @@ describe('the client of the package', () => {
       assert.ok(readme.includes(`\`${file}\``), 'the README names the file')
       await using project = await Project.create()
       const service = await project.serve([project.vicinal, 'serve'])
-      // Where the README's service listens, another may; nothing else is changed.
+      // Only the address is changed, because another service may use the README's port.
       const here = program!.replace('localhost:50051', service.grpcAddress)
       assert.notEqual(here, program)
       writeFileSync(join(project.path, file), here)
@@ -92,7 +92,7 @@ describe('the client of the package', () => {
 })
 
 describe('vicinal started by an older Node', { skip: withoutOlderNode }, () => {
-  it('runs on the Node that was installed with it, and passes arguments, output and exit codes on', async () => {
+  it('runs on the Node installed with it, and forwards arguments, output and exit codes', async () => {
     const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
     await using project = await Project.create()
     assert.deepEqual(project.run('--version'), { status: 0, stdout: `${version}\n`, stderr: '' })
@@ -102,7 +102,7 @@ describe('vicinal started by an older Node', { skip: withoutOlderNode }, () => {
   })
 
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    it(`passes ${signal} on to a service, and ends as that does`, async () => {
+    it(`forwards ${signal} to a service, and ends like it`, async () => {
       await using project = await Project.create()
       const service = await project.serve([project.vicinal, 'serve'])
       assert.notEqual(service.pid, service.child.pid)
@@ -112,7 +112,7 @@ describe('vicinal started by an older Node', { skip: withoutOlderNode }, () => {
     })
   }
 
-  it('ends by the signal that the service ends by', async () => {
+  it('ends with the same signal as the service', async () => {
     await using project = await Project.create()
     const service = await project.serve([project.vicinal, 'serve'])
     process.kill(service.pid, 'SIGKILL')
@@ -126,7 +126,7 @@ describe('vicinal started by an older Node', { skip: withoutOlderNode }, () => {
     await service.isGone()
   })
 
-  it('says which package is missing when the installation brought no Node', async () => {
+  it('names the missing package if the installation has no Node', async () => {
     await using directory = await temporaryDirectory()
     writeFileSync(join(directory.path, 'package.json'), '{"type":"module"}')
     for (const file of ['main.js', 'bundled-node.js', 'parent-watch.js']) {
@@ -179,7 +179,7 @@ describe('a service in the background', { skip: withoutNpx }, () => {
       service.child.kill('SIGKILL')
       if (parent !== service.child.pid) process.kill(parent, 'SIGKILL')
       await until(() => parentOf(service.pid) !== parent)
-      // Longer than it takes to notice that a parent has gone.
+      // Longer than the service needs to notice that its parent has ended.
       await delay(2500)
       assert.equal((await fetch(`${service.url}/health`)).status, 200)
       process.kill(service.pid, 'SIGTERM')
@@ -190,11 +190,11 @@ describe('a service in the background', { skip: withoutNpx }, () => {
 
 interface Reach {
   readonly files: ReadonlySet<string>
-  /** Packages and parts of Node, as they are named where they are imported. */
+  /** The imported packages and Node modules, by import name. */
   readonly packages: ReadonlySet<string>
 }
 
-/** What a program loads that imports this entry of the package, whatever of it the program uses. */
+/** All modules that importing this entry of the package loads. */
 function reach(entry: string, condition?: 'browser'): Reach {
   const { exports } = JSON.parse(readFileSync(join(built.path, 'package.json'), 'utf8')) as {
     exports: Record<string, { default: string; browser?: { default: string } }>
@@ -203,7 +203,7 @@ function reach(entry: string, condition?: 'browser'): Reach {
   const main = condition === 'browser' ? target.browser!.default : target.default
   const files = new Set([join(built.path, main)])
   const packages = new Set<string>()
-  // A set goes on with what is added to it meanwhile.
+  // Iterating over a set includes the elements that are added meanwhile.
   for (const file of files) {
     const code = withoutComments(readFileSync(file, 'utf8'))
     for (const [, name] of code.matchAll(/\b(?:from|import)\s*\(?\s*['"]([^'"]+)['"]/g)) {
@@ -219,7 +219,7 @@ function withoutComments(code: string): string {
 }
 
 interface StartedService {
-  /** What was started; the service itself may be far below it. */
+  /** The started process; the service may be a distant descendant. */
   readonly child: ChildProcess
   readonly ended: Promise<unknown[]>
   readonly pid: number
@@ -229,7 +229,7 @@ interface StartedService {
   isGone(): Promise<void>
 }
 
-/** A project of a stranger's that `vicinal` is installed in. Ends what it has started when its scope ends. */
+/** A user's project with `vicinal` installed. Disposing it ends the processes that it started. */
 class Project implements AsyncDisposable {
   readonly #directory: AsyncDisposable & { readonly path: string }
   readonly #pids: number[] = []
@@ -253,7 +253,7 @@ class Project implements AsyncDisposable {
     return this.#directory.path
   }
 
-  /** As npm links the bundled Node, which `npx` then finds first. */
+  /** Links the bundled Node like npm does, so that `npx` finds it first. */
   linkNode(): void {
     symlinkSync(process.execPath, join(this.path, 'node_modules/.bin/node'))
   }
@@ -295,7 +295,7 @@ class Project implements AsyncDisposable {
       try {
         process.kill(pid, 'SIGKILL')
       } catch {
-        // It has ended, as it should have.
+        // The process has already ended, as it should.
       }
     }
     await until(() => this.#pids.every((pid) => !existsSync(`/proc/${pid}`)))

@@ -13,7 +13,7 @@ import { seededRandom } from './support/random.ts'
 
 const records = 900
 
-/** Two nodes in a process of their own, which is killed before one of its steps on the disk. Returns what it said. */
+/** Runs two nodes in a separate process, which is killed before one of its steps on the disk. Returns its output. */
 async function live(directory: string, seed: number, life: number, before: number): Promise<string> {
   const countPath = join(directory, 'steps')
   rmSync(countPath, { force: true })
@@ -32,13 +32,13 @@ async function live(directory: string, seed: number, life: number, before: numbe
     said += text
   })
   const code = await ended.promise
-  assert.ok(code === null || said.endsWith('done\n'), `it ended by itself with ${code}`)
+  assert.ok(code === null || said.endsWith('done\n'), `it exited with ${code} without being killed`)
   return said
 }
 
 describe('a node that is killed while it takes and drops partitions', () => {
   for (const seed of [3, 4]) {
-    it(`has those that it says, to the last bit (seed ${seed})`, async (t) => {
+    it(`has the partitions that it reports, to the last bit (seed ${seed})`, async (t) => {
       await using directory = await temporaryDirectory()
       for (const name of ['giver', 'taker']) mkdirSync(join(directory.path, name))
       const random = seededRandom(seed)
@@ -49,13 +49,13 @@ describe('a node that is killed while it takes and drops partitions', () => {
       }
       for (const [index, said] of lives.entries())
         t.diagnostic(`${index}: ${said.trim().split('\n').join(', ')}`)
-      assert.ok(lives.length > 3, 'it was killed in between')
+      assert.ok(lives.length > 3, 'the process was killed before the end')
       const log = await logFromSeed(seed, records)
       const pair = new MovingPair({ directory: directory.path, log: readOnly(log) })
       const giver = await pair.giver.start()
       const taker = await pair.taker.start()
       await Promise.all([giver.node.caughtUp(), taker.node.caughtUp()])
-      // Resolves when what was left of others is removed.
+      // Resolves when the remains of other partitions are removed.
       await taker.node.dropPartitions(new PartitionSet(), new AbortController().signal)
       const model = await ClusterModel.read(log)
       assert.deepEqual(

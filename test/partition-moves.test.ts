@@ -26,7 +26,7 @@ function newIdFrom(random: () => number): string {
   return idFromBytes(Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256)))
 }
 
-/** Changes points of its own at random, through random nodes. */
+/** Randomly changes the points that it inserted, through random nodes. */
 class Writer {
   readonly #all: ShardedNodes
   readonly #random: () => number
@@ -63,7 +63,7 @@ class Writer {
     await this.#database.insert(points)
   }
 
-  /** One change of a point, or an insertion. */
+  /** Changes or inserts one point. */
   async change(): Promise<void> {
     const id = this.#ids[this.#below(this.#ids.length)]!
     const kind = this.#below(5)
@@ -79,7 +79,7 @@ class Writer {
     }
   }
 
-  /** Until `done` has resolved. */
+  /** Makes changes until `done` has settled. */
   async changeWhile(done: Promise<unknown>, inRow: number): Promise<void> {
     let isDone = false
     const ended = done.finally(() => {
@@ -96,7 +96,7 @@ class Writer {
   }
 }
 
-/** Every node has what the node with everything has of its partitions, and all answer as that one. */
+/** Asserts that every node has in its partitions what the node with all partitions has, and answers like it. */
 async function assertEqual(all: ShardedNodes, writer: Writer, seed: number): Promise<void> {
   await all.settled()
   for (const { up } of all.nodes) await assertHasOnly(up.main, up.node.held, all.whole.up.main)
@@ -126,7 +126,7 @@ function firstOf(partitions: PartitionSet, count: number): PartitionSet {
 }
 
 describe('a node that drops partitions', () => {
-  it('has the others as before while writes go on, and after a restart', async () => {
+  it('keeps the others unchanged during writes and after a restart', async () => {
     await using all = await ShardedNodes.start({ nodes: 3, replicas: 2, dimension })
     const writer = new Writer(all, 1)
     for (let index = 0; index < 10; index += 1) await writer.insert(100)
@@ -148,58 +148,58 @@ describe('a node that drops partitions', () => {
 })
 
 describe('a node that takes partitions', () => {
-  it('has them to the last bit, while writes go on at all nodes, and after a restart', async () => {
+  it('has them to the last bit, during writes at all nodes and after a restart', async () => {
     await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, dimension })
     const writer = new Writer(all, 11)
     for (let index = 0; index < 10; index += 1) await writer.insert(100)
-    const [taker, giver] = [all.nodes[0]!, all.nodes[1]!]
-    const before = taker.up.node.held
-    const wanted = firstOf(giver.up.node.held, 60)
-    const taken = taker.up.node.takePartitions(wanted, giver.name, never)
+    const [receiver, sender] = [all.nodes[0]!, all.nodes[1]!]
+    const before = receiver.up.node.held
+    const wanted = firstOf(sender.up.node.held, 60)
+    const taken = receiver.up.node.takePartitions(wanted, sender.name, never)
     await writer.changeWhile(taken, 6)
     assert.deepEqual(
-      [...taker.up.node.held],
+      [...receiver.up.node.held],
       [...before, ...wanted].sort((a, b) => a - b),
     )
-    all.shards.own(wanted, (owners) => [...owners, taker.name])
+    all.shards.own(wanted, (owners) => [...owners, receiver.name])
     await assertEqual(all, writer, 12)
     for (let index = 0; index < 50; index += 1) await writer.change()
     await assertEqual(all, writer, 13)
-    all.shards.own(wanted, () => [taker.name])
-    await writer.changeWhile(giver.up.node.dropPartitions(wanted, never), 4)
+    all.shards.own(wanted, () => [receiver.name])
+    await writer.changeWhile(sender.up.node.dropPartitions(wanted, never), 4)
     await assertEqual(all, writer, 14)
-    await taker.up.stop()
-    await (await taker.start()).node.caughtUp()
+    await receiver.up.stop()
+    await (await receiver.start()).node.caughtUp()
     await assertEqual(all, writer, 15)
   })
 })
 
 describe('a node that is taking partitions', () => {
-  it('shows none of their points before it has them, and can give up and try again', async () => {
+  it('hides their points until the copy is complete, and can abort and retry', async () => {
     await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, dimension })
     const writer = new Writer(all, 31)
     for (let index = 0; index < 6; index += 1) await writer.insert(100)
-    const [taker, giver] = [all.nodes[0]!, all.nodes[1]!]
-    const before = taker.up.node.held
-    const wanted = firstOf(giver.up.node.held, 50)
+    const [receiver, sender] = [all.nodes[0]!, all.nodes[1]!]
+    const before = receiver.up.node.held
+    const wanted = firstOf(sender.up.node.held, 50)
     const copied = Promise.withResolvers<void>()
     const goOn = Promise.withResolvers<void>()
     let asked = 0
-    all.before.set(giver.name, async (method) => {
+    all.before.set(sender.name, async (method) => {
       if (method === peerMethods.partitionPoints) asked += 1
       if (method !== peerMethods.partitionCut) return
       copied.resolve()
       await goOn.promise
     })
     const stop = new AbortController()
-    const taking = taker.up.node.takePartitions(wanted, giver.name, stop.signal)
+    const taking = receiver.up.node.takePartitions(wanted, sender.name, stop.signal)
     await copied.promise
-    const { main } = taker.up
+    const { main } = receiver.up
     const copies = await storedIn(main, wanted)
     assert.ok(copies.length > 50, `${copies.length} points are copied`)
-    // Points that are deleted now are still among the copies: the log is held here.
+    // Points deleted now are still among the copies, because this node has stopped applying the log.
     const gone = copies.slice(0, 20)
-    for (const { id } of gone) assert.equal(await giver.up.node.database.remove(id), true)
+    for (const { id } of gone) assert.equal(await sender.up.node.database.remove(id), true)
     for (const { point, id } of copies) {
       const query = { vector: point.vector, metric: 'Euclidean', limit: 700, ef: 700 } as const
       for (const exact of [true, false]) {
@@ -211,8 +211,8 @@ describe('a node that is taking partitions', () => {
         assert.equal(found!.length, (await storedIn(main, before)).length)
       }
     }
-    // What others answer does not wait for this node.
-    const { database } = giver.up.node
+    // Other nodes answer without waiting for this node.
+    const { database } = sender.up.node
     const removed = new Set(gone.map(({ id }) => id))
     const everything = {
       vector: copies[0]!.point.vector,
@@ -230,50 +230,55 @@ describe('a node that is taking partitions', () => {
     assert.equal(new Set(points.map(({ id }) => id)).size, count)
     stop.abort(new Error('given up'))
     await assert.rejects(taking)
-    assert.equal(taker.up.node.held, before)
+    assert.equal(receiver.up.node.held, before)
     await all.settled()
     const askedOnce = asked
-    all.before.delete(giver.name)
+    all.before.delete(sender.name)
     goOn.resolve()
-    await taker.up.node.takePartitions(wanted, giver.name, never)
-    assert.ok(asked <= askedOnce + 3, 'what was copied is not copied again')
-    all.shards.own(wanted, () => [taker.name])
-    await giver.up.node.dropPartitions(wanted, never)
+    await receiver.up.node.takePartitions(wanted, sender.name, never)
+    assert.ok(asked <= askedOnce + 3, 'copied points must not be copied again')
+    all.shards.own(wanted, () => [receiver.name])
+    await sender.up.node.dropPartitions(wanted, never)
     await assertEqual(all, writer, 32)
   })
 
-  it('goes on without them when the other node goes, or does not have them', async () => {
+  it('continues without them when the other node fails or does not have them', async () => {
     await using all = await ShardedNodes.start({ nodes: 3, replicas: 2, dimension })
     const writer = new Writer(all, 41)
     await writer.insert(300)
-    const [taker, giver] = [all.nodes[0]!, all.nodes[1]!]
-    const wanted = PartitionSet.of([...giver.up.node.held].filter((each) => !taker.up.node.held.has(each)))
-    const before = taker.up.node.held
+    const [receiver, sender] = [all.nodes[0]!, all.nodes[1]!]
+    const wanted = PartitionSet.of(
+      [...sender.up.node.held].filter((each) => !receiver.up.node.held.has(each)),
+    )
+    const before = receiver.up.node.held
     const others = PartitionSet.of([...wanted, ...[...before].slice(0, 2)])
-    await giver.up.node.dropPartitions(firstOf(wanted, 1), never)
-    all.shards.own(firstOf(wanted, 1), (owners) => owners.filter((name) => name !== giver.name))
-    await assert.rejects(taker.up.node.takePartitions(others, giver.name, never), /does not hold partition/)
+    await sender.up.node.dropPartitions(firstOf(wanted, 1), never)
+    all.shards.own(firstOf(wanted, 1), (owners) => owners.filter((name) => name !== sender.name))
+    await assert.rejects(
+      receiver.up.node.takePartitions(others, sender.name, never),
+      /does not hold partition/,
+    )
     const rest = PartitionSet.of([...wanted].slice(1))
     for (const method of [peerMethods.partitionList, peerMethods.partitionPoints, peerMethods.partitionCut]) {
-      all.before.set(giver.name, async (each) => {
+      all.before.set(sender.name, async (each) => {
         if (each === method) throw new DatabaseError('not_ready', 'it has gone')
       })
-      await assert.rejects(taker.up.node.takePartitions(rest, giver.name, never), /it has gone/)
+      await assert.rejects(receiver.up.node.takePartitions(rest, sender.name, never), /it has gone/)
       await writer.change()
     }
-    assert.equal(taker.up.node.held, before)
-    all.before.delete(giver.name)
-    await taker.up.node.dropPartitions(new PartitionSet(), never)
+    assert.equal(receiver.up.node.held, before)
+    all.before.delete(sender.name)
+    await receiver.up.node.dropPartitions(new PartitionSet(), never)
     await assertEqual(all, writer, 42)
-    await taker.up.node.takePartitions(rest, giver.name, never)
-    all.shards.own(rest, (owners) => [...owners, taker.name])
+    await receiver.up.node.takePartitions(rest, sender.name, never)
+    all.shards.own(rest, (owners) => [...owners, receiver.name])
     await assertEqual(all, writer, 43)
   })
 
-  it('has all collections as they are, those included that come and go meanwhile', async () => {
+  it('has all collections, including those created and deleted meanwhile', async () => {
     await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, dimension })
-    const [taker, giver] = [all.nodes[0]!, all.nodes[1]!]
-    const { collections } = taker.up.node
+    const [receiver, sender] = [all.nodes[0]!, all.nodes[1]!]
+    const { collections } = receiver.up.node
     const settings = { dimension, hnsw: { m: 16, efConstruction: 128 } }
     const random = seededRandom(51)
     const filling: Promise<void>[] = []
@@ -290,38 +295,38 @@ describe('a node that is taking partitions', () => {
       await collections.put(name, settings)
       await fill(collections, name, 200)
     }
-    const wanted = firstOf(giver.up.node.held, 60)
+    const wanted = firstOf(sender.up.node.held, 60)
     let isFirst = true
-    all.before.set(giver.name, async (method) => {
+    all.before.set(sender.name, async (method) => {
       if (method !== peerMethods.partitionCut || !isFirst) return
       isFirst = false
-      // The log is held at the node that takes: these are asked for at another one.
+      // The receiving node has stopped applying the log, so another node makes these changes.
       const elsewhere = all.nodes[2]!.up.node.collections
       await elsewhere.drop('goes')
       await elsewhere.drop('is made anew')
       await elsewhere.put('is made anew', settings)
       await elsewhere.put('is new', settings)
-      // Answered once the log goes on there.
+      // Answered once the receiving node continues the log.
       for (const name of ['stays', 'is made anew', 'is new']) filling.push(fill(elsewhere, name, 100))
     })
-    await taker.up.node.takePartitions(wanted, giver.name, never)
+    await receiver.up.node.takePartitions(wanted, sender.name, never)
     await Promise.all(filling)
     await all.settled()
     const names = all.whole.up.set.list().map(({ name }) => name)
     assert.deepEqual(names, ['default', 'is made anew', 'is new', 'stays'])
     assert.deepEqual(
-      taker.up.set.list().map(({ name }) => name),
+      receiver.up.set.list().map(({ name }) => name),
       names,
     )
     for (const name of names) {
-      using own = await taker.up.set.lease(name)
+      using own = await receiver.up.set.lease(name)
       using expected = await all.whole.up.set.lease(name)
-      await assertHasOnly(own.database, taker.up.node.held, expected.database)
+      await assertHasOnly(own.database, receiver.up.node.held, expected.database)
     }
   })
 })
 
-/** The share of the nearest points that a search by the graph finds. */
+/** The recall of searches through the graph. */
 async function recallOf(collection: Collection, queries: readonly SearchQuery[]): Promise<number> {
   const found = (await collection.search(queries)).ids.strings()
   const nearest = (await collection.search(queries.map((query) => ({ ...query, exact: true })))).ids.strings()
@@ -335,7 +340,7 @@ async function recallOf(collection: Collection, queries: readonly SearchQuery[])
 }
 
 describe('searches of a node that takes and drops partitions', () => {
-  it('find as much as before, during and after', async () => {
+  it('keep their recall during and after', async () => {
     const length = 16
     await using all = await ShardedNodes.start({ nodes: 2, replicas: 1, dimension: length })
     const random = seededRandom(61)
@@ -347,34 +352,34 @@ describe('searches of a node that takes and drops partitions', () => {
         })),
       )
     }
-    const [taker, giver] = [all.nodes[0]!, all.nodes[1]!]
+    const [receiver, sender] = [all.nodes[0]!, all.nodes[1]!]
     const queries = Array.from({ length: 30 }, () => ({
       vector: randomVector(random, length, 'continuous'),
       ...({ metric: 'Euclidean', limit: 10, ef: 128 } as const),
     }))
-    const wanted = firstOf(giver.up.node.held, 100)
+    const wanted = firstOf(sender.up.node.held, 100)
     const recalls: number[] = []
     const copied = Promise.withResolvers<void>()
     const goOn = Promise.withResolvers<void>()
-    all.before.set(giver.name, async (method) => {
+    all.before.set(sender.name, async (method) => {
       if (method !== peerMethods.partitionCut) return
       copied.resolve()
       await goOn.promise
     })
-    const taking = taker.up.node.takePartitions(wanted, giver.name, never)
+    const taking = receiver.up.node.takePartitions(wanted, sender.name, never)
     await copied.promise
-    recalls.push(await recallOf(taker.up.main, queries))
+    recalls.push(await recallOf(receiver.up.main, queries))
     goOn.resolve()
     await taking
-    recalls.push(await recallOf(taker.up.main, queries))
-    await giver.up.node.dropPartitions(wanted, never)
-    recalls.push(await recallOf(giver.up.main, queries))
+    recalls.push(await recallOf(receiver.up.main, queries))
+    await sender.up.node.dropPartitions(wanted, never)
+    recalls.push(await recallOf(sender.up.main, queries))
     assert.ok(Math.min(...recalls) >= 0.95, recalls.join(' '))
   })
 })
 
 describe('a new node', () => {
-  it('begins without points, takes what it is to have, and knows the keys of requests', async () => {
+  it('starts without points, takes its partitions, and knows the idempotency keys', async () => {
     await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, dimension })
     const writer = new Writer(all, 21)
     for (let index = 0; index < 5; index += 1) await writer.insert(100)
@@ -395,11 +400,11 @@ describe('a new node', () => {
     const added = await all.add('node-3', directory.path, dimension)
     assert.equal(added.up.node.held.size, 0)
     assert.deepEqual([...added.up.set.aliases], [['alias', 'named']])
-    for (const giver of all.nodes.slice(0, 3)) {
-      const wanted = firstOf(giver.up.node.held, 30)
-      await writer.changeWhile(added.up.node.takePartitions(wanted, giver.name, never), 3)
+    for (const sender of all.nodes.slice(0, 3)) {
+      const wanted = firstOf(sender.up.node.held, 30)
+      await writer.changeWhile(added.up.node.takePartitions(wanted, sender.name, never), 3)
       all.shards.own(wanted, () => [added.name])
-      await giver.up.node.dropPartitions(wanted, never)
+      await sender.up.node.dropPartitions(wanted, never)
     }
     await assertEqual(all, writer, 22)
     const again = await added.up.node.database.insert(keyed, { identity })

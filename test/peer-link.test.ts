@@ -14,7 +14,7 @@ const logger = createLogger({ level: 'silent', pretty: false })
 const [echo, slow, failing, numbers] = [2, 3, 4, 5] as [PeerMethod, PeerMethod, PeerMethod, PeerMethod]
 const secret = 'a secret of the tests'
 
-/** Links of one test, over real sockets. */
+/** The links of one test, over real sockets. */
 const links = new Map<string, PeerLink>()
 
 async function open(node: string, options: Partial<PeerLinkOptions> = {}): Promise<PeerLink> {
@@ -28,7 +28,7 @@ async function open(node: string, options: Partial<PeerLinkOptions> = {}): Promi
   return link
 }
 
-/** A node that answers, with what it has seen of those that ask. */
+/** Handlers of an answering node, with a record of the requests that it has seen. */
 function answering(): { readonly handlers: Map<number, PeerHandler>; readonly seen: Seen } {
   const seen: Seen = { made: 0, aborted: [], asked: Promise.withResolvers<void>() }
   const handlers = new Map<number, PeerHandler>([
@@ -81,7 +81,7 @@ afterEach(() => {
 })
 
 describe('the link between nodes', () => {
-  it('carries many requests at once, of any length, and their answers', async () => {
+  it('carries many concurrent requests of any length, and their answers', async () => {
     const { handlers } = answering()
     const [a] = [await open('a'), await open('b', { handlers })]
     const bodies = [0, 1, 1000, 300_000, 3_000_000].map((length) => Buffer.alloc(length, length % 251))
@@ -91,7 +91,7 @@ describe('the link between nodes', () => {
     }
   })
 
-  it('goes both ways at the same time', async () => {
+  it('carries requests in both directions at the same time', async () => {
     const { handlers } = answering()
     const [a, b] = [await open('a', { handlers }), await open('b', { handlers })]
     const answers = await Promise.all([
@@ -101,7 +101,7 @@ describe('the link between nodes', () => {
     assert.deepEqual(answers.map(String), ['a:1', 'b:2'])
   })
 
-  it('brings errors of the other node with their reasons, and none of its secrets', async () => {
+  it('returns errors of the other node with their reasons, and without its secrets', async () => {
     const { handlers } = answering()
     const [a] = [await open('a'), await open('b', { handlers })]
     await assert.rejects(
@@ -112,7 +112,7 @@ describe('the link between nodes', () => {
     await assert.rejects(a.ask('b', 99 as PeerMethod, Buffer.alloc(0)), hasReason('not_ready', /request 99/))
   })
 
-  it('tells the other node that an answer is not wanted any more, and when its time is over', async () => {
+  it('notifies the other node of cancellation and of an expired deadline', async () => {
     const { handlers, seen } = answering()
     const [a] = [await open('a'), await open('b', { handlers })]
     const stop = new AbortController()
@@ -129,7 +129,7 @@ describe('the link between nodes', () => {
     )
   })
 
-  it('has bounds: calls under way, and the length of requests and answers', async () => {
+  it('limits concurrent calls and the length of requests and answers', async () => {
     const { handlers } = answering()
     const [a] = [
       await open('a', { callsMax: 2, messageBytesMax: 2_000_000 }),
@@ -139,7 +139,7 @@ describe('the link between nodes', () => {
     const stop = new AbortController()
     const waiting = [1, 2].map(() => a.ask('c', slow, Buffer.alloc(0), { signal: stop.signal }))
     await assert.rejects(a.ask('c', echo, Buffer.alloc(0)), hasReason('overloaded', /CLUSTER_MAX_PEER_CALLS/))
-    // One of the two is more than the other node takes.
+    // Node c accepts only one of the two calls.
     await assert.rejects(Promise.race(waiting), hasReason('overloaded'))
     stop.abort()
     await Promise.allSettled(waiting)
@@ -154,26 +154,26 @@ describe('the link between nodes', () => {
     )
   })
 
-  it('brings answers in many messages, which are made as they are taken', async () => {
+  it('streams answers in many messages, produced as they are received', async () => {
     const { handlers, seen } = answering()
     const [a] = [await open('a'), await open('b', { handlers })]
     const got: number[] = []
     for await (const message of a.stream('b', numbers, Buffer.from('1000'))) {
       got.push(Number(message))
-      assert.ok(seen.made <= got.length + 8, `${seen.made} messages were made, ${got.length} taken`)
+      assert.ok(seen.made <= got.length + 8, `${seen.made} messages were made, ${got.length} received`)
     }
     assert.deepEqual(
       got,
       Array.from({ length: 1000 }, (_, number) => number),
     )
-    // Left in the middle, it is made no further.
+    // If the receiver stops in the middle, no more messages are produced.
     seen.made = 0
     for await (const _ of a.stream('b', numbers, Buffer.from('1000'))) break
     await a.ask('b', echo, Buffer.alloc(0))
     assert.ok(seen.made < 20)
   })
 
-  it('fails what is under way when the other node ends, and connects again when it is back', async () => {
+  it('fails running calls when the other node ends, and reconnects when it is back', async () => {
     const { handlers, seen } = answering()
     const [a, b] = [await open('a'), await open('b', { handlers })]
     const asked = a.ask('b', slow, Buffer.alloc(0))
@@ -190,7 +190,7 @@ describe('the link between nodes', () => {
     }
   })
 
-  it('follows a node to another address, and knows none that says nothing of itself', async () => {
+  it('follows a node to another address, and refuses calls to an unknown node', async () => {
     const { handlers } = answering()
     const [a, b] = [await open('a'), await open('b', { handlers })]
     await a.ask('b', echo, Buffer.alloc(0))
@@ -201,8 +201,8 @@ describe('the link between nodes', () => {
   })
 })
 
-describe('who may use the link', () => {
-  it('has the secret of the cluster, its name, and is the node that is meant', async () => {
+describe('access to the link', () => {
+  it('requires the secret and name of the cluster, and the intended node', async () => {
     const { handlers } = answering()
     await open('b', { handlers })
     const strangers = [
@@ -221,7 +221,7 @@ describe('who may use the link', () => {
     assert.equal(String(await a.ask('b', echo, Buffer.alloc(0))), 'a:')
   })
 
-  it('is not one who sends something else than a node', async () => {
+  it('is refused to callers that send other messages than a node', async () => {
     const { handlers } = answering()
     const b = await open('b', { handlers })
     const client = new Client(`localhost:${b.port}`, credentials.createInsecure())
@@ -258,14 +258,14 @@ describe('the link with certificates', () => {
     assert.equal(String(await a.ask('b', echo, Buffer.from('1'))), 'a:1')
   })
 
-  it('takes the one name that all nodes have, if there is one', async () => {
+  it('accepts a common name of all nodes if one is configured', async () => {
     const { handlers } = answering()
     const tls = { ...good.sign('nodes.example'), name: 'nodes.example' }
     const [a] = [await open('a', { own: own('a'), tls }), await open('b', { own: own('b'), handlers, tls })]
     assert.equal(String(await a.ask('b', echo, Buffer.from('1'))), 'a:1')
   })
 
-  it('refuses certificates of another authority, for another host, and none, from either side', async () => {
+  it('refuses certificates of another authority or host, and missing ones, from either side', async () => {
     const { handlers } = answering()
     const tls = good.sign('localhost')
     await open('b', { own: own('b'), handlers, tls })
@@ -281,7 +281,7 @@ describe('the link with certificates', () => {
     assert.equal(String(await a.ask('b', echo, Buffer.alloc(0))), 'a:')
   })
 
-  it('names the setting of a file that is not there', async () => {
+  it('names the setting of a missing file', async () => {
     const tls = { ...good.sign('localhost'), keyFile: '/nowhere' }
     await assert.rejects(open('a', { own: own('a'), tls }), /CLUSTER_TLS_KEY/)
   })

@@ -6,10 +6,10 @@ import { provideExec } from '../scripts/windows-exec.ts'
 import { syncDirectory, syncDirectoryAsync } from '../src/base/sync-directory.ts'
 import { temporaryDirectory } from './support/process.ts'
 
-/** What differs on other systems, as far as it can be seen on this one: docs/platforms.md. */
+/** The differences of other systems in docs/platforms.md, as far as they can be tested on this one. */
 
 describe('on Windows', () => {
-  it('npm scripts find a command `exec`, and on other systems only that of the shell', async () => {
+  it('npm scripts find a command `exec`; on other systems they use that of the shell', async () => {
     await using directory = await temporaryDirectory()
     for (const platform of ['linux', 'darwin'] as const) provideExec(directory.path, platform)
     assert.deepEqual(readdirSync(directory.path), [])
@@ -17,7 +17,7 @@ describe('on Windows', () => {
     assert.equal(readFileSync(join(directory.path, 'exec.cmd'), 'utf8'), '@%*\r\n')
   })
 
-  it('names in a directory are not flushed, which Windows refuses', async () => {
+  it('directories are not synced, because Windows does not allow it', async () => {
     await using directory = await temporaryDirectory()
     const missing = join(directory.path, 'missing')
     syncDirectory(missing, 'win32')

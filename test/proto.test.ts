@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { temporaryDirectory } from './support/process.ts'
 
-/** That the compilers which docs/api.md names read our proto file, where they are installed. */
+/** Compiles our proto file with the compilers named in docs/api.md, if they are installed. */
 
 const proto = join(import.meta.dirname, '../proto')
 
@@ -28,14 +28,14 @@ const compilers = [
 
 describe('proto/vectordb.proto', () => {
   for (const { name, command, outputs, files } of compilers) {
-    it(`is read by ${name}`, { skip: reasonToSkip(command) }, async (test) => {
+    it(`compiles with ${name}`, { skip: reasonToSkip(command) }, async (test) => {
       await using directory = await temporaryDirectory()
       const [program, ...before] = command
       const args = [...before, '-I', proto, ...outputs.map((output) => `${output}=${directory.path}`)]
       const { status, stderr } = spawnSync(program, [...args, join(proto, 'vectordb.proto')], {
         encoding: 'utf8',
       })
-      // Debian has them in a package that protobuf-compiler only recommends.
+      // On Debian, the standard types are in a package that protobuf-compiler only recommends.
       const missing = /^google\/protobuf\/empty\.proto: File not found/m.exec(stderr)
       if (missing !== null) return test.skip(`${missing[0]}: libprotobuf-dev is not installed`)
       assert.equal(status, 0, stderr)
@@ -46,7 +46,7 @@ describe('proto/vectordb.proto', () => {
 
 function reasonToSkip([program, ...args]: readonly string[]): string | false {
   const { status, stdout } = spawnSync(program!, [...args, '--version'], { encoding: 'utf8' })
-  // Like 3.21.12, and without the 3 since 22.0.
+  // Versions are like 3.21.12, and lack the leading 3 since 22.0.
   const version = status === 0 ? /libprotoc (\d+)\.(\d+)/.exec(stdout) : null
   if (version === null) return 'it is not installed'
   const isOld = version[1] === '3' && Number(version[2]) < 15

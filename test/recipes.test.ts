@@ -11,9 +11,9 @@ import { startTestService } from './support/service.ts'
 
 const root = join(import.meta.dirname, '..')
 
-/** Without an endpoint the recipe prints its prompt: test/docs.test.ts. */
+/** test/docs.test.ts runs the recipe without an endpoint; then it prints its prompt. */
 describe('the recipe for retrieval in TypeScript', () => {
-  it('sends the prompt to an endpoint like that of OpenAI, and prints the answer', async () => {
+  it('sends the prompt to an OpenAI-compatible endpoint and prints the answer', async () => {
     await using service = await startTestService()
     const asked: { readonly path: string; readonly key: string; readonly body: string }[] = []
     const endpoint = createServer(async (request, response) => {

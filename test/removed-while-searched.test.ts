@@ -12,7 +12,7 @@ const seed = 20_271_018
 const dimension = 512
 const payload = { contentType: 'Text', content: '' } as const
 
-/** The rings through which search threads get their work, and tell when it is done. */
+/** The rings through which search threads receive work and report its completion. */
 class Rings implements Disposable {
   readonly #rings = new Set<SearchRing>()
   readonly #submit = SearchRing.prototype.submit
@@ -29,7 +29,7 @@ class Rings implements Disposable {
     return [...this.#rings].reduce((sum, { submitted }) => sum + submitted, 0)
   }
 
-  /** Holds the event loop until search threads have done what they were given: what they find is not taken in. */
+  /** Blocks the event loop until the search threads have finished, so that their results are not processed yet. */
   hold(): void {
     while ([...this.#rings].some(({ submitted, completed }) => completed !== submitted))
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
@@ -40,7 +40,7 @@ class Rings implements Disposable {
   }
 }
 
-describe(`a point that goes between being found and being answered, seed ${seed}`, () => {
+describe(`a point that is removed between being found and being returned, seed ${seed}`, () => {
   const random = seededRandom(seed)
   const point = (): NewPoint => ({ vector: randomVector(random, dimension, 'continuous'), payload })
   const query = (limit: number): SearchQuery => {
@@ -51,14 +51,14 @@ describe(`a point that goes between being found and being answered, seed ${seed}
     'a batch, with lists of different lengths': [query(2000), query(7), query(1)],
   }
   for (const [name, queries] of Object.entries(searches)) {
-    it(`is left out of ${name}, as is what has taken its slot`, async () => {
+    it(`is omitted from ${name}, like the point that reuses its slot`, async () => {
       using rings = new Rings()
       await using directory = await temporaryDirectory()
       const config = readConfig({ SEARCH_THREADS: '2', INDEX_THREADS: '1' })
       await using opened = await openCollection(directory.path, config)
       const { collection } = opened
       const { livePoints } = collection
-      // More bytes than are searched on the calling thread.
+      // Too many bytes for a search on the calling thread.
       await collection.insert(Array.from({ length: 1000 }, point))
       const before = (await collection.search(queries)).ids.strings()
       const [nearest] = before

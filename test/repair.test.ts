@@ -33,7 +33,7 @@ import { type Ended, run, temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { groupOf, insertion } from './support/stored-points.ts'
 
-/** `vicinal doctor --repair`, over flipped bits in real files. */
+/** `vicinal doctor --repair` on real files with flipped bits. */
 
 const dimension = 16
 const count = 2000
@@ -44,7 +44,7 @@ function withPoints<Result>(
   work: (collection: Collection) => Promise<Result>,
 ): Promise<Result> {
   const config = readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
-  // A graph, however small the collection, and written at once.
+  // Builds a graph however small the collection is, and writes it soon.
   return withCollection(dataDir, { ...config, graphBytesMin: 0, quietMs: 20 }, work)
 }
 
@@ -57,11 +57,11 @@ function flip(path: string, at: number): void {
   closeSync(file)
 }
 
-/** Slots are given in order, so the nth point is in slot n. */
+/** Slots are assigned in order, so the nth point is in slot n. */
 const flipRow = (dataDir: string, slot: number, byte: number): void =>
   flip(join(dataDir, 'vectors.rows'), rowsHeaderBytes + slot * rowBytesOf(dimension) + byte)
 
-/** LMDB leaves old copies of a page behind: the newest is the one that a flip must hit, so all are. */
+/** Flips a bit in every copy of the content: LMDB leaves old copies of pages behind, and the newest must be hit. */
 function flipContent(dataDir: string, content: string): void {
   const path = join(dataDir, 'points.mdb')
   const bytes = readFileSync(path)
@@ -87,7 +87,7 @@ interface Line {
   readonly damaged_payload?: string
 }
 
-/** What the repairs of a directory have set aside, file by file. */
+/** The points that repairs of a directory have set aside, by file. */
 function setAside(dataDir: string): Line[][] {
   const directory = join(dataDir, 'set-aside')
   if (!existsSync(directory)) return []
@@ -127,7 +127,7 @@ describe('a repair', () => {
     return path
   }
 
-  /** Everything but `gone` is served as it was stored; searches, through the graph too, find exactly that. */
+  /** Asserts that all points except `gone` are served unchanged, and that scans and graph searches find only them. */
   async function assertServesAllBut(dataDir: string, gone: ReadonlySet<number>): Promise<void> {
     await withPoints(dataDir, async (collection) => {
       assert.equal(collection.stats.points, count - gone.size)
@@ -160,7 +160,7 @@ describe('a repair', () => {
       .map((slot) => ids[slot]!)
   }
 
-  it('sets damaged rows and payloads aside, all at once, and the rest is served exactly', async () => {
+  it('sets all damaged rows and payloads aside, and the rest is served unchanged', async () => {
     const dataDir = copy()
     flipRow(dataDir, 3, 30)
     flipRow(dataDir, 4, 5)
@@ -173,21 +173,21 @@ describe('a repair', () => {
     const refused = await run(['serve'], { DATA_DIR: dataDir, GRPC_PORT: '0', HTTP_PORT: '0' })
     assert.equal(refused.code, 1)
     assert.match(refused.stderr, /the row of slot \d+ .*`vicinal doctor` .*`vicinal doctor --repair`/)
-    const told = await doctor(dataDir)
-    assert.equal(told.code, 1)
-    assert.equal(told.stdout.match(/^DAMAGED: /gm)!.length, 5)
-    assert.match(told.stdout, /^1995 undamaged points/)
+    const report = await doctor(dataDir)
+    assert.equal(report.code, 1)
+    assert.equal(report.stdout.match(/^DAMAGED: /gm)!.length, 5)
+    assert.match(report.stdout, /^1995 undamaged points/)
     for (const slot of gone) {
       const line = new RegExp(
         `^DAMAGED: point ${ids[slot]} in slot ${slot}: its (row|payload) in \\S+ does not match`,
         'm',
       )
-      if (slot !== 900) assert.match(told.stdout, line)
+      if (slot !== 900) assert.match(report.stdout, line)
     }
-    // With row and payload damaged, both still say who it was.
-    assert.match(told.stdout, new RegExp(`point ${ids[900]} in slot 900: its row .*, and its payload`))
-    assert.match(told.stderr, /5 faults were found.*--repair/)
-    assert.deepEqual(setAside(dataDir), [], 'nothing is changed without being asked for')
+    // If both row and payload are damaged, the point's id is still known.
+    assert.match(report.stdout, new RegExp(`point ${ids[900]} in slot 900: its row .*, and its payload`))
+    assert.match(report.stderr, /5 faults were found.*--repair/)
+    assert.deepEqual(setAside(dataDir), [], 'nothing is changed without --repair')
 
     const repaired = await doctor(dataDir, '--repair')
     assert.equal(repaired.code, 0, repaired.stderr)
@@ -207,7 +207,7 @@ describe('a repair', () => {
     assert.deepEqual([whole.code, whole.stderr], [0, ''])
     assert.match(whole.stdout, /^1995 points: every vector and payload was read and is undamaged/)
     await assertServesAllBut(dataDir, gone)
-    // Freed slots are used again, and the graph on disk takes the new points for nobody else.
+    // Freed slots are reused, and the graph on disk does not confuse the new points with the old.
     await withPoints(dataDir, async (collection) => {
       const [id] = await insertIds(collection, [points[0]!])
       const found = await collection.search([{ ...points[0]!, metric: 'Euclidean', limit: 2, ef: 100 }])
@@ -215,7 +215,7 @@ describe('a repair', () => {
     })
   })
 
-  it('keeps what of a cut-off row file is there, and mends the header', async () => {
+  it('keeps the remaining rows of a truncated file, and fixes the header', async () => {
     const dataDir = copy()
     const path = join(dataDir, 'vectors.rows')
     truncateSync(path, rowsHeaderBytes + (count - 2) * rowBytesOf(dimension) + 7)
@@ -232,7 +232,7 @@ describe('a repair', () => {
     await assertServesAllBut(dataDir, new Set([count - 2, count - 1]))
   })
 
-  it('rebuilds bits of live slots from payloads, and gives a damaged database id anew', async () => {
+  it('rebuilds the bits of live slots from payloads, and replaces a damaged database id', async () => {
     const dataDir = copy()
     const tables = await openDatabase(dataDir)
     tables.root.transactionSync(() => {
@@ -246,15 +246,15 @@ describe('a repair', () => {
       }
     })
     await tables.root.close()
-    const told = await doctor(dataDir)
-    assert.equal(told.stdout.match(/^DAMAGED: /gm)!.length, 2, told.stdout)
+    const report = await doctor(dataDir)
+    assert.equal(report.stdout.match(/^DAMAGED: /gm)!.length, 2, report.stdout)
     const repaired = await doctor(dataDir, '--repair')
     assert.match(repaired.stdout, /the next start serves the 2000 undamaged points/)
     assert.deepEqual(setAside(dataDir), [])
     await assertServesAllBut(dataDir, new Set())
   })
 
-  it('forgets idempotency keys where one is damaged, and says so', async () => {
+  it('deletes idempotency keys if one is damaged, and says so', async () => {
     const dataDir = copy()
     const identity = { keyHash: Buffer.alloc(16, 1), bodyHash: Buffer.alloc(16, 2) }
     const more = [{ vector: new Float32Array(dimension).fill(9), payload: points[0]!.payload }]
@@ -264,8 +264,8 @@ describe('a repair', () => {
     value[20]! ^= 1
     tables.root.transactionSync(() => tables.meta.putSync(keyOfRequest(0), value))
     await tables.root.close()
-    const told = await doctor(dataDir)
-    assert.match(told.stdout, /^DAMAGED: the record of keyed requests under 2 does not match its checksum/m)
+    const report = await doctor(dataDir)
+    assert.match(report.stdout, /^DAMAGED: the record of keyed requests under 2 does not match its checksum/m)
     await doctor(dataDir, '--repair')
     assert.match(
       (await doctor(dataDir)).stdout,
@@ -275,15 +275,15 @@ describe('a repair', () => {
       ...(await insertIds(collection, more, { identity })),
       ...(await insertIds(collection, more, { identity })),
     ])
-    assert.notEqual(again[0], first, 'the key was forgotten')
-    assert.equal(again[1], again[0], 'and is known again')
+    assert.notEqual(again[0], first, 'the key was deleted')
+    assert.equal(again[1], again[0], 'the key is stored again')
   })
 
-  it('lists so many faults and counts all', async () => {
+  it('lists up to 1000 faults and counts all', async () => {
     const dataDir = copy()
     writeFileSync(join(dataDir, 'vectors.rows'), readFileSync(join(dataDir, 'vectors.rows')).fill(1, 9000))
-    const told = await doctor(dataDir, '--json')
-    const { damage, damageCount } = JSON.parse(told.stdout) as { damage: string[]; damageCount: number }
+    const report = await doctor(dataDir, '--json')
+    const { damage, damageCount } = JSON.parse(report.stdout) as { damage: string[]; damageCount: number }
     assert.equal(damage.length, 1000)
     assert.ok(damageCount > 1900)
     const { stdout } = await doctor(dataDir, '--repair')
@@ -310,7 +310,7 @@ describe('a repair', () => {
       assert.ok(kills < 20)
       assert.match((await doctor(dataDir)).stdout, /^1998 undamaged points/)
     }
-    assert.ok(kills >= 3, 'file, directory and header were synced')
+    assert.ok(kills >= 3, 'file, directory and header must be synced')
     for (const file of setAside(dataDir))
       assert.deepEqual(
         file.map(({ slot }) => slot),
@@ -323,10 +323,10 @@ describe('a repair', () => {
     await assertServesAllBut(dataDir, new Set([10, 20]))
   })
 
-  it('finds nothing to do in sound data, and refuses while the directory is in use', async () => {
+  it('does nothing to sound data, and refuses to run while the directory is in use', async () => {
     const dataDir = copy()
-    const told = await doctor(dataDir, '--repair')
-    assert.match(told.stdout, /^2000 points: .* there is nothing to repair\n$/)
+    const report = await doctor(dataDir, '--repair')
+    assert.match(report.stdout, /^2000 points: .* there is nothing to repair\n$/)
     flipRow(dataDir, 1, 30)
     const store = await openStore({ dataDir, logger })
     const refused = await doctor(dataDir, '--repair')
@@ -336,7 +336,7 @@ describe('a repair', () => {
     assert.deepEqual(setAside(dataDir), [])
   })
 
-  it('says what it cannot mend, and changes nothing', async () => {
+  it('reports what it cannot repair, and changes nothing', async () => {
     const breakers: readonly (readonly [(dataDir: string) => void, RegExp])[] = [
       [(dataDir) => rmSync(join(dataDir, 'vectors.rows')), /vectors\.rows cannot be used: it is missing/],
       [
@@ -348,18 +348,18 @@ describe('a repair', () => {
       const dataDir = copy()
       damage(dataDir)
       for (const flags of [[], ['--repair']]) {
-        const told = await doctor(dataDir, ...flags)
-        assert.equal(told.code, 1)
-        assert.match(told.stderr, fault)
-        assert.match(told.stderr, /No repair can fix this: restore the newest snapshot/)
+        const report = await doctor(dataDir, ...flags)
+        assert.equal(report.code, 1)
+        assert.match(report.stderr, fault)
+        assert.match(report.stderr, /No repair can fix this: restore the newest snapshot/)
       }
       assert.deepEqual(setAside(dataDir), [])
     }
   })
 })
 
-describe('a repair of points that carry more than a content', () => {
-  it('knows every part of their records, and sets aside what is left with attributes and expiry', async () => {
+describe('a repair of points with attributes and expiry', () => {
+  it('detects damage in every part of their records, and sets the rest aside with attributes and expiry', async () => {
     await using directory = await temporaryDirectory()
     const dataDir = join(directory.path, 'data')
     const attributes = new Map<string, string | DateTime>([
@@ -391,7 +391,7 @@ describe('a repair of points that carry more than a content', () => {
     await tables.root.close()
     flip(join(dataDir, 'vectors.rows'), rowsHeaderBytes + 6 * rowBytesOf(5) + 30)
 
-    const told = await doctor(dataDir)
+    const report = await doctor(dataDir)
     const faults: readonly (readonly [number, RegExp])[] = [
       [1, /its payload in points\.mdb does not match its checksum$/],
       [2, /its payload in points\.mdb has attributes that cannot be read$/],
@@ -400,8 +400,8 @@ describe('a repair of points that carry more than a content', () => {
       [5, /its payload in points\.mdb does not match its row in vectors\.rows$/],
       [6, /its row in vectors\.rows does not match its checksum$/],
     ]
-    const lines = told.stdout.split('\n').filter((line) => line.startsWith('DAMAGED: '))
-    assert.equal(lines.length, faults.length, told.stdout)
+    const lines = report.stdout.split('\n').filter((line) => line.startsWith('DAMAGED: '))
+    assert.equal(lines.length, faults.length, report.stdout)
     for (const [index, [slot, fault]] of faults.entries()) {
       assert.match(lines[index]!, new RegExp(`point ${stored[slot]!.id} in slot ${slot}: `))
       assert.match(lines[index]!, fault)

@@ -17,14 +17,14 @@ import { until } from './support/until.ts'
 
 const seed = 31
 const dimension = 128
-/** Enough for a graph. */
+/** Enough points for a graph. */
 const count = 9000
 const searchThreads = 4
 const vectors = clusteredVectors(seededRandom(seed), count, dimension)
 const transports = ['grpc', 'http'] as const
 const distanceMetrics: readonly Metric[] = ['Euclidean', 'Cosine', 'Manhattan', 'Hamming']
 
-/** An ef wider than the index makes exact scans of them, which take a while. */
+/** An ef larger than the index makes these queries exact scans, which take a while. */
 const wide = 1_000_000
 
 function queriesOf(size: number, from = 0): ContractQuery[] {
@@ -38,7 +38,7 @@ function walksOf(size: number): ContractQuery[] {
   return queriesOf(size).map((query) => ({ ...query, metric: 'Euclidean', ef: 64 }))
 }
 
-describe('a service that many requests reach at once', () => {
+describe('a service under many concurrent requests', () => {
   let service: TestService
   let clients: Record<'grpc' | 'http', VectorClient>
   const idOf = new Map<string, string>()
@@ -71,7 +71,7 @@ describe('a service that many requests reach at once', () => {
     connect()
   }
 
-  /** The figures of a metric; 0 for one that is not known yet. */
+  /** The values of a metric, or 0 if it does not exist yet. */
   async function metricsOf(pattern: RegExp): Promise<number[]> {
     const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
     const found = [...text.matchAll(pattern)].map(([, figure]) => Number(figure))
@@ -87,7 +87,7 @@ describe('a service that many requests reach at once', () => {
     return (await metricsOf(new RegExp(`^vicinal_requests_total\\{${labels}\\} (\\d+)`, 'gm')))[0]!
   }
 
-  /** What each search thread worked on meanwhile. */
+  /** The number of pieces that each search thread worked on meanwhile. */
   async function piecesDuring(body: () => Promise<unknown>): Promise<number[]> {
     const pattern = /^vicinal_search_thread_pieces\{thread="\d+"\} (\d+)/gm
     const earlier = await metricsOf(pattern)
@@ -101,22 +101,22 @@ describe('a service that many requests reach at once', () => {
     for (const each of pieces) assert.ok(each > all / searchThreads / 5, `the threads had ${pieces} pieces`)
   }
 
-  it('puts every search thread to work for the single searches of one gRPC connection', async () => {
+  it('uses every search thread for the single searches of one gRPC connection', async () => {
     const pieces = await piecesDuring(() =>
       Promise.all(walksOf(400).map((query) => clients.grpc.search(query))),
     )
     assertSpread(pieces)
   })
 
-  it('puts every search thread to work for one batch on one HTTP connection', async () => {
+  it('uses every search thread for one batch on one HTTP connection', async () => {
     assertSpread(await piecesDuring(() => clients.http.searchBatch(walksOf(400))))
   })
 
   for (const transport of transports) {
-    it(`keeps the order in each of many batches that are searched at once, over ${transport}`, async () => {
+    it(`keeps the order in each of many concurrent batch searches, over ${transport}`, async () => {
       const client = clients[transport]
       const batches = Array.from({ length: 6 }, (_, number) => {
-        // Walks and scans, in every metric, that take their threads for different times.
+        // Graph searches and scans in every metric, which take different times.
         const queries = queriesOf(40, number * 100)
         return queries.map((query, at) => (at % 3 === 0 ? query : { ...query, ef: 32 }))
       })
@@ -126,7 +126,7 @@ describe('a service that many requests reach at once', () => {
         for (const [at, query] of queries.entries()) {
           const found = together[number]![at]!
           assert.equal(found.length, query.limit)
-          // A walk finds more or less from one moment to the next while the graph is mended, but leads to its own point.
+          // The results of a walk vary while the graph is being repaired, but the first is the query's own point.
           if (query.ef !== wide) missed += found[0] === idOf.get(String(query.vector)) ? 0 : 1
           else
             assert.deepEqual(found, await client.search(query), `seed ${seed}, batch ${number}, query ${at}`)
@@ -135,7 +135,7 @@ describe('a service that many requests reach at once', () => {
       assert.ok(missed <= 3, `${missed} walks did not lead to their own points`)
     })
 
-    it(`gives ids in the order of the points in each of many batches that are inserted at once, over ${transport}`, async () => {
+    it(`returns ids in the order of the points in each of many concurrent batch inserts, over ${transport}`, async () => {
       const client = clients[transport]
       const contents = Array.from({ length: 6 }, (_, batch) =>
         Array.from({ length: 30 }, (_, at) => `${transport} ${batch} ${at}`),
@@ -157,14 +157,14 @@ describe('a service that many requests reach at once', () => {
       }
     })
 
-    it(`answers a single search over ${transport} before a batch of 10,000 that came first`, async () => {
+    it(`answers a single search over ${transport} before an earlier batch of 10,000`, async () => {
       await using batch = new Batch(clients.grpc, queriesOf(10_000))
       await until(async () => (await queued()) > 0)
       assert.equal((await clients[transport].search(queriesOf(5)[4]!)).length, 5)
       assert.equal(batch.hasEnded, false, 'the batch was answered first')
     })
 
-    it(`drops the work of a connection that is cut, over ${transport}`, async () => {
+    it(`cancels the work of a broken connection, over ${transport}`, async () => {
       const earlier = await cancelled(transport)
       const cut = transport === 'grpc' ? sendOverGrpc(8000) : await sendOverHttp(2000)
       await until(async () => (await queued()) > 0)
@@ -174,7 +174,7 @@ describe('a service that many requests reach at once', () => {
     })
   }
 
-  it('refuses searches that together ask for more ids than it may hold, on both transports', async () => {
+  it('refuses searches that together request more ids than it may hold, on both transports', async () => {
     await restart({ MAX_QUEUED_RESULTS: '20000' })
     const queries = queriesOf(2500).map((query) => ({ ...query, limit: 8 }))
     await using batch = new Batch(clients.grpc, queries)
@@ -185,14 +185,14 @@ describe('a service that many requests reach at once', () => {
         message: /\(MAX_QUEUED_RESULTS\): try again later/,
       })
     }
-    assert.equal(batch.hasEnded, false, 'the batch ended before it could be in the way')
+    assert.equal(batch.hasEnded, false, 'the batch ended too early to fill the queue')
     await batch[Symbol.asyncDispose]()
     await until(async () => (await queued()) === 0)
     for (const transport of transports)
       assert.equal((await clients[transport].search(queriesOf(1)[0]!)).length, 1)
   })
 
-  it('answers or refuses every call of ten times the load that fits, and health checks meanwhile', async () => {
+  it('answers or refuses every call at ten times its capacity, and answers health checks meanwhile', async () => {
     const most = 40
     await restart({ MAX_QUEUED_QUERIES: String(most) })
     const outcomes = new Map<string, number>()
@@ -224,7 +224,7 @@ describe('a service that many requests reach at once', () => {
     }))
     const body = toBinary(SearchPointsBatchRequestSchema, create(SearchPointsBatchRequestSchema, { queries }))
     const call = connection.open('/vectordb.VectorDB/SearchPointsBatch', { authorization: apiKey })
-    // The cut shows as an error of the call, which is what it is for.
+    // The broken connection is meant to fail the call.
     call.on('error', () => {})
     call.end(frame(body))
     return connection
@@ -241,7 +241,7 @@ describe('a service that many requests reach at once', () => {
   }
 })
 
-/** A batch that is in the way until it is given up. */
+/** A batch that fills the queue until it is cancelled. */
 class Batch implements AsyncDisposable {
   readonly #controller = new AbortController()
   readonly #outcome: Promise<unknown>
@@ -253,7 +253,7 @@ class Batch implements AsyncDisposable {
       .finally(() => {
         this.hasEnded = true
       })
-      // Given up or answered: what came of it has been asserted by then.
+      // Cancelled or answered: its outcome has already been asserted.
       .catch(() => {})
   }
 

@@ -42,7 +42,7 @@ function withPoints<Result>(
   return withCollection(dataDir, readConfig({ SEARCH_THREADS: '1' }), work)
 }
 
-/** Of a directory that nothing uses. */
+/** The snapshot of a directory that no process uses. */
 async function snapshotOf(dataDir: string): Promise<Buffer> {
   const store = await openStore({ dataDir, logger })
   try {
@@ -59,8 +59,8 @@ function pointOf(random: () => number, dimension: number, content: string, kind?
 }
 
 /**
- * Changes in the order in which the engine was asked for them, which is the order of their sequence numbers: a
- * point takes one, a removal takes one. What an engine must hold at a sequence number follows from it.
+ * The requested changes in the order of their sequence numbers. Each inserted point and each removal takes one number.
+ * They determine the points that the engine must hold at any sequence number.
  */
 class History {
   readonly #changes: { readonly sequence: number; readonly apply: (state: Map<string, NewPoint>) => void }[] =
@@ -76,7 +76,7 @@ class History {
     this.#random = random
   }
 
-  /** Asks for an insert or for the removal of a point that is surely there. */
+  /** Requests an insert, or the removal of a point that is certainly stored. */
   change(points: readonly NewPoint[]): void {
     if (this.#live.length > 0 && this.#random() < 0.7) this.#remove()
     else this.#insert(points)
@@ -115,7 +115,7 @@ class History {
 
 type Held = ReadonlyMap<string, NewPoint>
 
-/** Ids of the points that the two do not have alike, bit for bit. */
+/** The ids of points that are not equal in both, bit for bit. */
 function differences(actual: Held, expected: Held): string[] {
   const ids = new Set([...actual.keys(), ...expected.keys()])
   return [...ids].filter((id) => {
@@ -124,12 +124,12 @@ function differences(actual: Held, expected: Held): string[] {
   })
 }
 
-/** `isDeepStrictEqual` tells -0 from 0. */
+/** The parts to compare with `isDeepStrictEqual`, which distinguishes -0 from 0. */
 function contentOf({ vector, payload }: NewPoint): object {
   return { vector, payload }
 }
 
-/** Points that fill the buffers of a connection many times over: by their contents, so that they get no graph. */
+/** Points that overflow the buffers of a connection many times: by their contents, so that no graph is built. */
 const bigDimension = 4
 const bigCount = 1200
 
@@ -149,7 +149,7 @@ const take = (httpUrl: string, init: RequestInit = {}): Promise<Response> =>
   fetch(`${httpUrl}/snapshots`, { method: 'POST', ...init })
 
 describe('a snapshot', () => {
-  it('has exactly the changes up to its sequence number, while inserts, deletes and reuse of slots go on', async () => {
+  it('has exactly the changes up to its sequence number, during inserts, deletes and reuse of slots', async () => {
     const seed = 52
     const random = seededRandom(seed)
     await using directory = await temporaryDirectory()
@@ -186,7 +186,7 @@ describe('a snapshot', () => {
     })
   })
 
-  it('keeps what is deleted after it, though every slot of it would be free', async () => {
+  it('keeps points that are deleted after it, although all their slots could be reused', async () => {
     await using directory = await temporaryDirectory()
     await withPoints(directory.path, async (collection) => {
       const points = (name: string): NewPoint[] =>
@@ -206,7 +206,7 @@ describe('a snapshot', () => {
     })
   })
 
-  it('is given up when the disk fails and the store is reopened for reading', async () => {
+  it('is aborted when the disk fails and the store is reopened for reading', async () => {
     await using directory = await temporaryDirectory()
     using disk = new FailingDisk()
     const store = await openStore({
@@ -237,7 +237,7 @@ describe('a snapshot', () => {
     assert.equal(closed, 1)
   })
 
-  it('breaks off where the stored data is damaged', async () => {
+  it('fails at damaged data', async () => {
     await using directory = await temporaryDirectory()
     const dataDir = join(directory.path, 'data')
     await withPoints(dataDir, (collection) =>
@@ -255,7 +255,7 @@ describe('a snapshot', () => {
     assert.deepEqual(readdirSync(directory.path), ['data'])
   })
 
-  it('of an empty database restores to one, of its dimension if it has one', async () => {
+  it('of an empty database restores to an empty one, with the same dimension if it is fixed', async () => {
     await using directory = await temporaryDirectory()
     for (const dimension of [undefined, 7]) {
       const [from, to] = [join(directory.path, `from ${dimension}`), join(directory.path, `to ${dimension}`)]
@@ -270,7 +270,7 @@ describe('a snapshot', () => {
 })
 
 describe('a restored service', () => {
-  it('has the same ids, vectors and payloads, and gives every answer in the same order, ties included', async () => {
+  it('has the same ids, vectors and payloads, and returns all results in the same order, including ties', async () => {
     const seed = 53
     const random = seededRandom(seed)
     await using original = await startTestService()
@@ -280,7 +280,7 @@ describe('a restored service', () => {
       client.insertBatch(
         Array.from({ length: count }, (_, index) => pointOf(random, 5, `"${index}"\n🦊`, 'small integers')),
       )
-    // Points come into the slots of older ones: their order of insertion is no longer that of their slots.
+    // New points reuse the slots of deleted ones, so insertion order and slot order differ.
     const first = await insert(90)
     for (const id of first.slice(0, 40)) await client.delete(id)
     const ids = [...first.slice(40), ...(await insert(60))]
@@ -311,12 +311,12 @@ describe('a restored service', () => {
         assert.deepEqual(is, was, `seed ${seed}, ${metric}`)
       }
     }
-    // Time goes on where it was: the last change before the snapshot was a deletion.
+    // The sequence continues: the last change before the snapshot was a deletion.
     await copyClient.insert(pointOf(random, 5, 'later'))
     assert.equal((await take(copy.httpUrl)).headers.get('vicinal-sequence'), '192')
   })
 
-  it('gives the same snapshot again, but for the database id', async () => {
+  it('produces the same snapshot again, except for the database id', async () => {
     await using directory = await temporaryDirectory()
     const [from, to] = [join(directory.path, 'from'), join(directory.path, 'to')]
     await withPoints(from, async (collection) => {
@@ -347,7 +347,7 @@ describe('a snapshot file', () => {
     return await snapshotOf(directory.path)
   }
 
-  it('is refused when any byte of it is changed, and restored to nothing', async () => {
+  it('is refused when any byte is changed, and nothing is restored', async () => {
     const seed = 56
     const random = seededRandom(seed)
     const sound = await smallSnapshot()
@@ -367,7 +367,7 @@ describe('a snapshot file', () => {
     }
   })
 
-  it('is refused when it is cut off anywhere, when something follows, and when points are lost or doubled', async () => {
+  it('is refused when it is truncated, extended, or has lost or duplicate points', async () => {
     const sound = await smallSnapshot()
     for (let length = 0; length < sound.length; length += 1) {
       await assert.rejects(
@@ -377,7 +377,7 @@ describe('a snapshot file', () => {
       )
     }
     await assert.rejects(readSnapshot(pieces(Buffer.concat([sound, Buffer.of(0)]))), /after its end/)
-    // Contents differ in length by two bytes: the second point begins where the first one ends.
+    // Contents differ in length by two bytes. The second point begins where the first one ends.
     const pointBytes = 36 + 3 * 4 + 4
     const second = snapshotHeaderBytes + pointBytes
     const without = Buffer.concat([sound.subarray(0, snapshotHeaderBytes), sound.subarray(second)])
@@ -393,7 +393,7 @@ describe('a snapshot file', () => {
     await assert.rejects(readSnapshot(pieces(other)), /format version 4, this program reads 1 to 3/)
   })
 
-  it('of points that nobody could have stored is refused, whatever its checksums say', async () => {
+  it('with impossible points is refused even if its checksums are right', async () => {
     const sound = await smallSnapshot()
     const head = snapshotHeaderBytes
     const forgeries: readonly ((bytes: Buffer) => void)[] = [
@@ -413,7 +413,7 @@ describe('a snapshot file', () => {
     }
   })
 
-  it('is restored into a new or an empty directory only, and never written over', async () => {
+  it('is restored only into a new or empty directory, and never overwritten', async () => {
     await using directory = await temporaryDirectory()
     const file = join(directory.path, 'copy')
     writeFileSync(file, await smallSnapshot())
@@ -444,7 +444,7 @@ describe('the database id', () => {
     return stdout.trim().split('\n').at(-1)!
   }
 
-  it('keeps the snapshots of two databases at one sequence number apart, and those of a restored one', async () => {
+  it('distinguishes snapshots of different databases at the same sequence number, also of a restored one', async () => {
     await using directory = await temporaryDirectory()
     const backups = join(directory.path, 'backups')
     mkdirSync(backups)
@@ -454,7 +454,7 @@ describe('the database id', () => {
     const second = await create(two!, backups)
     const restored = await run(['snapshot', 'restore', first, '--data-dir', three!])
     assert.equal(restored.code, 0, restored.stderr)
-    // The same points at the same sequence number, and from here on a history of its own.
+    // The same points at the same sequence number, but a separate history from here on.
     const third = await create(three!, backups)
     for (const dataDir of [one!, three!]) await insertOne(dataDir, `more in ${dataDir}`)
     const files = [first, second, third, await create(one!, backups), await create(three!, backups)]
@@ -464,7 +464,7 @@ describe('the database id', () => {
     for (const file of files) assert.equal((await run(['snapshot', 'verify', file])).code, 0)
   })
 
-  it('comes to a database of an earlier program at its first start, and stays', async () => {
+  it('is added to a database of an earlier version at its first start, and stays', async () => {
     await using directory = await temporaryDirectory()
     await insertOne(directory.path, 'old')
     const made = await idOf(directory.path)
@@ -477,12 +477,12 @@ describe('the database id', () => {
     assert.notEqual(given, made)
     assert.equal(await idOf(directory.path), given)
     const after = await openDatabase(directory.path)
-    // What an earlier program reads is what it was.
+    // The record that an earlier version reads is unchanged.
     assert.deepEqual(after.meta.getBinary(metaKeys.state), before)
     await after.root.close()
   })
 
-  it('leaves a snapshot that is there already, and never replaces another file', async () => {
+  it('keeps an existing identical snapshot, and never replaces another file', async () => {
     await using directory = await temporaryDirectory()
     const [dataDir, backups] = [join(directory.path, 'data'), join(directory.path, 'backups')]
     mkdirSync(backups)
@@ -499,7 +499,7 @@ describe('the database id', () => {
     assert.deepEqual(readdirSync(backups), [basename(file)])
   })
 
-  it('is not in a snapshot of version 1, which is verified and restored as ever', async () => {
+  it('is not in a snapshot of version 1, which can still be verified and restored', async () => {
     await using directory = await temporaryDirectory()
     const file = join(directory.path, 'old.snapshot')
     const id = newId()
@@ -515,7 +515,7 @@ describe('the database id', () => {
   })
 })
 
-/** One point, as version 1 of the format had it. */
+/** A snapshot of one point in version 1 of the format. */
 function oldSnapshot(id: string): Buffer {
   const checksum = new SnapshotChecksum()
   const header = Buffer.alloc(36)
@@ -541,7 +541,7 @@ function oldSnapshot(id: string): Buffer {
 }
 
 describe('POST /snapshots', () => {
-  it('takes one at a time, and lets go of everything when its client goes', async () => {
+  it('takes one at a time, and releases everything when its client disconnects', async () => {
     await using service = await startTestService()
     const client = createHttpClient({ baseUrl: service.httpUrl })
     const ids = await fillBig(client)
@@ -560,7 +560,7 @@ describe('POST /snapshots', () => {
     const leaving = new AbortController()
     const first = await take(service.httpUrl, { signal: leaving.signal })
     assert.equal(first.headers.get('vicinal-sequence'), String(bigCount))
-    assert.equal(await replace(0), bigCount + 20, 'slots are held while it is read')
+    assert.equal(await replace(0), bigCount + 20, 'slots are not reused while the snapshot is read')
     const second = await take(service.httpUrl)
     assert.deepEqual([second.status, second.headers.get('retry-after')], [429, '1'])
     assert.match(await second.text(), /another snapshot is being read, only one can be read at a time/)
@@ -574,14 +574,14 @@ describe('POST /snapshots', () => {
       const response = await take(service.httpUrl)
       if (response.status === 200) await bytesOf(response.body!)
       return response.status === 200
-    }, 'the last one has let go too')
-    assert.equal(await replace(20), bigCount + 20, 'slots are used again')
+    }, 'the last snapshot is released too')
+    assert.equal(await replace(20), bigCount + 20, 'slots are reused')
   })
 
-  it('cuts off a client that reads nothing, and ends with the service', async () => {
+  it('disconnects a client that reads nothing, and ends with the service', async () => {
     await using service = await startTestService()
     await fillBig(createHttpClient({ baseUrl: service.httpUrl }))
-    // Only now: the large requests above may take longer.
+    // Set only now, because the large requests above may take longer.
     await service.restart({ REQUEST_TIMEOUT_MS: '1000' })
     const stuck = await take(service.httpUrl)
     assert.equal(stuck.status, 200)
@@ -595,7 +595,7 @@ describe('POST /snapshots', () => {
     await assert.rejects(bytesOf(last!.body!))
   })
 
-  it('is read by the command line with the key that HTTP needs', async () => {
+  it('is read by the command line with the HTTP key', async () => {
     await using service = await startTestService({ HTTP_API_KEY: 'http-key-for-tests', DIMENSION: '3' })
     await using directory = await temporaryDirectory()
     const keyless = await run(['snapshot', 'create', directory.path, '--http', service.httpUrl])
@@ -610,7 +610,7 @@ describe('POST /snapshots', () => {
 })
 
 describe('kill -9', () => {
-  it('in the middle of create or restore leaves nothing that looks whole, and nothing in the way', async () => {
+  it('during create or restore leaves nothing that looks complete or blocks a retry', async () => {
     await using service = await startTestService()
     await using directory = await temporaryDirectory()
     await fillBig(createHttpClient({ baseUrl: service.httpUrl }))

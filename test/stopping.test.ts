@@ -10,19 +10,19 @@ import { RawHttp } from './support/raw-http.ts'
 import { apiKey } from './support/service.ts'
 import { until } from './support/until.ts'
 
-/** What clients see of a service that stops while they are using it. */
+/** What clients see when a service stops while they use it. */
 
 const json = ['content-type: application/json']
 const body = JSON.stringify({ vector: [1, 2, 3], payload: { content_type: 'Text', content: 'one' } })
 
-/** So long that connections stay open for the longest time: beside what a client of a test may be held up. */
+/** Long compared with any delay of a test client, so that connections stay open to the end. */
 const shutdownTimeoutMs = '20000'
 
 async function start(directory: string): Promise<ServerProcess> {
   return ServerProcess.start(directory, {
     GRPC_ROOT_PASSWORD: apiKey,
     SHUTDOWN_TIMEOUT_MS: shutdownTimeoutMs,
-    // Clients come again when it has gone: nobody else may have its port by then.
+    // Clients reconnect after the stop, so no other process may get the port by then.
     HTTP_PORT: String(await freePort()),
   })
 }
@@ -31,7 +31,7 @@ function portOf({ httpUrl }: ServerProcess): number {
   return Number(new URL(httpUrl).port)
 }
 
-/** Inserts on one connection after the other, each as long as the service keeps it, until it takes no more of them. */
+/** Inserts on one connection after the other, each while the service keeps it open, until it refuses connections. */
 async function insertUntilRefused(port: number, random: () => number, answers: number[]): Promise<void> {
   for (;;) {
     let isKept = true
@@ -42,7 +42,7 @@ async function insertUntilRefused(port: number, random: () => number, answers: n
     if (http === undefined) return
     while (isKept) {
       http.request('POST /points', json, body)
-      // Fails when the connection ends before the answer.
+      // Fails if the connection ends before the answer.
       const { status, headers } = await http.answer()
       answers.push(status)
       isKept = headers.connection !== 'close'
@@ -52,7 +52,7 @@ async function insertUntilRefused(port: number, random: () => number, answers: n
 }
 
 describe('a service that is stopped under load', () => {
-  it('answers every request over HTTP that came on a connection, and resets none', async () => {
+  it('answers every HTTP request on an accepted connection, and resets none', async () => {
     for (let round = 0; round < 3; round += 1) {
       const random = seededRandom(round)
       await using directory = await temporaryDirectory()
@@ -71,7 +71,7 @@ describe('a service that is stopped under load', () => {
     }
   })
 
-  it('says UNAVAILABLE to callers over gRPC, and nothing else', async () => {
+  it('fails gRPC calls only with UNAVAILABLE', async () => {
     await using directory = await temporaryDirectory()
     await using server = await start(directory.path)
     let answers = 0
@@ -92,7 +92,7 @@ describe('a service that is stopped under load', () => {
     assert.equal((await server.command.ended).code, 0)
   })
 
-  it('refuses what comes on idle connections with 503, also large bodies on their way, and hangs up on the rest', async () => {
+  it('refuses requests on idle connections with 503, even during large bodies, and closes silent ones', async () => {
     await using directory = await temporaryDirectory()
     await using server = await start(directory.path)
     const open = async (): Promise<RawHttp> => {

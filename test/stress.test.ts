@@ -16,11 +16,11 @@ const dimension = 48
 const payload = { contentType: 'Text', content: '' } as const
 const { hnswEf: ef } = readConfig({})
 
-/** What has been acknowledged, and nothing else. */
+/** The acknowledged changes only. */
 class Ledger {
   readonly vectors = new Map<string, Float32Array>()
   readonly gone = new Set<string>()
-  /** A deletion of these is under way, or may come at any time. */
+  /** Points whose deletion is running or may start at any time. */
   readonly doomed = new Set<string>()
   checked = 0
   readonly missed: string[] = []
@@ -43,7 +43,7 @@ async function writeFor(
     for (const id of victims) ledger.doomed.add(id)
     await Promise.all(
       victims.map(async (id) => {
-        assert.equal(await collection.remove(id), true, 'a point that was there was not')
+        assert.equal(await collection.remove(id), true, 'a stored point was missing')
         ledger.vectors.delete(id)
         ledger.gone.add(id)
       }),
@@ -63,8 +63,11 @@ async function searchUntil(
     const asked = Array.from({ length: 6 }, () => standing[Math.floor(random() * standing.length)]!)
     const queries = asked.map(([, vector]) => ({ vector, metric: 'Euclidean', limit: 10, ef }) as const)
     for (const [index, ids] of (await collection.search(queries)).ids.strings().entries()) {
-      assert.equal(new Set(ids).size, ids.length, 'a point came twice')
-      assert.ok(!ids.some((id) => goneBefore.has(id)), 'a point came after its deletion was acknowledged')
+      assert.equal(new Set(ids).size, ids.length, 'a point was returned twice')
+      assert.ok(
+        !ids.some((id) => goneBefore.has(id)),
+        'a point was returned after its deletion was acknowledged',
+      )
       const [id] = asked[index]!
       ledger.checked += 1
       if (ids[0] !== id && !ledger.doomed.has(id)) ledger.missed.push(id)
@@ -73,7 +76,7 @@ async function searchUntil(
 }
 
 describe('many threads', () => {
-  it(`search while others insert and delete: nothing is lost, doubled or found too late, seed ${seed}`, async () => {
+  it(`search while others insert and delete: nothing is lost, duplicated or returned after deletion, seed ${seed}`, async () => {
     const random = seededRandom(seed)
     const vectors = clusteredVectors(random, 5_100, dimension)
     const queries = vectors.splice(-100)
@@ -82,7 +85,7 @@ describe('many threads', () => {
     const seams = { graphBytesMin: 0, quietMs: 20, maxUnindexedBytes: 100_000 }
     const options = { ...readConfig(threads), ...seams }
     await using cleanup = new AsyncDisposableStack()
-    // A test that fails would go on for as long as its threads do.
+    // Without this cleanup, the threads would keep a failed test running.
     const { collection } = cleanup.use(await openCollection(directory.path, options))
     const ledger = new Ledger()
     const first = vectors.splice(0, 2000)
@@ -94,9 +97,9 @@ describe('many threads', () => {
       ...shares.map((share) => writeFor(collection, ledger, share, random).finally(() => (writing -= 1))),
       ...[1, 2, 3, 4].map(() => searchUntil(collection, ledger, () => writing === 0, random)),
     ])
-    assert.ok(ledger.checked > 100, `only ${ledger.checked} searches beside the writes`)
-    // A search can miss a point while the links around it are being repaired: no more often than the recall target
-    // allows. Whether one of them stays lost is asked below.
+    assert.ok(ledger.checked > 100, `only ${ledger.checked} searches during the writes`)
+    // A search can miss a point while the links around it are being repaired, but no more often than the recall target
+    // allows. The end of the test checks that none stays lost.
     const missed = ledger.missed.length
     assert.ok(
       missed <= ledger.checked * (1 - options.recallTarget),
@@ -113,7 +116,7 @@ describe('many threads', () => {
       assert.equal(
         (await collection.search([query])).ids.strings()[0]![0],
         id,
-        'a point that was missed once stays lost',
+        'a point that was missed once is still not found',
       )
     }
     for (const metric of distanceMetrics) {
@@ -122,7 +125,7 @@ describe('many threads', () => {
           await collection.search(queries.map((vector) => ({ vector, metric, limit: 10, ef: width })))
         ).ids.strings()
       const truth = await ask(1_000_000)
-      // Under Hamming nearly all are equally near, and any of them will do.
+      // By Hamming distance nearly all points are equally near, and any of them is right.
       const away = (id: string, query: number): number =>
         scalarDistance(metric, queries[query]!, ledger.vectors.get(id)!)
       const found = (await ask(ef)).flatMap((ids, query) => {

@@ -5,7 +5,7 @@ import { describe, it } from 'node:test'
 
 const root = join(import.meta.dirname, '..')
 
-/** Each layer of src/ and the layers that it may import from, besides itself. */
+/** Each layer of src/ and the layers that it may import from, in addition to itself. */
 const mayImport: Readonly<Record<string, readonly string[]>> = {
   base: [],
   kernels: ['base'],
@@ -32,8 +32,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * Each layer of bench/ and the layers that it may import from, besides itself, src/, test/support/ and the processes of a
- * cluster.
+ * Each layer of bench/ and the layers that it may import from, in addition to itself, src/, test/support/ and the
+ * processes of a cluster.
  */
 const benchMayImport: Readonly<Record<string, readonly string[]>> = {
   shared: [],
@@ -67,7 +67,7 @@ const benchMayImport: Readonly<Record<string, readonly string[]>> = {
   cluster: ['shared'],
 }
 
-/** Of the api a client takes types and errors, nothing that runs. */
+/** Clients import only types and errors from the api, no code that runs. */
 const typesOnly: readonly (readonly [string, string])[] = [
   ['client', 'api'],
   ['api', 'engine'],
@@ -96,7 +96,7 @@ describe('imports', () => {
     assert.deepEqual(inCycles(sources), [])
   })
 
-  it('would be caught if they went the wrong way', () => {
+  it('are caught if they go the wrong way', () => {
     assert.equal(isAllowed('storage', 'index', false), false)
     assert.equal(isAllowed('grpc', 'http', true), false)
     assert.equal(isAllowed('client', 'api', false), false)
@@ -119,7 +119,7 @@ describe('imports of the benchmarks', () => {
     assert.deepEqual(inCycles(benchSources), [])
   })
 
-  it('would be caught if they went the wrong way', () => {
+  it('are caught if they go the wrong way', () => {
     assert.equal(isAllowedInBench('bench/shared/table.ts', 'bench/index/run/compare.ts'), false)
     assert.equal(isAllowedInBench('bench/service/load/pacer.ts', 'bench/index/run/compare.ts'), false)
     assert.equal(isAllowedInBench('bench/shared/table.ts', 'test/tidy.test.ts'), false)
@@ -150,7 +150,7 @@ describe('sources', () => {
     assert.deepEqual(faults, [])
   })
 
-  it("start with the same options of Node's from a checkout and from the package", () => {
+  it('start with the same Node options from a checkout and from the package', () => {
     const { scripts } = JSON.parse(text('package.json')) as { scripts: { start: string } }
     const [command = ''] = text('src/cli/main.ts').split('\n')
     const options = command.match(/--\S+/g)
@@ -158,12 +158,12 @@ describe('sources', () => {
     assert.deepEqual(scripts.start.match(/--\S+/g), options)
   })
 
-  it('are run by npm without a shell between, which would keep signals for itself', () => {
+  it('are run by npm without a shell in between, which would not forward signals', () => {
     const { scripts } = JSON.parse(text('package.json')) as { scripts: Record<string, string> }
     for (const name of ['start', 'vicinal', 'demo']) assert.match(scripts[name]!, /^exec node /, name)
   })
 
-  it('are run by npm in words that cmd of Windows understands as sh does', () => {
+  it('use only script syntax that cmd on Windows reads like sh', () => {
     const manifests = globSync(
       '{package.json,{console,bench,bench/*,integrations/*,clients/*}/package.json}',
       {
@@ -173,7 +173,7 @@ describe('sources', () => {
     assert.ok(manifests.length > 3)
     const foreign = manifests.flatMap((file) => {
       const { scripts = {} } = JSON.parse(text(file)) as { scripts?: Record<string, string> }
-      // `exec` is given to Windows by scripts/windows-exec.ts.
+      // scripts/windows-exec.ts provides `exec` on Windows.
       return Object.entries(scripts)
         .filter(([, script]) => /\$|^'| '|;|\b(?:rm|cp|mv|mkdir)\b|(?:^|&& ?)(?:\w+=|\.)/.test(script))
         .map(([name, script]) => `${file}: ${name}: ${script}`)
@@ -181,7 +181,7 @@ describe('sources', () => {
     assert.deepEqual(foreign, [])
   })
 
-  it('leave no work behind in comments', () => {
+  it('have no TODO comments', () => {
     const faults = [...sources, ...benchSources].filter((file) =>
       /\b(TODO|FIXME|XXX|HACK)\b/.test(text(file)),
     )
@@ -190,7 +190,7 @@ describe('sources', () => {
 })
 
 describe('the lock file', () => {
-  it('names every optional package, so that an install needs no registry that has them all', () => {
+  it('lists every optional package, so that an install needs no complete registry', () => {
     const { packages } = JSON.parse(text('package-lock.json')) as { packages: Record<string, LockedPackage> }
     const missing = Object.entries(packages).flatMap(([path, locked]) =>
       Object.keys(locked.optionalDependencies ?? {}).filter(
@@ -212,7 +212,7 @@ describe('the lock file', () => {
     for (const lock of locks) assert.doesNotMatch(text(lock), /"resolved": "http/, lock)
   })
 
-  it("has no package that npm warns of on the README's Node", () => {
+  it("has no package that npm warns about on the README's Node version", () => {
     const node = Number(/Node (\d+) or later/.exec(text('README.md'))![1])
     const { packages } = JSON.parse(text('package-lock.json')) as { packages: Record<string, LockedPackage> }
     const faults = Object.entries(packages)
@@ -227,7 +227,7 @@ describe('the lock file', () => {
     )
   })
 
-  it('has no package with an install script that package.json does not decide on', () => {
+  it('has no package with an install script that package.json does not mention', () => {
     const { packages } = JSON.parse(text('package-lock.json')) as { packages: Record<string, LockedPackage> }
     const { allowScripts } = JSON.parse(text('package.json')) as { allowScripts: Record<string, boolean> }
     const withScripts = Object.keys(packages).filter((path) => packages[path]!.hasInstallScript)
@@ -238,7 +238,7 @@ describe('the lock file', () => {
   })
 })
 
-/** Whether the first release of a major version is within a range of npm's, as far as engines use them. */
+/** Whether the first release of a major version is in an npm range, for the range syntax that `engines` use. */
 function allows(range: string, major: number): boolean {
   return range.split('||').some((part) => {
     const [, operator, from, rest = ''] = /^\s*(>=|\^|)\s*v?(\d+)([.\dx*]*)\s*$/.exec(part) ?? []
@@ -255,7 +255,7 @@ interface LockedPackage {
 }
 
 interface Import {
-  /** Path of the imported file from the root. */
+  /** The path of the imported file, relative to the root. */
   readonly target: string
   readonly typeOnly: boolean
 }
@@ -280,7 +280,7 @@ function isAllowed(from: string, to: string, typeOnly: boolean): boolean {
 
 const inBenchToo = /^(?:src|test\/support)\/|^test\/cluster\/(?:cluster-processes|parts)\.ts$|^package\.json$/
 
-/** `shared`, `cluster`, or two parts of the path: `index/run` and `index/main.ts`. */
+/** The layer of a file: `shared`, `cluster`, or two parts of its path, like `index/run` or `index/main.ts`. */
 function benchLayerOf(file: string): string {
   const [, first, second] = file.split('/')
   return first === 'shared' || first === 'cluster' ? first : `${first}/${second}`
@@ -292,7 +292,7 @@ function isAllowedInBench(file: string, target: string): boolean {
   return from === to || (benchMayImport[from] ?? []).includes(to)
 }
 
-/** The files that import themselves, through others or directly. */
+/** The files that import themselves, directly or through others. */
 function inCycles(files: readonly string[]): string[] {
   const graph = new Map(files.map((file) => [file, importsOf(file).map(({ target }) => target)]))
   return files.filter((file) => reaches(graph, file, file))
