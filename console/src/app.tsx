@@ -125,7 +125,7 @@ function View({ name }: { readonly name: ViewName }): JSX.Element {
         fault.value = false
       },
       () => {
-        fault.value = true
+        if (isCurrent) fault.value = true
       },
     )
     return () => {

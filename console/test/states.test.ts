@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, it } from 'node:test'
+import type { Page } from 'playwright-core'
 import { type ConsoleBrowser, glosses, missingChromium, startConsole, storeGlosses } from './browser.ts'
 
 /** A PNG of one pixel. */
@@ -109,6 +110,68 @@ describe('the console when something is missing', { skip: missingChromium }, () 
     assert.deepEqual(console.faults, [])
   })
 
+  it('does not report that a view could not be loaded after the user has left it', async () => {
+    await using console = await startConsole()
+    const page = await console.open('#/collections')
+    await page.getByRole('row', { name: /default/ }).waitFor()
+    let fail: () => void = () => undefined
+    const failing = new Promise<void>((resolve) => {
+      fail = resolve
+    })
+    // The map is not prefetched.
+    await page.route('**/assets/map-*.js', async (route) => {
+      await failing
+      await route.abort('connectionrefused')
+    })
+    const left = page.waitForRequest('**/assets/map-*.js')
+    await page.getByRole('link', { name: 'Map', exact: true }).click()
+    await left
+    await page.getByRole('link', { name: 'Points', exact: true }).click()
+    await page.getByRole('heading', { name: 'Points', level: 1 }).waitFor()
+    const failed = page.waitForEvent('requestfailed')
+    fail()
+    await failed
+    // Two frames: time for the page to render the failure.
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))))
+    assert.equal(await page.getByRole('heading', { level: 1 }).textContent(), 'Points')
+    // Without leaving it, the failure is reported.
+    await page.getByRole('link', { name: 'Map', exact: true }).click()
+    await page.getByRole('heading', { name: 'View not loaded' }).waitFor()
+    assert.deepEqual(console.faults, [])
+  })
+
+  it('keeps showing an error while the page is hidden, because nothing is requested then', async () => {
+    await using console = await startConsole()
+    await storeGlosses(console.service, glosses(20))
+    const page = await console.open('#/settings')
+    await page.clock.install()
+    let answers = 0
+    let isFailing = false
+    await page.route('**/slow-queries', async (route) => {
+      answers++
+      if (isFailing) await route.fulfill({ status: 500, contentType: 'text/plain', body: 'no slow queries' })
+      else await route.fallback()
+    })
+    await page.goto(`${console.service.httpUrl}/console/#/overview`)
+    await page.reload()
+    const panel = page.locator('.panel', { hasText: 'Slowest requests' })
+    await panel.getByText('No search or list request took').waitFor()
+    const periodMs = 5000
+    isFailing = true
+    await page.clock.runFor(periodMs)
+    await panel.getByText('no slow queries').waitFor()
+    await setVisibility(page, 'hidden')
+    const before = answers
+    await page.clock.runFor(2 * periodMs)
+    assert.equal(answers, before, 'a hidden page requests nothing')
+    assert.equal(await panel.getByText('no slow queries').count(), 1)
+    isFailing = false
+    await setVisibility(page, 'visible')
+    await page.clock.runFor(periodMs)
+    await panel.getByText('no slow queries').waitFor({ state: 'detached' })
+    assert.deepEqual(console.faults, [])
+  })
+
   it('reports a missing collection and a missing point, and shows why the server refuses a filter', async () => {
     await using console = await startConsole()
     await storeGlosses(console.service, glosses(20))
@@ -137,6 +200,13 @@ describe('the console when something is missing', { skip: missingChromium }, () 
     )
   })
 })
+
+/** A headless page is always visible, so this only tells the page otherwise. */
+async function setVisibility(page: Page, state: DocumentVisibilityState): Promise<void> {
+  await page.evaluate((value) => {
+    Object.defineProperty(document, 'visibilityState', { value, configurable: true })
+  }, state)
+}
 
 async function insert(
   { service }: ConsoleBrowser,

@@ -1,4 +1,5 @@
 import type { NewPoint } from '../api/types.ts'
+import { wait } from '../lib/wait.ts'
 import type { Job } from './messages.ts'
 
 export interface Item {
@@ -62,7 +63,8 @@ export class Sender {
       const isTemporary = [0, 429, 503].includes(answer.status)
       if (!isTemporary || tried === retries) return answer.text
       this.#events.onWaiting(answer.text)
-      await pause(Math.min(maxRetryMs, firstRetryMs * 2 ** tried), this.#signal)
+      await wait(Math.min(maxRetryMs, firstRetryMs * 2 ** tried), this.#signal)
+      this.#signal.throwIfAborted()
     }
   }
 
@@ -92,17 +94,6 @@ export class Sender {
       return { status: 0, text: error instanceof TypeError ? 'The server does not respond.' : String(error) }
     }
   }
-}
-
-async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  await new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, ms)
-    signal.addEventListener('abort', () => {
-      clearTimeout(timer)
-      resolve()
-    })
-  })
-  signal.throwIfAborted()
 }
 
 /**

@@ -111,6 +111,11 @@ async function askWhenFree(
   }
 }
 
+/** A content as the map keeps it. The server already cuts what it sends. */
+export function cutContent(content: string): string {
+  return content.length < keptCharacters ? content : `${content.slice(0, keptCharacters)}…`
+}
+
 interface Head {
   readonly matching: number
   readonly sampled: number
@@ -155,10 +160,13 @@ class SampleReader {
     this.#ids.set(row.neighbours, start)
     this.#distances.set(row.distances, start)
     const { id, content_type = 'Text', content = '', attributes } = row
-    const shown = content.length === keptCharacters ? `${content}…` : content
     this.#points.push({
       id,
-      payload: { content_type, content: shown, ...(attributes === undefined ? {} : { attributes }) },
+      payload: {
+        content_type,
+        content: cutContent(content),
+        ...(attributes === undefined ? {} : { attributes }),
+      },
     })
   }
 

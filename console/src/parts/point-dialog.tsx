@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { isAbort, messageOf } from '../api/client.ts'
 import { deletePoint, getPoint, patchPoint } from '../api/points.ts'
-import type { JsonObject, Point } from '../api/types.ts'
+import type { JsonObject, Payload, Point } from '../api/types.ts'
 import { textOf, typeOf } from '../lib/attribute-rows.ts'
 import { pathsOf } from '../lib/filters.ts'
 import { formatCount } from '../lib/format.ts'
@@ -21,8 +21,8 @@ import { VectorStrip } from './vector-strip.tsx'
 export function PointDialog(props: {
   readonly collection: string
   readonly id: string
-  /** Called when the point was changed or deleted. */
-  readonly onChange: () => void
+  /** Called with the new payload when the point was changed, and with undefined when it was deleted. */
+  readonly onChange: (payload: Payload | undefined) => void
   readonly onClose: () => void
 }): JSX.Element {
   const { collection, id } = props
@@ -73,9 +73,9 @@ export function PointDialog(props: {
               key={point.value.version}
               collection={collection}
               point={point.value}
-              onSaved={() => {
-                load()
-                props.onChange()
+              onSaved={async () => {
+                await load()
+                props.onChange(point.value?.payload)
               }}
             />
           )}
@@ -104,7 +104,7 @@ export function PointDialog(props: {
           onSubmit={async () => {
             await deletePoint(collection, id)
             report('Deleted the point.')
-            props.onChange()
+            props.onChange(undefined)
             props.onClose()
           }}
           onClose={() => {

@@ -1,14 +1,14 @@
 import { type Signal, signal } from '@preact/signals'
 import { isAbort, messageOf } from '../api/client.ts'
+import type { Payload } from '../api/types.ts'
+import { type PlacedSample, withChange } from '../map/changed-sample.ts'
 import type { LayoutMessage } from '../map/layout-worker.ts'
-import { loadSample, type MapSample, type SampleQuery } from '../map/sample.ts'
+import { cutContent, loadSample, type MapSample, type SampleQuery } from '../map/sample.ts'
 
 export type MapPhase = 'idle' | 'loading' | 'arranging' | 'done'
 
-interface Layout {
+interface Layout extends PlacedSample {
   readonly question: string
-  readonly sample: MapSample
-  readonly positions: Float32Array<ArrayBuffer>
 }
 
 /** A cache of the finished layouts of this page, newest last. */
@@ -24,6 +24,7 @@ export class MapRun {
   readonly positions: Signal<Float32Array<ArrayBuffer>> = signal(new Float32Array())
   #loading: AbortController | undefined
   #worker: Worker | undefined
+  #question = ''
 
   /**
    * Shows a cached layout, or computes one. A cached layout is used only if it has the attribute path of the query.
@@ -46,17 +47,38 @@ export class MapRun {
     }
     const loading = new AbortController()
     this.#loading = loading
+    this.#question = question
     this.phase.value = 'loading'
     this.share.value = 0
     try {
       const sample = await loadSample(query, (share) => this.#progress(share), loading.signal)
       this.sample.value = sample
-      if (sample.points.length === 0) this.phase.value = 'done'
-      else this.#arrange(question, sample)
+      this.#arrange(sample)
     } catch (error) {
       if (isAbort(error)) return
       this.fault.value = messageOf(error)
       this.phase.value = 'idle'
+    }
+  }
+
+  /**
+   * Shows the new payload of a point, or removes it if it was deleted. The cached layouts change too.
+   *
+   * @param payload undefined if the point was deleted
+   */
+  changePoint(id: string, payload: Payload | undefined): void {
+    const shown = payload === undefined ? undefined : { ...payload, content: cutContent(payload.content) }
+    for (const [index, layout] of kept.entries()) kept[index] = withChange(layout, id, shown)
+    if (this.sample.value === undefined) return
+    const placed = { sample: this.sample.value, positions: this.positions.value }
+    const { sample, positions } = withChange(placed, id, shown)
+    const isFewer = sample.points.length < placed.sample.points.length
+    this.sample.value = sample
+    this.positions.value = positions
+    // The worker still arranges the deleted point too.
+    if (isFewer && this.phase.value === 'arranging') {
+      this.#worker?.terminate()
+      this.#arrange(sample)
     }
   }
 
@@ -72,7 +94,11 @@ export class MapRun {
     this.share.value = share
   }
 
-  #arrange(question: string, sample: MapSample): void {
+  #arrange({ points, neighbours }: MapSample): void {
+    if (points.length === 0) {
+      this.phase.value = 'done'
+      return
+    }
     this.phase.value = 'arranging'
     this.share.value = 0
     const worker = new Worker(new URL('../map/layout-worker.ts', import.meta.url), { type: 'module' })
@@ -83,13 +109,14 @@ export class MapRun {
       if (data.share < 1) return
       worker.terminate()
       this.phase.value = 'done'
-      keep({ question, sample, positions: data.positions })
+      // The sample may have changed since the worker has started.
+      keep({ question: this.#question, sample: this.sample.value!, positions: data.positions })
     }
     worker.onerror = ({ message }) => {
       this.fault.value = `The layout failed: ${message}`
       this.phase.value = 'idle'
     }
-    worker.postMessage(sample.neighbours)
+    worker.postMessage(neighbours)
   }
 }
 

@@ -1,6 +1,7 @@
 import { type Signal, signal } from '@preact/signals'
 import { call, isAbort, messageOf } from '../api/client.ts'
 import { buckets, parseMetrics, quantile, type Samples, total } from '../lib/prometheus.ts'
+import { wait } from '../lib/wait.ts'
 
 /**
  * The readings of /metrics in the last 15 minutes. /metrics is read in every view while the page is visible, so that
@@ -119,16 +120,4 @@ export function growth(name: string, match?: Readonly<Record<string, string>>): 
   return first === undefined || last === undefined
     ? 0
     : total(last.samples, name, match) - total(first.samples, name, match)
-}
-
-function wait(ms: number, stop: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(done, ms)
-    stop.addEventListener('abort', done, { once: true })
-    function done(): void {
-      clearTimeout(timer)
-      stop.removeEventListener('abort', done)
-      resolve()
-    }
-  })
 }

@@ -38,6 +38,11 @@ export class PointList {
     })
   }
 
+  /** Loads the first page again, with the same filter. */
+  async reload(): Promise<void> {
+    await this.load(this.#filter)
+  }
+
   async more(): Promise<void> {
     const { signal } = this.#running
     const cursor = this.#cursor.value

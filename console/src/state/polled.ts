@@ -22,8 +22,8 @@ export function usePolled<T>(path: string, periodMs: number): Polled<T> {
       try {
         if (value.peek() === undefined || document.visibilityState === 'visible') {
           value.value = await call<T>('GET', path, { signal })
+          fault.value = undefined
         }
-        fault.value = undefined
       } catch (error) {
         if (isAbort(error)) return
         fault.value = messageOf(error)

@@ -22,6 +22,7 @@ export class SearchRun {
   readonly busy: Signal<boolean> = signal(false)
   readonly tries: Signal<readonly Try[]> = signal([])
   #running: AbortController | undefined
+  #last: { readonly input: Omit<SearchInput, 'signal'>; readonly compare: boolean } | undefined
   /** The ids of the last exact search, and its query. */
   #exact: { readonly question: string; readonly ids: ReadonlySet<string> } | undefined
   #question = ''
@@ -30,6 +31,7 @@ export class SearchRun {
     this.stop()
     const running = new AbortController()
     this.#running = running
+    this.#last = { input, compare }
     this.busy.value = true
     try {
       const { signal } = running
@@ -51,6 +53,14 @@ export class SearchRun {
     } finally {
       if (this.#running === running) this.busy.value = false
     }
+  }
+
+  /** Repeats the last search, because its points have changed. */
+  async repeat(): Promise<void> {
+    if (this.#last === undefined) return
+    // The exact result may contain a deleted point.
+    this.#exact = undefined
+    await this.run(this.#last.input, this.#last.compare)
   }
 
   stop(): void {

@@ -203,13 +203,15 @@ function Picture({ run, colour }: { readonly run: MapRun; readonly colour: strin
   const searched = useSignal('')
   const isolated = useSignal<string | undefined>(undefined)
   const open = useSignal<string | undefined>(undefined)
+  // A constant: a save can end after the dialog was closed, and still belongs to this point.
+  const openId = open.value
   const sample = run.sample.value
   const points = sample?.points ?? []
-  // Point numbers are valid within one sample only.
+  // Point numbers are valid within one sample only, and until one of its points is deleted.
   useEffect(() => {
     selected.value = []
     hovered.value = -1
-  }, [sample])
+  }, [sample?.neighbours])
   const values = useMemo(
     () =>
       points.map(({ payload }) => (colour === '' ? undefined : valueAt(payload.attributes ?? {}, colour))),
@@ -264,11 +266,11 @@ function Picture({ run, colour }: { readonly run: MapRun; readonly colour: strin
           }}
         />
       </div>
-      {open.value !== undefined && (
+      {openId !== undefined && (
         <PointDialog
           collection={collectionName.value}
-          id={open.value}
-          onChange={() => run.stop()}
+          id={openId}
+          onChange={(payload) => run.changePoint(openId, payload)}
           onClose={() => {
             open.value = undefined
           }}

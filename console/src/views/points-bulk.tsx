@@ -1,8 +1,10 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
 import { messageOf } from '../api/client.ts'
 import { type BulkChange, type BulkResult, changeByFilter, listPoints } from '../api/points.ts'
 import type { JsonObject, Point } from '../api/types.ts'
+import { changeGroups } from '../lib/change-groups.ts'
 import { chipsOf, isEmptyFilter } from '../lib/filters.ts'
 import { formatCount, plural } from '../lib/format.ts'
 import { AttributeForm, attributesIn, useAttributeDraft } from '../parts/attribute-form.tsx'
@@ -11,7 +13,10 @@ import { Dialog } from '../parts/dialog.tsx'
 import { report } from '../parts/toast.tsx'
 import { collectionName } from '../state/route.ts'
 
-/** Changes or deletes all matching points: first a dry run that counts them, then the change itself. */
+/**
+ * Changes or deletes all matching points: first a dry run that counts them, then the change itself. The change stops
+ * when the user stops it or closes the dialog.
+ */
 export function BulkDialog(props: {
   readonly kind: 'update' | 'delete'
   readonly filter: JsonObject
@@ -24,7 +29,18 @@ export function BulkDialog(props: {
   const planned = useSignal<Plan | undefined>(undefined)
   const done = useSignal<number | undefined>(undefined)
   const busy = useSignal(false)
+  /** Whether points are being changed, and whether the user has stopped that. */
+  const phase = useSignal<'ready' | 'changing' | 'stopping'>('ready')
   const fault = useSignal<string | undefined>(undefined)
+  const stop = useRef(new AbortController())
+  const isClosed = useRef(false)
+  useEffect(
+    () => () => {
+      isClosed.current = true
+      stop.current.abort()
+    },
+    [],
+  )
   const collection = collectionName.value
   const attempt = async (work: () => Promise<void>): Promise<void> => {
     busy.value = true
@@ -52,17 +68,28 @@ export function BulkDialog(props: {
     })
   const carryOut = (): Promise<void> =>
     attempt(async () => {
-      let changed = 0
-      // Each request changes a bounded number of points and reports whether more points match.
-      for (let more = true; more; ) {
-        const result = await changeByFilter(collection, planned.value!.change, false)
-        changed += result.changed
-        done.value = changed
-        more = result.more && result.changed > 0
+      stop.current = new AbortController()
+      done.value = 0
+      phase.value = 'changing'
+      try {
+        const result = await changeGroups(
+          () => changeByFilter(collection, planned.value!.change, false),
+          (changed) => {
+            done.value = changed
+          },
+          stop.current.signal,
+        )
+        report(resultText(kind, result))
+        // If it was closed meanwhile, another dialog may be open now.
+        if (!isClosed.current) props.onClose()
+      } catch (error) {
+        // A closed dialog cannot show the error.
+        if (isClosed.current) report(`Stopped after ${plural(done.value, 'point')}: ${messageOf(error)}`)
+        throw error
+      } finally {
+        phase.value = 'ready'
+        props.onChanged()
       }
-      report(`${kind === 'delete' ? 'Deleted' : 'Changed'} ${plural(changed, 'point')}.`)
-      props.onChanged()
-      props.onClose()
     })
   const verb = kind === 'delete' ? 'Delete' : 'Change'
   return (
@@ -114,7 +141,19 @@ export function BulkDialog(props: {
         </div>
         <Fault text={fault.value} />
         <div class="dialog-foot">
-          <Button onClick={props.onClose}>Cancel</Button>
+          {phase.value === 'ready' ? (
+            <Button onClick={props.onClose}>Cancel</Button>
+          ) : (
+            <Button
+              disabled={phase.value === 'stopping'}
+              onClick={() => {
+                phase.value = 'stopping'
+                stop.current.abort()
+              }}
+            >
+              {phase.value === 'stopping' ? 'Stopping' : 'Stop'}
+            </Button>
+          )}
           {planned.value === undefined ? (
             <Button kind="primary" disabled={busy.value} onClick={plan}>
               Count first
@@ -132,6 +171,11 @@ export function BulkDialog(props: {
       </div>
     </Dialog>
   )
+}
+
+function resultText(kind: 'update' | 'delete', { changed, more }: BulkResult): string {
+  const text = `${kind === 'delete' ? 'Deleted' : 'Changed'} ${plural(changed, 'point')}.`
+  return more ? `Stopped. ${text} More points match.` : text
 }
 
 interface Plan {

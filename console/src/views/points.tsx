@@ -29,7 +29,8 @@ export function Points(): JSX.Element {
   const shown = params.get('id') ?? undefined
   const refresh = (): void => {
     loadCollections()
-    if (isExtended.value) list.load(filter)
+    // A bulk change calls this after its dialog was closed, so the filter may be another one now.
+    if (isExtended.value) list.reload()
   }
   useEffect(() => {
     if (isExtended.value) list.load(filter)

@@ -67,7 +67,7 @@ export function Results(props: {
         <PointDialog
           collection={collectionName.value}
           id={open.value}
-          onChange={() => run.stop()}
+          onChange={() => run.repeat()}
           onClose={() => {
             open.value = undefined
           }}

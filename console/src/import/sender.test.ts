@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
+import { afterEach, beforeEach, describe, it, mock } from 'node:test'
+import type { Job } from './messages.ts'
+import { type Item, Sender } from './sender.ts'
+
+const item: Item = { place: 1, point: { vector: [1], payload: { content_type: 'Text', content: 'a' } } }
+
+describe('the sender of an import', () => {
+  let statuses: number[] = []
+  let reasons: (string | undefined)[] = []
+  const stop = new AbortController()
+  const { signal } = stop
+
+  beforeEach(() => {
+    mock.timers.enable({ apis: ['setTimeout'] })
+    mock.method(globalThis, 'fetch', async () => {
+      const status = statuses.shift()!
+      return new Response(status === 201 ? '' : 'the server is busy', { status })
+    })
+    reasons = []
+  })
+
+  afterEach(() => {
+    mock.timers.reset()
+    mock.restoreAll()
+  })
+
+  const senderOf = (): Sender =>
+    new Sender(
+      { url: 'http://localhost/points/batch', key: undefined, importId: 'an-import' } as Job,
+      { onRefused: () => undefined, onWaiting: (reason) => reasons.push(reason) },
+      signal,
+    )
+
+  /** Resolves when the sender waits for its nth retry. */
+  const untilRetries = async (count: number): Promise<void> => {
+    while (reasons.length < count) await new Promise((resolve) => setImmediate(resolve))
+  }
+
+  it('retries a batch while the server is busy, and leaves no listener behind', async () => {
+    statuses = [503, 429, 201]
+    const storing = senderOf().store([item])
+    for (const [index, ms] of [250, 500].entries()) {
+      await untilRetries(index + 1)
+      assert.equal(getEventListeners(signal, 'abort').length, 1)
+      mock.timers.tick(ms)
+    }
+    assert.equal(await storing, 1)
+    assert.deepEqual(reasons, ['the server is busy', 'the server is busy', undefined])
+    assert.equal(getEventListeners(signal, 'abort').length, 0)
+  })
+
+  it('stops while it waits for a retry', async () => {
+    statuses = [503]
+    const storing = senderOf().store([item])
+    await untilRetries(1)
+    stop.abort()
+    await assert.rejects(storing, { name: 'AbortError' })
+    assert.equal(getEventListeners(signal, 'abort').length, 0)
+  })
+})

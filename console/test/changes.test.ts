@@ -1,0 +1,254 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { Page, Request, Route } from 'playwright-core'
+import {
+  type ConsoleBrowser,
+  clickAndHear,
+  glosses,
+  missingChromium,
+  startConsole,
+  storeGlosses,
+} from './browser.ts'
+
+const stored = glosses(60)
+
+/** Tests what the console shows and does when points change while it shows them. */
+describe('points that are changed in the console', { skip: missingChromium }, () => {
+  let console: ConsoleBrowser
+  let ids: readonly string[]
+
+  before(async () => {
+    console = await startConsole()
+    ids = await storeGlosses(console.service, stored)
+  })
+
+  after(async () => {
+    await console[Symbol.asyncDispose]()
+    assert.deepEqual(console.faults, [])
+  })
+
+  it('are searched again after an edit or a deletion, so that no stale result stays', async () => {
+    const page = await console.open(`#/search?id=${ids[0]}&compare=1`)
+    await page.getByText('10 results').waitFor()
+    const before = await page.locator('.results .content').allTextContents()
+
+    await page.locator('.result').first().getByTitle(/^Open/).click()
+    await edit(page, 'edited among the results')
+    await page.locator('.results .content', { hasText: 'edited among the results' }).waitFor()
+    assert.equal(await page.getByRole('dialog').count(), 1, 'the dialog stays open after an edit')
+
+    await deleteShownPoint(page)
+    await page.locator('.results .content', { hasText: 'edited among' }).waitFor({ state: 'detached' })
+    await page.waitForFunction(() => document.querySelectorAll('.result').length === 10)
+    assert.deepEqual((await page.locator('.results .content').allTextContents()).slice(0, 9), before.slice(1))
+    // The exact search for comparison is repeated too. With the deleted point, the recall would be 0.9.
+    await page.locator('.recall', { hasText: 'recall 1.000' }).waitFor()
+    await page.close()
+  })
+
+  it('change on the map without a new map, and are removed from it when they are deleted', async () => {
+    const page = await console.open('#/map')
+    let maps = 0
+    page.on('request', (request) => {
+      if (request.url().includes('/map?')) maps++
+    })
+    await page.getByText('59 points', { exact: true }).waitFor()
+    const find = page.getByLabel('Find in contents')
+
+    await openOnMap(page)
+    const id = (await page.getByRole('dialog').locator('.point-id').textContent())!.trim()
+    await edit(page, 'edited on the map')
+    await page.keyboard.press('Escape')
+    await page.getByText('59 points selected').waitFor()
+    await page.locator('.map-list').getByText('edited on the map').waitFor()
+    await find.fill('edited on the map')
+    await page.getByText('1 point found').waitFor()
+
+    await page.locator('.map-list').getByText('edited on the map').click()
+    assert.ok((await page.getByRole('dialog').locator('.point-id').textContent())!.includes(id))
+    await deleteShownPoint(page)
+    await page.getByText('58 points', { exact: true }).waitFor()
+    await page.getByText('0 points found').waitFor()
+
+    // The cached map has changed too.
+    await page.getByRole('link', { name: 'Points', exact: true }).click()
+    await page.getByRole('link', { name: 'Map', exact: true }).click()
+    await page.getByText('58 points', { exact: true }).waitFor()
+    assert.ok(maps <= 1, `${maps} maps were requested`)
+    await page.close()
+  })
+})
+
+describe('a change of all matching points in the console', { skip: missingChromium }, () => {
+  let console: ConsoleBrowser
+
+  before(async () => {
+    console = await startConsole()
+    await storeGlosses(console.service, stored)
+  })
+
+  after(async () => {
+    await console[Symbol.asyncDispose]()
+    assert.deepEqual(console.faults, [])
+  })
+
+  it('stops after the request in flight, and reports how many points it changed', async () => {
+    const page = await console.open('#/points')
+    const server = await holdDeletes(page)
+    await startDelete(page)
+    await answer(await server.next())
+    const second = await server.next()
+    await page.getByText('10 done.').waitFor()
+    await page.getByRole('dialog').getByRole('button', { name: 'Stop', exact: true }).click()
+    assert.equal(await page.getByRole('dialog').getByRole('button', { name: 'Stopping' }).isDisabled(), true)
+    const heard = page.getByText('Stopped. Deleted 20 points. More points match.').waitFor()
+    await answer(second)
+    await heard
+    await page.getByRole('dialog').waitFor({ state: 'detached' })
+    await server.expectNoMore()
+    await page.close()
+  })
+
+  it('also stops when its dialog or its view is closed', async () => {
+    const page = await console.open('#/points')
+    const server = await holdDeletes(page)
+    const ways = [
+      () => page.keyboard.press('Escape'),
+      () => page.getByRole('dialog').getByRole('button', { name: 'Close' }).click(),
+      () => page.evaluate(() => history.back()),
+    ]
+    for (const [index, leave] of ways.entries()) {
+      await page.goto(`${console.service.httpUrl}/console/#/collections`)
+      await page.getByRole('heading', { name: 'Collections', level: 1 }).waitFor()
+      await page.goto(`${console.service.httpUrl}/console/#/points`)
+      await startDelete(page)
+      const first = await server.next()
+      await leave()
+      await page.getByRole('dialog').waitFor({ state: 'detached' })
+      // A different number in each round, so that its message is not mistaken for an earlier one.
+      const changed = 10 + index
+      const heard = page.getByText(`Stopped. Deleted ${changed} points. More points match.`).waitFor()
+      await answer(first, changed)
+      await heard
+      await server.expectNoMore()
+    }
+    await page.close()
+  })
+
+  it('leaves alone what the user does after closing its dialog: another filter, another dialog', async () => {
+    const page = await console.open('#/points')
+    const server = await holdDeletes(page)
+    await startDelete(page)
+    const first = await server.next()
+    await page.keyboard.press('Escape')
+    await page.evaluate(() => {
+      location.hash = '#/points?filter={"kind":"none"}'
+    })
+    await page.getByText('0 points match').waitFor()
+    await page.getByRole('button', { name: 'Insert point' }).click()
+    const heard = page.getByText('Stopped. Deleted 10 points.').waitFor()
+    const reloaded = page.waitForRequest('**/points/list')
+    await answer(first)
+    await heard
+    assert.deepEqual((await reloaded).postDataJSON().filter, { kind: 'none' })
+    assert.equal(await page.getByRole('dialog', { name: 'Insert point' }).count(), 1)
+    await page.close()
+  })
+
+  it('reports a failure, and what was changed before it, even if its dialog is closed', async () => {
+    const page = await console.open('#/points')
+    const server = await holdDeletes(page)
+    await startDelete(page)
+    await answer(await server.next())
+    const second = await server.next()
+    await second.fulfill({ status: 503, contentType: 'text/plain', body: 'the disk is full' })
+    await page.getByRole('dialog').getByText('the disk is full').waitFor()
+    await page.getByText('10 done.').waitFor()
+
+    await page.getByRole('button', { name: 'Delete 60 points' }).click()
+    const third = await server.next()
+    await page.keyboard.press('Escape')
+    const heard = page.getByText('Stopped after 0 points: the disk is full').waitFor()
+    await third.fulfill({ status: 503, contentType: 'text/plain', body: 'the disk is full' })
+    await heard
+    await page.close()
+  })
+})
+
+/** Changes the content of the point in the open dialog. */
+async function edit(page: Page, content: string): Promise<void> {
+  const dialog = page.getByRole('dialog')
+  await dialog.getByRole('button', { name: 'Edit' }).click()
+  await dialog.getByLabel('Content', { exact: true }).fill(content)
+  await clickAndHear(dialog.getByRole('button', { name: 'Save', exact: true }), 'Saved the changes.')
+}
+
+async function deleteShownPoint(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Delete', exact: true }).click()
+  await clickAndHear(page.getByRole('button', { name: 'Delete point' }), 'Deleted the point.')
+  await page.getByRole('dialog').first().waitFor({ state: 'detached' })
+}
+
+/** Selects all points of a map and opens one of them. */
+async function openOnMap(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Select by drawing around points' }).click()
+  const { x, y, width, height } = (await page.locator('.map-canvas').boundingBox())!
+  await page.mouse.move(x + 3, y + 3)
+  await page.mouse.down()
+  for (const [right, down] of [
+    [width - 70, 3],
+    [width - 70, height - 3],
+    [3, height - 3],
+  ] as const) {
+    await page.mouse.move(x + right, y + down)
+  }
+  await page.mouse.up()
+  await page.getByText('59 points selected').waitFor()
+  await page.locator('.map-list .facet').first().click()
+}
+
+async function startDelete(page: Page): Promise<void> {
+  await page.getByRole('button', { name: 'Delete all' }).click()
+  await page.getByRole('button', { name: 'Count first' }).click()
+  await page.getByRole('button', { name: 'Delete 60 points' }).click()
+}
+
+interface HeldDeletes {
+  /** The next request to delete. It waits for its answer, and nothing is really deleted. */
+  next(): Promise<Route>
+  expectNoMore(): Promise<void>
+}
+
+/** Holds the requests that delete points. Only a server with very many points would answer that more match. */
+async function holdDeletes(page: Page): Promise<HeldDeletes> {
+  const held: Route[] = []
+  let wake: () => void = () => undefined
+  await page.route('**/points/delete', async (route) => {
+    if (isDryRun(route.request())) return await route.fallback()
+    held.push(route)
+    wake()
+  })
+  return {
+    async next() {
+      while (held.length === 0) {
+        await new Promise<void>((resolve) => {
+          wake = resolve
+        })
+      }
+      return held.shift()!
+    },
+    async expectNoMore() {
+      // A further request would have been sent right after the last answer, before this one.
+      await page.evaluate(() => fetch('../health'))
+      assert.equal(held.length, 0, 'a request was sent after the stop')
+    },
+  }
+}
+
+function isDryRun(request: Request): boolean {
+  return (request.postDataJSON() as { readonly dry_run: boolean }).dry_run
+}
+
+async function answer(route: Route, changed = 10): Promise<void> {
+  await route.fulfill({ json: { changed, more: true } })
+}
