@@ -12,7 +12,7 @@ import { post } from './node-requests.ts'
 import { settled } from './parts.ts'
 
 describe('a backup of a cluster', { skip: natsMissing() }, () => {
-  it('has all collections and aliases, for a service by itself and for a new cluster', async () => {
+  it('has all collections and aliases, for a single service and for a new cluster', async () => {
     await using cluster = await ClusterProcesses.start({ logServers: 1, nodes: 2 })
     const { nodes, servers } = cluster
     const [a, b] = nodes as [NodeProcess, NodeProcess]
@@ -30,7 +30,7 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
     const file = join(servers.directory, 'all.backup')
     assertEnded(await run(['cluster', 'backup', file, '--http', b.url]), 0, /^docs: 10 points, \d+ bytes$/m)
     const expected = await contentsOf(a.url)
-    // Any tar can unpack it, and what is in it are ordinary snapshots.
+    // Any tar can unpack it, and it contains ordinary snapshots.
     const unpacked = execFileSync('tar', ['-tf', file], { encoding: 'utf8' }).trim().split('\n')
     assert.deepEqual(unpacked.sort(), [
       ...['default.snapshot', 'docs.snapshot', 'empty.snapshot', 'manifest.json'],
@@ -74,7 +74,7 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
     }
   })
 
-  it('has all points where each node has some of them, for a service and for another such cluster', async () => {
+  it('has all points if each node has a part of them, for a service and for another such cluster', async () => {
     const inParts = { CLUSTER_REPLICAS: '2', CLUSTER_SECRET: 'a secret of the tests', DIMENSION: '2' }
     await using cluster = await ClusterProcesses.start({ logServers: 1, nodes: 3, environment: inParts })
     const { nodes, servers } = cluster
@@ -91,7 +91,7 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
       await send(c.url, 'POST', '/collections/pictures/points', pointOf([each, 3, 4], `pictures ${each}`))
     }
     const expected = await contentsOf(a.url)
-    // The snapshot of an alias, as any client takes it.
+    // The snapshot of an alias, as any client can take it.
     const snapshot = join(servers.directory, 'docs.snapshot')
     const ofPapers = ['snapshot', 'create', snapshot, '--http', c.url, '--collection', 'papers']
     assertEnded(await run(ofPapers), 0)
@@ -106,7 +106,7 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
       assert.match(verified.stdout, said)
     }
     await assertRestorable(file, join(servers.directory, 'restored'), expected)
-    // A new cluster, with one copy of each point: its first node has all of them, until the others have their parts.
+    // A new cluster with one copy of each point: its first node has all of them until the others have their parts.
     const founder = join(servers.directory, 'founder')
     assertEnded(await run(['snapshot', 'restore', file, '--data-dir', founder]), 0)
     const environment = {
@@ -126,14 +126,14 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
   })
 })
 
-/** A service by itself shows all that the backup has. */
+/** Asserts that a single service shows everything in the backup. */
 async function assertRestorable(file: string, dataDir: string, expected: Contents): Promise<void> {
   assertEnded(await run(['snapshot', 'restore', file, '--data-dir', dataDir]), 0)
   await using service = await startTestService({ DATA_DIR: dataDir })
   assert.deepEqual(await contentsOf(service.httpUrl), expected)
 }
 
-/** Whether a node has applied the last of the changes of collections and aliases. */
+/** Whether a node has applied the last change of collections and aliases. */
 async function hasAlias({ url }: NodeProcess): Promise<boolean> {
   const { status } = await post({ url }, '/collections/today/points/count', {})
   return status === 200
@@ -150,7 +150,7 @@ async function send(url: string, method: string, path: string, body: unknown): P
   return answer
 }
 
-/** By collection: its points with ids, versions and vectors, in their order. */
+/** By collection: its points with ids, versions and vectors, in order. */
 type Contents = Record<string, unknown[]>
 
 async function contentsOf(url: string): Promise<Contents> {

@@ -12,13 +12,13 @@ import { groupsOf, nearestTo, pointsOf, type StoredPoint, Workload } from './wor
 export interface CampaignOptions {
   readonly seed: number
   readonly nodes?: number
-  /** Nodes that have each point; absent: all. With it, partitions move meanwhile. */
+  /** Copies of each point; absent: every node has all points. If present, partitions move during the campaign. */
   readonly replicas?: number | undefined
   readonly report?: (line: string) => void
-  /** Called with what clients had to wait for in each fault. */
+  /** Called with the longest waits of clients during each fault. */
   readonly onFault?: (interruption: Interruption) => void
   readonly environment?: Readonly<Record<string, string>>
-  /** When it aborts, the fault that is under way is the last one. */
+  /** When it aborts, the current fault is the last one. */
   readonly signal?: AbortSignal
 }
 
@@ -28,7 +28,7 @@ export interface CampaignResult {
   readonly reads: number
 }
 
-/** Faults, one after the other, while clients write and read; then everything that they saw is checked. */
+/** Injects faults one after the other while clients write and read, then checks everything that the clients saw. */
 export async function runCampaign(
   names: readonly string[],
   options: CampaignOptions,
@@ -79,7 +79,7 @@ class Campaign {
       if (signal?.aborted) break
       await this.#strike(name, kinds[name]!)
       faults += 1
-      // What is settled is checked, and then forgotten.
+      // Check the history now and then, and start with an empty one.
       if (faults % faultsPerCheck === 0 && faults < names.length) {
         await this.#settle()
         await workload.forget()
@@ -106,14 +106,14 @@ class Campaign {
     await this.#allReady()
     await this.#progress()
     const waits = longestWaits(workload.history, startMs, performance.now())
-    // Where the only copy of a partition goes, reads wait for the node to come back.
+    // If the only copy of a partition is lost, reads wait until its node is back.
     const fault = areMissing ? `${name}, while copies are missing` : name
     this.#options.onFault?.({ fault, ...waits })
     const took = `${((performance.now() - beginMs) / 1000).toFixed(1)} s`
     this.#report(`${fault}: ${took}, ${textOf(waits)}; ${workload.acknowledged} inserts acknowledged`)
   }
 
-  /** Checks everything that clients have seen so far, and what is there. */
+  /** Checks everything that clients have seen so far, and the contents of all nodes. */
   async #settle(): Promise<void> {
     const { nodes } = this.#cluster
     const { workload } = this
@@ -123,9 +123,9 @@ class Campaign {
     await until(async () => {
       const positions = await Promise.all(nodes.map((node) => metricOf(node, 'vicinal_cluster_position')))
       return positions.every((position) => position === positions[0])
-    }, 'all nodes have applied the same')
+    }, 'all nodes have applied the same records')
     await this.#check(nodes)
-    // What each node has alone answers for it.
+    // Without any one node, the others must still have everything.
     if (this.#isInParts) for (const node of nodes) await this.#checkWithout(node)
     for (const node of nodes) {
       const mismatches = await metricOf(node, 'vicinal_cluster_digest_mismatches')
@@ -133,7 +133,7 @@ class Campaign {
     }
   }
 
-  /** Each of the nodes shows what was acknowledged, in lists and in searches. */
+  /** Checks that each of the nodes shows all acknowledged points, in lists and in searches. */
   async #check(nodes: readonly NodeProcess[]): Promise<void> {
     const contents = await Promise.all(nodes.map(async (node) => [node, await pointsOf(node)] as const))
     const groups = new Map(contents.map(([{ name }, points]) => [name, groupsOf(points)]))
@@ -170,21 +170,21 @@ class Campaign {
     }, 'all nodes are ready')
   }
 
-  /** Writes are acknowledged, and reads of the latest answered. */
+  /** Waits until writes are acknowledged and reads of `latest` are answered. */
   async #progress(): Promise<void> {
     const { workload } = this
     const before = { writes: workload.acknowledged, reads: workload.latestReads }
     await until(
       async () => workload.acknowledged > before.writes + 10 && workload.latestReads > before.reads + 10,
-      'clients get on',
+      'clients make progress',
     )
   }
 }
 
-/** LMDB has ended the process on a full volume, in its native code: told, and everything has to be there afterwards. */
+/** Restarts and reports a node whose process LMDB's native code ended on a full volume. Nothing may be lost. */
 async function startEnded(node: NodeProcess, report: (line: string) => void): Promise<void> {
   if (node.isRunning) return
-  report(`${node.name} HAS ENDED, and is started again:\n${node.log.split('\n').slice(-5).join('\n')}`)
+  report(`${node.name} HAS ENDED, starting it again:\n${node.log.split('\n').slice(-5).join('\n')}`)
   await node.start()
 }
 
@@ -195,10 +195,10 @@ function textOf({ readsMs, latestMs, writesMs }: Waits): string {
   return `without an answer for ${reads} s of reads, ${latest} s of latest, ${writes} s of writes`
 }
 
-/** Everything is checked after so many, and then begins with no points. */
+/** After this many faults, everything is checked, and the campaign continues without points. */
 const faultsPerCheck = 20
-/** Of the faults, before which partitions begin to move. */
+/** The share of faults before which a move of partitions begins. */
 const shareOfMoves = 0.4
 const searchesPerNode = 5
-/** Of each node and log server, where a small file system can be mounted. */
+/** Volume size of each node and log server, if small file systems can be mounted. */
 const volumeBytes = 256 * 1024 * 1024

@@ -20,16 +20,16 @@ const main = join(import.meta.dirname, '../../src/cli/main.ts')
 const clock = join(import.meta.dirname, 'clock.ts')
 const mutants = join(import.meta.dirname, 'mutants.ts')
 
-/** Of all nodes. */
+/** The API key of all nodes. */
 export const grpcKey = 'a-key-for-tests'
 
-/** Log servers and nodes, each a process of its own that can be killed, stopped and started again. */
+/** Log servers and nodes. Each is a process that can be killed, stopped and started again. */
 export class ClusterProcesses implements AsyncDisposable {
   readonly servers: NatsServers
   readonly nodes: readonly NodeProcess[]
-  /** By node, its ways to the log servers; empty where they cannot be disturbed. */
+  /** By node: its links to the log servers. Empty if they cannot be disturbed. */
   readonly links: readonly (readonly FaultyProxy[])[]
-  /** By node, where the others ask it; empty where they do not, or cannot be disturbed. */
+  /** By node: the link through which other nodes call it. Empty if there are no such calls or links have no proxies. */
   readonly peerLinks: readonly FaultyProxy[]
 
   private constructor(
@@ -47,12 +47,12 @@ export class ClusterProcesses implements AsyncDisposable {
   static async start(options: {
     readonly logServers: 1 | 3
     readonly nodes: number
-    /** Nodes that are started; the others can be later. Absent: all. */
+    /** How many nodes to start now; the others can be started later. Absent: all. */
     readonly started?: number
     readonly environment?: Readonly<Record<string, string>>
     /** Nodes and log servers reach each other through proxies. */
     readonly isDivisible?: boolean
-    /** Each one's data on a file system of this size, where this process may mount one. */
+    /** Puts the data of each process on a file system of this size, if this process may mount one. */
     readonly volumeBytes?: number | undefined
   }): Promise<ClusterProcesses> {
     const { logServers: count, isDivisible = false, volumeBytes } = options
@@ -96,7 +96,7 @@ export class ClusterProcesses implements AsyncDisposable {
     return new ClusterProcesses(servers, nodes, links, peerLinks)
   }
 
-  /** Cuts a node off from the other ones; clients and log servers reach it as before. */
+  /** Cuts a node off from the other nodes. Clients and log servers can still reach it. */
   divideNode(index: number, division: Division): void {
     divide(this.peerLinks, index, this.nodes[index]!.name, division)
   }
@@ -109,7 +109,7 @@ export class ClusterProcesses implements AsyncDisposable {
   }
 }
 
-/** The node that connects to another one: it says so in the first thing that it sends. */
+/** The name of the connecting node, from the first message that it sends. */
 function nodeNameIn(bytes: Buffer): string {
   return /node-\d/.exec(bytes.toString('latin1'))?.[0] ?? ''
 }
@@ -118,9 +118,9 @@ export class NodeProcess {
   readonly name: string
   readonly url: string
   readonly grpcAddress: string
-  /** With its data; undefined where it has none of its own. */
+  /** The volume with the node's data; undefined if it has none. */
   readonly volume: SmallDisk | undefined
-  /** Of the next start: how far the clock is ahead of the system's. */
+  /** How far the clock is ahead of the system's, from the next start on. */
   clockAheadMs = 0
   readonly #directory: string
   readonly #environment: Readonly<Record<string, string>>
@@ -147,7 +147,8 @@ export class NodeProcess {
   /** Starts the process; it is not ready yet. */
   async start(): Promise<void> {
     const log = openSync(join(this.#directory, 'log'), 'a')
-    // Without --max-semi-space-size of `npm start`: nodes that are killed would never leave compiled sources of its own for the next.
+    // Without the --max-semi-space-size of `npm start`: with that flag, Node needs a separate cache of compiled
+    // sources. Nodes that are killed would never write it.
     const options: string[] = []
     if (this.#environment.MUTANT !== undefined) options.push('--import', mutants)
     if (this.clockAheadMs !== 0) options.push('--import', clock)
@@ -176,13 +177,13 @@ export class NodeProcess {
     return this.isRunning ? this.#process!.pid : undefined
   }
 
-  /** @param butDrained whether a node that is drained, and has nothing else, counts as ready */
+  /** @param butDrained whether a node counts as ready if the only reason against it is that it is being drained */
   async isReady(butDrained = false): Promise<boolean> {
     try {
       const answer = await fetch(`${this.url}/readyz`, { signal: AbortSignal.timeout(2_000) })
       return answer.ok || (butDrained && /this node is being drained/.test(await answer.text()))
     } catch {
-      // Not listening yet, or stopped: asked again.
+      // Not listening yet, or stopped: the caller retries.
       return false
     }
   }
@@ -194,7 +195,7 @@ export class NodeProcess {
     await exited
   }
 
-  /** As an update does: running requests end first. */
+  /** Stops the node as an update does: running requests end first. */
   async stop(): Promise<void> {
     if (!this.isRunning) return
     const exited = once(this.#process!, 'exit')
@@ -202,12 +203,12 @@ export class NodeProcess {
     await exited
   }
 
-  /** Of a node that does not run. */
+  /** Empties the store of a stopped node. */
   emptyStore(): void {
     rmSync(this.#dataDir, { recursive: true, force: true })
   }
 
-  /** Changes a byte in each stored vector of a node that does not run. */
+  /** Changes a byte in each stored vector of a stopped node. */
   flipBits(): void {
     const path = join(this.#dataDir, 'vectors.rows')
     if (!existsSync(path)) return
@@ -216,7 +217,7 @@ export class NodeProcess {
     writeFileSync(path, bytes)
   }
 
-  /** Cuts the file of its vectors short, of a node that does not run. */
+  /** Truncates the vector file of a stopped node. */
   truncateStore(share: number): void {
     const path = join(this.#dataDir, 'vectors.rows')
     if (existsSync(path)) truncateSync(path, Math.floor(statSync(path).size * share))

@@ -4,14 +4,14 @@ import { deletedStream } from './lost-log.ts'
 
 export interface Fault {
   readonly strike: Strike
-  /** Whether it takes away a copy of points: then all the others have to be there before. */
+  /** Whether it destroys a copy of points: then all other copies must exist before. */
   readonly takesCopies: boolean
 }
 
 /**
- * What can happen to a cluster, by name.
+ * All faults of a cluster, by name.
  *
- * @param replicas nodes that have each point; absent: all
+ * @param replicas copies of each point; absent: every node has all points
  */
 export function kindsOf(replicas?: number): Readonly<Record<string, Fault>> {
   const all = {
@@ -26,7 +26,7 @@ export function kindsOf(replicas?: number): Readonly<Record<string, Fault>> {
   )
 }
 
-/** So many faults: all kinds in a random order, and then again in another one. */
+/** Draws `count` faults: all kinds in random order, then all again in another order, and so on. */
 export function drawFaults(kinds: readonly string[], count: number, random: () => number): readonly string[] {
   const chosen: string[] = []
   while (chosen.length < count) {

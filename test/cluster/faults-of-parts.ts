@@ -4,13 +4,16 @@ import { until } from '../support/until.ts'
 import { below, cutMs, type Strike } from './faults.ts'
 import { drain, drawn, moveUnderWay, ownedBy, refetch, remove } from './moves.ts'
 
-/** What can happen besides to a cluster whose nodes have a part of the points each, and ask each other. */
+/** Additional faults of a cluster whose nodes have a part of the points each and call each other. */
 export const faultsOfParts: Readonly<Record<string, Strike>> = {
-  'a node cut off from the other nodes': nodeCutOff({ says: 'hold', hears: 'hold' }),
-  'a node that hears the other nodes, and is not heard': nodeCutOff({ says: 'hold', hears: 'pass' }),
-  'a node that the other nodes hear, and that does not hear them': nodeCutOff({
-    says: 'pass',
-    hears: 'hold',
+  'a node cut off from the other nodes': nodeCutOff({ sends: 'hold', receives: 'hold' }),
+  'a node that receives from the other nodes but cannot send to them': nodeCutOff({
+    sends: 'hold',
+    receives: 'pass',
+  }),
+  'a node that sends to the other nodes but cannot receive from them': nodeCutOff({
+    sends: 'pass',
+    receives: 'hold',
   }),
   'links between nodes that break': async ({ peerLinks }, random) => {
     const link = drawn(peerLinks, random)
@@ -23,13 +26,13 @@ export const faultsOfParts: Readonly<Record<string, Strike>> = {
     await pause(cutMs(random))
     for (const link of peerLinks) link.heal()
   },
-  'kill -9 of a node that takes partitions': async ({ nodes }, random) => {
+  'kill -9 of a node that receives partitions': async ({ nodes }, random) => {
     const node = (await moveUnderWay(nodes, random))?.to ?? drawn(nodes, random)
     await node.kill()
     await pause(1_000 * random())
     await node.start()
   },
-  'kill -9 of a node that gives partitions': async ({ nodes }, random) => {
+  'kill -9 of a node that sends partitions': async ({ nodes }, random) => {
     const node = (await moveUnderWay(nodes, random))?.from ?? drawn(nodes, random)
     await node.kill()
     await pause(1_000 * random())
@@ -42,17 +45,20 @@ export const faultsOfParts: Readonly<Record<string, Strike>> = {
     await pause(1_000 * random())
     await Promise.all(ends.map((node) => node.start()))
   },
-  'a node that is drained, removed, and joins anew': async ({ nodes }, random) => {
+  'a node that is drained and removed, then joins again': async ({ nodes }, random) => {
     const node = drawn(nodes, random)
     const others = nodes.filter((each) => each !== node)
     await drain(others, node)
-    await until(async () => (await ownedBy(nodes, node).catch(() => 1)) === 0, 'it has no partitions')
+    await until(
+      async () => (await ownedBy(nodes, node).catch(() => 1)) === 0,
+      'the drained node has no partitions',
+    )
     await node.stop()
     await remove(others, node)
     node.emptyStore()
     await node.start()
   },
-  'a node that is removed while it is away, and comes back': async ({ nodes }, random) => {
+  'a node that is removed while it is stopped, then comes back': async ({ nodes }, random) => {
     const node = drawn(nodes, random)
     await node.kill()
     await remove(
@@ -62,15 +68,15 @@ export const faultsOfParts: Readonly<Record<string, Strike>> = {
     await pause(3_000 * random())
     await node.start()
   },
-  'a node that is told to fetch everything anew': async ({ nodes }, random) => {
+  'a node that is told to fetch everything again': async ({ nodes }, random) => {
     await refetch(nodes, drawn(nodes, random))
   },
 }
 
-/** These take a copy of partitions away. */
+/** Faults that destroy a copy of partitions. */
 export const destructiveOfParts: ReadonlySet<string> = new Set([
-  'a node that is removed while it is away, and comes back',
-  'a node that is told to fetch everything anew',
+  'a node that is removed while it is stopped, then comes back',
+  'a node that is told to fetch everything again',
 ])
 
 function nodeCutOff(division: Division): Strike {

@@ -5,7 +5,7 @@ import { runCampaign } from './campaign.ts'
 import type { faults } from './faults.ts'
 import type { faultsOfParts } from './faults-of-parts.ts'
 
-/** The others come in `npm run test:cluster`. */
+/** `npm run test:cluster` runs the others. */
 const short: readonly (keyof typeof faults)[] = [
   'kill -9 of a node',
   "kill -9 of the log's leader",
@@ -15,10 +15,10 @@ const short: readonly (keyof typeof faults)[] = [
 
 const shortOfParts: readonly (keyof typeof faultsOfParts)[] = ['kill -9 of both ends of a move']
 
-/** A minute each, so only when asked for. */
+/** A minute each, so they run only on request. */
 const withoutMutants = process.env.ALL_STEPS !== '1' && 'npm run test:cluster-mutants runs it'
 
-/** What the checker has to say of nodes that are wrong on purpose, as in mutants.ts. */
+/** What the checker must report for each mutant of mutants.ts. */
 const mutants = {
   'no barrier': /a (count|search) of latest .* did not find/,
   'acknowledged before the log': /did not find|has lost/,
@@ -26,7 +26,7 @@ const mutants = {
 }
 
 describe('a cluster of three nodes and three log servers', { skip: natsMissing() }, () => {
-  it('shows what one copy would have shown, whatever is killed or stopped', async (test) => {
+  it('answers as a single copy would, whatever is killed or stopped', async (test) => {
     const { writes, reads } = await runCampaign(short, {
       seed: 1,
       report: (line) => test.diagnostic(line),
@@ -34,7 +34,7 @@ describe('a cluster of three nodes and three log servers', { skip: natsMissing()
     assert.ok(writes > 50 && reads > 50)
   })
 
-  it('does so when they have a part of the points each, which move meanwhile', async (test) => {
+  it('answers as a single copy would if each node has a part of the points and partitions move', async (test) => {
     const { writes, reads } = await runCampaign(shortOfParts, {
       ...{ seed: 3, nodes: 3, replicas: 2 },
       report: (line) => test.diagnostic(line),
@@ -52,7 +52,7 @@ describe('a cluster of three nodes and three log servers', { skip: natsMissing()
     })
   }
 
-  it('is found to be wrong with a part that is passed over', { skip: withoutMutants }, async () => {
+  it('is found to be wrong with a part that is skipped', { skip: withoutMutants }, async () => {
     const faulty = runCampaign(['kill -9 of a node'], {
       ...{ seed: 2, nodes: 3, replicas: 2 },
       environment: { MUTANT: 'a part that is passed over' },

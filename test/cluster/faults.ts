@@ -8,7 +8,7 @@ import { metricOf } from './parts.ts'
 
 export type Strike = (cluster: ClusterProcesses, random: () => number) => Promise<void>
 
-/** What can happen to a cluster. Each resolves when everything runs again; it may not be ready yet. */
+/** Faults of a cluster. Each resolves when every process runs again, which may be before it is ready. */
 export const faults: Readonly<Record<string, Strike>> = {
   'kill -9 of a node': async ({ nodes }, random) => {
     const node = nodes[below(random, nodes.length)]!
@@ -41,13 +41,16 @@ export const faults: Readonly<Record<string, Strike>> = {
     await servers.killAll()
     await servers.startAll()
   },
-  'all log servers away': async ({ nodes, servers }, random) => {
+  'all log servers stopped': async ({ nodes, servers }, random) => {
     await servers.killAll()
     await pause(cutMs(random))
-    // What needs no log goes on, and nothing else.
+    // Only requests that do not need the log succeed.
     await Promise.all(
       nodes.map(async (node) => {
-        await until(async () => (await countAt(node, 'available')) === 200, 'reads go on without log servers')
+        await until(
+          async () => (await countAt(node, 'available')) === 200,
+          'reads continue without log servers',
+        )
         assert.notEqual(await countAt(node, 'latest'), 200)
       }),
     )
@@ -86,8 +89,8 @@ export const faults: Readonly<Record<string, Strike>> = {
       const path = `${others[0]!.url}/cluster/nodes/${node.name}`
       const { status } = await fetch(path, { method: 'DELETE' })
       return status === 204 || status === 404
-    }, 'the node is no member any more')
-    // Never beyond what those that serve have on disk: all of them can be killed next.
+    }, 'the node is no longer a member')
+    // Never trim records that a serving node does not have on disk: the next fault can kill all of them.
     const floors = await Promise.all(others.map((each) => metricOf(each, 'vicinal_cluster_durable_position')))
     await using connection = await openLog(servers, 'test', { logBytesMax: 2 ** 30 })
     await connection.log.trim(Math.min(...floors) + 1)
@@ -100,8 +103,8 @@ export const faults: Readonly<Record<string, Strike>> = {
     servers.resume(index)
   },
   'a node cut off from all log servers': cutOff('hold', 'hold'),
-  'a node that hears the log servers, and is not heard': cutOff('hold', 'pass'),
-  'a node that the log servers hear, and that does not hear them': cutOff('pass', 'hold'),
+  'a node that receives from the log servers but cannot send to them': cutOff('hold', 'pass'),
+  'a node that sends to the log servers but cannot receive from them': cutOff('pass', 'hold'),
   'connections of a node to the log servers that break': async ({ links }, random) => {
     const own = links[below(random, links.length)]!
     for (const link of own) link.break()
@@ -113,10 +116,13 @@ export const faults: Readonly<Record<string, Strike>> = {
     await pause(cutMs(random))
     for (const link of links.flat()) link.heal()
   },
-  'a log server cut off from the others': logServerCutOff({ says: 'hold', hears: 'hold' }),
-  'a log server that hears the others, and is not heard': logServerCutOff({ says: 'hold', hears: 'pass' }),
-  'a log server that the others hear, and that does not hear them': logServerCutOff({
-    ...{ says: 'pass', hears: 'hold' },
+  'a log server cut off from the others': logServerCutOff({ sends: 'hold', receives: 'hold' }),
+  'a log server that receives from the others but cannot send to them': logServerCutOff({
+    sends: 'hold',
+    receives: 'pass',
+  }),
+  'a log server that sends to the others but cannot receive from them': logServerCutOff({
+    ...{ sends: 'pass', receives: 'hold' },
   }),
   "the log's leader cut off from the others": async ({ servers }, random) => {
     servers.isolate((await servers.leaderOf('VDB-test')) ?? 0)
@@ -165,14 +171,14 @@ export const faults: Readonly<Record<string, Strike>> = {
     volume.fill()
     await pause(cutMs(random))
     volume.empty()
-    // A server that could not write does not begin again by itself.
+    // A server that could not write does not recover automatically.
     await servers.kill(index)
     await servers.startOne(index)
     await until(() => servers.isCurrent(index), 'the log server has everything again')
   },
 }
 
-/** These take a copy of points away: what a node had, or what a log server had. */
+/** Faults that destroy a node's copy of points. */
 export const destructive: ReadonlySet<string> = new Set([
   'a store emptied',
   'a store with flipped bits',
@@ -193,7 +199,7 @@ function logServerCutOff(division: Division): Strike {
   }
 }
 
-/** Holds what a node and the log servers send each other, one way or both. */
+/** Holds the bytes between a node and the log servers, in one direction or both. */
 function cutOff(...passages: Parameters<FaultyProxy['set']>): Strike {
   return async ({ links }, random) => {
     const own = links[below(random, links.length)]!
@@ -212,7 +218,7 @@ export function below(random: () => number, count: number): number {
   return Math.floor(random() * count)
 }
 
-/** The status of the answer to a count; 0 without one in a second. */
+/** The HTTP status of a count; 0 if there is no answer within a second. */
 async function countAt({ url }: NodeProcess, consistency: string): Promise<number> {
   const headers = { 'content-type': 'application/json', 'vicinal-consistency': consistency }
   const signal = AbortSignal.timeout(1_000)

@@ -14,8 +14,8 @@ const read = (changes: Partial<Read>): Read => ({
 const sizes = new Map([['g', 3]])
 const removal = write({ kind: 'delete', startMs: 50, endMs: 60 })
 
-describe('the checker of histories', () => {
-  it('finds nothing in what one copy would have shown', () => {
+describe('the history checker', () => {
+  it('finds nothing in a history that a single copy can show', () => {
     const writes = [write({}), removal]
     const reads = [
       read({ found: 0, startMs: 1, endMs: 5 }),
@@ -34,32 +34,32 @@ describe('the checker of histories', () => {
 
   const bad: Readonly<Record<string, { writes: Write[]; reads: Read[]; message: RegExp }>> = {
     'half a batch': { writes: [write({})], reads: [read({ found: 2 })], message: /found 2 of 3/ },
-    'an insert that was acknowledged and not seen': {
+    'an acknowledged insert that a read does not see': {
       writes: [write({})],
       reads: [read({ found: 0 })],
       message: /did not find/,
     },
-    'a session that does not read its write': {
+    'a session that does not read its own write': {
       writes: [write({})],
       reads: [read({ found: 0, consistency: 'session', isAfterInsert: true })],
       message: /did not find/,
     },
-    'points before they were inserted': {
+    'points that are seen before their insert': {
       writes: [write({})],
       reads: [read({ startMs: 1, endMs: 2 })],
       message: /before it was inserted/,
     },
-    'points that were refused': {
+    'points that are seen although they were refused': {
       writes: [write({ outcome: 'refused' })],
       reads: [read({})],
       message: /refused/,
     },
-    'points after they were deleted': {
+    'points that are seen after their deletion': {
       writes: [write({}), removal],
       reads: [read({ startMs: 61, endMs: 62 })],
       message: /after it was deleted/,
     },
-    'points that come, go and come': {
+    'points that appear, disappear and appear again': {
       writes: [write({ outcome: 'unknown' })],
       reads: [
         read({ startMs: 11, endMs: 12 }),
@@ -75,7 +75,7 @@ describe('the checker of histories', () => {
     })
   }
 
-  it('finds at rest what was lost, refused or deleted, halves, and nodes that differ', () => {
+  it('finds lost points, refused or deleted ones, incomplete groups, and nodes that differ at rest', () => {
     const at = (a: number, b: number, ...writes: Write[]): string =>
       anomaliesAtRest(
         { sizes, writes, reads: [] },
@@ -94,7 +94,7 @@ describe('the checker of histories', () => {
     assert.match(at(3, 3, write({}), removal), /which was deleted/)
   })
 
-  it('finds searches at rest that lack a point, have one twice, or one that is not there', () => {
+  it('finds searches at rest that lack a point, return one twice, or return one that does not exist', () => {
     const points = [0, 3, 1, 2].map((x) => ({ id: `p${x}`, vector: [x, 0] }))
     const found = (...ids: string[]): number => anomaliesOfSearch(points, [0, 0], 3, ids).length
     assert.equal(found('p0', 'p1', 'p2'), 0)

@@ -1,6 +1,6 @@
 /**
- * What clients of a cluster did and saw, and the check that it is what one copy of the data would have shown. A group is
- * some points that were inserted by one request: a batch, or one point.
+ * The operations and results of a cluster's clients, and the check that a single copy of the data could have shown the
+ * same results. A group is the points that one request inserted: a batch, or one point.
  */
 
 export interface Write {
@@ -8,7 +8,7 @@ export interface Write {
   readonly group: string
   readonly startMs: number
   readonly endMs: number
-  /** `unknown`: it may have been stored, or may not. */
+  /** `unknown`: the write may or may not have been stored. */
   readonly outcome: 'ok' | 'unknown' | 'refused'
 }
 
@@ -19,20 +19,20 @@ export interface Read {
   readonly endMs: number
   /** A count of the points of its group, or a search for the nearest to them. */
   readonly by: 'count' | 'search'
-  /** Points of the group that were found. */
+  /** How many points of the group were found. */
   readonly found: number
-  /** Of a `session` read: whether its position was that of the acknowledged insert. */
+  /** Whether a `session` read sent the position of the acknowledged insert. */
   readonly isAfterInsert: boolean
 }
 
 export interface History {
-  /** Points of each group. */
+  /** Number of points of each group. */
   readonly sizes: ReadonlyMap<string, number>
   readonly writes: readonly Write[]
   readonly reads: readonly Read[]
 }
 
-/** Everything in a history that no single copy could have shown, in words. */
+/** Descriptions of everything in a history that no single copy could have shown. */
 export function anomaliesOf({ sizes, writes, reads }: History): string[] {
   const groups = new Map<string, { insert?: Write; delete?: Write; reads: Read[] }>()
   for (const group of sizes.keys()) groups.set(group, { reads: [] })
@@ -48,7 +48,7 @@ export function anomaliesOf({ sizes, writes, reads }: History): string[] {
   })
 }
 
-/** What the nodes have at rest, against what was acknowledged. */
+/** Compares the contents of the nodes at rest with the acknowledged writes. */
 export function anomaliesAtRest(
   { sizes, writes }: History,
   contents: ReadonlyMap<string, ReadonlyMap<string, number>>,
@@ -81,10 +81,10 @@ export function anomaliesAtRest(
 }
 
 /**
- * What is wrong with an exact search by Euclidean distance.
+ * Checks the result of an exact search by Euclidean distance.
  *
- * @param points all that there are
- * @param found ids, the nearest first
+ * @param points all stored points
+ * @param found ids, nearest first
  */
 export function anomaliesOfSearch(
   points: readonly { readonly id: string; readonly vector: readonly number[] }[],
@@ -106,7 +106,7 @@ function distanceOf(one: readonly number[], other: readonly number[]): number {
   return Math.hypot(...one.map((each, at) => each - other[at]!))
 }
 
-/** Of distances in 32 bits: points that are so near to each other may change places. */
+/** Rounding of 32-bit distances: points with a smaller difference may swap places. */
 const rounding = 1e-5
 
 function isInsert({ kind }: Write): boolean {
@@ -130,14 +130,14 @@ function anomaliesOfRead(read: Read, size: number, insert: Write, removal: Write
   return []
 }
 
-/** Once a read has seen a group come or go, no later one may have missed that. */
+/** Once a read has seen a group appear or disappear, no later read may show the earlier state. */
 function anomaliesOfOrder(reads: readonly Read[]): string[] {
   const faults: string[] = []
   for (const [index, earlier] of reads.entries()) {
     for (const later of reads.slice(index + 1)) {
       if (later.startMs <= earlier.endMs) continue
       const between = reads.filter(({ startMs, endMs }) => startMs > earlier.endMs && endMs < later.startMs)
-      // Seen, then gone, then seen again: a group comes once.
+      // A group must not be seen, then missing, then seen again.
       if (earlier.found !== 0 && later.found !== 0 && between.some(({ found }) => found === 0)) {
         faults.push(`reads of latest saw ${earlier.group} come twice`)
       }

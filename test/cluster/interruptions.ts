@@ -1,6 +1,6 @@
 import type { History } from './history.ts'
 
-/** The longest times, in milliseconds, in which no client was answered, on any node. */
+/** The longest times, in milliseconds, during which no node answered any client. */
 export interface Waits {
   readonly writesMs: number
   /** Reads of `latest`. */
@@ -13,7 +13,7 @@ export interface Interruption extends Waits {
   readonly fault: string
 }
 
-/** What clients had to wait for between two moments. */
+/** The longest waits of clients between two moments. */
 export function longestWaits({ writes, reads }: History, fromMs: number, toMs: number): Waits {
   const longest = (ends: readonly number[]): number => {
     const inside = ends.filter((ms) => ms > fromMs && ms < toMs).sort((a, b) => a - b)
@@ -28,7 +28,7 @@ export function longestWaits({ writes, reads }: History, fromMs: number, toMs: n
   }
 }
 
-/** A line for each kind of fault: how often it came, and the median and the longest of each wait. */
+/** A table row for each kind of fault: its number, and the median and maximum of each wait. */
 export function tableOf(interruptions: readonly Interruption[]): string {
   const kinds = [...new Set(interruptions.map(({ fault }) => fault))].sort()
   const lines = kinds.map((kind) => {

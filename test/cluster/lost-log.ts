@@ -4,7 +4,7 @@ import { assertEnded, run } from '../support/process.ts'
 import { until } from '../support/until.ts'
 import type { Strike } from './faults.ts'
 
-/** The log of a cluster is gone, while its servers run. */
+/** Deletes the log of a cluster while its servers run. */
 export async function deleteStream(servers: NatsServers): Promise<void> {
   const { connect } = await import('@nats-io/transport-node')
   const { jetstreamManager } = await import('@nats-io/jetstream')
@@ -14,7 +14,7 @@ export async function deleteStream(servers: NatsServers): Promise<void> {
   await connection.close()
 }
 
-/** Until an operator has begun a new log with what the furthest node holds. */
+/** Deletes the log and repairs the cluster as an operator does: with a new log from the data of the furthest node. */
 export const deletedStream: Strike = async ({ nodes, servers }) => {
   await deleteStream(servers)
   await until(async () => {

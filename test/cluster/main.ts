@@ -1,8 +1,8 @@
 /**
- * The fault test of clusters at any length: `npm run test:cluster -- --faults 100`; `--seed` runs one again.
- * `--nodes 4 --replicas 2`: nodes have a part of the points each, which move meanwhile. `--only store` takes the faults with that
- * in their names. `--mutant "no barrier"` makes the nodes wrong: then it has to fail. After SIGTERM, the fault that is under
- * way is the last one.
+ * The long fault test of clusters: `npm run test:cluster -- --faults 100`; `--seed` repeats a run.
+ * With `--nodes 4 --replicas 2`, each node has a part of the points, and partitions move. `--only store` selects the
+ * faults whose names contain this text. `--mutant "no barrier"` injects a bug into the nodes: then the test must fail.
+ * After SIGTERM, the current fault is the last one.
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -31,7 +31,7 @@ if (Number.isNaN(seed + count + nodes + (replicas ?? 0))) {
 }
 const missing = natsMissing()
 if (missing !== false) throw new Error(missing)
-// What the processes compile is kept for the next ones.
+// Compiled sources are cached for the next processes.
 process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, '../../node_modules/.cache/node-compile')
 
 const stop = new AbortController()
@@ -53,7 +53,7 @@ try {
 } catch (error) {
   const again = process.argv.slice(2).join(' ')
   console.log(
-    `after ${interruptions.length} faults; once more: npm run test:cluster -- ${again} --seed ${seed}`,
+    `after ${interruptions.length} faults; to repeat: npm run test:cluster -- ${again} --seed ${seed}`,
   )
   throw error
 } finally {

@@ -5,19 +5,19 @@ import { until, waitFor } from '../support/until.ts'
 import type { NodeProcess } from './cluster-processes.ts'
 import { metricOf, settled } from './parts.ts'
 
-/** A node by its place among those of a cluster, as faults draw it. */
+/** Draws one of the values at random. */
 export function drawn<Value>(values: readonly Value[], random: () => number): Value {
   return values[Math.floor(random() * values.length)]!
 }
 
-/** Makes partitions move: a node is drained or, if one is, comes back. They may go on moving for a while. */
+/** Starts moves: drains a node, or ends the drain of a drained one. Moves can continue after this resolves. */
 export async function beginMove(nodes: readonly NodeProcess[], random: () => number): Promise<void> {
   const drained = await drainedOf(nodes)
   if (drained === undefined) await drain(nodes, drawn(nodes, random))
   else await undrain(nodes, drained)
 }
 
-/** All nodes take part again, and every partition is where it should be. */
+/** Ends all drains and waits until every partition is on its owners. */
 export async function endMoves(nodes: readonly NodeProcess[]): Promise<void> {
   const drained = await drainedOf(nodes)
   if (drained !== undefined) await undrain(nodes, drained)
@@ -36,17 +36,17 @@ export async function remove(nodes: readonly NodeProcess[], node: NodeProcess): 
   await ask(nodes, 'DELETE', node.name)
 }
 
-/** Resolves when the node has left its partitions, and begins to take them anew. */
+/** Resolves when the node has dropped its partitions and begins to fetch them again. */
 export async function refetch(nodes: readonly NodeProcess[], node: NodeProcess): Promise<void> {
   const before = await metricOf(node, 'vicinal_cluster_fetches')
   await ask(nodes, 'POST', `${node.name}/refetch`)
   await until(async () => {
     const fetches = await metricOf(node, 'vicinal_cluster_fetches').catch(() => before)
     return fetches > before
-  }, `${node.name} has left its partitions`)
+  }, `${node.name} has dropped its partitions`)
 }
 
-/** Every partition has all its copies, so that one of them may go. Every node says so, those included that began last. */
+/** Waits until every node reports that all partitions have all copies, so that a fault may destroy one of them. */
 export async function allCopies(nodes: readonly NodeProcess[]): Promise<void> {
   await until(async () => {
     const all = await partitionsSeenBy(nodes)
@@ -54,13 +54,13 @@ export async function allCopies(nodes: readonly NodeProcess[]): Promise<void> {
   }, 'every partition has all its copies')
 }
 
-/** Whether some partitions have fewer copies than they should, as far as some node knows. */
+/** Whether any node reports partitions with too few copies. */
 export async function lacksCopies(nodes: readonly NodeProcess[]): Promise<boolean> {
   const all = await partitionsSeenBy(nodes)
   return all.some((partitions) => partitions !== undefined && partitions.under_replicated > 0)
 }
 
-/** As each of the nodes sees it; undefined of one that does not answer. */
+/** The partitions in the view of each node; undefined for a node that does not answer. */
 async function partitionsSeenBy(
   nodes: readonly NodeProcess[],
 ): Promise<readonly (PartitionsStatus | undefined)[]> {
@@ -69,13 +69,13 @@ async function partitionsSeenBy(
   )
 }
 
-/** The ends of a move that is under way. */
+/** The two nodes of a move in progress. */
 export interface Move {
   readonly to: NodeProcess
   readonly from: NodeProcess
 }
 
-/** A move that is under way; begun, if there is none. Undefined when all of them end before they are seen. */
+/** Starts a move and returns one in progress; undefined if all of them end before they are seen. */
 export async function moveUnderWay(
   nodes: readonly NodeProcess[],
   random: () => number,
@@ -89,7 +89,7 @@ export async function moveUnderWay(
   }, 'partitions move').then((move) => (move === 'none' ? undefined : move))
 }
 
-/** How many partitions a node owns, as another one sees it. */
+/** How many partitions a node owns, in the view of another node. */
 export async function ownedBy(nodes: readonly NodeProcess[], { name }: NodeProcess): Promise<number> {
   const status = await statusOf(nodes.find((node) => node.name !== name)!)
   return status.nodes.find((node) => node.name === name)?.partitions?.owned ?? 0
@@ -97,27 +97,27 @@ export async function ownedBy(nodes: readonly NodeProcess[], { name }: NodeProce
 
 async function moveTo(to: NodeProcess, nodes: readonly NodeProcess[]): Promise<Move | undefined> {
   const status = await statusOf(to)
-  const giver = status.nodes.find(({ name }) => name === to.name)?.partitions?.from
-  const from = nodes.find(({ name }) => name === giver)
+  const sender = status.nodes.find(({ name }) => name === to.name)?.partitions?.from
+  const from = nodes.find(({ name }) => name === sender)
   return from && { to, from }
 }
 
 async function drainedOf(nodes: readonly NodeProcess[]): Promise<NodeProcess | undefined> {
   const status = await waitFor(
     async () => await statusOf(nodes[0]!).catch(() => undefined),
-    'a node tells the status',
+    'a node reports the status',
   )
   const name = status.nodes.find(({ state }) => state === 'draining')?.name
   return nodes.find((node) => node.name === name)
 }
 
-/** Until some node has done it. */
+/** Sends a request to the nodes in turn until one of them has carried it out. */
 async function ask(nodes: readonly NodeProcess[], method: string, path: string): Promise<void> {
   await until(async () => {
     for (const { url } of nodes) {
       const signal = AbortSignal.timeout(5_000)
       const answer = await fetch(`${url}/cluster/nodes/${path}`, { method, signal }).catch(() => undefined)
-      // It had an answer that got lost.
+      // 404: an earlier attempt succeeded, but its answer was lost.
       if (answer?.ok || answer?.status === 404) return true
       assert.ok(answer?.status !== 400, await answer?.text())
     }
@@ -125,5 +125,5 @@ async function ask(nodes: readonly NodeProcess[], method: string, path: string):
   }, `${method} ${path}`)
 }
 
-/** After which a move has probably ended already. */
+/** After this time, a move has probably ended already. */
 const moveMs = 3_000

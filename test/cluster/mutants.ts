@@ -20,11 +20,11 @@ export const mutants: Readonly<Record<string, () => void>> = {
       const written = write.call(this, request, to)
       if (request.kind !== 'insert') return (await written) as never
       written.catch(() => {})
-      // Ids that nobody will ever find: no check depends on them.
+      // Random ids that no read will find: no check depends on them.
       return { ids: request.points.map(() => randomUUID()), errors: [] } as never
     }
   },
-  // As if a server lacked records, and nobody looked at positions: what is missing is not noticed.
+  // As if a server lacked records and the reader ignored positions, so that the gap goes unnoticed.
   'no gap check'() {
     const { read } = NatsReader.prototype
     let before: LogEntry | undefined
@@ -36,7 +36,7 @@ export const mutants: Readonly<Record<string, () => void>> = {
       }
     }
   },
-  // Of a node that has a part of the points: half of what comes into it.
+  // For a node with a part of the points: it skips half of the partitions of each insert.
   'a part that is passed over'() {
     const { start } = ClusterNode.prototype
     ClusterNode.prototype.start = async function (this: ClusterNode, main, set) {

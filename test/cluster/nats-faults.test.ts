@@ -13,7 +13,7 @@ import { waitFor } from '../support/until.ts'
 const skip = natsMissing()
 
 describe('a log', { skip }, () => {
-  it('is read whole, although one of its servers has a flipped bit', async () => {
+  it('is read completely although one of its servers has a flipped bit', async () => {
     await using servers = await NatsServers.start({ count: 3 })
     const texts = Array.from({ length: 40 }, (_, index) => `record number ${index + 1} of the log`)
     {
@@ -24,7 +24,7 @@ describe('a log', { skip }, () => {
     await Promise.all([0, 1, 2].map((index) => servers.kill(index, 'SIGTERM')))
     flipBit(servers.storeOf(0), texts[19]!)
     await servers.startAll()
-    // Each reads through one server, and to it in time.
+    // Each reader uses one server, so several readers reach the damaged one.
     for (let reader = 0; reader < 6; reader++) {
       const urls = [servers.urls[reader % 3]!]
       await using node = await openLog(servers, 'rot', { urls })
@@ -32,7 +32,7 @@ describe('a log', { skip }, () => {
     }
   })
 
-  it('is read by nodes that have the certificate, and by no others', async () => {
+  it('is readable only for nodes with the certificate', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'vicinal-certificates-'))
     try {
       const { caFile, certFile, keyFile } = makeCertificates(directory)
@@ -47,7 +47,7 @@ describe('a log', { skip }, () => {
     }
   })
 
-  it('is not waited for any longer than it is wanted, with however many servers that refuse the node', async () => {
+  it('stops connecting when the wait is aborted, however many servers refuse the node', async () => {
     const directory = mkdtempSync(join(tmpdir(), 'vicinal-certificates-'))
     try {
       const { caFile, certFile, keyFile } = makeCertificates(directory)
@@ -61,7 +61,7 @@ describe('a log', { skip }, () => {
       const ended = assert.rejects(opening, { reason: 'shutting_down' }).finally(() => {
         hasEnded = true
       })
-      // Somewhere in the attempts, of which each is refused by a server.
+      // Abort in the middle of the attempts, each of which a server refuses.
       await waitFor(async () => (/TLS handshake error/.test(servers.logOf(1)) ? true : undefined))
       stop.abort()
       // Turns, not a time: a busy machine takes longer for each. Waiting for the attempt would take a million.
@@ -74,7 +74,7 @@ describe('a log', { skip }, () => {
   })
 })
 
-/** Flips a bit where a server has a text on its disk. */
+/** Flips a bit of a text in a server's store. */
 function flipBit(store: string, text: string): void {
   const blocks = globSync('jetstream/$G/streams/VDB-rot/msgs/*.blk', { cwd: store }).map((file) =>
     join(store, file),

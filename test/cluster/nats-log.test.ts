@@ -19,7 +19,7 @@ describe('a log on one server', { skip }, () => {
     await servers?.[Symbol.asyncDispose]()
   })
 
-  it('keeps records in order, each once, for all nodes', async () => {
+  it('stores records in order, each once, for all nodes', async () => {
     await using left = await open(servers, 'order')
     await using right = await open(servers, 'order')
     assert.equal(left.log.id, right.log.id)
@@ -36,7 +36,7 @@ describe('a log on one server', { skip }, () => {
     assert.deepEqual([first, last], [1, 3])
   })
 
-  it('tells all readers the same time of a record', async () => {
+  it('reports the same time of a record to all readers', async () => {
     await using node = await open(servers, 'times')
     const appended = Array.from({ length: 200 }, (_, id) =>
       node.log.append(bytes('x'), { id: `${id}`, partition: 0 }),
@@ -52,7 +52,7 @@ describe('a log on one server', { skip }, () => {
     assert.equal(await node.log.get(201), undefined)
   })
 
-  it('refuses what does not fit, and takes deletes into its reserve', async () => {
+  it('refuses records that do not fit, and stores deletes in its reserve', async () => {
     await using node = await open(servers, 'full', { logBytesMax: 100_000, reserveShare: 0.5 })
     const record = new Uint8Array(10_000)
     const fill = async (intoReserve: boolean): Promise<number> => {
@@ -93,7 +93,7 @@ describe('a log on one server', { skip }, () => {
     assert.deepEqual((await node.log.bounds()).first, 3)
   })
 
-  it('is not believed when it is shorter than it was, or made anew', async () => {
+  it('is rejected if it is shorter than before or was created again', async () => {
     await using node = await open(servers, 'deleted')
     for (const id of ['1', '2']) await node.log.append(bytes(id), { id, partition: 0 })
     await assert.rejects(take(node.log, 9, 1), LogLost)
@@ -107,13 +107,13 @@ describe('a log on one server', { skip }, () => {
     await jsm.streams.delete('VDB-deleted')
     await assert.rejects(reading, LogLost)
     await assert.rejects(open(servers, 'deleted'), LogLost)
-    // Somebody makes one that looks alike.
+    // Somebody creates a stream that looks the same.
     await jsm.streams.add({ ...config, metadata: { 'vicinal-log': 'another' } })
     await assert.rejects(take(node.log, 1, 1), LogLost)
     await connection.close()
   })
 
-  it('is not believed when it was set back and has grown again', async () => {
+  it('is rejected if it was set back and has grown again', async () => {
     await using servers = await NatsServers.start({ count: 1 })
     await using node = await open(servers, 'back')
     const stop = new AbortController()
@@ -145,7 +145,7 @@ describe('a log on one server', { skip }, () => {
     await connection.close()
   })
 
-  it('is not opened with rules that lose records', async () => {
+  it('is not opened if its stream settings can lose records', async () => {
     const { connect } = await import('@nats-io/transport-node')
     const { jetstreamManager } = await import('@nats-io/jetstream')
     const connection = await connect({ servers: [...servers.urls] })
@@ -155,7 +155,7 @@ describe('a log on one server', { skip }, () => {
     await connection.close()
   })
 
-  it('goes on after its server was killed, with all that was acknowledged', async () => {
+  it('continues after its server was killed, with all acknowledged records', async () => {
     await using node = await open(servers, 'killed')
     const reading = take(node.log, 1, 4)
     await node.log.append(bytes('1'), { id: '1', partition: 0 })
@@ -168,7 +168,7 @@ describe('a log on one server', { skip }, () => {
     assert.deepEqual(await reading, ['1', '2', '3', '4'])
   })
 
-  it('says that a record may have been stored when its server does not answer', async () => {
+  it('reports that a record may have been stored if its server does not answer', async () => {
     await using node = await open(servers, 'silent', { appendTimeoutMs: 3_000 })
     await node.log.append(bytes('1'), { id: '1', partition: 0 })
     await servers.pause(0)
@@ -184,7 +184,7 @@ describe('a log on one server', { skip }, () => {
     assert.deepEqual(await take(node.log, 1, 2), ['1', '2'])
   })
 
-  it('keeps documents that are changed by whoever knows the revision', async () => {
+  it('stores documents that only a writer with the current revision can change', async () => {
     await using left = await open(servers, 'documents')
     await using right = await open(servers, 'documents')
     const watched: string[] = []
@@ -206,7 +206,7 @@ describe('a log on one server', { skip }, () => {
     assert.equal(watched.at(-1), 'second')
   })
 
-  it('forgets nodes that do not announce themselves again', async () => {
+  it('removes announcements that nodes do not repeat', async () => {
     await using node = await open(servers, 'nodes', { announcementMs: 2_000 })
     await node.documents.announce('node a/1', bytes('A'))
     assert.deepEqual(await node.documents.announced(), new Map([['node a/1', Uint8Array.from(bytes('A'))]]))
@@ -223,7 +223,7 @@ describe('a log on three servers', { skip }, () => {
     await servers?.[Symbol.asyncDispose]()
   })
 
-  it('loses nothing that it acknowledged when its leader is killed, and all of its servers', async () => {
+  it('loses no acknowledged record when its leader or all of its servers are killed', async () => {
     await using left = await open(servers, 'faults')
     await using right = await open(servers, 'faults')
     const stop = new AbortController()
@@ -234,7 +234,7 @@ describe('a log on three servers', { skip }, () => {
         try {
           acknowledged.set(await node.log.append(bytes(id), { id, partition: 0 }), id)
         } catch (error) {
-          // Nothing is said of the record, or that it is not there: neither is acknowledged.
+          // Any error is allowed: the record is not acknowledged.
           assert.ok(error instanceof Error)
         }
       }
@@ -271,12 +271,12 @@ describe('a log on three servers', { skip }, () => {
 })
 
 describe('log servers', { skip }, () => {
-  it('that fsync now and then only are refused', async () => {
+  it('that do not fsync every record are refused', async () => {
     await using servers = await NatsServers.start({ count: 1, isLazy: true })
     await assert.rejects(open(servers, 'lazy'), /sync_interval: always/)
   })
 
-  it('let nodes in that know the password', async () => {
+  it('accept nodes that know the password', async () => {
     const extra = 'authorization { user: vicinal, password: "p@ss word" }'
     await using servers = await NatsServers.start({ count: 1, extra })
     const [url = ''] = servers.urls

@@ -6,20 +6,20 @@ import { until } from '../support/until.ts'
 import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
 import { post } from './node-requests.ts'
 
-/** How long a node tries to reach the log before it says that it cannot. */
+/** How long a node tries to reach the log before it reports an error. */
 const patience = { CLUSTER_APPEND_TIMEOUT_MS: '2000' }
 const refusalMsMax = 30_000
 
-/** What the links of a node do to what it sends, and to what it is sent. */
+/** What the links of a node do to the bytes that it sends and receives. */
 const cuts = {
   'is cut off from all log servers': ['hold', 'hold'],
-  'hears the log servers, and is not heard': ['hold', 'pass'],
-  'is heard by the log servers, and does not hear them': ['pass', 'hold'],
+  'receives from the log servers but cannot send to them': ['hold', 'pass'],
+  'sends to the log servers but cannot receive from them': ['pass', 'hold'],
 } as const
 
 describe('a node of a cluster', { skip: natsMissing() }, () => {
   for (const [cut, [forth, back]] of Object.entries(cuts)) {
-    it(`that ${cut} refuses writes and the latest, goes on with reads, and heals`, async () => {
+    it(`that ${cut} refuses writes and reads of latest, answers other reads, and recovers`, async () => {
       await using cluster = await ClusterProcesses.start({
         ...{ logServers: 3, nodes: 2, environment: patience, isDivisible: true },
       })
@@ -38,7 +38,7 @@ describe('a node of a cluster', { skip: natsMissing() }, () => {
         count(b, { 'vicinal-position': elsewhere.headers.get('vicinal-position')! }),
       ])
       assert.deepEqual([write.status, latest.status], [503, 503])
-      // What it has asked for before can still come.
+      // Records that it has already requested can still arrive.
       assert.ok(behind.status === 503 || (back === 'pass' && behind.status === 200))
       assert.ok(performance.now() - startMs < refusalMsMax)
       for (const headers of [{ 'vicinal-position': position }, { 'vicinal-consistency': 'available' }]) {
@@ -52,12 +52,12 @@ describe('a node of a cluster', { skip: natsMissing() }, () => {
         [a, b].map(async (node) => (await count(node, { 'vicinal-consistency': 'latest' })).json()),
       )
       assert.deepEqual(counts[0], counts[1])
-      // Of the writes without an answer any may have been stored, and nothing else.
+      // Any of the writes without an answer may have been stored, but nothing else.
       assert.ok((counts[0] as { count: number }).count >= 3)
     })
   }
 
-  it('goes on while a log server is cut off from the others', async () => {
+  it('continues while a log server is cut off from the others', async () => {
     await using cluster = await ClusterProcesses.start({ logServers: 3, nodes: 2, isDivisible: true })
     await allReady(cluster.nodes)
     const { servers, nodes } = cluster
@@ -73,7 +73,7 @@ describe('a node of a cluster', { skip: natsMissing() }, () => {
     assert.deepEqual(counts[0], counts[1])
   })
 
-  it('refuses inserts while its volume is full, deletes, and goes on when there is room again', async (test) => {
+  it('refuses inserts while its volume is full, still deletes, and continues once there is space again', async (test) => {
     await using cluster = await ClusterProcesses.start({
       ...{ logServers: 1, nodes: 2, volumeBytes: 128 * 1024 * 1024 },
     })
@@ -82,7 +82,7 @@ describe('a node of a cluster', { skip: natsMissing() }, () => {
     await allReady(cluster.nodes)
     const { point_id: id } = (await (await insert(b, 'first')).json()) as { point_id: string }
     b.volume.fill()
-    // What fits into the files as they are is still taken.
+    // Inserts that fit into the existing files are still accepted.
     await until(async () => {
       await insert(a, 'x'.repeat(100_000))
       return (await insert(b, 'refused')).status === 507

@@ -39,7 +39,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     })
   }
 
-  it('goes on without a node where another one has the same, and refuses what nobody has', async () => {
+  it('continues without a node whose points others have, and refuses requests for points that no node has', async () => {
     await using cluster = await started(3, 2)
     const { nodes } = cluster
     await settled(nodes)
@@ -56,7 +56,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
       const metric = await metricOf(nodes[0]!, 'vicinal_cluster_partitions_under_replicated')
       return under_replicated === shares['node-2'] && metric === under_replicated && without_node === 0
     }
-    await until(isShort, 'the status and the metrics tell that partitions have fewer copies')
+    await until(isShort, 'the status and the metrics report that partitions have fewer copies')
     const { stdout } = await run(['cluster', 'status', '--http', nodes[0]!.url])
     assert.match(stdout, new RegExp(`; ${shares['node-2']} on fewer reachable nodes`))
     await nodes[1]!.kill()
@@ -67,7 +67,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     assert.deepEqual(await clients[2]!.searchHitsBatch(queries(seededRandom(5)), latest), before)
   })
 
-  it('answers without what nobody has where the caller allows that, and says so', async () => {
+  it('answers without missing partitions if the caller allows it, and reports them', async () => {
     await using cluster = await started(3, 1)
     const { nodes } = cluster
     await settled(nodes)
@@ -163,7 +163,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
       const [only] = await isTold(client.collections.list(partial))
       assert.equal(only!.points, there.length)
       assert.deepEqual(await isTold(client.collections.get('default', partial)), only)
-      // Nobody has to allow it.
+      // This needs no permission for partial answers.
       assert.deepEqual(await client.collections.list(), [only])
     }
     const names = await run(['collections', 'list', '--http', first.url])
@@ -176,13 +176,13 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     await isTold(http.count(undefined, partial))
     await assert.rejects(grpc.count(), { reason: 'not_ready' })
     await assert.rejects(http.delete(lost[0]!.id), { reason: 'not_ready' })
-    // Figures are for whoever looks at the cluster, and nobody misses anything.
+    // These calls only show figures, so they do not count as incomplete.
     await http.collections.list()
     await http.stats()
     const more = { partial: counted.partial + 2, none: counted.none + 3 }
     assert.deepEqual(await incompleteOf(first), more)
 
-    // One that is there, and does not answer.
+    // A node that is connected but does not answer.
     second.pause()
     let waitMs = 200
     await until(async () => {
@@ -196,12 +196,12 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     const start = await http.list({ limit: 20 }, partial)
     await third.start()
     await settled(nodes)
-    // What the first node knows of the others is a moment old.
+    // The first node's view of the others is slightly old.
     await until(async () => {
       told.length = 0
       await http.count(undefined, partial)
       return told.length === 0
-    }, 'the first node asks the others again')
+    }, 'the first node calls the others again')
     const rest: string[] = []
     for (let cursor = start.nextCursor; cursor !== undefined; ) {
       const page = await grpc.list({ limit: 50, cursor }, partial)
@@ -221,7 +221,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     assert.deepEqual((await http.map({ limit: 1000 })).matching, all.length)
   })
 
-  it('moves partitions to nodes that come and from nodes that go, while clients go on', async () => {
+  it('moves partitions to joining nodes and from leaving ones while clients continue', async () => {
     await using cluster = await started(4, 2, 2)
     const { nodes } = cluster
     await settled(nodes.slice(0, 2))
@@ -256,7 +256,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     }
   })
 
-  it('has more copies of each point, or fewer, when it is told to, while clients go on', async () => {
+  it('changes the number of copies of each point on request while clients continue', async () => {
     await using cluster = await started(3, 1)
     const { nodes } = cluster
     await settled(nodes)
@@ -270,7 +270,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     await until(async () => (await statusOf(nodes[0]!)).partitions!.replicas === 2)
     await settled(nodes)
     assert.equal(sumOf(await sharesOf(cluster)), 512)
-    // One that has the number of before in its settings comes back all the same, and nothing is missing meanwhile.
+    // A node with the old number in its settings still comes back, and nothing is missing meanwhile.
     await nodes[2]!.kill()
     assert.deepEqual(await clients[0]!.searchHitsBatch(asked, latest), before)
     await nodes[2]!.start()
@@ -286,7 +286,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     assert.equal(none.status, 400)
   })
 
-  it('loses nothing when nodes are killed while partitions move, or get everything anew', async () => {
+  it('loses nothing when nodes are killed while partitions move, or fetch everything again', async () => {
     await using cluster = await started(4, 2, 3)
     const { nodes } = cluster
     await settled(nodes.slice(0, 3))
@@ -306,11 +306,11 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     const count = await first.count(undefined, latest)
     await nodes[3]!.start()
     await until(async () => (await sharesOf(cluster))['node-3']! > 0)
-    // The one that takes.
+    // The receiver.
     await nodes[3]!.kill()
     await nodes[3]!.start()
     await until(async () => (await sharesOf(cluster))['node-3']! > 40)
-    // One that gives.
+    // A sender.
     await nodes[1]!.kill()
     await nodes[1]!.start()
     await settled(nodes)
@@ -326,7 +326,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
   })
 })
 
-/** Requests that needed points of which no node answers, by what they got. */
+/** Counts of requests that needed points that no node could serve: with a partial answer, and with none. */
 async function incompleteOf({ url }: NodeProcess): Promise<{ partial: number; none: number }> {
   const text = await (await fetch(`${url}/metrics`)).text()
   const of = (answer: string): number =>
@@ -334,7 +334,7 @@ async function incompleteOf({ url }: NodeProcess): Promise<{ partial: number; no
   return { partial: of('partial'), none: of('none') }
 }
 
-/** With its client closed in the end. */
+/** Makes a client closeable with `await using`. */
 function closing(client: VectorClient): VectorClient & AsyncDisposable {
   return { ...client, [Symbol.asyncDispose]: () => client.close() }
 }
@@ -366,7 +366,7 @@ function pointOf(index: number) {
   }
 }
 
-/** The same changes, each by another of the clients. */
+/** Makes a fixed sequence of changes, spread over the clients. */
 async function writeTo(clients: readonly HttpClient[]): Promise<void> {
   const by = (index: number): HttpClient => clients[index % clients.length]!
   for (let batch = 0; batch < 4; batch += 1) {
@@ -376,7 +376,7 @@ async function writeTo(clients: readonly HttpClient[]): Promise<void> {
       ...pointOf(index),
     }))
     await by(batch).insertBatch(inserted, { idempotencyKey: `batch ${batch}` })
-    // A second time, by another node.
+    // Repeat it through another node.
     await by(batch + 1).insertBatch(inserted, { idempotencyKey: `batch ${batch}` })
   }
   for (let index = 0; index < 12; index += 1) {
@@ -438,7 +438,7 @@ async function goOn(
       ids.push(id)
       await client.get(id)
       const count = await client.count({ price: { $gte: 0 } })
-      if (count < ids.length) errors.push(`${count} points were counted, of ${ids.length} at least`)
+      if (count < ids.length) errors.push(`${count} points were counted, at least ${ids.length} expected`)
     } catch (error) {
       errors.push(String(error))
     }

@@ -2,7 +2,7 @@ import { statusOf } from '../support/cluster-status.ts'
 import { until } from '../support/until.ts'
 import type { ClusterProcesses, NodeProcess } from './cluster-processes.ts'
 
-/** Of a cluster whose nodes have a part of the points each. */
+/** Settings of a cluster whose nodes have a part of the points each. */
 export function settingsOfParts(replicas: number, dimension: number): Readonly<Record<string, string>> {
   return {
     CLUSTER_REPLICAS: String(replicas),
@@ -11,7 +11,7 @@ export function settingsOfParts(replicas: number, dimension: number): Readonly<R
   }
 }
 
-/** Resolves when all nodes are ready, every partition is where it should be, and nowhere else. */
+/** Resolves when all nodes are ready and every partition is on its owners and nowhere else. */
 export async function settled(nodes: readonly Pick<NodeProcess, 'url' | 'name'>[]): Promise<void> {
   await until(async () => {
     const all = await Promise.all(nodes.map((node) => isSettled(node, nodes.length).catch(() => false)))
@@ -24,18 +24,18 @@ async function isSettled(node: Pick<NodeProcess, 'url' | 'name'>, count: number)
   if (!isReady || partitions === undefined || nodes.filter((each) => each.is_ready).length !== count)
     return false
   if (partitions.to_come !== 0 || partitions.to_go !== 0 || partitions.under_replicated !== 0) return false
-  // A node drops what it does not own any more when all nodes know that. Until then, it still answers for it.
+  // A node drops partitions that it no longer owns only when all nodes know that. Until then it still serves them.
   const owned = nodes.find(({ name }) => name === node.name)!.partitions!.owned
   return (await metricOf(node, 'vicinal_cluster_partitions')) === owned
 }
 
-/** A number in the metrics of a node. */
+/** The value of a metric of a node. */
 export async function metricOf({ url }: Pick<NodeProcess, 'url'>, name: string): Promise<number> {
   const metrics = await (await fetch(`${url}/metrics`, { signal: AbortSignal.timeout(5_000) })).text()
   return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(metrics)![1])
 }
 
-/** How many partitions each node has, as the first node sees it. */
+/** How many partitions each node has, in the view of the first node. */
 export async function sharesOf({ nodes }: Pick<ClusterProcesses, 'nodes'>): Promise<Record<string, number>> {
   const status = await statusOf(nodes[0]!)
   return Object.fromEntries(status.nodes.map(({ name, partitions }) => [name, partitions!.owned]))

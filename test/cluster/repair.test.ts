@@ -12,7 +12,7 @@ import { settled } from './parts.ts'
 import { contentOf } from './workload.ts'
 
 describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
-  it('stops writes when the stream is deleted, and goes on with a new log', async () => {
+  it('stops writes when the stream is deleted, and continues with a new log', async () => {
     await using cluster = await started({ logServers: 1, nodes: 3 })
     const { nodes, servers } = cluster
     const [a, b, c] = nodes as [NodeProcess, NodeProcess, NodeProcess]
@@ -24,7 +24,7 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
     assert.equal((await count(b, { 'vicinal-consistency': 'latest' })).status, 503)
     const session = await count(b, { 'vicinal-position': String(position) })
     assert.deepEqual(await session.json(), { count: 20 })
-    // A restart waits for the repair, too.
+    // A restarted node also waits for the repair.
     await c.kill()
     await c.start()
     await until(async () => /log of the cluster is lost/.test(await readyTextOf(c)))
@@ -43,7 +43,7 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
     await c.start()
     await allReady(nodes)
     const after = await insert(b, 'after', 5)
-    assert.ok(after > position, 'positions go on growing')
+    assert.ok(after > position, 'positions keep increasing')
     await allHave(nodes, { before: 20, after: 5 })
     const old = await count(c, { 'vicinal-position': String(position) })
     assert.deepEqual(await old.json(), { count: 25 })
@@ -51,7 +51,7 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
     assertEnded(nothing, 1, /no node reports that the log of the cluster is lost/)
   })
 
-  it('goes on when the stores of all log servers were emptied, with collections, aliases and keys', async () => {
+  it('continues after the stores of all log servers were emptied, with collections, aliases and keys', async () => {
     await using cluster = await started({ logServers: 3, nodes: 2 })
     const { nodes, servers } = cluster
     const [a, b] = nodes as [NodeProcess, NodeProcess]
@@ -65,7 +65,7 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
     await servers.killAll()
     for (const index of [0, 1, 2]) rmSync(servers.storeOf(index), { recursive: true })
     await servers.startAll()
-    // It finds an empty log, and does not believe it.
+    // The node finds an empty log and rejects it.
     await b.kill()
     await b.start()
     await until(async () => (await Promise.all(nodes.map(lostOf))).every((lost) => lost !== undefined))
@@ -80,14 +80,14 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
     }
     await insert(b, 'after', 5)
     await allHave(nodes, { before: 20, keyed: 1, after: 5 })
-    // What the repair has written is what a start finds.
+    // A start finds what the repair has written.
     for (const node of nodes) await node.stop()
     for (const node of nodes) await node.start()
     await allReady(nodes)
     await allHave(nodes, { before: 20, keyed: 1, after: 5 })
   })
 
-  it('does not believe a log that is shorter than it was, and no node goes on with it', async () => {
+  it('rejects a log that is shorter than before, and no node continues with it', async () => {
     await using cluster = await started({ logServers: 1, nodes: 3 })
     const { nodes, servers } = cluster
     const [a, b, c] = nodes as [NodeProcess, NodeProcess, NodeProcess]
@@ -97,7 +97,7 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
     await servers.kill(0, 'SIGTERM')
     cpSync(store, `${store}-before`, { recursive: true })
     await servers.startOne(0)
-    // This one misses nothing of the shorter log: it has to be told.
+    // This node has the whole shorter log, so it only learns of the loss from the others.
     b.pause()
     await insert(a, 'second', 10)
     await until(async () => (await contentOf(c)).get('second') === 10)
@@ -126,14 +126,14 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
 })
 
 describe('a cluster in parts whose log is lost', { skip: natsMissing() }, () => {
-  it('goes on with what all nodes hold, also when one of them was behind', async () => {
+  it('continues with the data of all nodes, even if one of them was behind', async () => {
     await using cluster = await startedInParts({ logServers: 1, nodes: 3 }, 2)
     const { nodes, servers } = cluster
     const [a, b, c] = nodes as [NodeProcess, NodeProcess, NodeProcess]
     assert.equal((await put(a, '/collections/docs', { dimension: 2 })).status, 201)
     await insert(a, 'before', 60)
     await allHave(nodes, { before: 60 })
-    // It applies nothing of this, and does not see the log go.
+    // This node applies none of the next records, and does not notice the loss of the log.
     b.pause()
     await insert(a, 'without b', 60)
     assert.equal((await put(a, '/collections/more', { dimension: 2 })).status, 201)
@@ -145,16 +145,16 @@ describe('a cluster in parts whose log is lost', { skip: natsMissing() }, () => 
     await deleteStream(servers)
     b.resume()
     await until(async () => (await Promise.all(nodes.map(lostOf))).every((lost) => lost !== undefined))
-    // What each node has goes on being read, on all of them.
+    // Reads continue on all nodes.
     for (const node of nodes) {
       assert.equal((await count(node, { 'vicinal-consistency': 'latest' })).status, 503)
       await until(async () => (await count(node)).status === 200)
     }
-    // Longer than it takes until all nodes know of each other that they are not ready.
+    // Longer than the nodes take to learn that the others are not ready.
     for (const endMs = performance.now() + 3_000; performance.now() < endMs; ) {
       for (const node of nodes) assert.equal((await count(node)).status, 200, `${node.name} answers reads`)
     }
-    // A restart waits for the repair, too.
+    // A restarted node also waits for the repair.
     await c.kill()
     await c.start()
     await until(async () => (await lostOf(c)) !== undefined)
@@ -177,7 +177,7 @@ describe('a cluster in parts whose log is lost', { skip: natsMissing() }, () => 
       assert.equal((await post(node, '/collections/more/points', pointOf('more'))).status, 201)
     }
     await insert(b, 'after', 20)
-    // What the repair has written is what a start finds.
+    // A start finds what the repair has written.
     for (const node of nodes) await node.stop()
     for (const node of nodes) await node.start()
     await settled(nodes)
@@ -185,7 +185,7 @@ describe('a cluster in parts whose log is lost', { skip: natsMissing() }, () => 
     for (const node of nodes) assert.equal((await statusOf(node)).digest_mismatches, 0)
   })
 
-  it('goes on when the stores of all log servers were emptied, and all nodes were started again', async () => {
+  it('continues after the stores of all log servers were emptied and all nodes were restarted', async () => {
     await using cluster = await startedInParts({ logServers: 1, nodes: 3 }, 1)
     const { nodes, servers } = cluster
     const [a, b, c] = nodes as [NodeProcess, NodeProcess, NodeProcess]
@@ -197,7 +197,7 @@ describe('a cluster in parts whose log is lost', { skip: natsMissing() }, () => 
     await servers.startAll()
     for (const node of nodes) await node.start()
     await until(async () => (await Promise.all(nodes.map(lostOf))).every((lost) => lost !== undefined))
-    // What only one node has must not be given up.
+    // Data that only one node has must not be given up.
     const alone = await run(['cluster', 'repair', '--yes', '--http', a.url])
     assertEnded(alone, 1, /none of these nodes has \d+ of the 256 partitions/)
     const repaired = await run(['cluster', 'repair', b.url, c.url, '--yes', '--http', a.url])
@@ -239,7 +239,7 @@ async function allReady(nodes: readonly NodeProcess[]): Promise<void> {
   await until(async () => (await Promise.all(nodes.map((node) => node.isReady()))).every((is) => is))
 }
 
-/** Inserts points one after the other, and returns the position of the last. */
+/** Inserts points one after the other and returns the position of the last one. */
 async function insert(node: NodeProcess, content: string, points: number): Promise<number> {
   let position = 0
   for (let each = 0; each < points; each += 1) {
@@ -273,7 +273,7 @@ async function count(node: NodeProcess, headers: Readonly<Record<string, string>
   return await post(node, '/points/count', {}, headers)
 }
 
-/** Undefined also while the node does not answer. */
+/** Why the node considers the log lost; undefined if it does not, or while it does not answer. */
 async function lostOf(node: NodeProcess): Promise<string | undefined> {
   return await statusOf(node).then(
     (status) => status.log_lost,
@@ -284,6 +284,6 @@ async function lostOf(node: NodeProcess): Promise<string | undefined> {
 async function readyTextOf({ url }: NodeProcess): Promise<string> {
   return await fetch(`${url}/readyz`).then(
     (response) => response.text(),
-    () => 'it does not listen',
+    () => 'the node does not listen',
   )
 }

@@ -8,17 +8,17 @@ import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
 import { settled } from './parts.ts'
 
 describe('a cluster whose nodes are restarted one after the other', { skip: natsMissing() }, () => {
-  it('shows no error to clients that repeat a request once, at another node', async () => {
+  it('shows no error to clients that retry once on another node', async () => {
     await restartAll()
   })
 
-  it('shows none where each node has a part of the points, and each point is on two of them', async () => {
+  it('shows no error if each node has a part of the points and each point is on two nodes', async () => {
     const environment = { CLUSTER_REPLICAS: '2', CLUSTER_SECRET: 'a secret of the tests', DIMENSION: '2' }
     await restartAll(environment, settled)
   })
 })
 
-/** Restarts one node after the other while clients go on. */
+/** Restarts one node after the other while clients continue. */
 async function restartAll(
   environment: Readonly<Record<string, string>> = {},
   ready: (nodes: readonly NodeProcess[]) => Promise<void> = allReady,
@@ -45,7 +45,7 @@ async function restartAll(
   const stored = (await Promise.all(callers)).flat()
   assert.deepEqual(errors, [])
   assert.ok(stored.length > 0)
-  // Each was stored once, although some were sent twice.
+  // Each point was stored once, although some were sent twice.
   for (const client of clients) {
     await until(async () => (await client.count()) >= stored.length + 1)
     assert.equal(await client.count(), stored.length + 1)
@@ -56,7 +56,7 @@ async function allReady(nodes: readonly NodeProcess[]): Promise<void> {
   await until(async () => (await Promise.all(nodes.map((node) => node.isReady()))).every((is) => is))
 }
 
-/** Sends a request to a node and, when that fails, once more to the next one. */
+/** Sends a request to a node and, if it fails, retries once on the next node. */
 class RepeatingCaller {
   readonly #clients: readonly HttpClient[]
   #turn: number
@@ -83,7 +83,7 @@ interface Watch {
   readonly first: string
 }
 
-/** Writes and reads by turns until it is stopped. Returns the ids of what it stored. */
+/** Alternates writes and reads until it is stopped. Returns the ids of the stored points. */
 async function call(
   caller: number,
   repeating: RepeatingCaller,

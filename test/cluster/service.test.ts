@@ -20,7 +20,7 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     await servers?.[Symbol.asyncDispose]()
   })
 
-  it('find on each node what was written on another', async () => {
+  it('find on each node the points that another node wrote', async () => {
     const [left, right] = nodes as [TestService, TestService]
     const inserted = await post(left, '/points', pointOf([1, 0], 'east'))
     assert.equal(inserted.status, 201)
@@ -32,7 +32,7 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     await until(async () => (await fetch(`${left.httpUrl}/points/${id}`)).status === 404)
   })
 
-  it('tell of their cluster', async () => {
+  it('report the state of their cluster', async () => {
     const [left] = nodes as [TestService]
     await until(async () => (await statusOf(left)).nodes.every(({ is_ready }) => is_ready))
     const status = await statusOf(left)
@@ -54,7 +54,7 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     for (const step of ['append', 'apply', 'acknowledge']) {
       assert.match(metrics, new RegExp(`^vicinal_cluster_${step}_seconds_count [1-9]`, 'm'))
     }
-    // The page has all of them, and no others.
+    // The page lists exactly these metrics.
     const page = readFileSync(join(import.meta.dirname, '../../docs/cluster.md'), 'utf8')
     const namesIn = (text: string, pattern: RegExp): string[] =>
       [...text.matchAll(pattern)].map(([, name]) => name!).sort()
@@ -64,7 +64,7 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     )
   })
 
-  it('come back to where they were, and catch up with what they missed', async () => {
+  it('resume from their position after a restart and catch up', async () => {
     const [left, right] = nodes as [TestService, TestService]
     await right.service.close()
     const ids: string[] = []
@@ -73,7 +73,7 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
       ids.push(((await answer.json()) as { point_id: string }).point_id)
     }
     const removal = await fetch(`${left.httpUrl}/cluster/nodes/a`, { method: 'DELETE' })
-    assert.equal(removal.status, 412, 'a node that is there was removed')
+    assert.equal(removal.status, 412, 'a running node was removed')
     await right.restart()
     assert.equal((await fetch(`${right.httpUrl}/readyz`)).status, 200)
     for (const id of ids) assert.equal((await fetch(`${right.httpUrl}/points/${id}`)).status, 200)
@@ -102,13 +102,13 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     assert.equal((await statusOf(left)).nodes.length, 2)
   })
 
-  it('know no clusters without one', async () => {
+  it('have no cluster endpoints without a cluster', async () => {
     await using alone = await startTestService()
     assert.equal((await fetch(`${alone.httpUrl}/cluster`)).status, 404)
     assert.equal((await fetch(`${alone.httpUrl}/cluster/nodes/a`, { method: 'DELETE' })).status, 404)
   })
 
-  it('refuse a data directory that has points of their own', async () => {
+  it('refuse a data directory with points from outside the cluster', async () => {
     await using alone = await startTestService()
     await post(alone, '/points', pointOf([1, 2], 'x'))
     await assert.rejects(alone.restart(environmentOf(servers, 'c')), /not from this cluster/)

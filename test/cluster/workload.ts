@@ -6,7 +6,7 @@ export interface Target {
   readonly url: string
 }
 
-/** Clients that write to any node and read from any other, noting everything. */
+/** Clients that write to and read from random nodes, and record everything. */
 export class Workload {
   readonly #targets: readonly Target[]
   readonly #random: () => number
@@ -14,7 +14,7 @@ export class Workload {
   readonly #sizes = new Map<string, number>()
   readonly #writes: Write[] = []
   readonly #reads: Read[] = []
-  /** Groups that may be there, with the position of their insert if that is known. */
+  /** Groups that may be stored, with the position of their insert if it is known. */
   readonly #groups: {
     readonly group: string
     readonly position: string | undefined
@@ -25,7 +25,7 @@ export class Workload {
   #acknowledged = 0
   #latestReads = 0
   #readsMade = 0
-  /** Counts the times that everything was forgotten. */
+  /** How often the history was cleared. */
   #round = 0
 
   constructor(targets: readonly Target[], random: () => number) {
@@ -37,7 +37,7 @@ export class Workload {
     return { sizes: this.#sizes, writes: this.#writes, reads: this.#reads }
   }
 
-  /** Inserts that were acknowledged, those included that are forgotten. */
+  /** Number of acknowledged inserts, including those of cleared histories. */
   get acknowledged(): number {
     return this.#acknowledged
   }
@@ -59,11 +59,11 @@ export class Workload {
     this.#running = Promise.all(clients)
   }
 
-  /** Deletes all points, on nodes that have come to rest, and begins with an empty history. */
+  /** Deletes all points and clears the history. The clients must be stopped. */
   async forget(): Promise<void> {
     for (let more = true; more; ) {
       const answer = await this.#call('POST', '/points/delete', { filter: { group: { $exists: true } } })
-      if (answer.status === 400) throw new Error('the filter of everything was refused')
+      if (answer.status === 400) throw new Error('the filter for all points was refused')
       if (answer.status === 200) more = (answer.body as { more: boolean }).more
       else await pause(100)
     }
@@ -90,7 +90,7 @@ export class Workload {
   }
 
   async #insert(group: string, size: number): Promise<void> {
-    // Nearer to each other than to anything else.
+    // The points of a group are nearer to each other than to any other point.
     const vector = Array.from({ length: 4 }, () => this.#random())
     const vectors = Array.from({ length: size }, (_, at) => ({
       vector: vector.with(0, vector[0]! + at * nearness),
@@ -105,7 +105,7 @@ export class Workload {
     let answer = await send(key)
     let outcome = outcomeOf(answer.status)
     if (isKeyed && outcome === 'unknown' && !this.#stop.signal.aborted) {
-      // Once more at any node: however often, it is stored once.
+      // Retry at any node: the key ensures that the group is stored once.
       answer = await send(key)
       outcome = outcomeOf(answer.status) === 'ok' ? 'ok' : 'unknown'
     }
@@ -120,7 +120,7 @@ export class Workload {
 
   async #delete(group: string, id: string): Promise<void> {
     const startMs = performance.now()
-    // Noted at once: a read may see it go before it is answered.
+    // Record it before sending: a read may see the deletion before its answer arrives.
     const index = this.#writes.length
     this.#note({ kind: 'delete', group, startMs, outcome: 'unknown' })
     const at = this.#groups.findIndex((each) => each.group === group)
@@ -142,7 +142,7 @@ export class Workload {
       }
       const consistency = (['session', 'latest', 'available'] as const)[Math.floor(this.#random() * 3)]!
       const isAfterInsert = consistency === 'session' && known.position !== undefined
-      // The processors are for nodes that start, too.
+      // Leave processor time for nodes that start.
       await pause(betweenReadsMs)
       const startMs = performance.now()
       const found = await this.#find(known, {
@@ -150,7 +150,7 @@ export class Workload {
         ...(isAfterInsert ? { 'vicinal-position': known.position! } : {}),
       })
       if (found === undefined) {
-        // Refused, which is no answer: readers may wait for a leader.
+        // A refusal is not a result. Wait, because the cluster may be electing a leader.
         await pause(20)
         continue
       }
@@ -161,7 +161,7 @@ export class Workload {
     }
   }
 
-  /** Points of a group, by a count or by a search near them; undefined without an answer. */
+  /** How many points of a group a count or a nearby search finds; undefined without an answer. */
   async #find(
     { group, vector }: { readonly group: string; readonly vector: readonly number[] },
     headers: Readonly<Record<string, string>>,
@@ -204,20 +204,20 @@ export class Workload {
         ...(response.status === 204 || !response.ok ? {} : { body: JSON.parse(text) }),
       }
     } catch {
-      // Killed meanwhile, or stopped: nobody knows what became of it.
+      // The node was killed or stopped, so the outcome is unknown.
       return { status: 0, position: undefined }
     }
   }
 }
 
-/** A point, as a node shows it. */
+/** A point in the answer of a node. */
 export interface StoredPoint {
   readonly id: string
   readonly vector: readonly number[]
   readonly payload: { readonly content: string }
 }
 
-/** All points, as the list of a node has them. */
+/** All points that a node lists. */
 export async function pointsOf(target: Pick<Target, 'url'>): Promise<StoredPoint[]> {
   const all: StoredPoint[] = []
   for (let cursor: string | undefined, isFirst = true; isFirst || cursor !== undefined; isFirst = false) {
@@ -236,19 +236,19 @@ export async function pointsOf(target: Pick<Target, 'url'>): Promise<StoredPoint
   return all
 }
 
-/** How many points there are of each group. */
+/** The number of points of each group. */
 export function groupsOf(points: readonly StoredPoint[]): Map<string, number> {
   const groups = new Map<string, number>()
   for (const { payload } of points) groups.set(payload.content, (groups.get(payload.content) ?? 0) + 1)
   return groups
 }
 
-/** How many points of each group a node has. */
+/** The number of points of each group on a node. */
 export async function contentOf(target: Pick<Target, 'url'>): Promise<Map<string, number>> {
   return groupsOf(await pointsOf(target))
 }
 
-/** The ids that an exact search of a node finds. */
+/** The ids that an exact search on a node finds. */
 export async function nearestTo(
   target: Pick<Target, 'url'>,
   vector: readonly number[],
@@ -266,7 +266,7 @@ function searchOf(vector: readonly number[], limit: number): object {
   return { vector, limit, similarity: 'Euclidean', exact: true, include: { payload: true } }
 }
 
-/** Of a read of the latest. A node that has just died is not known to be away yet: the same is asked again. */
+/** Sends a read of `latest`. Retries, because the node may not know yet that another one has just died. */
 async function answerOf<Answer>({ url }: Pick<Target, 'url'>, path: string, body: object): Promise<Answer> {
   return await waitFor(async () => {
     const response = await fetch(url + path, {
@@ -284,9 +284,9 @@ const betweenReadsMs = 10
 /** Clients of each kind. */
 const writers = 4
 const readers = 6
-/** Between the points of a group. */
+/** Distance between neighbouring points of a group. */
 const nearness = 1e-6
-/** After which a client goes to another node, perhaps. */
+/** Timeout of a read, after which the client chooses a random node again. */
 const readMs = 2_000
 const writeMs = 20_000
 

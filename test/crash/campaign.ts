@@ -20,10 +20,10 @@ import {
 } from './strace.ts'
 import { verify } from './verify.ts'
 
-/** A collection that is always scanned, or one that is large enough for the index and its checkpoints. */
+/** A collection that is always scanned, or one large enough for the index and its checkpoints. */
 export type Size = 'scanned' | 'indexed'
 
-/** How the service comes to its end in a round. */
+/** How the service ends in a round. */
 export type Death =
   | { readonly kind: 'at a random time'; readonly afterMs: number }
   | ({ readonly kind: 'at a call' } & HoldPoint)
@@ -40,30 +40,30 @@ export type Death =
 export interface CampaignOptions {
   readonly seed: number
   readonly size: Size
-  /** Told of every round. */
+  /** Called for every round. */
   readonly report?: (line: string) => void
 }
 
 export interface Summary {
-  /** By what it hit: every SIGKILL that ended a process. */
+  /** Number of SIGKILLs that ended a process, by what they interrupted. */
   readonly kills: Readonly<Record<string, number>>
   readonly starts: number
   readonly cleanStops: number
   readonly calls: number
   readonly acknowledged: number
-  /** Of points and of all that an insert stored; and those among them that a kill left unanswered. */
+  /** Changes of single points and of all points of an insert; and how many of them a kill left unanswered. */
   readonly changes: number
   readonly unsettled: number
   readonly pointsCompared: number
   readonly removalsCompared: number
-  /** Starts after which searches went through the index, and the least recall after any of them. */
+  /** Starts after which searches used the index, and the lowest recall after any of them. */
   readonly indexedStarts: number
   readonly recallMin: number | undefined
 }
 
 /**
- * One data directory and one oracle through many lives of the service: load, a sudden end, maybe another one or
- * two while it recovers, a start, and a comparison of everything.
+ * One data directory and one oracle for many runs of the service: load, a sudden end, maybe one or two more during
+ * recovery, a start, and a comparison of all contents.
  */
 export class Campaign implements AsyncDisposable {
   readonly #options: CampaignOptions
@@ -106,13 +106,13 @@ export class Campaign implements AsyncDisposable {
     return { ...this.#counts, kills, acknowledged, changes, unsettled, recallMin: this.#recallMin }
   }
 
-  /** How the last life of the service was to end, and the last that it said. */
+  /** The planned end of the last run of the service, and its last output. */
   get lastLife(): string {
     const said = this.#server?.output.trimEnd().split('\n').slice(-20).join('\n')
     return `${JSON.stringify(this.#death)}\n${said ?? ''}`
   }
 
-  /** A start and a comparison, load, an end, and maybe further ends while the next start recovers. */
+  /** Starts the service, compares, loads, ends it, and maybe kills the next starts during recovery. */
   async round(death: Death = this.#anyDeath()): Promise<void> {
     this.#death = death
     const recoveryKills = this.#random() < 0.3 ? 1 + Math.floor(this.#random() * 2) : 0
@@ -127,7 +127,7 @@ export class Campaign implements AsyncDisposable {
     for (let kill = 0; kill < recoveryKills; kill += 1) await this.#dieInRecovery()
   }
 
-  /** A start, a comparison, a clean stop, and once more. */
+  /** Starts the service, compares and stops it cleanly, twice. */
   async finish(): Promise<void> {
     for (let time = 0; time < 2; time += 1) {
       await using process = this.#spawn()
@@ -141,7 +141,7 @@ export class Campaign implements AsyncDisposable {
     await rm(this.#directory, { recursive: true, force: true })
   }
 
-  /** False when the service is held at a call, or a call of it fails, before it serves anybody. */
+  /** Returns false if the service is held at a call, or one of its calls fails, before it is ready. */
   async #isReady(process: CrashServer, traced: HeldCall | FailingCalls | undefined): Promise<boolean> {
     const started = performance.now()
     let isOver = false
@@ -196,7 +196,7 @@ export class Campaign implements AsyncDisposable {
     if (faults.length > 0) throw new Error(faults.join('\n'))
   }
 
-  /** The index comes into play above a size. */
+  /** Fills the collection to the size above which the index is used. */
   async #fill({ grpc }: Clients): Promise<void> {
     while (this.#options.size === 'indexed' && this.#oracle.live.size < indexedPoints) {
       const marker = this.#oracle.marker()
@@ -205,7 +205,7 @@ export class Campaign implements AsyncDisposable {
       try {
         this.#oracle.stored(marker, await insertAll(grpc, points, { signal: AbortSignal.timeout(fillMs) }))
       } catch {
-        // Held or killed in the middle of it: the comparison settles what became of the batch.
+        // Held or killed during the batch: the comparison after the restart settles its outcome.
         return
       }
     }
@@ -235,7 +235,7 @@ export class Campaign implements AsyncDisposable {
           if (failing.hasFailed) break
         }
         await load.stop()
-        // Reads go on, and what was refused has not happened.
+        // Reads continue, and refused changes have not happened.
         await this.#compare(await process.ready, false)
         return this.#count(failing.hasFailed ? `after ${death.error} of ${death.call}` : 'idle')
       }
@@ -282,7 +282,7 @@ export class Campaign implements AsyncDisposable {
     process.kill()
     const { code } = await process.ended
     if (code !== null)
-      throw new Error(`it ended by itself, with ${code}, while it recovered:\n${process.output}`)
+      throw new Error(`it ended with ${code} without a kill during recovery:\n${process.output}`)
     this.#count(wasReady ? 'idle' : 'in recovery')
   }
 
@@ -301,7 +301,7 @@ export class Campaign implements AsyncDisposable {
     this.#counts.pointsCompared += points
     this.#counts.removalsCompared += removals
     if (recall === undefined) return
-    if (recall < recallMin) throw new Error(`recall is ${recall} after a restart, the least is ${recallMin}`)
+    if (recall < recallMin) throw new Error(`recall is ${recall} after a restart, below ${recallMin}`)
     this.#recallMin = Math.min(recall, this.#recallMin ?? 1)
     if (await isThroughIndex(addresses.httpUrl)) this.#counts.indexedStarts += 1
   }
@@ -336,7 +336,7 @@ export class Campaign implements AsyncDisposable {
     return { kind: 'after a failed call', call, error, nth: 1 + Math.floor(this.#random() ** 2 * 40) }
   }
 
-  /** Any call at which the service can be held, early ones rather than late ones. */
+  /** A random call at which the service can be held, more often an early one. */
   #anyCall(): Death {
     const calls = this.#options.size === 'indexed' ? changingCalls : committingCalls
     const call = calls[Math.floor(this.#random() * calls.length)]!
@@ -346,14 +346,14 @@ export class Campaign implements AsyncDisposable {
   }
 }
 
-/** What callers are told when the disk fails. */
+/** The messages that callers get when the disk fails. */
 const refusals = /the disk failed: writes are stopped|payloads are being reopened|is full: free some space/
 
 function describe(death: Death): string {
   return death.kind === 'at a call' ? `${death.side} ${death.call}` : death.kind
 }
 
-/** Scanned: few components, half of them so coarse that many distances are equal. Indexed: as embeddings are. */
+/** Scanned: few components, half of the vectors so coarse that many distances are equal. Indexed: like embeddings. */
 function vectorsOf(size: Size, random: () => number): () => Float32Array {
   if (size === 'scanned') {
     return () => randomVector(random, 16, random() < 0.5 ? 'continuous' : 'small integers')
@@ -368,14 +368,14 @@ async function isThroughIndex(httpUrl: string): Promise<boolean> {
   return /vicinal_index_ef_multiplier\{metric="Euclidean"\} [1-9]/.test(metrics)
 }
 
-/** Those of a checkpoint that commits make rarely or never. */
+/** Calls of a checkpoint that commits make rarely or never. */
 const checkpointCalls: readonly string[] = ['write', 'fsync', 'rename', 'openat']
 
-/** 5 MiB of vectors: the graph begins at 4. */
+/** 5 MiB of vectors; the graph begins at 4 MiB. */
 const indexedDimension = 256
 const indexedPoints = 5120
 const recallMin = 0.95
-/** A batch that is not answered by then is held at a call. */
+/** A batch without an answer after this time is held at a call. */
 const fillMs = 8000
 const callWaitMs = 2000
 /** A checkpoint is due about three seconds after the last change. */

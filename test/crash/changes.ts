@@ -11,10 +11,10 @@ export interface ChangeOptions {
 }
 
 /**
- * Changes one point, or all that an insert stored, in one of many ways; some of them let points expire at once. Everything
- * that is answered is checked on the spot.
+ * Changes one point, or all points of an insert, in one of many ways; some make points expire immediately. Every answer
+ * is checked immediately.
  *
- * @param id of a live point that nobody changes yet
+ * @param id of a live point without a pending change
  */
 export async function changePoints(
   client: VectorClient,
@@ -38,7 +38,7 @@ async function put(
   const { version, created } = await whileChanging(oracle, new Map([[id, point]]), () =>
     client.put(id, clientPointOf(point)),
   )
-  if (created) throw new Error(`the point ${id} is there, and a put has created it`)
+  if (created) throw new Error(`a put reports that it created the point ${id}, which existed`)
   oracle.sawVersion(id, version, true)
 }
 
@@ -64,7 +64,7 @@ async function patch(
   oracle.sawVersion(id, version, true)
 }
 
-/** All that are left of the points that an insert stored: a group. */
+/** Changes the remaining points of an insert, as a group. */
 async function changeInsert(
   client: VectorClient,
   { oracle }: ChangeOptions,
@@ -108,10 +108,10 @@ function withAttribute({ vector, payload }: OraclePoint, changed: string): Oracl
 }
 
 /**
- * What became of the changes that were not answered.
+ * Determines the outcome of the unanswered changes.
  *
- * @param found ids of all points that are there
- * @throws Error when one of them happened in part
+ * @param found ids of all stored points
+ * @throws Error if a change happened partially
  */
 export async function settleChanges(
   client: VectorClient,
@@ -131,7 +131,7 @@ export async function settleChanges(
     if (happened === change.size) oracle.changed(change)
     else if (happened > 0) throw new Error(`of a change of ${change.size} points ${happened} have happened`)
   }
-  // A change that did not happen is as if it had not been asked for.
+  // A change that did not happen counts as never requested.
   oracle.changing.clear()
 }
 

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { Campaign, type Death, type Size } from './campaign.ts'
 import { canTrace } from './strace.ts'
 
-/** The short form: `npm run test:crash` is the one that goes on for as long as it is told to. */
+/** The short form; `npm run test:crash` runs for as long as requested. */
 
 const atCalls: readonly Death[] = canTrace()
   ? [
@@ -19,7 +19,7 @@ describe('a service that is killed and started again', { concurrency: true }, ()
     await survives(seed, 'scanned', [{ kind: 'at a random time', afterMs: 400 }, ...atCalls])
   })
 
-  it('finds what an exact scan finds through an index whose checkpoint was cut off', async () => {
+  it('finds the results of an exact scan through an index whose checkpoint was interrupted', async () => {
     await survives(seed, 'indexed', [{ kind: 'in a checkpoint', afterMs: 1 }])
   })
 })

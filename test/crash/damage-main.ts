@@ -1,7 +1,7 @@
 /**
- * Damage to points.mdb at any length: `npm run test:damage -- --flips 20000 --probes 500`; `--seed` runs one again.
- * The file is cut off at every byte, or with `--step 16` at every 16th; of the flips that the check before a start lets pass, as many as `--probes` are opened.
- * Then the files of the index are damaged `--index` times each, and opened.
+ * The long damage test: `npm run test:damage -- --flips 20000 --probes 500`; `--seed` repeats a run. points.mdb is
+ * truncated at every byte, or with `--step 16` at every 16th, and bits are flipped. Up to `--probes` damaged files that
+ * pass the check before a start are opened. Then the files of the index are damaged `--index` times each and opened.
  */
 import { parseArgs } from 'node:util'
 import { seededRandom } from '../support/random.ts'
@@ -36,7 +36,7 @@ for (const file of ['index/attributes.bin', 'index/graph-0-0.bin']) {
   await open(file, anywhere(directories.sizeOf(file), Number(values.index), random), ['whole'])
 }
 
-/** Opens the directory with each of the damages. */
+/** Opens the directory with each damage. */
 async function open(file: string, damages: readonly Damage[], allowed: readonly Outcome[]): Promise<void> {
   const outcomes: Record<string, number> = {}
   for (const damage of damages) {

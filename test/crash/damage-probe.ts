@@ -1,6 +1,6 @@
 /**
- * Opens data directories, one for each line of its input, as a start of the service would, and tells what it
- * would serve. A process of its own, because LMDB can crash on what it does not expect.
+ * Opens data directories, one for each line of its input, as a start of the service would, and reports what it would
+ * serve. It is a separate process, because unexpected bytes can crash LMDB.
  */
 import { cpSync } from 'node:fs'
 import { createInterface } from 'node:readline'
@@ -14,17 +14,17 @@ import { examineData } from '../../src/service/stored-data.ts'
 import { openPoints } from './points.ts'
 import { probedFilters } from './probed-filters.ts'
 
-/** What is seen of a data directory from outside. */
+/** What a data directory shows from outside. */
 export interface Probed {
-  /** Why it did not open. */
+  /** Why the directory did not open. */
   readonly refusal?: string
-  /** By id, everything that can be read; or why not. */
+  /** By id: the point as read, or why reading failed. */
   readonly points?: Readonly<Record<string, ProbedPoint>>
-  /** Ids by a search for more than there are, under each metric. */
+  /** For each metric: ids from a search with a limit above the number of points. */
   readonly found?: readonly (readonly string[])[]
-  /** Ids by each of `probedFilters`. */
+  /** For each of `probedFilters`: matching ids. */
   readonly matching?: readonly (readonly string[])[]
-  /** Of `vicinal doctor`; a text when it refused. */
+  /** The result of `vicinal doctor`; a text if it refused. */
   readonly doctor: Diagnosis | string
 }
 
@@ -46,7 +46,7 @@ if (import.meta.main) {
 }
 
 async function probe(dataDir: string, ids: readonly string[]): Promise<Probed> {
-  // What the service mends when it starts, the doctor shall see as it was.
+  // The doctor examines a copy, because the service repairs some damage when it starts.
   const copy = `${dataDir}-doctor`
   cpSync(dataDir, copy, { recursive: true })
   const doctor = await examineData(readConfig({ DATA_DIR: copy })).catch((error: Error) => error.message)

@@ -3,7 +3,7 @@ import { after, before, describe, it } from 'node:test'
 import { seededRandom } from '../support/random.ts'
 import { anywhere, type Damage, DamagedDirectories, type Finding, flips, truncations } from './damage.ts'
 
-/** Flipped bits, zeroed sectors and cut ends at seeded places of every file of a data directory. */
+/** Flipped bits, zeroed sectors and truncations at seeded places of every file of a data directory. */
 
 const seed = 20_260_604
 
@@ -14,24 +14,24 @@ describe('a damaged data directory', () => {
   })
   after(() => directories[Symbol.asyncDispose]())
 
-  it('is refused for its vectors, by name and with what to do, and the doctor says so too', async () => {
+  it('is refused if the vectors are damaged: the error names the file and the remedy, and the doctor reports it', async () => {
     const findings = await damageAnywhere('vectors.rows', 8)
     assertOutcomes(findings, ['refused', 'whole'])
     assert.ok(findings.some(({ outcome }) => outcome === 'refused'))
     for (const { outcome, isSeenByDoctor } of findings) if (outcome === 'refused') assert.ok(isSeenByDoctor)
   })
 
-  it('is mended where the index is damaged, and the doctor names the fault', async () => {
+  it('is repaired if the index is damaged, and the doctor names the fault', async () => {
     const findings = await damageAnywhere('index/graph-0-0.bin', 6)
     assertOutcomes(findings, ['whole'])
     assert.ok(findings.some(({ isSeenByDoctor }) => isSeenByDoctor))
   })
 
-  it('matches filters as before where the file of attributes is damaged', async () => {
+  it('matches filters as before if the attribute file is damaged', async () => {
     assertOutcomes(await damageAnywhere('index/attributes.bin', 6), ['whole'])
   })
 
-  it('serves no damaged payload: reading that point is refused by name', async () => {
+  it('serves no damaged payload: reading that point fails with an error that names the file', async () => {
     const findings: Finding[] = []
     for (const byte of directories.contentBytes('points.mdb', 3)) {
       findings.push(await directories.damage('points.mdb', { kind: 'flip', byte, bit: byte % 8 }))
@@ -42,25 +42,25 @@ describe('a damaged data directory', () => {
       if (outcome === 'read refused') assert.ok(isSeenByDoctor)
   })
 
-  it('is not hurt by damage to the files that hold no data', async () => {
+  it('is not affected by damage to files without data', async () => {
     for (const file of ['reserve', 'points.mdb-lock']) {
       assertOutcomes(await damageAnywhere(file, 1), ['whole'])
     }
   })
 
-  it('is refused by name where the lock file is not one, or served', async () => {
+  it('is served, or refused with an error that names the lock file, if that file is damaged', async () => {
     assertOutcomes(await damageAnywhere('lock.db', 1), ['whole', 'refused'])
   })
 
-  it('is refused for a database that is cut off anywhere', () => {
+  it('is refused if the database is truncated anywhere', () => {
     const size = directories.sizeOf('points.mdb')
     assert.deepEqual(directories.unnoticed(truncations(size, 499)), [])
   })
 
-  it('is refused for what LMDB cannot bear, or serves nothing but what was stored', async () => {
+  it('is refused if LMDB could crash, or serves only what was stored', async () => {
     const size = directories.sizeOf('points.mdb')
     const unnoticed = directories.unnoticed(flips(size, 600, seededRandom(seed)))
-    assert.ok(unnoticed.length < 550, `${unnoticed.length} are not noticed`)
+    assert.ok(unnoticed.length < 550, `${unnoticed.length} pass unnoticed`)
     for (const damage of unnoticed.slice(0, 6)) {
       assertOutcomes([await directories.damage('points.mdb', damage)], ['read refused', 'whole'])
     }

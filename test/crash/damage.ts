@@ -17,33 +17,33 @@ import { differenceOf, type OraclePoint } from './oracle.ts'
 import { openPoints } from './points.ts'
 import { probedFilters } from './probed-filters.ts'
 
-/** What is done to one file. */
+/** Damage to one file. */
 export type Damage =
   | { readonly kind: 'flip'; readonly byte: number; readonly bit: number }
   | { readonly kind: 'zero'; readonly sector: number }
   | { readonly kind: 'truncate'; readonly bytes: number }
 
-/** What a start made of it. */
+/** The outcome of a start with a damaged file. */
 export type Outcome =
-  /** Everything is served as it was stored: the damage hit nothing that counts, or was mended. */
+  /** Everything is served as stored: the damage hit nothing relevant, or was repaired. */
   | 'whole'
-  /** It does not start, and says which file is damaged and what to do. */
+  /** It does not start, and reports the damaged file and the remedy. */
   | 'refused'
-  /** It starts, and reading the damaged point is refused with a message that names the file. */
+  /** It starts, and reading the damaged point fails with a message that names the file. */
   | 'read refused'
-  /** It ended in native code. */
+  /** The process crashed in native code. */
   | 'crashed'
-  /** It serves less, more or something else than was stored, and does not say so. */
+  /** It serves missing, additional or wrong data without an error. */
   | 'WRONG'
 
 export interface Finding {
   readonly outcome: Outcome
   readonly detail: string
-  /** Whether `vicinal doctor` found fault. */
+  /** Whether `vicinal doctor` found the damage. */
   readonly isSeenByDoctor: boolean
 }
 
-/** A data directory with points, deletions and an index, to be damaged copy by copy. */
+/** A data directory with points, deletions and an index; each damage is applied to a copy. */
 export class DamagedDirectories implements AsyncDisposable {
   readonly #directory: string
   readonly #points = new Map<string, OraclePoint>()
@@ -65,7 +65,7 @@ export class DamagedDirectories implements AsyncDisposable {
     return readFileSync(join(this.#whole, file)).length
   }
 
-  /** Places within the contents of some points. */
+  /** Byte offsets within the contents of some points. */
   contentBytes(file: string, count: number): number[] {
     const bytes = readFileSync(join(this.#whole, file))
     return [...this.#points.values()]
@@ -74,13 +74,13 @@ export class DamagedDirectories implements AsyncDisposable {
   }
 
   /**
-   * Of damages to points.mdb, those that the check before every start lets pass. It reads the file like any
-   * other, so nothing can end this process.
+   * The damages to points.mdb that pass the check before every start. The check reads the file like any other, so it
+   * cannot crash this process.
    */
   unnoticed(damages: readonly Damage[]): Damage[] {
     const whole = readFileSync(join(this.#whole, 'points.mdb'))
     const path = join(this.#directory, 'points.mdb')
-    // A file that is cut off further and further need not be written each time.
+    // Repeated truncations of one file need no rewrite each time.
     let bytes = 0
     return damages.filter((damage) => {
       if (damage.kind === 'truncate' && damage.bytes <= bytes) truncateSync(path, damage.bytes)
@@ -148,7 +148,7 @@ export class DamagedDirectories implements AsyncDisposable {
     for (const id of this.#gone) if (points![id] !== undefined) return `the deleted point ${id} can be read`
     for (const [id, expected] of this.#points) {
       const read = points![id]
-      if (read === undefined) return `the point ${id} is not there`
+      if (read === undefined) return `the point ${id} is missing`
       if (read.fault !== undefined) continue
       const payload = {
         contentType: contentTypes[read.contentType!]!,
@@ -169,7 +169,7 @@ export class DamagedDirectories implements AsyncDisposable {
       )
       const found = matching![at]!
       if (found.length !== expected.length || !expected.every((id) => found.includes(id)))
-        return `${JSON.stringify(filter)} matches ${found.length} points, and not ${expected.length}`
+        return `${JSON.stringify(filter)} matches ${found.length} points instead of ${expected.length}`
     }
     return undefined
   }
@@ -188,14 +188,14 @@ function damaged(content: Buffer, damage: Damage): Buffer {
 
 export const sectorBytes = 512
 
-/** A file of `size` bytes cut off at every `step`th length and just before each page ends, the longest first. */
+/** Truncations of a file of `size` bytes at every `step`th length and just before each page end, longest first. */
 export function truncations(size: number, step: number): Damage[] {
   const isTaken = (bytes: number): boolean => bytes % step === 0 || bytes % pageBytes === pageBytes - 1
   const lengths = Array.from({ length: size }, (_, index) => size - 1 - index).filter(isTaken)
   return lengths.map((bytes) => ({ kind: 'truncate', bytes }))
 }
 
-/** Cut ends, zeroed sectors and flipped bits at any place of a file of `size` bytes, more bits than others. */
+/** Truncations, zeroed sectors and, most often, flipped bits at random places of a file of `size` bytes. */
 export function anywhere(size: number, count: number, random: () => number): Damage[] {
   return Array.from({ length: count }, (_, index) => {
     const at = Math.floor(random() * size)
@@ -205,7 +205,7 @@ export function anywhere(size: number, count: number, random: () => number): Dam
   })
 }
 
-/** Bits of LMDB's file: a third in its meta pages, a third where pages begin, a third anywhere. */
+/** Bits of LMDB's file: a third in its meta pages, a third at page starts, a third anywhere. */
 export function flips(size: number, count: number, random: () => number): Damage[] {
   const below = (end: number): number => Math.floor(random() * end)
   const places = [
@@ -220,10 +220,10 @@ export function flips(size: number, count: number, random: () => number): Damage
   }))
 }
 
-/** Of LMDB's file, on most machines. */
+/** The page size of LMDB's file on most machines. */
 const pageBytes = 4096
 
-/** A process that opens one directory after the other, until one of them kills it. */
+/** A process that opens one directory after the other until one of them crashes it. */
 class Probe implements AsyncDisposable {
   readonly #process: ChildProcess = spawn(process.execPath, [join(import.meta.dirname, 'damage-probe.ts')], {
     stdio: ['pipe', 'pipe', 'ignore'],
@@ -233,7 +233,7 @@ class Probe implements AsyncDisposable {
   )
   readonly #lines: AsyncIterator<string> = createInterface(this.#process.stdout!)[Symbol.asyncIterator]()
 
-  /** @returns how the process ended, when it did */
+  /** @returns the result, or how the process ended */
   async ask(question: object): Promise<Probed | string> {
     this.#process.stdin!.write(`${JSON.stringify(question)}\n`)
     const { value, done } = await this.#lines.next()

@@ -1,40 +1,40 @@
 import { dirname } from 'node:path'
 import { type Call, pathOfDescriptor, type Recording, stringsOf } from './disk-record.ts'
 
-/** A change that is on its way to the disk from `begin`, is done for the program at `end`, and on the disk at `durable`. */
+/** A change that starts at `begin`, returns to the program at `end`, and is safely on the disk at `durable`. */
 interface Change {
   readonly begin: number
   readonly end: number
-  /** Infinity when nothing ever synced it. */
+  /** Infinity if the change was never synced. */
   durable: number
 }
 
-/** `bytes` at `offset`; or, without bytes, the file cut or grown to `offset`. */
+/** A write of `bytes` at `offset`; without bytes, a change of the file's length to `offset`. */
 export interface FileChange extends Change {
   readonly offset: number
   readonly bytes: Buffer | undefined
 }
 
-/** What happened to one file, whatever it is called. */
+/** The changes of one file, independent of its name. */
 export interface FileHistory {
   readonly changes: FileChange[]
 }
 
-/** A name in a directory: what it stands for from then on, a file, a directory of its own, or nothing. */
+/** A change of names in a directory: each refers to a file, a directory or nothing from then on. */
 export interface NameChange extends Change {
-  /** Each to be made at once with the others. */
+  /** All of them change atomically. */
   readonly names: readonly { readonly path: string; readonly file: FileHistory | 'directory' | undefined }[]
 }
 
-/** What became of the files of a data directory over a recording, and when which of it was safe. */
+/** The changes of a data directory's files during a recording, and when each became durable. */
 export interface DiskHistory {
-  /** In the order of their ends. */
+  /** Ordered by `end`. */
   readonly names: readonly NameChange[]
 }
 
 /**
- * @param ignoresSync for a disk that does not do what a sync asks for
- * @throws Error at a call that this model of a disk does not know
+ * @param ignoresSync whether the disk ignores syncs
+ * @throws Error for a call that this disk model does not support
  */
 export function historyOf({ calls, dataDir }: Recording, ignoresSync = false): DiskHistory {
   const reader = new Reader(dataDir, ignoresSync)
@@ -42,12 +42,12 @@ export function historyOf({ calls, dataDir }: Recording, ignoresSync = false): D
   return { names: reader.names }
 }
 
-/** A descriptor that is open for writing. */
+/** A file descriptor opened for writing. */
 interface OpenFile {
   readonly path: string
   readonly file: FileHistory
   readonly appends: boolean
-  /** Each write is on the disk when it returns. */
+  /** Whether each write is durable when it returns. */
   readonly isSync: boolean
   position: number
 }
@@ -69,10 +69,11 @@ class Reader {
     const touched = [pathOfDescriptor(call.args), ...pathsOf(call)]
     const opened = this.#open.get(Number.parseInt(call.args, 10))
     if (!touched.some((path) => path.startsWith(this.#dataDir)) && opened === undefined) return
-    // Reset by LMDB whenever it is opened first; nothing in it outlives the process.
+    // LMDB resets the lock file at the first open; nothing in it outlives the process.
     if (touched.some((path) => /\.mdb(\.new)?-lock$/.test(path))) return
     const handler = this.#handlers[call.name]
-    if (handler === undefined) throw new Error(`${call.name} changes the data directory in an unknown way`)
+    if (handler === undefined)
+      throw new Error(`${call.name} changes the data directory in an unsupported way`)
     handler(call, opened)
   }
 
@@ -108,7 +109,9 @@ class Reader {
     },
     mmap: ({ args }) => {
       if (/PROT_WRITE/.test(args) && /MAP_SHARED/.test(args)) {
-        throw new Error(`${pathOfDescriptor(args.slice(args.search(/\d+</)))} is written through memory`)
+        throw new Error(
+          `${pathOfDescriptor(args.slice(args.search(/\d+</)))} is written through a memory map`,
+        )
       }
     },
   }
@@ -141,7 +144,7 @@ class Reader {
     file.changes.push({ begin, end, durable: isSync ? end : never, offset, bytes })
   }
 
-  /** What had ended before the call began is safe when it ends. */
+  /** Changes that ended before the sync began are durable when it ends. */
   #sync({ args, begin, end }: Call): void {
     if (this.#ignoresSync) return
     const opened = this.#open.get(Number.parseInt(args, 10))
@@ -161,7 +164,7 @@ class Reader {
 
 const never = Number.POSITIVE_INFINITY
 
-/** The paths among a call's arguments; the other strings are data. */
+/** The paths among a call's arguments. For writes, strings are data. */
 function pathsOf({ name, args }: Call): string[] {
   return /write/.test(name) ? [] : stringsOf(args).map((each) => each.toString())
 }

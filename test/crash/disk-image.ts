@@ -2,22 +2,22 @@ import { mkdirSync, truncateSync, writeFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import type { DiskHistory, FileChange, FileHistory } from './disk-history.ts'
 
-/** What became of the changes that nothing had synced when the power went. */
+/** What happens to the unsynced changes when the power fails. */
 export type Loss =
-  /** All of them stand: the process ended, not the machine. */
+  /** All are kept: the process ended, not the machine. */
   | { readonly kind: 'kept' }
-  /** None of them. */
+  /** All are lost. */
   | { readonly kind: 'dropped' }
-  /** The first ones stand, and of the next one some sectors. */
+  /** The first ones are kept, and some sectors of the next one. */
   | { readonly kind: 'torn'; readonly sectorBytes: number }
-  /** Each sector as it was at a time of its own since it was last synced. */
+  /** Each sector has its state at an independent moment since its last sync. */
   | { readonly kind: 'reordered'; readonly sectorBytes: number }
 
 /**
- * Makes the files that a disk can hold when the power goes at a moment of a recording.
+ * Writes files as a disk can hold them after a power failure at a moment of a recording.
  *
- * Names are made in order, as journals do: some of those that were not synced, and none after the first that
- * is missing. A sector that was never written and lies below the end of its file reads as zeros.
+ * Name changes are kept in order, as in a journal: some of the unsynced ones, and none after the first lost one. A
+ * sector that was never written and is before the end of its file reads as zeros.
  */
 export function writeImage(
   { names }: DiskHistory,
@@ -53,7 +53,7 @@ export function writeImage(
     if (file === 'directory') mkdirSync(target, { recursive: true, mode: 0o700 })
     else if (!path.endsWith('/reserve')) writeContent(target, file, { moment, loss, random })
   }
-  // Space put aside: what stands in it is of no matter, and a hole need not be filled at every start.
+  // The reserved space: its contents do not matter, and an empty file saves filling it at every start.
   writeFileSync(join(to, 'reserve'), '')
   truncateSync(join(to, 'reserve'), 4 * 1024 * 1024)
 }
@@ -74,7 +74,7 @@ function writeContent(
   writeFileSync(path, content.subarray(0, size), { mode: 0o600 })
 }
 
-/** Decides which bytes of a change stand: gives ranges of them. */
+/** Returns the ranges of a change's bytes that are kept. */
 type Keeper = (change: FileChange) => readonly (readonly [number, number])[]
 
 function keeperOf(begun: readonly FileChange[], moment: number, loss: Loss, random: () => number): Keeper {
@@ -94,7 +94,7 @@ function keeperOf(begun: readonly FileChange[], moment: number, loss: Loss, rand
       }
     }
     case 'reordered': {
-      // By sector, how far the disk has come; a change that is safe has come to every sector of its.
+      // By sector: the index of the first change that it lacks. Durable changes are kept in all their sectors.
       const until = new Map<number, number>()
       const positions = new Map(begun.map((change, index) => [change, index]))
       return (change) =>
@@ -114,7 +114,7 @@ function sectorsOf(
   sectorBytes: number,
   isKept: (sector: number) => boolean,
 ): [number, number][] {
-  // A file's length is one thing: it changes or not.
+  // A change of length is atomic.
   if (bytes === undefined) return isKept(-1) ? [[offset, offset]] : []
   const end = offset + bytes.length
   const ranges: [number, number][] = []

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Note } from './notes.ts'
 
-/** A system call of the recorded program, with when it began and ended: positions in the record. */
+/** A system call of the recorded program; `begin` and `end` are positions in the record. */
 export interface Call {
   readonly name: string
   readonly args: string
@@ -13,26 +13,26 @@ export interface Call {
   readonly end: number
 }
 
-/** What a program did to the disk, in order. */
+/** The disk operations of a program, in order. */
 export interface Recording {
   readonly dataDir: string
   readonly calls: readonly Call[]
-  /** What the program noted, and when that was done. */
+  /** The program's notes, and when each was written. */
   readonly notes: readonly { readonly note: Note; readonly end: number }[]
-  /** Every time is below. */
+  /** All positions are below this. */
   readonly length: number
 }
 
-/** Every call that can change a file or its name, and those that tell which file a descriptor is. */
+/** All calls that can change a file or its name, and those that show which file a descriptor refers to. */
 const traced =
   'openat,open,creat,close,dup,dup2,dup3,lseek,write,pwrite64,writev,pwritev,pwritev2,fsync,fdatasync,sync,' +
   'sync_file_range,msync,ftruncate,truncate,fallocate,rename,renameat,renameat2,link,linkat,unlink,unlinkat,mkdir,' +
   'mkdirat,rmdir,mmap,copy_file_range,sendfile,splice,io_uring_enter'
 
 /**
- * Runs recorded-run.ts under strace, which writes every call down with all its data.
+ * Runs recorded-run.ts under strace, which records every call with all its data.
  *
- * @param directory where the data directory `data` and the record are made
+ * @param directory in which the data directory `data` and the record are created
  */
 export async function record(directory: string, seed: number): Promise<Recording> {
   const log = join(directory, 'calls')
@@ -49,7 +49,7 @@ export async function record(directory: string, seed: number): Promise<Recording
   return recordingOf(parse(text), dataDir, notesPath)
 }
 
-/** Two moments for each line: a call on a line of its own begins at the first and ends at the second. */
+/** Assigns two positions to each line: a call on a single line begins at the first and ends at the second. */
 function parse(text: string): { readonly calls: Call[]; readonly length: number } {
   const calls: Call[] = []
   const unfinished = new Map<string, { readonly args: string; readonly begin: number }>()
@@ -66,7 +66,7 @@ function parse(text: string): { readonly calls: Call[]; readonly length: number 
     }
     const resumed = /^<\.\.\. (\w+) resumed>/.exec(rest!)
     const ending = / *\) += (-?\d+)[^"]*$/.exec(rest!.slice(-400))
-    // Signals, ends of threads, and calls that never came back.
+    // Signals, thread ends, and calls that never returned.
     if (ending === null) continue
     const name = resumed?.[1] ?? rest!.slice(0, rest!.indexOf('('))
     const start = resumed === null ? rest!.indexOf('(') + 1 : resumed[0].length
@@ -95,18 +95,18 @@ function recordingOf(
   return { dataDir, calls: calls.filter(({ result }) => result >= 0), notes, length }
 }
 
-/** The path of the descriptor that a call's arguments begin with. */
+/** The path of the descriptor in a call's first argument. */
 export function pathOfDescriptor(args: string): string {
   const found = /^(?:AT_FDCWD|\d+)<([^>]*)>/.exec(args)
   return found === null ? '' : bytesOf(found[1]!).toString()
 }
 
-/** The quoted strings among a call's arguments: paths, and the data of writes. */
+/** The quoted strings among a call's arguments: paths and written data. */
 export function stringsOf(args: string): Buffer[] {
   return [...args.matchAll(/"([^"]*)"/g)].map(([, text]) => bytesOf(text!))
 }
 
-/** All bytes stand as `\x2f`; of a path, strace may leave some as they are. */
+/** strace writes bytes as `\x2f`; in paths, some may be plain characters. */
 function bytesOf(text: string): Buffer {
   return Buffer.from(text.replaceAll('\\x', ''), 'hex')
 }

@@ -21,14 +21,14 @@ import { canTrace, FailingCalls, filesOf, noStrace } from './strace.ts'
 import { verify } from './verify.ts'
 
 /**
- * What the disk and the system refuse to the whole service. The first calls fail in test/disk-faults.test.ts, any
- * call at any time in `npm run test:crash`.
+ * Disk and system errors of the whole service. test/disk-faults.test.ts lets the first calls fail; `npm run test:crash`
+ * lets any call fail at any time.
  */
 
 const seed = 20_260_603
 const isExact = true
 
-/** A service with a history: its oracle knows what was ever acknowledged, whichever process did. */
+/** A data directory with an oracle that records everything that any process over it has acknowledged. */
 class Story implements AsyncDisposable {
   readonly dataDir: string
   readonly oracle = new Oracle()
@@ -48,7 +48,7 @@ class Story implements AsyncDisposable {
     return story
   }
 
-  /** Over both transports in turn. */
+  /** Inserts over both transports in turn. */
   async insert({ grpc, http }: Clients, count = 1): Promise<void> {
     const client = this.oracle.acknowledged % 2 === 0 ? grpc : http
     await this.#insertWith((stored) => insertAll(client, stored, {}), count)
@@ -64,7 +64,7 @@ class Story implements AsyncDisposable {
     this.oracle.stored(marker, await insert(points))
   }
 
-  /** Fails unless everything acknowledged is served, and nothing else. */
+  /** Asserts that the service serves exactly the acknowledged data. */
   async check(clients: Clients): Promise<void> {
     await verify(clients, {
       oracle: this.oracle,
@@ -75,8 +75,8 @@ class Story implements AsyncDisposable {
     })
   }
 
-  /** Starts a sound service over the data, checks it, and that it takes writes. */
-  async checkAnew(): Promise<void> {
+  /** Starts a service without faults over the data, checks it, and checks that it accepts writes. */
+  async checkAfterRestart(): Promise<void> {
     await using server = new CrashServer(this.dataDir)
     await using clients = new Clients(await server.ready)
     await this.check(clients)
@@ -96,7 +96,7 @@ describe('a disk that fails at the n-th time', { skip: !canTrace() && noStrace, 
     'writev:error=EIO:when=4',
     'pwrite64:error=EIO:when=6',
   ]) {
-    it(`${fault}: writes stop, reads go on, nothing is synced again as if nothing had happened`, async () => {
+    it(`${fault}: writes stop, reads continue, and no failed sync is retried`, async () => {
       await using story = await Story.begin(await temporaryPath())
       using failing = new FailingCalls(filesOf(story.dataDir), fault)
       {
@@ -112,16 +112,16 @@ describe('a disk that fails at the n-th time', { skip: !canTrace() && noStrace, 
         await server.stop()
       }
       assert.ok(failing.hasFailed)
-      // LMDB puts its old meta page back where the new one failed; nothing else is tried.
+      // After a failed write of its meta page, LMDB restores the old one. Nothing else is tried.
       assert.deepEqual(
         failing.callsAfterwards.filter((line) => /sync\(/.test(line)),
         [],
       )
-      await story.checkAnew()
+      await story.checkAfterRestart()
     })
   }
 
-  it('fdatasync:error=ENOSPC: refuses that insert, takes the next, and keeps both promises', async () => {
+  it('fdatasync:error=ENOSPC: refuses that insert, accepts the next, and both answers hold after a restart', async () => {
     await using story = await Story.begin(await temporaryPath())
     using failing = new FailingCalls(filesOf(story.dataDir), 'fdatasync:error=ENOSPC:when=6')
     {
@@ -132,7 +132,7 @@ describe('a disk that fails at the n-th time', { skip: !canTrace() && noStrace, 
       await story.insert(clients, 7)
       await story.check(clients)
     }
-    await story.checkAnew()
+    await story.checkAfterRestart()
   })
 })
 
@@ -141,7 +141,7 @@ describe('a disk that fails a checkpoint of the index', {
   concurrency: 2,
 }, () => {
   for (const fault of ['openat:error=EMFILE', 'fsync:error=EIO']) {
-    it(`${fault}: loses no point, and the next start goes on from an older checkpoint or none`, async () => {
+    it(`${fault}: loses no point, and the next start uses an older checkpoint or none`, async () => {
       const directory = await temporaryPath()
       const dataDir = join(directory, 'data')
       try {
@@ -171,8 +171,8 @@ describe('a disk that fails a checkpoint of the index', {
   }
 })
 
-describe('a system that is out of file descriptors', () => {
-  it('refuses new connections, serves those that it has, and takes new ones again later', async (context) => {
+describe('a system without free file descriptors', () => {
+  it('refuses new connections, serves the open ones, and accepts new ones again later', async (context) => {
     if (spawnSync('prlimit', ['--version']).error) return context.skip('it needs prlimit')
     await using story = await Story.begin(await temporaryPath())
     await using server = new CrashServer(story.dataDir)
@@ -191,7 +191,7 @@ describe('a system that is out of file descriptors', () => {
     assert.equal((await server.stop()).code, 0)
   })
 
-  it('does not start, says so, and starts with everything when there are some', {
+  it('prevents a start with a clear error, and allows one without data loss once some are free', {
     skip: !canTrace() && noStrace,
   }, async () => {
     await using story = await Story.begin(await temporaryPath())
@@ -200,12 +200,12 @@ describe('a system that is out of file descriptors', () => {
       await using server = new CrashServer(story.dataDir, { wrapper: failing.wrapper })
       await assert.rejects(
         server.ready,
-        /EMFILE|too many open files|unable to open database file/i,
+        /EMFILE|too many files are open|unable to open database file/i,
         `open ${nth}`,
       )
       assert.notEqual((await server.ended).code, 0)
     }
-    await story.checkAnew()
+    await story.checkAfterRestart()
   })
 })
 
@@ -215,7 +215,7 @@ describe('a database file that cannot be opened', { skip: !canTrace() && noStrac
     [9, 'EMFILE'],
     [1, 'EACCES'],
   ] as const) {
-    it(`does not start, and says so, when open ${nth} of it fails with ${error}`, async () => {
+    it(`prevents a start with a clear error when open ${nth} of it fails with ${error}`, async () => {
       await using story = await Story.begin(await temporaryPath())
       using failing = new FailingCalls(
         [join(story.dataDir, 'points.mdb')],
@@ -229,7 +229,7 @@ describe('a database file that cannot be opened', { skip: !canTrace() && noStrac
 })
 
 describe('a read-only data directory', () => {
-  it('does not start, names it, and starts with everything when it can be written again', async (context) => {
+  it('prevents a start with an error that names it, and allows one without data loss once it is writable', async (context) => {
     using disk = SmallDisk.mount(64 * 1024 * 1024)
     if (disk === undefined) return context.skip(noSmallDisk)
     await using story = await Story.begin(join(disk.path, 'data'))
@@ -245,11 +245,11 @@ describe('a read-only data directory', () => {
       assert.notEqual((await server.ended).code, 0)
     }
     execFileSync('mount', ['-o', 'remount,rw', disk.path])
-    await story.checkAnew()
+    await story.checkAfterRestart()
   })
 })
 
-/** Inserts until one is refused, which it has to be before long. */
+/** Inserts until an insert is refused, which must happen soon. */
 async function refusedInsert(story: Story, clients: Clients): Promise<DatabaseError> {
   for (let attempt = 0; attempt < 30; attempt += 1) {
     try {
@@ -259,7 +259,7 @@ async function refusedInsert(story: Story, clients: Clients): Promise<DatabaseEr
       throw error
     }
   }
-  return assert.fail('the disk took everything')
+  return assert.fail('the disk accepted every insert')
 }
 
 function connectMany(port: number, count: number): Promise<Socket[]> {

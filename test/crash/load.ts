@@ -7,15 +7,15 @@ import { insertAll, newPoints } from './new-points.ts'
 import { differenceOf, distance, type Oracle, type OraclePoint } from './oracle.ts'
 
 export interface LoadOptions extends ChangeOptions {
-  /** With more points than these, clients rather delete. */
+  /** Above this number of points, clients prefer deletes. */
   readonly pointsMax: number
-  /** Whether searches are exact scans, so that nothing may be missing from them. */
+  /** Whether searches are exact scans, which must not miss anything. */
   readonly isExact: boolean
 }
 
 /**
- * Clients that insert, delete, read and search, each one call after the other, until they are told to stop or
- * the service is gone. Everything that is answered is checked on the spot.
+ * Clients that insert, delete, read and search, each with one call at a time, until they are stopped or the service is
+ * gone. Every answer is checked immediately.
  */
 export class Load {
   readonly #options: LoadOptions
@@ -41,7 +41,7 @@ export class Load {
         await this.#call(client)
         this.calls += 1
       } catch (error) {
-        // What was under way when the service went is for the look after the restart.
+        // The comparison after the restart settles calls that were interrupted.
         if (isGone(error)) return
         this.faults.push(error instanceof Error ? error.message : String(error))
         return
@@ -96,7 +96,7 @@ export class Load {
     }
   }
 
-  /** Whether a removal has been asked for meanwhile. */
+  /** Whether a removal has been requested meanwhile. */
   #isUnsure(id: string): boolean {
     const { oracle } = this.#options
     return oracle.isUnsure(id) || oracle.gone.has(id)
@@ -114,14 +114,14 @@ export class Load {
     if (returned !== undefined) throw new Error(`a search returned ${returned}, which was deleted before it`)
     if (!isExact) return
     const isStable = (id: string): boolean => oracle.live.get(id) === before.get(id) && !oracle.isUnsure(id)
-    // Where a point is that is being changed the oracle cannot tell.
+    // The oracle does not know the position of a point with a pending change.
     if (found.some((id) => before.has(id) && !isStable(id))) return
     const stable = [...before.keys()].filter(isStable)
     const missing = missingFrom(found, stable, { oracle, query, metric, limit })
     if (missing !== undefined) throw new Error(`a ${metric} search for ${limit} did not return ${missing}`)
   }
 
-  /** A live point that nobody deletes yet. */
+  /** A live point without a pending deletion. */
   #anyId(): string | undefined {
     const { oracle, random } = this.#options
     const skipped = Math.floor(random() * Math.min(oracle.live.size, 500))
@@ -134,7 +134,7 @@ export class Load {
   }
 }
 
-/** A point that was there all the while, and is nearer than the last that was found. */
+/** A missed point: it was stored during the whole search and is nearer than the last found one. */
 function missingFrom(
   found: readonly string[],
   stable: readonly string[],
@@ -149,7 +149,7 @@ function missingFrom(
   const known = found.map((id) => oracle.live.get(id)).filter((point) => point !== undefined)
   const away = ({ vector }: OraclePoint): number => distance(metric, query, vector)
   const last = found.length < limit ? Number.POSITIVE_INFINITY : Math.max(...known.map(away))
-  // Of points that the oracle does not know yet it cannot tell how far away they are.
+  // The oracle cannot compute the distances of points that it does not know yet.
   if (known.length < found.length && found.length === limit) return undefined
   return stable.find((id) => !found.includes(id) && away(oracle.live.get(id)!) < last * (1 - tolerance))
 }

@@ -1,4 +1,4 @@
-/** The crash test at any length: `npm run test:crash -- --kills 200`, or `--seconds 300`; `--seed` runs one again. */
+/** The long crash test: `npm run test:crash -- --kills 200`, or `--seconds 300`; `--seed` repeats a run. */
 import { parseArgs } from 'node:util'
 import { Campaign, type Size } from './campaign.ts'
 import { canTrace, noStrace } from './strace.ts'

@@ -6,8 +6,8 @@ import { clientPointOf } from '../support/model-client.ts'
 import { contentOf, type OraclePoint } from './oracle.ts'
 
 /**
- * A single point by the operation for one; points with ids by the one that goes on after errors, and one that is wrong behind
- * them.
+ * Inserts a single point with the operation for one. Points with ids use the operation that continues after errors,
+ * followed by an invalid point.
  */
 export async function insertAll(
   client: VectorClient,
@@ -22,10 +22,10 @@ export async function insertAll(
   }
   const { ids, errors } = await client.insertEach([first!, ...others, first!], options)
   if (errors.length !== 1 || errors[0]!.index !== points.length || ids.at(-1) !== null)
-    throw new Error(`an id that comes twice has the errors ${JSON.stringify(errors)}`)
+    throw new Error(`a repeated id has the errors ${JSON.stringify(errors)}`)
   const stored = ids.slice(0, -1).map(String)
   if (points.some(({ id }, index) => id !== stored[index]))
-    throw new Error('points have other ids than they were given')
+    throw new Error('points do not have the ids that the caller chose')
   return stored
 }
 

@@ -5,13 +5,13 @@ import { insertIds } from '../support/insert-ids.ts'
 import { seededRandom } from '../support/random.ts'
 import { contentOf } from './oracle.ts'
 
-/** What the recorded program says about itself, one line each. */
+/** The notes of the recorded program, one per line. */
 export type Note =
   | { readonly kind: 'inserting'; readonly number: number; readonly count: number }
   | { readonly kind: 'inserted'; readonly number: number; readonly ids: readonly string[] }
   | { readonly kind: 'removing'; readonly id: string }
   | { readonly kind: 'removed'; readonly id: string }
-  /** Of all points that an insert stored, by a filter. */
+  /** A change by filter of all points of an insert. */
   | { readonly kind: 'changing' | 'changed'; readonly change: GroupChange }
 
 export interface GroupChange {
@@ -20,10 +20,10 @@ export interface GroupChange {
   readonly ids: readonly string[]
 }
 
-/** 35 components: rows of 168 bytes, so that most share a sector with a neighbour and many cross its end. */
+/** 35 components: rows of 168 bytes, so that most rows share a sector with a neighbour and many cross a sector end. */
 export const recordedDimension = 35
 
-/** The points of an insert follow from its number. */
+/** The points of an insert, determined by its number. */
 export function pointsOf({ number, count }: { readonly number: number; readonly count: number }): NewPoint[] {
   const random = seededRandom(number)
   return Array.from({ length: count }, (_, index) => ({
@@ -31,9 +31,9 @@ export function pointsOf({ number, count }: { readonly number: number; readonly 
     vector: Float32Array.from({ length: recordedDimension }, () => random() * 2 - 1),
     payload: {
       contentType: contentTypes[number % contentTypes.length]!,
-      // Now and then longer than LMDB's page.
+      // Sometimes longer than an LMDB page.
       content: contentOf(`#${number}`, index, '€ä'.repeat(Math.floor(random() ** 6 * 3000))),
-      // Of every second insert all points.
+      // On all points of every second insert.
       ...(number % 2 === 0 ? { attributes: attributesOf(number, index), expiresAtUs: endUs - number } : {}),
     },
   }))
@@ -44,7 +44,7 @@ export function isKeyed({ number }: { readonly number: number }): boolean {
   return number % 3 === 0
 }
 
-/** Every sixth: it also goes on after an error, and has one, so that its outcome is stored with its key. */
+/** Every sixth insert continues after errors and has one, so that its outcome is stored with its key. */
 function hasOwnIds({ number }: { readonly number: number }): boolean {
   return number % 6 === 0
 }
@@ -53,7 +53,7 @@ function ownIdOf(number: number, index: number): string {
   return `00000000-0000-4000-8000-${(number * 1000 + index).toString(16).padStart(12, '0')}`
 }
 
-/** Stores the points of an insert, under its key if it has one; a repetition with a key stores nothing. */
+/** Stores the points of an insert, with its key if it has one. A repeated insert with a key stores nothing. */
 export async function insertNoted(
   collection: Pick<Database, 'insert'>,
   insert: { readonly number: number; readonly count: number },
@@ -66,7 +66,7 @@ export async function insertNoted(
   const { ids, errors } = await collection.insert([...points, points[0]!], { identity, onError: 'continue' })
   const [error, ...others] = errors
   if (error?.index !== points.length || error.error.reason !== 'invalid_argument' || others.length > 0)
-    throw new Error(`an id that comes twice has the errors ${JSON.stringify(errors)}`)
+    throw new Error(`a repeated id has the errors ${JSON.stringify(errors)}`)
   return ids.slice(0, -1).map(String)
 }
 
@@ -77,7 +77,9 @@ function attributesOf(number: number, index: number): Attributes {
   ])
 }
 
-/** The point after a change; undefined when it is gone. A moved one has another vector, one that was put nothing of its own but its content. */
+/**
+ * The point after a change; undefined if it was deleted. A move replaces the vector; a put keeps only the content.
+ */
 export function afterChange(
   { vector, payload }: NewPoint,
   { number, how }: GroupChange,
@@ -98,25 +100,25 @@ export function afterChange(
 /** In the year 2100. */
 export const endUs = 4_102_444_800_000_000
 
-/** What the notes up to some time promise. */
+/** What the notes up to a moment guarantee. */
 export interface Promised {
-  /** By id: acknowledged, and its removal not asked for. */
+  /** By id: acknowledged points whose removal was not requested. */
   readonly live: ReadonlyMap<string, NewPoint>
-  /** Acknowledged, its removal asked for and not acknowledged. */
+  /** By id: acknowledged points whose removal was requested but not acknowledged. */
   readonly leaving: ReadonlyMap<string, NewPoint>
   readonly gone: ReadonlySet<string>
-  /** Asked for and not acknowledged, with the points as they were; these are not among the live ones. */
+  /** Requested but unacknowledged changes, with the points before the change. These points are not in `live`. */
   readonly changing: ReadonlyMap<GroupChange, ReadonlyMap<string, NewPoint>>
-  /** By number: asked for and not acknowledged. */
+  /** By number: requested but unacknowledged inserts. */
   readonly unanswered: ReadonlyMap<number, readonly NewPoint[]>
-  /** Inserts with a key, and what they were answered. */
+  /** Inserts with a key, and their answers. */
   readonly keyed: readonly KeyedInsert[]
 }
 
 export interface KeyedInsert {
   readonly number: number
   readonly count: number
-  /** Undefined if it was not acknowledged. */
+  /** Undefined if the insert was not acknowledged. */
   readonly ids: readonly string[] | undefined
 }
 

@@ -1,49 +1,49 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { Metric, Payload } from '../../src/base/point.ts'
 
-/** What a caller handed over, to the bit. */
+/** A point exactly as a caller sent it. */
 export interface OraclePoint {
   readonly vector: Float32Array
   readonly payload: Payload
-  /** Where the caller chose it. */
+  /** Only if the caller chose it. */
   readonly id?: string | undefined
 }
 
-/** What points become, by id; undefined for those that go. */
+/** The points after a change, by id; undefined for deleted ones. */
 export type Becoming = ReadonlyMap<string, OraclePoint | undefined>
 
 /**
- * What the service has promised, kept outside of it.
+ * A record of what the service has acknowledged, kept outside the service.
  *
  *   insert sent ──> `unanswered` ──acknowledged──> `live` ──delete sent──> `live` and `leaving` ──acknowledged──> `gone`
  *
- * A change of points is `changing` until it is acknowledged; nothing else is asked of its points meanwhile.
+ * A change of points is `changing` until it is acknowledged; no other change of its points is requested meanwhile.
  *
- * After a crash what is `unanswered`, `leaving` or `changing` may have happened or not, whole or not at all; the first look
- * after the restart settles it, and from then on it counts like everything else.
+ * After a crash, whatever is `unanswered`, `leaving` or `changing` has happened completely or not at all. The first
+ * comparison after the restart settles it, and from then on it counts like everything else.
  */
 export class Oracle {
   readonly live: Map<string, OraclePoint> = new Map()
   readonly leaving: Set<string> = new Set()
-  /** By id, as how many-eth it went. */
+  /** Deleted points by id, with the number of the deletion. */
   readonly gone: Map<string, number> = new Map()
-  /** Markers of inserts that had themselves as idempotency keys, and are to be repeated. */
+  /** Markers of inserts that were sent with the marker as idempotency key and will be repeated. */
   readonly keyed: Set<string> = new Set()
-  /** The last of those that were acknowledged. */
+  /** The latest acknowledged inserts. */
   readonly answered: Map<string, Answered> = new Map()
-  /** By marker, with which the content of each of its points begins. */
+  /** By marker: the text with which the content of each point of the insert begins. */
   readonly unanswered: Map<string, readonly OraclePoint[]> = new Map()
   readonly changing: Set<Becoming> = new Set()
-  /** By id, the highest version that was seen. */
+  /** By id: the highest version seen. */
   readonly versions: Map<string, number> = new Map()
-  /** Points and removals that the service has acknowledged. */
+  /** Number of points and removals that the service has acknowledged. */
   acknowledged = 0
-  /** Changes that have happened, and those that were under way when the service went. */
+  /** Changes that have happened, and those that were interrupted by the end of the service. */
   changes = 0
   unsettled = 0
   #markers = 0
 
-  /** The next marker: no two inserts ever share one. */
+  /** Returns a new marker. */
   marker(): string {
     this.#markers += 1
     return `#${this.#markers}`
@@ -53,7 +53,7 @@ export class Oracle {
     this.unanswered.set(marker, points)
   }
 
-  /** @throws Error when an id was ever given before */
+  /** @throws Error if an id was used before */
   stored(marker: string, ids: readonly string[]): void {
     if (this.keyed.delete(marker)) {
       this.answered.set(marker, { points: this.unanswered.get(marker)!, ids })
@@ -63,23 +63,23 @@ export class Oracle {
     this.acknowledged += ids.length
   }
 
-  /** What was not acknowledged turns out to be there. */
+  /** Records an unacknowledged insert as stored. */
   adopt(marker: string, ids: readonly string[]): void {
     const points = this.unanswered.get(marker)!
     if (ids.length !== points.length) throw new Error(`${ids.length} ids for ${points.length} points`)
     this.unanswered.delete(marker)
     for (const [index, id] of ids.entries()) {
-      if (this.live.has(id) || this.gone.has(id)) throw new Error(`the id ${id} was given twice`)
+      if (this.live.has(id) || this.gone.has(id)) throw new Error(`the id ${id} was used twice`)
       this.live.set(id, points[index]!)
     }
   }
 
-  /** Whether a change or removal of the point has been asked for, and maybe happened. */
+  /** Whether a change or removal of the point was requested and may have happened. */
   isUnsure(id: string): boolean {
     return this.leaving.has(id) || [...this.changing].some((change) => change.has(id))
   }
 
-  /** The change turns out to have happened. */
+  /** Records that a change has happened. */
   changed(change: Becoming): void {
     this.changing.delete(change)
     this.changes += 1
@@ -89,7 +89,7 @@ export class Oracle {
     }
   }
 
-  /** @throws Error when the version is lower than one that was seen, or the same after a change */
+  /** @throws Error if the version is lower than one seen before, or unchanged after a change */
   sawVersion(id: string, version: number, isAfterChange = false): void {
     const before = this.versions.get(id) ?? 0
     if (version < before || (isAfterChange && version === before))
@@ -102,14 +102,14 @@ export class Oracle {
     this.acknowledged += 1
   }
 
-  /** A removal that was not acknowledged turns out to have happened. */
+  /** Records an unacknowledged removal as done. */
   forget(id: string): void {
     this.live.delete(id)
     this.leaving.delete(id)
     this.gone.set(id, this.gone.size)
   }
 
-  /** Distances of the live points under a metric, least first. */
+  /** The smallest distances of live points under a metric, in ascending order. */
   nearest(query: Float32Array, metric: Metric, count: number): number[] {
     const distances = [...this.live.values()].map(({ vector }) => distance(metric, query, vector))
     return distances.sort((a, b) => a - b).slice(0, count)
@@ -123,7 +123,7 @@ export interface Answered {
 
 const answeredMax = 50
 
-/** Content of the point at `index` of an insert: its marker first, so that it can be told whose it is. */
+/** The content of the point at `index` of an insert. It begins with the marker, which identifies the insert. */
 export function contentOf(marker: string, index: number, filler: string): string {
   return `${marker}/${index} ${filler}`
 }
@@ -134,12 +134,12 @@ export function originOf(content: string): { readonly marker: string; readonly i
   return found === null ? undefined : { marker: found[1]!, index: Number(found[2]) }
 }
 
-/** The insert or change that the point's attributes name. */
+/** The insert or change named in the point's attributes. */
 export function insertOf({ payload }: OraclePoint): string {
   return String(payload.attributes?.get('insert'))
 }
 
-/** How a stored point differs from what was handed over, or undefined. */
+/** How a stored point differs from the sent one; undefined if it does not. */
 export function differenceOf(found: OraclePoint, expected: OraclePoint): string | undefined {
   if (found.payload.contentType !== expected.payload.contentType) return 'another content type'
   if (found.payload.content !== expected.payload.content) return 'another content'
@@ -150,7 +150,7 @@ export function differenceOf(found: OraclePoint, expected: OraclePoint): string 
   return at === -1 ? undefined : `component ${at} is ${found.vector[at]}, not ${expected.vector[at]}`
 }
 
-/** In 64-bit floating point, by the definitions: slow, and with nothing in common with what is tested. */
+/** Distances in 64-bit floating point, by definition: slow, and independent of the tested code. */
 export function distance(metric: Metric, a: Float32Array, b: Float32Array): number {
   let sum = 0
   let aa = 0

@@ -17,9 +17,9 @@ export function openPoints(dataDir: string, logger: Logger): Promise<OpenedColle
     maxQueuedResults: 100_000,
     maxBufferedBytes: 64 * 1024 * 1024,
     maxMemoryBytes: 0,
-    // A graph from the first point on, so that there are checkpoints of a small collection.
+    // A graph from the first point on, so that a small collection has checkpoints.
     graphBytesMin: 0,
-    // The same of the file of attributes.
+    // The same for the attribute file.
     attributePointsMin: 0,
   })
 }

@@ -1,4 +1,4 @@
-/** Power loss at any length: see `usage`. */
+/** The long power-loss test: see `usage`. */
 import { parseArgs } from 'node:util'
 import { seededRandom } from '../support/random.ts'
 import { losses, PowerLoss } from './power-loss.ts'
@@ -22,7 +22,7 @@ await using power = await PowerLoss.record(seed)
 const images = Number(values.images ?? power.momentCount * losses.length)
 let failed = 0
 for (let image = 0; image < images; image += 1) {
-  // In order while there are as many images as moments, so that none is left out; then at random.
+  // With enough images for all moments and losses, go through them in order; otherwise choose at random.
   const isSweep = images >= power.momentCount * losses.length
   const index = isSweep ? image % power.momentCount : Math.floor(random() * power.momentCount)
   const loss = isSweep

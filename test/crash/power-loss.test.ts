@@ -4,7 +4,7 @@ import { seededRandom } from '../support/random.ts'
 import { losses, PowerLoss } from './power-loss.ts'
 import { canTrace, noStrace } from './strace.ts'
 
-/** The short form, a sample: `npm run test:power-loss` goes through every moment and every loss. */
+/** The short form, a sample; `npm run test:power-loss` goes through every moment and every loss. */
 
 const seed = 20_260_602
 const images = 18
@@ -17,7 +17,7 @@ describe('a machine that loses power', { skip: !canTrace() && noStrace }, () => 
   })
   after(() => power[Symbol.asyncDispose]())
 
-  it('has everything that was acknowledged, whatever became of what was not synced', async () => {
+  it('has everything that was acknowledged, whatever happened to unsynced changes', async () => {
     assert.ok(power.renames >= 3, `${power.renames}`)
     const random = seededRandom(seed)
     for (let image = 0; image < images; image += 1) {
@@ -27,7 +27,7 @@ describe('a machine that loses power', { skip: !canTrace() && noStrace }, () => 
     assert.ok(power.summary.compared > 1000, JSON.stringify(power.summary))
   })
 
-  it('can be started again whenever its first start ended, also before its database had a name', async () => {
+  it('can be started again whenever its first start ended, even before its database had a name', async () => {
     assert.ok(power.firstStartCount > 50, `${power.firstStartCount}`)
     for (let image = 0; image < firstStartImages; image += 1) {
       const index = Math.floor((image / firstStartImages) * power.firstStartCount)
@@ -35,7 +35,7 @@ describe('a machine that loses power', { skip: !canTrace() && noStrace }, () => 
     }
   })
 
-  it('is seen to lose acknowledged points when its disk ignores syncs', async () => {
+  it('is found to lose acknowledged points if its disk ignores syncs', async () => {
     const lost = power.onLyingDisk().cut(power.momentCount - 1, { kind: 'dropped' }, seed)
     await assert.rejects(lost, /power lost at moment .* the acknowledged point .* is lost/)
   })

@@ -34,15 +34,15 @@ export const losses: readonly Loss[] = [
 export interface PowerLossSummary {
   readonly moments: number
   readonly images: number
-  /** Acknowledged points that were compared, over all images. */
+  /** Number of acknowledged points compared, over all images. */
   readonly compared: number
   readonly byLoss: Readonly<Record<string, number>>
 }
 
-/** A recorded run of the engine, and disks as the loss of power can leave them at any moment of it. */
+/** A recorded run of the engine, and the disk images that a power failure can leave at any moment of it. */
 export class PowerLoss implements AsyncDisposable {
   readonly #directory: string
-  /** A disk that is only imagined need not be one. */
+  /** Images are simulated disks, so memory suffices. */
   readonly #imageRoot: string = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
   readonly #recording: Recording
   readonly #history: DiskHistory
@@ -68,23 +68,23 @@ export class PowerLoss implements AsyncDisposable {
     return new PowerLoss(directory, recording, history, momentsOf(history, recording))
   }
 
-  /** The same run on a disk that says it has synced, and has not. */
+  /** The same run on a disk that acknowledges syncs without syncing. */
   onLyingDisk(): PowerLoss {
     const history = historyOf(this.#recording, true)
     return new PowerLoss(this.#directory, this.#recording, history, this.#moments)
   }
 
-  /** Moments at which the program renamed a file: its new database, and the checkpoints of its index. */
+  /** Number of renames: of the new database and of index checkpoints. */
   get renames(): number {
     return this.#history.names.filter(({ names }) => names.length > 1).length
   }
 
-  /** Moments between which something changed on the disk or was promised. */
+  /** Number of moments: between two of them, the disk or the acknowledged data changed. */
   get momentCount(): number {
     return this.#moments.length
   }
 
-  /** How many of them are before anything was asked for: those of the first start. */
+  /** How many moments are before the first request, so during the first start. */
   get firstStartCount(): number {
     const [first] = this.#recording.notes
     return this.#moments.filter((moment) => moment < first!.end).length
@@ -95,8 +95,8 @@ export class PowerLoss implements AsyncDisposable {
   }
 
   /**
-   * Cuts the power at a moment, opens what is left with the real engine and compares it with what had been
-   * promised; now and then stores one more point, and opens and compares once more.
+   * Cuts the power at a moment, opens the image with the real engine and compares it with the acknowledged data.
+   * Sometimes it also stores another point, then opens and compares again.
    *
    * @throws Error that names the moment and the loss
    */
@@ -107,7 +107,7 @@ export class PowerLoss implements AsyncDisposable {
     const random = seededRandom(seed)
     try {
       writeImage(this.#history, { from: this.#recording.dataDir, to, moment, loss, random })
-      // What a process had mapped and shared with nobody may hold anything after a crash of the machine.
+      // After a machine crash, the lock file that only a process had mapped may contain anything.
       if (random() < 0.5)
         await writeFile(join(to, 'points.mdb-lock'), Buffer.alloc(8272, Math.floor(random() * 256)))
       const notes = this.#recording.notes.filter(({ end }) => end <= moment).map(({ note }) => note)
@@ -133,8 +133,8 @@ function emptyCounts(): Record<string, number> {
 }
 
 /**
- * Just after each beginning and each end of a change or a sync, and after each note; and before the first start, when
- * there is nothing yet.
+ * Moments just after each begin and end of a change or sync, after each note, and before the first start, when the
+ * directory is empty.
  */
 function momentsOf({ names }: DiskHistory, { notes }: Recording): number[] {
   const files = new Set(names.flatMap((change) => change.names.map(({ file }) => file)))
@@ -147,7 +147,7 @@ function momentsOf({ names }: DiskHistory, { notes }: Recording): number[] {
   return [...moments].sort((a, b) => a - b)
 }
 
-/** @returns how many acknowledged points were compared */
+/** @returns the number of acknowledged points compared */
 async function compare(dataDir: string, promised: Promised, isAgain: boolean): Promise<number> {
   const added = pointsOf({ number: 1_000_000, count: 1 })
   let before: ReadonlySet<string>
@@ -163,16 +163,16 @@ async function compare(dataDir: string, promised: Promised, isAgain: boolean): P
   const after = await everyId(points.collection)
   for (const each of [...before, id])
     if (!after.delete(each)) throw new Error(`${each} is lost after another start`)
-  if (after.size > 0) throw new Error(`${after.size} points turn up after another start`)
+  if (after.size > 0) throw new Error(`${after.size} points appear after another start`)
   await checkPoint(points.collection, id, added[0]!)
   for (const [each, point] of promised.live) await checkPoint(points.collection, each, point)
   return promised.live.size
 }
 
 /**
- * Opens a data directory and compares it with what a program noted.
+ * Opens a data directory and compares it with a program's notes.
  *
- * @returns how many acknowledged points were compared
+ * @returns the number of acknowledged points compared
  */
 export function compareWithNotes(dataDir: string, notes: readonly Note[]): Promise<number> {
   return compare(dataDir, promisedBy(notes), true)
@@ -197,7 +197,7 @@ async function compareWith(
     const origin = originOf(payload.content)
     const number = Number(origin?.marker.slice(1))
     const expected = unanswered.get(number)?.[origin!.index]
-    if (expected === undefined) throw new Error(`nobody has stored the point ${id}`)
+    if (expected === undefined) throw new Error(`the point ${id} was never stored`)
     await checkPoint(collection, id, expected)
     stored.set(number, (stored.get(number) ?? 0) + 1)
   }
@@ -209,9 +209,9 @@ async function compareWith(
 }
 
 /**
- * Repeats inserts under their keys: one that is stored gets the ids that it had, any other is stored now.
+ * Repeats inserts with their keys: a stored insert returns its ids, any other is stored now.
  *
- * @returns the ids of all points after that
+ * @returns the ids of all points afterwards
  */
 async function repeatInserts(
   collection: Collection,
@@ -237,7 +237,7 @@ async function repeatInserts(
   return now
 }
 
-/** A change of several points by filter has happened to all of them, or to none. @param unknown loses its points */
+/** Asserts that a change by filter happened to all of its points or none. @param unknown loses the points */
 async function checkChange(
   collection: Collection,
   change: GroupChange,
@@ -261,7 +261,7 @@ async function checkChange(
     throw new Error(`of a change of ${before.size} points ${changed} have happened`)
 }
 
-/** By a search that asks for more than there are. */
+/** All ids, from a search with a limit above the number of points. */
 async function everyId(collection: Collection): Promise<Set<string>> {
   const { points, dimension } = collection.stats
   if (points === 0) return new Set()

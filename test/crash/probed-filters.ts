@@ -3,7 +3,7 @@ import type { Filter } from '../../src/base/filter.ts'
 import { contentTypes } from '../../src/base/point.ts'
 import { endUs } from './notes.ts'
 
-/** Filters that together read all that the attribute index has of the points of `pointsOf`. */
+/** Filters that together read everything in the attribute index about the points of `pointsOf`. */
 export const probedFilters: readonly Filter[] = [
   { kind: 'condition', path: '$content_type', test: { op: 'in', values: [contentTypes[1]!] } },
   { kind: 'condition', path: '$expires_at', test: { op: 'range', bounds: { lt: new DateTime(endUs - 11) } } },

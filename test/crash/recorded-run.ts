@@ -1,7 +1,7 @@
 /**
- * The program whose disk is recorded: opens the engine over a data directory, inserts, changes, deletes, checkpoints its
- * index, closes, opens again. Before it asks for a change and after it has been acknowledged it appends a line to a file of its own, so that the
- * record of system calls tells when that was.
+ * The recorded program: opens the engine over a data directory, inserts, changes, deletes, checkpoints the index,
+ * closes and opens again. Before each request of a change and after its acknowledgement it appends a line to a separate
+ * file, so that the record of system calls shows these moments.
  *
  *   node test/crash/recorded-run.ts <data directory> <file of notes> <seed>
  */
@@ -18,7 +18,7 @@ const [dataDir, notesPath, seed] = process.argv.slice(2)
 const random = seededRandom(Number(seed))
 const notes = openSync(notesPath!, 'a')
 const live: string[] = []
-/** By id, the insert that it is of. */
+/** By point id: the number of its insert. */
 const insertOf = new Map<string, number>()
 let inserts = 0
 let changes = 0
@@ -26,7 +26,7 @@ let changes = 0
 for (let life = 0; life < 2; life += 1) {
   await using points = await openPoints(dataDir!, createLogger({ level: 'silent', pretty: false }))
   for (let turn = 0; turn < 12; turn += 1) {
-    // Several at once, so that some share a commit.
+    // Several concurrently, so that some share a commit.
     const changes = Array.from({ length: 1 + Math.floor(random() * 4) }, () => change(points.collection))
     await Promise.all(changes)
   }
@@ -49,7 +49,7 @@ async function change(collection: Collection): Promise<void> {
   live.push(...ids)
 }
 
-/** All points that an insert stored, which nothing else may change meanwhile; one that is moved or put alone. */
+/** Changes all points of an insert, or moves or puts one of them. No other change may touch them meanwhile. */
 async function changeInsert(collection: Collection): Promise<void> {
   const insert = insertOf.get(live[Math.floor(random() * live.length)]!)!
   const how = (['update', 'move', 'put', 'delete', 'expire'] as const)[Math.floor(random() * 5)]!

@@ -18,16 +18,16 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null
 }
 
-/** The real service in a process of its own, on free ports, to be killed at any time, start-up included. */
+/** The real service as a child process on free ports, which can be killed at any time, including start-up. */
 export class CrashServer implements AsyncDisposable {
-  /** Rejects with everything it said when the process ends before it is ready. */
+  /** Rejects with the whole output if the process ends before it is ready. */
   readonly ready: Promise<Addresses>
   readonly ended: Promise<Exit>
-  /** What it said, both streams. */
+  /** The output of both streams. */
   output = ''
   readonly #process: ChildProcess
 
-  /** @param options `wrapper`: a command and its arguments, under which Node is run */
+  /** @param options `wrapper`: a command and its arguments that runs Node */
   constructor(
     dataDir: string,
     options: { readonly wrapper?: readonly string[]; readonly env?: Readonly<Record<string, string>> } = {},
@@ -42,7 +42,7 @@ export class CrashServer implements AsyncDisposable {
     })
     this.ended = once(this.#process, 'close').then(([code, signal]) => ({ code, signal }) as Exit)
     this.ready = this.#untilReady()
-    // A server that is killed while it starts is what many tests are about.
+    // Many tests kill the server while it starts.
     this.ready.catch(() => {})
   }
 
@@ -54,14 +54,14 @@ export class CrashServer implements AsyncDisposable {
     return this.#process.exitCode === null && this.#process.signalCode === null
   }
 
-  /** A tracer that holds the process at a call goes with it: until it looks again the process would be a zombie. */
+  /** Also kills a tracer that holds the process at a call: otherwise the process would stay a zombie. */
   kill(signal: NodeJS.Signals = 'SIGKILL'): void {
     const tracer = signal === 'SIGKILL' ? tracerOf(this.pid) : 0
     this.#process.kill(signal)
     if (tracer > 0) process.kill(tracer, 'SIGKILL')
   }
 
-  /** Stops it as an operator would. */
+  /** Stops the service as an operator would. */
   async stop(): Promise<Exit> {
     this.kill('SIGTERM')
     return this.ended
@@ -96,12 +96,12 @@ function tracerOf(pid: number): number {
   try {
     return Number(/^TracerPid:\t(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0)
   } catch {
-    // It has ended, or this system has no such file and no strace either.
+    // The process has ended, or this system has no such file and thus no strace.
     return 0
   }
 }
 
-/** Both transports to one server. */
+/** A client of each transport to one server. */
 export class Clients implements AsyncDisposable {
   readonly http: VectorClient
   readonly grpc: VectorClient
@@ -134,7 +134,7 @@ interface LogEntry {
   readonly port?: number
 }
 
-/** Node itself may say something that is no log line. */
+/** Parses a log line. Node itself may print other lines. */
 function parsed(line: string): LogEntry {
   try {
     return JSON.parse(line)

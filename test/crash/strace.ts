@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** Why a test that stops, fails or records system calls was not run. */
+/** Why a test that holds, fails or records system calls was skipped. */
 export const noStrace = 'it needs strace and the right to trace'
 
 let isThere: boolean | undefined
@@ -16,12 +16,12 @@ export function canTrace(): boolean {
 }
 
 /**
- * `-D` keeps the traced process our own child, so that signals reach it and not strace. With `--seccomp-bpf`
- * only the calls asked for stop in the tracer: everything else runs at full speed.
+ * `-D` keeps the traced process our own child, so that signals reach it and not strace. With `--seccomp-bpf`, only the
+ * selected calls stop in the tracer: everything else runs at full speed.
  */
 const quietly = ['-D', '-f', '--seccomp-bpf', '-qq']
 
-/** Where in a system call a process is to be held: the call not made yet, or made and not returned from. */
+/** Where to hold a process: before a system call, or after the call but before it returns. */
 export interface HoldPoint {
   readonly call: string
   readonly side: 'before' | 'after'
@@ -29,9 +29,9 @@ export interface HoldPoint {
   readonly nth: number
 }
 
-/** Holds a process at one system call on the files of a data directory, for somebody to kill it there. */
+/** Holds a process at one system call on the files of a data directory, so that a test can kill it there. */
 export class HeldCall implements Disposable {
-  /** What to run the process under. */
+  /** The command that runs the process. */
   readonly wrapper: readonly string[]
   readonly #directory: string = mkdtempSync(join(tmpdir(), 'vicinal-held-'))
   readonly #side: HoldPoint['side']
@@ -48,7 +48,7 @@ export class HeldCall implements Disposable {
     ]
   }
 
-  /** Resolves with true when the process is held; with false when `giveUp` says so first. */
+  /** Resolves with true once the process is held, or with false if `giveUp` returns true first. */
   async reached(giveUp: () => boolean): Promise<boolean> {
     for (let last = ''; !giveUp(); await delay(pollMs)) {
       const log = this.#read()
@@ -70,20 +70,20 @@ export class HeldCall implements Disposable {
     try {
       return readFileSync(this.#log, 'utf8')
     } catch {
-      // Not begun yet.
+      // The trace has not begun yet.
       return ''
     }
   }
 }
 
-/** Makes the kernel fail system calls of a process, and writes down what it calls. */
+/** Makes the kernel fail system calls of a process, and records its calls. */
 export class FailingCalls implements Disposable {
   readonly wrapper: readonly string[]
   readonly #directory: string = mkdtempSync(join(tmpdir(), 'vicinal-failing-'))
 
   /**
-   * @param paths calls on these files count, others do not
-   * @param fault as strace has it: `fdatasync:error=EIO:when=5`; counted for each thread
+   * @param paths only calls on these files count
+   * @param fault in strace's syntax: `fdatasync:error=EIO:when=5`; counted per thread
    */
   constructor(paths: readonly string[], fault: string) {
     const [call] = fault.split(':')
@@ -101,7 +101,7 @@ export class FailingCalls implements Disposable {
     return this.#lines().some((line) => line.includes('(INJECTED)'))
   }
 
-  /** Calls after the first that failed, on the same file. */
+  /** Calls on the same file after the first failed one. */
   get callsAfterwards(): string[] {
     const lines = this.#lines()
     const failed = lines.findIndex((line) => line.includes('(INJECTED)'))
@@ -122,12 +122,12 @@ export class FailingCalls implements Disposable {
   }
 }
 
-/** A call that has been entered and has no result yet: strace ends the line with the result. */
+/** Whether the log ends with a call without a result: strace ends the line with the result. */
 function isCut(log: string): boolean {
   return log !== '' && !log.endsWith('\n')
 }
 
-/** What the service makes and writes in its data directory. */
+/** The files that the service creates and writes in its data directory. */
 export function filesOf(dataDir: string): string[] {
   const index = join(dataDir, 'index')
   const graph = join(index, 'graph-0-0.bin')
@@ -138,9 +138,9 @@ export function filesOf(dataDir: string): string[] {
 
 /** The calls of a commit. */
 export const committingCalls: readonly string[] = ['pwrite64', 'writev', 'fdatasync', 'fsync']
-/** All by which the service changes its files: `write`, `rename` and more are of the start and of checkpoints. */
+/** All calls with which the service changes files. The additional ones belong to the start and to checkpoints. */
 export const changingCalls: readonly string[] = [...committingCalls, 'write', 'rename', 'unlink', 'openat']
 
-/** Longer than anybody waits before killing what is held. */
+/** Longer than any test waits before it kills a held process. */
 const holdUs = 15_000_000
 const pollMs = 25

@@ -13,24 +13,24 @@ export interface VerifyOptions {
   readonly random: () => number
   readonly vector: () => Float32Array
   readonly isExact: boolean
-  /** Points and removals that are read one by one; of more, so many at random. */
+  /** Maximum number of points and removals read one by one; of more, a random sample of this size. */
   readonly readsMax: number
-  /** Whether inserts with a key are repeated; not where the service takes no writes, or is held at one. */
+  /** Whether inserts with a key are repeated; false if the service accepts no writes or is held at one. */
   readonly repeats?: boolean
 }
 
-/** What was looked at. */
+/** What was verified. */
 export interface Verified {
   readonly points: number
   readonly removals: number
-  /** Of searches through the index. */
+  /** Recall of searches through the index. */
   readonly recall: number | undefined
 }
 
 /**
- * Compares a service that has come back with the oracle, and settles what was unanswered.
+ * Compares a restarted service with the oracle and settles unanswered requests.
  *
- * @throws Error that says what is lost, wrong, torn, or there though it must not be
+ * @throws Error that names what is lost, wrong, partial or must not exist
  */
 export async function verify(clients: Clients, options: VerifyOptions): Promise<Verified> {
   const { oracle, random, readsMax } = options
@@ -41,7 +41,7 @@ export async function verify(clients: Clients, options: VerifyOptions): Promise<
     if (!oracle.leaving.has(id)) throw new Error(`the acknowledged point ${id} is lost`)
     oracle.forget(id)
   }
-  // A removal that did not happen is as if it had not been asked for.
+  // A removal that did not happen counts as never requested.
   oracle.leaving.clear()
   const unknown = [...found].filter((id) => !oracle.live.has(id))
   const revived = unknown.find((id) => oracle.gone.has(id))
@@ -60,7 +60,7 @@ export async function verify(clients: Clients, options: VerifyOptions): Promise<
   return { points: points.length, removals: removals.length, recall }
 }
 
-/** By a search for more than there are. */
+/** All ids, from a search with a limit above the number of points. */
 async function everyId(client: VectorClient, { oracle, vector }: VerifyOptions): Promise<Set<string>> {
   const limit = oracle.live.size + [...oracle.unanswered.values()].flat().length + 1
   const ids = await client.search({ vector: vector(), metric: 'Euclidean', limit })
@@ -69,7 +69,7 @@ async function everyId(client: VectorClient, { oracle, vector }: VerifyOptions):
   return found
 }
 
-/** Whose the points are that nobody was told of: each insert has to be there whole and exact, or not at all. */
+/** Assigns unacknowledged points to their inserts. Each insert must be stored completely and exactly, or not at all. */
 async function settleInserts(
   client: VectorClient,
   oracle: Oracle,
@@ -82,7 +82,7 @@ async function settleInserts(
     const point = { vector, payload: payloadOf(stored) }
     const origin = originOf(point.payload.content)
     const expected = origin && oracle.unanswered.get(origin.marker)?.[origin.index]
-    if (origin === undefined || expected === undefined) throw new Error(`nobody has stored the point ${id}`)
+    if (origin === undefined || expected === undefined) throw new Error(`the point ${id} was never stored`)
     const difference = differenceOf(point, expected)
     if (difference !== undefined) throw new Error(`the unacknowledged point ${id} has ${difference}`)
     const ids = byMarker.get(origin.marker) ?? []
@@ -94,18 +94,18 @@ async function settleInserts(
     const stored = ids.filter((id) => id !== undefined)
     const expected = oracle.unanswered.get(marker)!.length
     if (stored.length !== expected)
-      throw new Error(`of the ${expected} points of a batch ${stored.length} are there`)
+      throw new Error(`${stored.length} of the ${expected} points of a batch are stored`)
     oracle.adopt(marker, stored)
     adopted.set(marker, stored)
   }
-  // What is not there now must not turn up later.
+  // Points that are missing now must not appear later.
   oracle.unanswered.clear()
   return adopted
 }
 
 /**
- * Repeats the inserts with a key: those without an answer are stored now, if they were not before; all others get the
- * ids that they had, also those of points that are gone.
+ * Repeats the inserts with a key. Unanswered ones are stored now if they were not before. All others return their ids,
+ * including those of deleted points.
  */
 async function repeatInserts(
   { grpc, http }: Clients,
@@ -150,7 +150,7 @@ async function checkGone(client: VectorClient, id: string): Promise<void> {
   throw new Error(`the deleted point ${id} can be read`)
 }
 
-/** The points of some inserts, as a filter finds them. */
+/** Checks that filters find exactly the points of some inserts. */
 async function checkFilters(clients: Clients, { oracle, random, vector }: VerifyOptions): Promise<void> {
   const inserts = new Set(sample([...oracle.live.values()], 6, random).map(insertOf))
   for (const insert of inserts) {
@@ -168,11 +168,11 @@ async function checkFilters(clients: Clients, { oracle, random, vector }: Verify
       throw new Error(`a filter finds ${found.length} points of ${insert}, which has ${expected.length}`)
     const count = await clients.http.count(filter)
     if (count !== expected.length)
-      throw new Error(`${insert} has ${expected.length} points, counted are ${count}`)
+      throw new Error(`${insert} has ${expected.length} points, but a count returns ${count}`)
   }
 }
 
-/** @returns the recall where searches are not exact */
+/** @returns the recall if searches are not exact */
 async function checkSearches(clients: Clients, options: VerifyOptions): Promise<number | undefined> {
   const { oracle, random, vector, isExact } = options
   let hits = 0
@@ -196,7 +196,7 @@ async function checkSearches(clients: Clients, options: VerifyOptions): Promise<
     if (found.length !== expected.length) throw new Error(`${found.length} results, not ${expected.length}`)
     const isHit = (each: number, at: number): boolean => each <= at * (1 + tolerance) + 1e-6
     if (isExact && !away.every((each, index) => isHit(each, expected[index]!))) {
-      throw new Error(`a ${metric} search for ${limit} is not what an exact scan finds`)
+      throw new Error(`a ${metric} search for ${limit} differs from an exact scan`)
     }
     hits += away.filter((each) => isHit(each, expected.at(-1)!)).length
     wanted += expected.length
@@ -210,7 +210,7 @@ function sample<Item>(items: readonly Item[], count: number, random: () => numbe
   return [...latest, ...Array.from({ length: count / 2 }, () => items[Math.floor(random() * items.length)]!)]
 }
 
-/** A few at a time. */
+/** Processes a few items at a time. */
 async function inTurn<Item>(
   items: readonly Item[],
   each: (item: Item, index: number) => Promise<void>,

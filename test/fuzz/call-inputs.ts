@@ -5,9 +5,8 @@ import { type Family, type Input, inTime, leakIn, type Outcome, type World } fro
 import { apiKey, dimension, maxRequestBytes, type Target } from './target.ts'
 
 /**
- * Calls whose frames, headers and encodings are wrong: what stands between HTTP/2 and the message. Each has to
- * end in time, with a code that lays the fault on the caller, and with none but UNAUTHENTICATED, or that there
- * is no such method, where the key is not right.
+ * Calls with wrong frames, headers and encodings: the layers between HTTP/2 and the message. Each call must end in time
+ * with a code that blames the caller. With a wrong key, the code must be UNAUTHENTICATED or that of an unknown method.
  */
 export const callFamily: Family = {
   name: 'call',
@@ -33,7 +32,7 @@ function callInput(path: string, headers: Headers, hasKey: boolean, parts: reado
 }
 
 const ok = 0
-/** INTERNAL, UNKNOWN, UNAVAILABLE and DATA_LOSS would say that the fault is ours. */
+/** UNKNOWN, INTERNAL, UNAVAILABLE and DATA_LOSS would blame the server. */
 const ourFault: readonly number[] = [2, 13, 14, 15]
 const unauthenticated = 16
 
@@ -57,7 +56,7 @@ async function sendCall(
   return { answer: !hasKey && code === unauthenticated ? 'refused' : answer, fault }
 }
 
-/** Methods that change nothing, so that no damage to a message can store or delete a point. */
+/** Read-only methods, so that no damaged message can store or delete a point. */
 const callPaths = [
   '/vectordb.VectorDB/SearchPoints',
   '/vectordb.VectorDB/SearchPoints',
@@ -92,7 +91,7 @@ const query = Buffer.concat([
   floats,
   Buffer.of(0x18, 3),
 ])
-/** One thousand times as large as it is sent, and far beyond what a request may be. */
+/** Decompresses to a thousand times its size, far above the request limit. */
 const bomb = gzipSync(Buffer.alloc(64 * 1024 * 1024))
 const smallBomb = gzipSync(Buffer.alloc(maxRequestBytes - 100))
 

@@ -12,10 +12,10 @@ import { apiKey, dimension, type StoredPoint, Target } from './target.ts'
 import { Witness } from './witness.ts'
 
 /**
- * Hostile inputs of every family against one running service, all families at once, while a witness asks for
- * right things on connections of its own. Held is, besides every single answer: the process stays, its memory
- * stays within a bound, its log has no fault of ours and no key, and all that was stored is there unchanged at
- * the end and after a restart, with nothing beside it.
+ * Sends hostile inputs of all families concurrently to one running service, while a witness sends valid requests on
+ * separate connections. Besides every answer, it checks that the process survives, that its memory stays within a
+ * bound, and that its log contains neither internal errors nor the key. At the end and after a restart, the service
+ * must have exactly the acknowledged points, unchanged.
  */
 
 export const families: readonly Family[] = [
@@ -30,12 +30,12 @@ export const families: readonly Family[] = [
 export interface CampaignOptions {
   readonly seed: number
   readonly inputs: number
-  /** Hears of the progress, once in a while. */
+  /** Called now and then with the progress. */
   readonly onProgress?: (done: number) => void
 }
 
 export interface CampaignResult {
-  /** By family: what was answered, and how often. */
+  /** By family: the answers, and how often each occurred. */
   readonly answers: ReadonlyMap<string, ReadonlyMap<string, number>>
   readonly inputs: number
   readonly storedPoints: number
@@ -45,10 +45,10 @@ export interface CampaignResult {
   readonly peakBytes: number
 }
 
-/** Beyond what it has at the start: queues, buffers and caches as their settings bound them, and the heap's own bound. */
+/** Growth above the start: queues, buffers and caches up to their settings, plus the limit of the heap. */
 const memoryGrowthMax = 512 * 1024 * 1024
 
-/** @throws FuzzFailure that holds the input, made small */
+/** @throws FuzzFailure with the reduced input */
 export async function campaign(options: CampaignOptions): Promise<CampaignResult> {
   await using target = await Target.start()
   const world = await storeFirstPoints(target)
@@ -63,7 +63,7 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
   )
   checkLog(target)
   await checkStored(target)
-  assert.equal(await target.restart(), 0, 'the service ends well')
+  assert.equal(await target.restart(), 0, 'the service exits cleanly')
   await checkStored(target)
   return {
     answers: run.answers,
@@ -76,7 +76,7 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
   }
 }
 
-/** Sends one input again, alone. @returns what was wrong with the answer; undefined when it was right */
+/** Sends one input again, alone. @returns the fault in the answer; undefined if it was right */
 export async function replay(seed: number, name: string, index: number): Promise<string | undefined> {
   await using target = await Target.start()
   const world = await storeFirstPoints(target)
@@ -158,7 +158,7 @@ class Run {
     }
   }
 
-  /** Of the inputs that were under way when the process ended, the one that ends it alone, where there is one. */
+  /** Finds the input in flight that ends the process alone, if there is one. */
   async #blame(): Promise<void> {
     const reason = await this.#target.ended
     for (const [id, input] of this.#underWay) {
@@ -170,7 +170,7 @@ class Run {
       return
     }
     throw new FuzzFailure(
-      `seed ${this.#options.seed}: ${reason}; under way were ${[...this.#underWay.keys()].join(', ')}, none of which does it alone`,
+      `seed ${this.#options.seed}: ${reason}; in flight were ${[...this.#underWay.keys()].join(', ')}, none of which reproduces it alone`,
     )
   }
 
@@ -178,7 +178,7 @@ class Run {
     return new FuzzFailure(explained(await this.#small(input), reason, id, this.#options.seed))
   }
 
-  /** The input with all left out that is not needed to make the service fail, in whatever way. */
+  /** The input reduced to the parts needed to make the service fail in any way. */
   async #small(input: Input): Promise<Input> {
     const { withParts } = input
     if (withParts === undefined) return input
@@ -211,7 +211,7 @@ function explained(input: Input, reason: string, id: string, seed: number): stri
   ].join('\n')
 }
 
-/** Each input has dice of its own, so that it is the same whatever else runs. */
+/** Each input has separate dice, so that it is the same whatever else runs. */
 function diceFor(seed: number, family: Family, index: number): Dice {
   return new Dice(
     Math.imul(seed, 0x9e3779b1) ^
@@ -220,7 +220,7 @@ function diceFor(seed: number, family: Family, index: number): Dice {
   )
 }
 
-/** The points that have to stay, through both transports. */
+/** Stores the points that must stay unchanged, through both transports. */
 async function storeFirstPoints(target: Target): Promise<World> {
   const dice = new Dice(1)
   const clients = target.clients()
@@ -241,8 +241,8 @@ function checkLog({ log }: Target): void {
   const faults = log
     .split('\n')
     .filter((line) => /"level":(50|60)/.test(line) || (line !== '' && !line.startsWith('{')))
-  assert.deepEqual(faults, [], 'the log has faults of ours')
-  assert.ok(!log.includes(apiKey), 'the log has the key')
+  assert.deepEqual(faults, [], 'the log contains internal errors')
+  assert.ok(!log.includes(apiKey), 'the log contains the key')
 }
 
 async function checkStored(target: Target): Promise<void> {

@@ -1,6 +1,6 @@
 import { seededRandom } from '../support/random.ts'
 
-/** Seeded choices: an input is a function of its number, so it can be made again alone. */
+/** Seeded choices. An input depends only on its number, so it can be reproduced alone. */
 export class Dice {
   readonly #random: () => number
 
@@ -21,7 +21,7 @@ export class Dice {
     return items[this.below(items.length)]!
   }
 
-  /** Small mostly, and now and then any size up to `most`: most faults need little, some need much. */
+  /** A random size: mostly small, sometimes anything up to `most`, because some faults need large inputs. */
   size(most: number): number {
     return Math.floor(most ** this.#random())
   }
@@ -34,7 +34,7 @@ export class Dice {
     return Buffer.from(this.list(count, () => this.below(256)))
   }
 
-  /** A component that float32 holds exactly. */
+  /** A component that float32 represents exactly. */
   float(): number {
     return Math.fround(this.#random() * 2 - 1)
   }
@@ -44,7 +44,7 @@ export class Dice {
     return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-')
   }
 
-  /** The bytes with a few changes that know nothing of their meaning. */
+  /** The bytes with a few random changes. */
   damaged(bytes: Buffer): Buffer {
     let result = bytes
     for (let changes = 1 + this.below(3); changes > 0; changes -= 1) result = this.#change(result)

@@ -10,10 +10,10 @@ import { broken, change, nodeOf, write } from './json-nodes.ts'
 import { apiKey, type Target } from './target.ts'
 
 /**
- * Requests beyond the contract: attributes, filters, patches, conditions, cursors, keys. They go to a collection of their
- * own, where damaged ones may store and delete what they like: no answer may lay the fault on us, and the points of the
- * default collection have to stay as they are. Attributes of hostile shapes go to another one, and have to come back
- * unchanged, or be refused for their size.
+ * Requests beyond the contract: attributes, filters, patches, conditions, cursors, keys. They go to a separate
+ * collection, where damaged requests may store and delete anything. No answer may blame the server, and the points of
+ * the default collection must stay unchanged. Attributes of hostile shapes go to another collection; the service must
+ * return them unchanged or refuse them for their size.
  */
 export const extendedFamily: Family = {
   name: 'extended',
@@ -28,25 +28,25 @@ export const extendedFamily: Family = {
 
 const changed = 'changed'
 const kept = 'kept'
-/** That the service has to have. */
+/** The collections that these inputs need. */
 export const fuzzedCollections: readonly string[] = [changed, kept]
 
 const anyId = new Dice(7).uuid()
-/** Few, so that they are met again. */
+/** Few ids, so that requests reuse them. */
 const ids = Array.from({ length: 40 }, (_, index) => anyId.replace(/^../, String(10 + index)))
 
 function overHttp(dice: Dice, request: ExtendedRequest): Input {
   const document = [nodeOf(request.body)]
   const changes = dice.below(4)
   for (let each = 0; each < changes; each += 1) change(dice, document)
-  // Without changes it is written as it is: the writer puts in faults of its own.
+  // Without changes, bypass `write`, which adds faults itself.
   const text = Buffer.from(changes === 0 ? JSON.stringify(request.body) : write(dice, document))
   const isDamaged = changes > 0 || dice.chance(0.15)
   const bytes = changes > 0 || !isDamaged ? text : broken(dice, text)
   return httpInput(request, isDamaged ? [...request.statuses, ...refusals] : request.statuses, [bytes])
 }
 
-/** What may become of a request that is wrong somewhere, or right in another way than it was. */
+/** The possible statuses of a request that is invalid somewhere, or valid in another way than before the change. */
 const refusals = [200, 201, 400, 404, 409, 412, 413, 422]
 
 function httpInput(request: ExtendedRequest, statuses: readonly number[], parts: readonly Buffer[]): Input {
@@ -87,7 +87,7 @@ async function askHttp(
   return { status, type: answered['content-type'], text }
 }
 
-/** Hits are the results again, with more. */
+/** Checks that the hits list the same points as the results. */
 function tornIn(text: string): string | undefined {
   const { results, hits } = JSON.parse(text)
   if (results === undefined || hits === undefined) return undefined
@@ -143,7 +143,7 @@ async function sendRoundTrip(target: Target, id: string, attributes: object, bod
   const fault = faultOf(status, [expected], type, text)
   if (fault !== undefined || status !== 201) return { answer: `PUT ${status}`, fault }
   const { payload } = JSON.parse((await askHttp(target, `GET /points/${id}`, kept)).text)
-  // What is empty is not stored; -0 is 0.
+  // Empty attributes are not stored; -0 becomes 0.
   const sent = Object.keys(attributes).length === 0 ? undefined : JSON.parse(JSON.stringify(attributes))
   const isSame = isDeepStrictEqual(payload.attributes, sent)
   return {
@@ -152,7 +152,7 @@ async function sendRoundTrip(target: Target, id: string, attributes: object, bod
   }
 }
 
-/** Of any shape, around the limits and beyond. */
+/** Attributes of any shape, around and above the limits. */
 function hostileAttributes(dice: Dice): Readonly<Record<string, unknown>> {
   const { bytes, depth, paths } = attributeLimits
   return dice.pick<() => Record<string, unknown>>([
@@ -192,7 +192,7 @@ function isWithinLimits(attributes: object): boolean {
   )
 }
 
-/** @param paths are collected here */
+/** Whether a value is within the depth limit. @param paths collects the paths */
 function isWithin(value: unknown, path: string, depth: number, paths: Set<string>): boolean {
   if (typeof value !== 'object' || value === null || '$date' in value || '$geo' in value) return true
   if (depth === 0) return false

@@ -5,7 +5,7 @@ import { attributesMessage } from '../../src/client/grpc-values.ts'
 import type { Dice } from './dice.ts'
 import { dimension } from './target.ts'
 
-/** A right request beyond the contract, as both transports have it. */
+/** A valid request beyond the contract, in the form of each transport. */
 export interface ExtendedRequest {
   readonly line: string
   readonly headers: readonly string[]
@@ -16,7 +16,7 @@ export interface ExtendedRequest {
   readonly codes: readonly number[]
 }
 
-/** @param ids few, so that they are met again */
+/** @param ids few, so that requests reuse them */
 export function extendedRequest(dice: Dice, ids: readonly string[]): ExtendedRequest {
   const make = dice.pick([insert, put, put, patch, search, search, list, count, facets, update, remove])
   return make(dice, dice.pick(ids))
@@ -167,7 +167,7 @@ function update(dice: Dice): ExtendedRequest {
   return request({
     line: 'POST /points/update',
     body: { filter, set, limit: 1 + dice.below(20), everything: true },
-    // Attributes can grow beyond their limits.
+    // A patch can grow attributes beyond their limits.
     statuses: [200, 400],
     rpc: 'UpdatePoints',
     message: {
@@ -192,7 +192,7 @@ function remove(dice: Dice): ExtendedRequest {
   })
 }
 
-/** Names that JavaScript, JSON or paths could mistake for something else. */
+/** Names that JavaScript, JSON or paths could misinterpret. */
 const names = [
   'a',
   'b',

@@ -9,18 +9,18 @@ const seed = 20_261
 const inputs = 3000
 
 describe('the service under hostile input', () => {
-  it(`answers all of it rightly, lives, and keeps what it stored, seed ${seed}`, {
+  it(`answers all of it correctly, survives, and keeps its points, seed ${seed}`, {
     timeout: 600_000,
   }, async () => {
     const result = await campaign({ seed, inputs })
     assert.ok(result.inputs >= inputs)
     assert.ok(result.witnessed > 0)
-    assert.ok(result.storedPoints > 200, 'some of the inputs were right, and were stored')
+    assert.ok(result.storedPoints > 200, 'some of the inputs were valid, and were stored')
   })
 })
 
 describe('the fuzz test', () => {
-  it('makes the same input from the same seed, and another from another', () => {
+  it('makes the same input from the same seed, and a different one from a different seed', () => {
     const world = { dimension: 8, stored: ['00000000-0000-4000-8000-000000000000'] }
     for (const family of families) {
       const bytes = (number: number): string =>
@@ -34,7 +34,7 @@ describe('the fuzz test', () => {
     }
   })
 
-  it('leaves of a failing input only what makes it fail', async () => {
+  it('reduces a failing input to the parts that make it fail', async () => {
     const parts = bytesOf(Buffer.from('many bytes with an x and a y among them'))
     const fails = async (some: readonly Buffer[]): Promise<boolean> =>
       /x.*y/.test(Buffer.concat(some).toString())

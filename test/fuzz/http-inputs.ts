@@ -5,10 +5,9 @@ import { closingOf, type Family, type Input, inTime, leakIn, type Outcome } from
 import { apiKey, requestTimeoutMs, type Target } from './target.ts'
 
 /**
- * HTTP as no client writes it, a connection for each: bad request lines, lengths that contradict each other,
- * chunks of wrong sizes, headers without end, paths that try to get out, and bytes that come slowly or never.
- * Each connection has to be answered or closed in time, never with a 5xx; what HTTP says is malformed has to
- * be refused. Nothing that could store a point is sent.
+ * HTTP that no client writes, each input on a new connection: bad request lines, contradictory lengths, wrong chunk
+ * sizes, endless headers, path traversal, and bytes that arrive slowly or never. Each connection must be answered or
+ * closed in time, never with a 5xx, and malformed HTTP must be refused. No input could store a point.
  */
 export const httpFamily: Family = {
   name: 'http',
@@ -28,7 +27,7 @@ export const httpFamily: Family = {
 interface Request {
   readonly label: string
   readonly bytes: Buffer
-  /** Whether HTTP itself, or our interface, leaves nothing but to refuse it. */
+  /** Whether HTTP or our interface requires that the server refuses it. */
   readonly isRefused: boolean
 }
 
@@ -61,10 +60,10 @@ async function exchange(target: Target, label: string, bytes: Buffer, isRefused:
   socket.setEncoding('latin1').on('data', (text) => {
     received += text
   })
-  // The server may reset a connection that it has refused: what it said before is what counts.
+  // The server may reset a connection that it has refused: only the answer before that counts.
   const closed = closingOf(socket)
   socket.write(bytes)
-  // Ending our side at once would take back what is asked; what waits for more bytes is not answered anyway.
+  // Closing our side immediately could cancel the request. An incomplete request gets no answer anyway.
   await Promise.race([closed, new Promise((resolve) => socket.once('data', resolve)), delay(150)])
   socket.end()
   await inTime(closed, label).finally(() => socket.destroy())
@@ -84,7 +83,7 @@ function judged(received: string, isRefused: boolean): Outcome {
   return { answer, fault }
 }
 
-/** A request whose sender takes its time and then stops: the server has to end it by its own time-out. */
+/** A request that is sent slowly and then stops: the server must end it by its timeout. */
 function slowInput(dice: Dice): Input {
   const chunked = [...post, 'transfer-encoding: chunked']
   const whole = dice.chance(0.5) ? good : request('', chunked, '5\r\n{"vec\r\n').bytes
@@ -106,7 +105,7 @@ async function sendSlowly(target: Target, label: string, bytes: Buffer, steps: n
   socket.setEncoding('latin1').on('data', (text) => {
     received += text
   })
-  // The server may reset a connection that it has refused: what it said before is what counts.
+  // The server may reset a connection that it has refused: only the answer before that counts.
   const closed = closingOf(socket)
   const size = Math.ceil(bytes.length / steps)
   for (let at = 0; at < bytes.length && socket.writable; at += size) {
@@ -117,7 +116,7 @@ async function sendSlowly(target: Target, label: string, bytes: Buffer, steps: n
   return judged(received, true)
 }
 
-/** HTTP/0.9 has no more than this, and the beginning of HTTP/2 is left to be told apart by the parser. */
+/** Valid HTTP/0.9 requests, and the HTTP/2 preface, which the parser may or may not accept. */
 const takenForOther = /^GET \/$|^GET \/health|^PRI/
 
 function badLine(dice: Dice): Request {

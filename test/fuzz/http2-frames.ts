@@ -1,4 +1,4 @@
-/** HTTP/2 frames and header blocks written by hand (RFC 9113, RFC 7541): also those that must not be. */
+/** Hand-written HTTP/2 frames and header blocks (RFC 9113, RFC 7541), including invalid ones. */
 
 export const preface: Buffer = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 
@@ -19,7 +19,7 @@ export const endStream = 1
 export const endHeaders = 4
 export const acknowledged = 1
 
-/** @param length what the frame says that its payload has; the truth when not given */
+/** @param length the declared payload length; default: the real one */
 export function h2Frame(
   type: number,
   flags: number,
@@ -57,7 +57,7 @@ export function hpackText(text: string): Buffer {
   return Buffer.concat([hpackInteger(bytes.length, 7, 0), bytes])
 }
 
-/** An integer whose first byte has `bits` for it, and `high` in the others. */
+/** An HPACK integer with a prefix of `bits` bits; `high` fills the rest of the first byte. */
 export function hpackInteger(value: number, bits: number, high: number): Buffer {
   const most = 2 ** bits - 1
   if (value < most) return Buffer.of(high | value)

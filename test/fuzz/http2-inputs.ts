@@ -19,10 +19,10 @@ import { closingOf, type Family, type Input, inTime, type Outcome } from './inpu
 import { apiKey, type Target } from './target.ts'
 
 /**
- * HTTP/2 against its rules, a connection for each: floods of frames that cost the sender little, streams that
- * are reset as soon as they are opened, header blocks without end or that unfold to a thousandfold, windows
- * that stay shut, and frames that contradict the protocol. The server goes on with the connection or ends it;
- * what it has to hold is that nobody else notices.
+ * HTTP/2 that breaks the rules, each input on a new connection: floods of frames that are cheap to send, streams that
+ * are reset as soon as they open, endless header blocks or ones that expand a thousandfold, windows that stay closed,
+ * and frames that violate the protocol. The server may continue or end the connection, but other connections must not
+ * be affected.
  */
 export const http2Family: Family = {
   name: 'http2',
@@ -68,7 +68,7 @@ async function exchange(target: Target, label: string, bytes: Buffer): Promise<O
   const closed = closingOf(socket)
   socket.write(bytes)
   socket.write(question)
-  // A frame that says more than it has takes the question for its payload: then there is nothing to answer.
+  // A frame that declares too much payload swallows the final request, so there may be no answer.
   await Promise.race([answered, closed, delay(500)])
   socket.end()
   await inTime(closed, label).finally(() => socket.destroy())
@@ -91,7 +91,7 @@ function open(stream: number, flags: number = endHeaders): Buffer {
   return h2Frame(types.headers, flags, stream, callBlock)
 }
 
-/** Frames that belong to streams 1, 3, 5, ... in turn. */
+/** Frames for streams 1, 3, 5, ... in turn. */
 function perStream(count: number, frames: (stream: number) => Buffer): Buffer[] {
   return Array.from({ length: count }, (_, index) => frames(2 * index + 1))
 }
@@ -265,7 +265,7 @@ function largeHeader(dice: Dice): Buffer[] {
   })
 }
 
-/** One long header goes into the table, and every byte after it stands for that header again. */
+/** Puts one long header into the table; every following byte refers to it again. */
 function headerBomb(dice: Dice): Buffer[] {
   const stored = Buffer.concat([Buffer.of(0x40), hpackText('x'), hpackText('y'.repeat(3900))])
   const block = Buffer.concat([callBlock, stored, Buffer.alloc(1 + dice.size(12_000), 0x80 | 62)])

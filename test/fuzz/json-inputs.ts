@@ -5,8 +5,8 @@ import { isBorderline, type JsonShape, readBody } from './json-reference.ts'
 import { apiKey, dimension, maxRequestBytes, type StoredPoint, type Target } from './target.ts'
 
 /**
- * Bodies and ids over HTTP: documents that are right, changed where JSON and its readers are weak, and then
- * sometimes damaged as bytes. Every answer has to be the one that the reference gives for these bytes.
+ * Bodies and ids over HTTP: valid documents, changed where JSON and its parsers are weak, then sometimes damaged as
+ * bytes. Every answer must be the one that the reference expects for these bytes.
  */
 export const jsonFamily: Family = {
   name: 'json',
@@ -66,7 +66,7 @@ function record(target: Target, text: string, points: readonly StoredPoint[]): v
   for (const [index, point] of points.entries()) target.ledger.set(point_ids[index], point)
 }
 
-/** @param expected statuses; what is wrong with an answer, or undefined */
+/** The fault in an answer, or undefined. @param expected statuses */
 export function faultOf(
   status: number,
   expected: readonly number[],
@@ -84,7 +84,7 @@ export function faultOf(
 
 function idInput(dice: Dice, { stored }: World): Input {
   const method = dice.pick(['GET', 'DELETE'] as const)
-  // Whatever becomes of a stored id by these changes, it is no other stored id; and none is deleted.
+  // Changes cannot turn a stored id into another stored id, and no stored point is deleted.
   const id = method === 'GET' && dice.chance(0.5) ? dice.pick(stored) : dice.uuid()
   const text = dice.pick([
     () => id,
@@ -133,7 +133,7 @@ function decoded(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
-    // A malformed escape is no id either.
+    // A malformed escape is not an id.
     return ''
   }
 }

@@ -1,15 +1,15 @@
 import type { Dice } from './dice.ts'
 
-/** Documents that can be changed where JSON and its readers are weak. */
+/** Documents that can be changed where JSON and its parsers are weak. */
 
-/** A document as text with structure: a string is JSON text, right or wrong; keys may come more than once. */
+/** A document as structured text: a string is JSON text, valid or not; keys may be repeated. */
 export type Node = string | Node[] | Fields
 
 export interface Fields {
   readonly entries: [key: string, value: Node][]
 }
 
-/** Changes one place of a document. @param document holds the one outermost value */
+/** Changes one place of a document. @param document contains only the outermost value */
 export function change(dice: Dice, document: Node[]): void {
   const places = placesIn(document)
   const { fields, items, index } = dice.pick(places)
@@ -179,7 +179,7 @@ export function write(dice: Dice, [root]: Node[]): string {
   return text(root!)
 }
 
-/** Faults below the level of characters, and around the document. */
+/** Adds faults in the bytes and around the document. */
 export function broken(dice: Dice, text: Buffer): Buffer {
   return dice.pick([
     () => text.subarray(0, dice.below(text.length)),
@@ -206,7 +206,7 @@ export function broken(dice: Dice, text: Buffer): Buffer {
   ])()
 }
 
-/** The document of a value. */
+/** Converts a value to a document. */
 export function nodeOf(value: unknown): Node {
   if (Array.isArray(value)) return value.map(nodeOf)
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)

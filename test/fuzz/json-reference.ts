@@ -2,13 +2,13 @@ import { isUtf8 } from 'node:buffer'
 import type { StoredPoint } from './target.ts'
 
 /**
- * What is right for a body, said once more and without the product's code: the statuses of the interface by
- * plain conditions.
+ * An independent reference for request bodies: plain conditions that decide the expected status, without the product's
+ * code.
  */
 
 export type JsonShape = 'point' | 'points' | 'query' | 'queries'
 
-/** The points that a valid insert stores, none for a valid query; undefined when the body is not valid. */
+/** The points that a valid insert stores, none for a valid query; undefined if the body is invalid. */
 export function readBody(shape: JsonShape, bytes: Buffer, dimension: number): StoredPoint[] | undefined {
   const body = parse(bytes)
   if (!isObject(body)) return undefined
@@ -21,9 +21,9 @@ export function readBody(shape: JsonShape, bytes: Buffer, dimension: number): St
 }
 
 /**
- * Whether the service may refuse what is right by the words of its contract: some object has a key twice, of which the
- * last counts, but a reader that goes through the bytes once has seen an earlier one; or values stand within each
- * other deeper than the service follows them. @param bytes valid JSON
+ * Whether the service may refuse a body that is valid by its contract. This is so if an object has a repeated key: the
+ * last one counts, but a single-pass parser has already seen an earlier one. It is also so if values are nested deeper
+ * than the service supports. @param bytes valid JSON
  */
 export function isBorderline(bytes: Buffer): boolean {
   const open: (Set<string> | undefined)[] = []
@@ -48,7 +48,7 @@ function parse(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString())
   } catch {
-    // Not JSON is as invalid as any other body that is no object.
+    // Text that is not JSON is as invalid as any body that is not an object.
     return undefined
   }
 }

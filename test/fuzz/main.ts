@@ -2,8 +2,8 @@ import { parseArgs } from 'node:util'
 import { type CampaignResult, campaign, replay } from './campaign.ts'
 
 /**
- * The long form of the fuzz test: `npm run test:fuzz -- [--inputs n] [--seed n] [--only family:index]`. Ends
- * with a line of figures, or with exit code 1, the input made small, and how to have it again.
+ * The long form of the fuzz test: `npm run test:fuzz -- [--inputs n] [--seed n] [--only family:index]`. It ends with a
+ * summary, or with exit code 1, the reduced input and the command that reproduces it.
  */
 const { values } = parseArgs({
   options: {
@@ -38,8 +38,8 @@ async function run(): Promise<void> {
 function summary(result: CampaignResult, seconds: number): string {
   const mebibytes = (bytes: number): number => Math.round(bytes / 2 ** 20)
   return [
-    `fuzz: seed ${seed}: ${result.inputs} inputs in ${seconds} s, every answer right, the process lived`,
-    `${result.witnessed} right requests answered meanwhile, the slowest two in ${Math.round(result.slowestWitnessMs)} ms`,
+    `fuzz: seed ${seed}: ${result.inputs} inputs in ${seconds} s, every answer right, the process survived`,
+    `${result.witnessed} valid requests answered meanwhile, the slowest two in ${Math.round(result.slowestWitnessMs)} ms`,
     `memory ${mebibytes(result.startBytes)} MiB, at most ${mebibytes(result.peakBytes)} MiB`,
     `${result.storedPoints} stored points unchanged, also after a restart`,
   ].join('; ')

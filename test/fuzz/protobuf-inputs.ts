@@ -5,8 +5,8 @@ import { goesBeyond, meaningOf, type RequestName, requestNames } from './protobu
 import { apiKey, dimension, type Target } from './target.ts'
 
 /**
- * Messages over gRPC: right ones, changed field by field where a reader of the wire format is weak, and then
- * sometimes damaged as bytes. Every answer has to have the code that the reference gives for these bytes.
+ * Messages over gRPC: valid ones, changed field by field where parsers of the wire format are weak, then sometimes
+ * damaged as bytes. Every answer must have the code that the reference expects for these bytes.
  */
 export const protobufFamily: Family = {
   name: 'protobuf',
@@ -60,7 +60,7 @@ async function sendMessage(
   return { answer: String(code), fault }
 }
 
-/** Puts points into the ledger as they are now: what has expired already is not there. */
+/** Records the current state of points; points that have already expired are missing. */
 async function recordRead(target: Target, ids: readonly string[]): Promise<void> {
   for (const id of ids) {
     try {
@@ -81,12 +81,12 @@ function idsIn(answer: unknown): string[] {
   return ids.map(({ id }) => id!.value)
 }
 
-/** A field to be: with other fields inside, or bytes as they are. */
+/** A field to encode: nested fields, or raw bytes. */
 interface Field {
   no: number
   type: number
   content: Buffer | Field[]
-  /** Added to the length that is right, or put in its place. */
+  /** Added to the right length, or used instead of it. */
   length?: { readonly plus: number } | { readonly instead: bigint }
 }
 
@@ -97,7 +97,7 @@ function requestOf(dice: Dice, name: RequestName, { stored }: World): Field[] {
   if (name === 'InsertVector') return pointFields(dice)
   if (name === 'SearchPoints') return queryFields(dice)
   if (name === 'GetPoint') return idFields(dice.chance(0.5) ? dice.pick(stored) : dice.uuid())
-  // What becomes of a random id by any change is no stored one: nothing that is stored is deleted.
+  // Changes cannot turn a random id into a stored one, so no stored point is deleted.
   if (name === 'DeletePoint') return idFields(dice.uuid())
   const item = name === 'InsertVectorsBatch' ? pointFields : queryFields
   return dice.list(dice.size(20) - 1, () => nested(1, item(dice)))
@@ -126,7 +126,7 @@ function idFields(id: string): Field[] {
   return [nested(1, [text(1, id)])]
 }
 
-/** Packed, one by one, or in two pieces. */
+/** The components packed, one by one, or in two pieces. */
 function vectorFields(dice: Dice): Field[] {
   const floats = dice.list(dimension, () => float(dice.float()))
   const cut = dice.below(dimension)
@@ -158,7 +158,7 @@ function float(value: number): Buffer {
   return bytes
 }
 
-/** Changes one message somewhere inside. */
+/** Makes one change somewhere in a message. */
 function change(dice: Dice, fields: Field[]): void {
   const messages = messagesIn(fields)
   const chosen = dice.pick(messages)
@@ -246,13 +246,13 @@ function unknownFields(dice: Dice): Field[] {
       () => ({ no, type: 1, content: dice.bytes(8) }),
       () => ({ no, type: delimited, content: dice.bytes(dice.size(300)) }),
       () => ({ no, type: 5, content: dice.bytes(4) }),
-      // Written as bytes, so that no tag and no length comes before them.
+      // Raw bytes, without a tag and a length before them.
       () => ({ no: -1, type: 0, content: groups(dice) }),
     ])(),
   )
 }
 
-/** Groups in groups, all closed, or not all, or by another's end. */
+/** Nested groups: all closed, some unclosed, or closed with the wrong end tag. */
 function groups(dice: Dice): Buffer {
   const depth = dice.pick([1, 2, 63, 64, 65, 1 + dice.size(50_000)])
   const end = dice.chance(0.8) ? 0x7c : dice.pick([0x74, 0x84, 0x7b])
@@ -288,7 +288,7 @@ function varint(value: bigint): Buffer {
   }
 }
 
-/** The same number in more bytes than it needs, which readers have to take up to ten. */
+/** A varint in more bytes than needed; parsers must accept up to ten. */
 function overlong(value: bigint, length: number): Buffer {
   const short = varint(value)
   if (short.length >= length) return short

@@ -2,9 +2,9 @@ import { isUtf8 } from 'node:buffer'
 import type { StoredPoint } from './target.ts'
 
 /**
- * What a protobuf reader has to make of any bytes, by the encoding's own description: a message is a list of
- * fields, repeats of a message merge, the last of a scalar wins, what is unknown in number or wire type is
- * passed over. Written for clearness, apart from the product's reader.
+ * An independent reference parser for protobuf, written for clarity from the description of the encoding: a message is
+ * a list of fields, repeated occurrences of a message are merged, the last occurrence of a scalar wins, and fields with
+ * an unknown number or wire type are skipped.
  */
 
 export const requestNames = [
@@ -17,7 +17,7 @@ export const requestNames = [
 ] as const
 export type RequestName = (typeof requestNames)[number]
 
-/** What a request means: points to store, an id, or a search; undefined when it has to be refused. */
+/** The meaning of a request: points to store, an id, or a search; undefined if it must be refused. */
 export type Meaning =
   | { readonly points: readonly StoredPoint[] }
   | { readonly id: string }
@@ -42,8 +42,8 @@ export function meaningOf(name: RequestName, bytes: Buffer, dimension: number): 
 }
 
 /**
- * Whether a message has fields beyond the contract, which this reference does not explain: then the service may also refuse
- * it, or find that a point is not there or exists already.
+ * Whether a message has fields beyond the contract, which this reference does not cover. The service may then also
+ * refuse it, or report that a point does not exist or already exists.
  */
 export function goesBeyond(name: RequestName, bytes: Buffer): boolean {
   try {
@@ -102,7 +102,7 @@ interface Field {
   readonly no: number
   readonly type: number
   readonly varint: bigint
-  /** Of a delimited or fixed field. */
+  /** The content of a delimited or fixed field. */
   readonly bytes: Buffer
 }
 
@@ -157,7 +157,7 @@ function fieldAt(source: Bytes, depth: number): Field {
   return head
 }
 
-/** Groups are unknown to all our messages; 64 of them may stand in one another. */
+/** Skips a group. None of our messages has groups; they may be nested 64 deep. */
 function skipGroup(source: Bytes, no: number, depth: number): void {
   demand(depth < 64)
   for (;;) {
@@ -173,7 +173,7 @@ function occurrences(fields: readonly Field[], no: number, type: number): Field[
   return fields.filter((field) => field.no === no && field.type === type)
 }
 
-/** All fields of a message that may come in pieces; undefined when it does not come at all. */
+/** The merged fields of all occurrences of a message; undefined if there is none. */
 function merged(fields: readonly Field[], no: number): Field[] | undefined {
   const found = occurrences(fields, no, delimited)
   return found.length === 0 ? undefined : found.flatMap(({ bytes }) => fieldsOf(bytes))
@@ -187,7 +187,7 @@ function numberOf(fields: readonly Field[], no: number): bigint {
   return occurrences(fields, no, varint).at(-1)?.varint ?? 0n
 }
 
-/** Every text has to be UTF-8, the ones that are not the last too. */
+/** The last text. All occurrences must be valid UTF-8. */
 function textOf(fields: readonly Field[], no: number): string {
   const found = occurrences(fields, no, delimited)
   demand(found.every(({ bytes }) => isUtf8(bytes)))

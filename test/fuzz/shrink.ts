@@ -1,8 +1,8 @@
 /**
- * The smallest list of parts, nearly, for which `fails` still holds: leaves out halves, quarters, and so on
- * down to single parts, as long as it holds (delta debugging, Zeller and Hildebrandt 2002, complements only).
+ * A nearly minimal list of parts for which `fails` still returns true. It leaves out halves, quarters and so on down to
+ * single parts while that holds (delta debugging, Zeller and Hildebrandt 2002, complements only).
  *
- * @param tries how often `fails` may be asked
+ * @param tries the maximum number of calls of `fails`
  */
 export async function shrunk(
   parts: readonly Buffer[],
@@ -25,7 +25,7 @@ export async function shrunk(
   return smallest
 }
 
-/** A part of several bytes as so many parts. */
+/** Splits a part into single bytes. */
 export function bytesOf(part: Buffer): Buffer[] {
   return [...part].map((byte) => Buffer.of(byte))
 }

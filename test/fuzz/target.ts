@@ -9,7 +9,7 @@ export const dimension = 8
 export const maxRequestBytes = 262_144
 export const apiKey = 'the-key-that-must-not-be-told'
 
-/** How long a client may take for a request: short here, so that slow ones meet their end. */
+/** How long a client may take to send a request: short here, so that slow requests time out. */
 export const requestTimeoutMs = 6000
 
 /** A point as the service acknowledged it. */
@@ -19,8 +19,8 @@ export interface StoredPoint {
 }
 
 /**
- * The real service in a process of its own, as an operator starts it, and the connections to it. Its heap is
- * bounded by a flag, so that whatever keeps growing there ends the process, which no run survives.
+ * The real service as a child process, as an operator starts it, and the connections to it. A flag limits its heap, so
+ * that a leak there ends the process and the run fails.
  */
 export class Target implements AsyncDisposable {
   readonly ledger: Map<string, StoredPoint> = new Map()
@@ -58,25 +58,25 @@ export class Target implements AsyncDisposable {
     return Number(this.#server.grpcAddress.split(':')[1])
   }
 
-  /** Resolves when the process has ended, with how and what it said. */
+  /** Resolves when the process has ended, with its exit code and error output. */
   get ended(): Promise<string> {
     return this.#server.command.ended.then(
       ({ code, stderr }) => `the process ended with ${code ?? 'a signal'}: ${stderr.slice(-2000)}`,
     )
   }
 
-  /** What the service has written so far. */
+  /** The output of the service so far. */
   get log(): string {
     return this.#server.command.stdout + this.#server.command.stderr
   }
 
-  /** One of a few gRPC connections, by turns. */
+  /** One of a few gRPC connections, in turn. */
   get calls(): RawGrpc {
     this.#turn += 1
     return this.#calls[this.#turn % this.#calls.length]!
   }
 
-  /** The product's own clients, each over connections of its own. */
+  /** The product's clients, each with separate connections. */
   clients(): readonly [grpc: VectorClient, http: VectorClient] {
     const { grpcAddress, httpUrl } = this.#server
     return [
@@ -85,7 +85,7 @@ export class Target implements AsyncDisposable {
     ]
   }
 
-  /** Reads over HTTP, without a connection of its own. */
+  /** A client for reads over HTTP, without a dedicated connection. */
   get reader(): VectorClient {
     return createHttpClient({ baseUrl: this.#server.httpUrl })
   }
@@ -96,8 +96,8 @@ export class Target implements AsyncDisposable {
   }
 
   /**
-   * Runs `use` on a connection that is kept alive between inputs. One that an earlier input brought to its
-   * end says nothing about this one, so then it is tried again on a fresh one.
+   * Runs `use` on a connection that stays open between inputs. If an earlier input has ended that connection, this does
+   * not count against the current one: it is retried on a new connection.
    */
   async withHttp<Value>(use: (connection: RawHttp) => Promise<Value>): Promise<Value> {
     const kept = this.#idle.pop()
@@ -105,7 +105,7 @@ export class Target implements AsyncDisposable {
       try {
         return await this.#keep(kept, use)
       } catch {
-        // The fresh connection below decides.
+        // The new connection below decides.
       }
     }
     return this.#keep(await RawHttp.open(this.httpPort), use)

@@ -4,7 +4,7 @@ import type { VectorClient } from '../../src/client/client.ts'
 import { inTime } from './input.ts'
 import type { Target } from './target.ts'
 
-/** Somebody who means well, on connections of its own: every one of its requests has to be answered, and rightly. */
+/** A well-behaved client on separate connections: every one of its requests must get the right answer. */
 export class Witness implements AsyncDisposable {
   requests = 0
   slowestMs = 0
@@ -39,7 +39,7 @@ export class Witness implements AsyncDisposable {
       const point = this.#target.ledger.get(id)!
       const started = performance.now()
       assert.deepEqual(await inTime(client.get(id), 'the witness, getting'), { id, ...point })
-      // The oldest of those at distance 0 comes first, and nothing is older than what was stored first.
+      // The oldest point at distance 0 comes first, and the first points are the oldest.
       const query = { vector: point.vector, metric: 'Euclidean', limit: 3 } as const
       assert.equal((await inTime(client.search(query), 'the witness, searching'))[0], id)
       this.slowestMs = Math.max(this.slowestMs, performance.now() - started)

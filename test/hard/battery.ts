@@ -8,21 +8,21 @@ import { judge, k } from './truth.ts'
 export interface BatteryOptions {
   readonly points: number
   readonly queries: number
-  /** Of all vectors; undefined for each set's own. */
+  /** Dimension of all vectors; undefined: each set's default. */
   readonly dimension?: number | undefined
   readonly rounds: number
   readonly seed: number
-  /** Share of the points that is deleted. */
+  /** Share of the points to delete. */
   readonly share: number
-  /** After so long a call counts as never answered, and the set is given up. */
+  /** After this time, a call counts as never answered and the set is given up. */
   readonly hangMs: number
-  /** A call that takes longer is a fault. */
+  /** A slower call is a fault. */
   readonly slowMs: number
-  /** The index has to settle within it. */
+  /** The index must settle within this time. */
   readonly settleMs: number
-  /** The process has to end so long after SIGTERM. */
+  /** The process must end within this time after SIGTERM. */
   readonly stopMs: number
-  /** Settings of the service, over those of the battery. */
+  /** Settings of the service; they override those of the battery. */
   readonly env?: Readonly<Record<string, string>>
 }
 
@@ -35,15 +35,15 @@ export interface Row {
   readonly moment: Moment
   readonly metric: Metric
   readonly recall: number
-  /** Answers that are not in the order of (distance, insertion). */
+  /** Number of answers that are not ordered by (distance, insertion). */
   readonly disordered: number
-  /** Times the asked-for ef that the graph was searched with; 0 for the exact scan. */
+  /** The multiplier of the requested ef in the graph search; 0 for the exact scan. */
   readonly efMultiplier: number
-  /** What the service itself has measured; undefined when it has not. */
+  /** The recall that the service has measured; undefined without a measurement. */
   readonly claimed: number | undefined
 }
 
-/** What one round took. */
+/** The cost of one round. */
 export interface RoundCost {
   readonly residentBytes: number
   readonly diskBytes: number
@@ -66,13 +66,13 @@ export interface SetResult {
 export const recallBar = 0.98
 
 /**
- * One set's way through the battery:
+ * Runs one set through the battery:
  *
  *   load ── settle ── delete 90 % ──(kill -9 and start)── settle ── insert again while deleting ── SIGTERM under load ── start
  *     │        │           │                      │           │                │
  *   loaded  settled     deleted               restarted   resettled         churned: recall of all metrics, at once
  *
- * and again, as many rounds as are asked for; every other one goes on without the kill.
+ * This repeats for the requested number of rounds; every other round omits the kill.
  */
 export async function runSet(name: string, options: BatteryOptions): Promise<SetResult> {
   const vectors = hardVectors(name, options)
@@ -116,7 +116,7 @@ class SetRun {
       for (let round = 1; round <= rounds; round += 1) await this.#round(round)
     } catch (error) {
       this.#faults.push(`gave up: ${(error as Error).message}`)
-      // What has hung up calls must not hold up the end.
+      // A hanging service must not delay the end.
       const ms = service.isRunning ? await service.terminate(stopMs) : 0
       if (ms === undefined) this.#faults.push(`after that, SIGTERM had no effect in ${stopMs} ms`)
     }
@@ -182,7 +182,7 @@ class SetRun {
     this.#faults.push(`not settled ${this.#options.settleMs} ms after ${after}: ${figures}`)
   }
 
-  /** All points come back while those that had stayed are deleted, and searches go on. */
+  /** Inserts the deleted points again while the remaining ones are deleted and searches continue. */
   async #churn(): Promise<void> {
     const staying = this.#shuffled(this.#service.stored)
     const done = new AbortController()
@@ -202,7 +202,7 @@ class SetRun {
     const { queries } = this.#vectors
     for (let turn = 0; !signal.aborted; turn += 1) {
       const metric = distanceMetrics[turn % distanceMetrics.length]!
-      // What it finds changes meanwhile; that it is answered is what counts.
+      // The results change meanwhile; only an answer is required.
       await this.#service.searchIds(queries.slice(0, 8), metric, k, 4)
     }
   }
@@ -211,7 +211,7 @@ class SetRun {
   async #stopUnderLoad(): Promise<number | undefined> {
     const { stopMs } = this.#options
     const done = new AbortController()
-    // Calls that the stop breaks off fail, and may: what they have stored is seen after the next start.
+    // Interrupted calls may fail: the next start shows what they have stored.
     const load = [
       this.#service.insert(this.#absent(), this.#perBatch(50)).catch(() => {}),
       this.#searchUntil(done.signal).catch(() => {}),
@@ -228,7 +228,7 @@ class SetRun {
     return [...this.#vectors.points.keys()].filter((number) => !this.#service.isStored(number))
   }
 
-  /** Batches of the widest vectors are smaller. */
+  /** Smaller batches for very wide vectors. */
   #perBatch(most: number): number {
     return Math.max(1, Math.min(most, Math.floor(batchComponentsMax / this.#vectors.points[0]!.length)))
   }
@@ -245,7 +245,7 @@ class SetRun {
       .map(([kind, ms]) => `a call of ${kind} took ${Math.round(ms)} ms of ${slowMs}`)
   }
 
-  /** What the later half of the rounds takes more than the earlier one. The first round is another: it began with nothing. */
+  /** Growth from the earlier to the later half of the rounds. The first round does not count: it began empty. */
   #growth(): string[] {
     const rounds = this.#rounds.slice(1)
     if (rounds.length < 4) return []
@@ -262,21 +262,21 @@ class SetRun {
 
 const deletesInFlight = 190
 const searchesInFlight = 16
-/** Of a batch: some 8 MB on the wire. */
+/** Components of a batch: about 8 MB on the wire. */
 const batchComponentsMax = 2_000_000
 const flatBytes = 32 * 1024 * 1024
 
-/** Beyond `SHUTDOWN_TIMEOUT_MS`, time that an idle machine has for the rest of a stop. */
+/** `SHUTDOWN_TIMEOUT_MS` plus the time that an idle machine gets for the rest of a stop. */
 export const usualStopMs: number = shutdownTimeoutMs + 5_000
 
-/** Small enough for `npm test`, and with bounds that only what is stuck goes past, as machines may be busy. */
+/** Small enough for `npm test`. On a busy machine, only a stuck service exceeds these bounds. */
 export const shortOptions: BatteryOptions = {
   points: 4_404,
   dimension: 256,
   queries: 30,
   rounds: 1,
   seed: 20_260_601,
-  // Of fewer than 512 points that are left, a graph is not asked.
+  // With fewer than 512 remaining points, the graph is not used.
   share: 0.88,
   hangMs: 240_000,
   slowMs: 240_000,

@@ -1,7 +1,7 @@
 /**
- * The battery of hard sets: whatever is stored and deleted, the service answers, keeps its recall and stops when told to.
- * `npm run test:recall -- --battery`; `--sets`, `--points`, `--dimension`, `--queries`, `--rounds` and `--seed` change what is run, `--json FILE`
- * writes all figures. Ends with code 1 when anything is past its bar.
+ * The battery of hard sets. It checks that the service answers, keeps its recall and stops on request, whatever is
+ * stored and deleted. `npm run test:recall -- --battery`; `--sets`, `--points`, `--dimension`, `--queries`, `--rounds`
+ * and `--seed` change the run, `--json FILE` writes all figures. Ends with code 1 if anything misses its bar.
  */
 import { writeFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'

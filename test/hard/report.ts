@@ -1,7 +1,7 @@
 import { distanceMetrics, type Metric } from '../../src/base/point.ts'
 import { type Moment, moments, type SetResult } from './battery.ts'
 
-/** Recall, set by metric by moment, as Markdown; of several rounds the least. */
+/** Recall by set, metric and moment, as Markdown; the lowest of all rounds. */
 export function recallTable(results: readonly SetResult[]): string {
   const lines = results.flatMap((result) =>
     distanceMetrics.map((metric, index) => [
@@ -13,7 +13,7 @@ export function recallTable(results: readonly SetResult[]): string {
   return table(['set', 'metric', ...moments], lines)
 }
 
-/** What each set took, and how many faults it showed. */
+/** The cost of each set, and its number of faults. */
 export function costTable(results: readonly SetResult[]): string {
   const lines = results.map(({ name, points, dimension, rounds, slowestMs, faults }) => [
     name,
@@ -29,14 +29,14 @@ export function costTable(results: readonly SetResult[]): string {
   return table(['set', 'points', ...slowest, 'settled', 'SIGTERM', 'RSS MiB', 'disk MiB', 'faults'], lines)
 }
 
-/** `0.981 x2`: recall, and how wide the graph was searched; `scan` for the exact scan; `!3`: answers out of order. */
+/** `0.981 x2`: recall and ef multiplier; `scan`: exact scan; `!3`: number of answers out of order. */
 function cell({ rows }: SetResult, metric: Metric, moment: Moment): string {
   const found = rows.filter((row) => row.metric === metric && row.moment === moment)
   if (found.length === 0) return ''
   const least = found.toSorted((a, b) => a.recall - b.recall)[0]!
   const disordered = Math.max(...found.map((row) => row.disordered))
   const way = least.efMultiplier === 0 ? 'scan' : `x${least.efMultiplier}`
-  // Not rounded up: 0.9996 is not exact.
+  // Round down: 0.9996 is not exact.
   const recall = (Math.floor(least.recall * 1000) / 1000).toFixed(3)
   return `${recall} ${way}${disordered > 0 ? ` !${disordered}` : ''}`
 }

@@ -7,13 +7,13 @@ import { HardService, shutdownTimeoutMs } from './service.ts'
 import { type HardVectors, hardVectors } from './sets.ts'
 import { judge, k } from './truth.ts'
 
-/** What was found from outside once, at the smallest size that showed it. */
+/** Defects that external tests once found, at the smallest size that showed them. */
 const seed = 20_260_601
-/** What takes longer is stuck, also on a machine that has other work. */
+/** A slower call is stuck, even on a busy machine. */
 const hangMs = 240_000
 
 describe('points of which nine tenths were deleted', { concurrency: true }, () => {
-  it('hold up neither inserts nor a stop, where one component is a million times the others', async () => {
+  it('delay neither inserts nor a stop if one component is a million times the others', async () => {
     const { points } = hardVectors('dominant-component', { points: 17_000, queries: 8, seed })
     await using service = await HardService.start(points, { hangMs, env: { INDEX_THREADS: '1' } })
     await service.insert([...points.keys()], 1000)
@@ -27,7 +27,7 @@ describe('points of which nine tenths were deleted', { concurrency: true }, () =
     )
   })
 
-  it('leave a curved surface found as well as before, at once, after a kill and a start, and later', async () => {
+  it('do not reduce the recall on a curved surface, immediately, after a kill and a start, or later', async () => {
     const surface = hardVectors('curved-surface', { points: 5_400, dimension: 256, queries: 50, seed })
     await using service = await HardService.start(surface.points, { hangMs })
     await service.insert([...surface.points.keys()], 1000)
@@ -44,7 +44,7 @@ describe('points of which nine tenths were deleted', { concurrency: true }, () =
   })
 })
 
-/** Deletes nine of ten points, many at once, in random order; gives their numbers. */
+/** Deletes nine of ten points, many concurrently, in random order; returns their numbers. */
 async function deleteMost(service: HardService): Promise<readonly number[]> {
   const random = seededRandom(seed)
   const keys = new Map(service.stored.map((number) => [number, random()]))

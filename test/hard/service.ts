@@ -11,31 +11,32 @@ import { figureIn } from '../support/metrics.ts'
 import { apiKey } from '../support/service.ts'
 
 export interface HardServiceOptions {
-  /** After so long a call counts as never answered. */
+  /** After this time, a call counts as never answered. */
   readonly hangMs: number
-  /** Settings of the service by their names, over those of the battery. */
+  /** Settings of the service by name; they override those of the battery. */
   readonly env?: Readonly<Record<string, string>> | undefined
 }
 
 export type CallKind = 'insert' | 'delete' | 'search'
 
-/** What /metrics tells of the index. */
+/** The index metrics of /metrics. */
 export interface Figures {
   readonly points: number
   readonly waiting: number
   readonly tombstones: number
-  /** By metric; undefined before the first measurement. */
   readonly isSettling: boolean
+  /** By metric; undefined before the first measurement. */
   readonly recall: Readonly<Record<Metric, number | undefined>>
-  /** By metric: times the asked-for ef that the graph is searched with; 0 for the exact scan. */
+  /** By metric: the multiplier of the requested ef in the graph search; 0 for the exact scan. */
   readonly efMultiplier: Readonly<Record<Metric, number>>
 }
 
 export const shutdownTimeoutMs = 2_000
 
 /**
- * The real service in a process of its own over a temporary directory, called over gRPC, with a ledger of what is stored:
- * points are known by their number in a list. One batch is inserted at a time, so that the order of insertion is known.
+ * The real service as a child process over a temporary directory, called over gRPC, with a ledger of the stored points.
+ * Points are identified by their number in a list. Batches are inserted one at a time, so that the insertion order is
+ * known.
  */
 export class HardService implements AsyncDisposable {
   readonly slowest: Record<CallKind, number> = { insert: 0, delete: 0, search: 0 }
@@ -46,13 +47,13 @@ export class HardService implements AsyncDisposable {
   readonly #dataDir: string
   readonly #idOf = new Map<number, string>()
   readonly #numberOf = new Map<string, number>()
-  /** In the order of insertion. */
+  /** In insertion order. */
   readonly #stored = new Set<number>()
-  /** What was sent and not answered: it is stored or not. */
+  /** Sent but unanswered points, which may or may not be stored. */
   readonly #unsure = new Set<number>()
   #server!: CrashServer
   #httpUrl = ''
-  /** Changes and searches on connections of their own. */
+  /** Changes and searches use separate connections. */
   #writer!: VectorClient
   #reader!: VectorClient
 
@@ -68,7 +69,7 @@ export class HardService implements AsyncDisposable {
     return service
   }
 
-  /** Numbers of the stored points, in the order of their insertion. */
+  /** Numbers of the stored points, in insertion order. */
   get stored(): readonly number[] {
     return [...this.#stored]
   }
@@ -77,7 +78,7 @@ export class HardService implements AsyncDisposable {
     return this.#stored.has(number)
   }
 
-  /** What the running process has logged. */
+  /** The log of the running process. */
   get log(): string {
     return this.#server.output
   }
@@ -86,20 +87,20 @@ export class HardService implements AsyncDisposable {
     return this.#server.isRunning
   }
 
-  /** Bytes of memory that the process has resident. */
+  /** Resident memory of the process in bytes. */
   get residentBytes(): number {
     const status = readFileSync(`/proc/${this.#server.pid}/status`, 'utf8')
     return Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1] ?? 0) * 1024
   }
 
-  /** Bytes that the data directory takes on disk. */
+  /** Size of the data directory on disk in bytes. */
   async diskBytes(): Promise<number> {
     const names = await readdir(this.#dataDir, { recursive: true })
     const files = await Promise.all(names.map((name) => lstat(join(this.#dataDir, name))))
     return files.reduce((sum, { blocks }) => sum + blocks * 512, 0)
   }
 
-  /** Starts it over what is stored, and resolves when it is ready. */
+  /** Starts the service over the stored data; resolves when it is ready. */
   async restart(): Promise<void> {
     this.#server = new CrashServer(this.#dataDir, {
       env: {
@@ -124,9 +125,9 @@ export class HardService implements AsyncDisposable {
   }
 
   /**
-   * Sends SIGTERM, and SIGKILL when it has not ended in time.
+   * Sends SIGTERM, then SIGKILL if the process has not ended in time.
    *
-   * @returns milliseconds that it took to end; undefined when it had to be killed
+   * @returns the milliseconds until the end; undefined if the process was killed
    */
   async terminate(mostMs: number): Promise<number | undefined> {
     const sent = performance.now()
@@ -143,7 +144,7 @@ export class HardService implements AsyncDisposable {
     return ended ? ms : undefined
   }
 
-  /** Inserts points, one batch after the other; a batch that is refused as overload is sent again. */
+  /** Inserts points, one batch after the other. A batch refused because of overload is retried. */
   async insert(numbers: readonly number[], perBatch: number): Promise<void> {
     for (let at = 0; at < numbers.length; at += perBatch) {
       const some = numbers.slice(at, at + perBatch)
@@ -193,9 +194,9 @@ export class HardService implements AsyncDisposable {
   }
 
   /**
-   * Holds what the service has stored against the ledger, and learns what has become of batches that were not answered.
+   * Compares the stored points with the ledger and determines the outcome of unanswered batches.
    *
-   * @throws Error that tells what is there or missing against all acknowledgements
+   * @throws Error if acknowledged points are missing, or deleted or unknown points are stored
    */
   async reconcile(): Promise<void> {
     const anything = new Float32Array(this.#points[0]!.length)
@@ -207,10 +208,9 @@ export class HardService implements AsyncDisposable {
       if (number !== undefined) missing.delete(number)
       else arrived.push({ number: Number((await this.#reader.get(id)).payload.content), id })
     }
-    if (missing.size > 0) throw new Error(`${missing.size} acknowledged points are not there`)
+    if (missing.size > 0) throw new Error(`${missing.size} acknowledged points are missing`)
     const wrong = arrived.filter(({ number }) => !this.#unsure.has(number))
-    if (wrong.length > 0)
-      throw new Error(`${wrong.length} points are there that were deleted or never stored`)
+    if (wrong.length > 0) throw new Error(`${wrong.length} points exist that were deleted or never stored`)
     for (const { number, id } of arrived.sort((a, b) => a.number - b.number)) this.#enter(number, id)
     this.#unsure.clear()
   }
@@ -232,9 +232,9 @@ export class HardService implements AsyncDisposable {
   }
 
   /**
-   * Waits until nothing waits to be linked or taken out, and no graph has been built nor recall measured for a while.
+   * Waits until no point is waiting to be linked or removed, and the index has not changed for `stillMs`.
    *
-   * @returns milliseconds that it took; undefined when it has not settled in time
+   * @returns the milliseconds until then; undefined if the index has not settled in time
    */
   async settled(mostMs: number, stillMs = 3_000): Promise<number | undefined> {
     const started = performance.now()
@@ -266,7 +266,7 @@ export class HardService implements AsyncDisposable {
 
   #numberFor(id: string): number {
     const number = this.#numberOf.get(id)
-    if (number === undefined) throw new Error(`a search found ${id}, which was deleted or never there`)
+    if (number === undefined) throw new Error(`a search found ${id}, which was deleted or never stored`)
     return number
   }
 
@@ -285,7 +285,7 @@ export class HardService implements AsyncDisposable {
     }
   }
 
-  /** A refusal is an answer: what is refused for overload is asked again, for as long as an answer may take. */
+  /** Retries calls refused because of overload, within the time limit for an answer. */
   async #untilLetIn<Answer>(call: () => Promise<Answer>): Promise<Answer> {
     const started = performance.now()
     for (;;) {

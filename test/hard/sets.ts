@@ -1,16 +1,16 @@
 import { clusteredVectors, normal } from '../support/clusters.ts'
 import { seededRandom } from '../support/random.ts'
 
-/** Vectors that no benchmark has: what comes when nobody has scaled, cleaned or looked at them. */
+/** Vectors that benchmarks lack: raw data that nobody has scaled, cleaned or inspected. */
 export interface HardSet {
   readonly dimension: number
-  /** Whether all sums of a distance are exact in float64, so that equal distances are equal to the bit. */
+  /** Whether all distance sums are exact in float64, so that equal distances have equal bits. */
   readonly isWhole?: boolean
   readonly make: (random: () => number, count: number, dimension: number) => Float32Array[]
 }
 
 export const hardSets: Readonly<Record<string, HardSet>> = {
-  /** The control: what embeddings look like. */
+  /** The control set: vectors like embeddings. */
   ordinary: { dimension: 64, make: clusteredVectors },
 
   line: { dimension: 64, make: (random, count, dimension) => along(random, count, dimension, 0) },
@@ -120,8 +120,8 @@ export interface HardVectors {
 }
 
 /**
- * Points of a set, as many as asked for, but so many that there is a graph and no more than memory is meant for; and
- * queries: a quarter are stored points, a quarter nearly so, the others come from where the points came from.
+ * Points and queries of a set. The requested number of points is adjusted so that there is a graph and memory suffices.
+ * A quarter of the queries are stored points, a quarter are close to one, and the others are drawn like the points.
  */
 export function hardVectors(
   name: string,
@@ -129,7 +129,7 @@ export function hardVectors(
     readonly points: number
     readonly queries: number
     readonly seed: number
-    /** Other than the set's own, which some sets are about. */
+    /** Overrides the set's dimension, which is essential for some sets. */
     readonly dimension?: number | undefined
   },
 ): HardVectors {
@@ -151,7 +151,7 @@ export function hardVectors(
   const near = Array.from({ length: asked - fresh }, (_, index) => {
     const point = points[Math.floor(random() * points.length)]!
     const other = points[Math.floor(random() * points.length)]!
-    // By their distance from each other, not by their size: points far from the origin lie close together beside that.
+    // Scale the change by the distance between points, not by their length, which is large far from the origin.
     const change = (value: number, at: number): number =>
       value + 0.02 * (random() - 0.5) * (other[at]! - value)
     return index % 2 === 0 ? point : point.map(change)
@@ -161,10 +161,10 @@ export function hardVectors(
 
 /** Rows of fewer bytes are always scanned: see `defaultGraphBytesMin` of src/engine/graph-set.ts. */
 const graphBytesMin = 4 * 1024 * 1024
-/** Of the widest vectors there are fewer points. */
+/** Limits the number of points for very wide vectors. */
 const pointBytesMax = 64 * 1024 * 1024
 const minimumPoints = 256
-/** Components that an exact answer to all queries compares, for one metric. */
+/** Maximum number of components that exact answers to all queries compare, for one metric. */
 const comparedMax = 400_000_000
 
 type Make = HardSet['make']
@@ -173,7 +173,7 @@ function uniform(random: () => number): number {
   return 2 * random() - 1
 }
 
-/** Vectors whose components are drawn one by one. */
+/** Vectors whose components are drawn independently. */
 function each(draw: (random: () => number) => number): Make {
   return (random, count, dimension) =>
     Array.from({ length: count }, () => {
@@ -199,7 +199,7 @@ function ofLength(vector: Float32Array, length: number): Float32Array {
   return scaled(vector, length / Math.hypot(...vector))
 }
 
-/** On one line, whose nearest point to the origin is so far from it. */
+/** Points on one line at this distance from the origin. */
 function along(random: () => number, count: number, dimension: number, offset: number): Float32Array[] {
   const [direction, away] = each(normal)(random, 2, dimension)
   const from = ofLength(away!, offset)
@@ -213,7 +213,7 @@ function inOrder(vectors: Float32Array[]): Float32Array[] {
   return vectors.sort((a, b) => a[0]! - b[0]!)
 }
 
-/** A whole grid of four dimensions. */
+/** A complete four-dimensional grid. */
 function lattice(random: () => number, count: number, dimension: number): Float32Array[] {
   const side = Math.ceil(count ** 0.25)
   const places = Array.from({ length: count }, (_, index) => index)
@@ -247,7 +247,7 @@ function manyClusters(random: () => number, count: number, dimension: number): F
   })
 }
 
-/** Each of a few vectors some fifty times, off by so much. */
+/** About fifty copies of each of a few vectors, with this noise. */
 function copies(random: () => number, count: number, dimension: number, noise: number): Float32Array[] {
   const few = each(uniform)(random, Math.ceil(count / 50), dimension)
   return Array.from({ length: count }, () => {
@@ -256,7 +256,7 @@ function copies(random: () => number, count: number, dimension: number, noise: n
   })
 }
 
-/** What comes later comes from elsewhere. */
+/** A distribution that drifts: later points come from another region. */
 function drift(random: () => number, count: number, dimension: number): Float32Array[] {
   const [direction] = each(normal)(random, 1, dimension)
   return Array.from({ length: count }, (_, index) =>
@@ -264,7 +264,7 @@ function drift(random: () => number, count: number, dimension: number): Float32A
   )
 }
 
-/** sin(p W) with p of two dimensions: a surface that folds back on itself. */
+/** sin(p W) with a two-dimensional p: a surface that folds back on itself. */
 function curvedSurface(random: () => number, count: number, dimension: number): Float32Array[] {
   const [u, v] = each((next) => next())(random, 2, dimension)
   return Array.from({ length: count }, () => {

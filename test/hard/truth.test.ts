@@ -13,32 +13,32 @@ function verdict(answer: readonly number[], now: Stored = stored): ReturnType<ty
 }
 
 describe('the judge of the battery', () => {
-  it('finds nothing wrong with the nearest in their order', () => {
+  it('accepts the nearest points in order', () => {
     assert.deepEqual(verdict(right), { recall: 1, disordered: 0, short: 0 })
   })
 
-  it('counts what is farther than the last of the nearest as missed', () => {
+  it('counts a point farther than the k-th nearest as a miss', () => {
     assert.equal(verdict([0, 1, 2, 3, 20, 4, 5, 6, 7, 19]).recall, 0.9)
   })
 
-  it('takes any of those that are as near as the last', () => {
+  it('accepts any point as near as the k-th nearest', () => {
     const ties = { ...stored, points: points.map(() => Float32Array.of(1)) }
     assert.equal(verdict([5, 6, 7, 8, 9, 10, 11, 12, 13, 14], ties).recall, 1)
   })
 
-  it('sees a farther point before a nearer one, equal points not by insertion, and a point twice', () => {
+  it('detects a farther point before a nearer one, equal points not in insertion order, and a repeated point', () => {
     assert.equal(verdict([1, 0, 2, 3, 20, 4, 5, 6, 7, 8]).disordered, 1)
     assert.equal(verdict([0, 1, 2, 20, 3, 4, 5, 6, 7, 8]).disordered, 1)
     assert.equal(verdict([0, 1, 2, 3, 3, 4, 5, 6, 7, 8]).disordered, 1)
   })
 
-  it('goes by the order of insertion, not of numbers', () => {
+  it('uses the order of insertion, not of numbers', () => {
     const inserted = [20, ...points.keys()].slice(0, points.length)
     assert.equal(verdict(right, { ...stored, inserted }).disordered, 1)
     assert.equal(verdict([0, 1, 2, 20, 3, 4, 5, 6, 7, 8], { ...stored, inserted }).disordered, 0)
   })
 
-  it('sees an answer that is too short, and none in one of all that are left', () => {
+  it('detects an answer that is too short, but accepts one with all remaining points', () => {
     assert.deepEqual(verdict(right.slice(0, 9)), { recall: 0.9, disordered: 0, short: 1 })
     assert.deepEqual(verdict([0, 1], { ...stored, inserted: [0, 1] }), { recall: 1, disordered: 0, short: 0 })
   })

@@ -1,29 +1,29 @@
 import type { Metric } from '../../src/base/point.ts'
 
-/** Neighbours that are asked for. */
+/** Number of requested neighbours. */
 export const k = 10
 
-/** What one query should find. */
+/** The assessment of the answers to all queries. */
 export interface Judgement {
-  /** Of the points asked for, the share that was found, or others as near. */
+  /** The share of the requested points that was found; equally near points count. */
   readonly recall: number
-  /** Answers whose points are not in the order of (distance, insertion). */
+  /** Number of answers not ordered by (distance, insertion). */
   readonly disordered: number
-  /** Answers of fewer points than there are. */
+  /** Number of answers with too few points. */
   readonly short: number
 }
 
 export interface Stored {
   readonly points: readonly Float32Array[]
-  /** Numbers of the points that are stored, in the order of their insertion. */
+  /** Numbers of the stored points, in insertion order. */
   readonly inserted: readonly number[]
   readonly isWhole: boolean
 }
 
 /**
- * Holds the answers to queries against a plain float64 scan. Sums in another order differ in their last bits, so
- * distances within the rounding of a float64 sum count as equal, and the order of such points is judged only where
- * nothing was rounded: for equal vectors, under Hamming, and where all components are whole numbers.
+ * Compares the answers to queries with a plain float64 scan. Sums in another order differ in their last bits, so
+ * distances within the rounding of a float64 sum count as equal. The order of such points is judged only if nothing was
+ * rounded: for equal vectors, under Hamming, and if all components are whole numbers.
  */
 export function judge(
   { points, inserted, isWhole }: Stored,
@@ -76,7 +76,7 @@ function kthDistance(
   return nearest[wanted - 1]!
 }
 
-/** What a float64 sum may be out by: in parts of itself, but for a cosine, which is a difference from 1. */
+/** The possible error of a float64 sum: relative, but absolute for a cosine, which is a difference from 1. */
 function slackOf(metric: Metric, dimension: number): (distance: number) => number {
   const parts = 4 * dimension * Number.EPSILON
   return metric === 'Cosine' ? () => parts : (distance) => distance * parts
@@ -88,7 +88,7 @@ function areEqual(a: Float32Array, b: Float32Array): boolean {
 
 type Distance = (a: Float32Array, b: Float32Array) => number
 
-/** Plainly, and apart from the product's own: what judges must not share its mistakes. */
+/** Plain distances, independent of the product's code, so that the judge does not share its mistakes. */
 const distances: Readonly<Record<Metric, Distance>> = {
   Euclidean(a, b) {
     let sum = 0

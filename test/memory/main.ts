@@ -1,15 +1,15 @@
 /**
- * Resident memory of a point, measured: `npm run test:memory -- --points 100000 --dimension 512`. Points are
- * generated, stored and linked by one process; others, started over the same data with the vectors in memory and
- * on disk, tell what they take after loading and after searches on every thread. The same with a few points is
- * taken off, so that what is left is what points cost. Settings come from the environment, as for the service.
+ * Measures the resident memory of a point: `npm run test:memory -- --points 100000 --dimension 512`. One process
+ * generates, stores and links the points. Others, started over the same data with vectors in memory and on disk, report
+ * their memory after loading and after searches on every thread. The same measurement with a few points is subtracted,
+ * so that the result is the cost of the points. Settings come from the environment, as for the service.
  *
- * Two processes over the same data differ by some MiB, most of it in what heaps keep: so each measurement is the
- * median of `--runs`, and the more points, the better. `--few` is the size of the data that is taken off: with half
- * the points it tells what more points cost, without what is taken once there are enough.
+ * Two processes over the same data differ by some MiB, mostly in unused heap memory. Therefore each measurement is the
+ * median of `--runs`, and more points give better results. `--few` is the size of the subtracted data: half the points
+ * show the cost of additional points, without memory that is needed only once.
  *
- * Vectors are of length 1, as most models make them. `--varied` leaves their lengths different: Cosine then gets
- * a graph of its own, whose links are counted among those that are needed.
+ * Vectors have length 1, as from most models. With `--varied`, their lengths differ: Cosine then gets a second graph,
+ * whose links count as required memory.
  */
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
@@ -93,7 +93,7 @@ function median(reports: readonly MemoryReport[], read: (report: MemoryReport) =
   return reports.map(read).sort((a, b) => a - b)[reports.length >> 1]!
 }
 
-/** Where they are always on, the system gives 2 MiB for the first byte that is written of a column. */
+/** If they are always on, the system allocates 2 MiB for the first written byte of a column. */
 function hugePages(): string {
   const [, chosen] = /\[(\w+)\]/.exec(readFileSync('/sys/kernel/mm/transparent_hugepage/enabled', 'utf8'))!
   return chosen!
@@ -103,7 +103,7 @@ function mebibytes(bytes: number): number {
   return Math.round(bytes / 1024 / 1024)
 }
 
-/** In a process of its own: memory that another task has left behind would be counted. */
+/** Runs a task in a new process, because memory left by another task would be counted. */
 async function run(task: MemoryTask): Promise<MemoryReport> {
   const child = fork(join(import.meta.dirname, 'process.ts'), [JSON.stringify(task)], {
     execArgv: ['--expose-gc'],

@@ -14,21 +14,21 @@ export interface MemoryTask {
   readonly points: number
   readonly dimension: number
   readonly vectorsOnDisk: boolean
-  /** On each search thread. */
+  /** Number of searches on each search thread. */
   readonly searches: number
-  /** Vectors keep the lengths that they come with, instead of 1. */
+  /** Whether vectors keep their generated lengths instead of length 1. */
   readonly varied: boolean
 }
 
-/** Resident bytes: all, those of no file, and those of the data directory's files. */
+/** Resident bytes: total, anonymous, and of the data directory's files. */
 export interface Resident {
   readonly rss: number
   readonly anonymous: number
-  /** Of the anonymous ones: the segments. */
+  /** Part of the anonymous bytes: the segments. */
   readonly columns: number
-  /** Of the anonymous ones: in pages of 2 MiB, used or not. */
+  /** Part of the anonymous bytes: in pages of 2 MiB, used or not. */
   readonly huge: number
-  /** Of the anonymous ones: what JavaScript's heap has taken, used or not. */
+  /** Part of the anonymous bytes: allocated by JavaScript's heap, used or not. */
   readonly heap: number
   readonly dataFiles: number
 }
@@ -36,10 +36,10 @@ export interface Resident {
 export interface MemoryReport {
   readonly loaded: Resident
   readonly searched: Resident
-  /** What the service counts for points, as for MAX_MEMORY_BYTES. */
+  /** The bytes of points as the service counts them for MAX_MEMORY_BYTES. */
   readonly countedBytes: number
   readonly graphs: number
-  /** What is needed of a point at the least, in bytes; the links of all graphs. */
+  /** Minimum bytes of a point: its row, and its links in all graphs. */
   readonly rowBytes: number
   readonly codeBytes: number
   readonly linkBytes: number
@@ -47,9 +47,9 @@ export interface MemoryReport {
 
 const seed = 20260601
 const pointsPerInsert = 2000
-/** A mapping's rights, its path if it has one, and the lines of its fields. */
+/** Captures a mapping's permissions, its path if any, and the lines of its fields. */
 const mapping = /^[\da-f]+-[\da-f]+ (\S+) \S+ \S+ \d+ *(.*)\n((?:[A-Z]\w+:.*\n)+)/gm
-/** What is larger, of no file and not code, is a segment: its columns have room for every slot. */
+/** A larger mapping without a file and code is a segment: its columns have space for every slot. */
 const segmentBytesMin = 256 * 1024 * 1024
 
 const task: MemoryTask = JSON.parse(process.argv[2]!)
@@ -69,7 +69,7 @@ process.send!(report)
 process.disconnect()
 
 async function fill(collection: Collection): Promise<void> {
-  // All of the same clusters: points that come in unrelated ones, no graph leads from one to the other.
+  // All points come from the same clusters: no graph would connect points of unrelated ones.
   const next = clusteredSource(seededRandom(seed), dimension)
   const payload = { contentType: 'Text', content: '' } as const
   for (let made = 0; made < task.points; made += pointsPerInsert) {
@@ -88,7 +88,7 @@ async function settled(collection: Collection): Promise<void> {
   while (collection.stats.isSettling) await sleep(50)
 }
 
-/** One query after the other, so many at a time that every thread has one. */
+/** Runs the queries, as many concurrently as there are threads. */
 async function search(collection: Collection): Promise<void> {
   const vectors = Array.from({ length: task.searches }, clusteredSource(seededRandom(seed), dimension))
   const { searchThreads, hnswEf: ef } = config
@@ -111,7 +111,7 @@ function resident(): Resident {
     if (path === '' && rights === 'rw-p' && bytesOf('Size') >= segmentBytesMin) sum.columns += bytes
     if (!path!.startsWith('/') || path!.startsWith('/dev/zero')) sum.anonymous += bytes
     else if (path!.startsWith(dataDir)) sum.dataFiles += bytes
-    // Pages of a file that were written to are no longer the file's.
+    // Written pages of a private file mapping no longer belong to the file.
     else sum.anonymous += bytesOf('Anonymous')
   }
   return sum
@@ -122,7 +122,7 @@ function needed(): Pick<MemoryReport, 'graphs' | 'rowBytes' | 'codeBytes' | 'lin
   const threads = 1 + config.searchThreads + config.indexThreads
   const options = { dimension, threads, m, efConstruction, maxLimit, codeBits, rowsOnDisk: vectorsOnDisk }
   const layout = segmentLayout(options)
-  // The service counts a second graph where there is one.
+  // The service counts a second graph if there is one.
   const withOne = collection.stats.points * (slotBytes(layout) + threads)
   const graphs = collection.stats.indexBytes > withOne ? 2 : 1
   const linkBytes = graphs * (8 * m + (4 * m) / (m - 1))

@@ -13,7 +13,7 @@ import { insertIds } from '../support/insert-ids.ts'
 const payload = { contentType: 'Text', content: '' } as const
 const pointsPerInsert = 500
 
-/** The real engine over a real store in a temporary directory, with points that are known by their number. */
+/** The real engine over a real store in a temporary directory, with points identified by number. */
 export class Collection implements AsyncDisposable {
   readonly #points: readonly Float32Array[]
   readonly #dataDir: string
@@ -40,7 +40,7 @@ export class Collection implements AsyncDisposable {
     return this.#opened.collection.stats
   }
 
-  /** Numbers of the nearest points of each query. An ef of millions makes it the exact scan. */
+  /** Numbers of the nearest points of each query. An ef of millions causes an exact scan. */
   async search(
     queries: readonly Float32Array[],
     metric: Metric,
@@ -53,7 +53,7 @@ export class Collection implements AsyncDisposable {
     return found.ids.strings().map((ids) =>
       ids.map((id) => {
         const number = this.#numberOf.get(id)
-        if (number === undefined) throw new Error(`a search found ${id}, which was deleted or never there`)
+        if (number === undefined) throw new Error(`a search found ${id}, which was deleted or never stored`)
         return number
       }),
     )
@@ -83,12 +83,12 @@ export class Collection implements AsyncDisposable {
     )
   }
 
-  /** Until all graphs are built and the ways of the metrics have been chosen. */
+  /** Waits until all graphs are built and every metric has a route. */
   async settled(): Promise<void> {
     while (this.stats.isSettling) await sleep(50)
   }
 
-  /** Stops, has the stored data and the whole graphs examined, and starts again. */
+  /** Stops, examines the stored data and the complete graphs, and starts again. */
   async restart(): Promise<Diagnosis> {
     await this.#opened.close()
     const diagnosis = await examineData(readConfig({ DATA_DIR: this.#dataDir }))

@@ -1,6 +1,6 @@
 import type { Metric } from '../../src/base/point.ts'
 
-/** Neighbours that are asked for. */
+/** Number of requested neighbours. */
 export const k = 10
 
 interface Vectors {
@@ -8,7 +8,7 @@ interface Vectors {
   readonly queries: readonly Float32Array[]
 }
 
-/** The distance of each query's k-th nearest point, of the points that an exact scan has found. */
+/** The distance of each query's k-th nearest point, from the results of an exact scan. */
 export function nearestDistances(
   vectors: Vectors,
   metric: Metric,
@@ -18,8 +18,8 @@ export function nearestDistances(
 }
 
 /**
- * Recall: the share of the found points that are no farther than the k-th nearest one. Which of several points
- * at one distance is found makes no difference, as it makes none to who asks.
+ * Recall: the share of the found points that are no farther than the k-th nearest one. Which of several points at the
+ * same distance is found makes no difference, as it makes none to the caller.
  */
 export function shareWithin(
   vectors: Vectors,
@@ -45,7 +45,7 @@ function distancesOf(
   })
 }
 
-/** Plainly, and apart from the product's own: what judges must not share its mistakes. */
+/** Plain distances, independent of the product's code, so that the judge does not share its mistakes. */
 const distances: Readonly<Record<Metric, (a: Float32Array, b: Float32Array) => number>> = {
   Euclidean: (a, b) => Math.sqrt(sum(a, (x, index) => (x - b[index]!) ** 2)),
   Manhattan: (a, b) => sum(a, (x, index) => Math.abs(x - b[index]!)),

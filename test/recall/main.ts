@@ -1,10 +1,10 @@
 /**
- * Recall of the whole engine at the default ef, under every metric: after a build, after a restart, after many
- * rounds of deleting and inserting again, and after one more restart, when `vicinal doctor`'s examination has
- * gone through the whole graphs. `npm run test:recall -- --wordnet <path>`; `--sets`, `--points`, `--queries`,
- * `--rounds`, `--share` and `--seed` change what is run. Ends with code 1 when anything is below its floor.
+ * Measures the recall of the whole engine at the default ef, under every metric: after a build, after a restart, after
+ * many rounds of deleting and inserting again, and after another restart, when `vicinal doctor`'s examination has
+ * checked the complete graphs. `npm run test:recall -- --wordnet <path>`; `--sets`, `--points`, `--queries`,
+ * `--rounds`, `--share` and `--seed` change the run. Ends with code 1 if anything is below its floor.
  *
- * `npm run test:recall -- --battery` runs test/hard/main.ts instead: data that no benchmark has, through the service.
+ * `npm run test:recall -- --battery` runs test/hard/main.ts instead: data that benchmarks lack, through the service.
  */
 import { parseArgs } from 'node:util'
 import { distanceMetrics, type Metric } from '../../src/base/point.ts'
@@ -74,7 +74,7 @@ async function run(name: string, set: RecallSet): Promise<void> {
   await stage(name, set, 'restarted', collection, nearest)
 }
 
-/** Measures every metric, prints a row for each, and holds it to its floor. */
+/** Measures every metric, prints a row for each, and checks it against its floor. */
 async function stage(
   name: string,
   set: RecallSet,
@@ -102,14 +102,14 @@ async function stage(
   return recalls
 }
 
-/** The same points come back each time, so the true neighbours stay what they were. */
+/** Deletes and inserts the same points, so the true neighbours stay the same. */
 async function churn(collection: Collection, points: readonly Float32Array[]): Promise<void> {
   const random = seededRandom(seed)
   for (let round = 0; round < rounds; round += 1) {
     const chosen = new Set<number>()
     while (chosen.size < points.length * share) chosen.add(Math.floor(random() * points.length))
     await collection.remove([...chosen])
-    // A search that finds what was deleted throws.
+    // A search that finds a deleted point throws.
     const gone = [...chosen].slice(0, 8).map((number) => points[number]!)
     await collection.search(gone, 'Euclidean', k, ef)
     await collection.insert([...chosen])

@@ -3,8 +3,8 @@ import type { Bound, Held } from './flatness.ts'
 const mebibyte = 1024 * 1024
 
 /**
- * For the long form. A request that leaves one object behind leaves some 50 bytes of heap; a connection that is
- * kept, or a buffer, leaves a file, a resource or kilobytes. RSS is the coarsest: allocators give back late.
+ * Bounds for the long form. A leaked object per request is some 50 bytes of heap; a leaked connection or buffer is a
+ * file, a resource or kilobytes. RSS is the coarsest measure, because allocators return memory late.
  */
 export const longBounds: Readonly<Record<Held, Bound>> = {
   heapBytes: { noise: 2 * mebibyte, perRequest: 4 },
@@ -14,7 +14,7 @@ export const longBounds: Readonly<Record<Held, Bound>> = {
   resources: { noise: 3, perRequest: 0 },
 }
 
-/** For a few thousand requests, in which code is still being compiled: it finds what is lost with each request or connection. */
+/** For a few thousand requests, while code is still being compiled: finds leaks at each request or connection. */
 export const shortBounds: Readonly<Record<Held, Bound>> = {
   heapBytes: { noise: 2 * mebibyte, perRequest: 200 },
   externalBytes: { noise: 4 * mebibyte, perRequest: 500 },

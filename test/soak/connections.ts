@@ -14,9 +14,9 @@ import { frame, RawHttp2 } from '../support/raw-http2.ts'
 import { apiKey } from '../support/service.ts'
 
 /**
- * A client with a connection of its own, which ends with it. (The product's clients share theirs: grpc-js keeps
- * connections for whoever asks for the same address next, and so does fetch.) Calls give the status that came,
- * as text, and fail where none came.
+ * A client with a dedicated connection, which it closes at its end. (The product's clients share connections: grpc-js
+ * and fetch keep them for the next client of the same address.) Calls return the received status as text, and fail
+ * without one.
  */
 export interface Connection {
   insert(vectors: readonly Float32Array[]): Promise<Answer>
@@ -28,7 +28,7 @@ export interface Connection {
 
 export interface Answer {
   readonly status: string
-  /** Of inserted points. */
+  /** Ids of the inserted points. */
   readonly ids: readonly string[]
 }
 
@@ -84,7 +84,7 @@ export class GrpcConnection implements Connection {
     init: MessageInitShape<Method['input']>,
     signal?: AbortSignal,
   ): Promise<{ readonly status: string; readonly message: MessageShape<Method['output']> | undefined }> {
-    // Some miss the deadline before they are given up.
+    // Some calls exceed the deadline before they are aborted.
     const headers = { authorization: apiKey, ...(signal ? { 'grpc-timeout': '2m' } : {}) }
     const stream = this.#connection.open(`/${method.parent.typeName}/${method.name}`, headers)
     let code: unknown
@@ -92,7 +92,7 @@ export class GrpcConnection implements Connection {
     stream.on('response', (fields) => (code ??= fields['grpc-status']))
     stream.on('trailers', (fields) => (code ??= fields['grpc-status']))
     stream.on('data', (chunk: Buffer) => chunks.push(chunk))
-    // What ends the stream shows in the status that is missing.
+    // A missing status shows that the stream was ended.
     stream.on('error', () => {})
     const giveUp = (): void => stream.close(cancelCode)
     signal?.addEventListener('abort', giveUp, { once: true })

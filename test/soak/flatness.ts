@@ -1,21 +1,21 @@
-/** What a server held at one moment, when nobody had a connection to it. */
+/** The resources that a server held at one moment without open connections. */
 export interface Sample {
-  /** Requests that it had answered by then. */
+  /** Number of requests answered by then. */
   readonly requests: number
   readonly heapBytes: number
-  /** Outside of V8's heap: buffers, and what native parts told V8 of. */
+  /** Outside of V8's heap: buffers, and memory that native code has reported to V8. */
   readonly externalBytes: number
   readonly rssBytes: number
-  /** Open files, sockets included. */
+  /** Open files, including sockets. */
   readonly files: number
-  /** What keeps the event loop awake, counted by kind: sockets, servers, timers, workers. */
+  /** Resources that keep the event loop alive: sockets, servers, timers, workers. */
   readonly resources: number
 }
 
 export const held = ['heapBytes', 'externalBytes', 'rssBytes', 'files', 'resources'] as const
 export type Held = (typeof held)[number]
 
-/** What is let through as noise over the judged part, and for each request in it. */
+/** Growth accepted as noise over the judged part, in total and per request. */
 export interface Bound {
   readonly noise: number
   readonly perRequest: number
@@ -23,7 +23,7 @@ export interface Bound {
 
 export interface Growth {
   readonly what: Held
-  /** Over the judged part, along the line that fits it. */
+  /** Growth over the judged part, along the fitted line. */
   readonly growth: number
   readonly perRequest: number
   readonly bound: number
@@ -31,10 +31,10 @@ export interface Growth {
 }
 
 /**
- * Whether what a server holds stays level. The first half of the samples is warming up: code is compiled, pools
- * and tables take their size. Over the rest a line is laid, by the median of the slopes between every two
- * samples (Theil and Sen), which an odd sample here and there does not tilt as it tilts a least-squares line. What that line gains
- * from the first judged sample to the last must stay within the bound.
+ * Judges whether a server's resources stay level. The first half of the samples is the warm-up: code is compiled, pools
+ * and tables reach their size. A line is fitted to the rest, with the median slope between all pairs of samples (Theil
+ * and Sen). A few outliers tilt it less than a least-squares line. Its growth from the first judged sample to the last
+ * must stay within the bound.
  */
 export function growths(samples: readonly Sample[], bounds: Readonly<Record<Held, Bound>>): Growth[] {
   const judged = samples.slice(Math.floor(samples.length / 2))

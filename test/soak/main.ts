@@ -4,8 +4,8 @@ import type { Sample } from './flatness.ts'
 import { soak } from './soak.ts'
 
 /**
- * The long form of the soak test: `npm run test:soak -- [--requests n] [--points n] [--seed n]`. Shows what the
- * service holds as it goes, and ends with what it gained, or with exit code 1 where that is more than noise.
+ * The long form of the soak test: `npm run test:soak -- [--requests n] [--points n] [--seed n]`. Shows the resources of
+ * the service during the run and ends with their growth, with exit code 1 if that is more than noise.
  */
 const { values } = parseArgs({
   options: {

@@ -4,7 +4,7 @@ import { startService } from '../../src/main.ts'
 import { apiKey } from '../support/service.ts'
 import type { Sample } from './flatness.ts'
 
-/** The service under soak, in a process of its own with --expose-gc: its parent asks what it holds. */
+/** The service under test, as a child process with --expose-gc. Its parent requests samples of its resources. */
 export type ServerSample = Omit<Sample, 'requests'>
 
 export interface SoakedPorts {
@@ -29,7 +29,7 @@ const ports: SoakedPorts = { grpc: service.grpcAddress.port, http: service.httpA
 process.send!(ports)
 
 function sample(): ServerSample {
-  // What finalizers let go of is collected by the second one.
+  // The second run collects memory that finalizers have released.
   globalThis.gc!()
   globalThis.gc!()
   const { heapUsed, external, rss } = process.memoryUsage()

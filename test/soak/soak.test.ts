@@ -7,7 +7,7 @@ import { soak } from './soak.ts'
 
 const mebibyte = 1024 * 1024
 
-/** Thirty samples of a long soak: what a service holds once it is warm, with noise, and what a leak adds. */
+/** Thirty samples of a long soak: the level of a warm service with noise, plus the growth of a leak. */
 function recorded(leak: (requests: number) => Partial<Record<Held, number>>, seed = 7): Sample[] {
   const random = seededRandom(seed)
   const around = (value: number, noise: number): number => value + noise * (random() - 0.5)
@@ -32,8 +32,8 @@ function grown(found: readonly Growth[]): Held[] {
   return found.filter(({ isFlat }) => !isFlat).map(({ what }) => what)
 }
 
-describe('what judges a soak', () => {
-  it('takes a service that has warmed up and holds its level for flat, whatever the noise', () => {
+describe('the judge of a soak', () => {
+  it('accepts a service that stays level after its warm-up as flat, whatever the noise', () => {
     for (let seed = 0; seed < 50; seed += 1) {
       assert.deepEqual(
         grown(
@@ -48,7 +48,7 @@ describe('what judges a soak', () => {
     }
   })
 
-  it('takes a moment of more for what it is', () => {
+  it('ignores a temporary peak', () => {
     const samples = recorded(() => ({}))
     const spike = samples.map((sample, number) =>
       number === 20 ? { ...sample, heapBytes: 2 * sample.heapBytes, files: 90 } : sample,
@@ -56,7 +56,7 @@ describe('what judges a soak', () => {
     assert.deepEqual(grown(growths(spike, longBounds)), [])
   })
 
-  it('finds an object that every request leaves behind', () => {
+  it('detects an object leaked by every request', () => {
     assert.deepEqual(
       grown(
         growths(
@@ -68,7 +68,7 @@ describe('what judges a soak', () => {
     )
   })
 
-  it('finds a buffer that every twentieth request leaves behind', () => {
+  it('detects a buffer leaked by every twentieth request', () => {
     const leak = (requests: number) => ({
       externalBytes: (16_384 / 20) * requests,
       rssBytes: (16_384 / 20) * requests,
@@ -76,7 +76,7 @@ describe('what judges a soak', () => {
     assert.deepEqual(grown(growths(recorded(leak), longBounds)), ['externalBytes', 'rssBytes'])
   })
 
-  it('finds one socket in a thousand connections that is never closed', () => {
+  it('detects one unclosed socket per thousand connections', () => {
     const leak = (requests: number) => {
       const sockets = Math.floor(requests / 20 / 1000)
       return { files: sockets, resources: sockets }
@@ -84,18 +84,18 @@ describe('what judges a soak', () => {
     assert.deepEqual(grown(growths(recorded(leak), longBounds)), ['files', 'resources'])
   })
 
-  it('finds memory outside of the heap that goes in steps', () => {
+  it('detects memory outside of the heap that grows in steps', () => {
     const leak = (requests: number) => ({ rssBytes: Math.floor(requests / 100_000) * 20 * mebibyte })
     assert.deepEqual(grown(growths(recorded(leak), longBounds)), ['rssBytes'])
   })
 
-  it('does not judge by too few samples', () => {
+  it('refuses to judge too few samples', () => {
     assert.throws(() => growths(recorded(() => ({})).slice(0, 8), longBounds), /too few/)
   })
 })
 
-describe('a service that is visited all the time', () => {
-  it('answers every kind of request as it should, and holds no more after it than before', async () => {
+describe('a service under constant load', () => {
+  it('answers every kind of request correctly, and its resources do not grow', async () => {
     const seed = 20_261_121
     const result = await soak({ seed, requests: 1500, points: 300, samples: 12, bounds: shortBounds })
     const shown = JSON.stringify(
@@ -109,7 +109,7 @@ describe('a service that is visited all the time', () => {
   })
 })
 
-/** Were one of these missing, the soak would not be what it says it is. */
+/** Answers that every soak must include. */
 const expected = [
   'grpc keep: 0',
   'grpc keep batch: 0',
@@ -130,6 +130,6 @@ const expected = [
   'http left in the middle',
 ]
 
-/** A search that is given up may be answered before; another visitor may have deleted what one gets. */
+/** An aborted search may be answered before; another visitor may have deleted the requested point. */
 const sound =
   /^(grpc (keep|keep batch|search|search batch): 0|grpc get: [05]|grpc get missing: 5|grpc search wrong: 3|grpc search given up: (0|1|4|given up)|http (keep|keep batch): 20[14]|http get: (200|404)|http get missing: 404|http search( batch)?: 200|http search wrong: 400|http search given up: (200|given up)|(grpc|http) left in the middle)$/

@@ -13,9 +13,9 @@ import { dimension, type Stock, type Tally, visit } from './visits.ts'
 export interface SoakOptions {
   readonly seed: number
   readonly requests: number
-  /** Points that are stored all the time, about. */
+  /** Approximate number of stored points. */
   readonly points: number
-  /** How often what it holds is looked at. */
+  /** Number of samples. */
   readonly samples: number
   readonly bounds: Readonly<Record<Held, Bound>>
   readonly onSample?: (sample: Sample) => void
@@ -27,7 +27,7 @@ export interface SoakResult {
   readonly tally: Tally
 }
 
-/** Visits a service in a process of its own, and looks now and then, between visits, at what it holds. */
+/** Visits a service in a child process, and samples its resources between visits. */
 export async function soak(options: SoakOptions): Promise<SoakResult> {
   const dataDir = await mkdtemp(join(tmpdir(), 'vicinal-soak-'))
   const child = fork(join(import.meta.dirname, 'server.ts'), [dataDir], { execArgv: ['--expose-gc'] })
@@ -69,7 +69,7 @@ async function fill(ports: SoakedPorts, stock: Stock): Promise<void> {
   connection.close()
 }
 
-/** Several at once; all have left when this resolves. */
+/** Runs several visitors concurrently; all have left when this resolves. */
 async function visitUntil(requests: number, ports: SoakedPorts, stock: Stock, tally: Tally): Promise<void> {
   const visitor = async (): Promise<void> => {
     while (answered(tally) < requests) await visit(ports, stock, tally)
@@ -83,7 +83,7 @@ function answered(tally: Tally): number {
   return [...tally.values()].reduce((sum, count) => sum + count, 0)
 }
 
-/** Once the index has done what the visits left it to do, and the sockets are closed. */
+/** Takes a sample once the index has finished its pending work and the sockets are closed. */
 async function sampleOf(child: ChildProcess, ports: SoakedPorts): Promise<ServerSample> {
   for (;;) {
     const response = await fetch(`http://127.0.0.1:${ports.http}/metrics`, {
@@ -98,7 +98,7 @@ async function sampleOf(child: ChildProcess, ports: SoakedPorts): Promise<Server
   return await messageOf<ServerSample>(child)
 }
 
-/** The server hears of a closed connection a moment after the client. */
+/** The server notices a closed connection slightly later than the client. */
 const closingMs = 50
 
 async function messageOf<Message>(child: ChildProcess): Promise<Message> {

@@ -8,11 +8,11 @@ import type { SoakedPorts } from './server.ts'
 
 export const dimension = 32
 
-/** What visitors share: the dice, and the points that they keep between them. */
+/** The state that visitors share: the dice and the stored points. */
 export interface Stock {
   readonly random: () => number
   readonly ids: string[]
-  /** Around which the number of points stays. */
+  /** The approximate number of points to keep. */
   readonly size: number
 }
 
@@ -20,8 +20,8 @@ export interface Stock {
 export type Tally = Map<string, number>
 
 /**
- * One visit: a connection of its own, requests of every kind, right and wrong, and the connection's end, which
- * for every fourth visit comes in the middle of a request.
+ * One visit over a new connection. Three of four visits send requests of every kind, valid and invalid, and close the
+ * connection; the others cut it in the middle of a request.
  */
 export async function visit(ports: SoakedPorts, stock: Stock, tally: Tally): Promise<void> {
   const kind = Math.floor(stock.random() * 8)
@@ -63,7 +63,7 @@ const operations: readonly (readonly [string, Operation])[] = [
   ['search given up', searchGivenUp],
 ]
 
-/** Inserts or deletes, so that there are about as many points as before. */
+/** Inserts or deletes, so that the number of points stays about the same. */
 async function keep(connection: Connection, stock: Stock, count: number): Promise<Answer> {
   const { ids, size, random } = stock
   if (ids.length < size) {
@@ -72,12 +72,12 @@ async function keep(connection: Connection, stock: Stock, count: number): Promis
     return answer
   }
   const at = Math.floor(random() * ids.length)
-  // Taken out before it is deleted: no other visitor is to delete it too.
+  // Remove the id before the delete, so that no other visitor deletes the same point.
   const [id] = ids.splice(at, 1)
   return await connection.remove(id!)
 }
 
-/** Before, while or after it is under way. */
+/** Aborts a search before, during or after its execution. */
 async function searchGivenUp(connection: Connection, stock: Stock): Promise<Answer> {
   const controller = new AbortController()
   const timer = setTimeout(() => controller.abort(), stock.random() * 5)
@@ -88,14 +88,14 @@ async function searchGivenUp(connection: Connection, stock: Stock): Promise<Answ
   }
 }
 
-/** Half of a message, of one with a wrong key, or one that makes no sense; then the connection is cut. */
+/** Sends an invalid message, a wrong key and half of a message, then cuts the connection. */
 async function leaveGrpcRudely(port: number, { random }: Stock): Promise<void> {
   using connection = new RawHttp2(port)
   const path = '/vectordb.VectorDB/SearchPoints'
   await connection.call(path, frame(Buffer.from('no message')), { authorization: apiKey })
   await connection.call(path, frame(Buffer.from('no key')), { authorization: 'wrong' })
   const stream = connection.open(path, { authorization: apiKey })
-  // The cut shows as an error of the stream, which is what it is for.
+  // Cutting the connection causes a stream error, as intended.
   stream.on('error', () => {})
   stream.write(frame(new Uint8Array(1000)).subarray(0, 5 + Math.floor(random() * 900)))
   await new Promise((resolve) => setTimeout(resolve, 2))

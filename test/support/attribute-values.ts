@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { type Attributes, type AttributeValue, DateTime, GeoPoint } from '../../src/base/attributes.ts'
 
-/** Attributes as they can be stored, names that JavaScript uses among them. */
+/** Valid attributes; some have names that JavaScript itself uses. */
 
 const name = fc.oneof(
   fc.constantFrom('a', 'b', 'price', '__proto__', 'constructor', 'toString', 'hasOwnProperty', '0', 'é', ' '),

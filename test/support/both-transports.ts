@@ -2,7 +2,7 @@ import { after, before, describe } from 'node:test'
 import { createGrpcClient, createHttpClient, type VectorClient } from '../../src/client/index.ts'
 import { apiKey, startTestService, type TestService } from './service.ts'
 
-/** One real service, and a client of it. */
+/** A real service and a client of it. */
 export interface Transport {
   readonly service: TestService
   readonly client: VectorClient
@@ -14,9 +14,9 @@ const clients: Readonly<Record<string, (service: TestService) => VectorClient>> 
 }
 
 /**
- * The same suite over each transport, with a service of its own.
+ * Runs one suite over each transport, each time with a new service.
  *
- * @param settings of the services, by their variable names; called before each is started
+ * @param settings returns the service's settings by variable name; called before each service starts
  */
 export function describeBoth(
   title: string,

@@ -8,8 +8,8 @@ const root = join(import.meta.dirname, '../..')
 const execute = promisify(execFile)
 
 /**
- * The package as npm would install it, compiled from the sources as they are, within the checkout: so that it finds
- * its dependencies, and not a `dist` that somebody made earlier.
+ * Compiles the current sources into the package that npm would install. It is inside the checkout, so that it finds its
+ * dependencies, and never uses a `dist` from an earlier build.
  */
 export async function buildPackage(): Promise<AsyncDisposable & { readonly path: string }> {
   mkdirSync(join(root, 'build'), { recursive: true })
@@ -23,7 +23,7 @@ export async function buildPackage(): Promise<AsyncDisposable & { readonly path:
     dist,
   ])
   await execute(process.execPath, [join(root, 'scripts/copy-assets.ts'), dist])
-  // As npm does with what `bin` names.
+  // npm does the same with the files that `bin` names.
   chmodSync(join(dist, 'cli/main.js'), 0o755)
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
 }

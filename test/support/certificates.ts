@@ -7,12 +7,12 @@ export interface CertificateFiles {
   readonly keyFile: string
 }
 
-/** Makes an authority, and a certificate of it for this machine. */
+/** Creates a certificate authority and a certificate for this machine. */
 export function makeCertificates(directory: string): CertificateFiles {
   return new TestAuthority(directory).sign('localhost', ',IP:127.0.0.1')
 }
 
-/** An authority and what it has signed, as files in a directory. */
+/** A certificate authority and the certificates that it signed, as files in a directory. */
 export class TestAuthority {
   readonly caFile: string
   readonly #directory: string
@@ -32,7 +32,7 @@ export class TestAuthority {
     return join(this.#directory, `${this.#name}.key`)
   }
 
-  /** A certificate for a host, as both sides of a connection use it. */
+  /** Signs a certificate for a host, valid for both sides of a connection. */
   sign(host: string, others = ''): CertificateFiles {
     const [certFile, keyFile] = ['pem', 'key'].map((end) =>
       join(this.#directory, `${this.#name}-${host}.${end}`),

@@ -1,4 +1,4 @@
-/** Opens a data directory, and does one thing to its collections while its steps are counted: see kill-steps-preload.ts. */
+/** Opens a data directory and makes one change to its collections while kill-steps-preload.ts counts its disk steps. */
 import { writeFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { createLogger } from '../../src/base/log.ts'

@@ -6,7 +6,7 @@ import { apiKey } from './service.ts'
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts')
 
-/** A service in a process of its own, ready, on free ports. */
+/** A ready service in a child process, on free ports. */
 export class ChildService implements AsyncDisposable {
   readonly httpUrl: string
   readonly grpcAddress: string
@@ -20,7 +20,7 @@ export class ChildService implements AsyncDisposable {
 
   /**
    * @param execArgv options for Node
-   * @param wrapper a command and its arguments, under which Node is run
+   * @param wrapper a command and its arguments that runs Node
    */
   static async start(
     dataDir: string,
@@ -56,14 +56,14 @@ export class ChildService implements AsyncDisposable {
       if (entry.msg === 'HTTP listens') httpUrl = entry.url!
       if (entry.msg === 'gRPC listens') grpcPort = entry.port!
       if (entry.msg !== 'ready') continue
-      // What it logs from now on nobody reads, and a full pipe would hold it up.
+      // Nobody reads the log from here on. Discard it, because a full pipe would block the process.
       child.stdout!.resume()
       return new ChildService(child, httpUrl, grpcPort)
     }
     throw new Error(`the service ended before it was ready:\n${lines.join('\n')}`)
   }
 
-  /** Ends it as an operator would, and waits for its end. */
+  /** Stops the process as an operator would and waits until it has ended. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#process.exitCode !== null || this.#process.signalCode !== null) return
     const ended = once(this.#process, 'exit')

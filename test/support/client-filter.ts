@@ -2,7 +2,7 @@ import type { Filter, Test } from '../../src/base/filter.ts'
 import { idFromBytes } from '../../src/base/ids.ts'
 import type * as client from '../../src/client/filters.ts'
 
-/** A filter as a caller of the client writes it. */
+/** Converts a filter to the form that callers of the client write. */
 export function clientFilterOf(filter: Filter): client.Filter {
   switch (filter.kind) {
     case 'all':
@@ -15,9 +15,9 @@ export function clientFilterOf(filter: Filter): client.Filter {
       return { $id: { $in: idsOf(filter.ids) } }
     case 'partitions':
     case 'sample':
-      throw new Error('callers know no partitions, nor samples')
+      throw new Error('the client has no filters by partition or sample')
     default:
-      // Defines its names, `__proto__` too, unlike an assignment.
+      // Unlike an assignment, this defines every name as an own property, also `__proto__`.
       return Object.fromEntries([[filter.path, testsOf(filter.test)]])
   }
 }

@@ -8,7 +8,7 @@ import { temporaryDirectory } from './process.ts'
 const root = join(import.meta.dirname, '../..')
 const execute = promisify(execFile)
 
-/** An empty project into which the packed TypeScript client is installed, as its users have it. */
+/** An otherwise empty project with the packed TypeScript client installed, as a user would have it. */
 export async function clientProject(): Promise<AsyncDisposable & { readonly path: string }> {
   const directory = await temporaryDirectory()
   const source = join(directory.path, 'source')

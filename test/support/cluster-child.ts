@@ -1,6 +1,6 @@
 /**
- * A node that applies a log made from a seed and says how far it is. It lives until it has applied all of it, or kills itself
- * once it has applied so many records since its start.
+ * A node that applies a log made from a seed and prints its position. It stops after the last record, or kills itself
+ * after `killAfter` records since its start.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
@@ -10,10 +10,10 @@ import { logFromSeed, pacedLog } from './log-from-seed.ts'
 const [dataDir, seed, records, killAfter = 'Infinity'] = process.argv.slice(2)
 const log = await logFromSeed(Number(seed), Number(records))
 
-/** So few that no group of records on their way to the disk takes a node from its start to the end of the log. */
+/** So few that no single group of records takes a node from its start to the end of the log. */
 const recordsUnderWay = 50
 
-/** The next record comes when few are being applied. */
+/** Delivers the next record only while few records are being applied. */
 const paced = pacedLog(log, (position, from) => {
   const applied = Math.max(from - 1, child.running?.node.position ?? 0)
   return position <= applied + recordsUnderWay
@@ -29,7 +29,7 @@ for (let said = -1; said < log.bounds.last; await nextTurn()) {
   if (node.position === said) continue
   said = node.position
   process.stdout.write(`at ${said}\n`)
-  // At any moment of the threads that write.
+  // The writer threads can be at any point of their work.
   if (said - from >= Number(killAfter)) process.kill(process.pid, 'SIGKILL')
 }
 await stop()

@@ -16,28 +16,28 @@ export interface ModelPoint {
   readonly expiresAtUs: number | undefined
 }
 
-/** What became of a request: the answer, or the reason of the refusal. */
+/** The outcome of a request: its answer, or the reason why it was refused. */
 export type ModelOutcome = { readonly answer: unknown } | { readonly refused: string }
 
 /**
- * What a log says, by a plain reading of it: maps and loops, one record after the other. It knows the requests that the
- * simulation sends, of one collection with the attribute `n`.
+ * A reference implementation that applies a log with plain maps and loops, one record at a time. It supports only the
+ * requests that the simulation sends: one collection with the attribute `n`.
  */
 export class ClusterModel {
-  /** All that is stored, what has expired and is not deleted yet too. */
+  /** All stored points, including expired ones that are not deleted yet. */
   readonly points: Map<string, ModelPoint> = new Map()
-  /** By what its sender calls a request: its outcome. */
+  /** Outcomes by request name (see `nameOf`). */
   readonly outcomes: Map<string, ModelOutcome> = new Map()
-  /** By id: what the point was from a position on. */
+  /** By id: the states of the point, each with the position from which it holds. */
   readonly #history = new Map<
     string,
     { readonly position: number; readonly point: ModelPoint | undefined }[]
   >()
-  /** By id: the last record about it. */
+  /** By id: the position of the last record about the point. */
   readonly #mentioned = new Map<string, number>()
-  /** By position. */
+  /** The clock of each log position. */
   readonly #clocks: number[] = [0]
-  /** By key: the answer, and what was asked. */
+  /** By idempotency key: the request and its outcome. */
   readonly #keys = new Map<string, { readonly body: string; readonly outcome: ModelOutcome }>()
 
   static async read(log: SharedMemoryLog): Promise<ClusterModel> {
@@ -59,13 +59,13 @@ export class ClusterModel {
       model.#noteMentioned(request)
       if (outcome === undefined) continue
       const name = nameOf(request)
-      // The same request, sent once more because nobody knew of the first.
+      // A retry of the same request, whose first attempt got no answer.
       if (!model.outcomes.has(name)) model.outcomes.set(name, outcome)
     }
     return model
   }
 
-  /** Of the points in these partitions. */
+  /** The digest of the points in these partitions. */
   digestOf(held: PartitionSet): Uint8Array {
     const digest = new PartitionDigest()
     for (const [id, { version }] of this.points) {
@@ -79,7 +79,7 @@ export class ClusterModel {
     return new Map([...this.points].filter(([, point]) => !isExpired(point, this.#clocks.at(-1)!)))
   }
 
-  /** Whether a point had this version, or was not to be seen, at one of these positions. */
+  /** Whether a point had this version (undefined: was not visible) at any position in this range. */
   couldBe(id: string, version: number | undefined, from: number, to: number): boolean {
     for (let position = from; position <= to; position += 1) {
       const point = this.#history.get(id)?.findLast((each) => each.position <= position)?.point
@@ -89,7 +89,7 @@ export class ClusterModel {
     return false
   }
 
-  /** Whether a record since the points of an insert were looked for is about one of them, one that changed nothing included. */
+  /** Whether any record since the lookup for an insert concerns one of its points, even if it changed nothing. */
   #isStale({ points, found }: LoggedInsert): boolean {
     if (found === undefined) return false
     return points.some(({ id }) => id !== undefined && (this.#mentioned.get(id) ?? 0) > found.asOf)
@@ -101,7 +101,7 @@ export class ClusterModel {
     for (const id of idsOf(request)) this.#mentioned.set(id, position)
   }
 
-  /** Undefined for one that changes nothing because it is sent again, and is answered then. */
+  /** Returns undefined for a request that changes nothing because it must be sent again and is answered then. */
   #apply(request: LoggedRequest, position: number): ModelOutcome | undefined {
     const clockUs = this.#clocks[position]!
     const find = (id: string): ModelPoint | undefined => {
@@ -186,7 +186,7 @@ export class ClusterModel {
   }
 }
 
-/** Requests are told apart by the contents that the simulation gives them, and removals by their ids' use. */
+/** Identifies a request by the unique content that the simulation puts into it; a removal by its ids. */
 export function nameOf(request: LoggedRequest): string {
   if (request.kind === 'insert') return request.points[0]!.payload.content
   if (request.kind === 'put') return request.point.payload.content
@@ -231,7 +231,7 @@ function holds(when: Precondition | undefined, point: ModelPoint | undefined): b
   return when.kind === 'version' ? point.version === when.version : matches(when.filter, point)
 }
 
-/** Of the one kind of filter that the simulation uses. */
+/** Evaluates the only kind of filter that the simulation uses. */
 function matches(filter: Filter, { n }: ModelPoint): boolean {
   if (filter.kind !== 'condition' || filter.test.op !== 'range') throw new Error('an unknown filter')
   return n >= (filter.test.bounds.gte as number)

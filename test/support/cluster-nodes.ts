@@ -24,7 +24,7 @@ const settings = {
 
 export interface RunningNode extends Loaded {
   readonly node: ClusterNode
-  /** Ends as much as a process can end by itself in the middle of its work. */
+  /** Stops the node in the middle of its work, as far as that is possible within one process. */
   stop(): Promise<void>
 }
 
@@ -32,19 +32,19 @@ export interface NodeSetup {
   readonly name: string
   readonly log: Pick<SharedMemoryLog, 'connect'>
   readonly documents: SharedMemoryDocuments
-  /** Absent: a new one, which is removed in the end. */
+  /** Absent: a temporary directory, removed at the end. */
   readonly dataDir?: string | undefined
-  /** Of its writer threads. */
+  /** Node options for the writer threads. */
   readonly writerExecArgv?: readonly string[] | undefined
   /** 0 for no limit. */
   readonly maxMemoryBytes?: number | undefined
-  /** How long a write or a read that waits for the log is tried; a minute unless given. */
+  /** Timeout of writes, and of reads that wait for the log; default: one minute. */
   readonly timeoutMs?: number | undefined
   /** Absent: the node has all points. */
   readonly sharding?: Sharding | undefined
-  /** In place of it: asked at each start. */
+  /** Alternative to `sharding`: called at each start. */
   readonly shardingOf?: ServiceParts['shardingOf'] | undefined
-  /** Of all vectors; absent: the first insertion fixes it. */
+  /** Dimension of all vectors; absent: set by the first insertion. */
   readonly dimension?: number | undefined
   /** The node's own clock. */
   readonly nowUs?: (() => number) | undefined
@@ -65,12 +65,12 @@ export class SimulatedNode implements AsyncDisposable {
     this.#dataDir = setup.dataDir
   }
 
-  /** As it was started last. */
+  /** The sharding of the last start. */
   get sharding(): Sharding | undefined {
     return this.#sharding ?? this.#setup.sharding
   }
 
-  /** What the cluster agrees on. */
+  /** The documents that the cluster shares. */
   get documents(): SharedMemoryDocuments {
     return this.#setup.documents
   }
@@ -84,17 +84,17 @@ export class SimulatedNode implements AsyncDisposable {
     return this.#running
   }
 
-  /** Of a node that is known to run. */
+  /** The running node. Use it only while the node is running. */
   get up(): RunningNode {
     return this.#running!
   }
 
-  /** How often it was started. */
+  /** How often the node was started. */
   get runs(): number {
     return this.#runs
   }
 
-  /** By the node's own clock. */
+  /** The time of the node's own clock. */
   get nowUs(): number {
     return this.#setup.nowUs?.() ?? Date.now() * 1000
   }
@@ -111,7 +111,7 @@ export class SimulatedNode implements AsyncDisposable {
       ...(writerExecArgv === undefined ? {} : { writerExecArgv }),
       ...(dimension === undefined ? {} : { dimension }),
     })
-    // What it has follows from its data; at the first start, from the ring.
+    // The held partitions follow from the data; at the first start, from the ring.
     const held = store.main.applied === undefined ? sharding?.held : heldIn(store.main)
     const asked = await this.#setup.shardingOf?.(store.main)
     const parts = asked ?? (sharding && { ...sharding, held: held! })

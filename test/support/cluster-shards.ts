@@ -7,8 +7,8 @@ import { ownersIn, ringOf } from '../../src/cluster/ring.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
 
 /**
- * The parts of the points that simulated nodes have. Nodes reach each other through calls that take time and get lost, as over
- * a link.
+ * The partitions of simulated nodes, and the calls between the nodes. Calls take time and can get lost, as on a network
+ * link.
  */
 export class SimulatedShards {
   #owners: readonly (readonly string[])[]
@@ -27,19 +27,19 @@ export class SimulatedShards {
     this.#nodes = nodes
   }
 
-  /** Partitions get other owners. */
+  /** Changes the owners of partitions. */
   own(partitions: PartitionSet, change: (owners: readonly string[]) => readonly string[]): void {
     this.#owners = this.#owners.map((owners, partition) =>
       partitions.has(partition) ? change(owners) : owners,
     )
   }
 
-  /** What a node should have. */
+  /** The partitions that a node should hold. */
   heldBy(name: string): PartitionSet {
     return PartitionSet.of([...PartitionSet.all()].filter((p) => this.#owners[p]!.includes(name)))
   }
 
-  /** For a node; a mutant changes it. */
+  /** The sharding of a node; mutants change it. */
   shardingOf(name: string, peers: Peers = this.peersOf(name)): Sharding {
     const isLive = (node: string): boolean => this.#find(node)?.running !== undefined
     return { owners: () => this.#owners, isLive, held: this.heldBy(name), peers }
@@ -49,9 +49,9 @@ export class SimulatedShards {
   peersOf(name: string): Peers {
     return {
       ask: async (node, method, body, { signal = never } = {}) => {
-        await this.#pass('the question is lost')
+        await this.#pass('the request is lost')
         const { running } = this.#find(node)!
-        if (running === undefined) throw new DatabaseError('not_ready', 'the node does not run')
+        if (running === undefined) throw new DatabaseError('not_ready', 'the node is not running')
         const answer = running.node.peerHandlers.get(method)!(Buffer.from(body), { node: name, signal })
         const bytes = await (answer as Promise<Uint8Array>)
         await this.#pass('the answer is lost')
@@ -68,9 +68,9 @@ export class SimulatedShards {
     body: Uint8Array,
     signal: AbortSignal,
   ): AsyncGenerator<Buffer, void> {
-    await this.#pass('the question is lost')
+    await this.#pass('the request is lost')
     const { running } = this.#find(node)!
-    if (running === undefined) throw new DatabaseError('not_ready', 'the node does not run')
+    if (running === undefined) throw new DatabaseError('not_ready', 'the node is not running')
     const answer = running.node.peerHandlers.get(method)!(Buffer.from(body), { node: name, signal })
     for await (const part of answer as AsyncIterable<Uint8Array>) {
       await this.#pass('a part of the answer is lost')

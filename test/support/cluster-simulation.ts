@@ -23,20 +23,20 @@ import { until, waitFor } from './until.ts'
 export interface SimulationOptions {
   readonly seed: number
   readonly nodes: number
-  /** Nodes that have each point; absent: all. */
+  /** Copies of each point; absent: every node has all points. */
   readonly replicas?: number | undefined
-  /** Nodes that come while the others run; nodes are drained then, too. Absent: nobody comes or goes. */
+  /** Nodes that join while the others run. Nodes are then drained too. Absent: no node joins or leaves. */
   readonly joining?: number | undefined
-  /** Of each client. */
+  /** Operations of each client. */
   readonly operations: number
   readonly clients: number
-  /** Clocks of the nodes are up to so many microseconds from the right time; absent: up to a second ahead. */
+  /** The clocks of the nodes are off by up to this many microseconds; absent: up to a second ahead. */
   readonly clocksOffUs?: number | undefined
   /** Introduces a fault into a node each time it has started. */
   readonly mutate?: ((node: SimulatedNode) => void) | undefined
 }
 
-/** An operation that was answered, to be compared with the log. */
+/** An answered operation, to be compared with the log. */
 interface Answered {
   readonly name: string
   readonly outcome: ModelOutcome
@@ -46,7 +46,7 @@ interface Read {
   readonly id: string
   readonly version: number | undefined
   readonly what: string
-  /** Positions of the log between which the answer has to be true. */
+  /** The answer must be true at some log position in this range. */
   readonly from: number
   readonly to: number
 }
@@ -56,8 +56,8 @@ const keysInUse = 6
 const startUs = 1_700_000_000_000_000
 
 /**
- * Clients that write and read at random nodes while the log has faults, clocks run apart and nodes end and start again.
- * Afterwards everything that was answered, and everything that all nodes hold, is compared with a plain reading of the log.
+ * Clients write to and read from random nodes while the log has faults, clocks differ, and nodes stop and start again.
+ * Afterwards all answers and the contents of all nodes are compared with a reference model of the log.
  */
 export class ClusterSimulation implements AsyncDisposable {
   readonly #options: SimulationOptions
@@ -67,24 +67,24 @@ export class ClusterSimulation implements AsyncDisposable {
   #nodes: readonly SimulatedNode[]
   readonly #shards: SimulatedShards | undefined
   readonly #topology: SimulatedTopology | undefined
-  /** By node. */
+  /** The moving parts of each node, by name. */
   readonly #parts = new Map<string, MovingParts>()
-  /** Those that have not come yet. */
+  /** Nodes that have not joined yet. */
   readonly #coming: SimulatedNode[]
   #moves = 0
   readonly #ids: string[]
   readonly #answered: Answered[] = []
   readonly #reads: Read[] = []
-  /** Contents that no other write has. */
+  /** Counter for unique contents of writes. */
   #names = 0
-  /** The id of a point that was changed a moment ago: a node that is behind still has it as it was. */
+  /** The id of a point that has just changed: a node that is behind still has its old state. */
   #changed: string
   #nowUs = startUs
-  /** The highest position that any client knows to be applied. */
+  /** The highest position that any client knows is applied. */
   #known = 0
   #restarts = 0
   #isRestarting = false
-  /** In the end, where partitions move. */
+  /** The final owners, if partitions move. */
   #owners: Owners | undefined
 
   constructor(options: SimulationOptions) {
@@ -127,7 +127,7 @@ export class ClusterSimulation implements AsyncDisposable {
         ...(this.#shards === undefined
           ? { documents: new SharedMemoryDocuments() }
           : { documents, sharding, shardingOf }),
-        // Clients go on with something else soon.
+        // Clients soon continue with another operation.
         timeoutMs: 5000,
       })
     })
@@ -137,7 +137,7 @@ export class ClusterSimulation implements AsyncDisposable {
     this.#changed = this.#ids[0]!
   }
 
-  /** What was seen, for people. */
+  /** Counts of the run, for human readers. */
   get summary(): Readonly<Record<string, number>> {
     return {
       answered: this.#answered.length,
@@ -151,14 +151,14 @@ export class ClusterSimulation implements AsyncDisposable {
   async run(): Promise<void> {
     for (const node of this.#nodes) await this.#start(node)
     const clients = Array.from({ length: this.#options.clients }, () => this.#client())
-    // All of them, also when one fails: another may be starting a node.
+    // Wait for all clients even if one fails: another may be starting a node.
     const ended = await Promise.allSettled(clients)
     for (const end of ended) if (end.status === 'rejected') throw end.reason
     this.#faults.chances = {}
     for (const node of this.#nodes) if (node.running === undefined) await this.#start(node)
     if (this.#topology === undefined) return
     await until(async () => {
-      // Where nodes differ, partitions may never move again.
+      // If nodes differ, partitions may never move again.
       for (const node of this.#nodes) this.#checkAudits(node)
       this.#checkNothingLost()
       return await this.#topology!.isSettled(this.#nodes)
@@ -166,7 +166,7 @@ export class ClusterSimulation implements AsyncDisposable {
     this.#owners = (await this.#topology.read()).ownership!.owners
   }
 
-  /** @throws AssertionError for what is not as the log says */
+  /** @throws AssertionError for any difference from the log */
   async check(): Promise<void> {
     await this.#rest()
     const model = await ClusterModel.read(this.#log)
@@ -191,7 +191,7 @@ export class ClusterSimulation implements AsyncDisposable {
       this.#checkAudits(node)
     }
     if (this.#shards !== undefined) {
-      // All together, whichever node is asked.
+      // Whichever node is asked, it finds all points.
       for (const { name, up } of this.#nodes) {
         const found = await this.#asked(() => stored(up.node.database))
         assert.deepEqual(found, expected, `the points that ${name} finds`)
@@ -209,7 +209,7 @@ export class ClusterSimulation implements AsyncDisposable {
     }
   }
 
-  /** Of nodes that all run. */
+  /** Checks that every partition is still on some node. All nodes must be running. */
   #checkNothingLost(): void {
     const held = this.#nodes.map(({ up }) => up.node.held)
     for (const partition of PartitionSet.all()) {
@@ -230,7 +230,7 @@ export class ClusterSimulation implements AsyncDisposable {
     for (const node of [...this.#nodes, ...this.#coming]) await node[Symbol.asyncDispose]()
   }
 
-  /** Until all nodes have applied everything, and what has expired is deleted. */
+  /** Waits until all nodes have applied every record and all expired points are deleted. */
   async #rest(): Promise<void> {
     for (const { up } of this.#nodes) await up.node.caughtUp()
     for (;;) {
@@ -247,7 +247,7 @@ export class ClusterSimulation implements AsyncDisposable {
     }
   }
 
-  /** Asks again while a busy machine is too slow: what nodes say of themselves holds for half a second. */
+  /** Retries while a busy machine is too slow: what nodes announce about themselves is valid for half a second. */
   async #asked<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
     const { answer } = await waitFor(async () => {
       try {
@@ -260,7 +260,7 @@ export class ClusterSimulation implements AsyncDisposable {
     return answer
   }
 
-  /** What a node should have in the end. */
+  /** The partitions that a node should hold at the end. */
   #heldBy({ name }: SimulatedNode): PartitionSet {
     const owners = this.#owners
     if (owners !== undefined)
@@ -280,13 +280,13 @@ export class ClusterSimulation implements AsyncDisposable {
     this.#parts.set(name, new MovingParts({ name, zone, replicas, log, documents, peers }))
   }
 
-  /** A node comes, one goes, or one stays after all. */
+  /** A node joins, a node is drained, or a drain is cancelled. */
   async #change(): Promise<void> {
     const topology = this.#topology!
     this.#moves += 1
     const next = this.#random() < 0.6 ? this.#coming.shift() : undefined
     if (next !== undefined) {
-      // Asked by others as soon as it runs.
+      // The others send it requests as soon as it runs.
       this.#nodes = [...this.#nodes, next]
       return await this.#start(next)
     }
@@ -311,7 +311,7 @@ export class ClusterSimulation implements AsyncDisposable {
     }
   }
 
-  /** One at a time, so that somebody is left to ask. */
+  /** Restarts one node at a time, so that other nodes can answer. */
   async #restart(): Promise<void> {
     const node = this.#pick(...this.#nodes)!
     if (this.#isRestarting || this.#nodes.some(({ running }) => running === undefined)) return
@@ -350,7 +350,7 @@ export class ClusterSimulation implements AsyncDisposable {
     }
   }
 
-  /** The answer of a write that can be compared. */
+  /** Sends a write and returns its answer in a comparable form. */
   async #request({ database }: ClusterNode, name: string): Promise<unknown> {
     const id = this.#pick(...this.#ids)!
     const choice = this.#random()
@@ -391,7 +391,7 @@ export class ClusterSimulation implements AsyncDisposable {
     const onError = this.#pick('abort', 'continue')!
     const identity = { keyHash: hashOf(key), bodyHash: hashOf(isKeyed ? 'the same' : name) }
     const inserted = await database.insert(points, { onError, ...(isKeyed ? { identity } : {}) })
-    // Later operations are about drawn ids, too, also on nodes that have not got that far.
+    // Later operations can also use these ids, even on nodes that have not applied the insert yet.
     for (const id of inserted.ids) if (id !== null && !this.#ids.includes(id)) this.#ids.push(id)
     this.#ids.splice(0, this.#ids.length - idsInUse)
     return inserted.ids
@@ -408,7 +408,7 @@ export class ClusterSimulation implements AsyncDisposable {
     }
   }
 
-  /** Near enough that clocks which are a second apart do not agree on it. */
+  /** A time so near that clocks a second apart disagree about whether it has passed. */
   #soonUs(): number {
     return this.#nowUs + Math.floor(this.#random() * 2_000_000)
   }
@@ -433,14 +433,14 @@ export class ClusterSimulation implements AsyncDisposable {
     return items[Math.floor(this.#random() * items.length)]
   }
 
-  /** Where nodes have a part of the points each, half of the ids share a partition. */
+  /** If nodes have a part of the points each, half of the ids share a partition. */
   #newId(): string {
     const bytes = Uint8Array.from({ length: 16 }, () => Math.floor(this.#random() * 256))
     if (this.#shards !== undefined && this.#random() < 0.5) bytes[0] = 7
     return idFromBytes(bytes)
   }
 
-  /** Nothing but what a fault explains. */
+  /** Rethrows every error that no injected fault explains. */
   #checkUnknown(error: unknown): void {
     const isExplained = error instanceof DatabaseError && unknown.has(error.reason)
     if (!isExplained) throw error
@@ -453,7 +453,7 @@ const decided: ReadonlySet<string> = new Set([
 
 const unknown: ReadonlySet<string> = new Set(['not_ready', 'shutting_down', 'cancelled', 'internal'])
 
-/** Of the points of a list, those in these partitions. */
+/** The listed points in these partitions. */
 function within(list: readonly Listed[], held: PartitionSet): readonly Listed[] {
   return list.filter(([id]) => held.has(partitionOf(id)))
 }
@@ -462,7 +462,7 @@ function hashOf(text: string): Uint8Array {
   return createHash('sha256').update(text).digest().subarray(0, 16)
 }
 
-/** An id, and everything else as text. */
+/** A point: its id, and everything else as text. */
 type Listed = readonly [string, string]
 
 async function listed({ main }: RunningNode): Promise<readonly Listed[]> {

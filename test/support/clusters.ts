@@ -1,6 +1,6 @@
 /**
- * Vectors as embeddings are: many components that follow from few. Each lies near one of several centres, off
- * it along a handful of directions that all vectors share, with a little noise on top.
+ * Vectors like embeddings, whose many components depend on few variables. Each vector is near one of several centres,
+ * offset along a handful of directions that all vectors share, plus a little noise.
  */
 export function clusteredVectors(
   random: () => number,
@@ -17,7 +17,7 @@ export interface ClusterOptions {
   readonly latent?: number
 }
 
-/** The same one by one: each call gives another vector of the same clusters. */
+/** Like `clusteredVectors`, one at a time: each call returns a new vector of the same clusters. */
 export function clusteredSource(
   random: () => number,
   dimension: number,
@@ -41,7 +41,7 @@ export function clusteredSource(
   }
 }
 
-/** By Box and Muller. */
+/** A normally distributed number, by the Box-Muller method. */
 export function normal(random: () => number): number {
   return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random())
 }

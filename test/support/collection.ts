@@ -10,7 +10,7 @@ import {
 import { openStore } from '../../src/storage/lmdb-store.ts'
 import type { Store } from '../../src/storage/store.ts'
 
-/** A collection with an engine of its own, over a real store, without transports. */
+/** A collection with its own engine over a real store, without transports. */
 export interface OpenedCollection extends AsyncDisposable {
   readonly collection: Collection
   readonly engine: Engine
@@ -22,7 +22,7 @@ export interface OpenedCollection extends AsyncDisposable {
 export type CollectionSettings = Omit<EngineOptions, 'logger'> &
   CollectionOptions & { readonly logger?: Logger }
 
-/** Opens the collection in a directory. Graphs are kept beside the points unless `indexDirectory` is undefined. */
+/** Opens the collection in a directory. Graphs are stored next to the points unless `indexDirectory` is undefined. */
 export async function openCollection(
   dataDir: string,
   settings: CollectionSettings,
@@ -39,7 +39,7 @@ export async function openCollection(
   return { collection, engine, store, close, [Symbol.asyncDispose]: close }
 }
 
-/** Runs `work` on the collection in a directory, and closes it. */
+/** Opens the collection in a directory, runs `work` on it and closes it. */
 export async function withCollection<Result>(
   dataDir: string,
   settings: CollectionSettings,

@@ -1,4 +1,4 @@
-/** Commits groups of points for as long as it lives, and prints each group once it is acknowledged. */
+/** Commits groups of points until it is killed, and prints each group once it is acknowledged. */
 import { newId } from '../../src/base/ids.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { openStore } from '../../src/storage/lmdb-store.ts'

@@ -1,6 +1,6 @@
 import type { ContentType, Metric } from '../../src/base/point.ts'
 
-/** A point and a query with nothing beyond the contract. */
+/** A point with only the fields of the contract. */
 export interface ContractPoint {
   readonly vector: ArrayLike<number>
   readonly payload: { readonly contentType: ContentType; readonly content: string }

@@ -1,13 +1,13 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 
-/** What happens to the bytes of an answer: it is cut off after so many, or one of them is changed. */
+/** Damage to an answer: it is cut off after this many bytes, or one byte is changed. */
 export interface Harm {
   readonly after: number
   readonly kind: 'cut' | 'flip'
 }
 
-/** Passes TCP connections on, and harms the first long answers, one way after the other; then no more. */
+/** Forwards TCP connections and damages the first long answers, one harm each, until no harm is left. */
 export class CuttingProxy implements AsyncDisposable {
   readonly #server: Server
   readonly #harms: Harm[]
@@ -30,12 +30,12 @@ export class CuttingProxy implements AsyncDisposable {
     return `127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  /** Harms that have not been done. */
+  /** Harms that are still to be applied. */
   get harmsLeft(): number {
     return this.#harms.length
   }
 
-  /** The port where connections go. */
+  /** Sets the port that connections are forwarded to. */
   passTo(port: number): void {
     this.#target = port
   }

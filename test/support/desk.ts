@@ -4,7 +4,7 @@ import { createHttpClient, type VectorClient } from '../../src/client/index.ts'
 import { type Ended, run, temporaryDirectory } from './process.ts'
 import { apiKey, startTestService, type TestService } from './service.ts'
 
-/** A service, a directory, and the command line pointed at both. */
+/** A service, a directory, and the command line configured for both. */
 export class Desk implements AsyncDisposable {
   readonly service: TestService
   readonly client: VectorClient

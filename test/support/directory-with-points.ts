@@ -6,7 +6,7 @@ import { newId } from '../../src/base/ids.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
 
-/** The data of a service that was in no cluster: one point. */
+/** The data directory of a service outside any cluster, with one point. */
 export class DirectoryWithPoints implements AsyncDisposable {
   readonly id: string = newId()
   readonly #root: string

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** A request to an embedding endpoint, as it came. */
+/** A request to an embedding endpoint, as received. */
 export interface EmbeddingRequest {
   readonly path: string
   readonly authorization: string | undefined
@@ -14,7 +14,7 @@ export interface EmbeddingRequest {
   readonly closed: Promise<unknown>
 }
 
-/** What a server answers to a request; undefined for nothing at all. */
+/** The server's answer to a request; undefined: no answer. */
 export interface EmbeddingAnswer {
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
@@ -26,7 +26,7 @@ export type Respond = (
   request: EmbeddingRequest,
 ) => EmbeddingAnswer | undefined | Promise<EmbeddingAnswer | undefined>
 
-/** An endpoint that does what a test wants of it, well or badly: for what a real one cannot be made to do. */
+/** An endpoint whose answers the test controls, for behaviour that a real endpoint cannot be made to show. */
 export interface EmbeddingServer extends AsyncDisposable {
   /** For EMBEDDINGS_URL. */
   readonly url: string
@@ -68,12 +68,12 @@ export async function startEmbeddingServer(respond: Respond = lettersOf): Promis
   return state
 }
 
-/** Embeds a text by its letters: a for the first component, b for the second, c for the third, and a constant. */
+/** Embeds a text by counting letters: a, b and c are the first three components, and a constant is the last. */
 export function vectorOf(text: string): number[] {
   return [...'abc'].map((letter) => text.split(letter).length - 1).concat(1)
 }
 
-/** The answer of an endpoint that works. */
+/** The answer of a working endpoint. */
 export function lettersOf({ texts }: Pick<EmbeddingRequest, 'texts'>): EmbeddingAnswer {
   return answerOf(texts.map(vectorOf))
 }
@@ -83,7 +83,7 @@ export function answerOf(vectors: readonly (readonly unknown[])[]): EmbeddingAns
   return { body: { object: 'list', data, model: 'letters', usage: { prompt_tokens: 1, total_tokens: 1 } } }
 }
 
-/** An error in the form that OpenAI gave it. */
+/** An error in OpenAI's format. */
 export function failure(
   status: number,
   message: string,

@@ -1,4 +1,4 @@
-/** Loaded with `--import` before a program: makes calls on the row file fail as the order says. */
+/** Loaded with `--import` before a program: makes calls on the row file fail as the order file specifies. */
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 import { type DiskFault, readOrder, writeOrder } from './failing-disk.ts'

@@ -2,21 +2,20 @@ import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** What is to happen to the row file, instead of one of its calls. */
+/** The fault that replaces calls on the row file. */
 export interface DiskFault {
   readonly operation: 'write' | 'fdatasync'
-  /** An errno; or `thread exit`, which ends the thread in the middle of the call. */
+  /** An errno, or `thread exit`, which ends the thread in the middle of the call. */
   readonly code: 'ENOSPC' | 'EIO' | 'thread exit'
-  /** Calls that go well before. */
+  /** Calls that succeed before the first failure. */
   readonly after: number
-  /** Calls that then fail. */
+  /** Calls that fail after that. */
   readonly times: number
 }
 
 /**
- * A disk that fails when told to, for threads and processes that were started with `execArgv`: their own calls
- * on the real row file fail as the kernel would let them fail. The order goes through a file, so that it
- * reaches any thread of any process.
+ * A disk that fails on demand, for threads and processes started with `execArgv`. Their calls on the real row file fail
+ * as they would in the kernel. The order is passed in a file, so that it reaches every thread of every process.
  */
 export class FailingDisk implements Disposable {
   /** Options for Node, for a thread or a process. */
@@ -51,13 +50,13 @@ export function readOrder(path: string): DiskFault | undefined {
   try {
     return JSON.parse(readFileSync(path, 'utf8'))
   } catch (error) {
-    // No order: the disk is sound.
+    // No order: the disk works.
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw error
   }
 }
 
-/** Whole or not at all: another thread reads it at any time. */
+/** Writes the order atomically, because another thread can read it at any time. */
 export function writeOrder(path: string, fault: DiskFault): void {
   writeFileSync(`${path}.new`, JSON.stringify(fault))
   renameSync(`${path}.new`, path)

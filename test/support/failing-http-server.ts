@@ -2,7 +2,7 @@ import type { RunningServer } from '../../src/api/server.ts'
 import { startHttpServer } from '../../src/http/server.ts'
 import { failingTransport } from './failing-transport.ts'
 
-/** The real HTTP server before a database that fails whatever is asked of it: as while loading, or on a fault. */
+/** The real HTTP server over a database that fails every request, as during loading or after a fault. */
 export function startFailingHttpServer(error: Error): Promise<RunningServer> {
   return startHttpServer({
     ...failingTransport(error),

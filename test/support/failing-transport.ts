@@ -8,7 +8,7 @@ import { RefusedKeys } from '../../src/base/refused-keys.ts'
 import { readConfig } from '../../src/config.ts'
 import { noCollections } from './no-collections.ts'
 
-/** What the servers of both transports need. */
+/** The options that the servers of both transports need. */
 interface TransportOptions {
   readonly context: ApiContext
   readonly port: number
@@ -22,7 +22,7 @@ interface TransportOptions {
   readonly logger: Logger
 }
 
-/** Options of a real server before a database that fails whatever is asked of it: as while loading, or on a fault. */
+/** Options of a real server over a database that fails every request, as during loading or after a fault. */
 export function failingTransport(error: Error): TransportOptions {
   const logger = createLogger({ level: 'silent', pretty: false })
   return {

@@ -1,34 +1,34 @@
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net'
 
-/** What becomes of the bytes of one direction: they go on, or wait as if their packets were lost. */
+/** Whether the bytes of one direction are forwarded, or wait as if their packets were lost. */
 export type Passage = 'pass' | 'hold'
 
-/** What becomes of what a server says to the others, and of what it hears of them. */
+/** What happens to the bytes that a server sends to the others, and to those that it receives from them. */
 export interface Division {
-  readonly says: Passage
-  readonly hears: Passage
+  readonly sends: Passage
+  readonly receives: Passage
 }
 
 /**
- * Cuts a server off from the others, perhaps in one direction only.
+ * Cuts a server off from the others in one direction or both.
  *
- * @param proxies by server, where the others connect to it
- * @param name by which its own connections are known to the proxies of the others
+ * @param proxies by server: the proxy through which the others connect to it
+ * @param name by which the other servers' proxies recognise its connections
  */
 export function divide(
   proxies: readonly FaultyProxy[],
   index: number,
   name: string,
-  { says, hears }: Division,
+  { sends, receives }: Division,
 ): void {
   for (const [each, proxy] of proxies.entries()) {
-    if (each === index) proxy.set(hears, says)
-    else proxy.set(says, hears, name)
+    if (each === index) proxy.set(receives, sends)
+    else proxy.set(sends, receives, name)
   }
 }
 
-/** One direction of a connection that is passed on. */
+/** One direction of a forwarded connection. */
 interface Direction {
   readonly from: Socket
   readonly to: Socket
@@ -36,21 +36,21 @@ interface Direction {
 }
 
 interface Passed {
-  /** Who has connected, by its first bytes; empty before they came. */
+  /** The name of the caller, read from its first bytes; empty before they arrive. */
   caller: string
   readonly directions: readonly [Direction, Direction]
 }
 
 /**
- * A network between servers that can be disturbed: passes TCP connections on, and holds their bytes, in one direction or in both,
- * delays them, or breaks the connections and takes no new ones.
+ * A network link with faults. It forwards TCP connections, holds their bytes in one direction or both, delays them, or
+ * breaks the connections and accepts no new ones.
  */
 export class FaultyProxy implements AsyncDisposable {
   readonly #server: Server
   readonly #target: number
   readonly #nameOf: (bytes: Buffer) => string
   readonly #passed = new Set<Passed>()
-  /** By caller, `''` for all: what happens to what it sends, and to what is sent to it. */
+  /** By caller (`''` for all): what happens to the bytes that it sends and receives. */
   readonly #passages = new Map<string, { readonly forth: Passage; readonly back: Passage }>()
   #isBroken = false
   #delayMs = 0
@@ -63,14 +63,14 @@ export class FaultyProxy implements AsyncDisposable {
   }
 
   /**
-   * @param target port on loopback where connections go
-   * @param nameOf who connects, by the first bytes that it sends; empty while they do not tell
+   * @param target port on loopback that connections are forwarded to
+   * @param nameOf returns the name of the caller from the first bytes that it sends; empty if they do not show it
    */
   static async start(
     target: number,
     { port = 0, nameOf = () => '' }: { port?: number; nameOf?: (bytes: Buffer) => string } = {},
   ): Promise<FaultyProxy> {
-    // What is held stays with its sender, as it would without an answer.
+    // Held bytes stay in the sender's socket, as if the receiver did not acknowledge them.
     const server = createServer({ pauseOnConnect: true }).listen(port, '127.0.0.1')
     await once(server, 'listening')
     return new FaultyProxy(server, target, nameOf)
@@ -80,24 +80,24 @@ export class FaultyProxy implements AsyncDisposable {
     return (this.#server.address() as AddressInfo).port
   }
 
-  /** From now on, of one caller or of all: bytes to the target, and bytes back. */
+  /** Sets what happens to bytes to the target (`forth`) and from it (`back`), for one caller or all. */
   set(forth: Passage, back: Passage, caller = ''): void {
     this.#passages.set(caller, { forth, back })
     this.#update()
   }
 
-  /** Each piece of bytes goes on after this time. */
+  /** Forwards each chunk of bytes after this time. */
   delay(ms: number): void {
     this.#delayMs = ms
   }
 
-  /** Breaks all connections, and takes no new ones. */
+  /** Breaks all connections and accepts no new ones. */
   break(): void {
     this.#isBroken = true
     for (const { directions } of this.#passed) for (const { from } of directions) from.destroy()
   }
 
-  /** Everything goes on as if nothing had happened. */
+  /** Removes all faults. */
   heal(): void {
     this.#isBroken = false
     this.#delayMs = 0
@@ -123,7 +123,7 @@ export class FaultyProxy implements AsyncDisposable {
         this.#passed.delete(passed)
         to.destroy()
       })
-      // In order: each waits as long as those before.
+      // Equal delays keep the chunks in order.
       from.on('data', (bytes: Buffer) => {
         if (from === socket && passed.caller === '') this.#note(passed, bytes)
         if (this.#delayMs === 0) to.write(bytes)

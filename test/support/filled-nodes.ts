@@ -3,7 +3,7 @@ import type { NewPoint } from '../../src/base/point.ts'
 import { randomVector, seededRandom } from './random.ts'
 import { ShardedNodes, type ShardedNodesOptions } from './sharded-nodes.ts'
 
-/** Nodes with 300 points over all partitions, whose attribute `price` is 0 to 99; the same for the same numbers of nodes. */
+/** Nodes with 300 points over all partitions, whose `price` is 0 to 99. Equal options give equal points. */
 export async function filledNodes(
   options: ShardedNodesOptions & { readonly dimension: number },
 ): Promise<ShardedNodes> {

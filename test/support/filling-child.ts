@@ -1,5 +1,5 @@
 /**
- * Fills a small disk with points again and again, with changes of many sizes, and prints what became of them: LMDB says on
+ * Fills a small disk with points repeatedly, with changes of many sizes, and prints their outcomes. LMDB reports on
  * stderr when it meets a full disk itself.
  */
 import { join } from 'node:path'
@@ -42,7 +42,7 @@ async function insert(points: number, contentBytes: number): Promise<boolean> {
 
 for (let round = 0; round < 12; round += 1) {
   for (let attempt = 0, refusals = 0; refusals < 15; attempt += 1) {
-    // Somebody else takes all that is left, to the last byte.
+    // As if another program took all the remaining space, to the last byte.
     if (refusals === 5) disk.fill()
     if (refusals === 10) disk.empty()
     const sizes = [100, 900, 3000, 9000, 40_000] as const

@@ -3,11 +3,12 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 
 /**
- * Ports for servers that must know theirs before they start: all others listen on port 0.
+ * Ports for servers that must know their port before they start. All other servers listen on port 0.
  *
- * A port that the system has chosen for `listen(0)` can be given to any connection or server of another test as soon as it is
- * closed. So these are below the ones that systems choose from, and this process claims each by a UDP socket of the same
- * number: it disturbs no TCP server, no other process gets a second one, and it is released with the process.
+ * Once a port chosen by `listen(0)` is closed, the system can assign it to any connection or server of another test.
+ * Therefore these ports are below the range that systems choose from, and this process claims each with a UDP socket of
+ * the same number. The socket does not affect TCP servers, no other process can open a second one, and it closes with
+ * the process.
  */
 export async function freePorts(count: number): Promise<number[]> {
   const ports: number[] = []
@@ -15,7 +16,7 @@ export async function freePorts(count: number): Promise<number[]> {
   return ports
 }
 
-/** A port that nobody listens on, and that no other test is given. */
+/** A port that nothing listens on and that no other test gets. */
 export async function freePort(): Promise<number> {
   const start = Math.floor(Math.random() * portCount)
   for (let offset = 0; offset < portCount; offset += 1) {
@@ -25,11 +26,11 @@ export async function freePort(): Promise<number> {
   throw new Error(`no port from ${firstPort} to ${firstPort + portCount - 1} is free`)
 }
 
-/** Linux chooses from 32768 on, and other systems from 49152 on. */
+/** Linux chooses from 32768 up, other systems from 49152 up. */
 const firstPort = 20_000
 const portCount = 12_000
 
-/** Whether the port is claimed for this process now; not if a process, maybe this one, has claimed it before. */
+/** Tries to claim the port. Returns false if a process, maybe this one, has already claimed it. */
 async function isClaimed(port: number): Promise<boolean> {
   const claim = createSocket('udp4').unref()
   try {
@@ -37,7 +38,7 @@ async function isClaimed(port: number): Promise<boolean> {
     await once(claim, 'listening')
     return true
   } catch {
-    // Another process has it: the caller tries the next port.
+    // Another process has claimed it: the caller tries the next port.
     claim.close()
     return false
   }
@@ -49,7 +50,7 @@ async function isClosed(port: number): Promise<boolean> {
     server.listen(port, '127.0.0.1')
     await once(server, 'listening')
   } catch {
-    // A server of something else: the caller tries the next port.
+    // Another program's server uses it: the caller tries the next port.
     return false
   }
   server.close()

@@ -1,6 +1,6 @@
 /**
- * The generated protobuf types, for tests of the layers that the product keeps apart from its client:
- * an independent reading of the wire to hold the hand-written codec against.
+ * The generated protobuf types, for tests of layers that must not import the client. They are an independent
+ * implementation of the wire format, to compare the hand-written codec with.
  */
 export { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 export * from '../../src/client/generated/vectordb_pb.js'

@@ -7,7 +7,7 @@ import { type KernelVariant, loadKernels } from '../../src/kernels/wasm-module.t
 import { clusteredVectors } from './clusters.ts'
 import { seededRandom } from './random.ts'
 
-/** Builds a graph by one thread from seeded vectors; gives a hash of all its links and of what searches find. */
+/** Builds a graph in one thread from seeded vectors. Returns a hash of all its links and of search results. */
 export function graphHash(
   build: { readonly variant: KernelVariant; readonly isWide: boolean },
   dimension: number,

@@ -22,10 +22,10 @@ const kernels = loadKernels()
 const logger = createLogger({ level: 'silent', pretty: false })
 const k = 10
 const ef = 128
-/** Bytes before each row of a file: of no meaning here, but a store has some. */
+/** Bytes before each row of the file. They have no meaning here, but rows of a store have such a prefix. */
 const rowHead = 12
 
-/** An index with everything that keeps and searches it, over points that the test holds too. */
+/** An index with everything that maintains and searches it. The test holds the same points. */
 export class IndexFixture implements AsyncDisposable {
   readonly index: VectorIndex
   readonly indexer: Indexer
@@ -46,15 +46,15 @@ export class IndexFixture implements AsyncDisposable {
       indexThreads?: number
       onDisk?: string
       codeBits?: CodeBits
-      /** Without a change for so long, graphs are written: the service's time unless given. */
+      /** Graphs are written after this time without a change; default: the service's. */
       quietMs?: number
-      /** Rows of fewer bytes have no graph: 0 unless given. */
+      /** Below this many bytes of rows there is no graph; default: 0. */
       graphBytesMin?: number
-      /** Called when the recall of a metric has been measured. */
+      /** Called after each measurement of a metric's recall. */
       onMeasured?: (metric: Metric) => void
-      /** Beyond it writers would wait: a gibibyte unless given. */
+      /** Writers wait above this limit; default: 1 GiB. */
       maxUnindexedBytes?: number
-      /** Shared with others, and closed by whoever made it; of its own unless given. */
+      /** A shared pool, which its creator closes; default: an own pool. */
       threads?: IndexThreadPool
     } = {},
   ) {
@@ -103,14 +103,14 @@ export class IndexFixture implements AsyncDisposable {
     this.indexer.attach(this.index)
   }
 
-  /** The points as a start finds them: by slot, each with the number of its insertion. */
+  /** The points as a start finds them: by slot, with the sequence number of their insertion. */
   get kept(): Map<number, readonly [Float32Array, number]> {
     return new Map(
       [...this.points].map(([slot, vector]) => [slot, [vector, this.index.sequenceOf(slot)] as const]),
     )
   }
 
-  /** Starts over points that were kept, with the graphs of a directory. */
+  /** Starts with kept points and the graphs of a directory. */
   static async restarted(
     directory: string,
     points: ReadonlyMap<number, readonly [Float32Array, number]>,
@@ -126,7 +126,7 @@ export class IndexFixture implements AsyncDisposable {
     return fixture
   }
 
-  /** From a file of rows, as a start does. */
+  /** Loads the points from a row file, as a start does. */
   async #fill(points: readonly (readonly [number, readonly [Float32Array, number]])[]): Promise<void> {
     const { dimension } = this.index
     const directory = mkdtempSync(join(tmpdir(), 'vicinal-rows-'))
@@ -174,7 +174,7 @@ export class IndexFixture implements AsyncDisposable {
     return rowHead + slot * (rowHead + byteLength)
   }
 
-  /** The number of a change that the caller makes by itself. */
+  /** The sequence number for a change that the caller makes itself. */
   nextSequence(): number {
     this.#sequence += 1
     return this.#sequence
@@ -190,7 +190,7 @@ export class IndexFixture implements AsyncDisposable {
     await until(() => !this.indexer.isSettling)
   }
 
-  /** The ten nearest of each vector; an ef wider than the index makes the exact scan. */
+  /** The ten nearest points of each vector. An ef larger than the index causes an exact scan. */
   async search(
     vectors: readonly Float32Array[],
     metric: Metric,
@@ -200,9 +200,9 @@ export class IndexFixture implements AsyncDisposable {
     return (await this.searches.search(queries)).lists()
   }
 
-  /** Share of what is found that is no farther than the tenth nearest: among equals any will do. */
+  /** The share of found points that are no farther than the tenth nearest: any point at the same distance counts. */
   async recall(queries: readonly Float32Array[], metric: Metric, width: number = ef): Promise<number> {
-    // First: the routes are those of this moment, which may change while the truth is searched for.
+    // Search first: routes may change during the exact searches.
     const found = await this.search(queries, metric, width)
     const truth = await this.search(queries, metric, 1_000_000)
     const near = found.map((hits, query) =>

@@ -1,7 +1,7 @@
 import type { NewPoint } from '../../src/base/point.ts'
 import type { Database, InsertOptions } from '../../src/engine/database.ts'
 
-/** Inserts points that are all stored, and resolves with their ids. */
+/** Inserts points, all of which must be stored, and resolves with their ids. */
 export async function insertIds(
   database: Pick<Database, 'insert'>,
   points: readonly NewPoint[],

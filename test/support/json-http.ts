@@ -1,11 +1,11 @@
-/** An answer of HTTP/JSON: its body is parsed unless it is plain text. */
+/** An HTTP/JSON answer. The body is parsed unless it is plain text. */
 export interface JsonAnswer {
   readonly status: number
   readonly body: unknown
   readonly headers: Headers
 }
 
-/** Sends a request as any client may, for what a client of ours would not send. */
+/** Sends any HTTP request, including those that our client would not send. */
 export async function sendJson(
   url: string,
   method: string,

@@ -1,4 +1,4 @@
-/** Loaded with `--import` before a program: kills the process before the nth time that it makes a file durable. */
+/** Loaded with `--import` before a program: kills the process before its nth sync of a file. */
 import fs from 'node:fs'
 import { open } from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'

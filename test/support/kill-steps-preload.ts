@@ -1,7 +1,6 @@
 /**
- * Loaded with `--import` before a program: kills the process before its nth step on the disk, whichever thread takes it.
- * A step is a call that changes a file or makes it durable, or a transaction of LMDB's. Steps are counted by the length of a
- * file, which all threads share.
+ * Loaded with `--import` before a program: kills the process before its nth disk step, in whichever thread. A step is a
+ * call that changes or syncs a file, or an LMDB transaction. The count is the length of a file that all threads share.
  */
 import { EventEmitter } from 'node:events'
 import fs from 'node:fs'
@@ -13,7 +12,7 @@ const before = Number(searchParams.get('before'))
 const countPath = searchParams.get('count')!
 const { appendFileSync, existsSync, statSync } = fs
 
-/** Counts from when the program makes this file. */
+/** Counts one step. Counting begins when the program creates the count file. */
 function step(): void {
   if (!existsSync(countPath)) return
   appendFileSync(countPath, '.')
@@ -22,7 +21,7 @@ function step(): void {
 
 type Call = (...args: never[]) => unknown
 
-/** Makes calls of `names` steps, but for writes as long as those of the reserve: what they write has no meaning. */
+/** Counts calls of these methods as steps, except writes of reserve chunks: their bytes have no meaning. */
 function count(holder: object, names: readonly string[]): void {
   const calls = holder as Record<string, Call>
   for (const name of names) {
@@ -37,7 +36,7 @@ function count(holder: object, names: readonly string[]): void {
 
 const reserveChunkBytes = 256 * 1024
 
-// lmdb tells of each transaction when it begins; one that is killed later, in its commit, is there whole or not at all.
+// lmdb emits an event when a transaction begins. A later kill, during its commit, leaves all of it or nothing.
 const { emit } = EventEmitter.prototype
 EventEmitter.prototype.emit = function (event, ...args) {
   if (event === 'begin-transaction') step()

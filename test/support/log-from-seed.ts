@@ -8,7 +8,7 @@ import { encodeRequest } from '../../src/cluster/request-codec.ts'
 import type { LoggedRequest } from '../../src/engine/logged-request.ts'
 import { seededRandom } from './random.ts'
 
-/** The same log for those who must not add to it: others who make it would not have what is added. */
+/** A read-only view of the log: other processes that make the same log would not have added records. */
 export function readOnly(log: SharedMemoryLog): Pick<SharedMemoryLog, 'connect'> {
   const append = async (): Promise<never> => {
     throw new DatabaseError('not_ready', 'this log is only read')
@@ -17,9 +17,9 @@ export function readOnly(log: SharedMemoryLog): Pick<SharedMemoryLog, 'connect'>
 }
 
 /**
- * The same, whose records come only as far as `isDue` lets them.
+ * A read-only view that delivers a record only once `isDue` allows it.
  *
- * @param isDue by the position of the next record, and the one from which the reader began
+ * @param isDue called with the position of the next record and the position from which the reader began
  */
 export function pacedLog(
   log: SharedMemoryLog,
@@ -40,7 +40,7 @@ export function pacedLog(
   return { connect }
 }
 
-/** A log with as many records as asked for, the same whenever it is made: inserts, puts, patches, removals and expiry. */
+/** A log of the given number of records, the same for each seed: inserts, puts, patches, removals and expiry. */
 export async function logFromSeed(seed: number, records: number): Promise<SharedMemoryLog> {
   const random = seededRandom(seed)
   let nowMs = 1_700_000_000_000

@@ -1,7 +1,7 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import { instantiateKernels } from '../../src/kernels/wasm-module.ts'
 
-/** Instantiates the kernels over each memory that it is given, and says how long it takes it to be when asked. */
+/** Instantiates the kernels over each memory that it receives, and reports the length that it sees when asked. */
 const port = parentPort!
 let memory: WebAssembly.Memory | undefined
 

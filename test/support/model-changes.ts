@@ -9,7 +9,7 @@ import type { ModelHit, ModelNewPoint } from './model-client.ts'
 import { type Comparison, describe, type StoredPoint } from './model-comparison.ts'
 import { valuesAt } from './plain-filter.ts'
 
-/** Each operation beyond the contract and how often it comes, in parts as the contract's have. */
+/** The relative frequency of each operation beyond the contract, in the same unit as those of the contract. */
 export const changeWeights = {
   insertOwn: 60,
   insertEach: 40,
@@ -23,7 +23,7 @@ export const changeWeights = {
   advance: 30,
 } as const
 
-/** The operations beyond the contract, on points with attributes, ids of their callers', versions and expiry. */
+/** The operations beyond the contract, on points with attributes, caller-chosen ids, versions and expiry. */
 export class ModelChanges {
   readonly #compared: Comparison
 
@@ -43,7 +43,7 @@ export class ModelChanges {
     await this.#hasStored(points, outcomes, await inserted)
   }
 
-  /** What can be stored is stored, and the rest is named. */
+  /** Valid points are stored; the answer names the others. */
   async insertEach(): Promise<void> {
     const { inputs, model, client } = this.#compared
     const points = inputs.list(6, () => {
@@ -115,7 +115,7 @@ export class ModelChanges {
     )
   }
 
-  /** The version of the answer is the one that is read; of a point that has expired at once there is none. */
+  /** The version in the answer must be the stored one. A point that expired immediately has none. */
   async #hasVersion(point: StoredPoint, version: number): Promise<void> {
     const { model } = this.#compared
     await this.#compared.hasStored([point])
@@ -123,7 +123,7 @@ export class ModelChanges {
     if (stored !== undefined) this.#compared.same(stored.version, version)
   }
 
-  /** A point that soon expires gets another place with every change. */
+  /** Whether the vector keeps its slot: each change of a point that soon expires moves it. */
   #stays({ payload: { expiresAtUs = Number.POSITIVE_INFINITY } }: ModelPoint): boolean {
     return expiresAtUs - this.#compared.subject.nowUs >= 60_000_000
   }
@@ -175,7 +175,7 @@ export class ModelChanges {
     }
   }
 
-  /** Sums are exact; a quotient need not be rounded alike. */
+  /** Sums are exact, but quotients may be rounded differently. */
   #isNear(distance: number | undefined, expected: number, isRounded: boolean): void {
     const difference = Math.abs((distance ?? Number.NaN) - expected)
     assert.ok(difference <= (isRounded ? 1e-9 : 0), `a distance is ${distance}, not ${expected}`)
@@ -215,7 +215,7 @@ export class ModelChanges {
     }
   }
 
-  /** Some points expire; where the clock is the machine's, none does. */
+  /** Makes some points expire. With the machine's clock, none does. */
   async advance(): Promise<void> {
     const { inputs, model, subject } = this.#compared
     const before = new Set(model.points.map(({ id }) => id))
@@ -225,7 +225,7 @@ export class ModelChanges {
   }
 }
 
-/** What a hit has of a point. */
+/** The fields of a point that a hit includes. */
 function selected(
   { id, payload, vector, version }: ModelPoint,
   include: Include,
@@ -238,7 +238,7 @@ function selected(
   }
 }
 
-/** By value as JSON, at how many points it is. */
+/** By value as JSON: the number of points that have it. */
 function countsOf(points: readonly ModelPoint[], path: string): ReadonlyMap<string, number> {
   const counts = new Map<string, number>()
   for (const point of points) {
@@ -252,7 +252,7 @@ function isScalar(value: AttributeValue): value is Scalar {
   return !Array.isArray(value) && !(value instanceof Map)
 }
 
-/** The points that a request by filter changes, those inserted first: those that a patch leaves as they are do not count. */
+/** The points that a request by filter changes, oldest first. Points that a patch leaves unchanged do not count. */
 function chosenOf(
   matching: readonly ModelPoint[],
   limit: number | undefined,

@@ -5,33 +5,32 @@ import { Comparison, type ComparisonOptions, describe } from './model-comparison
 import type { Subject } from './model-subjects.ts'
 
 /**
- * Random operations against a subject and the model side by side; every answer has to be the model's, to the
- * last bit and in the same order. A seed gives the same operations whatever the subject, so a failure can be
- * had again. Nothing here waits for a time: a point has expired long ago or does so in the far future, or when the clock of
- * the subject is set forward.
+ * Sends the same random operations to a subject and to the model. Every answer must equal the model's, to the last bit
+ * and in the same order. A seed determines the operations for every subject, so failures can be reproduced. Nothing
+ * here waits for a time: points expired long ago, expire in the far future, or expire when the subject's clock moves.
  */
 
 export interface CheckOptions extends ComparisonOptions {
-  /** How many operations: at least so many, and then until something has happened often enough; or until when. */
+  /** When to stop: after this many operations and enough events, or at a time. */
   readonly until:
     | { readonly operations: number; readonly isEnough?: () => boolean }
     | { readonly time: number }
-  /** Points that are kept at most, more or less: every search goes through all of them in the model. */
+  /** Approximate maximum number of points: every search in the model scans all of them. */
   readonly size?: number
-  /** Points that are there before the first operation. */
+  /** Points that are stored before the first operation. */
   readonly firstPoints?: number
 }
 
 export interface CheckResult {
   readonly operations: number
   readonly restarts: number
-  /** Single answers that were compared. */
+  /** Number of compared answers. */
   readonly comparisons: number
-  /** Share of the neighbours that were found, of those that were asked for. */
+  /** Found neighbours as a share of the requested ones. */
   readonly recall: number
 }
 
-/** @throws Error that names seed, operation and difference, when the subject is not as the model */
+/** @throws Error with the seed, the operation and the difference if the subject differs from the model */
 export async function checkAgainstModel(subject: Subject, options: CheckOptions): Promise<CheckResult> {
   const check = new Check(subject, options)
   let operations = 0
@@ -46,15 +45,15 @@ export async function checkAgainstModel(subject: Subject, options: CheckOptions)
   await check.end(operations)
   const { restarts, comparisons, recall } = check
   if (recall < (options.leastRecall ?? 1)) {
-    throw new Error(`seed ${options.seed}: recall ${recall}, the least is ${options.leastRecall}`)
+    throw new Error(`seed ${options.seed}: recall ${recall} is below ${options.leastRecall}`)
   }
   return { operations, restarts, comparisons, recall }
 }
 
-/** So many times as many operations are made where what is waited for does not happen. */
+/** If the expected events do not happen, the check stops after this multiple of the operations. */
 const patience = 20
 
-/** Each operation and how often it comes, in parts of all. */
+/** The relative frequency of each operation. */
 const weights = {
   insert: 300,
   insertBatch: 60,
@@ -105,7 +104,7 @@ class Check {
     await this.#explained(index, this.#pickOperation())
   }
 
-  /** What is there at the end has to be there after one more restart too. */
+  /** The final contents must be the same after one more restart. */
   async end(index: number): Promise<void> {
     await this.#explained(index, 'restart')
     await this.#explained(index, 'everything')
@@ -147,7 +146,7 @@ class Check {
     await this.#compared.isGone(id)
   }
 
-  /** Enough of them that a graph is repaired, and from one place, so that a search there has far to go. */
+  /** Deletes so many points that the graph is repaired, all from one region, so that a search there must go far. */
   async deleteMany(): Promise<void> {
     const { inputs, model, client } = this.#compared
     const share = inputs.random() < 0.5 ? 0.05 : 0.2
@@ -156,7 +155,7 @@ class Check {
     for (const { id } of nearest) model.delete(id)
   }
 
-  /** HTTP says no more than that the point is not there; the others say that it was not there before either. */
+  /** Over HTTP the answer is "not found"; the other interfaces report that the point did not exist. */
   async deleteMissing(): Promise<void> {
     const { inputs, client } = this.#compared
     const id = inputs.missingId()
@@ -190,7 +189,7 @@ class Check {
     for (const [index, query] of queries.entries()) this.#compared.isAnswer(query, answers[index]!)
   }
 
-  /** Wrong input of every kind is refused as such; that it changed nothing shows in all that follows. */
+  /** Every kind of invalid input is refused. Later operations would show if it had changed anything. */
   async refused(): Promise<void> {
     const { inputs, client } = this.#compared
     const good = inputs.newPoint()
@@ -209,7 +208,7 @@ class Check {
     await this.#compared.isRefused(run(), 'invalid_argument')
   }
 
-  /** Answers that come at the same time must not be mixed up. */
+  /** Answers to concurrent requests must not be mixed up. */
   async atOnce(): Promise<void> {
     const { inputs, model, client } = this.#compared
     const queries = inputs.list(12, () => inputs.query())
@@ -247,7 +246,7 @@ class Check {
     await this.#compared.hasStored(points.map((point, index) => ({ ...point, id: ids[index]! })))
   }
 
-  /** Near the size that is asked for, points come and go alike. */
+  /** Near the requested size, inserts and deletes are equally frequent. */
   #pickOperation(): Operation {
     const { inputs, model } = this.#compared
     const isFull = model.size >= (this.#options.size ?? 300)

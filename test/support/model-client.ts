@@ -9,16 +9,16 @@ import type { ChangeByFilter, FacetCount } from '../../src/engine/database.ts'
 import { clientFilterOf } from './client-filter.ts'
 import type { ContractQuery } from './contract-client.ts'
 
-/** A query with what it may have beyond the contract. */
+/** A query with the options beyond the contract. */
 export interface ModelQuery extends Omit<ContractQuery, 'vector'> {
-  /** Or the id of a stored point, which is left out. */
+  /** A vector, or the id of a stored point, which is excluded from the results. */
   readonly vector: ArrayLike<number> | string
   readonly filter?: Filter | undefined
   readonly exact?: boolean | undefined
   readonly maxDistance?: number | undefined
 }
 
-/** What was asked for of a point that was found. */
+/** The requested fields of a found point. */
 export interface ModelHit {
   readonly id: string
   readonly distance?: number
@@ -27,16 +27,16 @@ export interface ModelHit {
   readonly version?: number
 }
 
-/** A point to store: components need not be right, so that wrong ones can be sent. */
+/** A point to store. Components may be invalid, so that wrong input can be sent. */
 export interface ModelNewPoint extends Omit<NewPoint, 'vector'> {
   readonly vector: ArrayLike<number>
 }
 
-/** All operations on points in the domain's own terms, over a transport or in process. */
+/** All operations on points in the domain's terms, over a transport or in process. */
 export interface ModelClient {
   insert(point: ModelNewPoint): Promise<string>
   insertBatch(points: readonly ModelNewPoint[]): Promise<readonly string[]>
-  /** Goes on after errors: null where a point was not stored. */
+  /** Continues after errors; the id is null for each point that was not stored. */
   insertEach(points: readonly ModelNewPoint[]): Promise<{
     readonly ids: readonly (string | null)[]
     readonly errors: readonly { readonly index: number; readonly reason: Reason }[]
@@ -52,7 +52,7 @@ export interface ModelClient {
   search(query: ModelQuery): Promise<readonly string[]>
   searchBatch(queries: readonly ModelQuery[]): Promise<readonly (readonly string[])[]>
   searchHits(query: ModelQuery, include: client.Include): Promise<readonly ModelHit[]>
-  /** All pages of so many points each. */
+  /** Lists all pages of `limit` points each. */
   listAll(filter: Filter | undefined, limit: number): Promise<readonly ModelHit[]>
   count(filter: Filter | undefined): Promise<number>
   facets(
@@ -63,7 +63,7 @@ export interface ModelClient {
   close(): Promise<void>
 }
 
-/** What a list has of each point. */
+/** The fields of each listed point. */
 export const includeOfLists = { payload: true, vector: true, version: true } as const
 export const facetsLimit = 1000
 
@@ -115,7 +115,7 @@ export function overTransport(vectors: client.VectorClient): ModelClient {
   }
 }
 
-/** A point as the client takes it. */
+/** Converts a point to the client's form. */
 export function clientPointOf({ payload, ...point }: ModelNewPoint): client.PointToInsert {
   const { contentType, content, attributes, expiresAtUs } = payload
   const expiresAt = expiresAtUs === undefined ? undefined : momentOf(expiresAtUs)
@@ -142,7 +142,7 @@ function hitOf({ payload, ...hit }: client.Hit): ModelHit {
   return payload === undefined ? hit : { ...hit, payload: payloadOf(payload) as Payload }
 }
 
-/** A payload as it is stored, without what is not there. */
+/** The stored payload without absent fields. */
 export function payloadOf<Stored extends Partial<client.StoredPayload>>({
   attributes,
   expiresAt,

@@ -8,27 +8,27 @@ import type { Subject } from './model-subjects.ts'
 export interface ComparisonOptions {
   readonly seed: number
   /**
-   * For a subject that searches through a graph: an answer need not be the model's, but everything in it has to
-   * be there, once, in the model's order; and of the neighbours that were asked for, this share has to be found.
+   * For a subject that searches a graph. An answer may differ from the model's, but all its points must exist, without
+   * repeats, in the model's order, and it must contain this share of the requested neighbours.
    */
   readonly leastRecall?: number
 }
 
-/** A point as it has been sent, with the id that it has. */
+/** A point as sent, with its id. */
 export type StoredPoint = Pick<ModelNewPoint, 'vector' | 'payload'> & {
   readonly id: string
-  /** Whether the vector stays where it is. */
+  /** Whether the vector keeps its slot. */
   readonly keepsVector?: boolean
 }
 
-/** A subject and the model side by side: what one answers has to be what the other says. */
+/** Compares the answers of a subject with those of the model. */
 export class Comparison {
   readonly subject: Subject
   readonly model: Model = new Model()
   readonly inputs: ModelInputs
-  /** Single answers that were compared. */
+  /** Number of compared answers. */
   count = 0
-  /** What is being asked, for a failure. */
+  /** The current request, for failure messages. */
   doing = ''
   readonly #leastRecall: number | undefined
   #asked = 0
@@ -44,7 +44,7 @@ export class Comparison {
     return this.subject.client
   }
 
-  /** Share of the neighbours that were found, of those that were asked for. */
+  /** Found neighbours as a share of the requested ones. */
   get recall(): number {
     return this.#asked === 0 ? 1 : this.#found / this.#asked
   }
@@ -54,14 +54,14 @@ export class Comparison {
     this.count += 1
   }
 
-  /** A point that was stored without an id has got a new one. */
+  /** Asserts that a generated id is new. */
   isNewId(id: string): void {
     assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
-    assert.ok(!this.model.has(id) && !this.model.deleted.includes(id), `id ${id} was given before`)
+    assert.ok(!this.model.has(id) && !this.model.deleted.includes(id), `id ${id} was already used`)
     this.count += 1
   }
 
-  /** What has been stored is there, with a version that no point had before: all of one answer together. */
+  /** Asserts that the points of one answer are stored, all with one version that no point had before. */
   async hasStored(points: readonly StoredPoint[]): Promise<void> {
     const before = this.model.version
     const kept = new Map(
@@ -107,14 +107,14 @@ export class Comparison {
     const ranked = this.model.ranked(query)
     const ranks = new Map(ranked.map(({ id }, rank) => [id, rank]))
     const found = answer.map(
-      (id) => ranks.get(id) ?? assert.fail(`found ${id}, which is not there or does not match`),
+      (id) => ranks.get(id) ?? assert.fail(`found ${id}, which does not exist or does not match`),
     )
     const isAscending = found.every((rank, place) => place === 0 || rank > found[place - 1]!)
     assert.ok(isAscending, `found twice or out of order: ranks ${found}`)
     const asked = Math.min(query.limit, ranked.length)
-    // How many are within a distance only an exact search can say.
+    // Only an exact search finds all points within a distance.
     if (query.maxDistance === undefined) this.same(answer.length, asked)
-    // Longer answers are exact scans, and would hide what shorter ones miss.
+    // Longer answers come from exact scans and would hide the misses of shorter ones.
     if (asked === 0 || asked > 50) return
     const farthest = ranked[asked - 1]!.distance
     this.#asked += asked

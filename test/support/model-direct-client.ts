@@ -16,7 +16,7 @@ import {
 
 const call = { fields: httpFields } as const
 
-/** The operations with no transport in front. */
+/** The operations without a transport. */
 export function directClient(context: ApiContext): ModelClient {
   return {
     insert: async (point) => operations.InsertVector(context, withFloats(point), call),
@@ -108,7 +108,7 @@ function hitOf({ payload, ...hit }: { readonly id: string } & HitDetails): Model
   return present({ ...hit, payload: payload && present(payload) }) as ModelHit
 }
 
-/** Without the fields that are undefined. */
+/** A copy without undefined fields. */
 function present<Fields extends object>(fields: Fields): Fields {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Fields
 }

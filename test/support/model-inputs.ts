@@ -17,16 +17,16 @@ import { RandomDocuments } from './random-documents.ts'
 
 type SubjectTraits = Pick<Subject, 'advance' | 'nowUs'>
 
-/** What the check against the model sends, at random: right inputs mostly, about points that are there mostly. */
+/** Random inputs for the check against the model: mostly valid, and mostly about existing points. */
 export class ModelInputs {
   readonly random: () => number
   readonly #model: Model
   readonly #subject: SubjectTraits
   readonly #documents: Documents
-  /** The dimension of the first insert; before it, nothing has one. */
+  /** The dimension of the first insert; before it, the collection has none. */
   readonly #firstDimension: number
 
-  /** @param subject whose clock it is */
+  /** @param subject whose clock is used */
   constructor(seed: number, model: Model, subject: SubjectTraits) {
     this.random = seededRandom(seed)
     this.#model = model
@@ -39,7 +39,7 @@ export class ModelInputs {
     return { vector: this.vector(), payload: this.payload() }
   }
 
-  /** One whose id the caller chose. */
+  /** A point with a caller-chosen id. */
   ownPoint(): ModelNewPoint & { readonly id: string } {
     const onConflict = this.pick([undefined, 'error', 'replace', 'skip'] as const)
     return { ...this.newPoint(), id: this.writtenId(), ...(onConflict === undefined ? {} : { onConflict }) }
@@ -51,7 +51,7 @@ export class ModelInputs {
     return { vector: this.vector(), metric: this.pick<Metric>(distanceMetrics), limit, ...ef }
   }
 
-  /** One that asks for more than the contract has. */
+  /** A query with options beyond the contract. */
   wideQuery(): ModelQuery {
     const id = this.someId()
     const query: ModelQuery = {
@@ -60,15 +60,15 @@ export class ModelInputs {
       ...(this.random() < 0.8 ? { filter: this.filter() } : {}),
       ...(this.random() < 0.2 ? { exact: true } : {}),
     }
-    // The cosine of two sums need not be rounded alike everywhere: at the edge it would say nothing.
+    // Implementations can round a cosine differently, so a result at the maximum distance would prove nothing.
     if (this.random() > 0.2 || query.metric === 'Cosine') return query
     const ranked = this.#model.ranked(query)
     return { ...query, maxDistance: ranked[this.below(ranked.length)]?.distance ?? 1 }
   }
 
   /**
-   * Components are multiples of 1/1024 of small size: in float64 every sum of them is exact, whatever its
-   * order, so that the model's distances and the kernels' are the same numbers, and ties are ties.
+   * Components are small multiples of 1/1024: their float64 sums are exact in any order. Therefore the distances of the
+   * model and the kernels are identical, and ties are exact.
    */
   vector(): Float32Array {
     const length = this.#model.dimension ?? this.#firstDimension
@@ -85,7 +85,7 @@ export class ModelInputs {
     const dimension = this.#model.dimension
     const vector = [...this.vector()]
     const faults = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 1e39]
-    // Before the first insert, any length will do.
+    // Before the first insert, any length is valid.
     const isLengthFault = dimension !== undefined && this.random() < 0.5
     if (isLengthFault) return this.pick([[...vector, 1], vector.slice(1), []])
     vector[this.below(vector.length)] = this.pick(faults)
@@ -108,7 +108,7 @@ export class ModelInputs {
     return attributes?.size === 0 ? undefined : attributes
   }
 
-  /** Long ago or in the far future; soon only by a clock that stands still until the test sets it. */
+  /** An expiry long ago or in the far future; a near one only if the test controls the clock. */
   expiry(): number {
     const { advance, nowUs } = this.#subject
     const soon = nowUs + this.below(8) * 1_000_000
@@ -133,7 +133,7 @@ export class ModelInputs {
     ])()
   }
 
-  /** @param isFlat whether it can be applied to every point */
+  /** @param isFlat whether the patch can be applied to every point */
   attributePatch(isFlat = false): Patch {
     const [to, from] = [this.path(isFlat), this.path()]
     const value = [...(this.attributes() ?? [])][0]?.[1] ?? 'set'
@@ -147,7 +147,7 @@ export class ModelInputs {
     return isFlat ? path.split('.')[0]! : path
   }
 
-  /** Sometimes of a version that the point no longer has. */
+  /** A random precondition, sometimes with an outdated version. */
   when(id: string): Precondition | undefined {
     const version = (this.#model.get(id)?.version ?? 7) - this.below(2)
     return this.pick<Precondition | undefined>([
@@ -196,7 +196,7 @@ export class ModelInputs {
     return deleted.length > 0 && this.random() < 0.7 ? this.pick(deleted) : randomUUID()
   }
 
-  /** To write to: of a point that is there, that was, or that never was. */
+  /** An id to write to: of a point that exists, was deleted or never existed. */
   writtenId(): string {
     return (this.random() < 0.7 ? this.someId() : undefined) ?? this.missingId()
   }
@@ -205,7 +205,7 @@ export class ModelInputs {
     return this.random() < 0.2 ? id.toUpperCase() : id
   }
 
-  /** Up to `most` items, none of them too. */
+  /** A list of 0 to `most` items. */
   list<Item>(most: number, make: () => Item): Item[] {
     return Array.from({ length: this.below(most + 1) }, make)
   }
@@ -219,7 +219,7 @@ export class ModelInputs {
   }
 }
 
-/** Their paths are the caller's own: what `$version` and the like may be compared with depends on the path. */
+/** Uses only attribute paths: `$version` and similar paths allow only some kinds of comparison. */
 class Documents extends RandomDocuments {
   override path(): string {
     const path = super.path()

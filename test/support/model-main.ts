@@ -4,8 +4,8 @@ import { openIndexSubject, subjectNames, subjects } from './model-subjects.ts'
 
 /**
  * The long form of the model test: `npm run test:model -- [--seconds n] [--seed n] [--operations n]
- * [--through name]`. Rounds of random length go through every way in by turns, each over a fresh database, until
- * the time is over; a failure ends it with exit code 1 and says how to have it again.
+ * [--through name]`. Until the time is over, it runs rounds of random length, each over a new database, and takes the
+ * interfaces in turn. A failure ends it with exit code 1 and prints the command that reproduces it.
  */
 const { values } = parseArgs({
   options: {
@@ -28,7 +28,7 @@ for (let seed = Number(values.seed); total.rounds === 0 || Date.now() < end; see
   const name = names[total.rounds % names.length]!
   try {
     await using subject = name === 'index' ? await openIndexSubject() : await subjects[name]()
-    // Sizes from a handful, where most answers are whole, to where most are cut.
+    // From a few points, where most answers contain all of them, to sizes where most answers are limited.
     const size = [10, 100, 1000][seed % 3]!
     const graphs = { size: 2000, firstPoints: 1800, leastRecall: 0.95 }
     const sizes = name === 'index' ? graphs : { size }

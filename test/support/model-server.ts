@@ -6,7 +6,7 @@ import { createInterface } from 'node:readline'
 
 const directory = join(import.meta.dirname, '../../examples/embeddings-server')
 const python = join(directory, '.venv/bin/python')
-/** Written when everything is installed. */
+/** This file is written once everything is installed. */
 const madeOf = join(directory, '.venv/made-of')
 
 /** Why the embedding server of the examples cannot run here; false if it can. */
@@ -16,7 +16,7 @@ export const withoutModel: false | string =
 /** The embedding server of the examples, with its real model, on a free port. */
 export class ModelServer implements AsyncDisposable {
   readonly #child: ChildProcess
-  /** The settings with which the service uses it. */
+  /** Settings that make the service use this server. */
   readonly settings: Readonly<Record<string, string>>
 
   private constructor(child: ChildProcess, settings: Readonly<Record<string, string>>) {
@@ -24,7 +24,7 @@ export class ModelServer implements AsyncDisposable {
     this.settings = settings
   }
 
-  /** @param apiKey that it demands */
+  /** @param apiKey that the server requires */
   static async start(apiKey: string): Promise<ModelServer> {
     const child = spawn(python, [join(directory, 'server.py'), '--port', '0'], {
       env: { EMBEDDINGS_API_KEY: apiKey },
@@ -36,7 +36,7 @@ export class ModelServer implements AsyncDisposable {
         Promise.reject(new Error(`the embedding server ended with ${code}`)),
       ),
     ])) as [string]
-    // It prints them as a shell takes them.
+    // The server prints the settings in shell syntax.
     const settings = Object.fromEntries(line.split(' ').map((each) => each.split('=') as [string, string]))
     return new ModelServer(child, { ...settings, EMBEDDINGS_API_KEY: apiKey })
   }

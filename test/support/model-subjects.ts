@@ -14,19 +14,19 @@ import { noCollections } from './no-collections.ts'
 import { temporaryDirectory } from './process.ts'
 import { apiKey, startTestService, type TestService } from './service.ts'
 
-/** Something that has to behave as the model does. */
+/** A system that must behave like the model. */
 export interface Subject extends AsyncDisposable {
-  /** Another one after each restart. */
+  /** Replaced at each restart. */
   readonly client: ModelClient
-  /** Microseconds since 1970, by the clock of the subject. */
+  /** The subject's clock, in microseconds since 1970. */
   readonly nowUs: number
-  /** Sets that clock forward, where it is not the machine's. */
+  /** Advances the clock; absent if it is the machine's. */
   advance?(us: number): void
-  /** Stops it and starts it again over the same data. */
+  /** Stops the subject and starts it again over the same data. */
   restart(): Promise<void>
 }
 
-/** The ways in: the operations without a transport, each transport alone, and both at once. */
+/** The interfaces: the operations without a transport, each transport alone, and both transports alternately. */
 export type SubjectName = 'engine' | 'gRPC' | 'HTTP' | 'both transports'
 
 export const subjects: Readonly<Record<SubjectName, () => Promise<Subject>>> = {
@@ -47,7 +47,7 @@ function httpClient({ httpUrl }: TestService): ModelClient {
   return overTransport(createHttpClient({ baseUrl: httpUrl }))
 }
 
-/** What one transport wrote the other must see: each call goes another way than the one before it. */
+/** Alternates between transports with each call: each must see what the other wrote. */
 function alternating(clients: readonly ModelClient[]): ModelClient {
   let calls = 0
   const next = (): ModelClient => {
@@ -97,16 +97,16 @@ async function openServiceSubject(connect: (service: TestService) => ModelClient
   }
 }
 
-/** A subject whose searches go through graphs as soon as these serve, however few points there are. */
+/** A subject whose searches use graphs as soon as they are ready, however few points there are. */
 export interface IndexSubject extends Subject {
   readonly stats: CollectionStats
-  /** Searches that took the way of a graph. */
+  /** Number of searches that used a graph. */
   readonly walks: number
 }
 
 /**
- * The engine with graphs over a few thousand points, which it repairs and writes to disk whenever nothing changes
- * for a few milliseconds. Every other restart is a kill: it goes on from a copy of the directory as it stood.
+ * The engine with graphs over a few thousand points. It repairs them and writes them to disk whenever nothing changes
+ * for a few milliseconds. Every other restart simulates a kill: it continues from a copy of the directory.
  */
 export async function openIndexSubject(): Promise<IndexSubject> {
   let directory = await temporaryDirectory()
@@ -117,7 +117,7 @@ export async function openIndexSubject(): Promise<IndexSubject> {
   let walks = 0
   const hasRoute = (metric: Metric): boolean => opened.collection.stats.plans[metric].route !== undefined
   const counted: ModelClient['search'] = async (query) => {
-    // On a busy machine recall would be measured after all is over: some searches wait for it.
+    // On a busy machine, recall might be measured only after the end, so some searches wait for the measurement.
     for (let tries = 0; tries < 200 && query.metric === 'Euclidean' && !hasRoute(query.metric); tries += 1) {
       await new Promise((resolve) => setTimeout(resolve, 10))
     }
@@ -153,7 +153,7 @@ export async function openIndexSubject(): Promise<IndexSubject> {
   }
 }
 
-/** Stands still until it is told otherwise. */
+/** A clock that only advances when told to. */
 class Clock {
   nowUs = 1_790_000_000_000_000
 
@@ -164,7 +164,7 @@ class Clock {
 
 const indexed = { graphBytesMin: 0, quietMs: 8, hnswEf: 40, hnswM: 8 }
 
-/** What a kill would leave: files that vanish meanwhile are checkpoints that have just been renamed. */
+/** Copies the directory as a kill would leave it. Files that vanish during the copy are checkpoints just renamed. */
 async function copyOf(path: string): Promise<Awaited<ReturnType<typeof temporaryDirectory>>> {
   const copy = await temporaryDirectory()
   for (const entry of await readdir(path, { recursive: true, withFileTypes: true })) {
@@ -176,7 +176,7 @@ async function copyOf(path: string): Promise<Awaited<ReturnType<typeof temporary
   return copy
 }
 
-/** The operations over the real engine and the real store, with nothing in front. */
+/** The operations over the real engine and the real store, without a transport. */
 async function openEngineSubject(): Promise<Subject> {
   const directory = await temporaryDirectory()
   const clock = new Clock()

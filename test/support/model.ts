@@ -4,33 +4,33 @@ import type { Metric, Patch, Payload, Precondition } from '../../src/base/point.
 import type { ModelNewPoint, ModelQuery } from './model-client.ts'
 import { matches } from './plain-filter.ts'
 
-/** A point as the model keeps it. */
+/** A point in the model. */
 export interface ModelPoint {
   readonly id: string
   readonly vector: Float32Array
   readonly payload: Payload
-  /** As the service said: the model only knows that it grows. */
+  /** The version that the service returned. The model only knows that versions increase. */
   readonly version: number
-  /** The version with which its vector came: of equal distances, the older vector is first. */
+  /** The version that set the vector: among equal distances, the older vector comes first. */
   readonly vectorVersion: number
 }
 
-/** What becomes of an insert: `skipped` for an id that may stay as it is. */
+/** The outcome of an insert; `skipped` if the id exists and the existing point may stay. */
 export type InsertOutcome = 'stored' | 'skipped' | 'already_exists' | 'invalid_argument'
 
 /**
- * What the service promises, in the fewest lines that say it: a list in the order of insertion, searched
- * from end to end. It shares no code with the product, so that both would have to be wrong alike.
+ * A minimal model of the service's guarantees: a list in insertion order, searched by a full scan. It shares no code
+ * with the product, so that an error goes unnoticed only if both make the same mistake.
  */
 export class Model {
-  /** In the order of insertion; a changed point keeps its place. */
+  /** In insertion order; a changed point keeps its position. */
   readonly #points = new Map<string, ModelPoint>()
   readonly #deleted = new Set<string>()
   #dimension: number | undefined
-  /** The highest that any point has had. */
+  /** The highest version of any point so far. */
   version = 0
 
-  /** Fixed by the first insert, and kept when everything is deleted. */
+  /** Set by the first insert, and kept even when all points are deleted. */
   get dimension(): number | undefined {
     return this.#dimension
   }
@@ -43,14 +43,14 @@ export class Model {
     return [...this.#points.values()]
   }
 
-  /** Ids that were there once: those that the service gave never come back. */
+  /** Ids of deleted points. The service never generates one of them again. */
   get deleted(): readonly string[] {
     return [...this.#deleted]
   }
 
   /**
-   * @param version as the service said
-   * @param vectorVersion of the vector, where it stays as it is
+   * @param version that the service returned
+   * @param vectorVersion the version of the vector, if the change keeps it
    */
   store(
     id: string,
@@ -64,7 +64,7 @@ export class Model {
     this.version = Math.max(this.version, version)
   }
 
-  /** By item, what becomes of it when those that can be stored are. */
+  /** The outcome of each item, if every valid item is stored. */
   outcomes(points: readonly ModelNewPoint[]): readonly InsertOutcome[] {
     const given = new Set<string>()
     return points.map(({ id, vector, onConflict = 'error' }) => {
@@ -85,14 +85,14 @@ export class Model {
     return this.#points.get(id)
   }
 
-  /** Whether there was such a point. */
+  /** Deletes a point; returns whether it existed. */
   delete(id: string): boolean {
     if (!this.#points.delete(id)) return false
     this.#deleted.add(id)
     return true
   }
 
-  /** Lets go of what has expired by then. */
+  /** Deletes the points that have expired at this time. */
   expire(nowUs: number): void {
     for (const { id, payload } of this.points) {
       if (payload.expiresAtUs !== undefined && payload.expiresAtUs <= nowUs) this.delete(id)
@@ -111,14 +111,14 @@ export class Model {
     return filter === undefined ? this.points : this.points.filter((point) => matches(filter, point))
   }
 
-  /** Ids of the nearest, closest first. */
+  /** Ids of the nearest points, closest first. */
   search(query: ModelQuery): string[] {
     return this.ranked(query)
       .slice(0, query.limit)
       .map(({ id }) => id)
   }
 
-  /** All points that the query may find, the nearest first. */
+  /** All points that the query may return, nearest first. */
   ranked({ vector, metric, filter, maxDistance = Number.POSITIVE_INFINITY }: ModelQuery): {
     readonly id: string
     readonly distance: number
@@ -136,7 +136,7 @@ export class Model {
   }
 }
 
-/** The payload after a patch; undefined when a path that is to be set leads through something that is no map. */
+/** The payload after a patch; undefined if a path to set passes through a value that is not a map. */
 export function patched(payload: Payload, patch: Patch): Payload | undefined {
   const { set = new Map(), unset = [], contentType = payload.contentType, content = payload.content } = patch
   let attributes = payload.attributes ?? new Map()
@@ -176,7 +176,7 @@ function withValue(
   return inner === undefined ? undefined : new Map([...map, [name!, inner]])
 }
 
-/** The distances as the documentation has them. */
+/** The distances as documented. */
 function distance(metric: Metric, a: ArrayLike<number>, b: ArrayLike<number>): number {
   const sum = (term: (x: number, y: number) => number): number => {
     let total = 0

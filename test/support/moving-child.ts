@@ -1,6 +1,6 @@
 /**
- * A node that applies a log made from a seed, and takes and drops partitions at random meanwhile, until it has applied all of the
- * log. The log goes on a little with every message between it and the node that it takes from.
+ * A node that applies a log made from a seed and receives and drops random partitions until it has applied all of the
+ * log. Every message between this node and the node that sends it partitions lets the log advance a little.
  */
 import { writeFileSync } from 'node:fs'
 import { PartitionSet } from '../../src/base/partitions.ts'
@@ -21,7 +21,7 @@ const pair = new MovingPair({
 const { node: giver, stop: stopGiver } = (await pair.giver.start())!
 const { node: taker, stop: stopTaker } = (await pair.taker.start())!
 admitted = Math.max(giver.position, taker.position)
-// From here on steps are counted.
+// Disk steps are counted from here on.
 writeFileSync(countPath!, '')
 const random = seededRandom(Number(seed) * 1000 + Number(life))
 const never = new AbortController().signal

@@ -1,11 +1,11 @@
 import { PartitionSet } from '../../src/base/partitions.ts'
-import { copyPartitions } from '../../src/cluster/partition-taking.ts'
+import { copyPartitions } from '../../src/cluster/partition-copy.ts'
 import { pause } from '../../src/cluster/pause.ts'
 import { ownersIn } from '../../src/cluster/ring.ts'
 import { readTopology } from '../../src/cluster/topology.ts'
 import type { Mutant } from './cluster-mutants.ts'
 
-/** As `shardMutants`, of nodes to which partitions move. */
+/** Like `shardMutants`, for nodes to which partitions move. */
 export const movingMutants: Readonly<Record<string, Mutant>> = {
   'a node has a partition before what has changed meanwhile has come': {
     foundBy: /^(audits of|the points of|the digest of|the answer of|a \w+ read of)/,

@@ -7,14 +7,14 @@ import type { PeerCall, Peers } from '../../src/cluster/peers.ts'
 import { SimulatedNode } from './cluster-nodes.ts'
 
 export interface MovingPairOptions {
-  /** With a directory for each of the two. */
+  /** Contains one directory for each of the two nodes. */
   readonly directory: string
   readonly log: Pick<SharedMemoryLog, 'connect'>
-  /** Called at every question and every part of an answer. */
+  /** Called for every request and every part of an answer. */
   readonly onMessage?: (() => void) | undefined
 }
 
-/** Two nodes in this process: one that has all partitions, and one that has the first half of them at its first start. */
+/** Two nodes in this process: one with all partitions, and one that has the first half of them at its first start. */
 export class MovingPair {
   readonly giver: SimulatedNode
   readonly taker: SimulatedNode

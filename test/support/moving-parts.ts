@@ -22,7 +22,7 @@ export interface MovingPartsOptions {
   readonly peers: Peers
 }
 
-/** What a service does for a node whose partitions move: its place in the topology, its view of the others, and the moves. */
+/** The parts of a service that move partitions: its topology entry, its view of the other nodes, and the moves. */
 export class MovingParts {
   readonly #options: MovingPartsOptions
   readonly #view: ClusterView
@@ -42,7 +42,7 @@ export class MovingParts {
     })
   }
 
-  /** Enters the topology, and says what the node has. */
+  /** Adds the node to the topology and returns the partitions that it holds. */
   readonly sharding: ServiceParts['shardingOf'] = async (main) => {
     const { name: node, replicas, log, documents } = this.#options
     this.#membership ??= await Membership.join({
@@ -52,7 +52,7 @@ export class MovingParts {
     return await this.#parts.shardingOf(main)
   }
 
-  /** Begins to move. */
+  /** Starts moving partitions. */
   start(running: RunningNode): void {
     this.#running = running
     this.#stop = new AbortController()
@@ -60,7 +60,7 @@ export class MovingParts {
     this.#working = Promise.all([this.#parts.move(running.node, signal), this.#look(signal)])
   }
 
-  /** Resolves when nothing moves any more. */
+  /** Stops the moves; resolves when the last one has ended. */
   async stop(): Promise<void> {
     this.#stop.abort()
     await this.#working
@@ -89,7 +89,7 @@ export class MovingParts {
   }
 }
 
-/** How nodes are told to come and go. */
+/** Adds, drains and removes nodes. */
 export class SimulatedTopology {
   readonly #documents: ReturnType<SharedMemoryDocuments['connect']>
 
@@ -105,7 +105,7 @@ export class SimulatedTopology {
     await setMemberState(this.#documents, node, isDrained ? 'draining' : undefined)
   }
 
-  /** Whether every node has what it should, and nothing else. */
+  /** Whether every node holds exactly the partitions that it should. */
   async isSettled(nodes: readonly SimulatedNode[]): Promise<boolean> {
     const { ownership } = await this.read()
     if (ownership === undefined || movesOf(ownership).length > 0 || surplusOf(ownership) > 0) return false

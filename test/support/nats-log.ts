@@ -8,7 +8,7 @@ const logger = createLogger({ level: 'silent', pretty: false })
 
 type OpenOptions = Partial<Parameters<typeof openNatsCluster>[0]> & { readonly giveUpMs?: number }
 
-/** The log of a cluster on these servers, as a node has it. */
+/** Opens the log of a cluster on these servers, as a node does. */
 export async function openLog(
   servers: NatsServers,
   cluster: string,
@@ -28,7 +28,7 @@ export async function openLog(
   })
 }
 
-/** Reads so many records, which must follow one another. */
+/** Reads `count` records and checks that their positions are consecutive. */
 export async function take(log: CommitLog, from: number, count: number): Promise<string[]> {
   const taken: string[] = []
   for await (const { position, record } of log.read(from, AbortSignal.timeout(120_000))) {

@@ -21,45 +21,45 @@ import { type Division, divide, FaultyProxy } from './faulty-proxy.ts'
 import { freePorts } from './free-ports.ts'
 import { SmallDisk } from './small-disk.ts'
 
-/** Why tests with log servers are skipped, or false. Where REQUIRE_NATS=1 they are not. */
+/** Why tests with log servers are skipped, or false. With REQUIRE_NATS=1 they fail instead. */
 export function natsMissing(): string | false {
   if (findNatsServer() !== undefined) return false
-  if (process.env.REQUIRE_NATS === '1') throw new Error('REQUIRE_NATS=1, and there is no nats-server')
-  return 'nats-server is not there: `npm run get:nats` gets one'
+  if (process.env.REQUIRE_NATS === '1') throw new Error('REQUIRE_NATS=1, but nats-server is missing')
+  return 'nats-server is missing: `npm run get:nats` installs it'
 }
 
 export interface NatsServersOptions {
   readonly count: 1 | 3
   /** Lines for the configuration of each server. */
   readonly extra?: string
-  /** As servers are by default: they may lose what they acknowledged. */
+  /** With the default sync settings, where servers may lose acknowledged records. */
   readonly isLazy?: boolean
-  /** The servers reach each other through proxies: they can be cut off from each other. */
+  /** The servers reach each other through proxies, so that they can be cut off from each other. */
   readonly isDivisible?: boolean
-  /** Each server's data on a file system of this size, where this process may mount one. */
+  /** Puts each server's data on a file system of this size, if this process may mount one. */
   readonly volumeBytes?: number | undefined
-  /** The whole configuration of each server, in place of the one for tests. */
+  /** The complete configuration of each server, instead of the one for tests. */
   readonly configurationOf?: (place: NatsPlace, store: string) => string
 }
 
-/** Where one server listens, on loopback. */
+/** The ports of one server, on loopback. */
 export interface NatsPlace {
   readonly name: string
   readonly client: number
   readonly monitor: number
   readonly route: number
-  /** Where the other servers reach it. */
+  /** The port that the other servers connect to. */
   readonly advertised: number
 }
 
-/** Log servers on loopback, with ports that they keep when they are started again. */
+/** Log servers on loopback that keep their ports across restarts. */
 export class NatsServers implements AsyncDisposable {
   readonly directory: string
   readonly #places: readonly NatsPlace[]
   readonly #processes: (ChildProcess | undefined)[]
-  /** By server: between it and those that connect to it; empty where servers cannot be cut off. */
+  /** By server: the proxy for connections to it. Empty if servers cannot be cut off. */
   readonly #routes: readonly FaultyProxy[]
-  /** By server; empty where they have none of their own. */
+  /** By server: the volume with its data. Empty if they have no volumes. */
   readonly volumes: SmallDisk[] = []
 
   private constructor(directory: string, places: readonly NatsPlace[], routes: readonly FaultyProxy[]) {
@@ -111,27 +111,27 @@ export class NatsServers implements AsyncDisposable {
     return this.#places.map(({ client }) => `nats://127.0.0.1:${client}`)
   }
 
-  /** Where clients reach each server. */
+  /** The ports that clients connect to. */
   get clientPorts(): readonly number[] {
     return this.#places.map(({ client }) => client)
   }
 
-  /** Cuts a server off from the other ones, by default in both directions; clients reach it as before. */
-  isolate(index: number, division: Division = { says: 'hold', hears: 'hold' }): void {
+  /** Cuts a server off from the others, by default in both directions; clients can still reach it. */
+  isolate(index: number, division: Division = { sends: 'hold', receives: 'hold' }): void {
     divide(this.#routes, index, this.#places[index]!.name, division)
   }
 
-  /** All servers reach each other again. */
+  /** Reconnects all servers with each other. */
   rejoin(): void {
     for (const route of this.#routes) route.heal()
   }
 
-  /** Whether a server has all that it should have. */
+  /** Whether a server has everything that it should have. */
   async isCurrent(index: number): Promise<boolean> {
     try {
       return (await fetch(`http://127.0.0.1:${this.#places[index]!.monitor}/healthz`)).ok
     } catch {
-      // Not listening yet: asked again.
+      // Not listening yet: the caller retries.
       return false
     }
   }
@@ -140,13 +140,13 @@ export class NatsServers implements AsyncDisposable {
     return this.#places.map(({ monitor }) => `http://127.0.0.1:${monitor}`)
   }
 
-  /** Starts a server, again perhaps, and waits until it answers. */
+  /** Starts or restarts a server and waits until it answers. */
   async startOne(index: number): Promise<void> {
     const { name } = this.#places[index]!
     const log = openSync(join(this.directory, `${name}.log`), 'a')
     const child = spawn(findNatsServer()!, ['-c', join(this.directory, `${name}.conf`)], {
       stdio: ['ignore', log, log],
-      // As the files to deploy with have it.
+      // As in the deployment files.
       env: { ...process.env, NATS_NAME: name, NATS_ROUTES: `[${routesTo(this.#places)}]` },
     })
     this.#processes[index] = child
@@ -159,7 +159,7 @@ export class NatsServers implements AsyncDisposable {
     }
   }
 
-  /** Ends a server at once, as a crash of the process would. */
+  /** Kills a server immediately, like a crash of the process. */
   async kill(index: number, signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
     const child = this.#processes[index]
     this.#processes[index] = undefined
@@ -178,7 +178,7 @@ export class NatsServers implements AsyncDisposable {
     await Promise.all(this.#places.map((_, index) => this.startOne(index)))
   }
 
-  /** Stops a server without its connections noticing; resolves when it stands still. */
+  /** Pauses a server while its connections stay open; resolves when the process has stopped. */
   async pause(index: number): Promise<void> {
     const child = this.#processes[index]
     if (child === undefined) return
@@ -198,32 +198,32 @@ export class NatsServers implements AsyncDisposable {
       if (this.#processes[index] === undefined) continue
       const leader = await leaderAt(monitor, stream)
       if (leader === undefined) continue
-      // A server alone leads all that it has.
+      // A single server leads all its streams.
       const place = this.#places.findIndex(({ name }) => name === leader)
       if (place >= 0 && this.#processes[place] !== undefined) return place
     }
     return undefined
   }
 
-  /** The folder of a server's data. */
+  /** The data directory of a server. */
   storeOf(index: number): string {
     return join(this.directory, this.#places[index]!.name)
   }
 
-  /** Of a server that does not run. */
+  /** Empties the store of a stopped server. */
   emptyStore(index: number): void {
     for (const name of readdirSync(this.storeOf(index))) {
       rmSync(join(this.storeOf(index), name), { recursive: true })
     }
   }
 
-  /** Cuts a file of records short, of a server that does not run. */
+  /** Truncates a record file of a stopped server. */
   truncateStore(index: number, stream: string, share: number): void {
     const path = this.#lastBlockOf(index, stream)
     if (path !== undefined) truncateSync(path, Math.floor(statSync(path).size * share))
   }
 
-  /** Changes a bit in a file of records, of a server that does not run. */
+  /** Flips a bit in a record file of a stopped server. */
   flipBit(index: number, stream: string, share: number): void {
     const path = this.#lastBlockOf(index, stream)
     if (path === undefined || statSync(path).size === 0) return
@@ -245,7 +245,7 @@ export class NatsServers implements AsyncDisposable {
     return readFileSync(join(this.directory, `${this.#places[index]!.name}.log`), 'utf8')
   }
 
-  /** Adds lines to the configuration of a server, for its next start. */
+  /** Adds lines to the configuration of a server; they take effect at its next start. */
   configure(index: number, lines: string): void {
     appendFileSync(join(this.directory, `${this.#places[index]!.name}.conf`), `${lines}\n`)
   }
@@ -264,7 +264,7 @@ export class NatsServers implements AsyncDisposable {
       )
       return response.ok
     } catch {
-      // Not listening yet: asked again.
+      // Not listening yet: the caller retries.
       return false
     }
   }
@@ -276,7 +276,7 @@ function configurationOf(
   places: readonly NatsPlace[],
   { extra = '', isLazy = false, isDivisible = false }: NatsServersOptions,
 ): string {
-  // Otherwise they tell clients and each other where they are without the proxies.
+  // Otherwise they would tell clients and each other their addresses behind the proxies.
   const hidden = isDivisible ? `, advertise: "127.0.0.1:${advertised}", no_advertise: true` : ''
   const cluster = `cluster { name: test, listen: "127.0.0.1:${route}", routes: [${routesTo(places)}]${hidden} }`
   return `server_name: ${name}
@@ -292,7 +292,7 @@ function routesTo(places: readonly NatsPlace[]): string {
   return places.map(({ advertised }) => `"nats://127.0.0.1:${advertised}"`).join(', ')
 }
 
-/** The server that connects to another one: it says so in the first thing that it sends. */
+/** The name of the connecting server, from the first message that it sends. */
 function serverNameIn(bytes: Buffer): string {
   return /"(?:server_)?name":"(n\d)"/.exec(bytes.toString('latin1'))?.[1] ?? ''
 }
@@ -306,7 +306,7 @@ async function leaderAt(monitor: number, stream: string): Promise<string | undef
     const streams = accounts.flatMap(({ stream_detail: details = [] }) => details)
     return streams.find(({ name }) => name === stream)?.cluster?.leader
   } catch {
-    // Stopped, or just killed: another one is asked.
+    // Stopped or just killed: ask another server.
     return undefined
   }
 }

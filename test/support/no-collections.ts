@@ -1,7 +1,7 @@
 import type { Collections } from '../../src/api/call.ts'
 import { DatabaseError } from '../../src/base/errors.ts'
 
-/** For tests of a single set of points: there are no named collections, and there cannot be any. */
+/** For tests of a single set of points: named collections do not exist and cannot be created. */
 export const noCollections: Collections = {
   aliases: new Map(),
   lease: refuse,

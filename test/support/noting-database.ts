@@ -11,10 +11,10 @@ import type {
   PointsSnapshot,
 } from '../../src/engine/database.ts'
 
-/** A database that notes what it is asked for, so that two ways to ask for the same can be compared. */
+/** A database that records its calls, so that a test can compare two forms of the same request. */
 export class NotingDatabase implements Database {
   readonly dimension = 2
-  /** Names of methods and their arguments, except for signals. */
+  /** Method names and arguments, without signals. */
   readonly calls: (readonly unknown[])[] = []
 
   async insert(...[points, options]: Parameters<Database['insert']>): Promise<Inserted> {

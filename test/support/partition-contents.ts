@@ -4,7 +4,7 @@ import type { Collection } from '../../src/engine/collection.ts'
 import { pointsIn } from '../../src/engine/partition-points.ts'
 import type { TakenPoint } from '../../src/engine/write-request.ts'
 
-/** The points of some partitions as a collection has them, those included that have expired and are not deleted yet. */
+/** The stored points of some partitions, including expired ones that are not deleted yet. */
 export async function storedIn(collection: Collection, partitions: PartitionSet): Promise<TakenPoint[]> {
   const points: TakenPoint[] = []
   for await (const { ids } of pointsIn(collection.livePoints, (each) => partitions.has(each))) {
@@ -13,7 +13,7 @@ export async function storedIn(collection: Collection, partitions: PartitionSet)
   return points.sort((a, b) => (a.id < b.id ? -1 : 1))
 }
 
-/** Fails unless a collection has the points of these partitions, and only those, as another one has them: to the last bit. */
+/** Asserts that a collection has exactly the points of these partitions, bit by bit as another collection has them. */
 export async function assertHasOnly(
   collection: Collection,
   partitions: PartitionSet,

@@ -13,14 +13,14 @@ import type { Payload } from '../../src/base/point.ts'
 import { sampleHash } from '../../src/base/sample-hash.ts'
 import { idsOf } from './client-filter.ts'
 
-/** What a filter is matched against. */
+/** The data that a filter is evaluated on. */
 export interface Document {
   readonly id: string
   readonly payload: Payload
   readonly version: number
 }
 
-/** The meaning of filters, written to be read: no indexes, one document after the other. */
+/** The meaning of filters in plain code: no indexes, one document at a time. */
 export function matches(filter: Filter, document: Document): boolean {
   if (filter.kind === 'all') return filter.of.every((each) => matches(each, document))
   if (filter.kind === 'any') return filter.of.some((each) => matches(each, document))
@@ -44,7 +44,7 @@ export function haversineM(one: GeoPoint, other: GeoPoint): number {
   return 2 * 6_371_008.8 * Math.asin(Math.sqrt(Math.min(1, square)))
 }
 
-/** What there is at a path: values, maps, and lists themselves before what they hold. */
+/** The values at a path, including maps. A list comes before its items. */
 export function valuesAt(path: string, { payload, version }: Document): readonly AttributeValue[] {
   if (path === '$version') return [version]
   if (path === '$content_type') return [payload.contentType]
@@ -81,7 +81,7 @@ function meets(test: Test, values: readonly AttributeValue[]): boolean {
   return places.some((place) => isInBox(place, test.southWest, test.northEast))
 }
 
-/** Values as JSON, which is the same where they are equal: values of different types never are. */
+/** Values as JSON, which is equal exactly for equal values; values of different types are never equal. */
 function textsOf(values: readonly Scalar[]): ReadonlySet<string> {
   const known = knownTexts.get(values)
   if (known !== undefined) return known
@@ -90,7 +90,7 @@ function textsOf(values: readonly Scalar[]): ReadonlySet<string> {
   return texts
 }
 
-/** One filter is matched against many documents. */
+/** A cache, because one filter is matched against many documents. */
 const knownTexts = new WeakMap<readonly Scalar[], ReadonlySet<string>>()
 
 function isWithin(value: AttributeValue, { gt, gte, lt, lte }: Bounds): boolean {
@@ -102,7 +102,7 @@ function isWithin(value: AttributeValue, { gt, gte, lt, lte }: Bounds): boolean 
   )
 }
 
-/** Less than 0, 0 or more than 0; NaN, of which nothing is true, for values of different types. */
+/** Returns less than 0, 0 or more than 0. Values of different types give NaN, so that every comparison is false. */
 function compare(value: AttributeValue, bound: Ordered): number {
   if (typeof value === 'number' && typeof bound === 'number') return value - bound
   if (value instanceof DateTime && bound instanceof DateTime) return value.us - bound.us

@@ -9,14 +9,14 @@ import type { Bounds, Filter, Test } from '../../src/base/filter.ts'
 import { idToBytes } from '../../src/base/ids.ts'
 import type { Payload } from '../../src/base/point.ts'
 
-/** Names and values are few, so that filters match often; each has a way to be mistaken for another one. */
+/** Few names and values, so that filters match often. Each is easily mistaken for another one. */
 const names = ['a', 'b', 'shop', '__proto__', 'constructor', 'ünï']
 const texts = ['', 'x', 'xy', 'xyz', 'ж', '\u{1f600}', '\uffff', 'Image', '1', 'true', 'y'.repeat(300)]
 const numbers = [0, 1, -1, 2.5, 1e300, -1e300, 5e-324, 3, 4, 1e6]
 const moments = [0, 1, -62_135_596_800_000_000, 1_700_000_000_000_000]
 const places = [new GeoPoint(0, 0), new GeoPoint(50, 179.9), new GeoPoint(50, -179.9), new GeoPoint(89.9, 10)]
 
-/** Makes payloads and filters at random. */
+/** Generates random payloads and filters. */
 export class RandomDocuments {
   readonly #random: () => number
 
@@ -43,7 +43,7 @@ export class RandomDocuments {
     return Array.from({ length: 1 + this.below(2) * this.below(3) }, () => this.#one(names)).join('.')
   }
 
-  /** @param ids of which some are named */
+  /** @param ids that filters by id choose from */
   filter(ids: readonly string[], depth = 3): Filter {
     const kind = depth === 0 ? 'condition' : this.#one(['all', 'any', 'not', 'condition', 'condition', 'ids'])
     switch (kind) {
@@ -115,7 +115,7 @@ export class RandomDocuments {
     ])()
   }
 
-  /** Its south is not north of its north; its west may be east of its east. */
+  /** A geographic box. South is never north of north, but west may be east of east. */
   #box(): { readonly southWest: GeoPoint; readonly northEast: GeoPoint } {
     const [one, other] = [this.#place(), this.#place()]
     return one.lat <= other.lat ? { southWest: one, northEast: other } : { southWest: other, northEast: one }

@@ -1,4 +1,4 @@
-/** A seeded generator (mulberry32): every failure can be run again from its seed. */
+/** A seeded random generator (mulberry32): every failure can be reproduced from its seed. */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0
   return () => {
@@ -9,7 +9,7 @@ export function seededRandom(seed: number): () => number {
   }
 }
 
-/** The kinds of vectors that tests run over; each has ties or extremes that the others have not. */
+/** The kinds of test vectors; each has ties or extremes that the others lack. */
 export const vectorKinds = ['continuous', 'small integers', 'awkward'] as const
 export type VectorKind = (typeof vectorKinds)[number]
 

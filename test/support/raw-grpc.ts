@@ -9,14 +9,14 @@ import {
 import { type CallOptions, Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import { VectorDB } from '../../src/client/generated/vectordb_pb.js'
 
-/** What a call came to: the code and text of its status, and its answer when the code is 0. */
+/** The outcome of a call: its status code and text, and the answer if the code is 0. */
 export interface GrpcOutcome {
   readonly code: number
   readonly text: string
   readonly answer: unknown
 }
 
-/** Calls methods with any bytes and any metadata, unlike the product's client, which sends only what is right. */
+/** Calls methods with any bytes and metadata. The product's client can send only valid ones. */
 export class RawGrpc implements Disposable {
   readonly #client: Client
   readonly #key: string
@@ -36,7 +36,7 @@ export class RawGrpc implements Disposable {
     )
   }
 
-  /** Sends bytes as they are. */
+  /** Sends bytes unchanged. */
   send(method: DescMethod | string, bytes: Uint8Array, options: RawCallOptions = {}): Promise<GrpcOutcome> {
     const description = typeof method === 'string' ? descriptionOf(method) : method
     const metadata = new Metadata()
@@ -68,7 +68,7 @@ export class RawGrpc implements Disposable {
 }
 
 interface RawCallOptions {
-  /** Values of the `authorization` metadata; the right key when not given. */
+  /** Values of the `authorization` metadata; default: the valid key. */
   readonly authorization?: readonly string[]
   readonly deadlineMs?: number
   /** Further metadata. */

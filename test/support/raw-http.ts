@@ -7,7 +7,7 @@ export interface RawAnswer {
   readonly body: string
 }
 
-/** One connection that sends any bytes, unlike an HTTP client, and reads the answers in turn. */
+/** One connection that can send any bytes, unlike an HTTP client, and reads the answers in order. */
 export class RawHttp implements Disposable {
   readonly #socket: Socket
   readonly #ended: Promise<unknown>
@@ -17,14 +17,14 @@ export class RawHttp implements Disposable {
 
   private constructor(socket: Socket) {
     this.#socket = socket
-    // The server may reset a connection that it has refused: what it said before is what counts.
+    // The server may reset a connection that it has refused: only the answer before that counts.
     socket.on('error', () => {})
     socket.setEncoding('latin1')
     socket.on('data', (text) => {
       this.#received += text
       this.#wake()
     })
-    // `once` of node:events would fail at the error that comes before.
+    // `once` of node:events would reject on a preceding 'error' event.
     this.#ended = new Promise<void>((resolve) => socket.once('close', resolve)).then(() => {
       this.#isEnded = true
       this.#wake()
@@ -41,7 +41,7 @@ export class RawHttp implements Disposable {
     this.#socket.write(bytes)
   }
 
-  /** A request with its content length filled in. */
+  /** Sends a request with the right content length. */
   request(line: string, headers: readonly string[] = [], body: string | Uint8Array = ''): void {
     const bytes = Buffer.from(body)
     const length = body === '' ? [] : [`content-length: ${bytes.length}`]
@@ -87,7 +87,7 @@ export class RawHttp implements Disposable {
     }
   }
 
-  /** @param end the length of what is wanted, -1 while it is not there yet */
+  /** @param end returns the wanted length, or -1 while it has not arrived */
   async #take(end: (received: string) => number): Promise<string> {
     for (;;) {
       const length = end(this.#received)
@@ -96,7 +96,7 @@ export class RawHttp implements Disposable {
         this.#received = this.#received.slice(length)
         return taken
       }
-      if (this.#isEnded) throw new Error(`the connection ended behind ${JSON.stringify(this.#received)}`)
+      if (this.#isEnded) throw new Error(`the connection ended after ${JSON.stringify(this.#received)}`)
       await new Promise<void>((resolve) => {
         this.#wake = resolve
       })

@@ -4,7 +4,7 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:h
 export interface GrpcStatus {
   /** HTTP status of the answer. */
   readonly http: number
-  /** `grpc-status` and `grpc-message` as they came, undefined when the stream was reset. */
+  /** `grpc-status` and `grpc-message` as received; undefined if the stream was reset. */
   readonly code: number | undefined
   readonly message: string
 }
@@ -17,17 +17,17 @@ export function frame(bytes: Uint8Array, compressed = 0): Buffer {
   return Buffer.concat([head, bytes])
 }
 
-/** gRPC as bare HTTP/2: what no client library would send. */
+/** gRPC over plain HTTP/2, to send what no client library would. */
 export class RawHttp2 implements Disposable {
   readonly #session: ClientHttp2Session
 
   constructor(port: number) {
     this.#session = connect(`http://localhost:${port}`)
-    // A server that ends the connection ends the calls too, which is where it shows.
+    // A server that ends the connection also ends the calls; tests see it there.
     this.#session.on('error', () => {})
   }
 
-  /** Opens a call; nothing is sent but its headers. */
+  /** Opens a call and sends only its headers. */
   open(path: string, headers: Readonly<Record<string, string>> = {}): ClientHttp2Stream {
     return this.#session.request({
       ':method': 'POST',
@@ -59,7 +59,7 @@ export class RawHttp2 implements Disposable {
   }
 }
 
-/** Waits for the server's end of a call; ours may still be open. */
+/** Waits until the server has ended its side of a call; ours may still be open. */
 export async function statusOf(stream: ClientHttp2Stream): Promise<GrpcStatus> {
   let http = 0
   let trailers: Readonly<Record<string, unknown>> = {}
@@ -72,7 +72,7 @@ export async function statusOf(stream: ClientHttp2Stream): Promise<GrpcStatus> {
   })
   stream.on('error', () => {})
   stream.resume()
-  // A stream whose connection is cut while we could still write is aborted, and may never close.
+  // If the connection is cut while our side is open, the stream is aborted and may never close.
   const events = ['end', 'close', 'aborted']
   if (!stream.closed)
     await Promise.race(events.map((event) => new Promise((resolve) => stream.once(event, resolve))))

@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 
 /**
- * Runs the first TypeScript example of a package's README against a service, in the directory of the package, which it
- * imports by name: the package has to be built.
+ * Runs the first TypeScript example of a package's README against a service, in the directory of the package. The
+ * example imports the package by name, so it must be built.
  *
- * @returns what it printed, and what the README says that it prints
+ * @returns its output, and the output that the README shows
  */
 export async function runReadmeExample(
   packageDir: string,

@@ -3,7 +3,7 @@ import { distanceMetrics, type Metric } from '../../src/base/point.ts'
 import { clusteredVectors } from './clusters.ts'
 import { seededRandom } from './random.ts'
 
-/** Points to store, queries that are not among them, and the least recall that each metric has to reach. */
+/** Points to store, queries that are not among them, and the minimum recall for each metric. */
 export interface RecallSet {
   readonly points: readonly Float32Array[]
   readonly queries: readonly Float32Array[]
@@ -12,10 +12,10 @@ export interface RecallSet {
 
 export interface SetOptions {
   readonly seed: number
-  /** Points at most. */
+  /** Maximum number of points. */
   readonly points: number
   readonly queries: number
-  /** The whole WordNet set, as `bench/shared/data/wordnet.ts` finds it; undefined for the demo's glosses. */
+  /** Path of the whole WordNet set, see `bench/shared/data/wordnet.ts`; undefined: the demo's glosses. */
   readonly wordnet: string | undefined
 }
 
@@ -25,12 +25,12 @@ const usualFloors = Object.fromEntries(distanceMetrics.map((metric) => [metric, 
 >
 
 /**
- * A graph that is searched only as wide as asked, with no second graph for Cosine, reaches 0.909 for Euclidean
- * and 0.805 for Cosine on 115,791 glosses whose lengths are scaled so, at ef 128.
+ * With the requested ef as it is and no second graph for Cosine, a graph reaches 0.909 for Euclidean and 0.805 for
+ * Cosine on 115,791 glosses with lengths scaled like this, at ef 128.
  */
 const scaledFloors = { ...usualFloors, Euclidean: 0.939, Manhattan: 0.939 }
 
-/** Makes a set by its name. */
+/** Makes a set, by name. */
 export const recallSets: Readonly<Record<string, (options: SetOptions) => RecallSet>> = {
   wordnet: (options) => ({ ...wordNetVectors(options), floors: usualFloors }),
   'wordnet-lengths': (options) => {
@@ -49,7 +49,7 @@ export const recallSets: Readonly<Record<string, (options: SetOptions) => Recall
   'small-integers': clusters(96, (value) => Math.round(value / 4)),
 }
 
-/** A vector with its length drawn from a range whose ends differ fifty times, evenly by its logarithm. */
+/** A vector scaled to a log-uniform random length; the longest is fifty times the shortest. */
 export function scaled(vector: Float32Array, random: () => number): Float32Array {
   const scale = Math.exp(random() * Math.log(50)) / Math.hypot(...vector)
   return vector.map((value) => value * scale)
@@ -67,8 +67,8 @@ function wordNetVectors(options: SetOptions): Pick<RecallSet, 'points' | 'querie
 }
 
 /**
- * Of every hundredth point there are more copies than a node has links, and every other query is almost one of
- * them: its nearest are copies of each other, and what lies beyond them has to be reached all the same.
+ * Every hundredth point has more copies than a node has links, and every other query is close to such a point. Its
+ * nearest neighbours are copies of each other, and the search must still reach the points beyond them.
  */
 function withCopies({ points, queries }: Pick<RecallSet, 'points' | 'queries'>): RecallSet {
   const copied = points.filter((_, number) => number % 100 === 0)
@@ -77,7 +77,7 @@ function withCopies({ points, queries }: Pick<RecallSet, 'points' | 'queries'>):
     const point = copied[number % copied.length]!
     return number % 2 === 0 ? query : point.map((value, at) => (at % 16 === 0 ? query[at]! : value))
   })
-  // Recall is measured on stored points, which are mostly copies here: that says little of other vectors under Hamming.
+  // The service measures recall on stored points, here mostly copies: for other vectors under Hamming that says little.
   return { points: [...points, ...copies], queries: near, floors: { ...usualFloors, Hamming: 0.95 } }
 }
 

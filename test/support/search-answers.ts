@@ -2,7 +2,7 @@ import type { SearchAnswer } from '../../src/api/search-answer.ts'
 import type { IdLists } from '../../src/base/id-lists.ts'
 import type { SearchQuery } from '../../src/base/point.ts'
 
-/** What an operation returns for searches that asked for nothing but ids. */
+/** The answer of an operation to searches that request only ids. */
 export function idAnswer(ids: IdLists): SearchAnswer {
   const query: SearchQuery = { vector: Float32Array.of(1), metric: 'Euclidean', limit: 1, ef: 1 }
   return {

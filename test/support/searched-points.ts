@@ -12,7 +12,7 @@ import { SharedBudget } from '../../src/engine/shared-budget.ts'
 import { scalarDistance } from '../../src/kernels/scalar.ts'
 import { IndexFixture } from './index-fixture.ts'
 
-/** A point as a test holds it too. */
+/** The test's copy of a point. */
 export interface HeldPoint {
   readonly id: string
   readonly slot: number
@@ -21,7 +21,7 @@ export interface HeldPoint {
   readonly sequence: number
 }
 
-/** A collection without a disk: everything that searches ask of one, over points that the test holds too. */
+/** A collection without a disk: provides what searches need, over points that the test also holds. */
 export class SearchedPointsFixture implements SearchedPoints, AsyncDisposable {
   readonly fixture: IndexFixture
   readonly ids: IdTable = new IdTable()
@@ -29,7 +29,7 @@ export class SearchedPointsFixture implements SearchedPoints, AsyncDisposable {
   readonly search: (queries: readonly SearchQuery[], signal?: AbortSignal) => Promise<SearchResults>
   /** By id. */
   readonly held: Map<string, HeldPoint> = new Map()
-  /** Ids of points that expire as soon as somebody looks. */
+  /** Ids of points that expire when they are next read. */
   readonly due: string[] = []
   #version = 0
 
@@ -85,13 +85,13 @@ export class SearchedPointsFixture implements SearchedPoints, AsyncDisposable {
     return id
   }
 
-  /** Changes what a point has besides its vector. */
+  /** Changes the attributes of a point. */
   patch(id: string, attributes: Readonly<Record<string, AttributeValue>>): void {
     const { slot, vector } = this.held.get(id)!
     this.#hold(id, slot, vector, attributes)
   }
 
-  /** Gives a point another vector, in another slot. */
+  /** Changes the vector of a point, which moves it to another slot. */
   move(id: string, vector: Float32Array): void {
     const point = this.held.get(id)!
     const { indexer, index, points } = this.fixture
@@ -135,7 +135,7 @@ export class SearchedPointsFixture implements SearchedPoints, AsyncDisposable {
     this.held.set(id, { id, slot, vector, payload, sequence })
   }
 
-  /** The points that a query finds, by the definition of the distance. */
+  /** The expected results of a query, computed from the definition of the distance. */
   expected(
     { vector, metric, limit, maxDistance = Number.POSITIVE_INFINITY }: SearchQuery,
     matches: (point: HeldPoint) => boolean = () => true,
@@ -158,7 +158,7 @@ export class SearchedPointsFixture implements SearchedPoints, AsyncDisposable {
   }
 }
 
-/** Points whose number at a path is below a bound. */
+/** A filter for points whose number at a path is below a bound. */
 export function below(path: string, bound: number): Filter {
   return { kind: 'condition', path, test: { op: 'range', bounds: { lt: bound } } }
 }

@@ -23,11 +23,11 @@ export interface TestService extends AsyncDisposable {
   readonly dataDir: string
   readonly httpUrl: string
   readonly grpcAddress: string
-  /** Stops the service and starts it again over the same data, maybe with other settings. */
+  /** Restarts the service over the same data, optionally with other settings. */
   restart(changes?: Readonly<Record<string, string>>): Promise<void>
 }
 
-/** @param environment settings by their variable names, over the defaults for tests */
+/** @param environment settings by variable name; they override the defaults for tests */
 export async function startTestService(
   environment: Readonly<Record<string, string>> = {},
 ): Promise<TestService> {
@@ -35,15 +35,15 @@ export async function startTestService(
 }
 
 /**
- * With VICINAL_TEST_CLUSTER=1, every service under test is a node of a cluster: one of three, over a log in memory.
- * So the suites of one service tell whether a node answers as a service by itself does.
+ * With VICINAL_TEST_CLUSTER=1, every service under test is one of three nodes of a cluster, over a log in memory.
+ * The suites for single services then show whether a node answers like a single service.
  */
 const suitesRunInCluster = process.env.VICINAL_TEST_CLUSTER === '1'
 
-/** With it, each point is on so many of the nodes, and each has a part of them. */
+/** If set: each point is on this many nodes, and each node has a part of the points. */
 const suiteReplicas = process.env.VICINAL_TEST_CLUSTER_REPLICAS
 
-/** Which of the nodes is asked. */
+/** Index of the node that the suites call. */
 const suiteNode = Number(process.env.VICINAL_TEST_CLUSTER_NODE ?? 1) - 1
 
 async function startInCluster(environment: Readonly<Record<string, string>>): Promise<TestService> {
@@ -56,7 +56,7 @@ async function startInCluster(environment: Readonly<Record<string, string>>): Pr
   return Object.defineProperties({}, { ...descriptors, [Symbol.asyncDispose]: asyncDispose }) as TestService
 }
 
-/** Settings of nodes that have a part of the points each. */
+/** Settings for nodes that have a part of the points each. */
 export function inParts(replicas: string): Readonly<Record<string, string>> {
   return {
     ...{ CLUSTER_REPLICAS: replicas, CLUSTER_SECRET: 'a secret of the tests' },
@@ -64,7 +64,7 @@ export function inParts(replicas: string): Readonly<Record<string, string>> {
   }
 }
 
-/** Resolves when every partition is where it should be, and all nodes know it. */
+/** Resolves when every partition is on its owners and all nodes know it. */
 export async function untilSettled({ documents }: Pick<TestCluster, 'documents'>): Promise<void> {
   const shared = documents.connect()
   await until(async () => {
@@ -81,7 +81,7 @@ export interface TestCluster extends AsyncDisposable {
   readonly services: readonly TestService[]
   readonly log: SharedMemoryLog
   readonly documents: SharedMemoryDocuments
-  /** Starts one more; resolves when it is ready. */
+  /** Starts another node; resolves when it is ready. */
   add(name: string, environment?: Readonly<Record<string, string>>): Promise<TestService>
 }
 

@@ -5,7 +5,7 @@ import { decodeRequest } from '../../src/cluster/request-codec.ts'
 import { type Mutant, wrongAnswer } from './cluster-mutants.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
 
-/** As `clusterMutants`, of nodes that have a part of the points each. */
+/** Like `clusterMutants`, for nodes that have a part of the points each. */
 export const shardMutants: Readonly<Record<string, Mutant>> = {
   'a node passes over some of what it should have': {
     foundBy: wrongAnswer,

@@ -5,27 +5,27 @@ import { PeerLink } from '../../src/cluster/peer-link.ts'
 import { peerMethods } from '../../src/cluster/peer-methods.ts'
 import { replicaHandlers } from '../../src/cluster/peer-replica.ts'
 import type { PeerHandler, PeerHandlers } from '../../src/cluster/peers.ts'
-import { catalogOf, collectionOf } from '../../src/cluster/replica-giving.ts'
+import { catalogOf, collectionOf } from '../../src/cluster/replica-sender.ts'
 import { SimulatedNode } from './cluster-nodes.ts'
 import { SimulatedShards } from './cluster-shards.ts'
 
 export interface ShardedNodesOptions {
   readonly nodes: number
-  /** Of each partition. */
+  /** Copies of each partition. */
   readonly replicas: number
-  /** Absent: the first insertion fixes it. */
+  /** Absent: set by the first insertion. */
   readonly dimension?: number | undefined
 }
 
-/** Nodes of one cluster in this process, with a part of the points each, that ask each other over real sockets. */
+/** Nodes of one cluster in this process. Each has a part of the points, and they call each other over real sockets. */
 export class ShardedNodes implements AsyncDisposable {
   readonly nodes: SimulatedNode[] = []
-  /** A node of the same cluster that has everything. */
+  /** A node of the same cluster that has all points. */
   readonly whole: SimulatedNode
   readonly names: readonly string[]
   readonly shards: SimulatedShards
   readonly links: Map<string, PeerLink> = new Map()
-  /** By name of the node that answers: comes before its own answers; for tests of slow and failing nodes. */
+  /** By name of the answering node: runs before each of its answers, for tests of slow and failing nodes. */
   readonly before: Map<string, (method: number) => Promise<void>> = new Map()
   readonly #log: SharedMemoryLog = new SharedMemoryLog()
   readonly #documents: SharedMemoryDocuments = new SharedMemoryDocuments()
@@ -50,7 +50,7 @@ export class ShardedNodes implements AsyncDisposable {
     return all
   }
 
-  /** One more node, over a directory that has been made. */
+  /** Adds a node over an existing directory. */
   async add(name: string, dataDir: string, dimension: number): Promise<SimulatedNode> {
     const link = this.links.get(name) ?? (await this.link(name))
     const sharding = this.shards.shardingOf(name, link)
@@ -87,7 +87,7 @@ export class ShardedNodes implements AsyncDisposable {
     return link
   }
 
-  /** Of the node as it runs at the time. */
+  /** The peer handlers of the current run of the node. */
   #handlersOf(name: string): PeerHandlers {
     const node = (): SimulatedNode => this.nodes.find((each) => each.name === name)!
     const before = async (method: number): Promise<void> => await this.before.get(name)?.(method)
@@ -117,7 +117,7 @@ export class ShardedNodes implements AsyncDisposable {
     }
   }
 
-  /** Resolves when all nodes have applied what was acknowledged. */
+  /** Resolves when all nodes have applied every acknowledged record. */
   async settled(): Promise<void> {
     await Promise.all([...this.nodes, this.whole].map(({ up }) => up.node.admit({ consistency: 'latest' })))
   }

@@ -11,7 +11,7 @@ export class SmallDisk implements Disposable {
     this.path = path
   }
 
-  /** Undefined when this process may not mount anything: that needs root. */
+  /** Mounts a small disk; returns undefined if this process may not mount, which needs root. */
   static mount(sizeBytes: number): SmallDisk | undefined {
     const path = mkdtempSync(join(tmpdir(), 'vicinal-small-disk-'))
     try {
@@ -23,12 +23,12 @@ export class SmallDisk implements Disposable {
     }
   }
 
-  /** One that another process has mounted. */
+  /** A disk that another process has mounted. */
   static at(path: string): SmallDisk {
     return new SmallDisk(path)
   }
 
-  /** Takes all the room that is left. */
+  /** Fills all remaining space. */
   fill(): void {
     const file = openSync(join(this.path, 'ballast'), 'w')
     const piece = Buffer.alloc(64 * 1024)
@@ -41,7 +41,7 @@ export class SmallDisk implements Disposable {
     }
   }
 
-  /** Gives it back. */
+  /** Frees the space that `fill` took. */
   empty(): void {
     rmSync(join(this.path, 'ballast'), { force: true })
   }

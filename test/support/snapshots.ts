@@ -1,12 +1,12 @@
 import type { SnapshotHeader } from '../../src/storage/snapshot-format.ts'
 import { type SnapshotPoint, SnapshotReader } from '../../src/storage/snapshot-reader.ts'
 
-/** Bytes in pieces of a length that fits nothing, as a network may give them. */
+/** Splits bytes into pieces of an odd length, as a network may deliver them. */
 export async function* pieces(bytes: Uint8Array, length = 1013): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += length) yield bytes.subarray(at, at + length)
 }
 
-/** Reads a snapshot to its end, verifying all of it; points by id. */
+/** Reads and verifies a whole snapshot; returns its points by id. */
 export async function readSnapshot(
   bytes: AsyncIterable<Uint8Array>,
 ): Promise<{ readonly header: SnapshotHeader; readonly points: ReadonlyMap<string, SnapshotPoint> }> {

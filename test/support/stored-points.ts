@@ -2,7 +2,7 @@ import { idFromBytes, newId } from '../../src/base/ids.ts'
 import { readRows } from '../../src/storage/row-reader.ts'
 import type { Change, Insertion, KeyedRequest, Store, WriteGroup } from '../../src/storage/store.ts'
 
-/** Of the vectors, unless another one is asked for. */
+/** The default dimension of vectors. */
 export const dimension = 5
 
 /** A change and its placement. */
@@ -23,7 +23,7 @@ export function groupOf(
   }
 }
 
-/** A point that is like no other. */
+/** The insertion of a unique point. */
 export function insertion(
   slot: number,
   sequence: number,
@@ -40,15 +40,15 @@ export function insertion(
   }
 }
 
-/** With neighbouring slots and sequence numbers. */
+/** Insertions with consecutive slots and sequence numbers. */
 export function insertionsOf(count: number, from = 0): PlacedChange<Insertion>[] {
   return Array.from({ length: count }, (_, index) => insertion(from + index, from + index + 1))
 }
 
 /**
- * A group of every kind of change, to a store with the points of `insertionsOf`: payloads, also with attributes and expiry, a
- * vector, removals as by a filter or by expiry, and an insert under a key, one of whose points has an id of its own and one of
- * which was refused.
+ * A group with every kind of change to a store with the points of `insertionsOf`: payloads (also with attributes and
+ * expiry), a vector, removals by a filter and by expiry, and an insert with an idempotency key. One point of this
+ * insert has a caller-chosen id, and one was refused.
  */
 export async function variedChanges(store: Store): Promise<WriteGroup> {
   const { slotCount } = store
@@ -86,7 +86,7 @@ export async function variedChanges(store: Store): Promise<WriteGroup> {
   ])
 }
 
-/** A request with a key, of which nothing was stored. */
+/** A request with a key that stored nothing. */
 export const refusedRequest: KeyedRequest = {
   keyHash: Buffer.alloc(16, 1),
   bodyHash: Buffer.alloc(16, 2),
@@ -96,7 +96,7 @@ export const refusedRequest: KeyedRequest = {
   outcome: [{ reason: 'already_exists', message: 'there is a point with this id already' }],
 }
 
-/** Everything that a store holds, by slot. */
+/** The contents of a store, by slot. */
 export async function contentsOf(
   store: Store,
 ): Promise<Map<number, { id: string; sequence: number; vector: number[]; content: string | undefined }>> {
@@ -112,7 +112,7 @@ export async function contentsOf(
   )
 }
 
-/** What `contentsOf` finds of insertions. */
+/** The result of `contentsOf` for insertions. */
 export function asLoaded(insertions: readonly PlacedChange<Insertion>[]): [number, object][] {
   return insertions.map(({ slot, id, sequence, point }) => [
     slot,

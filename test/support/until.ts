@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** Longer than anything takes that comes at all, on a slow machine with other work. */
+/** Longer than any expected event takes, even on a slow and busy machine. */
 const waitMs = 180_000
-/** Between one look and the next; longer where a look takes long, so that looking leaves the processors to what is awaited. */
+/** Pause between checks; longer if a check takes long, so that the checks leave the processors free. */
 const pauseMs = 5
 const pauseMsMax = 100
 const pausePerLook = 4
@@ -17,7 +17,7 @@ export class WaitTimeout extends Error {
 /**
  * Waits until a condition holds.
  *
- * @param what how the failure names it; by default its source
+ * @param what the description in the failure message; by default the source of the condition
  */
 export async function until(
   condition: () => boolean | Promise<boolean>,
@@ -26,7 +26,7 @@ export async function until(
   await waitFor(async () => (await condition()) || undefined, what)
 }
 
-/** Waits for something that is not there yet. */
+/** Waits for a value. */
 export async function waitFor<Value>(
   find: () => Promise<Value | undefined>,
   what: string = String(find),

@@ -1,6 +1,6 @@
 /**
- * Changes a few points for as long as it lives, all of them in each commit: the name of the commit becomes their content, and
- * some get another vector too, and with it another slot. Prints each name once the commit is acknowledged.
+ * Changes a few points until it is killed, all of them in each commit. The name of the commit becomes their content,
+ * and some also get another vector and thus another slot. Prints each name once the commit is acknowledged.
  */
 import { createLogger } from '../../src/base/log.ts'
 import { openStore } from '../../src/storage/lmdb-store.ts'

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { BinaryWriter, WireType } from './generated-messages.ts'
 
-/** Protobuf messages as any client may write them, for tests of what reads them. */
+/** Protobuf messages as any client may write them, for tests of decoders. */
 
-/** A field as it stands on the wire, tag included. */
+/** An encoded field, including its tag. */
 export type Field = Uint8Array
 
 export function field(no: number, type: WireType, write: (writer: BinaryWriter) => BinaryWriter): Field {
@@ -23,7 +23,7 @@ export const anyUint64: fc.Arbitrary<bigint> = fc.bigInt({ min: 0n, max: 2n ** 6
 export const anyFloat: fc.Arbitrary<number> = fc.float()
 export const anyText: fc.Arbitrary<string> = fc.string({ unit: 'binary' })
 
-/** Fields that no message of ours has, in every wire type; groups hold any fields, groups too. */
+/** Fields that none of our messages has, of every wire type. Groups contain any fields, including groups. */
 function unknownField(numbers: fc.Arbitrary<number>): fc.Arbitrary<Field> {
   return fc.letrec<{ any: Field; group: Field }>((tie) => ({
     any: fc.oneof(
@@ -48,7 +48,7 @@ function unknownField(numbers: fc.Arbitrary<number>): fc.Arbitrary<Field> {
 
 const unknown = unknownField(fc.integer({ min: 16, max: 2 ** 29 - 1 }))
 
-/** A message whose fields come in any order, any number of times, with unknown ones between them. */
+/** A message whose fields appear in any order and number, mixed with unknown ones. */
 export function messageOf(...known: readonly fc.Arbitrary<Field>[]): fc.Arbitrary<Buffer> {
   return fc.array(fc.oneof(...known, unknown), { maxLength: 5, size: 'max' }).map(message)
 }
@@ -65,13 +65,13 @@ export function text(no: number, values: fc.Arbitrary<string> = anyText): fc.Arb
   return values.map((value) => lengthField(no, Buffer.from(value)))
 }
 
-/** What a decoder returns that needs no further turn for the message. */
+/** Asserts that a decoder returned synchronously, and returns its result. */
 export function atOnce<Input>(input: Input | Promise<Input>): Input {
   assert.ok(!(input instanceof Promise))
   return input
 }
 
-/** Such messages with some bytes changed, and noise. */
+/** These messages with some bytes changed, and noise. */
 export function damaged(messages: fc.Arbitrary<Buffer>): fc.Arbitrary<Buffer> {
   const changed = fc
     .tuple(messages, fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 4 }))

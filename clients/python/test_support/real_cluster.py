@@ -127,5 +127,5 @@ def until(condition: Callable[[], Value | None], what: str, timeout_s: float = 1
 
 def nats_server_missing() -> str:
     """Why tests of a real cluster are skipped without a nats-server. With REQUIRE_NATS=1 they fail instead."""
-    assert os.environ.get("REQUIRE_NATS") != "1", "REQUIRE_NATS=1, and there is no nats-server"
-    return "there is no nats-server: `npm run get:nats` downloads one"
+    assert os.environ.get("REQUIRE_NATS") != "1", "REQUIRE_NATS=1, but nats-server is missing"
+    return "nats-server is missing: `npm run get:nats` installs it"
