@@ -50,7 +50,7 @@ describe('an id chosen by the caller', () => {
       const points = [pointOf('a', id, 'replace'), pointOf('b'), pointOf('c', id, 'replace')]
       await assert.rejects(collection.insert(points), {
         reason: 'invalid_argument',
-        message: /^vectors\[2\]\.id is that of vectors\[0\]\.id/,
+        message: /^vectors\[2\]\.id equals vectors\[0\]\.id/,
       })
       assert.equal(collection.points, 0)
       const { ids, errors } = await collection.insert(points, { onError: 'continue' })
