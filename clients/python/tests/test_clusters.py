@@ -132,29 +132,29 @@ def test_how_new_answers_are_is_the_client_s_choice_and_the_call_s(
 
 
 def test_every_read_can_say_how_new_and_whether_partly(client: Vicinal, node: AnsweringNode) -> None:
-    told: list[Missing] = []
+    reported: list[Missing] = []
     for read in READS:
         node.answers = [at(1, partial="85/256")]
-        read(client, consistency="available", on_partial=told.append, partial_after_s=0.5)
+        read(client, consistency="available", on_partial=reported.append, partial_after_s=0.5)
         said = node.requests[-1]
         assert (said["vicinal-consistency"], said["vicinal-partial"]) == ("available", "allow; wait=500")
-    assert told == [Missing(partitions=85, of=256)] * len(READS)
+    assert reported == [Missing(partitions=85, of=256)] * len(READS)
 
 
 def test_whole_answers_are_not_called_partial(client: Vicinal, node: AnsweringNode) -> None:
-    told: list[Missing] = []
+    reported: list[Missing] = []
     for answer in (at(1), at(1, partial="much"), Answer()):
         node.answers = [answer]
-        assert client.count(on_partial=told.append) == 3
+        assert client.count(on_partial=reported.append) == 3
         assert node.requests[-1]["vicinal-partial"] == "allow"
-    assert told == []
+    assert reported == []
 
 
 def test_a_partial_answer_is_reported_once_after_all_tries(client: Vicinal, node: AnsweringNode) -> None:
-    told: list[Missing] = []
+    reported: list[Missing] = []
     node.answers = [Answer(at(1, partial="9/256").headers, 503, "try again later"), at(1, partial="3/256")]
-    assert client.count(on_partial=told.append) == 3
-    assert told == [Missing(3, 256)]
+    assert client.count(on_partial=reported.append) == 3
+    assert reported == [Missing(3, 256)]
 
 
 def test_an_exception_of_on_partial_replaces_the_answer(client: Vicinal, node: AnsweringNode) -> None:
@@ -208,20 +208,20 @@ def test_a_change_that_may_be_stored_is_repeated_only_if_that_is_safe(client: Vi
 def test_downloads_and_maps_are_part_of_it(
     kind: str, node: AnsweringNode, runner: asyncio.Runner, tmp_path: Path
 ) -> None:
-    told: list[Missing] = []
+    reported: list[Missing] = []
     with client_of(kind, node, runner) as client:
         node.answers = [at(8), Answer(at(11).headers, 400, "no"), at(12, partial="2/256")]
         client.count()
         with pytest.raises(InvalidArgumentError):
             client.snapshot(tmp_path / "none", consistency="latest")
-        client.map_points(on_partial=told.append, consistency="available")
+        client.map_points(on_partial=reported.append, consistency="available")
         client.health()
     assert node.requests[1:] == [
         {"vicinal-position": "8", "vicinal-consistency": "latest"},
         {"vicinal-position": "11", "vicinal-consistency": "available", "vicinal-partial": "allow"},
         {"vicinal-position": "12"},
     ]
-    assert told == [Missing(2, 256)]
+    assert reported == [Missing(2, 256)]
 
 
 def test_an_error_of_the_connection_is_not_taken_for_an_error_of_a_node(node: AnsweringNode) -> None:
@@ -234,11 +234,11 @@ def test_an_error_of_the_connection_is_not_taken_for_an_error_of_a_node(node: An
 
 
 def test_queries_of_a_batch_share_what_is_asked(client: Vicinal, node: AnsweringNode) -> None:
-    told: list[Missing] = []
+    reported: list[Missing] = []
     node.answers = [Answer(at(1, partial="1/256").headers, 400, "no")]
     with pytest.raises(InvalidArgumentError):
-        client.search_batch([Query(metric="Cosine", near=[1, 2])], on_partial=told.append)
-    assert (told, node.requests[0]["vicinal-partial"]) == ([], "allow")
+        client.search_batch([Query(metric="Cosine", near=[1, 2])], on_partial=reported.append)
+    assert (reported, node.requests[0]["vicinal-partial"]) == ([], "allow")
 
 
 def test_threads_that_note_positions_keep_the_highest() -> None:

@@ -90,19 +90,19 @@ def _ids_at_all(node: Service, runner: asyncio.Runner) -> set[str]:
 
 
 def _read_what_is_there(points: Vicinal, ids: set[str], gone: Missing) -> None:
-    told: list[Missing] = []
-    there = {point.id for point in points.iterate(page_size=1000, on_partial=told.append)}
+    reported: list[Missing] = []
+    there = {point.id for point in points.iterate(page_size=1000, on_partial=reported.append)}
     assert 0 < len(there) < POINTS
     assert there < ids
-    assert points.count(on_partial=told.append, partial_after_s=30) == len(there)
-    assert points.count(F("shop") == 1, on_partial=told.append, consistency="available") > 0
-    found = points.search([1, 2], "Cosine", limit=POINTS, exact=True, include=None, on_partial=told.append)
+    assert points.count(on_partial=reported.append, partial_after_s=30) == len(there)
+    assert points.count(F("shop") == 1, on_partial=reported.append, consistency="available") > 0
+    found = points.search([1, 2], "Cosine", limit=POINTS, exact=True, include=None, on_partial=reported.append)
     assert set(found.ids) == there
     query = Query(metric="Cosine", near=[1, 2], limit=POINTS, exact=True, include=None)
-    assert [set(each.ids) for each in points.search_batch([query], on_partial=told.append)] == [there]
-    counts = points.facets(["shop"], on_partial=told.append)["shop"]
+    assert [set(each.ids) for each in points.search_batch([query], on_partial=reported.append)] == [there]
+    counts = points.facets(["shop"], on_partial=reported.append)["shop"]
     assert sum(each.count for each in counts) == len(there)
-    assert told == [gone] * 6
+    assert reported == [gone] * 6
     lost = next(iter(ids - there))
     for read in (points.count, points.list_points, lambda: points.get(lost)):
         with pytest.raises(NotReadyError, match="no node answers"):
