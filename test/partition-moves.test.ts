@@ -380,6 +380,8 @@ describe('searches of a node that takes and drops partitions', () => {
 
 describe('a new node', () => {
   it('starts without points, takes its partitions, and knows the idempotency keys', async () => {
+    // Before the nodes, so that it is removed after they have closed: one of them writes to it.
+    await using directory = await temporaryDirectory()
     await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, dimension })
     const writer = new Writer(all, 21)
     for (let index = 0; index < 5; index += 1) await writer.insert(100)
@@ -390,7 +392,6 @@ describe('a new node', () => {
     const identity = { keyHash: new Uint8Array(16).fill(1), bodyHash: new Uint8Array(16).fill(2) }
     const first = await database.insert(keyed, { identity })
     await all.settled()
-    await using directory = await temporaryDirectory()
     const link = await all.link('node-3')
     await copyReplica({
       source: new PeerReplicaSource(link, 'node-1'),

@@ -81,12 +81,12 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     const shares = await sharesOf(cluster)
     await third.kill()
     const gone = { partitions: shares['node-2']!, of: 256 }
-    const told: Missing[] = []
-    const partial = { onPartial: (missing: Missing) => void told.push(missing) }
+    const reported: Missing[] = []
+    const partial = { onPartial: (missing: Missing) => void reported.push(missing) }
     const isTold = async <Answer>(answered: Promise<Answer>): Promise<Answer> => {
-      told.length = 0
+      reported.length = 0
       const answer = await answered
-      assert.deepEqual(told, [gone])
+      assert.deepEqual(reported, [gone])
       return answer
     }
     const there = (await isTold(http.list({ limit: 1000, include: { payload: true } }, partial))).points
@@ -186,10 +186,10 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     second.pause()
     let waitMs = 200
     await until(async () => {
-      told.length = 0
+      reported.length = 0
       waitMs *= 2
       await http.count(undefined, { ...partial, partialAfterMs: waitMs }).catch(() => {})
-      return told[0]?.partitions === 256 - shares['node-0']!
+      return reported[0]?.partitions === 256 - shares['node-0']!
     }, 'the node is left out')
     second.resume()
 
@@ -198,9 +198,9 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     await settled(nodes)
     // The first node's view of the others is slightly old.
     await until(async () => {
-      told.length = 0
+      reported.length = 0
       await http.count(undefined, partial)
-      return told.length === 0
+      return reported.length === 0
     }, 'the first node calls the others again')
     const rest: string[] = []
     for (let cursor = start.nextCursor; cursor !== undefined; ) {
@@ -217,7 +217,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     for (const client of [http, grpc]) {
       assert.equal((await client.collections.get('default', partial)).points, all.length)
     }
-    assert.deepEqual(told, [])
+    assert.deepEqual(reported, [])
     assert.deepEqual((await http.map({ limit: 1000 })).matching, all.length)
   })
 
