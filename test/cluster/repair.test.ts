@@ -28,6 +28,8 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
     await c.kill()
     await c.start()
     await until(async () => /log of the cluster is lost/.test(await readyTextOf(c)))
+    // It reports the loss to others once it knows how far its data have reached.
+    await until(async () => (await lostOf(c)) !== undefined)
 
     const shown = await run(['cluster', 'repair', '--http', a.url])
     assertEnded(shown, 0)
