@@ -3,6 +3,7 @@ import { listPoints } from '../api/points.ts'
 import type { ContentType, JsonObject, Payload } from '../api/types.ts'
 import type { Metric } from '../lib/distance.ts'
 import { pathsOf } from '../lib/filters.ts'
+import { wait } from '../lib/wait.ts'
 import type { Neighbours } from './layout.ts'
 import { linesOf } from './lines.ts'
 
@@ -106,7 +107,7 @@ async function askWhenFree(
     } catch (error) {
       if (!(error instanceof ApiError) || error.status !== 429) throw error
     }
-    await new Promise((resolve) => setTimeout(resolve, retryMs))
+    await wait(retryMs, signal)
     signal.throwIfAborted()
   }
 }
