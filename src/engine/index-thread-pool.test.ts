@@ -78,6 +78,7 @@ describe(`index threads that indexers share, seed ${seed}`, () => {
       await pool.detach(faulty.index.id)
       faulty.insert(clusteredVectors(random, 1, 32)[0]!)
       while (faulty.indexer.route('Euclidean') !== undefined) await sleep(1)
+      assert.match(faulty.takeErrors().join(), /the index failed/)
       for (const vector of clusteredVectors(random, 300, 32)) sound.insert(vector)
       while (sound.indexer.unindexed > 0) await sleep(1)
       assert.ok(sound.indexer.route('Euclidean') !== undefined)
@@ -99,8 +100,9 @@ describe(`index threads that indexers share, seed ${seed}`, () => {
       await second.settled()
       assert.ok([first, second].every(({ indexer }) => indexer.route('Euclidean') !== undefined))
       await started[0]!.terminate()
-      for (const { indexer } of [first, second]) {
-        while (indexer.route('Euclidean') !== undefined) await sleep(1)
+      for (const fixture of [first, second]) {
+        while (fixture.indexer.route('Euclidean') !== undefined) await sleep(1)
+        assert.match(fixture.takeErrors().join(), /an index thread ended/)
       }
     })
     process.off('worker', note)

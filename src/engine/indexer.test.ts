@@ -46,9 +46,10 @@ describe(`the graph, seed ${seed}`, () => {
         await assertRecall(fixture, set, 'built')
         // With so few glosses of such lengths, a search may need as many comparisons as a scan; it then scans.
         const isGraphEnough = name !== 'wordnet-lengths'
-        if (isGraphEnough)
-          assert.ok(fixture.indexer.route('Euclidean') !== undefined, 'Euclidean uses the graph')
-        if (isGraphEnough) assert.ok(fixture.indexer.route('Cosine') !== undefined, 'Cosine uses a graph')
+        for (const metric of isGraphEnough ? (['Euclidean', 'Cosine'] as const) : []) {
+          const how = `${metric} uses a graph: ${fixture.log.join('')}`
+          assert.ok(fixture.indexer.route(metric) !== undefined, how)
+        }
 
         for (const slot of [...fixture.points.keys()]) if (random() < 0.1) fixture.remove(slot)
         for (const vector of late) fixture.insert(vector)

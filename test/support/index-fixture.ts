@@ -1,8 +1,9 @@
+import assert from 'node:assert/strict'
 import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pino } from 'pino'
 import { newId } from '../../src/base/ids.ts'
-import { createLogger } from '../../src/base/log.ts'
 import type { Metric } from '../../src/base/point.ts'
 import { createExecutor, type SearchExecutor } from '../../src/engine/executor.ts'
 import { IdTable } from '../../src/engine/id-table.ts'
@@ -19,11 +20,11 @@ import { RowFile } from '../../src/storage/row-file.ts'
 import { until } from './until.ts'
 
 const kernels = loadKernels()
-const logger = createLogger({ level: 'silent', pretty: false })
 const k = 10
 const ef = 128
 /** Bytes before each row of the file. They have no meaning here, but rows of a store have such a prefix. */
 const rowHead = 12
+const errorLevel: number = pino.levels.values.error!
 
 /** An index with everything that maintains and searches it. The test holds the same points. */
 export class IndexFixture implements AsyncDisposable {
@@ -35,6 +36,9 @@ export class IndexFixture implements AsyncDisposable {
   readonly points: Map<number, Float32Array> = new Map()
   readonly free: number[] = []
   readonly #file: number | undefined
+  /** What the index and its searches have logged, in JSON lines. */
+  readonly log: string[] = []
+  readonly #errors: string[] = []
   #sequence = 0
 
   constructor(
@@ -58,6 +62,15 @@ export class IndexFixture implements AsyncDisposable {
       threads?: IndexThreadPool
     } = {},
   ) {
+    const logger = pino(
+      { level: 'debug', base: null },
+      {
+        write: (line: string): void => {
+          this.log.push(line)
+          if ((JSON.parse(line) as { level: number }).level >= errorLevel) this.#errors.push(line)
+        },
+      },
+    )
     const { searchThreads = 2, indexThreads = options.threads?.size ?? 2, onDisk } = options
     this.#file = onDisk === undefined ? undefined : openSync(onDisk, 'w+')
     this.index = new VectorIndex({
@@ -211,15 +224,22 @@ export class IndexFixture implements AsyncDisposable {
     return near.flat().length / truth.flat().length
   }
 
+  /** Returns the logged errors, which `close` then no longer reports. */
+  takeErrors(): string[] {
+    return this.#errors.splice(0)
+  }
+
   faults(): string[] {
     return this.index.segments.flatMap((segment) => graphFaults(segment, 0))
   }
 
+  /** Fails if an error was logged: a failed index searches exactly, so its recall would hide the error. */
   async close(): Promise<void> {
     await this.#executor.close()
     await this.indexer.close()
     await this.#ownThreads?.close()
     if (this.#file !== undefined) closeSync(this.#file)
+    assert.deepEqual(this.takeErrors(), [])
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
