@@ -91,6 +91,36 @@ it(`an audit runs more queries on a route whose recall is uncertain, seed ${seed
   assert.ok(near.recall > 0.98 && near.recall < 0.995, String(near.recall))
 })
 
+it(`an audit does not reject a route for two points that it misses by chance, seed ${seed}`, async () => {
+  await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
+  const search = await searchOver(fixture)
+  const { index } = fixture
+  let asked = 0
+  const missing: AuditSearch = (queries) =>
+    search(queries).map((hits, at) => {
+      const { route, hidden } = queries[at]!
+      if (route === undefined || hidden !== undefined) return hits
+      asked += 1
+      return asked <= 2 ? [] : hits
+    })
+  const [found] = (await auditRoutes(
+    index,
+    {
+      ...{
+        slots: Array.from({ length: 400 }, (_, place) => (place * 7) % 1000),
+        fewest: 100,
+        k: 10,
+        ef: 128,
+      },
+      ...{ target: 0.985, floor: 0.98, metric: 'Euclidean' },
+      routes: routesFor('Euclidean', index.layout, [true, false]).slice(0, 1),
+    },
+    missing,
+  ))!
+  assert.equal(asked, 200, 'all points, because two misses are many among the first')
+  assert.equal(found!.recall, 198 / 200)
+})
+
 it(`an aborted audit returns nothing and searches no more, seed ${seed}`, async () => {
   await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
   const search = await searchOver(fixture)

@@ -95,6 +95,9 @@ class Sample {
     const own = new Tally()
     const near = new Tally()
     const off = new Tally()
+    // The number of queries of either kind if all of them run. A limit for the first of them only would reject a good
+    // route that by chance misses two of its first fifty points.
+    const half = slots.length / 2
     for (let at = 0; at < slots.length; at += queriesPerScanMax) {
       // Before the route's own searches: `Tally` relies on this order.
       const truth = await this.#truthAt(at)
@@ -118,8 +121,7 @@ class Sample {
         apart.filter(isMoved),
         (slot, query) => slot !== slots[at + 2 * query + 1],
       )
-      const asked = Math.max(fewest, at + queries.length) / 2
-      if (own.bestOf(asked) < floor || near.bestOf(asked * k) < floor || off.bestOf(asked * k) < floor) break
+      if (own.bestOf(half) < floor || near.bestOf(half * k) < floor || off.bestOf(half * k) < floor) break
       const isSure = [own, near, off].every((tally) => tally.isSurelyAbove(floor))
       if (at + queries.length >= fewest && isSure) break
     }

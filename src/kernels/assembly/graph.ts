@@ -306,10 +306,16 @@ export function insertSlot(slot: u32, level: i32, distanceKind: i32): i32 {
   return full
 }
 
+/**
+ * Links a slot at each level to its neighbours there, and these to it. Nothing links to the slot before its own lists
+ * are complete, and nothing at an upper level before its neighbours at level 0 do. A concurrent walk that comes down
+ * through the slot would otherwise find an empty list at level 0, and end there.
+ */
 function linkInto(slot: u32, level: i32, entry: i64, distanceKind: i32): void {
   setQuerySlot(slot, distanceKind)
   let at = descendTo(level, entry)
-  for (let each = min(<i32>(entry >> 32), level); each >= 0; each--) {
+  const top = min(<i32>(entry >> 32), level)
+  for (let each = top; each >= 0; each--) {
     resetVisited()
     setQuerySlot(slot, distanceKind)
     startPool(at)
@@ -317,20 +323,25 @@ function linkInto(slot: u32, level: i32, entry: i64, distanceKind: i32): void {
     beam(each, efConstruction)
     at = slotOf(load<u64>(pool))
     if (level == 0 && linkToCopy(slot, distanceKind)) return
-    let named = false
     const own = scratch + KEPT_FOR_SELF
     const kept = selectNeighbours(pool, poolCount, m, own, distanceKind, slot)
-    const list = listOf(slot, each)
-    const length = lengthAt(each)
-    lock(slot)
-    // Concurrent inserts may already have linked to the slot from a level above.
-    writeList(list, length, own, kept)
-    unlock(slot)
-    for (let i = 0; i < kept; i++) {
-      if (linkBack(slotAt(own, i), slot, each, distanceKind)) named = true
-    }
-    if (each == 0 && !named) linkFromPool(slot)
+    writeList(listOf(slot, each), lengthAt(each), own, kept)
   }
+  // The pool is that of level 0.
+  if (!linkBackFrom(slot, 0, distanceKind)) linkFromPool(slot)
+  for (let each = 1; each <= top; each++) linkBackFrom(slot, each, distanceKind)
+}
+
+/** Adds a slot to the lists of its neighbours at a level. Returns whether any of them then contains it. */
+function linkBackFrom(slot: u32, level: i32, distanceKind: i32): bool {
+  const own = scratch + KEPT_FOR_SELF
+  const length = lengthAt(level)
+  memory.copy(own, listOf(slot, level), <usize>length << 2)
+  let named = false
+  for (let i = 0; i < length && slotAt(own, i) != NONE; i++) {
+    if (linkBack(slotAt(own, i), slot, level, distanceKind)) named = true
+  }
+  return named
 }
 
 /**
