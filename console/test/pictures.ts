@@ -5,6 +5,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Page } from 'playwright-core'
 import { ClusterProcesses, type NodeProcess } from '../../test/cluster/cluster-processes.ts'
 import { natsMissing } from '../../test/support/nats-servers.ts'
@@ -16,6 +17,7 @@ const data = join(root, 'demo/data')
 const images = join(root, 'docs/images')
 const dimension = 512
 const quality = 0.82
+const chartSeconds = 60
 
 const lamps = `name,v0,v1,v2,v3,price,zip,in_stock,since
 Desk lamp,0.12,0.5,-0.3,0.8,39.5,10115,true,2026-01-31
@@ -74,7 +76,23 @@ async function takeAll(id: string): Promise<void> {
   await take('collections', '#/collections', shown('tbody .chip'))
   await take('snapshots', '#/snapshots', shown('.snapshot-list li'))
   await take('settings', '#/settings', shown('.rows'), 'dark')
-  await take('overview', '#/', shown('.chart canvas'))
+  await take('overview', '#/', async (page) => {
+    await page.locator('.chart canvas').first().waitFor()
+    await sendRequests(id)
+  })
+}
+
+/** Sends searches and inserts for as long as the charts of the overview show, at a rate that rises and falls. */
+async function sendRequests(id: string): Promise<void> {
+  const { httpUrl } = browser.service
+  const search = { id, similarity: 'Cosine', limit: 10 }
+  const lamp = { vector: [0.1, 0.2, 0.3, 0.4], payload: { content_type: 'Text', content: 'Wall lamp' } }
+  for (let step = 0; step < chartSeconds * 10; step++) {
+    const searches = Math.round(6 + 4 * Math.sin(step / 60))
+    await Promise.all(Array.from({ length: searches }, () => send(httpUrl, 'POST', 'points/search', search)))
+    if (step % 3 === 0) await send(httpUrl, 'POST', 'collections/shop/points', lamp)
+    await sleep(100)
+  }
 }
 
 /** Takes a picture of a cluster with a node that was killed. */
@@ -157,9 +175,6 @@ async function storeDemo(): Promise<string> {
     vectors: vectors.slice(0, 800),
   })
   await send(browser.service.httpUrl, 'PUT', 'aliases', { set: { glosses: 'glosses-2026' } })
-  const near = { id: point_ids[0]!, similarity: 'Cosine', limit: 10 }
-  // These searches give the charts of the overview something to show.
-  for (let count = 0; count < 200; count++) await send(browser.service.httpUrl, 'POST', 'points/search', near)
   const index = vectors.findIndex(({ payload }) => payload.content.startsWith('dolphin:'))
   return point_ids[index]!
 }

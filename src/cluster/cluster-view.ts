@@ -3,7 +3,7 @@ import type { CommitLog } from './commit-log.ts'
 import type { Announcement, Membership } from './membership.ts'
 import { movesOf, shareOf, surplusOf } from './ownership.ts'
 import { ownersIn } from './ring.ts'
-import { noTopology, type Topology } from './topology.ts'
+import { memberOf, noTopology, type Topology } from './topology.ts'
 
 /**
  * What a node knows about its cluster: the log, the topology, and what the other nodes announce. It is refreshed
@@ -101,7 +101,7 @@ export function nodeStatuses(
     const said = announced.get(name)
     const { zone, address } = said ?? topology.members[name]!
     const is = { is_there: said !== undefined, is_ready: said?.isReady ?? false }
-    const { state } = topology.members[name] ?? {}
+    const { state } = memberOf(topology, name) ?? {}
     const shown = { name, zone, address, ...is, ...(state && { state }) }
     const partitions = nodePartitions(topology, name, said)
     return {

@@ -1,6 +1,6 @@
 import type { SharedDocuments } from './commit-log.ts'
 import { withPlaces, withRemoved, withReplicas } from './places.ts'
-import { changeTopology, type MemberState, readTopology } from './topology.ts'
+import { changeTopology, type MemberState, memberOf } from './topology.ts'
 
 /**
  * Removes a node from the cluster: the log no longer keeps records for it.
@@ -9,10 +9,12 @@ import { changeTopology, type MemberState, readTopology } from './topology.ts'
  * @returns whether it was a member
  */
 export async function removeMember(documents: SharedDocuments, node: string): Promise<boolean> {
-  const before = await readTopology(documents)
-  if (!Object.hasOwn(before.topology.members, node)) return false
-  await changeTopology(documents, (topology) => withRemoved(topology, node))
-  return true
+  let isMember = false
+  await changeTopology(documents, (topology) => {
+    isMember = memberOf(topology, node) !== undefined
+    return isMember ? withRemoved(topology, node) : topology
+  })
+  return isMember
 }
 
 /**
@@ -29,7 +31,7 @@ export async function setMemberState(
 ): Promise<boolean> {
   let isMember = false
   await changeTopology(documents, (topology) => {
-    const before = topology.members[node]
+    const before = memberOf(topology, node)
     isMember = before !== undefined
     if (before === undefined || before.state === state || !isAllowed(before.state)) return topology
     const { zone, address } = before

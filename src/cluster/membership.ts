@@ -6,7 +6,14 @@ import { pause } from './pause.ts'
 import { replicasNote, withEntered } from './places.ts'
 import { recordsMax } from './recent-changes.ts'
 import { chunkSpanMax } from './record-frame.ts'
-import { changeTopology, type Member, type MemberState, readTopology, type Topology } from './topology.ts'
+import {
+  changeTopology,
+  type Member,
+  type MemberState,
+  memberOf,
+  readTopology,
+  type Topology,
+} from './topology.ts'
 
 /** What a node announces about itself, again and again. */
 export interface Announcement extends Omit<Member, 'state'> {
@@ -119,7 +126,7 @@ export class Membership {
   async #announce(): Promise<void> {
     const { documents, node, describe, onState } = this.#options
     await documents.announce(node, toJson(describe()))
-    const { state } = (await this.topology()).members[node] ?? {}
+    const { state } = memberOf(await this.topology(), node) ?? {}
     if (state === this.#state) return
     this.#state = state
     onState?.(state)

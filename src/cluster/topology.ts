@@ -59,8 +59,13 @@ export async function readTopology(
   return { topology: fromJson<Topology>(document.value), revision: document.revision }
 }
 
+/** Returns a member by its name, which may be any text, such as `constructor`. */
+export function memberOf({ members }: Topology, node: string): Member | undefined {
+  return Object.hasOwn(members, node) ? members[node] : undefined
+}
+
 export function withMember(topology: Topology, node: string, member: Member): Topology {
-  const before = topology.members[node]
+  const before = memberOf(topology, node)
   if (before?.zone === member.zone && before.address === member.address) return topology
   const { state } = before ?? {}
   const after = state === undefined ? member : { ...member, state }
