@@ -8,9 +8,12 @@ import { distanceMetrics, type VectorQuery } from '../base/point.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
+import { Doorbell } from './doorbell.ts'
 import { createExecutor, type ExecutorOptions, type SearchExecutor } from './executor.ts'
 import type { IndexSearches } from './index-searches.ts'
+import { SearchRequest } from './search-request.ts'
 import { recordsMax } from './search-ring.ts'
+import { SearchThread } from './search-thread.ts'
 
 const seed = 42
 const kernels = loadKernels()
@@ -406,6 +409,29 @@ describe('a search thread', () => {
     )
     assert.equal(started.length, 2)
     process.off('worker', note)
+  })
+
+  it('that ends fails a request whose hits it had completed, and is not asked for them', async () => {
+    const { index } = filledIndex(100, 8, 'continuous')
+    const doorbell = new Doorbell()
+    const ended = Promise.withResolvers<void>()
+    const thread = new SearchThread({ kernels, lane: 1 }, logger, () => ended.resolve())
+    thread.start(1_000_000, doorbell)
+    for (const segment of index.segments) thread.attach(index.id, segment)
+    const rung = new Promise<void>((resolve) => doorbell.listen(resolve))
+    const query = { vector: new Float32Array(8), metric: 'Euclidean', k: 3, ef: 3, route: undefined } as const
+    const ranges = [{ ordinal: 0, from: 0, to: 100 }]
+    const piece = { index: index.id, queries: [query], ranges, cost: 1000, positions: [0] }
+    const settled = Promise.withResolvers<unknown>()
+    const request = new SearchRequest(1, [piece], settled.resolve)
+    assert.ok(thread.run(request, piece))
+    request.handOut()
+    await rung
+    await thread.terminate()
+    await ended.promise
+    thread.collect()
+    assert.match(String(await settled.promise), /a search thread ended with code 1/)
+    assert.ok(!thread.run(request, piece))
   })
 
   it('that cannot search reports why, and continues', async () => {

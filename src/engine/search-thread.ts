@@ -37,6 +37,8 @@ export class SearchThread {
   #collected = 0
   #completedPieces = 0
   #cost = 0
+  /** Whether the thread has ended. Nothing can be collected then: its requests have failed. */
+  #hasEnded = false
 
   /** @param onExit called when the thread has ended without a request to do so, after its requests have failed */
   constructor(setup: WorkerSetup, logger: Logger, onExit: (thread: SearchThread) => void) {
@@ -90,7 +92,7 @@ export class SearchThread {
 
   /** Puts a piece into the ring; returns false if there is no room until a record is completed. */
   run(request: SearchRequest, piece: Piece): boolean {
-    if (this.#assignments.length === recordsMax) return false
+    if (this.#hasEnded || this.#assignments.length === recordsMax) return false
     const offset = this.#space!.take(recordBytes(sizeOf(piece)))
     if (offset === undefined) return false
     this.#indexes.beforeWork(piece.index)
@@ -104,7 +106,7 @@ export class SearchThread {
 
   /** Collects the pieces that the thread has completed. */
   collect(): void {
-    if (this.#ring === undefined) return
+    if (this.#ring === undefined || this.#hasEnded) return
     for (const { completed } = this.#ring; this.#collected !== completed; ) {
       const { request, piece, record } = this.#assignments.shift()!
       const failed = this.#ring.hasFailed(record)
@@ -132,6 +134,7 @@ export class SearchThread {
   }
 
   #abandon(error: Error): void {
+    this.#hasEnded = true
     this.#indexes.end()
     for (const { request } of this.#assignments.splice(0)) request.fail(error)
     for (const request of this.#failed.splice(0)) request.fail(error)
