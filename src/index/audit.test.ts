@@ -8,10 +8,11 @@ import { IndexFixture } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import type { Metric } from '../base/point.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import { type AuditSearch, auditRoutes } from './audit.ts'
+import { type AuditRequest, type AuditSearch, auditRoutes } from './audit.ts'
 import type { Hit } from './hit.ts'
 import { routesFor } from './routes.ts'
 import { type IndexQuery, rangesOf, Searcher } from './searcher.ts'
+import type { VectorIndex } from './vector-index.ts'
 
 const seed = 20_261_122
 const isLinux = process.platform === 'linux'
@@ -62,8 +63,6 @@ it(`an audit runs more queries on a route whose recall is uncertain, seed ${seed
   await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
   const search = await searchOver(fixture)
   const { index } = fixture
-  const routes = routesFor('Euclidean', index.layout, [true, false]).slice(0, 1)
-  const slots = Array.from({ length: 400 }, (_, place) => (place * 7) % 1000)
   /** Audits with some answers cut to their first three hits; `isCut` selects these by the number of their query. */
   const audited = async (isCut: (query: number) => boolean): Promise<{ asked: number; recall: number }> => {
     let asked = 0
@@ -73,12 +72,7 @@ it(`an audit runs more queries on a route whose recall is uncertain, seed ${seed
         asked += 1
         return isCut(asked) ? hits.slice(0, 3) : hits
       })
-    const request = {
-      ...{ slots, fewest: 100, k: 10, ef: 128, target: 0.985, floor: 0.98 },
-      metric: 'Euclidean' as const,
-      routes,
-    }
-    const found = await auditRoutes(index, request, failing)
+    const found = await auditRoutes(index, longRequest(index), failing)
     return { asked, recall: found![0]!.recall }
   }
   const good = await audited(() => false)
@@ -103,20 +97,7 @@ it(`an audit does not reject a route for two points that it misses by chance, se
       asked += 1
       return asked <= 2 ? [] : hits
     })
-  const [found] = (await auditRoutes(
-    index,
-    {
-      ...{
-        slots: Array.from({ length: 400 }, (_, place) => (place * 7) % 1000),
-        fewest: 100,
-        k: 10,
-        ef: 128,
-      },
-      ...{ target: 0.985, floor: 0.98, metric: 'Euclidean' },
-      routes: routesFor('Euclidean', index.layout, [true, false]).slice(0, 1),
-    },
-    missing,
-  ))!
+  const [found] = (await auditRoutes(index, longRequest(index), missing))!
   assert.equal(asked, 200, 'all points, because two misses are many among the first')
   assert.equal(found!.recall, 198 / 200)
 })
@@ -140,6 +121,15 @@ it(`an aborted audit returns nothing and searches no more, seed ${seed}`, async 
     assert.equal(searches, stoppedAfter + 1)
   }
 })
+
+/** Returns an audit of the first Euclidean route with up to 400 queries, of which the first 100 always run. */
+function longRequest({ layout }: VectorIndex): AuditRequest {
+  return {
+    slots: Array.from({ length: 400 }, (_, place) => (place * 7) % 1000),
+    ...{ fewest: 100, k: 10, ef: 128, target: 0.985, floor: 0.98, metric: 'Euclidean' },
+    routes: routesFor('Euclidean', layout, [true, false]).slice(0, 1),
+  }
+}
 
 /** Inserts and links a thousand points. Returns a search over them. */
 async function searchOver(
