@@ -4,7 +4,9 @@ import type { Page, Request, Route } from 'playwright-core'
 import {
   type ConsoleBrowser,
   clickAndHear,
+  drawAroundPoints,
   glosses,
+  hear,
   missingChromium,
   startConsole,
   storeGlosses,
@@ -101,9 +103,8 @@ describe('a change of all matching points in the console', { skip: missingChromi
     await page.getByText('10 done.').waitFor()
     await page.getByRole('dialog').getByRole('button', { name: 'Stop', exact: true }).click()
     assert.equal(await page.getByRole('dialog').getByRole('button', { name: 'Stopping' }).isDisabled(), true)
-    const heard = page.getByText('Stopped. Deleted 20 points. More points match.').waitFor()
     await answer(second)
-    await heard
+    await hear(page, 'Stopped. Deleted 20 points. More points match.')
     await page.getByRole('dialog').waitFor({ state: 'detached' })
     await server.expectNoMore()
     await page.close()
@@ -117,7 +118,7 @@ describe('a change of all matching points in the console', { skip: missingChromi
       () => page.getByRole('dialog').getByRole('button', { name: 'Close' }).click(),
       () => page.evaluate(() => history.back()),
     ]
-    for (const [index, leave] of ways.entries()) {
+    for (const leave of ways) {
       await page.goto(`${console.service.httpUrl}/console/#/collections`)
       await page.getByRole('heading', { name: 'Collections', level: 1 }).waitFor()
       await page.goto(`${console.service.httpUrl}/console/#/points`)
@@ -125,11 +126,8 @@ describe('a change of all matching points in the console', { skip: missingChromi
       const first = await server.next()
       await leave()
       await page.getByRole('dialog').waitFor({ state: 'detached' })
-      // A different number in each round, so that its message is not mistaken for an earlier one.
-      const changed = 10 + index
-      const heard = page.getByText(`Stopped. Deleted ${changed} points. More points match.`).waitFor()
-      await answer(first, changed)
-      await heard
+      await answer(first)
+      await hear(page, 'Stopped. Deleted 10 points. More points match.')
       await server.expectNoMore()
     }
     await page.close()
@@ -146,10 +144,9 @@ describe('a change of all matching points in the console', { skip: missingChromi
     })
     await page.getByText('0 points match').waitFor()
     await page.getByRole('button', { name: 'Insert point' }).click()
-    const heard = page.getByText('Stopped. Deleted 10 points.').waitFor()
     const reloaded = page.waitForRequest('**/points/list')
     await answer(first)
-    await heard
+    await hear(page, 'Stopped. Deleted 10 points.')
     assert.deepEqual((await reloaded).postDataJSON().filter, { kind: 'none' })
     assert.equal(await page.getByRole('dialog', { name: 'Insert point' }).count(), 1)
     await page.close()
@@ -168,9 +165,8 @@ describe('a change of all matching points in the console', { skip: missingChromi
     await page.getByRole('button', { name: 'Delete 60 points' }).click()
     const third = await server.next()
     await page.keyboard.press('Escape')
-    const heard = page.getByText('Stopped after 0 points: the disk is full').waitFor()
     await third.fulfill({ status: 503, contentType: 'text/plain', body: 'the disk is full' })
-    await heard
+    await hear(page, 'Stopped after 0 points: the disk is full')
     await page.close()
   })
 })
@@ -191,18 +187,7 @@ async function deleteShownPoint(page: Page): Promise<void> {
 
 /** Selects all points of a map and opens one of them. */
 async function openOnMap(page: Page): Promise<void> {
-  await page.getByRole('button', { name: 'Select by drawing around points' }).click()
-  const { x, y, width, height } = (await page.locator('.map-canvas').boundingBox())!
-  await page.mouse.move(x + 3, y + 3)
-  await page.mouse.down()
-  for (const [right, down] of [
-    [width - 70, 3],
-    [width - 70, height - 3],
-    [3, height - 3],
-  ] as const) {
-    await page.mouse.move(x + right, y + down)
-  }
-  await page.mouse.up()
+  await drawAroundPoints(page)
   await page.getByText('59 points selected').waitFor()
   await page.locator('.map-list .facet').first().click()
 }
@@ -249,6 +234,6 @@ function isDryRun(request: Request): boolean {
   return (request.postDataJSON() as { readonly dry_run: boolean }).dry_run
 }
 
-async function answer(route: Route, changed = 10): Promise<void> {
-  await route.fulfill({ json: { changed, more: true } })
+async function answer(route: Route): Promise<void> {
+  await route.fulfill({ json: { changed: 10, more: true } })
 }

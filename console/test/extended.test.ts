@@ -4,6 +4,7 @@ import type { Locator, Page } from 'playwright-core'
 import {
   type ConsoleBrowser,
   clickAndHear,
+  drawAroundPoints,
   glosses,
   keepScreenshot,
   missingChromium,
@@ -196,19 +197,19 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     await page.locator('.map-legend').getByText('noun').waitFor()
     await keepScreenshot(page, 'map')
     assert.ok((await coloursOf(page.locator('.map-canvas canvas').first())) >= 2)
-    await page.getByRole('button', { name: 'Select by drawing around points' }).click()
-    const box = (await page.locator('.map-canvas').boundingBox())!
-    await page.mouse.move(box.x + 3, box.y + 3)
-    await page.mouse.down()
-    for (const [x, y] of [
-      [box.width - 70, 3],
-      [box.width - 70, box.height - 3],
-      [3, box.height - 3],
-    ] as const) {
-      await page.mouse.move(box.x + x, box.y + y)
-    }
-    await page.mouse.up()
+    await drawAroundPoints(page)
     await page.getByText(/points selected/).waitFor()
+    await page.close()
+  })
+
+  it('follow a user who is faster than the browser draws', async () => {
+    const page = await console.open('#/map')
+    await page.getByRole('button', { name: 'Redraw' }).waitFor()
+    await page.clock.install()
+    await page.clock.pauseAt(Date.now() + 1000)
+    await drawAroundPoints(page)
+    await page.getByText(/points selected/).waitFor()
+    await page.clock.resume()
     await page.close()
   })
 })

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentChildren, JSX } from 'preact'
-import { useEffect, useId, useRef } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import { isAbort, messageOf } from '../api/client.ts'
 import { Button, Fault } from './basics.tsx'
 
@@ -15,7 +15,7 @@ export function Dialog(props: {
 }): JSX.Element {
   const ref = useRef<HTMLDialogElement>(null)
   const id = useId()
-  useEffect(() => ref.current?.showModal(), [])
+  useLayoutEffect(() => ref.current?.showModal(), [])
   const kind = `${props.wide === true ? 'wide' : ''} ${props.side === true ? 'side' : ''}`
   return (
     <dialog

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useEffect, useId, useRef } from 'preact/hooks'
+import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import type { JsonObject } from '../api/types.ts'
 import {
   chipsOf,
@@ -149,11 +149,10 @@ function FilterJson(props: {
   const text = useSignal(jsonText(props.filter))
   const fault = useSignal<string | undefined>(undefined)
   const written = JSON.stringify(props.filter)
-  /** The filter that the text represents. Compared during rendering: more may be typed before an effect runs. */
+  /** The filter that the text represents. */
   const known = useRef(written)
-  const isFromOutside = written !== known.current
-  useEffect(() => {
-    if (!isFromOutside) return
+  useLayoutEffect(() => {
+    if (written === known.current) return
     known.current = written
     text.value = jsonText(props.filter)
     fault.value = undefined

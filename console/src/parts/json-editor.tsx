@@ -1,5 +1,5 @@
 import type { JSX } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import type { OpenEditor } from './code-mirror.ts'
 
 /** A JSON editor. CodeMirror is loaded when the first editor is shown. */
@@ -12,9 +12,8 @@ export function JsonEditor(props: {
   const editor = useRef<OpenEditor | undefined>(undefined)
   const current = useRef(props)
   current.current = props
-  /** The text that the editor last reported. Compared during rendering: more may be typed before an effect runs. */
+  /** The text that the editor last reported. */
   const reported = useRef(props.text)
-  const isFromOutside = props.text !== reported.current
   useEffect(() => {
     let isGone = false
     import('./code-mirror.ts').then(({ openEditor }) => {
@@ -33,8 +32,8 @@ export function JsonEditor(props: {
       editor.current?.close()
     }
   }, [])
-  useEffect(() => {
-    if (!isFromOutside) return
+  useLayoutEffect(() => {
+    if (props.text === reported.current) return
     reported.current = props.text
     editor.current?.setText(props.text)
   }, [props.text])

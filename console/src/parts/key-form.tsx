@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import { keyNeeded, setKey } from '../state/session.ts'
 import { Button, Field } from './basics.tsx'
 import { Brand } from './navigation.tsx'
@@ -9,7 +9,7 @@ import { Brand } from './navigation.tsx'
 export function KeyForm(): JSX.Element {
   const text = useSignal('')
   const input = useRef<HTMLInputElement>(null)
-  useEffect(() => input.current?.focus(), [])
+  useLayoutEffect(() => input.current?.focus(), [])
   return (
     <main class="key-page">
       <form

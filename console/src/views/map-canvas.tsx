@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import type { JsonValue } from '../api/types.ts'
 import { valueText } from '../lib/filters.ts'
 import type { Colouring } from '../map/colours.ts'
@@ -59,7 +59,8 @@ export function MapCanvas(props: {
     // Many rings would hide the points that they mark, so a large selection only dims the other points.
     stage.current?.setMarked(props.selected.length <= maxRings ? props.selected : [])
   }, [props.selected])
-  useEffect(() => stage.current?.setLasso(lasso.value), [lasso.value])
+  // Before any further event: an effect after the next frame would let a quick drag move the picture.
+  useLayoutEffect(() => stage.current?.setLasso(lasso.value), [lasso.value])
   const text = `A map of ${props.points.length} points. Points that are near each other in the collection are near each other here.`
   return (
     <div class="map-canvas">

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useEffect, useMemo } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo } from 'preact/hooks'
 import { distanceMetrics, isMetric, type Metric } from '../lib/distance.ts'
 import { parseFilter } from '../lib/filters.ts'
 import { formatCount, plural } from '../lib/format.ts'
@@ -208,7 +208,7 @@ function Picture({ run, colour }: { readonly run: MapRun; readonly colour: strin
   const sample = run.sample.value
   const points = sample?.points ?? []
   // Point numbers are valid within one sample only, and until one of its points is deleted.
-  useEffect(() => {
+  useLayoutEffect(() => {
     selected.value = []
     hovered.value = -1
   }, [sample?.neighbours])

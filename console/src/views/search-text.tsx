@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useEffect } from 'preact/hooks'
+import { useLayoutEffect } from 'preact/hooks'
 import { Button, Field } from '../parts/basics.tsx'
 import { embeddingModel } from '../state/collections.ts'
 import { replaceParams } from '../state/route.ts'
@@ -9,7 +9,7 @@ import { replaceParams } from '../state/route.ts'
 export function TextQuery({ text }: { readonly text: string }): JSX.Element {
   const typed = useSignal(text)
   const model = embeddingModel.value
-  useEffect(() => {
+  useLayoutEffect(() => {
     typed.value = text
   }, [text])
   return (

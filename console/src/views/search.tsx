@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useEffect, useMemo, useRef } from 'preact/hooks'
+import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { apiRoot, messageOf } from '../api/client.ts'
 import { somePoint } from '../api/points.ts'
 import { distanceMetrics } from '../lib/distance.ts'
@@ -268,7 +268,7 @@ function QueryPanel(props: {
 function LimitInput({ id, limit }: { readonly id: string; readonly limit: number }): JSX.Element {
   const typed = useSignal(String(limit))
   const input = useRef<HTMLInputElement>(null)
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (document.activeElement !== input.current) typed.value = String(limit)
   }, [limit])
   return (
