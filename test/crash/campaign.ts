@@ -26,6 +26,7 @@ export type Size = 'scanned' | 'indexed'
 /** How the service ends in a round. */
 export type Death =
   | { readonly kind: 'at a random time'; readonly afterMs: number }
+  | { readonly kind: 'after changes'; readonly changes: number }
   | ({ readonly kind: 'at a call' } & HoldPoint)
   | {
       readonly kind: 'after a failed call'
@@ -221,6 +222,9 @@ export class Campaign implements AsyncDisposable {
       case 'at a random time':
         await delay(death.afterMs)
         return this.#count('under load')
+      case 'after changes':
+        await this.#untilChanged(death.changes, process, load)
+        return this.#count('under load')
       case 'at a call': {
         const isOfCheckpoint = this.#options.size === 'indexed' && checkpointCalls.includes(death.call)
         if (isOfCheckpoint) await delay(200).then(() => load.stop())
@@ -240,7 +244,7 @@ export class Campaign implements AsyncDisposable {
         return this.#count(failing.hasFailed ? `after ${death.error} of ${death.call}` : 'idle')
       }
       case 'in a checkpoint': {
-        await delay(200)
+        await Promise.all([delay(200), this.#untilChanged(1, process, load)])
         await load.stop()
         const isWriting = await this.#checkpointBegins(checkpointWaitMs)
         await delay(death.afterMs)
@@ -256,6 +260,12 @@ export class Campaign implements AsyncDisposable {
         await delay(300)
         return this.#stopCleanly(process)
     }
+  }
+
+  /** Waits until the load has made a number of changes, however slow the machine is. */
+  async #untilChanged(changes: number, process: CrashServer, load: Load): Promise<void> {
+    const enough = this.#oracle.changes + changes
+    while (this.#oracle.changes < enough && process.isRunning && load.faults.length === 0) await delay(5)
   }
 
   async #stopCleanly(process: CrashServer): Promise<void> {

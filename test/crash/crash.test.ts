@@ -16,7 +16,7 @@ describe('a service that is killed and started again', { concurrency: true }, ()
   const seed = 20_260_601
 
   it('has every acknowledged write and nothing else', async () => {
-    await survives(seed, 'scanned', [{ kind: 'at a random time', afterMs: 400 }, ...atCalls])
+    await survives(seed, 'scanned', [{ kind: 'after changes', changes: 20 }, ...atCalls])
   })
 
   it('finds the results of an exact scan through an index whose checkpoint was interrupted', async () => {
