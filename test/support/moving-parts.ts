@@ -105,15 +105,17 @@ export class SimulatedTopology {
     await setMemberState(this.#documents, node, isDrained ? 'draining' : undefined)
   }
 
-  /** Whether every node holds exactly the partitions that it should. */
+  /** Whether every node holds exactly the partitions that it should, and has removed the points of all others. */
   async isSettled(nodes: readonly SimulatedNode[]): Promise<boolean> {
     const { ownership } = await this.read()
     if (ownership === undefined || movesOf(ownership).length > 0 || surplusOf(ownership) > 0) return false
-    return nodes.every(({ name, running }) =>
-      ownership.owners.every((owners, partition) => {
-        const held = running?.node.held.has(partition) ?? false
-        return held === owners.includes(name)
-      }),
+    return nodes.every(
+      ({ name, running }) =>
+        running?.main.replica.foreign?.restriction === undefined &&
+        ownership.owners.every((owners, partition) => {
+          const held = running?.node.held.has(partition) ?? false
+          return held === owners.includes(name)
+        }),
     )
   }
 }
