@@ -109,8 +109,7 @@ export class Campaign implements AsyncDisposable {
 
   /** The planned end of the last run of the service, and its last output. */
   get lastLife(): string {
-    const said = this.#server?.output.trimEnd().split('\n').slice(-20).join('\n')
-    return `${JSON.stringify(this.#death)}\n${said ?? ''}`
+    return `${JSON.stringify(this.#death)}\n${this.#server?.lastOutput ?? ''}`
   }
 
   /** Starts the service, compares, loads, ends it, and maybe kills the next starts during recovery. */

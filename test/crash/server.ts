@@ -61,6 +61,11 @@ export class CrashServer implements AsyncDisposable {
     if (tracer > 0) process.kill(tracer, 'SIGKILL')
   }
 
+  /** The last lines of its output. */
+  get lastOutput(): string {
+    return this.output.trimEnd().split('\n').slice(-20).join('\n')
+  }
+
   /** Stops the service as an operator would. */
   async stop(): Promise<Exit> {
     this.kill('SIGTERM')

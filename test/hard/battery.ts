@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import { inspect } from 'node:util'
 import { distanceMetrics, type Metric } from '../../src/base/point.ts'
 import { seededRandom } from '../support/random.ts'
 import { type CallKind, HardService, shutdownTimeoutMs } from './service.ts'
@@ -115,7 +116,8 @@ class SetRun {
     try {
       for (let round = 1; round <= rounds; round += 1) await this.#round(round)
     } catch (error) {
-      this.#faults.push(`gave up: ${(error as Error).message}`)
+      const state = service.isRunning ? 'runs' : 'has ended'
+      this.#faults.push(`gave up: ${inspect(error)}; the service ${state}:\n${service.lastOutput}`)
       // A hanging service must not delay the end.
       const ms = service.isRunning ? await service.terminate(stopMs) : 0
       if (ms === undefined) this.#faults.push(`after that, SIGTERM had no effect in ${stopMs} ms`)

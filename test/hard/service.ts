@@ -83,6 +83,11 @@ export class HardService implements AsyncDisposable {
     return this.#server.output
   }
 
+  /** The last lines of that log. */
+  get lastOutput(): string {
+    return this.#server.lastOutput
+  }
+
   get isRunning(): boolean {
     return this.#server.isRunning
   }
@@ -216,7 +221,9 @@ export class HardService implements AsyncDisposable {
   }
 
   async figures(): Promise<Figures> {
-    const text = await (await fetch(`${this.#httpUrl}/metrics`)).text()
+    // Minutes can pass between two calls, and the server closes idle connections: one that is kept could just be closing.
+    const response = await fetch(`${this.#httpUrl}/metrics`, { headers: { connection: 'close' } })
+    const text = await response.text()
     const ofMetric = (name: string, metric: Metric): number | undefined =>
       figureIn(text, `${name}{metric="${metric}"}`)
     const byMetric = <Value>(read: (metric: Metric) => Value): Record<Metric, Value> =>
