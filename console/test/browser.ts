@@ -38,7 +38,7 @@ export interface OpenOptions {
   readonly width?: number
   readonly height?: number
   readonly colorScheme?: 'light' | 'dark'
-  /** Whether requests to other hosts are detected, which takes time. */
+  /** Whether requests to other hosts are detected and messages are recorded for `hear`, which takes time. */
   readonly isWatched?: boolean
 }
 
@@ -92,8 +92,10 @@ async function openPage(
   })
   // Only a failing test waits this long: a wait ends as soon as its condition is met.
   context.setDefaultTimeout(120_000)
-  if (isWatched) await keepOffline(context, httpUrl, faults)
-  await context.addInitScript(recordMessages)
+  if (isWatched) {
+    await keepOffline(context, httpUrl, faults)
+    await context.addInitScript(recordMessages)
+  }
   const page = await context.newPage()
   page.on('pageerror', (error) => faults.push(error.stack ?? error.message))
   page.on('console', (message) => {
@@ -117,7 +119,10 @@ function recordMessages(): void {
     for (const node of changes.flatMap(({ addedNodes }) => [...addedNodes])) {
       if (!(node instanceof Element)) continue
       const messages = node.matches('.toast') ? [node] : node.querySelectorAll('.toast')
-      for (const { textContent } of messages) window.shownMessages.push(textContent)
+      for (const message of messages) {
+        if (message.checkVisibility({ visibilityProperty: true }))
+          window.shownMessages.push(message.textContent)
+      }
     }
   })
   observer.observe(document, { childList: true, subtree: true })

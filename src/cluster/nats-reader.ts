@@ -50,7 +50,7 @@ export class NatsReader {
         }
       }
       // A server that skips a record is neither starting nor busy.
-      await pause(hasSkipped ? 100 : Math.min(100 * fruitless, 1_000), signal)
+      await pause(Math.min(100 * fruitless, hasSkipped ? 100 : 1_000), signal)
     }
   }
 

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { clusteredVectors } from '../support/clusters.ts'
 import { randomVector, seededRandom } from '../support/random.ts'
+import { until } from '../support/until.ts'
 import { Load } from './load.ts'
 import { insertAll, newPoints } from './new-points.ts'
 import { Oracle } from './oracle.ts'
@@ -264,7 +265,7 @@ export class Campaign implements AsyncDisposable {
   /** Waits until the load has made a number of changes, however slow the machine is. */
   async #untilChanged(changes: number, process: CrashServer, load: Load): Promise<void> {
     const enough = this.#oracle.changes + changes
-    while (this.#oracle.changes < enough && process.isRunning && load.faults.length === 0) await delay(5)
+    await until(() => this.#oracle.changes >= enough || !process.isRunning || load.faults.length > 0)
   }
 
   async #stopCleanly(process: CrashServer): Promise<void> {

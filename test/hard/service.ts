@@ -78,12 +78,7 @@ export class HardService implements AsyncDisposable {
     return this.#stored.has(number)
   }
 
-  /** The log of the running process. */
-  get log(): string {
-    return this.#server.output
-  }
-
-  /** The last lines of that log. */
+  /** The last lines of the log of the running process. */
   get lastOutput(): string {
     return this.#server.lastOutput
   }

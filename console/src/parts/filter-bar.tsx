@@ -151,6 +151,7 @@ function FilterJson(props: {
   const written = JSON.stringify(props.filter)
   /** The filter that the text represents. */
   const known = useRef(written)
+  // Before any further event: more may be typed before an effect after the next frame.
   useLayoutEffect(() => {
     if (written === known.current) return
     known.current = written

@@ -32,6 +32,7 @@ export function JsonEditor(props: {
       editor.current?.close()
     }
   }, [])
+  // Before any further event: more may be typed before an effect after the next frame.
   useLayoutEffect(() => {
     if (props.text === reported.current) return
     reported.current = props.text
