@@ -23,7 +23,7 @@ class Ledger {
   /** Points whose deletion is running or may start at any time. */
   readonly doomed = new Set<string>()
   checked = 0
-  readonly missed: string[] = []
+  missed = 0
 }
 
 async function writeFor(
@@ -70,10 +70,29 @@ async function searchUntil(
       )
       const [id] = asked[index]!
       ledger.checked += 1
-      if (ids[0] !== id && !ledger.doomed.has(id)) ledger.missed.push(id)
+      if (ids[0] !== id && !ledger.doomed.has(id)) ledger.missed += 1
     }
   }
 }
+
+/** Returns the points that a search for their own vectors does not return first. */
+async function notFound(collection: Collection, ledger: Ledger, width: number): Promise<string[]> {
+  const lost: string[] = []
+  const held = [...ledger.vectors]
+  while (held.length > 0) {
+    const some = held.splice(-200)
+    const queries = some.map(([, vector]) => ({ vector, metric: 'Euclidean', limit: 10, ef: width }) as const)
+    const found = (await collection.search(queries)).ids.strings()
+    lost.push(...some.map(([id]) => id).filter((id, index) => found[index]![0] !== id))
+  }
+  return lost
+}
+
+/**
+ * A walk with `ef` need not find every point by its own vector, even though each can be reached. About 1 of 50,000 points
+ * is not found here (docs/RELIABILITY.md). This is 50 times as many.
+ */
+const lostShareMax = 0.001
 
 describe('many threads', () => {
   it(`search while others insert and delete: nothing is lost, duplicated or returned after deletion, seed ${seed}`, async () => {
@@ -99,11 +118,10 @@ describe('many threads', () => {
     ])
     assert.ok(ledger.checked > 100, `only ${ledger.checked} searches during the writes`)
     // A search can miss a point while the links around it are being repaired, but no more often than the recall target
-    // allows. The end of the test checks that none stays lost.
-    const missed = ledger.missed.length
+    // allows.
     assert.ok(
-      missed <= ledger.checked * (1 - options.recallTarget),
-      `${missed} of ${ledger.checked} points not found`,
+      ledger.missed <= ledger.checked * (1 - options.recallTarget),
+      `${ledger.missed} of ${ledger.checked} points not found`,
     )
     assert.ok(ledger.gone.size > 300, `only ${ledger.gone.size} deletions`)
 
@@ -111,14 +129,9 @@ describe('many threads', () => {
     assert.equal(collection.stats.points, ledger.vectors.size)
     for (const [id, vector] of ledger.vectors) assert.deepEqual((await collection.get(id))!.vector, vector)
     for (const id of ledger.gone) assert.equal(await collection.get(id), undefined)
-    for (const id of ledger.missed.filter((each) => ledger.vectors.has(each))) {
-      const query = { vector: ledger.vectors.get(id)!, metric: 'Euclidean', limit: 10, ef } as const
-      assert.equal(
-        (await collection.search([query])).ids.strings()[0]![0],
-        id,
-        'a point that was missed once is still not found',
-      )
-    }
+    assert.deepEqual(await notFound(collection, ledger, 1_000_000), [], 'an exact search finds all')
+    const lost = await notFound(collection, ledger, ef)
+    assert.ok(lost.length <= lostShareMax * ledger.vectors.size, `not found: ${lost.join()}`)
     for (const metric of distanceMetrics) {
       const ask = async (width: number) =>
         (
