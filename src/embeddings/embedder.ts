@@ -160,8 +160,8 @@ async function keysOf(texts: readonly string[]): Promise<string[]> {
   const turn = new Turn()
   const keys: string[] = []
   for (const text of texts) {
-    keys.push(hash('sha256', text, 'base64'))
     if (turn.isOver) await turn.next()
+    keys.push(hash('sha256', text, 'base64'))
   }
   return keys
 }
