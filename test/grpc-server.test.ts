@@ -380,6 +380,14 @@ describe('the gRPC server', { timeout: 300_000 }, () => {
       await assertAlive()
     })
 
+    it('end a stream while its requests are still being answered', async () => {
+      const path = '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo'
+      const requests = Buffer.concat(new Array(4000).fill(frame(Buffer.alloc(0))))
+      const { code } = await raw.call(path, requests, { ...key, 'grpc-timeout': '1m' })
+      assert.equal(code, status.deadlineExceeded)
+      await assertAlive()
+    })
+
     it('that are malformed end only the call', async () => {
       const { code } = await raw.call(insertPath, frame(pointBytes(1)), { ...key, 'grpc-timeout': 'soon' })
       assert.equal(code, status.invalidArgument)

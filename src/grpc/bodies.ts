@@ -214,6 +214,18 @@ function ignore(): void {}
 
 /** The body of a call to health or reflection, whose handlers expect plain bytes. */
 class OtherBody extends CallBody {
+  /**
+   * The handler of a stream can send a message after the status, for instance when the deadline has passed. grpc-js
+   * would write it to the ended stream, whose error then stops the status: the call would never end.
+   */
+  constructor(call: OwnCall, bounds: BodyBounds, reword: (outcome: OutgoingStatus) => OutgoingStatus) {
+    super(call, bounds, reword)
+    const send = call.sendMessage.bind(call)
+    call.sendMessage = (message, sent) => {
+      if (!call.stream.writableEnded) send(message, sent)
+    }
+  }
+
   override received(message: Buffer): Buffer {
     super.received(message)
     this.release()
