@@ -28,7 +28,7 @@ const withFilters: readonly Opened[] = [
       await page.getByText('Change 40 points?').waitFor()
     },
   ],
-  ['#/map', async (page) => page.getByRole('button', { name: 'Redraw' }).waitFor()],
+  ['#/map', async (page) => page.getByText('40 points', { exact: true }).waitFor()],
 ]
 
 describe('the pages of the console', { skip: missingChromium }, () => {

@@ -14,6 +14,8 @@ import {
 
 const kinds = ['noun', 'verb', 'adjective'] as const
 const stored = glosses(240)
+/** How far the clock of a page jumps when it is paused: it must not be past, even on a slow and busy machine. */
+const laterMs = 600_000
 
 interface Answer {
   readonly [name: string]: unknown
@@ -119,6 +121,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     const save = page.getByRole('button', { name: 'Save', exact: true })
     await edit('{"kind": "noun", "note": "seen"}')
     await clickAndHear(save, 'Saved the changes.')
+    await page.getByRole('dialog').getByRole('row', { name: 'note seen text' }).waitFor()
     const point = (await (await fetch(`${console.service.httpUrl}/points/${id}`)).json()) as {
       readonly payload: { readonly attributes: Answer }
     }
@@ -193,7 +196,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
 
   it('colour a map of the collection', async () => {
     const page = await console.open('#/map?colour=kind')
-    await page.getByRole('button', { name: 'Redraw' }).waitFor()
+    await page.getByText('160 points', { exact: true }).waitFor()
     await page.locator('.map-legend').getByText('noun').waitFor()
     await keepScreenshot(page, 'map')
     assert.ok((await coloursOf(page.locator('.map-canvas canvas').first())) >= 2)
@@ -204,9 +207,9 @@ describe('attributes in the console', { skip: missingChromium }, () => {
 
   it('follow a user who is faster than the browser draws', async () => {
     const page = await console.open('#/map')
-    await page.getByRole('button', { name: 'Redraw' }).waitFor()
+    await page.getByText('160 points', { exact: true }).waitFor()
     await page.clock.install()
-    await page.clock.pauseAt(Date.now() + 1000)
+    await page.clock.pauseAt(Date.now() + laterMs)
     await drawAroundPoints(page)
     await page.getByText(/points selected/).waitFor()
     await page.clock.resume()

@@ -136,7 +136,7 @@ function VectorPart({ vector }: { readonly vector: readonly number[] }): JSX.Ele
 function AttributeEditor(props: {
   readonly collection: string
   readonly point: Point
-  readonly onSaved: () => void
+  readonly onSaved: () => Promise<void>
 }): JSX.Element {
   const { collection, point } = props
   const before = point.payload.attributes ?? {}
@@ -147,14 +147,16 @@ function AttributeEditor(props: {
       ...differenceOf(before, attributes),
       ...(content === point.payload.content ? {} : { content }),
     }
+    const isChanged = Object.keys(changes).length > 0
     try {
-      if (Object.keys(changes).length > 0) {
+      if (isChanged) {
         const when = point.version === undefined ? {} : { when: { version: point.version } }
         await patchPoint(collection, point.id, { ...changes, ...when })
-        report('Saved the changes.')
       }
+      // The new version replaces this editor, and would close a form that the user has opened again meanwhile.
+      await props.onSaved()
+      if (isChanged) report('Saved the changes.')
       editing.value = false
-      props.onSaved()
     } catch (error) {
       fault.value = messageOf(error)
     }

@@ -54,7 +54,8 @@ function Drawn(): JSX.Element {
   // Colouring by an attribute that the sample already has needs no new sample.
   const isMissing = query.path !== '' && run.sample.peek()?.paths.includes(query.path) === false
   const question = JSON.stringify({ ...query, path: isMissing ? query.path : '' })
-  useEffect(() => {
+  // Before the page is drawn: until then it would show the new address with the state of the previous map.
+  useLayoutEffect(() => {
     run.show(query)
   }, [question])
   useEffect(() => () => run.stop(), [])
