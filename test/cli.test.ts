@@ -477,7 +477,7 @@ describe('an import on a terminal', {
     const count = 20_000
     await writeFile(file, jsonLines(linesOf(count)))
     const args = ['import', file, '--grpc', server.grpcAddress, '--api-key', apiKey]
-    const first = new TerminalSession([...args, '--batch-size', '5'])
+    const first = new TerminalSession([...args, '--batch-size', '5', '--concurrency', '2'])
     await first.shows(/ [1-9]\d* points \|/)
     // Requests are then under way that will not be answered before the import is stopped.
     server.command.kill('SIGSTOP')

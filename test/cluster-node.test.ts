@@ -197,7 +197,7 @@ describe('nodes of a cluster', () => {
     for (const node of [full, other]) await node.start()
     await other.up.node.database.insert([point('before')])
     await full.up.node.latest(undefined)
-    disk.fail({ operation: 'write', code: 'ENOSPC', times: 1e6 })
+    disk.fail({ operation: 'write', code: 'ENOSPC', times: -1 })
     const { ids } = await other.up.node.database.insert([point('too much')])
     await until(() => full.up.node.status.fault !== undefined)
     assert.match(full.up.node.status.fault!, /is full/)

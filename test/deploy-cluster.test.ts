@@ -267,9 +267,10 @@ describe('log servers and nodes with these files', { skip: natsMissing() }, () =
 
       for (const url of servers.monitorUrls) {
         assert.equal((await (await fetch(`${url}/varz`)).json()).tls_verify, true)
+        // Kubernetes repeats probes, too: a log server is not healthy before all its streams are current.
         const { startupProbe, readinessProbe, livenessProbe } = containerOf('vicinal-log')
         for (const { httpGet } of [startupProbe, readinessProbe, livenessProbe]) {
-          assert.equal((await fetch(url + httpGet.path)).status, 200, httpGet.path)
+          await until(async () => (await fetch(url + httpGet.path)).status === 200, httpGet.path)
         }
       }
       const { startupProbe, readinessProbe, livenessProbe } = containerOf('vicinal')
@@ -286,8 +287,7 @@ describe('log servers and nodes with these files', { skip: natsMissing() }, () =
       onLoopback(read('nats-server.conf'), place, store)
     await using servers = await NatsServers.start({ count: 3, configurationOf })
     for (const url of servers.monitorUrls) {
-      const { num_routes: routes } = await (await fetch(`${url}/routez`)).json()
-      assert.ok(routes > 0)
+      await until(async () => (await (await fetch(`${url}/routez`)).json()).num_routes > 0)
       const { jetstream } = await (await fetch(`${url}/varz`)).json()
       assert.equal(jetstream.config.sync_always, true)
     }

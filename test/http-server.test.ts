@@ -115,7 +115,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
   describe('a request that arrives in part', { concurrency: true }, () => {
     let impatient: TestService
     before(async () => {
-      impatient = await startTestService({ REQUEST_TIMEOUT_MS: '2000' })
+      impatient = await startTestService({ REQUEST_TIMEOUT_MS: '10000' })
     })
     after(() => impatient[Symbol.asyncDispose]())
 

@@ -130,9 +130,10 @@ describe('inserts with a key into a service that is killed', () => {
     const answers: (readonly string[] | undefined)[] = []
     for (let life = 0; life < 3; life += 1) {
       await using server = await ServerProcess.start(directory.path, environment)
+      // The next life is the retry. Another service may already have the ports of a killed one.
       const clients = [
-        createHttpClient({ baseUrl: server.httpUrl }),
-        createGrpcClient({ address: server.grpcAddress, apiKey }),
+        createHttpClient({ baseUrl: server.httpUrl, retries: 0 }),
+        createGrpcClient({ address: server.grpcAddress, apiKey, retries: 0 }),
       ]
       let answered = 0
       const sending = batches.map(async ({ points, idempotencyKey }, batch) => {

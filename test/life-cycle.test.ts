@@ -107,7 +107,8 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   describe(`after ${signal}`, () => {
     it('running requests of both transports succeed, new ones get 503 or no connection, and the process exits with 0', async () => {
       await using directory = await temporaryDirectory()
-      await using server = await ServerProcess.start(directory.path, { GRPC_ROOT_PASSWORD: apiKey })
+      const settings = { GRPC_ROOT_PASSWORD: apiKey, SHUTDOWN_TIMEOUT_MS: '600000' }
+      await using server = await ServerProcess.start(directory.path, settings)
       const overHttp = await UnfinishedHttpInsert.begin(server.httpUrl)
       const overGrpc = await UnfinishedGrpcInsert.begin(server.grpcAddress)
       server.command.kill(signal)

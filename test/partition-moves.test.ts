@@ -200,7 +200,9 @@ describe('a node that is taking partitions', () => {
     // Points deleted now are still among the copies, because this node has stopped applying the log.
     const gone = copies.slice(0, 20)
     for (const { id } of gone) assert.equal(await sender.up.node.database.remove(id), true)
-    for (const { point, id } of copies) {
+    // The log is held for 15 s at most, so these searches must end soon.
+    const visible = (await storedIn(main, before)).length
+    for (const { point, id } of copies.filter((_, index) => index % 5 === 0)) {
       const query = { vector: point.vector, metric: 'Euclidean', limit: 700, ef: 700 } as const
       for (const exact of [true, false]) {
         const [found] = (await main.search([{ ...query, exact }])).ids.strings()
@@ -208,7 +210,7 @@ describe('a node that is taking partitions', () => {
           found!.every((each) => before.has(partitionOf(each))),
           `beside ${id}`,
         )
-        assert.equal(found!.length, (await storedIn(main, before)).length)
+        assert.equal(found!.length, visible)
       }
     }
     // Other nodes answer without waiting for this node.

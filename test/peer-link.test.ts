@@ -8,6 +8,7 @@ import type { PeerMethod } from '../src/cluster/peer-methods.ts'
 import { linkPath } from '../src/cluster/peer-server.ts'
 import type { PeerHandler } from '../src/cluster/peers.ts'
 import { TestAuthority } from './support/certificates.ts'
+import { freePort } from './support/free-ports.ts'
 import { temporaryDirectory } from './support/process.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -175,10 +176,10 @@ describe('the link between nodes', () => {
 
   it('fails running calls when the other node ends, and reconnects when it is back', async () => {
     const { handlers, seen } = answering()
-    const [a, b] = [await open('a'), await open('b', { handlers })]
+    const port = await freePort()
+    const [a, b] = [await open('a'), await open('b', { handlers, port })]
     const asked = a.ask('b', slow, Buffer.alloc(0))
     await seen.asked.promise
-    const { port } = b
     b.close()
     await assert.rejects(asked, hasReason('not_ready', /node b/))
     await assert.rejects(a.ask('b', echo, Buffer.alloc(0)), hasReason('not_ready', /node b/))

@@ -168,7 +168,7 @@ describe('a service under many concurrent requests', () => {
 
     it(`cancels the work of a broken connection, over ${transport}`, async () => {
       const earlier = await cancelled(transport)
-      const cut = transport === 'grpc' ? sendOverGrpc(8000) : await sendOverHttp(2000)
+      const cut = transport === 'grpc' ? sendOverGrpc(8000) : await sendOverHttp(8000)
       await until(async () => (await queued()) > 0)
       cut[Symbol.dispose]()
       await until(async () => (await cancelled(transport)) > earlier)
@@ -178,7 +178,7 @@ describe('a service under many concurrent requests', () => {
 
   it('refuses searches that together request more ids than it may hold, on both transports', async () => {
     await restart({ MAX_QUEUED_RESULTS: '20000' })
-    const queries = queriesOf(2500).map((query) => ({ ...query, limit: 8 }))
+    const queries = queriesOf(10_000).map((query) => ({ ...query, limit: 2 }))
     await using batch = new Batch(clients.grpc, queries)
     await until(async () => (await queued()) > 0)
     for (const transport of transports) {

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
@@ -132,6 +132,8 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
     const writing = saveIndex(subject.index, path, subject.moment)
     let isWritten = false
     void writing.then(() => (isWritten = true))
+    // Changes before the file exists are not made while it is written.
+    while (!isWritten && !existsSync(`${path}.new`)) await new Promise((resolve) => setImmediate(resolve))
     let changes = 0
     for (; !isWritten && changes < 20_000; changes += 20) {
       for (let count = 0; count < 20; count += 1) subject.change(documents)

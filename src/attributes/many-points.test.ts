@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -135,6 +135,8 @@ describe(`an index of ${slotCount} slots, seed ${seed}`, () => {
     const moment = { databaseId: 'one', sequence: version }
     let isWritten = false
     const writing = saveIndex(index, path, moment).finally(() => (isWritten = true))
+    // Changes before the file exists are not made while it is written.
+    while (!isWritten && !existsSync(`${path}.new`)) await new Promise((resolve) => setImmediate(resolve))
     for (let changes = 0; !isWritten && changes < 30_000; changes += 20) {
       for (let count = 0; count < 20; count += 1) change(below(slotCount))
       await new Promise((resolve) => setImmediate(resolve))

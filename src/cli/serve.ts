@@ -53,4 +53,4 @@ function warn(logger: Logger, warning: string): void {
 }
 
 /** How long closing may take after all requests have ended or were aborted. */
-const closingMs = 5_000
+const closingMs = 30_000

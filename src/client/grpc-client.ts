@@ -52,6 +52,7 @@ export function createGrpcClient(options: GrpcClientOptions): VectorClient {
   const client = new Client(options.address, credentialsOf(options), {
     'grpc.max_send_message_length': -1,
     'grpc.max_receive_message_length': -1,
+    'grpc.max_reconnect_backoff_ms': reconnectMsMax,
   })
   return clientOver(client, new Session(), options)
 }
@@ -202,6 +203,9 @@ function selectionsOf(
     },
   }
 }
+
+/** Otherwise, the pauses between attempts to reach a service that restarts grow up to two minutes. */
+const reconnectMsMax = 2_000
 
 const { method } = VectorDB
 

@@ -26,6 +26,10 @@ export interface ClusterNodeOptions {
   readonly nowUs?: (() => number) | undefined
   /** How long a write, or a read that waits for the log, is tried. */
   readonly timeoutMs?: number | undefined
+  /** How long other nodes are asked for statistics and counts of collections; long in tests. */
+  readonly statsMs?: number | undefined
+  /** How long other nodes are asked to hold their log for a snapshot; long in tests. */
+  readonly holdMs?: number | undefined
   /** Pause before a retry; short in tests. */
   readonly retryMs?: number | undefined
   /** How often the position is stored; short in tests. */

@@ -116,6 +116,8 @@ export class ClusterNode {
       new NodeShards({
         ...{ ...sharding, self: name, timeoutMs: this.#timeoutMs, stop: this.#stop.signal },
         retryMs: options.retryMs ?? retryMs,
+        statsMs: options.statsMs,
+        holdMs: options.holdMs,
       })
   }
 

@@ -7,7 +7,7 @@ import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { readCounts, readOptional, writeCounts, writeOptional } from './packed-values.ts'
 import { readPartitions } from './partition-codec.ts'
 import { peerMethods } from './peer-methods.ts'
-import { statsMs } from './peer-stats.ts'
+import { statsMs as defaultStatsMs } from './peer-stats.ts'
 import type { PeerHandler, Peers } from './peers.ts'
 import type { Question, Scatter } from './scatter.ts'
 
@@ -27,6 +27,8 @@ export interface CountOptions {
   readonly node: CountingNode
   readonly peers: Peers
   readonly scatter: Scatter
+  /** How long nodes are waited for. */
+  readonly statsMs?: number | undefined
   /** Called with the log position that another node had applied when it answered. */
   readonly onPosition: (position: number) => void
 }
@@ -43,7 +45,7 @@ interface CountQuestion {
  * do not answer soon are left out.
  */
 export async function countOnNodes(
-  { self, node, peers, scatter, onPosition }: CountOptions,
+  { self, node, peers, scatter, statsMs = defaultStatsMs, onPosition }: CountOptions,
   question: CountQuestion,
   signal: AbortSignal | undefined,
 ): Promise<PointsOnNodes> {

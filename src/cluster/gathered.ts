@@ -24,7 +24,10 @@ export function withMissing<Answer>(gathered: Gathered<Answer>, missing: Partiti
   return missing.size === 0 ? gathered : joined([gathered, { answers: [], missing }])
 }
 
-/** Aborts its signal when nodes that have not answered are to be left out. */
+/**
+ * Aborts its signal when nodes that have not answered are to be left out. Answers that arrived while the event loop was
+ * busy are read first.
+ */
 export class Late {
   readonly #abort = new AbortController()
   readonly #timer: NodeJS.Timeout | undefined
@@ -32,7 +35,9 @@ export class Late {
   /** @param waitMs from now; undefined: never */
   constructor(waitMs: number | undefined) {
     if (waitMs === 0) this.#abort.abort()
-    else if (waitMs !== undefined) this.#timer = setTimeout(() => this.#abort.abort(), waitMs)
+    else if (waitMs !== undefined) {
+      this.#timer = setTimeout(() => setImmediate(() => this.#abort.abort()), waitMs)
+    }
   }
 
   get signal(): AbortSignal {

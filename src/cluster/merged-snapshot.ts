@@ -30,6 +30,8 @@ export interface MergedSnapshotOptions {
   readonly collection: string
   /** The snapshot is of this log position or a later one. */
   readonly position: number
+  /** How long a node is asked to hold its log. */
+  readonly holdMs?: number | undefined
   /** Aborts the opening of the snapshot; an open snapshot ends with `close`. */
   readonly signal: AbortSignal | undefined
 }
@@ -119,7 +121,7 @@ class Beginning {
   }
 
   async #hold({ node, partitions }: CoverPart): Promise<number> {
-    const { self, sender, peers, collection } = this.#options
+    const { self, sender, peers, collection, holdMs = defaultHoldMs } = this.#options
     const question = { token: this.#token, collection, partitions }
     if (node === self) return await sender.hold(question)
     const asked = { signal: this.#stop, timeoutMs: holdMs }
@@ -137,7 +139,7 @@ class Beginning {
 
   /** Releases all holds. A node that cannot be reached releases its own hold after a while. */
   async #release(): Promise<void> {
-    const { self, sender, peers } = this.#options
+    const { self, sender, peers, holdMs = defaultHoldMs } = this.#options
     const token = Buffer.from(this.#token)
     const ask = (node: string): Promise<unknown> =>
       peers.ask(node, peerMethods.snapshotRelease, token, { timeoutMs: holdMs })
@@ -210,4 +212,4 @@ function isTransient(error: unknown): boolean {
 
 const attemptsMax = 4
 /** A node that takes longer would keep the others from applying the log. */
-const holdMs = 2_000
+const defaultHoldMs = 2_000

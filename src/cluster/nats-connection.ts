@@ -157,7 +157,7 @@ async function requireSyncAlways(
     (url) => `http://${new URL(url.includes('://') ? url : `nats://${url}`).hostname}:8222`,
   )
   const places = monitorUrls.length > 0 ? monitorUrls : guessed
-  const answers = await Promise.all(places.map(syncsAlways))
+  const answers = await Promise.all(places.map((place) => syncsAlways(place)))
   places.forEach((place, index) => {
     if (answers[index] === false) {
       throw new UnusableNats(
@@ -174,16 +174,19 @@ async function requireSyncAlways(
   }
 }
 
-/** Undefined when the server does not report it. */
-async function syncsAlways(monitorUrl: string): Promise<boolean | undefined> {
+/** Undefined when the server does not report it. A slow server is asked again. */
+async function syncsAlways(monitorUrl: string, attempts = monitorAttempts): Promise<boolean | undefined> {
   try {
     const response = await fetch(new URL('/varz', monitorUrl), { signal: AbortSignal.timeout(2_000) })
     const { jetstream } = (await response.json()) as {
       jetstream?: { config?: { sync_always?: boolean } }
     }
     return jetstream?.config === undefined ? undefined : jetstream.config.sync_always === true
-  } catch {
+  } catch (error) {
+    const isSlow = error instanceof Error && error.name === 'TimeoutError'
     // The monitoring port is optional: the caller warns.
-    return undefined
+    return isSlow && attempts > 1 ? await syncsAlways(monitorUrl, attempts - 1) : undefined
   }
 }
+
+const monitorAttempts = 3

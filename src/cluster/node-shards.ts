@@ -36,6 +36,8 @@ export interface NodeShardsOptions extends Sharding {
   /** How long other nodes are asked for the outcome of a write. */
   readonly timeoutMs: number
   readonly retryMs: number
+  readonly statsMs?: number | undefined
+  readonly holdMs?: number | undefined
   /** Aborts when the node is closed. */
   readonly stop: AbortSignal
 }
@@ -88,10 +90,10 @@ export class NodeShards {
       readonly local: Collection | ScatteredReadsOptions['local']
     },
   ): ScatteredReads | undefined {
-    const { self, peers } = this.#options
+    const { self, peers, statsMs } = this.#options
     if (this.#placement.isWhole) return undefined
     return new ScatteredReads({
-      ...{ ...read, self, peers, scatter: this.#scatter, onPosition: this.#noteSeen },
+      ...{ ...read, self, peers, scatter: this.#scatter, statsMs, onPosition: this.#noteSeen },
     })
   }
 
@@ -101,9 +103,9 @@ export class NodeShards {
     question: Parameters<typeof countOnNodes>[1],
     signal: AbortSignal | undefined,
   ): Promise<PointsOnNodes> | undefined {
-    const { self, peers } = this.#options
+    const { self, peers, statsMs } = this.#options
     if (this.#placement.isWhole) return undefined
-    const options = { self, node, peers, scatter: this.#scatter, onPosition: this.#noteSeen }
+    const options = { self, node, peers, scatter: this.#scatter, statsMs, onPosition: this.#noteSeen }
     return countOnNodes(options, question, signal)
   }
 
@@ -115,7 +117,7 @@ export class NodeShards {
   async snapshotOf(
     asked: Pick<MergedSnapshotOptions, 'collection' | 'position' | 'signal' | 'sender'>,
   ): Promise<MergedSnapshot | undefined> {
-    const { self, peers } = this.#options
+    const { self, peers, holdMs } = this.#options
     const placement = this.#placement
     if (placement.isWhole) return undefined
     const all = PartitionSet.all()
@@ -125,7 +127,7 @@ export class NodeShards {
       if (missing.size > 0) throw withoutOwner(missing)
       return parts
     }
-    return await openMergedSnapshot({ ...asked, self, peers, cover })
+    return await openMergedSnapshot({ ...asked, self, peers, cover, holdMs })
   }
 
   /**

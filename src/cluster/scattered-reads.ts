@@ -19,7 +19,7 @@ import {
   type SampleQuery,
 } from './node-reads.ts'
 import { PeerReads } from './peer-reads.ts'
-import { askStats, statsMs } from './peer-stats.ts'
+import { askStats, statsMs as defaultStatsMs } from './peer-stats.ts'
 import type { Peers } from './peers.ts'
 import type { CoverPart } from './placement.ts'
 import type { Question, Scatter } from './scatter.ts'
@@ -38,6 +38,8 @@ export interface ScatteredReadsOptions {
   readonly position: number
   /** If given, searches, lists, counts and facets may lack partitions that no node answers for. */
   readonly partial?: PartialReads | undefined
+  /** The time limit of requests for statistics. */
+  readonly statsMs?: number | undefined
   /** Called with the log position that another node had applied when it answered. */
   readonly onPosition: (position: number) => void
 }
@@ -109,7 +111,7 @@ export class ScatteredReads {
    * statistics.
    */
   async stats(signal?: AbortSignal): Promise<StatsOfNodes> {
-    const { self, local, peers, scatter, collection } = this.#options
+    const { self, local, peers, scatter, collection, statsMs = defaultStatsMs } = this.#options
     let missing = 0
     const onMissing = (partitions: number): void => {
       missing = partitions

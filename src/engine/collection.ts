@@ -168,6 +168,8 @@ export class Collection implements Database, AsyncDisposable {
   /** The number of visible points in some partitions, on a node of a cluster. */
   pointsIn(partitions: PartitionSet): number {
     const { table, expirations } = this.livePoints
+    // A collection that is being closed must not change any more: its attributes are being saved.
+    if (this.#ending === undefined) expirations.hideNow()
     let points = new PartitionDigest(this.replica.digest).pointsOf(partitions)
     for (const slot of expirations.hiddenSlots()) {
       if (partitions.has(table.ids.firstByteOf(slot))) points -= 1

@@ -301,6 +301,7 @@ describe('the gRPC codec, reading', () => {
       vector: undefined,
       payload: { contentType: 0, content },
     })
+    assert.deepEqual(requests.InsertVectorRequest.theirs(bytes), requests.InsertVectorRequest.ours(bytes))
   })
 
   it('skips groups nested as deeply as in any client, and refuses deeper ones without a crash', () => {

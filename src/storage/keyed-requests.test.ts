@@ -165,7 +165,11 @@ describe('the outcome of a keyed request', () => {
       return { ...request(key), points, outcome: Array<string>(points).fill(own) }
     }
     let queue = emptyQueue
-    for (const key of range(0, 20_000)) queue = add([request(key)], queue, { ...day, maxKeys: 1e6, maxBytes })
+    // Each addition waits for the disk, so it has many requests.
+    for (let key = 0; key < 20_000; key += 100) {
+      const requests = range(key, key + 100).map((each) => request(each))
+      queue = add(requests, queue, { ...day, maxKeys: 1e6, maxBytes })
+    }
     assert.deepEqual(queue, { ...emptyQueue, count: 20_000 })
     for (let key = 20_000; key < 20_060; key += 1) {
       queue = add([withOutcome(key, key % 2 === 0 ? 50_000 : 10)], queue, { ...day, maxKeys: 1e6, maxBytes })

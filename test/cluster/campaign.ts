@@ -121,8 +121,9 @@ class Campaign {
     await workload.stop()
     assert.deepEqual(anomaliesOf(workload.history), [])
     await until(async () => {
-      const positions = await Promise.all(nodes.map((node) => metricOf(node, 'vicinal_cluster_position')))
-      return positions.every((position) => position === positions[0])
+      const asked = nodes.map((node) => metricOf(node, 'vicinal_cluster_position'))
+      const positions = await Promise.all(asked).catch(() => undefined)
+      return positions?.every((position) => position === positions[0]) ?? false
     }, 'all nodes have applied the same records')
     await this.#check(nodes)
     // Without any one node, the others must still have everything.

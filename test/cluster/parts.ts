@@ -24,6 +24,8 @@ async function isSettled(node: Pick<NodeProcess, 'url' | 'name'>, count: number)
   if (!isReady || partitions === undefined || nodes.filter((each) => each.is_ready).length !== count)
     return false
   if (partitions.to_come !== 0 || partitions.to_go !== 0 || partitions.under_replicated !== 0) return false
+  // The status is read from the log servers. The node's own view, by which it asks the others, is up to seconds older.
+  if ((await metricOf(node, 'vicinal_cluster_partitions_under_replicated')) !== 0) return false
   // A node drops partitions that it no longer owns only when all nodes know that. Until then it still serves them.
   const owned = nodes.find(({ name }) => name === node.name)!.partitions!.owned
   return (await metricOf(node, 'vicinal_cluster_partitions')) === owned

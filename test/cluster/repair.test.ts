@@ -98,9 +98,10 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
     const store = servers.storeOf(0)
     await servers.kill(0, 'SIGTERM')
     cpSync(store, `${store}-before`, { recursive: true })
-    await servers.startOne(0)
-    // This node has the whole shorter log, so it only learns of the loss from the others.
+    // This node has the whole shorter log, so it only learns of the loss from the others. While there is no log server,
+    // it has asked none for the next records.
     b.pause()
+    await servers.startOne(0)
     await insert(a, 'second', 10)
     await until(async () => (await contentOf(c)).get('second') === 10)
     await servers.kill(0, 'SIGTERM')

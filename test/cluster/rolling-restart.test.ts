@@ -28,6 +28,8 @@ async function restartAll(
   await ready(nodes)
   const clients = nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
   const first = await clients[0]!.insert(pointOf(0))
+  // Each answer also gives the client's session a position, so that no node may answer without the first point.
+  for (const client of clients) assert.equal(await client.count(undefined, { consistency: 'latest' }), 1)
   const stop = new AbortController()
   const errors: string[] = []
   const counts = { writes: 0, reads: 0 }

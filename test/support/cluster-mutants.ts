@@ -8,6 +8,8 @@ export interface Mutant {
   mutate(node: SimulatedNode): void
   /** Matches what the check then reports. Anything else, an exception for example, is not a finding. */
   readonly foundBy: RegExp
+  /** See `SimulationOptions`. */
+  readonly changesByFilter?: number | undefined
 }
 
 /** A write was answered otherwise than the log decides it. */

@@ -120,6 +120,8 @@ export class SimulatedNode implements AsyncDisposable {
       ...{ name, log: connection, documents: documents.connect(), run: String(this.#runs), nowUs, logger },
       ...{ maxBufferedBytes: 16 * 1024 * 1024, maxRequestBytes: 16 * 1024 * 1024 },
       ...(parts === undefined ? {} : { sharding: parts }),
+      // All nodes share one event loop.
+      ...{ statsMs: 60_000, holdMs: 60_000 },
       ...{ timeoutMs, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 40 },
     })
     const engine = startEngine(config)

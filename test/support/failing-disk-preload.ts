@@ -30,7 +30,8 @@ function failIfOrdered(operation: DiskFault['operation'], file: number): void {
     writeOrder(orderPath, { ...order, after: order.after - 1 })
     return
   }
-  writeOrder(orderPath, { ...order, times: order.times - 1 })
+  // Writing here could undo a later order.
+  if (order.times > 0) writeOrder(orderPath, { ...order, times: order.times - 1 })
   if (order.code === 'thread exit') process.exit(3)
   throw Object.assign(new Error(`${order.code}: injected, ${operation}`), { code: order.code })
 }

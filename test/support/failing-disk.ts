@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { threadId } from 'node:worker_threads'
 
 /** The fault that replaces calls on the row file. */
 export interface DiskFault {
@@ -9,7 +10,7 @@ export interface DiskFault {
   readonly code: 'ENOSPC' | 'EIO' | 'thread exit'
   /** Calls that succeed before the first failure. */
   readonly after: number
-  /** Calls that fail after that. */
+  /** Calls that fail after that; -1: all of them, until the next order. */
   readonly times: number
 }
 
@@ -56,8 +57,9 @@ export function readOrder(path: string): DiskFault | undefined {
   }
 }
 
-/** Writes the order atomically, because another thread can read it at any time. */
+/** Writes the order atomically, because another thread can read or write it at any time. */
 export function writeOrder(path: string, fault: DiskFault): void {
-  writeFileSync(`${path}.new`, JSON.stringify(fault))
-  renameSync(`${path}.new`, path)
+  const newPath = `${path}.${process.pid}.${threadId}.new`
+  writeFileSync(newPath, JSON.stringify(fault))
+  renameSync(newPath, path)
 }

@@ -1,7 +1,8 @@
+import { DatabaseError } from '../../src/base/errors.ts'
 import { PartitionSet, partitionOf } from '../../src/base/partitions.ts'
 import { decodeQuestion, encodeOutcome } from '../../src/cluster/outcome-answers.ts'
 import { RecordAssembler } from '../../src/cluster/record-assembler.ts'
-import { decodeRequest } from '../../src/cluster/request-codec.ts'
+import { type ClusterRequest, decodeRequest } from '../../src/cluster/request-codec.ts'
 import { type Mutant, wrongAnswer } from './cluster-mutants.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
 
@@ -48,8 +49,13 @@ export const shardMutants: Readonly<Record<string, Mutant>> = {
       Object.assign(node, {
         answerOutcome: async (...[question, signal]: Parameters<typeof answer>) => {
           const { position } = decodeQuestion(question)
-          const isEarly = node.position < position && (await kindAt(log, position)) === 'insert'
-          return isEarly ? encodeOutcome({ result: { ids: [], errors: [] } }) : await answer(question, signal)
+          const early = node.position < position ? await requestAt(log, position) : undefined
+          if (early?.kind !== 'insert') return await answer(question, signal)
+          // Without errors, the answer would be right for most inserts.
+          const error = new DatabaseError('already_exists', 'not stored')
+          return encodeOutcome({
+            result: { ids: [], errors: early.points.map((_, index) => ({ index, error })) },
+          })
         },
       })
     },
@@ -64,7 +70,8 @@ export const shardMutants: Readonly<Record<string, Mutant>> = {
     },
   },
   'numbers of changes count what a node has': {
-    foundBy: /^(audits of|the points of|the digest of|the answer of)/,
+    foundBy: /^(audits of|the points of|the digest of|the answer of|a \w+ read of)/,
+    changesByFilter: 0.4,
     mutate({ up: { main }, sharding }) {
       const { replica } = main
       const apply = replica.apply.bind(replica)
@@ -106,7 +113,7 @@ export const shardMutants: Readonly<Record<string, Mutant>> = {
   },
 }
 
-async function kindAt(log: SimulatedNode['log'], position: number): Promise<string | undefined> {
+async function requestAt(log: SimulatedNode['log'], position: number): Promise<ClusterRequest | undefined> {
   const connection = log.connect()
   try {
     const assembler = new RecordAssembler(connection, {
@@ -114,7 +121,7 @@ async function kindAt(log: SimulatedNode['log'], position: number): Promise<stri
       batchBytesMax: recordBytesMax,
     })
     const batch = await assembler.accept((await connection.get(position))!)
-    return batch && decodeRequest(batch.payload).request.kind
+    return batch && decodeRequest(batch.payload).request
   } finally {
     await connection.close()
   }

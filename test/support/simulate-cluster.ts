@@ -12,12 +12,12 @@ export async function simulateCluster(options: SimulationOptions): Promise<Clust
 
 /** Fails unless the check finds a mutant in one of up to 25 simulations. One in two or three does. */
 export async function assertFoundOut(
-  { foundBy, mutate }: Mutant,
-  options: Omit<SimulationOptions, 'seed' | 'mutate'>,
+  { foundBy, mutate, changesByFilter }: Mutant,
+  options: Omit<SimulationOptions, 'seed' | 'mutate' | 'changesByFilter'>,
 ): Promise<void> {
   const outcomes: unknown[] = []
   for (let seed = 1; seed <= seedsMax; seed += 1) {
-    const outcome: unknown = await simulateCluster({ ...options, mutate, seed }).catch(
+    const outcome: unknown = await simulateCluster({ ...options, mutate, changesByFilter, seed }).catch(
       (error: unknown) => error,
     )
     if (outcome instanceof assert.AssertionError && foundBy.test(outcome.message)) return
