@@ -54,7 +54,8 @@ class Process implements AsyncDisposable {
 
   /** Closes the collection and its store. */
   async close(collection: Collection): Promise<void> {
-    await collection.close()
+    // On a busy machine, the graphs take longer to be saved than the service waits.
+    await collection.close(120_000)
     await this.#stores.get(collection)!.close()
     this.#stores.delete(collection)
   }

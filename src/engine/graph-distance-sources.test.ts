@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { clusteredVectors, normal } from '../../test/support/clusters.ts'
-import { IndexFixture } from '../../test/support/index-fixture.ts'
+import { IndexFixture, leastRecall } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { bestSource, type GraphDistanceSource } from './graph-distance-sources.ts'
@@ -45,7 +45,8 @@ for (const [name, { vectors, on }] of Object.entries(sets)) {
     assert.equal(fixture.indexer.distanceSources.Euclidean, on)
     for (const metric of distanceMetrics) {
       const recall = await fixture.recall(queries, metric)
-      assert.ok(recall >= 0.98, `${metric}: ${recall}, ${JSON.stringify(fixture.indexer.plans[metric])}`)
+      const plan = JSON.stringify(fixture.indexer.plans[metric])
+      assert.ok(recall >= leastRecall(queries), `${metric}: ${recall}, ${plan}`)
     }
   })
 }

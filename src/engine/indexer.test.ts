@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { clusteredVectors } from '../../test/support/clusters.ts'
-import { IndexFixture } from '../../test/support/index-fixture.ts'
+import { IndexFixture, leastRecall } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { type RecallSet, recallSets } from '../../test/support/recall-sets.ts'
 import { distanceMetrics, type Metric } from '../base/point.ts'
@@ -79,7 +79,7 @@ describe(`the graph, seed ${seed}`, () => {
       for (const metric of distanceMetrics) {
         const recall = await fixture.recall(queries, metric)
         assert.ok(
-          recall >= 0.98,
+          recall >= leastRecall(queries),
           `${metric} recalls ${recall}, ${JSON.stringify(fixture.indexer.plans[metric])}`,
         )
       }
@@ -222,7 +222,7 @@ describe(`the graph, seed ${seed}`, () => {
     for (const vector of vectors) fixture.insert(vector)
     await fixture.settled()
     assert.equal(fixture.index.segments.length, 3)
-    assert.ok((await fixture.recall(queries, 'Euclidean')) >= 0.98)
+    assert.ok((await fixture.recall(queries, 'Euclidean')) >= leastRecall(queries))
     await fixture.indexer.repaired()
     assert.deepEqual(fixture.faults(), [])
   })
@@ -233,14 +233,21 @@ describe(`the graph, seed ${seed}`, () => {
     await using fixture = new IndexFixture(64)
     for (const vector of vectors.slice(0, 2000)) fixture.insert(vector)
     await fixture.settled()
+    let passedBy = 0
     for (const vector of vectors.slice(2000)) {
       const slot = fixture.insert(vector)
       const [found] = await fixture.search([vector], 'Euclidean')
-      assert.equal(found![0]!.slot, slot)
+      // A narrow walk may miss a linked point, once in many thousand searches. A wide one finds it.
+      if (found![0]!.slot !== slot) {
+        passedBy += 1
+        const [wide] = await fixture.search([vector], 'Euclidean', 400)
+        assert.equal(wide![0]!.slot, slot)
+      }
       fixture.remove(slot)
       const [left] = await fixture.search([vector], 'Euclidean')
       assert.ok(left!.every((hit) => hit.slot !== slot || fixture.index.sequenceOf(slot) !== hit.sequence))
     }
+    assert.ok(passedBy <= 2, `${passedBy} points were not found immediately`)
   })
 
   it('is not searched by a measurement after a third of its points were removed', async () => {
@@ -256,7 +263,7 @@ describe(`the graph, seed ${seed}`, () => {
     await fixture.indexer.repaired()
     await fixture.settled()
     assert.notEqual(fixture.indexer.route('Euclidean'), undefined, 'measured again')
-    assert.ok((await fixture.recall(queries, 'Euclidean')) >= 0.98)
+    assert.ok((await fixture.recall(queries, 'Euclidean')) >= leastRecall(queries))
   })
 
   it('finds the nearest remaining points after all points around the query were removed', async () => {
@@ -265,25 +272,26 @@ describe(`the graph, seed ${seed}`, () => {
     await using fixture = new IndexFixture(64)
     for (const vector of vectors) fixture.insert(vector)
     await fixture.settled()
+    const recalls: number[] = []
     for (const query of queries) {
       const wide = { vector: query, metric: 'Euclidean', limit: 250, ef: 1_000_000 } as const
       const [near] = (await fixture.searches.search([wide])).lists()
       const gone = near!.map(({ slot }) => fixture.points.get(slot)!)
       for (const { slot } of near!) fixture.remove(slot)
-      const recall = await fixture.recall([query], 'Euclidean')
-      // The recall of one query moves in steps of a tenth. Without a way out of the removed points, a search finds
-      // none.
-      assert.ok(recall >= 0.7, `${recall}, with ${fixture.indexer.tombstones} removed points in the graph`)
+      recalls.push(await fixture.recall([query], 'Euclidean'))
       for (const vector of gone) fixture.insert(vector)
       await fixture.settled()
       await fixture.indexer.repaired()
     }
+    // One walk may go astray and miss half. Without a way out of the removed points, every search finds none.
+    const mean = recalls.reduce((sum, recall) => sum + recall, 0) / recalls.length
+    assert.ok(mean >= 0.9, String(recalls))
   })
 
   it('keeps its recall, its slots and its links through many rounds of removing and inserting', async () => {
     const random = seededRandom(seed)
-    const vectors = clusteredVectors(random, 2000 + 100 * 40 + 100, 64)
-    const queries = vectors.splice(-100)
+    const vectors = clusteredVectors(random, 2000 + 100 * 40 + 400, 64)
+    const queries = vectors.splice(-400)
     await using fixture = new IndexFixture(64)
     for (const vector of vectors.splice(0, 2000)) fixture.insert(vector)
     await fixture.settled()
@@ -305,10 +313,13 @@ describe(`the graph, seed ${seed}`, () => {
     await using fresh = new IndexFixture(64)
     for (const vector of fixture.points.values()) fresh.insert(vector)
     await fresh.settled()
+    // The audits may have chosen different multipliers; the walks compared here are equally wide.
+    const recallOf = (graph: IndexFixture, width: number): Promise<number> =>
+      graph.recall(queries, 'Euclidean', width / graph.indexer.route('Euclidean')!.efMultiplier)
     for (const width of [20, 60]) {
-      const churned = await fixture.recall(queries, 'Euclidean', width)
-      const built = await fresh.recall(queries, 'Euclidean', width)
-      assert.ok(churned >= built - 0.02, `ef ${width}: ${churned} after churn, ${built} in a new graph`)
+      const churned = await recallOf(fixture, width)
+      const built = await recallOf(fresh, width)
+      assert.ok(churned >= built - 0.02, `width ${width}: ${churned} after churn, ${built} in a new graph`)
     }
   })
 })
@@ -362,7 +373,8 @@ describe(`many threads, seed ${seed}`, () => {
       passedBy.length <= 4,
       `of ${fixture.points.size} points, ${passedBy.length} do not find themselves`,
     )
-    assert.ok((await fixture.recall([...fixture.points.values()].slice(0, 300), 'Euclidean')) >= 0.98)
+    const queries = [...fixture.points.values()].slice(0, 300)
+    assert.ok((await fixture.recall(queries, 'Euclidean')) >= leastRecall(queries))
   })
 })
 
@@ -392,7 +404,7 @@ describe(`a graph on disk, seed ${seed}`, () => {
     assert.deepEqual(fixture.faults(), [])
     const queries = [...fixture.points.values()].slice(0, 100)
     for (const metric of ['Euclidean', 'Manhattan', 'Cosine'] as const) {
-      assert.ok((await fixture.recall(queries, metric)) >= 0.98)
+      assert.ok((await fixture.recall(queries, metric)) >= leastRecall(queries))
     }
   })
 
@@ -446,7 +458,8 @@ describe(`a graph on disk, seed ${seed}`, () => {
     await fixture.settled()
     await fixture.indexer.repaired()
     assert.deepEqual(fixture.faults(), [])
-    assert.ok((await fixture.recall([...fixture.points.values()].slice(0, 200), 'Euclidean')) >= 0.98)
+    const queries = [...fixture.points.values()].slice(0, 200)
+    assert.ok((await fixture.recall(queries, 'Euclidean')) >= leastRecall(queries))
   })
 
   it('most of whose points were removed is rebuilt, and searches are exact until then', async () => {
@@ -464,7 +477,8 @@ describe(`a graph on disk, seed ${seed}`, () => {
     await fixture.settled()
     await fixture.indexer.repaired()
     assert.deepEqual(fixture.faults(), [])
-    for (const metric of distanceMetrics) assert.ok((await fixture.recall(queries, metric)) >= 0.98, metric)
+    for (const metric of distanceMetrics)
+      assert.ok((await fixture.recall(queries, metric)) >= leastRecall(queries), metric)
   })
 
   it('that was being built when the service stopped is continued', async () => {
@@ -494,7 +508,8 @@ describe(`a graph on disk, seed ${seed}`, () => {
       await fixture.settled()
       await fixture.indexer.repaired()
       assert.deepEqual(fixture.faults(), [], name)
-      assert.ok((await fixture.recall([...fixture.points.values()].slice(0, 50), 'Euclidean')) >= 0.98, name)
+      const queries = [...fixture.points.values()].slice(0, 50)
+      assert.ok((await fixture.recall(queries, 'Euclidean')) >= leastRecall(queries), name)
     }
   })
 })
@@ -507,16 +522,9 @@ async function assertRecall(
   for (const metric of distanceMetrics) {
     const recall = await fixture.recall(queries, metric)
     const plan = JSON.stringify(fixture.indexer.plans[metric])
-    assert.ok(recall >= floors[metric] - samplingError, `${when}: ${metric} recalls ${recall}, ${plan}`)
+    assert.ok(recall >= leastRecall(queries, floors[metric]), `${when}: ${metric} recalls ${recall}, ${plan}`)
   }
 }
-
-/**
- * Graphs differ from build to build, and so do the points on which their recall is measured. In one of thirty builds,
- * Cosine between points of 8 dimensions is searched with a recall near the target. A walk that goes astray misses about
- * half of a query's nearest points, so 160 queries then show up to 0.015 less, three times the standard deviation.
- */
-const samplingError = 0.015
 
 function flipped(bytes: Buffer, at: number): Buffer {
   const copy = Buffer.from(bytes)

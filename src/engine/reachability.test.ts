@@ -40,7 +40,7 @@ describe(`every linked point, seed ${seed}`, () => {
   })
 })
 
-/** Saves a graph in which three slots are unreachable. @returns its points */
+/** Saves a graph in which at least three slots are unreachable. @returns its points */
 async function cutOffAndSaved(directory: string): Promise<IndexFixture['kept']> {
   await using fixture = new IndexFixture(32, { directory, quietMs: 3_600_000 })
   for (const vector of clusteredVectors(seededRandom(seed), 2000, 32)) fixture.insert(vector)
@@ -48,7 +48,10 @@ async function cutOffAndSaved(directory: string): Promise<IndexFixture['kept']> 
   await fixture.indexer.repaired()
   assert.deepEqual(fixture.faults(), [])
   for (const slot of [500, 1000, 1500]) cutOff(fixture, slot)
-  assert.match(fixture.faults().join(), /3 linked slots are unreachable/)
+  const faults = fixture.faults().join()
+  const [count] = faults.match(/\d+(?= linked slots are unreachable)/) ?? []
+  // Slots to which only these three led are unreachable too.
+  assert.ok(Number(count) >= 3, faults)
   return fixture.kept
 }
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { distanceMetrics, type Metric } from '../../src/base/point.ts'
-import { seededRandom } from '../support/random.ts'
+import { seededRandom, shuffled } from '../support/random.ts'
 import { type CallKind, HardService, shutdownTimeoutMs } from './service.ts'
 import { type HardVectors, hardVectors } from './sets.ts'
 import { judge, k } from './truth.ts'
@@ -71,8 +71,8 @@ export const recallBar = 0.98
  * The service promises a mean over many queries, and one query that finds nothing lowers the mean of thirty by .03. So if
  * a few queries stay below `recallBar`, `manyPerFew` times as many decide, unless the few are below this bar.
  */
-const fewQueriesBar = 0.9
-const manyPerFew = 10
+export const fewQueriesBar = 0.9
+export const manyPerFew = 10
 
 /**
  * Runs one set through the battery:
@@ -105,9 +105,7 @@ class SetRun {
     this.#vectors = vectors
     this.#options = options
     this.#random = seededRandom(options.seed)
-    this.#fewQueries = this.#shuffled([...vectors.queries.keys()])
-      .slice(0, options.queries)
-      .map((number) => vectors.queries[number]!)
+    this.#fewQueries = this.#shuffled(vectors.queries).slice(0, options.queries)
   }
 
   get result(): Pick<SetResult, 'rows' | 'rounds' | 'slowestMs' | 'faults' | 'complaints'> {
@@ -262,9 +260,8 @@ class SetRun {
     return Math.max(1, Math.min(most, Math.floor(batchComponentsMax / this.#vectors.points[0]!.length)))
   }
 
-  #shuffled(numbers: readonly number[]): number[] {
-    const keys = new Map(numbers.map((number) => [number, this.#random()]))
-    return numbers.toSorted((a, b) => keys.get(a)! - keys.get(b)!)
+  #shuffled<Item>(items: readonly Item[]): Item[] {
+    return shuffled(items, this.#random)
   }
 
   #slowCalls(): string[] {

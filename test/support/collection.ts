@@ -22,6 +22,9 @@ export interface OpenedCollection extends AsyncDisposable {
 export type CollectionSettings = Omit<EngineOptions, 'logger'> &
   CollectionOptions & { readonly logger?: Logger }
 
+/** On a busy machine, the graphs take longer to be saved than the service waits. The next start must find them. */
+const closeMs = 120_000
+
 /** Opens the collection in a directory. Graphs are stored next to the points unless `indexDirectory` is undefined. */
 export async function openCollection(
   dataDir: string,
@@ -32,7 +35,8 @@ export async function openCollection(
   await using opened = new AsyncDisposableStack()
   const store = await openStore({ dataDir, logger })
   opened.defer(() => store.close())
-  const engine = opened.use(startEngine(options))
+  const engine = startEngine(options)
+  opened.defer(() => engine.close(closeMs))
   const collection = await engine.openCollection(store, options)
   const parts = opened.move()
   const close = (): Promise<void> => parts.disposeAsync()

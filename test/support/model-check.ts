@@ -26,7 +26,7 @@ export interface CheckResult {
   readonly restarts: number
   /** Number of compared answers. */
   readonly comparisons: number
-  /** Found neighbours as a share of the requested ones. */
+  /** Found neighbours as a share of the requested ones: the mean of all searches. */
   readonly recall: number
 }
 

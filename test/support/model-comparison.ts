@@ -31,8 +31,7 @@ export class Comparison {
   /** The current request, for failure messages. */
   doing = ''
   readonly #leastRecall: number | undefined
-  #asked = 0
-  #found = 0
+  readonly #recalls: number[] = []
 
   constructor(subject: Subject, { seed, leastRecall }: ComparisonOptions) {
     this.subject = subject
@@ -44,9 +43,10 @@ export class Comparison {
     return this.subject.client
   }
 
-  /** Found neighbours as a share of the requested ones. */
+  /** Found neighbours as a share of the requested ones: the mean of all searches. */
   get recall(): number {
-    return this.#asked === 0 ? 1 : this.#found / this.#asked
+    const recalls = this.#recalls
+    return recalls.length === 0 ? 1 : recalls.reduce((sum, recall) => sum + recall, 0) / recalls.length
   }
 
   same(actual: unknown, expected: unknown): void {
@@ -117,8 +117,7 @@ export class Comparison {
     // Longer answers come from exact scans and would hide the misses of shorter ones.
     if (asked === 0 || asked > 50) return
     const farthest = ranked[asked - 1]!.distance
-    this.#asked += asked
-    this.#found += found.filter((rank) => ranked[rank]!.distance <= farthest).length
+    this.#recalls.push(found.filter((rank) => ranked[rank]!.distance <= farthest).length / asked)
   }
 }
 

@@ -9,6 +9,14 @@ export function seededRandom(seed: number): () => number {
   }
 }
 
+/** The items in random order. */
+export function shuffled<Item>(items: readonly Item[], random: () => number): Item[] {
+  return items
+    .map((item) => ({ item, key: random() }))
+    .sort((a, b) => a.key - b.key)
+    .map(({ item }) => item)
+}
+
 /** The kinds of test vectors; each has ties or extremes that the others lack. */
 export const vectorKinds = ['continuous', 'small integers', 'awkward'] as const
 export type VectorKind = (typeof vectorKinds)[number]
