@@ -1,7 +1,7 @@
-import { configureTextEncoding, getTextEncoding } from '@bufbuild/protobuf/wire'
 import { type ChannelCredentials, Client, credentials } from '@grpc/grpc-js'
 import { objectOf } from './attributes.ts'
 import { insertInBatches } from './bulk-insert.ts'
+import { keepByteOrderMarks } from './byte-order-marks.ts'
 import { repeatable, withKey } from './call-options.ts'
 import type { PointsClient, StoredPayload, VectorClient } from './client.ts'
 import { checkCollectionName } from './collections.ts'
@@ -212,14 +212,4 @@ const { method } = VectorDB
 function credentialsOf({ tls }: GrpcClientOptions): ChannelCredentials {
   if (tls === undefined || tls === false) return credentials.createInsecure()
   return credentials.createSsl(tls === true ? null : Buffer.from(tls.ca))
-}
-
-/** By default, a TextDecoder drops U+FEFF at the beginning of a text; the text would differ from the stored one. */
-function keepByteOrderMarks(): void {
-  const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-  const strict = new TextDecoder('utf-8', { ignoreBOM: true, fatal: true })
-  configureTextEncoding({
-    ...getTextEncoding(),
-    decodeUtf8: (bytes, isStrict) => (isStrict ? strict : decoder).decode(bytes),
-  })
 }

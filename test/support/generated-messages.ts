@@ -1,4 +1,4 @@
-import { configureTextEncoding, getTextEncoding } from '@bufbuild/protobuf/wire'
+import { keepByteOrderMarks } from '../../src/client/byte-order-marks.ts'
 
 /**
  * The generated protobuf types, for tests of layers that must not import the client. They are an independent
@@ -7,14 +7,5 @@ import { configureTextEncoding, getTextEncoding } from '@bufbuild/protobuf/wire'
 export { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 export * from '../../src/client/generated/vectordb_pb.js'
 
+// Our decoders keep them.
 keepByteOrderMarks()
-
-/** As our client does: a TextDecoder drops U+FEFF at the beginning of a text, and our decoders keep it. */
-function keepByteOrderMarks(): void {
-  const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
-  const strict = new TextDecoder('utf-8', { ignoreBOM: true, fatal: true })
-  configureTextEncoding({
-    ...getTextEncoding(),
-    decodeUtf8: (bytes, isStrict) => (isStrict ? strict : decoder).decode(bytes),
-  })
-}
