@@ -134,6 +134,18 @@ describe('a change of all matching points in the console', { skip: missingChromi
     await page.close()
   })
 
+  it('stops even if the answer arrives in the frame in which its view is closed', async () => {
+    const page = await console.open('#/collections')
+    await page.getByRole('heading', { name: 'Collections', level: 1 }).waitFor()
+    await page.goto(`${console.service.httpUrl}/console/#/points`)
+    await page.evaluate(answerDeletesWithoutDialog)
+    await startDelete(page)
+    await page.getByRole('button', { name: 'Stop', exact: true }).waitFor()
+    await page.evaluate(() => history.back())
+    await hear(page, 'Stopped. Deleted 10 points. More points match.')
+    await page.close()
+  })
+
   it('leaves alone what the user does after closing its dialog: another filter, another dialog', async () => {
     const page = await console.open('#/points')
     const server = await holdDeletes(page)
@@ -228,6 +240,28 @@ async function holdDeletes(page: Page): Promise<HeldDeletes> {
       await page.evaluate(() => fetch('../health'))
       assert.equal(held.length, 0, 'a request was sent after the stop')
     },
+  }
+}
+
+/**
+ * Runs in the page. It answers a request to delete as soon as no dialog is in the document, before the next frame. An
+ * answer from outside the page would come later almost always.
+ */
+function answerDeletesWithoutDialog(): void {
+  const { fetch } = window
+  window.fetch = async (url, init) => {
+    if (!String(url).endsWith('/points/delete') || String(init?.body).includes('"dry_run":true')) {
+      return await fetch(url, init)
+    }
+    await new Promise<void>((resolve) => {
+      const observer = new MutationObserver(() => {
+        if (document.querySelector('dialog') !== null) return
+        observer.disconnect()
+        resolve()
+      })
+      observer.observe(document, { childList: true, subtree: true })
+    })
+    return Response.json({ changed: 10, more: true })
   }
 }
 

@@ -1,5 +1,5 @@
 import type { JSX } from 'preact'
-import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import type { OpenEditor } from './code-mirror.ts'
 
 /** A JSON editor. CodeMirror is loaded when the first editor is shown. */
@@ -14,7 +14,8 @@ export function JsonEditor(props: {
   current.current = props
   /** The text that the editor last reported. */
   const reported = useRef(props.text)
-  useEffect(() => {
+  // Its cleanup must run before CodeMirror can arrive: the editor's place is then gone.
+  useLayoutEffect(() => {
     let isGone = false
     import('./code-mirror.ts').then(({ openEditor }) => {
       if (isGone) return

@@ -7,6 +7,7 @@ import { guessMapping, type Mapping } from '../import/mapping.ts'
 import { formatBytes, formatCount } from '../lib/format.ts'
 import { Button, Fault, Page, Panel } from '../parts/basics.tsx'
 import { Icon } from '../parts/icon.tsx'
+import { useUnmount } from '../parts/use-unmount.ts'
 import { loadCollections } from '../state/collections.ts'
 import { ImportRun } from '../state/import-run.ts'
 import { collectionName, hrefOf } from '../state/route.ts'
@@ -16,7 +17,7 @@ import { ImportProgress } from './import-progress.tsx'
 
 export function Import(): JSX.Element {
   const run = useSignal<ImportRun | undefined>(undefined)
-  useEffect(() => () => run.value?.close(), [])
+  useUnmount(() => run.value?.close())
   const open = (file: File): void => {
     run.value?.close()
     run.value = new ImportRun(file, collectionName.value)

@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useEffect, useLayoutEffect, useMemo } from 'preact/hooks'
+import { useLayoutEffect, useMemo } from 'preact/hooks'
 import { distanceMetrics, isMetric, type Metric } from '../lib/distance.ts'
 import { parseFilter } from '../lib/filters.ts'
 import { formatCount, plural } from '../lib/format.ts'
@@ -10,6 +10,7 @@ import { Button, Empty, Fault, Field, Page, Panel } from '../parts/basics.tsx'
 import { FilterBar } from '../parts/filter-bar.tsx'
 import { valueAt } from '../parts/point-content.tsx'
 import { PointDialog } from '../parts/point-dialog.tsx'
+import { useUnmount } from '../parts/use-unmount.ts'
 import { isExtended } from '../state/capabilities.ts'
 import { MapRun } from '../state/map-run.ts'
 import { collectionName, replaceParams, route } from '../state/route.ts'
@@ -58,7 +59,7 @@ function Drawn(): JSX.Element {
   useLayoutEffect(() => {
     run.show(query)
   }, [question])
-  useEffect(() => () => run.stop(), [])
+  useUnmount(() => run.stop())
   const sample = run.sample.value
   const attributes = sample?.paths ?? []
   return (

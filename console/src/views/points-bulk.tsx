@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useRef } from 'preact/hooks'
 import { messageOf } from '../api/client.ts'
 import { type BulkChange, type BulkResult, changeByFilter, listPoints } from '../api/points.ts'
 import type { JsonObject, Point } from '../api/types.ts'
@@ -11,6 +11,7 @@ import { AttributeForm, attributesIn, useAttributeDraft } from '../parts/attribu
 import { Button, Fault, Field } from '../parts/basics.tsx'
 import { Dialog } from '../parts/dialog.tsx'
 import { report } from '../parts/toast.tsx'
+import { useUnmount } from '../parts/use-unmount.ts'
 import { collectionName } from '../state/route.ts'
 
 /**
@@ -34,13 +35,10 @@ export function BulkDialog(props: {
   const fault = useSignal<string | undefined>(undefined)
   const stop = useRef(new AbortController())
   const isClosed = useRef(false)
-  useEffect(
-    () => () => {
-      isClosed.current = true
-      stop.current.abort()
-    },
-    [],
-  )
+  useUnmount(() => {
+    isClosed.current = true
+    stop.current.abort()
+  })
   const collection = collectionName.value
   const attempt = async (work: () => Promise<void>): Promise<void> => {
     busy.value = true

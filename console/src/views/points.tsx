@@ -9,6 +9,7 @@ import { FilterBar } from '../parts/filter-bar.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { AttributeTags, PointContent } from '../parts/point-content.tsx'
 import { PointDialog } from '../parts/point-dialog.tsx'
+import { useUnmount } from '../parts/use-unmount.ts'
 import { isExtended } from '../state/capabilities.ts'
 import { currentCollection, loadCollections } from '../state/collections.ts'
 import { PointList } from '../state/point-list.ts'
@@ -35,7 +36,7 @@ export function Points(): JSX.Element {
   useEffect(() => {
     if (isExtended.value) list.load(filter)
   }, [filterText, isExtended.value])
-  useEffect(() => () => list.stop(), [])
+  useUnmount(() => list.stop())
   const close = (): void => {
     open.value = undefined
   }

@@ -9,6 +9,7 @@ import { languages, type QueryToShow, snippet } from '../lib/snippets.ts'
 import { vectorPreview } from '../lib/vector-text.ts'
 import { Button, Code, Empty, Fault, Field, Page, Panel, Segments } from '../parts/basics.tsx'
 import { FilterBar } from '../parts/filter-bar.tsx'
+import { useUnmount } from '../parts/use-unmount.ts'
 import { isExtended } from '../state/capabilities.ts'
 import { currentCollection, embeddingModel } from '../state/collections.ts'
 import { collectionName, hrefOf, replaceParams } from '../state/route.ts'
@@ -45,7 +46,7 @@ export function Search(): JSX.Element {
     const timer = setTimeout(search, pauseMs)
     return () => clearTimeout(timer)
   }, [question])
-  useEffect(() => () => run.stop(), [])
+  useUnmount(() => run.stop())
   const isReady = near !== undefined && !('fault' in near)
   const output = run.output.value
   return (

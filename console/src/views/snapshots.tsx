@@ -1,12 +1,13 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useEffect, useId, useRef } from 'preact/hooks'
+import { useId, useRef } from 'preact/hooks'
 import { collectionPath, isAbort, messageOf } from '../api/client.ts'
 import { download } from '../api/download.ts'
 import type { CollectionInfo } from '../api/types.ts'
 import { formatBytes, formatCount, plural } from '../lib/format.ts'
 import { Button, Code, Fault, Page, Panel } from '../parts/basics.tsx'
 import { Icon } from '../parts/icon.tsx'
+import { useUnmount } from '../parts/use-unmount.ts'
 import type { SnapshotSummary } from '../snapshot/check.ts'
 import { verifySnapshot } from '../snapshot/verify.ts'
 import { collections, collectionsFault } from '../state/collections.ts'
@@ -56,7 +57,7 @@ function SnapshotRow({ collection }: { readonly collection: CollectionInfo }): J
   const done = useSignal<string | undefined>(undefined)
   const fault = useSignal<string | undefined>(undefined)
   const running = useRef<AbortController | undefined>(undefined)
-  useEffect(() => () => running.current?.abort(), [])
+  useUnmount(() => running.current?.abort())
   const take = async (): Promise<void> => {
     const stop = new AbortController()
     running.current = stop
@@ -119,7 +120,7 @@ function VerifyPanel(): JSX.Element {
   const done = useSignal<string | undefined>(undefined)
   const fault = useSignal<string | undefined>(undefined)
   const running = useRef<AbortController | undefined>(undefined)
-  useEffect(() => () => running.current?.abort(), [])
+  useUnmount(() => running.current?.abort())
   const verify = async (file: File): Promise<void> => {
     running.current?.abort()
     const stop = new AbortController()
