@@ -3,12 +3,15 @@ import { describe, it } from 'node:test'
 import { DatabaseError } from '../src/base/errors.ts'
 import type { Filter } from '../src/base/filter.ts'
 import { idFromBytes } from '../src/base/ids.ts'
+import { partitionOf } from '../src/base/partitions.ts'
 import { distanceMetrics, type NewPoint, type SearchQuery } from '../src/base/point.ts'
 import { peerMethods } from '../src/cluster/peer-methods.ts'
+import type { Collection } from '../src/engine/collection.ts'
 import type { Database, ListPage } from '../src/engine/database.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { below } from './support/searched-points.ts'
 import { ShardedNodes, type ShardedNodesOptions } from './support/sharded-nodes.ts'
+import { until } from './support/until.ts'
 
 const dimension = 4
 
@@ -226,6 +229,80 @@ describe('a read over several nodes', () => {
     }
   })
 })
+
+describe('a record that takes effect before an earlier one of another collection', () => {
+  it('is included in the position of answers, and a search returns its point once', async () => {
+    await using all = await ShardedNodes.start({ nodes: 3, replicas: 2, dimension })
+    const [reader, ahead] = [all.nodes[0]!, all.nodes[1]!]
+    await reader.up.node.collections.put('docs', { dimension, hnsw: {} })
+    await all.settled()
+    const random = seededRandom(11)
+    const [first] = points(random, 100).filter(({ id }) =>
+      [reader, ahead].every(({ up }) => up.node.held.has(partitionOf(id!))),
+    )
+    const id = first!.id!
+    using docs = await reader.up.node.collections.lease('docs')
+    await docs.database.insert([first!])
+    await all.settled()
+    using own = await reader.up.set.lease('docs')
+    using there = await ahead.up.set.lease('docs')
+    const writing: Promise<unknown>[] = []
+    {
+      // The earlier record waits on both nodes, the later one only where it is read.
+      using waiting = new WaitingRecords([ahead.up.main, reader.up.main, own.database])
+      writing.push(reader.up.node.database.insert(points(random, 20)))
+      await waiting.has(ahead.up.main)
+      writing.push(docs.database.put(id, { ...first!, vector: query.vector }))
+      await until(async () => (await there.database.get(id))?.vector[0] === query.vector[0])
+      await waiting.has(own.database)
+      const position = ahead.up.node.answeredPosition
+      assert.ok(position > ahead.up.node.position)
+
+      let asked = 0
+      all.before.set(ahead.name, async () => {
+        asked += 1
+      })
+      while (asked < 3) {
+        const before = asked
+        const { ids, distances } = await docs.database.search([query])
+        assert.deepEqual(ids.strings(), [[id]])
+        if (asked > before) assert.equal(distances[0], 0, 'the newer vector is found')
+      }
+      assert.ok(reader.up.node.answeredPosition >= position)
+    }
+    await Promise.all(writing)
+    assert.equal(ahead.up.node.answeredPosition, ahead.up.node.position)
+  })
+})
+
+/** Makes all records of some collections wait before they are applied. */
+class WaitingRecords implements Disposable {
+  readonly #isOver = Promise.withResolvers<void>()
+  readonly #collections = new Set<Collection>()
+
+  constructor(collections: readonly Collection[]) {
+    for (const collection of collections) {
+      const { replica } = collection
+      const apply = replica.apply.bind(replica)
+      Object.assign(replica, {
+        apply: async (...record: Parameters<typeof apply>) => {
+          this.#collections.add(collection)
+          await this.#isOver.promise
+          return await apply(...record)
+        },
+      })
+    }
+  }
+
+  /** Resolves when a record of this collection waits. */
+  async has(collection: Collection): Promise<void> {
+    await until(() => this.#collections.has(collection))
+  }
+
+  [Symbol.dispose](): void {
+    this.#isOver.resolve()
+  }
+}
 
 const query = {
   vector: Float32Array.of(1, 2, 3, 4),

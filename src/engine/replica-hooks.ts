@@ -11,6 +11,11 @@ export interface ReplicaHooks {
    */
   readonly floor: () => { readonly position: number; readonly clockUs: number }
   /**
+   * Called with the position of a record, at the latest when reads can see some of its effects. That can be before the
+   * records before it, of other collections, are applied.
+   */
+  readonly onVisible: (position: number) => void
+  /**
    * Called when a point has expired by this node's clock but not by the cluster's. A record of the log then moves the
    * cluster's clock forward.
    */
