@@ -11,8 +11,8 @@ export interface ReplicaHooks {
    */
   readonly floor: () => { readonly position: number; readonly clockUs: number }
   /**
-   * Called with the position of a record, at the latest when reads can see some of its effects. That can be before the
-   * records before it, of other collections, are applied.
+   * Called with the position of a record before reads can see any of its effects. Earlier records of other collections
+   * may not be applied yet.
    */
   readonly onVisible: (position: number) => void
   /**
