@@ -14,7 +14,6 @@ import { idTableBytesPerSlot } from './id-table.ts'
 import type { IndexSearches } from './index-searches.ts'
 import type { Indexer } from './indexer.ts'
 import { inInsertionOrder } from './insertion-order.ts'
-import type { Stamp } from './logged-request.ts'
 import { PointTable } from './point-table.ts'
 
 export interface LivePointsOptions {
@@ -84,9 +83,8 @@ export class LivePoints implements ChangeTarget {
     return this.expirations.nowUs
   }
 
-  advanceTo({ nowUs, position }: Stamp): void {
+  advanceTo(nowUs: number): void {
     this.#logClockUs = Math.max(this.#logClockUs, nowUs)
-    if (this.expirations.isDue) this.#options.options.replica!.onVisible(position)
   }
 
   /**
