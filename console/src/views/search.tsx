@@ -9,7 +9,6 @@ import { languages, type QueryToShow, snippet } from '../lib/snippets.ts'
 import { vectorPreview } from '../lib/vector-text.ts'
 import { Button, Code, Empty, Fault, Field, Page, Panel, Segments } from '../parts/basics.tsx'
 import { FilterBar } from '../parts/filter-bar.tsx'
-import { useUnmount } from '../parts/use-unmount.ts'
 import { isExtended } from '../state/capabilities.ts'
 import { currentCollection, embeddingModel } from '../state/collections.ts'
 import { collectionName, hrefOf, replaceParams } from '../state/route.ts'
@@ -46,7 +45,8 @@ export function Search(): JSX.Element {
     const timer = setTimeout(search, pauseMs)
     return () => clearTimeout(timer)
   }, [question])
-  useUnmount(() => run.stop())
+  // Not `useUnmount`, which would stop it before the timer above: a search started in between would not be stopped.
+  useEffect(() => () => run.stop(), [])
   const isReady = near !== undefined && !('fault' in near)
   const output = run.output.value
   return (
