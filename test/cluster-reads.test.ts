@@ -3,12 +3,15 @@ import { describe, it } from 'node:test'
 import { DatabaseError } from '../src/base/errors.ts'
 import type { Filter } from '../src/base/filter.ts'
 import { idFromBytes } from '../src/base/ids.ts'
+import { partitionOf } from '../src/base/partitions.ts'
 import { distanceMetrics, type NewPoint, type SearchQuery } from '../src/base/point.ts'
 import { peerMethods } from '../src/cluster/peer-methods.ts'
+import type { Collection } from '../src/engine/collection.ts'
 import type { Database, ListPage } from '../src/engine/database.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { below } from './support/searched-points.ts'
 import { ShardedNodes, type ShardedNodesOptions } from './support/sharded-nodes.ts'
+import { until } from './support/until.ts'
 
 const dimension = 4
 
@@ -226,6 +229,83 @@ describe('a read over several nodes', () => {
     }
   })
 })
+
+describe('a record that takes effect before an earlier one of another collection', () => {
+  it('is included in the position of answers, and a search returns its point once', async () => {
+    // The record of an audit would wait for the earlier record, and the later one for the audit.
+    await using all = await ShardedNodes.start({ nodes: 3, replicas: 2, dimension, auditMs: 3_600_000 })
+    const [reader, ahead] = [all.nodes[0]!, all.nodes[1]!]
+    await reader.up.node.collections.put('docs', { dimension, hnsw: {} })
+    await all.settled()
+    const random = seededRandom(11)
+    const id = points(random, 100)
+      .map((each) => each.id!)
+      .find((each) => [reader, ahead].every(({ up }) => up.node.held.has(partitionOf(each))))!
+    const payload = { contentType: 'Text', content: 'a moved point' } as const
+    using docs = await reader.up.node.collections.lease('docs')
+    await docs.database.put(id, { vector: Float32Array.of(-9, -9, -9, -9), payload })
+    await all.settled()
+    using own = await reader.up.set.lease('docs')
+    using there = await ahead.up.set.lease('docs')
+    const writing: Promise<unknown>[] = []
+    const write = (each: Promise<unknown>): void => {
+      // If the test fails before it awaits them, these would be reported instead.
+      each.catch(() => {})
+      writing.push(each)
+    }
+    {
+      // The earlier record waits on both nodes, the later one only where it is read.
+      using waiting = new WaitingRecords([ahead.up.main, reader.up.main, own.database])
+      write(reader.up.node.database.insert(points(random, 20)))
+      await waiting.has(ahead.up.main)
+      write(docs.database.put(id, { vector: query.vector, payload }))
+      await until(async () => (await there.database.get(id))?.vector[0] === query.vector[0])
+      await waiting.has(own.database)
+      const position = ahead.up.node.answeredPosition
+      assert.ok(position > ahead.up.node.position)
+
+      // Other nodes are asked in turn. The one that is ahead has the newer vector.
+      await until(async () => {
+        const { ids, distances } = await docs.database.search([query])
+        assert.deepEqual(ids.strings(), [[id]])
+        return distances[0] === 0
+      })
+      assert.ok(reader.up.node.answeredPosition >= position)
+    }
+    await Promise.all(writing)
+    await all.settled()
+    assert.equal(ahead.up.node.answeredPosition, ahead.up.node.position)
+  })
+})
+
+/** Makes all records of some collections wait before they are applied. */
+class WaitingRecords implements Disposable {
+  readonly #isOver = Promise.withResolvers<void>()
+  readonly #collections = new Set<Collection>()
+
+  constructor(collections: readonly Collection[]) {
+    for (const collection of collections) {
+      const { replica } = collection
+      const apply = replica.apply.bind(replica)
+      Object.assign(replica, {
+        apply: async (...record: Parameters<typeof apply>) => {
+          this.#collections.add(collection)
+          await this.#isOver.promise
+          return await apply(...record)
+        },
+      })
+    }
+  }
+
+  /** Resolves when a record of this collection waits. */
+  async has(collection: Collection): Promise<void> {
+    await until(() => this.#collections.has(collection))
+  }
+
+  [Symbol.dispose](): void {
+    this.#isOver.resolve()
+  }
+}
 
 const query = {
   vector: Float32Array.of(1, 2, 3, 4),

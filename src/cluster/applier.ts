@@ -65,6 +65,7 @@ export class Applier {
   readonly #flight: Flight[] = []
   #flightBytes = 0
   #applied: LogPlace
+  #visible: number
   /** The place of the last record read. */
   #read: LogPlace
   #failure: Error | undefined
@@ -83,6 +84,7 @@ export class Applier {
     const { log, from, batchBytesMax } = options
     this.#assembler = new RecordAssembler(log, { cacheBytesMax: batchBytesMax, batchBytesMax })
     this.#applied = from
+    this.#visible = from.position
     this.#read = from
     this.#admitted = from.position
   }
@@ -90,6 +92,19 @@ export class Applier {
   /** All collections have applied all records up to here. */
   get applied(): LogPlace {
     return this.#applied
+  }
+
+  /**
+   * The highest position of a record of which reads may see some effects. A record takes effect in its collection, even
+   * while an earlier record of another collection is still being applied.
+   */
+  get visible(): number {
+    return Math.max(this.#applied.position, this.#visible)
+  }
+
+  /** Call before a record takes effect. */
+  show(position: number): void {
+    this.#visible = Math.max(this.#visible, position)
   }
 
   get failure(): Error | undefined {
@@ -234,6 +249,7 @@ export class Applier {
       case 'aliases': {
         await this.waitFor(place.position - 1, this.#stop.signal)
         await this.#options.main.replica.mark()
+        this.show(place.position)
         const outcome = await this.#changeCollections(request)
         return async () => outcome
       }

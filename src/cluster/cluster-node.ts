@@ -135,6 +135,7 @@ export class ClusterNode {
       logId: this.#logId,
       held: this.#shards?.partitions,
       floor: () => this.#applier?.applied ?? this.#from,
+      onVisible: (position) => this.#applier?.show(position),
       onDue: () => void this.tick(),
       expire: (take) => this.#expire(collection, take),
       onStall: (stall) => this.#noteStall(stall),
@@ -228,6 +229,11 @@ export class ClusterNode {
     return this.#applier?.applied ?? this.#from
   }
 
+  /** See `Applier.visible`. */
+  get visible(): number {
+    return this.#applier?.visible ?? 0
+  }
+
   /**
    * Position of the last change that this node acknowledged. Reads through this node include it, whichever nodes
    * answer them.
@@ -238,7 +244,7 @@ export class ClusterNode {
 
   /** The highest position that an answer may include: other nodes that were asked may have been ahead of this one. */
   get answeredPosition(): number {
-    return Math.max(this.position, this.#shards?.seen ?? 0)
+    return Math.max(this.visible, this.#shards?.seen ?? 0)
   }
 
   /** How often a second node was asked because the first one was slow. */

@@ -13,8 +13,8 @@ import type { Question, Scatter } from './scatter.ts'
 
 /** A node that counts its own points. */
 export interface CountingNode {
-  /** All log records up to here are applied. */
-  readonly position: number
+  /** The highest position of a record of which answers may include some effects. */
+  readonly visible: number
   /** The partitions that it holds completely. */
   readonly held: PartitionSet
   /** Resolves when the node is as up to date as asked for. */
@@ -29,7 +29,7 @@ export interface CountOptions {
   readonly scatter: Scatter
   /** How long nodes are waited for. */
   readonly statsMs?: number | undefined
-  /** Called with the log position that another node had applied when it answered. */
+  /** Called with the highest log position that the answer of another node may include. */
   readonly onPosition: (position: number) => void
 }
 
@@ -84,7 +84,7 @@ export function collectionPointsHandler(node: CountingNode): PeerHandler {
     const partitions = readPartitions(from)
     const counts = await countHere(node, name, partitions)
     const to = new PackedWriter()
-    to.count(node.position)
+    to.count(node.visible)
     writeCounts(to, counts)
     return to.written
   }

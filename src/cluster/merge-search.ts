@@ -9,7 +9,7 @@ import type { FoundByPeer } from './search-codec.ts'
 /** What one node has found. */
 export interface NodeResults {
   readonly found: FoundByPeer
-  /** The log positions of the node at the start and at the end of its search. */
+  /** What the node had applied at the start of its search, and what was visible at its end: positions of the log. */
   readonly before: number
   readonly after: number
 }

@@ -16,6 +16,8 @@ import type { OrderedPage } from './read-codec.ts'
 export interface ReadingNode {
   /** All log records up to here are applied. */
   readonly position: number
+  /** The highest position of a record of which answers may include some effects. */
+  readonly visible: number
   /** The partitions that it holds completely. */
   readonly held: PartitionSet
   /** Advances the cluster's clock because a point is due, unless that takes long. */
@@ -60,7 +62,7 @@ export class NodeReads {
     const results = await this.#collection.search(queries, signal)
     this.#checkHeld()
     const { ranks = emptyRanks(0), plans = queries.map(() => undefined) } = results
-    const after = this.#node.position
+    const after = this.#node.visible
     const profiles = await this.#profiles(queries, results.profiles, signal)
     return { found: { ...results, ranks, plans, profiles }, before, after }
   }

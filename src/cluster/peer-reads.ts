@@ -43,7 +43,7 @@ export class PeerReads {
   readonly #signal: AbortSignal
   readonly #onPosition: (position: number) => void
 
-  /** @param onPosition called with the log position that the node had applied */
+  /** @param onPosition called with the highest log position that an answer may include */
   constructor(
     {
       peers,
@@ -176,20 +176,20 @@ const answerSearch: Answer = async (reads, from, to, _, signal) => {
 
 const answerGet: Answer = async (reads, from, to, node) => {
   const point = await reads.get(from.id())
-  to.count(node.position)
+  to.count(node.visible)
   writePoint(to, point)
 }
 
 const answerList: Answer = async (reads, from, to, node, signal) => {
   const page = await reads.list(readListQuery(from), signal)
-  to.count(node.position)
+  to.count(node.visible)
   writePage(to, page)
 }
 
 const answerCount: Answer = async (reads, from, to, node, signal) => {
   const filter = readOptional(from, () => readFilter(from))
   const count = await reads.count(filter, signal)
-  to.count(node.position)
+  to.count(node.visible)
   to.count(count)
 }
 
@@ -197,21 +197,21 @@ const answerFacets: Answer = async (reads, from, to, node, signal) => {
   const filter = readOptional(from, () => readFilter(from))
   const paths = Array.from({ length: from.length(1) }, () => from.text())
   const facets = await reads.facets({ filter, paths, limit: from.count() }, signal)
-  to.count(node.position)
+  to.count(node.visible)
   writeFacets(to, facets)
 }
 
 const answerSample: Answer = async (reads, from, to, node) => {
   const filter = readOptional(from, () => readFilter(from))
   const { points, ids } = await reads.sample({ filter, limit: from.count(), seed: from.count() })
-  to.count(node.position)
+  to.count(node.visible)
   to.count(points)
   to.bytes(ids)
 }
 
 const answerPlan: Answer = async (reads, from, to, node) => {
   const { ids, orders, more, matching } = await reads.plan(readPlanRequest(from))
-  to.count(node.position)
+  to.count(node.visible)
   to.byte(Number(more))
   to.count(matching)
   writeIds(to, ids)

@@ -96,7 +96,7 @@ export class ChangeDecider {
   #begin(stamp: Stamp | undefined): void {
     this.#isLogged = stamp !== undefined
     if (stamp === undefined) return
-    this.#points.advanceTo(stamp.nowUs)
+    this.#points.advanceTo(stamp)
     // Numbers of the log: the same on every replica, however it groups the request, and if it is decided again.
     this.#sequence = this.#base + stamp.position * changesPerRecord - 1
     this.#sequenceMax = this.#sequence + changesPerRecord

@@ -1,5 +1,6 @@
 import type { Filter } from '../base/filter.ts'
 import type { Change, KeyedRequest, PointRecord } from '../storage/store.ts'
+import type { Stamp } from './logged-request.ts'
 import { dimensionOf, type WriteRequest } from './write-request.ts'
 
 /** What decisions depend on: the points as of the changes that have taken effect. */
@@ -17,8 +18,8 @@ export interface CurrentPoints {
   /** In microseconds since 1970; undefined if the point does not expire. */
   expiryOf(slot: number): number | undefined
   hasExpired(slot: number): boolean
-  /** On a node of a cluster: moves the clock forward to at least this time, in microseconds since 1970. */
-  advanceTo(nowUs: number): void
+  /** On a node of a cluster: moves the clock forward to at least the time of a record. Reads can see what expires by it. */
+  advanceTo(stamp: Stamp): void
   /** Hides expired points; undefined if none remain. */
   hideDue(): Promise<void> | undefined
   vector(slot: number): Float32Array

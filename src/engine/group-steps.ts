@@ -19,6 +19,7 @@ export class GroupSteps {
   readonly #store: Store
   readonly #slots: SlotAllocator
   readonly #target: ChangeTarget
+  readonly #onVisible: ((position: number) => void) | undefined
   /** The group that is being committed or is taking effect. */
   #group: readonly Placed[] = []
   /** How far the log is applied after the group. */
@@ -26,10 +27,17 @@ export class GroupSteps {
   /** The group's changes by id; created at the first lookup. */
   #places: ReadonlyMap<string, Place> | undefined
 
-  constructor(store: Store, slots: SlotAllocator, target: ChangeTarget) {
+  /** @param onVisible see `ReplicaHooks.onVisible` */
+  constructor(
+    store: Store,
+    slots: SlotAllocator,
+    target: ChangeTarget,
+    onVisible?: (position: number) => void,
+  ) {
     this.#store = store
     this.#slots = slots
     this.#target = target
+    this.#onVisible = onVisible
   }
 
   /**
@@ -152,6 +160,7 @@ export class GroupSteps {
   #applyOne(placed: Placed, at: number): void {
     if (placed.isApplied[at] === 1) return
     placed.isApplied[at] = 1
+    if (this.#applied !== undefined) this.#onVisible?.(this.#applied.position)
     this.#target.apply(placed.changes[at]!, placed.slots[at]!)
   }
 }

@@ -14,6 +14,7 @@ import { idTableBytesPerSlot } from './id-table.ts'
 import type { IndexSearches } from './index-searches.ts'
 import type { Indexer } from './indexer.ts'
 import { inInsertionOrder } from './insertion-order.ts'
+import type { Stamp } from './logged-request.ts'
 import { PointTable } from './point-table.ts'
 
 export interface LivePointsOptions {
@@ -83,8 +84,9 @@ export class LivePoints implements ChangeTarget {
     return this.expirations.nowUs
   }
 
-  advanceTo(nowUs: number): void {
+  advanceTo({ nowUs, position }: Stamp): void {
     this.#logClockUs = Math.max(this.#logClockUs, nowUs)
+    if (this.expirations.isDue) this.#options.options.replica!.onVisible(position)
   }
 
   /**

@@ -11,6 +11,11 @@ export interface ReplicaHooks {
    */
   readonly floor: () => { readonly position: number; readonly clockUs: number }
   /**
+   * Called with the position of a record before reads can see any of its effects. Earlier records of other collections
+   * may not be applied yet.
+   */
+  readonly onVisible: (position: number) => void
+  /**
    * Called when a point has expired by this node's clock but not by the cluster's. A record of the log then moves the
    * cluster's clock forward.
    */

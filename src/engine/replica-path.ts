@@ -81,7 +81,7 @@ export class ReplicaPath {
     this.#hooks = hooks
     this.#queue = new WriteQueue(queuedBytes)
     this.#decider = new ChangeDecider(store, target)
-    this.#steps = new GroupSteps(store, slots, target)
+    this.#steps = new GroupSteps(store, slots, target, hooks.onVisible)
     const { applied } = store
     this.#base = applied?.base ?? store.sequence
     this.#position = applied?.position ?? 0

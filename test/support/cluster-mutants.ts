@@ -1,5 +1,5 @@
 import { idBytes, idFromBytes, idsFromSeed } from '../../src/base/ids.ts'
-import type { LoggedInsert } from '../../src/engine/logged-request.ts'
+import type { LoggedInsert, Stamp } from '../../src/engine/logged-request.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
 
 /** A fault that the check of a simulated cluster has to find. */
@@ -53,7 +53,9 @@ export const clusterMutants: Readonly<Record<string, Mutant>> = {
     mutate(node) {
       const { livePoints } = node.up.main
       const advanceTo = livePoints.advanceTo.bind(livePoints)
-      Object.assign(livePoints, { advanceTo: () => advanceTo(node.nowUs) })
+      Object.assign(livePoints, {
+        advanceTo: (stamp: Stamp) => advanceTo({ ...stamp, nowUs: node.nowUs }),
+      })
     },
   },
   'a read of the latest does not wait for a barrier': {

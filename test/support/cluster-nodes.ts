@@ -46,6 +46,8 @@ export interface NodeSetup {
   readonly shardingOf?: ServiceParts['shardingOf'] | undefined
   /** Dimension of all vectors; absent: set by the first insertion. */
   readonly dimension?: number | undefined
+  /** How often the node has itself compared with the others; default: every 40 ms. */
+  readonly auditMs?: number | undefined
   /** The node's own clock. */
   readonly nowUs?: (() => number) | undefined
 }
@@ -102,7 +104,7 @@ export class SimulatedNode implements AsyncDisposable {
   async start(): Promise<RunningNode> {
     this.#dataDir ??= await mkdtemp(join(tmpdir(), 'vicinal-cluster-'))
     this.#runs += 1
-    const { name, log, documents, nowUs, maxMemoryBytes = 0, writerExecArgv } = this.#setup
+    const { name, log, documents, nowUs, maxMemoryBytes = 0, writerExecArgv, auditMs = 40 } = this.#setup
     const { sharding, dimension, timeoutMs = 60_000 } = this.#setup
     const config = { ...settings, nowUs, maxMemoryBytes }
     const connection = log.connect()
@@ -122,7 +124,7 @@ export class SimulatedNode implements AsyncDisposable {
       ...(parts === undefined ? {} : { sharding: parts }),
       // All nodes share one event loop.
       ...{ statsMs: 60_000, holdMs: 60_000 },
-      ...{ timeoutMs, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 40 },
+      ...{ timeoutMs, retryMs: 5, markMs: 20, expireMs: 5, auditMs },
     })
     const engine = startEngine(config)
     const main = await engine.openCollection(store.main, { ...config, replica: node.replicaOf('default') })

@@ -15,6 +15,8 @@ export interface ShardedNodesOptions {
   readonly replicas: number
   /** Absent: set by the first insertion. */
   readonly dimension?: number | undefined
+  /** See `NodeSetup`. */
+  readonly auditMs?: number | undefined
 }
 
 /** Nodes of one cluster in this process. Each has a part of the points, and they call each other over real sockets. */
@@ -30,20 +32,24 @@ export class ShardedNodes implements AsyncDisposable {
   readonly #log: SharedMemoryLog = new SharedMemoryLog()
   readonly #documents: SharedMemoryDocuments = new SharedMemoryDocuments()
 
-  private constructor({ nodes, replicas, dimension }: ShardedNodesOptions) {
+  private constructor({ nodes, replicas, dimension, auditMs }: ShardedNodesOptions) {
     this.names = Array.from({ length: nodes }, (_, index) => `node-${index}`)
     this.shards = new SimulatedShards(this.names, replicas, undefined, () => this.nodes)
-    this.whole = new SimulatedNode({ name: 'whole', log: this.#log, documents: this.#documents, dimension })
+    this.whole = new SimulatedNode({
+      ...{ name: 'whole', log: this.#log, documents: this.#documents, dimension, auditMs },
+    })
   }
 
   static async start(options: ShardedNodesOptions): Promise<ShardedNodes> {
-    const { dimension } = options
+    const { dimension, auditMs } = options
     const all = new ShardedNodes(options)
     for (const name of all.names) {
       const link = await all.link(name)
       const sharding = all.shards.shardingOf(name, link)
       all.nodes.push(
-        new SimulatedNode({ name, log: all.#log, documents: all.#documents, sharding, dimension }),
+        new SimulatedNode({
+          ...{ name, log: all.#log, documents: all.#documents, sharding, dimension, auditMs },
+        }),
       )
     }
     for (const node of [...all.nodes, all.whole]) await (await node.start()).node.caughtUp()

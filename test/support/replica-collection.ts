@@ -1,0 +1,63 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createLogger } from '../../src/base/log.ts'
+import type { PartitionSet } from '../../src/base/partitions.ts'
+import type { Collection } from '../../src/engine/collection.ts'
+import { startEngine } from '../../src/engine/engine.ts'
+import { checkHeld, HeldPartitions } from '../../src/engine/held-partitions.ts'
+import { openDataStore } from '../../src/storage/data-store.ts'
+import type { Store } from '../../src/storage/store.ts'
+
+/** The collection of a node of a cluster without the node: a test applies the records of the log itself. */
+
+const logger = createLogger({ level: 'silent', pretty: false })
+const settings = {
+  ...{ searchThreads: 1, indexThreads: 1, maxLimit: 100, hnswEf: 16, hnswM: 16, hnswEfConstruction: 16 },
+  ...{ recallTarget: 0.98, maxOpenCollections: 10, maxQueuedQueries: 100, maxQueuedResults: 10_000 },
+  ...{ maxBufferedBytes: 1024 * 1024, maxMemoryBytes: 0 },
+  logger,
+} as const
+
+export interface ReplicaOptions {
+  readonly dataDir: string
+  /** The partitions that the node holds; absent: all. */
+  readonly held?: PartitionSet | undefined
+  readonly onVisible?: (position: number, store: Store) => void
+}
+
+export async function withDirectory(use: (dataDir: string) => Promise<void>): Promise<void> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'vicinal-held-'))
+  try {
+    await use(dataDir)
+  } finally {
+    await rm(dataDir, { recursive: true, force: true })
+  }
+}
+
+/** Opens a collection of vectors of one number, and closes it after `use`. */
+export async function withReplica(
+  { dataDir, held, onVisible }: ReplicaOptions,
+  use: (collection: Collection) => Promise<void>,
+): Promise<void> {
+  const engine = startEngine(settings)
+  const store = await openDataStore({ dataDir, logger, dimension: 1 })
+  try {
+    checkHeld(store.main, held)
+    const replica = {
+      ...{
+        logId: '0f'.repeat(16),
+        held: held && new HeldPartitions(held),
+        floor: () => ({ position: 0, clockUs: 0 }),
+      },
+      onVisible: (position: number) => onVisible?.(position, store.main),
+      ...{ onDue: () => {}, expire: () => new Promise<never>(() => {}), onStall: () => {} },
+    }
+    const collection = await engine.openCollection(store.main, { ...settings, replica })
+    await use(collection)
+    await collection.close()
+  } finally {
+    await engine.close(0)
+    await store.close()
+  }
+}
