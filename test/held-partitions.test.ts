@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import { PartitionSet } from '../src/base/partitions.ts'
 import type { LoggedRequest } from '../src/engine/logged-request.ts'
 import type { Store } from '../src/storage/store.ts'
@@ -65,9 +66,33 @@ describe('a collection of a node', () => {
       })
     })
   })
+
+  it('shows a point that a record renews before a later record passes its time', async () => {
+    await withDirectory(async (dataDir) => {
+      await withReplica({ dataDir }, async (collection) => {
+        const { id } = putOf('07')
+        const { replica } = collection
+        await replica.apply(putOf('07', 1_000_000), { position: 1, nowUs: 1 })
+        const renewal = { kind: 'patch', id, patch: { expiresAtUs: null } } as const
+        // Both records wait for the same group.
+        const renewed = replica.apply(renewal, { position: 2, nowUs: 999_999 })
+        let isOver = false
+        const later = replica.apply(putOf('08'), { position: 3, nowUs: 1_000_000 }).then(() => {
+          isOver = true
+        })
+        while (!isOver) {
+          assert.ok(await collection.get(id), 'no record removes the point')
+          await setImmediate()
+        }
+        await later
+        const { version } = (await renewed) as { readonly version: number }
+        assert.equal((await collection.get(id))?.version, version)
+      })
+    })
+  })
 })
 
-function putOf(partition: string, expiresAtUs?: number): LoggedRequest {
+function putOf(partition: string, expiresAtUs?: number): LoggedRequest & { readonly kind: 'put' } {
   const payload = {
     contentType: 'Text',
     content: '',

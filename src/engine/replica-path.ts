@@ -252,29 +252,54 @@ export class ReplicaPath {
   }
 
   async #carryOut(requests: readonly WriteRequest[]): Promise<void> {
-    const decisions = await this.#decide(requests)
-    const last = requests.findLast(({ stamp }) => stamp !== undefined)?.stamp
-    const position = last?.position ?? this.#position
-    const clockUs = Math.max(this.#clockUs, last?.nowUs ?? 0)
-    // Refused requests need no commit: after a restart they are decided again, with the same result.
-    if (decisions.length > 0) await this.#commit(decisions, { position, clockUs })
-    this.#position = position
-    this.#clockUs = clockUs
+    for (let done = 0; done < requests.length; ) {
+      const { decisions, count } = await this.#decide(requests.slice(done))
+      const last = requests.slice(done, done + count).findLast(({ stamp }) => stamp !== undefined)?.stamp
+      const position = last?.position ?? this.#position
+      const clockUs = Math.max(this.#clockUs, last?.nowUs ?? 0)
+      // Refused requests need no commit: after a restart they are decided again, with the same result.
+      if (decisions.length > 0) await this.#commit(decisions, { position, clockUs })
+      this.#position = position
+      this.#clockUs = clockUs
+      done += count
+    }
   }
 
-  async #decide(requests: readonly WriteRequest[]): Promise<Decision[]> {
+  /**
+   * Decides as many of the requests as one group can store. A record whose time passes the expiry of a point that the
+   * group changes starts the next group. Otherwise reads would miss that point until the group is stored, although it
+   * may be there both before and after.
+   */
+  async #decide(
+    requests: readonly WriteRequest[],
+  ): Promise<{ readonly decisions: readonly Decision[]; readonly count: number }> {
     const decisions: Decision[] = []
+    let expiresAtUs = Number.POSITIVE_INFINITY
     const turn = new Turn()
-    for (const request of requests) {
+    for (const [count, request] of requests.entries()) {
+      if (request.stamp !== undefined && request.stamp.nowUs >= expiresAtUs) return { decisions, count }
       try {
         const decision = await this.#decider.decide(request, turn)
-        if (decision !== undefined) decisions.push(decision)
+        if (decision === undefined) continue
+        decisions.push(decision)
+        expiresAtUs = Math.min(expiresAtUs, await this.#firstExpiry(decision, turn))
       } catch (error) {
         if (!isDecided(error)) throw error
         request.reject(error)
       }
     }
-    return decisions
+    return { decisions, count: requests.length }
+  }
+
+  /** When the first of the points that a decision changes expires, as they are now. */
+  async #firstExpiry({ changes }: Decision, turn: Turn): Promise<number> {
+    let expiresAtUs = Number.POSITIVE_INFINITY
+    for (const { id } of changes) {
+      const slot = this.#target.find(id)
+      if (slot !== -1) expiresAtUs = Math.min(expiresAtUs, this.#target.expiryOf(slot) ?? expiresAtUs)
+      if (turn.isOver) await turn.next()
+    }
+    return expiresAtUs
   }
 
   async #commit(

@@ -70,7 +70,6 @@ export class WriteQueue {
     const bytesMax = Math.min(groupBytes, comingBytesMax)
     for (const request of this.#requests) {
       if (bytes >= bytesMax || (count > 0 && isAlone(request)) || hasOneOf(names, request)) break
-      if (count > 0 && isMuchLater(this.#requests[0]!, request)) break
       if (isKeyed(request) && ++keys > keysMax) break
       if (fixedDimension === undefined && bringsVectors(request)) {
         dimension ??= dimensionOf(request)
@@ -127,17 +126,6 @@ export type QueueAnswer<Result> = Omit<Answer<Result>, 'signal'>
 function isKeyed(request: WriteRequest): boolean {
   return request.kind === 'insert' && request.keyed !== undefined
 }
-
-/**
- * Whether so much time of the log lies between two requests that a point which the first one changed in place could
- * expire. `ChangeDecider` gives points that expire within a minute another slot.
- */
-function isMuchLater(first: WriteRequest, request: WriteRequest): boolean {
-  if (first.stamp === undefined || request.stamp === undefined) return false
-  return request.stamp.nowUs - first.stamp.nowUs > groupUs
-}
-
-const groupUs = 30_000_000
 
 function bringsVectors(request: WriteRequest): boolean {
   return dimensionOf(request) !== undefined
