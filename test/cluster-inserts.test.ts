@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { describe, it } from 'node:test'
+import { partitionOf } from '../src/base/partitions.ts'
 import type { NewPoint } from '../src/base/point.ts'
 import type { ClusterNode } from '../src/cluster/cluster-node.ts'
 import type { Database, Inserted } from '../src/engine/database.ts'
+import type { SimulatedNode } from './support/cluster-nodes.ts'
 import { ShardedNodes } from './support/sharded-nodes.ts'
+import { WaitingRecords } from './support/waiting-records.ts'
 
 const sizes = [
   { nodes: 3, replicas: 1 },
@@ -142,6 +145,19 @@ for (const size of sizes) {
         await again.caughtUp()
         for (const name of ['default', 'named']) assert.equal(again.collections.get(name).dimension, 3)
       }
+    })
+
+    it('can still be unknown on a node through which a point changes that others hold', async () => {
+      await using all = await ShardedNodes.start(size)
+      const id = '07000000-0000-4000-8000-000000000000'
+      const isOwner = ({ name }: SimulatedNode): boolean => all.shards.heldBy(name).has(partitionOf(id))
+      const [owner, other] = [all.nodes.find(isOwner)!.up, all.nodes.find((node) => !isOwner(node))!.up]
+      const waiting = new WaitingRecords([other.main])
+      const { version } = await owner.node.database.put(id, pointOf(3))
+      const putAgain = other.node.database.put(id, pointOf(3), { kind: 'version', version })
+      await waiting.has(other.main, 2)
+      waiting[Symbol.dispose]()
+      assert.equal((await putAgain).created, false)
     })
   })
 }

@@ -6,12 +6,12 @@ import { idFromBytes } from '../src/base/ids.ts'
 import { partitionOf } from '../src/base/partitions.ts'
 import { distanceMetrics, type NewPoint, type SearchQuery } from '../src/base/point.ts'
 import { peerMethods } from '../src/cluster/peer-methods.ts'
-import type { Collection } from '../src/engine/collection.ts'
 import type { Database, ListPage } from '../src/engine/database.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { below } from './support/searched-points.ts'
 import { ShardedNodes, type ShardedNodesOptions } from './support/sharded-nodes.ts'
 import { until } from './support/until.ts'
+import { WaitingRecords } from './support/waiting-records.ts'
 
 const dimension = 4
 
@@ -277,35 +277,6 @@ describe('a record that takes effect before an earlier one of another collection
     assert.equal(ahead.up.node.answeredPosition, ahead.up.node.position)
   })
 })
-
-/** Makes all records of some collections wait before they are applied. */
-class WaitingRecords implements Disposable {
-  readonly #isOver = Promise.withResolvers<void>()
-  readonly #collections = new Set<Collection>()
-
-  constructor(collections: readonly Collection[]) {
-    for (const collection of collections) {
-      const { replica } = collection
-      const apply = replica.apply.bind(replica)
-      Object.assign(replica, {
-        apply: async (...record: Parameters<typeof apply>) => {
-          this.#collections.add(collection)
-          await this.#isOver.promise
-          return await apply(...record)
-        },
-      })
-    }
-  }
-
-  /** Resolves when a record of this collection waits. */
-  async has(collection: Collection): Promise<void> {
-    await until(() => this.#collections.has(collection))
-  }
-
-  [Symbol.dispose](): void {
-    this.#isOver.resolve()
-  }
-}
 
 const query = {
   vector: Float32Array.of(1, 2, 3, 4),

@@ -289,9 +289,8 @@ export class Applier {
 
   async #change(name: string, request: LoggedRequest, stamp: Stamp): Promise<() => Promise<Outcome>> {
     const held = this.#options.held?.()
-    if (held !== undefined && !concerns(request, held) && !this.#mayFixDimension(name, request)) {
-      return async () => ({ result: undefined, held })
-    }
+    const isOurs = held === undefined || concerns(request, held)
+    if (!isOurs && !this.#mayFixDimension(name, request)) return async () => ({ result: undefined, held })
     const leased = await outcomeOf(async () => await this.#options.set.lease(name))
     if ('error' in leased) return async () => leased
     const lease = leased.result
@@ -304,7 +303,9 @@ export class Applier {
     const applied = replica.apply(request, stamp, held)
     return async () => {
       try {
-        return { ...(await outcomeOf(() => applied)), held }
+        const outcome = await outcomeOf(() => applied)
+        // Only the owners know the points that the outcome depends on.
+        return isOurs ? { ...outcome, held } : { result: undefined, held }
       } finally {
         lease[Symbol.dispose]()
       }
