@@ -10,7 +10,8 @@ import { peerMethods } from '../src/cluster/peer-methods.ts'
 import { PeerReplicaSource } from '../src/cluster/peer-replica.ts'
 import { copyReplica } from '../src/cluster/replica-copy.ts'
 import type { Collection } from '../src/engine/collection.ts'
-import type { RunningNode } from './support/cluster-nodes.ts'
+import type { Database } from '../src/engine/database.ts'
+import type { RunningNode, SimulatedNode } from './support/cluster-nodes.ts'
 import { assertHasOnly, storedIn } from './support/partition-contents.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom } from './support/random.ts'
@@ -126,6 +127,47 @@ function firstOf(partitions: PartitionSet, count: number): PartitionSet {
 }
 
 describe('a node that drops partitions', () => {
+  it('asks others for what it drops while it reads', async () => {
+    await using all = await ShardedNodes.start({ nodes: 2, replicas: 2, dimension })
+    const writer = new Writer(all, 5)
+    await writer.insert(200)
+    await all.settled()
+    const [{ up, name }] = all.nodes as [SimulatedNode]
+    const [id] = writer.ids as [string]
+    const { database } = up.node
+    const one = all.whole.up.node.database
+    const near = { vector: id, metric: 'Euclidean', limit: 20, ef: 300, exact: true } as const
+    const filter = { kind: 'condition', path: 'n', test: { op: 'exists', exists: true } } as const
+    const changes = { filter, change: 'delete', limit: 1000, dryRun: true } as const
+    const reads: Readonly<Record<string, (from: Database) => Promise<unknown>>> = {
+      get: (from) => from.get(id),
+      count: (from) => from.count(),
+      list: async (from) => (await from.list({ limit: 1000, include })).points,
+      search: async (from) => (await from.search([near])).ids.strings(),
+      facets: (from) => from.facets({ filter: undefined, paths: ['n'], limit: 100 }),
+      planByFilter: (from) => from.changeByFilter(changes),
+    }
+    for (const [method, read] of Object.entries(reads)) {
+      const gone = PartitionSet.of([...up.node.held].filter((each) => each % 2 === partitionOf(id) % 2))
+      const local = up.main[method as 'get'].bind(up.main)
+      Object.assign(up.main, {
+        [method]: async (...args: Parameters<typeof local>) => {
+          if (up.node.held.isAll) {
+            all.shards.own(gone, (owners) => owners.filter((owner) => owner !== name))
+            await up.node.dropPartitions(gone, never)
+          }
+          return await local(...args)
+        },
+      })
+      assert.deepEqual(await read(database), await read(one), method)
+      Object.assign(up.main, { [method]: local })
+      assert.equal(up.node.held.isAll, false, 'it began to read while it held all partitions')
+      await up.node.takePartitions(gone, 'node-1', never)
+      all.shards.own(gone, (owners) => [...owners, name])
+      assert.equal(up.node.held.isAll, true)
+    }
+  })
+
   it('keeps the others unchanged during writes and after a restart', async () => {
     await using all = await ShardedNodes.start({ nodes: 3, replicas: 2, dimension })
     const writer = new Writer(all, 1)

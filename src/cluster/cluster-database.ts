@@ -180,9 +180,11 @@ export class ClusterDatabase implements Database {
     signal?: AbortSignal,
   ): Promise<{ readonly changed: number; readonly more: boolean }> {
     const position = await this.#writes.latest(signal)
-    const others = this.#readsOf(position)
-    const { ids, more, matching } = await (others?.planByFilter(request, signal) ??
-      this.#collection.planByFilter(request))
+    const { ids, more, matching } = await this.#read(
+      () => this.#collection.planByFilter(request),
+      (reads) => reads.planByFilter(request, signal),
+      position,
+    )
     if (request.dryRun) return { changed: matching, more }
     if (ids.length === 0) return { changed: 0, more }
     const { filter, change } = request
@@ -191,38 +193,38 @@ export class ClusterDatabase implements Database {
   }
 
   async get(id: string, signal?: AbortSignal): Promise<Point | undefined> {
-    const others = this.#readsOf(this.#position)
-    if (others !== undefined) return await others.get(id, signal)
-    await this.#moveClock()
-    return await this.#collection.get(id)
+    return await this.#read(
+      () => this.#collection.get(id),
+      (reads) => reads.get(id, signal),
+    )
   }
 
   async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
-    const others = this.#readsOf(this.#position)
-    if (others !== undefined) return await others.search(queries, signal)
-    await this.#moveClock()
-    return await this.#collection.search(queries, signal)
+    return await this.#read(
+      () => this.#collection.search(queries, signal),
+      (reads) => reads.search(queries, signal),
+    )
   }
 
   async list(query: ListQuery, signal?: AbortSignal): Promise<ListPage> {
-    const others = this.#readsOf(this.#position)
-    if (others !== undefined) return await others.list(query, signal)
-    await this.#moveClock()
-    return await this.#collection.list(query, signal)
+    return await this.#read(
+      () => this.#collection.list(query, signal),
+      (reads) => reads.list(query, signal),
+    )
   }
 
   async count(...args: Parameters<Database['count']>): Promise<number> {
-    const others = this.#readsOf(this.#position)
-    if (others !== undefined) return await others.count(...args)
-    await this.#moveClock()
-    return await this.#collection.count(...args)
+    return await this.#read(
+      () => this.#collection.count(...args),
+      (reads) => reads.count(...args),
+    )
   }
 
   async facets(...args: Parameters<Database['facets']>): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
-    const others = this.#readsOf(this.#position)
-    if (others !== undefined) return await others.facets(...args)
-    await this.#moveClock()
-    return await this.#collection.facets(...args)
+    return await this.#read(
+      () => this.#collection.facets(...args),
+      (reads) => reads.facets(...args),
+    )
   }
 
   get stats(): CollectionStats {
@@ -253,6 +255,33 @@ export class ClusterDatabase implements Database {
       onClose()
       throw error
     }
+  }
+
+  /**
+   * Reads from this node if it holds all points, otherwise from several nodes.
+   *
+   * @param position the log position that the answer must include
+   */
+  async #read<Answer>(
+    here: () => Promise<Answer>,
+    together: (reads: ScatteredReads) => Promise<Answer>,
+    position: number = this.#position,
+  ): Promise<Answer> {
+    if (this.#holdsAll) {
+      await this.#moveClock()
+      // Without partitions that were dropped meanwhile, the answer is incomplete, and an error can be wrong.
+      try {
+        const answer = await here()
+        if (this.#holdsAll) return answer
+      } catch (error) {
+        if (this.#holdsAll) throw error
+      }
+    }
+    return await together(this.#readsOf(position)!)
+  }
+
+  get #holdsAll(): boolean {
+    return this.#writes.held.isAll
   }
 
   #readsOf(position: number): ScatteredReads | undefined {
