@@ -20,6 +20,8 @@ export interface FaultChances {
   readonly askLost?: number
   /** A server does not have a record that others have. */
   readonly skipped?: number
+  /** A node's disk takes long to store a group of changes. */
+  readonly slowDisk?: number
 }
 
 /** What happens to an append. */

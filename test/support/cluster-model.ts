@@ -79,14 +79,32 @@ export class ClusterModel {
     return new Map([...this.points].filter(([, point]) => !isExpired(point, this.#clocks.at(-1)!)))
   }
 
-  /** Whether a point had this version (undefined: was not visible) at any position in this range. */
+  /**
+   * Whether a point had this version (undefined: was not visible) at any position in this range. A record first moves
+   * the clock and then changes points: reads can see the moment between, when a point has expired that the record
+   * stores again.
+   */
   couldBe(id: string, version: number | undefined, from: number, to: number): boolean {
+    const history = this.#history.get(id) ?? []
+    const versionAt = (position: number, clockUs: number): number | undefined => {
+      const point = history.findLast((each) => each.position <= position)?.point
+      return point === undefined || isExpired(point, clockUs) ? undefined : point.version
+    }
     for (let position = from; position <= to; position += 1) {
-      const point = this.#history.get(id)?.findLast((each) => each.position <= position)?.point
-      const isThere = point !== undefined && !isExpired(point, this.#clocks[position]!)
-      if ((isThere ? point.version : undefined) === version) return true
+      const clockUs = this.#clocks[position]!
+      if (versionAt(position, clockUs) === version) return true
+      if (position > from && versionAt(position - 1, clockUs) === version) return true
     }
     return false
+  }
+
+  /** The states of a point and the clocks of a range of positions, for failure messages. */
+  describe(id: string, from: number, to: number): string {
+    const states = this.#history.get(id)?.map(({ position, point }) => {
+      const expiry = point?.expiresAtUs === undefined ? '' : ` until ${point.expiresAtUs}`
+      return `${position}: ${point === undefined ? 'removed' : `version ${point.version}${expiry}`}`
+    })
+    return `states ${states?.join(', ')}; clocks from ${from} on: ${this.#clocks.slice(from, to + 1).join(', ')}`
   }
 
   /** Whether any record since the lookup for an insert concerns one of its points, even if it changed nothing. */

@@ -12,6 +12,7 @@ import { startEngine } from '../../src/engine/engine.ts'
 import { heldIn } from '../../src/engine/held-partitions.ts'
 import type { Loaded } from '../../src/engine/served-data.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
+import type { Store } from '../../src/storage/store.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 
@@ -48,6 +49,8 @@ export interface NodeSetup {
   readonly dimension?: number | undefined
   /** How often the node has itself compared with the others; default: every 40 ms. */
   readonly auditMs?: number | undefined
+  /** Runs before the default collection stores a group of changes. */
+  readonly beforeStore?: (() => Promise<void>) | undefined
   /** The node's own clock. */
   readonly nowUs?: (() => number) | undefined
 }
@@ -105,7 +108,7 @@ export class SimulatedNode implements AsyncDisposable {
     this.#dataDir ??= await mkdtemp(join(tmpdir(), 'vicinal-cluster-'))
     this.#runs += 1
     const { name, log, documents, nowUs, maxMemoryBytes = 0, writerExecArgv, auditMs = 40 } = this.#setup
-    const { sharding, dimension, timeoutMs = 60_000 } = this.#setup
+    const { sharding, dimension, beforeStore, timeoutMs = 60_000 } = this.#setup
     const config = { ...settings, nowUs, maxMemoryBytes }
     const connection = log.connect()
     const store = await openDataStore({
@@ -113,6 +116,7 @@ export class SimulatedNode implements AsyncDisposable {
       ...(writerExecArgv === undefined ? {} : { writerExecArgv }),
       ...(dimension === undefined ? {} : { dimension }),
     })
+    beforeEachCommit(store.main, beforeStore)
     // The held partitions follow from the data; at the first start, from the ring.
     const held = store.main.applied === undefined ? sharding?.held : heldIn(store.main)
     const asked = await this.#setup.shardingOf?.(store.main)
@@ -152,4 +156,15 @@ export class SimulatedNode implements AsyncDisposable {
     if (this.#dataDir !== undefined && this.#setup.dataDir === undefined)
       await rm(this.#dataDir, { recursive: true, force: true })
   }
+}
+
+function beforeEachCommit(store: Store, run: (() => Promise<void>) | undefined): void {
+  if (run === undefined) return
+  const commit = store.commit.bind(store)
+  Object.assign(store, {
+    commit: async (...group: Parameters<typeof commit>) => {
+      await run()
+      await commit(...group)
+    },
+  })
 }

@@ -104,6 +104,7 @@ export class ClusterSimulation implements AsyncDisposable {
         behind: 0.05,
         skipped: 0.005,
         askLost: 0.02,
+        slowDisk: 0.5,
       },
       seededRandom(options.seed + 1),
     )
@@ -129,6 +130,9 @@ export class ClusterSimulation implements AsyncDisposable {
         ...(this.#shards === undefined
           ? { documents: new SharedMemoryDocuments() }
           : { documents, sharding, shardingOf }),
+        beforeStore: async () => {
+          if (this.#faults.happens('slowDisk')) await this.#faults.pause()
+        },
         // Clients soon continue with another operation.
         timeoutMs: 5000,
       })
@@ -178,7 +182,7 @@ export class ClusterSimulation implements AsyncDisposable {
     for (const { id, version, what, from, to } of this.#reads) {
       assert.ok(
         model.couldBe(id, version, from, to),
-        `a ${what} read of ${id} saw version ${version}, which it had nowhere between ${from} and ${to}`,
+        `a ${what} read of ${id} saw version ${version}, which it had nowhere between ${from} and ${to}: ${model.describe(id, from, to)}`,
       )
     }
     const expected = new Map(
