@@ -74,6 +74,11 @@ export class ClusterModel {
     return digest.bytes
   }
 
+  /** The ids of all points that ever existed. */
+  get ids(): Iterable<string> {
+    return this.#history.keys()
+  }
+
   /** The points that have not expired, by id. */
   get visible(): ReadonlyMap<string, ModelPoint> {
     return new Map([...this.points].filter(([, point]) => !isExpired(point, this.#clocks.at(-1)!)))

@@ -53,6 +53,11 @@ interface Read {
   readonly to: number
 }
 
+/** A list or a search of all points: their ids and versions. */
+interface WideRead extends Pick<Read, 'what' | 'from' | 'to'> {
+  readonly points: readonly (readonly [string, number])[]
+}
+
 const idsInUse = 16
 const keysInUse = 6
 const startUs = 1_700_000_000_000_000
@@ -77,6 +82,7 @@ export class ClusterSimulation implements AsyncDisposable {
   readonly #ids: string[]
   readonly #answered: Answered[] = []
   readonly #reads: Read[] = []
+  readonly #wideReads: WideRead[] = []
   /** Counter for unique contents of writes. */
   #names = 0
   /** The id of a point that has just changed: a node that is behind still has its old state. */
@@ -148,6 +154,7 @@ export class ClusterSimulation implements AsyncDisposable {
     return {
       answered: this.#answered.length,
       reads: this.#reads.length,
+      wideReads: this.#wideReads.length,
       restarts: this.#restarts,
       moves: this.#moves,
       records: this.#log.bounds.last,
@@ -179,11 +186,11 @@ export class ClusterSimulation implements AsyncDisposable {
     for (const { name, outcome } of this.#answered) {
       assert.deepEqual(model.outcomes.get(name), outcome, `the answer of ${name}`)
     }
-    for (const { id, version, what, from, to } of this.#reads) {
-      assert.ok(
-        model.couldBe(id, version, from, to),
-        `a ${what} read of ${id} saw version ${version}, which it had nowhere between ${from} and ${to}: ${model.describe(id, from, to)}`,
-      )
+    for (const read of this.#reads) checkRead(model, read)
+    for (const read of this.#wideReads) {
+      const versions = new Map(read.points)
+      for (const id of model.ids) checkRead(model, { ...read, id, version: versions.get(id) })
+      assert.equal(read.points.length, versions.size, `a ${read.what} read has each point once`)
     }
     const expected = new Map(
       [...model.visible].map(([id, { version, content }]) => [id, { version, content }]),
@@ -330,17 +337,29 @@ export class ClusterSimulation implements AsyncDisposable {
     this.#isRestarting = false
   }
 
-  async #read({ node, main }: RunningNode, position: number): Promise<void> {
-    const id = this.#random() < 0.3 ? this.#pick(...this.#ids)! : this.#changed
+  async #read(running: RunningNode, position: number): Promise<void> {
     const consistency = this.#pick(...consistencies)!
     const from = { available: 0, session: position, latest: this.#known }[consistency]
     try {
-      const asOf = await node.admit({ consistency, position })
-      const point = await (this.#shards === undefined ? main : node.database.asOf(asOf)).get(id)
-      this.#reads.push({ id, version: point?.version, what: consistency, from, to: this.#log.bounds.last })
+      const asOf = await running.node.admit({ consistency, position })
+      const database = this.#shards === undefined ? running.main : running.node.database.asOf(asOf)
+      await (this.#random() < 0.2
+        ? this.#readAll(database, consistency, from)
+        : this.#readOne(database, consistency, from))
     } catch (error) {
       this.#checkUnknown(error)
     }
+  }
+
+  async #readOne(database: Pick<Database, 'get'>, what: string, from: number): Promise<void> {
+    const id = this.#random() < 0.3 ? this.#pick(...this.#ids)! : this.#changed
+    const point = await database.get(id)
+    this.#reads.push({ id, version: point?.version, what, from, to: this.#log.bounds.last })
+  }
+
+  async #readAll(database: Pick<Database, 'list' | 'search'>, what: string, from: number): Promise<void> {
+    const points = await (this.#random() < 0.5 ? versionsListed(database) : versionsSearched(database))
+    this.#wideReads.push({ points, what, from, to: this.#log.bounds.last })
   }
 
   async #write({ node }: RunningNode): Promise<void> {
@@ -460,6 +479,26 @@ const decided: ReadonlySet<string> = new Set([
 ])
 
 const unknown: ReadonlySet<string> = new Set(['not_ready', 'shutting_down', 'cancelled', 'internal'])
+
+function checkRead(model: ClusterModel, { id, version, what, from, to }: Read): void {
+  assert.ok(
+    model.couldBe(id, version, from, to),
+    `a ${what} read of ${id} saw version ${version}, which it had nowhere between ${from} and ${to}: ${model.describe(id, from, to)}`,
+  )
+}
+
+async function versionsListed(database: Pick<Database, 'list'>): Promise<[string, number][]> {
+  const { points } = await database.list({ limit: 10_000, include: onlyVersion })
+  return points.map(({ id, version }) => [id, version!])
+}
+
+async function versionsSearched(database: Pick<Database, 'search'>): Promise<[string, number][]> {
+  const query = { vector: Float32Array.of(0.5, 0.5, 0.5), limit: 10_000, ef: 16, exact: true } as const
+  const { ids, details } = await database.search([{ ...query, metric: 'Euclidean', include: onlyVersion }])
+  return ids.strings()[0]!.map((id, at) => [id, details[0]![at]!.version!])
+}
+
+const onlyVersion = { distance: false, payload: false, version: true, vector: false } as const
 
 /** The listed points in these partitions. */
 function within(list: readonly Listed[], held: PartitionSet): readonly Listed[] {
