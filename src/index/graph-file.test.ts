@@ -22,10 +22,14 @@ after(() => rmSync(directory, { recursive: true }))
 
 /** Returns a segment with all vectors and no graph. */
 function filledSegment(): SegmentHandle {
+  return filledIndex().segments[0]!
+}
+
+function filledIndex(): VectorIndex {
   const sizes = { dimension: 24, maxThreads: 1, maxLimit: 100, m: 8, efConstruction: 60 }
   const index = new VectorIndex({ ...sizes, kernels, segmentSlots: 1000 })
   for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)
-  return index.segments[0]!
+  return index
 }
 
 interface Column {
@@ -61,6 +65,25 @@ describe(`the file of a graph, seed ${seed}`, () => {
     const links = (each: SegmentHandle): Uint32Array =>
       Uint32Array.from(new GraphState(each, 0).links.subarray(0, count * 16))
     assert.deepEqual(links(segment), links(saved))
+  })
+
+  it('is whole if a point is placed outside of the graph while it is written', () => {
+    const other = join(directory, 'placed.bin')
+    const index = filledIndex()
+    const [segment] = index.segments as [SegmentHandle]
+    new GraphAccess(segment, kernels, 0, 0).link([...vectors.keys()].slice(0, -1))
+    index.remove(count - 1)
+    const meta = {
+      ...{ sequence: count, routes: [] },
+      // Called when the checksums are known and nothing is written.
+      toJSON() {
+        index.place(count - 1, vectors[0]!, count + 1)
+        return { sequence: count, routes: [] }
+      },
+    }
+    saveGraph(segment, 0, other, meta)
+    assert.equal(index.sequenceOf(count - 1), count + 1)
+    assert.equal(loadGraph(filledSegment(), 0, other)!.sequence, count)
   })
 
   it('stores routes in the form that all versions read', () => {

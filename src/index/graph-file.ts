@@ -80,11 +80,16 @@ interface Header {
   readonly columns: readonly { readonly name: string; readonly bytes: number; readonly crc: number }[]
 }
 
-/** Writes a graph to a file. The graph must not change meanwhile. */
+/**
+ * Writes a graph to a file. The graph must not change meanwhile. Points can be placed in slots that are not in the
+ * graph.
+ */
 export function saveGraph(segment: SegmentHandle, graph: number, path: string, meta: CheckpointMeta): void {
   const state = new GraphState(segment, graph)
   const { slotCount, upperNext } = state
-  const columns = columnsOf(segment, graph, slotCount, upperNext)
+  // A copy, because the sequence of a point that is placed meanwhile would not match the checksum.
+  const sequences = new Uint8Array(new SlotColumns(segment).sequences.slice(0, slotCount).buffer)
+  const columns = columnsOf(segment, graph, slotCount, upperNext, sequences)
   const header: Header = {
     version: formatVersion,
     dimension: segment.layout.dimension,
@@ -192,7 +197,7 @@ function columnsOf(
   graph: number,
   slots: number,
   upperNext: number,
-  sequences: Uint8Array = new Uint8Array(buffer, layout.sequences, slots * 8),
+  sequences: Uint8Array,
 ): { readonly name: string; readonly bytes: Uint8Array }[] {
   const columns = layout.graphs[graph]!
   return [
