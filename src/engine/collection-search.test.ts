@@ -305,4 +305,32 @@ describe(`points that change while a search runs, seed ${seed}`, () => {
       assertSame(found, now)
     }
   })
+
+  for (const filter of [below('lot', 0.1), undefined]) {
+    it(`do not displace others if all points ${filter === undefined ? '' : 'that match '}are wanted`, async () => {
+      const { points, queries } = filled(600)
+      await using _ = points
+      const matches = (point: HeldPoint): boolean => filter === undefined || numberAt(point, 'lot') < 0.1
+      const [vector] = queries as [Float32Array]
+      const query: SearchQuery = { vector, metric: 'Euclidean', limit: 1000, ef: scanEf, filter }
+      const [gone, other] = [...points.held.values()].filter((point) => numberAt(point, 'lot') > 0.5)
+      points.remove(gone!.id)
+      const { searches } = points.fixture
+      let isFirst = true
+      Object.assign(searches, {
+        search: async (searched: Parameters<typeof searches.search>[0]) => {
+          if (!isFirst) return searches.searchNow(searched)
+          isFirst = false
+          const limit = points.expected(query, matches).length
+          if (filter === undefined) points.insert(vector.slice(), { lot: 0, place: -1 })
+          else points.patch(other!.id, { lot: 0, place: -1 })
+          // Another search with the filter includes the point in the matches that both use.
+          await points.search([query])
+          // Threads keep as many as there were when they were asked.
+          return searches.searchNow(searched.map((each) => ({ ...each, limit })))
+        },
+      })
+      assertSame(await points.search([query]), [points.expected(query, matches)])
+    })
+  }
 })

@@ -39,7 +39,7 @@ export interface CollectionSearchOptions {
  * Points change while threads search. An answer is valid for the moment when it is assembled: in one turn of the event
  * loop, hits are checked against the slots touched since the search began (settled-hits.ts). Searches for ids and
  * distances without a filter skip this. They only check that their hits still exist, unless a vector was replaced
- * meanwhile.
+ * meanwhile, or the search wants all points and some were inserted.
  *
  * Main thread only.
  */
@@ -92,7 +92,10 @@ export class CollectionSearch {
     const hits = await searches.search(queries, signal)
     this.#points.hideExpired()
     const found = await inTurns(foundIds(hits, queries, ids, index, removals))
-    if (index.replacements === replacements) return plainResults(queries, found)
+    const isSettled =
+      attributes.journal.position === position ||
+      queries.every(({ limit }, list) => hits.lengthOf(list) === limit)
+    if (index.replacements === replacements && isSettled) return plainResults(queries, found)
     const runs = queries.map((query) => ({ query, slots: query, replacements, position, filterUs: 0 }))
     return this.#assemble(runs, hits, runs.keys(), signal)
   }

@@ -21,12 +21,16 @@ export interface SearchedHits {
  * Updates the hits of a search to the present, in one turn of the event loop. Drops points that were removed, moved to
  * another slot or no longer match, and adds touched points that are now among the nearest.
  *
- * @returns undefined if another search is needed: a full list has lost hits, and the next nearest are unknown
+ * @returns undefined if another search is needed: a full list has lost hits, and the next nearest are unknown, or a
+ *   touched point may have displaced a match
  */
 export function settledHits(searched: SearchedHits): readonly Hit[] | undefined {
   const { hits, limit, touched } = searched
   if (touched === undefined) return undefined
   const changed = new Set(touched)
+  // A search for more points than match keeps as many as matched at its start. One that matches only since then can be
+  // in the place of another.
+  if (hits.length < limit && hits.some(({ slot }) => changed.has(slot))) return undefined
   const kept = hits.filter((hit) => isValid(hit, changed, searched))
   const offered = searched.offersTouched ? offeredHits(kept, changed, searched) : []
   if (kept.length === hits.length && offered.length === 0) return hits
