@@ -95,6 +95,28 @@ for (const size of sizes) {
       assert.equal(looked(), 3)
     })
 
+    it('looks into the collection to which its alias has moved', async () => {
+      await using all = await ShardedNodes.start(size)
+      const [first, second] = all.nodes.map(({ up }) => up.node)
+      for (const name of ['old', 'new']) {
+        await first!.collections.put(name, { dimension: 3, hnsw: {} })
+      }
+      await first!.collections.setAliases(new Map([['alias', 'old']]), [])
+      const points = scattered(8, 0)
+      const own = points.filter(({ id }) => first!.held.has(partitionOf(id!)))
+      const { ids } = await (await leased(first!, 'new')).insert(own)
+      await all.settled()
+      const stored = await (await leased(second!, 'new')).get(ids[0]!)
+      const looks = changingAfterLook(first!, async (times) => {
+        if (times > 1) return
+        await second!.collections.setAliases(new Map([['alias', 'new']]), [])
+        await all.settled()
+      })
+      await assert.rejects((await leased(first!, 'alias')).insert(points), { reason: 'already_exists' })
+      assert.equal(looks(), 2)
+      assert.deepEqual(await (await leased(second!, 'new')).get(ids[0]!), stored)
+    })
+
     it('is decided the same way by a node that has just started', async () => {
       await using all = await ShardedNodes.start(size)
       const [first] = databasesOf(all)

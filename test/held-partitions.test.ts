@@ -67,6 +67,19 @@ describe('a collection of a node', () => {
     })
   })
 
+  it('reports what reads can see when it is opened again', async () => {
+    await withDirectory(async (dataDir) => {
+      await withReplica({ dataDir }, async ({ replica }) => {
+        await replica.apply(putOf('07'), { position: 5, nowUs: 1 })
+      })
+      const seen: number[] = []
+      const onVisible = (position: number): unknown => seen.push(position)
+      await withReplica({ dataDir, onVisible }, async () => {
+        assert.deepEqual(seen, [5])
+      })
+    })
+  })
+
   it('shows a point that a record renews before a later record passes its time', async () => {
     await withDirectory(async (dataDir) => {
       await withReplica({ dataDir }, async (collection) => {

@@ -81,10 +81,10 @@ export class Applier {
 
   constructor(options: ApplierOptions) {
     this.#options = options
-    const { log, from, batchBytesMax } = options
+    const { log, from, batchBytesMax, main } = options
     this.#assembler = new RecordAssembler(log, { cacheBytesMax: batchBytesMax, batchBytesMax })
     this.#applied = from
-    this.#visible = from.position
+    this.#visible = Math.max(from.position, main.replica.position)
     this.#read = from
     this.#admitted = from.position
   }

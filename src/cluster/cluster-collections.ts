@@ -1,6 +1,6 @@
 import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
 import type { Collection } from '../engine/collection.ts'
-import type { CollectionSet } from '../engine/collection-set.ts'
+import type { CollectionLease, CollectionSet } from '../engine/collection-set.ts'
 import type { Collections, Lease, PointsOnNodes } from '../engine/collections.ts'
 import { ClusterDatabase, type ClusterWrites } from './cluster-database.ts'
 import type { LocalLease } from './peer-reads.ts'
@@ -77,10 +77,14 @@ export class ClusterCollections implements Collections {
     await this.#node.change({ kind: 'aliases', set, remove })
   }
 
-  #wrapped(name: string, lease: Lease & { readonly database: Collection }): Lease {
+  #databaseOf(alias: string, { name, database: collection }: CollectionLease): ClusterDatabase {
+    return new ClusterDatabase({ name, alias, collection }, this.#node)
+  }
+
+  #wrapped(name: string, lease: CollectionLease): Lease {
     const byName = this.#databases.get(lease.database) ?? new Map<string, ClusterDatabase>()
     this.#databases.set(lease.database, byName)
-    const database = byName.get(name) ?? new ClusterDatabase(name, lease.database, this.#node)
+    const database = byName.get(name) ?? this.#databaseOf(name, lease)
     byName.set(name, database)
     return { database, [Symbol.dispose]: () => lease[Symbol.dispose]() }
   }

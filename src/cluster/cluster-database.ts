@@ -42,7 +42,7 @@ export interface ClusterWrites {
   /** Whether each node may hold only some of the points. */
   readonly isPartitioned: boolean
   /**
-   * Looks up the points of an insert on the nodes that hold their partitions.
+   * Looks up the points of an insert on the nodes that hold their partitions, this one included.
    *
    * @param within.position the log position that each of these nodes must have applied, at least
    * @throws DatabaseError `not_ready` when no owner of some partition answers
@@ -51,7 +51,6 @@ export interface ClusterWrites {
     request: LoggedInsert,
     within: {
       readonly collection: string
-      readonly local: Collection
       readonly position: number
       readonly signal: AbortSignal | undefined
     },
@@ -65,6 +64,7 @@ export interface ClusterWrites {
   /**
    * Reads a collection together with other nodes; undefined when this node holds all of its points.
    *
+   * @param collection its own name: an alias could already be another collection's on other nodes
    * @param position the log position that answers must include
    */
   readsOf(
@@ -87,13 +87,22 @@ export interface ClusterWrites {
   ): Promise<PointsSnapshot | undefined>
 }
 
+/** This node's copy of a collection. */
+export interface LocalCollection {
+  /** Its own name. */
+  readonly name: string
+  /** The name by which it was asked for: its own, or an alias. */
+  readonly alias: string
+  readonly collection: Collection
+}
+
 /**
  * One collection of a cluster, for the api. This node answers reads, together with other nodes when it does not hold
  * all points. Writes go through the log. The effect of a write is decided when it is applied; only a write that would
  * exceed this node's memory is refused earlier.
  */
 export class ClusterDatabase implements Database {
-  readonly #name: string
+  readonly #local: LocalCollection
   readonly #collection: Collection
   readonly #writes: ClusterWrites
   /** The log position that reads must include. */
@@ -101,16 +110,9 @@ export class ClusterDatabase implements Database {
   /** Undefined: an incomplete answer is an error. */
   readonly #partial: PartialReads | undefined
 
-  /** @param name the collection's, or an alias */
-  constructor(
-    name: string,
-    collection: Collection,
-    writes: ClusterWrites,
-    position = 0,
-    partial?: PartialReads,
-  ) {
-    this.#name = name
-    this.#collection = collection
+  constructor(local: LocalCollection, writes: ClusterWrites, position = 0, partial?: PartialReads) {
+    this.#local = local
+    this.#collection = local.collection
     this.#writes = writes
     this.#position = position
     this.#partial = partial
@@ -118,7 +120,7 @@ export class ClusterDatabase implements Database {
 
   asOf(position: number, partial?: PartialReads): Database {
     if (position === this.#position && partial === this.#partial) return this
-    return new ClusterDatabase(this.#name, this.#collection, this.#writes, position, partial)
+    return new ClusterDatabase(this.#local, this.#writes, position, partial)
   }
 
   get dimension(): number | undefined {
@@ -139,10 +141,10 @@ export class ClusterDatabase implements Database {
   }
 
   async #insertJointly(request: LoggedInsert, signal: AbortSignal | undefined): Promise<Inserted> {
-    const [collection, local] = [this.#name, this.#collection]
+    const { alias: collection } = this.#local
     return await insertJointly({
       request,
-      find: (position) => this.#writes.find(request, { collection, local, position, signal }),
+      find: (position) => this.#writes.find(request, { collection, position, signal }),
       write: (each) => this.#write(each, signal, undefined),
     })
   }
@@ -188,7 +190,10 @@ export class ClusterDatabase implements Database {
     if (request.dryRun) return { changed: matching, more }
     if (ids.length === 0) return { changed: 0, more }
     const { filter, change } = request
-    const changed = await this.#write({ kind: 'each', ids, filter, change }, signal, undefined)
+    // The ids are of this collection, even if the alias has moved.
+    const { name: collection } = this.#local
+    const each = { kind: 'each', ids, filter, change } as const
+    const changed = await this.#writes.write(each, { collection, partition: undefined, signal })
     return { changed: [...changed.values()].reduce((sum, count) => sum + count, 0), more }
   }
 
@@ -236,14 +241,16 @@ export class ClusterDatabase implements Database {
   }
 
   async map(query: MapQuery, signal?: AbortSignal): Promise<PointMap> {
-    const others = this.#readsOf(this.#position)
-    if (others !== undefined) return await this.#mapOf(others, query, signal)
-    await this.#moveClock()
-    return await this.#collection.map(query, signal)
+    const here = async (): Promise<PointMap> => {
+      const map = await this.#collection.map(query, signal)
+      if (!this.#holdsAll) map.close()
+      return map
+    }
+    return await this.#read(here, (reads) => this.#mapOf(reads, query, signal))
   }
 
   async snapshot(signal?: AbortSignal): Promise<PointsSnapshot> {
-    const merged = await this.#writes.snapshotOf(this.#name, this.#position, signal)
+    const merged = await this.#writes.snapshotOf(this.#local.name, this.#position, signal)
     return merged ?? this.#collection.snapshot()
   }
 
@@ -285,7 +292,7 @@ export class ClusterDatabase implements Database {
   }
 
   #readsOf(position: number): ScatteredReads | undefined {
-    return this.#writes.readsOf(this.#name, this.#collection, position, this.#partial)
+    return this.#writes.readsOf(this.#local.name, this.#collection, position, this.#partial)
   }
 
   /** Points expire by the cluster's clock. A read advances the clock if a point is due soon. */
@@ -298,6 +305,6 @@ export class ClusterDatabase implements Database {
     signal: AbortSignal | undefined,
     partition: number | undefined,
   ): Promise<LoggedResults[Request['kind']]> {
-    return await this.#writes.write(request, { collection: this.#name, partition, signal })
+    return await this.#writes.write(request, { collection: this.#local.alias, partition, signal })
   }
 }

@@ -30,6 +30,8 @@ export interface ClusterNodeOptions {
   readonly statsMs?: number | undefined
   /** How long other nodes are asked to hold their log for a snapshot; long in tests. */
   readonly holdMs?: number | undefined
+  /** How long this node's log may be held for a move of partitions or for a snapshot; long in tests. */
+  readonly logHoldMs?: number | undefined
   /** Pause before a retry; short in tests. */
   readonly retryMs?: number | undefined
   /** How often the position is stored; short in tests. */

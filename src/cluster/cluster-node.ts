@@ -19,7 +19,7 @@ import { ClusterDatabase } from './cluster-database.ts'
 import type { ClusterNodeOptions, NodeStatus, ReadPosition } from './cluster-node-options.ts'
 import { collectionPointsHandler } from './collection-points.ts'
 import { LogLost, lostIn } from './commit-log.ts'
-import { decodeFoundQuestion, encodeFoundAnswer, findThere } from './found-points.ts'
+import { decodeFoundQuestion, encodeFoundAnswer, findHere } from './found-points.ts'
 import { type LogPlace, NeedsReplica, placeOf } from './founding.ts'
 import { shortIdOf } from './log-id.ts'
 import { NodeChores } from './node-chores.ts'
@@ -199,7 +199,8 @@ export class ClusterNode {
 
   /** The default collection, for the api. */
   get database(): ClusterDatabase {
-    return new ClusterDatabase(defaultCollection, this.#started.main, this)
+    const name = defaultCollection
+    return new ClusterDatabase({ name, alias: name, collection: this.#started.main }, this)
   }
 
   get collections(): ClusterCollections {
@@ -402,25 +403,23 @@ export class ClusterNode {
   async answerFound(question: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     const { collection, position, ids } = decodeFoundQuestion(question)
     await this.#admission.waitFor(position, signal)
-    return encodeFoundAnswer(await findThere(this, collection, ids))
+    return encodeFoundAnswer(await findHere(this, collection, ids))
   }
 
   async find(
     request: LoggedInsert,
     {
       collection,
-      local,
       position,
       signal,
     }: {
       readonly collection: string
-      readonly local: Collection
       readonly position: number
       readonly signal: AbortSignal | undefined
     },
   ): Promise<FoundPoints> {
     const question = { collection, position: Math.max(position, this.position) }
-    return await this.#shards!.findPoints(request, question, { node: this, local }, signal)
+    return await this.#shards!.findPoints(request, question, this, signal)
   }
 
   async change(
@@ -451,13 +450,13 @@ export class ClusterNode {
   #movesOf(applier: Applier, main: Collection, set: CollectionSet): PartitionMoves | undefined {
     if (this.#shards === undefined) return undefined
     const { partitions, peers } = this.#shards
-    const senderOptions = { partitions, set, applier }
+    const { logger, logHoldMs } = this.#options
+    const senderOptions = { partitions, set, applier, logHoldMs }
     this.#snapshotSender = new SnapshotPartSender(senderOptions)
     for (const sender of [new PartitionSender(senderOptions), this.#snapshotSender]) {
       for (const [method, handler] of sender.handlers) this.#handlers.set(method, handler)
     }
-    const { logger } = this.#options
-    return new PartitionMoves({ partitions, main, set, applier, peers, logger, stop: this.#stop.signal })
+    return new PartitionMoves({ ...senderOptions, main, peers, logger, stop: this.#stop.signal })
   }
 
   /** Finishes the records that are being applied, and stops. The caller closes the collections afterwards. */
@@ -509,7 +508,8 @@ export class ClusterNode {
     const hasPoints = main.stats.sequence > 0 || set.count > 1
     const { applied } = main.replica
     checkHeld({ applied, sequence: main.stats.sequence }, this.#shards?.held)
-    return await placeOf({ log, documents, logId: this.#logId, node, applied, hasPoints })
+    const stored = set.storedPosition
+    return await placeOf({ log, documents, logId: this.#logId, node, applied, stored, hasPoints })
   }
 
   async #expire(collection: string, take: () => readonly string[]): Promise<void> {

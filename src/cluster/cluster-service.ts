@@ -3,6 +3,7 @@ import type { Logger } from '../base/log.ts'
 import type { ServedData } from '../engine/served-data.ts'
 import { damageIn } from '../storage/data-directory.ts'
 import { replacementReason, requestReplacement } from '../storage/replacement.ts'
+import { storedPosition } from '../storage/stored-position.ts'
 import { ClusterNode, needIn } from './cluster-node.ts'
 import type { ReadPosition } from './cluster-node-options.ts'
 import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-options.ts'
@@ -12,7 +13,6 @@ import { DeferredWork } from './deferred-work.ts'
 import { placeOf } from './founding.ts'
 import { toJson } from './json-documents.ts'
 import { shortIdOf } from './log-id.ts'
-import { reachOf } from './log-repair.ts'
 import { MeasuredLog } from './measured-log.ts'
 import { type Announcement, Membership } from './membership.ts'
 import { type NatsCluster, openNatsCluster } from './nats-cluster.ts'
@@ -211,10 +211,12 @@ export class ClusterService {
     const { node } = this.#options
     const log = this.#log!
     try {
-      const { main, collections } = await data.openStore()
+      const store = await data.openStore()
+      const { main, collections } = store
       const hasPoints = main.sequence > 0 || collections.size > 0
       const { applied } = main
-      const beginning = { log, documents, logId: shortIdOf(log), node, applied, hasPoints }
+      const stored = storedPosition(store)
+      const beginning = { log, documents, logId: shortIdOf(log), node, applied, stored, hasPoints }
       await this.#answered(() => placeOf(beginning))
       return undefined
     } catch (error) {
@@ -253,7 +255,7 @@ export class ClusterService {
     if (this.#lost?.why !== why) this.#logger.error(lostLogMessage(why))
     await this.#unload(data, lostLogMessage(why))
     const store = await data.openStore()
-    this.#lost = { why, position: await reachOf(store) }
+    this.#lost = { why, position: storedPosition(store) }
     const { applied } = store.main
     // Tells nodes that are behind this one and do not miss any records yet.
     const said = applied && { ...this.#status.announcement, lostLog: applied.logId }

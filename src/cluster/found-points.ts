@@ -55,54 +55,41 @@ export function decodeFoundAnswer(bytes: Uint8Array): FoundAnswer {
   return { position, expiries: from.float64s(from.length(8)) }
 }
 
-/**
- * Looks up ids on this node, all at one moment.
- *
- * @throws DatabaseError `not_ready` when the node does not hold the partition of an id
- */
-export function findHere(
-  { position, held }: Pick<ReadingNode, 'position' | 'held'>,
-  collection: Pick<ReadCollection, 'expiryOf'>,
-  ids: readonly string[],
-): FoundAnswer {
-  const expiries = Float64Array.from(ids, (id) => {
-    if (held.has(partitionOf(id))) return collection.expiryOf(id) ?? Number.NaN
-    throw new DatabaseError(
-      'not_ready',
-      `this node does not hold partition ${partitionOf(id)}: try again later`,
-    )
-  })
-  return { position, expiries }
-}
-
-/**
- * Looks up ids for another node. A collection that was dropped meanwhile has no points; the asking node learns that
- * from the log.
- */
-export async function findThere(
-  node: Pick<ReadingNode, 'position' | 'held'> & LocalCollections,
-  name: string,
-  ids: readonly string[],
-): Promise<FoundAnswer> {
-  try {
-    using lease = await node.leaseLocal(name)
-    return findHere(node, lease.database, ids)
-  } catch (error) {
-    if (!(error instanceof DatabaseError) || error.reason !== 'collection_not_found') throw error
-    return { position: node.position, expiries: new Float64Array(ids.length).fill(Number.NaN) }
-  }
-}
-
-interface LocalCollections {
+/** A node that looks up points. */
+export interface FindingNode extends Pick<ReadingNode, 'position' | 'held'> {
   leaseLocal(name: string): FoundLease | Promise<FoundLease>
 }
 
 type FoundLease = Disposable & { readonly database: Pick<ReadCollection, 'expiryOf'> }
 
-/** Where to look: the node, and its copy of the collection. */
-export interface Finder {
-  readonly node: Pick<ReadingNode, 'position' | 'held'>
-  readonly local: Pick<ReadCollection, 'expiryOf'>
+/**
+ * Looks up ids on a node, all at one moment. A collection that was dropped meanwhile has no points; the node that
+ * inserts learns that from the log.
+ *
+ * @throws DatabaseError `not_ready` when the node does not hold the partition of an id
+ */
+export async function findHere(
+  node: FindingNode,
+  name: string,
+  ids: readonly string[],
+): Promise<FoundAnswer> {
+  // While the collection is opened, an alias can move: its record is then later than this position.
+  const { position } = node
+  try {
+    using lease = await node.leaseLocal(name)
+    const { held } = node
+    const expiries = Float64Array.from(ids, (id) => {
+      if (held.has(partitionOf(id))) return lease.database.expiryOf(id) ?? Number.NaN
+      throw new DatabaseError(
+        'not_ready',
+        `this node does not hold partition ${partitionOf(id)}: try again later`,
+      )
+    })
+    return { position, expiries }
+  } catch (error) {
+    if (!(error instanceof DatabaseError) || error.reason !== 'collection_not_found') throw error
+    return { position, expiries: new Float64Array(ids.length).fill(Number.NaN) }
+  }
 }
 
 /**
@@ -114,7 +101,7 @@ export interface Finder {
 export async function findPoints(
   { points }: LoggedInsert,
   { collection, position }: Pick<FoundQuestion, 'collection' | 'position'>,
-  { node, local }: Finder,
+  node: FindingNode,
   options: AskOwnersOptions,
   signal: AbortSignal,
 ): Promise<FoundPoints | undefined> {
@@ -136,7 +123,7 @@ export async function findPoints(
   }
   const within = (partitions: PartitionSet): string[] => ids.filter((id) => partitions.has(partitionOf(id)))
   const own = within(here)
-  if (own.length > 0) take(own, findHere(node, local, own))
+  if (own.length > 0) take(own, await findHere(node, collection, own))
   const isWhole = await askOwners(
     {
       partitions: without(PartitionSet.of(ids.map(partitionOf)), here),

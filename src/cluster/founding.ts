@@ -23,6 +23,8 @@ export interface Beginning {
   readonly node: string
   /** What the default collection has applied; undefined when it has never applied a log. */
   readonly applied: Applied | undefined
+  /** The last position that any collection has stored: some can be ahead of the floor. */
+  readonly stored: number
   /** Whether there are points or collections. */
   readonly hasPoints: boolean
 }
@@ -35,7 +37,7 @@ export interface Beginning {
  *   data do not belong to this cluster; DatabaseError `not_ready` when the caller has to retry
  */
 export async function placeOf(beginning: Beginning): Promise<LogPlace> {
-  const { log, logId, applied } = beginning
+  const { log, logId, applied, stored } = beginning
   if (applied !== undefined && applied.logId !== logId) {
     if (log.former?.includes(applied.logId)) {
       throw new NeedsReplica("a new log was begun with another node's data")
@@ -46,9 +48,9 @@ export async function placeOf(beginning: Beginning): Promise<LogPlace> {
   }
   if (applied === undefined) await checkFounding(beginning)
   const { floor = 0, floorClockUs = 0 } = applied ?? {}
-  const { first, last } = await boundsFrom(log, floor)
-  if (last < floor) {
-    throw new LogLost(`the log ends at position ${last}, and this node has applied it up to ${floor}`)
+  const { first, last } = await boundsFrom(log, stored)
+  if (last < stored) {
+    throw new LogLost(`the log ends at position ${last}, and this node has applied it up to ${stored}`)
   }
   if (first > floor + 1) {
     throw new NeedsReplica(`the log begins at ${first} and this node has applied it up to ${floor}`)
@@ -57,10 +59,10 @@ export async function placeOf(beginning: Beginning): Promise<LogPlace> {
 }
 
 /** Asks again while the log seems too short: servers that have just started may not know its end yet. */
-async function boundsFrom(log: Beginning['log'], floor: number): ReturnType<CommitLog['bounds']> {
+async function boundsFrom(log: Beginning['log'], stored: number): ReturnType<CommitLog['bounds']> {
   for (let asked = 1; ; asked += 1) {
     const bounds = await log.bounds()
-    if (bounds.last >= floor || asked === attemptsMax) return bounds
+    if (bounds.last >= stored || asked === attemptsMax) return bounds
     await pause(retryMs)
   }
 }

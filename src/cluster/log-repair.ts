@@ -17,15 +17,6 @@ import type { DataStore, Store } from '../storage/store.ts'
  */
 export const skippedPositions: number = 2 ** 20
 
-/** The position that the data of a directory have reached: the last record that any collection has applied. */
-export async function reachOf(data: DataStore): Promise<number> {
-  let reach = data.main.applied?.position ?? 0
-  await eachNamed(data, async ({ applied }) => {
-    reach = Math.max(reach, applied?.position ?? 0)
-  })
-  return Math.max(reach, data.main.applied?.floor ?? 0)
-}
-
 /**
  * The short id of the log that the data of a directory come from.
  *

@@ -6,7 +6,7 @@ import { HeldPartitions } from '../engine/held-partitions.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResult } from '../engine/logged-request.ts'
 import type { Ask, AskOwnersOptions } from './ask-owners.ts'
 import { type CountingNode, countOnNodes } from './collection-points.ts'
-import { type Finder, type FoundQuestion, findPoints } from './found-points.ts'
+import { type FindingNode, type FoundQuestion, findPoints } from './found-points.ts'
 import { type MergedSnapshot, type MergedSnapshotOptions, openMergedSnapshot } from './merged-snapshot.ts'
 import type { OutcomeQuestion } from './outcome-answers.ts'
 import { checkOwners, gatherResult } from './outcome-gathering.ts'
@@ -176,14 +176,14 @@ export class NodeShards {
   async findPoints(
     request: LoggedInsert,
     question: Pick<FoundQuestion, 'collection' | 'position'>,
-    finder: Finder,
+    node: FindingNode,
     caller: AbortSignal | undefined,
   ): Promise<FoundPoints> {
     await this.check(request, false, caller)
     const found = await findPoints(
       request,
       question,
-      finder,
+      node,
       this.#asking(peerMethods.found),
       this.#until(caller),
     )

@@ -16,6 +16,8 @@ export interface PartitionMovesOptions {
   readonly applier: Applier
   readonly peers: Peers
   readonly logger: Logger
+  /** A move that holds the log for longer is given up, so that the log can continue. */
+  readonly logHoldMs?: number | undefined
   /** Aborts when the node is closed. */
   readonly stop: AbortSignal
 }
@@ -159,8 +161,8 @@ export class PartitionMoves {
     since: ReadonlyMap<string, number>,
     source: PartitionSource,
   ): Promise<void> {
-    const { applier, main, partitions, logger } = this.#options
-    const timeout = AbortSignal.timeout(holdMsMax)
+    const { applier, main, partitions, logger, logHoldMs = usualLogHoldMs } = this.#options
+    const timeout = AbortSignal.timeout(logHoldMs)
     const signal = AbortSignal.any([source.signal, timeout])
     const hold = applier.hold()
     const begun = performance.now()
@@ -185,7 +187,7 @@ export class PartitionMoves {
       logger.info({ partitions: group.size, from: source.node, position, heldMs }, 'took partitions')
     } catch (cause) {
       if (!timeout.aborted || source.signal.aborted) throw cause
-      const message = `the log was held for ${holdMsMax} ms, and not all of the partitions had arrived: try again`
+      const message = `the log was held for ${logHoldMs} ms, and not all of the partitions had arrived: try again`
       throw new DatabaseError('not_ready', message, { cause })
     } finally {
       hold.end()
@@ -258,5 +260,4 @@ const fetchedMin = 256
 const roundsMax = 4
 /** Comparing this many takes some tenths of a second. */
 const pointsPerHold = 250_000
-/** A move that takes longer is given up, so that the log can continue. */
-const holdMsMax = 15_000
+const usualLogHoldMs = 15_000

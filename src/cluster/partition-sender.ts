@@ -7,7 +7,7 @@ import type { HeldPartitions } from '../engine/held-partitions.ts'
 import { pointsIn } from '../engine/partition-points.ts'
 import { pointBytes, type TakenPoint } from '../engine/write-request.ts'
 import type { Applier } from './applier.ts'
-import { checkHolds } from './check-holds.ts'
+import { checkHolds, checkNotAhead } from './check-holds.ts'
 import {
   type CutPart,
   type CutQuestion,
@@ -25,6 +25,8 @@ export interface PartitionSenderOptions {
   readonly partitions: HeldPartitions
   readonly set: CollectionSet
   readonly applier: Applier
+  /** How long the receiving node waits while this node is behind it. */
+  readonly logHoldMs?: number | undefined
 }
 
 /**
@@ -87,8 +89,8 @@ export class PartitionSender {
   }
 
   async #collected(question: CutQuestion, signal: AbortSignal): Promise<readonly Buffer[]> {
-    const { applier, set } = this.#options
-    const timeout = AbortSignal.timeout(waitMs)
+    const { applier, set, logHoldMs = usualLogHoldMs } = this.#options
+    const timeout = AbortSignal.timeout(logHoldMs)
     const hold = applier.hold()
     try {
       await hold.reached(question.after, AbortSignal.any([signal, timeout])).catch((error: unknown) => {
@@ -98,10 +100,12 @@ export class PartitionSender {
       this.#checkHeld(question.partitions)
       const names = set.list().map(({ name }) => name)
       const cut = new Cut()
-      cut.add({ kind: 'head', position: applier.applied.position, collections: names.length })
+      const { position } = applier.applied
+      cut.add({ kind: 'head', position, collections: names.length })
       for (const name of names) {
         signal.throwIfAborted()
         using lease = await set.lease(name)
+        checkNotAhead(lease.database, position)
         await collect(name, lease.database, question, cut)
       }
       return cut.parts
@@ -166,5 +170,4 @@ async function collect(
 const answerBytes = 512 * 1024
 /** A cut stays in memory until the other node has received it. */
 const cutBytesMax = 64 * 1024 * 1024
-/** How long the receiving node waits while this node is behind it. */
-const waitMs = 10_000
+const usualLogHoldMs = 10_000

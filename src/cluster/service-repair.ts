@@ -5,10 +5,11 @@ import { partitionsIn, type RepairPlan } from '../base/repair-plan.ts'
 import type { ServedData } from '../engine/served-data.ts'
 import { replacementReason } from '../storage/replacement.ts'
 import type { DataStore } from '../storage/store.ts'
+import { storedPosition } from '../storage/stored-position.ts'
 import type { ClusterServiceOptions } from './cluster-service-options.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
 import { shortIdOf } from './log-id.ts'
-import { adoptLog, logIdIn, reachOf, skippedPositions } from './log-repair.ts'
+import { adoptLog, logIdIn, skippedPositions } from './log-repair.ts'
 import { type ReplaceLog, replaceNatsLog } from './nats-cluster.ts'
 import type { NextLog } from './nats-stream.ts'
 import { adoptAsLeader, adoptAsOther, preparedRepair, readRepair, writeRepair } from './part-repair.ts'
@@ -70,7 +71,7 @@ export class ServiceRepair {
     const { node, logger } = this.#options
     try {
       const store = await data.openStore()
-      const last = Math.max(position, await reachOf(store), plan?.position ?? 0)
+      const last = Math.max(position, storedPosition(store), plan?.position ?? 0)
       const made = await (plan === undefined
         ? this.#beginWith(store, last)
         : this.#beginInParts(store, plan, last))

@@ -6,6 +6,7 @@ import type { HeldPartitions } from '../engine/held-partitions.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
 import type { Snapshot } from '../storage/store.ts'
 import type { Applier, LogHold } from './applier.ts'
+import { checkNotAhead } from './check-holds.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { readPartitions } from './partition-codec.ts'
 import { type PeerMethod, peerMethods } from './peer-methods.ts'
@@ -31,6 +32,11 @@ export interface SnapshotPartSenderOptions {
   readonly partitions: HeldPartitions
   readonly set: CollectionSet
   readonly applier: Applier
+  /**
+   * How long the log is held for a question that does not arrive, and how long to wait when this node is behind the
+   * others.
+   */
+  readonly logHoldMs?: number | undefined
 }
 
 /**
@@ -74,7 +80,7 @@ export class SnapshotPartSender {
     }
     const lease = await this.#options.set.lease(collection)
     const hold = this.#options.applier.hold()
-    const timer = setTimeout(() => this.release(token), waitMs)
+    const timer = setTimeout(() => this.release(token), this.#logHoldMs)
     this.#waiting.set(token, { lease, hold, partitions, timer })
     return hold.position
   }
@@ -116,6 +122,7 @@ export class SnapshotPartSender {
     { hold, partitions, position }: Pick<Waiting, 'hold' | 'partitions'> & { readonly position: number },
     signal: AbortSignal,
   ): Promise<{ readonly snapshot: Snapshot; readonly points: number }> {
+    const waitMs = this.#logHoldMs
     const timeout = AbortSignal.timeout(waitMs)
     try {
       await hold.reached(position, AbortSignal.any([signal, timeout])).catch((error: unknown) => {
@@ -123,12 +130,17 @@ export class SnapshotPartSender {
         throw new DatabaseError('not_ready', `this node has not reached position ${position} in ${waitMs} ms`)
       })
       this.#checkHeld(partitions)
+      checkNotAhead(collection, position)
       const digest = new PartitionDigest(collection.replica.digest)
       const points = [...partitions].reduce((sum, each) => sum + digest.pointsIn(each), 0)
       return { snapshot: collection.snapshot(), points }
     } finally {
       hold.end()
     }
+  }
+
+  get #logHoldMs(): number {
+    return this.#options.logHoldMs ?? usualLogHoldMs
   }
 
   #claim(token: string): Waiting {
@@ -194,9 +206,5 @@ export function readHeldPosition(bytes: Uint8Array): number {
 }
 
 const noBytes = Buffer.alloc(0)
-/**
- * How long the log is held for a question that does not arrive, and how long to wait when this node is behind the
- * others.
- */
-const waitMs = 5_000
+const usualLogHoldMs = 5_000
 const waitingMax = 16

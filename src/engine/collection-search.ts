@@ -3,6 +3,7 @@ import { IdLists } from '../base/id-lists.ts'
 import type { SearchQuery, VectorQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import { inTurns, Turn } from '../base/turns.ts'
+import { wrongDimension } from '../base/wrong-dimension.ts'
 import { foundIds } from './found-ids.ts'
 import { HitLists } from './hit-lists.ts'
 import {
@@ -87,6 +88,7 @@ export class CollectionSearch {
       })
     }
     const { index } = searches
+    checkDimension(queries, index.dimension)
     const { removals, replacements } = index
     const { position } = attributes.journal
     const hits = await searches.search(queries, signal)
@@ -122,10 +124,9 @@ export class CollectionSearch {
   async #find(runs: readonly Run[], signal: AbortSignal | undefined): Promise<HitLists> {
     const { searches } = this.#points
     if (searches === undefined || runs.length === 0) return new HitLists(runs.length)
-    return searches.search(
-      runs.map(({ slots }) => slots),
-      signal,
-    )
+    const queries = runs.map(({ slots }) => slots)
+    checkDimension(queries, searches.index.dimension)
+    return searches.search(queries, signal)
   }
 
   /**
@@ -193,6 +194,18 @@ export class CollectionSearch {
     const refusal = results.refusal(asked)
     if (refusal !== undefined) throw refusal
     return asked
+  }
+}
+
+/**
+ * The dimension can have been fixed after the api had checked the queries, and on another node of a cluster.
+ *
+ * @throws DatabaseError `invalid_argument`
+ */
+function checkDimension(queries: readonly { readonly vector: Float32Array }[], dimension: number): void {
+  for (const [at, { vector }] of queries.entries()) {
+    const path = queries.length === 1 ? 'vector' : `queries[${at}].vector`
+    if (vector.length !== dimension) throw wrongDimension(path, vector.length, dimension)
   }
 }
 

@@ -5,6 +5,7 @@ import type { PartitionSet } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
 import type { CollectionRecord, DataStore, Store } from '../storage/store.ts'
+import { storedPosition } from '../storage/stored-position.ts'
 import type { Collections, Lease } from './collections.ts'
 import type { Collection, CollectionOptions, Engine } from './engine.ts'
 import type { ReplicaHooks } from './replica-hooks.ts'
@@ -51,7 +52,7 @@ export class CollectionSet implements Collections {
 
   constructor(options: CollectionSetOptions) {
     this.#options = options
-    this.#mainLease = { database: options.main, [Symbol.dispose]() {} }
+    this.#mainLease = { name: defaultCollection, database: options.main, [Symbol.dispose]() {} }
     const { idleMs = smallIdleMs } = options
     this.#timer = setInterval(() => this.#closeIdle(performance.now() - idleMs), idleMs / 4).unref()
   }
@@ -63,6 +64,11 @@ export class CollectionSet implements Collections {
   /** The number of collections, including the default one. */
   get count(): number {
     return 1 + this.#options.store.collections.size
+  }
+
+  /** On a node of a cluster: the last position of the log that any collection has stored. */
+  get storedPosition(): number {
+    return storedPosition(this.#options.store)
   }
 
   /** The number of open collections, without the default one. */
@@ -140,8 +146,8 @@ export class CollectionSet implements Collections {
     if (record === undefined || this.#dropping.has(record.number)) return 0
     const open = this.#entries.get(record.number)?.collection
     if (open !== undefined) return open.pointsIn(partitions)
-    const { points, digest } = store.summary(record.number)
-    if (digest !== undefined) return new PartitionDigest(digest).pointsOf(partitions)
+    const { points, applied } = store.summary(record.number)
+    if (applied !== undefined) return new PartitionDigest(applied.digest).pointsOf(partitions)
     if (points === 0) return 0
     // It was filled before the node joined a cluster. Opening it counts its points by partition.
     using lease = await this.lease(name)
@@ -389,6 +395,8 @@ export class CollectionSet implements Collections {
 
 /** Keeps a collection of a set open until it is disposed. */
 export interface CollectionLease extends Lease {
+  /** The collection's own name, not an alias. */
+  readonly name: string
   readonly database: Collection
 }
 
@@ -418,7 +426,7 @@ class Entry {
     this.#users += 1
     let isReleased = false
     return {
-      database,
+      ...{ name: this.record.name, database },
       [Symbol.dispose]: () => {
         if (isReleased) return
         isReleased = true

@@ -85,6 +85,7 @@ export class ReplicaPath {
     const { applied } = store
     this.#base = applied?.base ?? store.sequence
     this.#position = applied?.position ?? 0
+    if (this.#position > 0) hooks.onVisible(this.#position)
     this.#clockUs = applied?.clockUs ?? 0
     this.#digest = new PartitionDigest(applied?.digest)
     this.foreign = hooks.held && new ForeignPoints(hooks.held, this.#digest)

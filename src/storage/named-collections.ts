@@ -165,7 +165,7 @@ export class NamedCollections {
     // The read transaction can be older than the last commit.
     tables.root.resetReadTxn()
     const { dimension, pointCount, applied } = readMeta(tables.of(number, name)) ?? emptyMeta
-    return { dimension, points: pointCount, digest: applied?.digest }
+    return { dimension, points: pointCount, applied }
   }
 
   async close(): Promise<void> {

@@ -288,8 +288,8 @@ export interface NewCollection extends Partial<CollectionSettings> {
 export interface CollectionSummary {
   readonly dimension: number | undefined
   readonly points: number
-  /** The bytes of a `PartitionDigest`; undefined if the collection has applied nothing of a cluster's log. */
-  readonly digest: Uint8Array | undefined
+  /** What the collection has applied of a cluster's log; undefined if nothing. */
+  readonly applied: Applied | undefined
 }
 
 /**

@@ -47,6 +47,8 @@ export interface NodeSetup {
   readonly shardingOf?: ServiceParts['shardingOf'] | undefined
   /** Dimension of all vectors; absent: set by the first insertion. */
   readonly dimension?: number | undefined
+  /** How often the node stores how far it has applied the log; default: every 20 ms. */
+  readonly markMs?: number | undefined
   /** How often the node has itself compared with the others; default: every 40 ms. */
   readonly auditMs?: number | undefined
   /** Runs before the default collection stores a group of changes. */
@@ -107,7 +109,8 @@ export class SimulatedNode implements AsyncDisposable {
   async start(): Promise<RunningNode> {
     this.#dataDir ??= await mkdtemp(join(tmpdir(), 'vicinal-cluster-'))
     this.#runs += 1
-    const { name, log, documents, nowUs, maxMemoryBytes = 0, writerExecArgv, auditMs = 40 } = this.#setup
+    const { name, log, documents, nowUs, maxMemoryBytes = 0, writerExecArgv } = this.#setup
+    const { markMs = 20, auditMs = 40 } = this.#setup
     const { sharding, dimension, beforeStore, timeoutMs = 60_000 } = this.#setup
     const config = { ...settings, nowUs, maxMemoryBytes }
     const connection = log.connect()
@@ -127,8 +130,8 @@ export class SimulatedNode implements AsyncDisposable {
       ...{ maxBufferedBytes: 16 * 1024 * 1024, maxRequestBytes: 16 * 1024 * 1024 },
       ...(parts === undefined ? {} : { sharding: parts }),
       // All nodes share one event loop.
-      ...{ statsMs: 60_000, holdMs: 60_000 },
-      ...{ timeoutMs, retryMs: 5, markMs: 20, expireMs: 5, auditMs },
+      ...{ statsMs: 60_000, holdMs: 60_000, logHoldMs: 300_000 },
+      ...{ timeoutMs, retryMs: 5, markMs, expireMs: 5, auditMs },
     })
     const engine = startEngine(config)
     const main = await engine.openCollection(store.main, { ...config, replica: node.replicaOf('default') })
