@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
-import { after, before, describe, it } from 'node:test'
+import { after, afterEach, before, describe, it } from 'node:test'
 import { DatabaseError, type Reason } from '../src/base/errors.ts'
 import { createGrpcClient, createHttpClient, type PointToInsert, type Query } from '../src/client/index.ts'
 import { describeBoth } from './support/both-transports.ts'
@@ -214,6 +214,53 @@ describe('with an embedding endpoint', () => {
       })
     },
     settings,
+  )
+
+  describeBoth(
+    'a batch that continues after errors and is repeated under its key',
+    (transport) => {
+      const points = [text('a'), text('long'), text('b')]
+      const refusing =
+        (word: string): EmbeddingServer['respond'] =>
+        (request) =>
+          request.texts.some((each) => each.includes(word)) ? failure(400, 'too long') : lettersOf(request)
+      const answers = { refuses: refusing('long'), accepts: lettersOf, refusesAnother: refusing('b') }
+
+      afterEach(() => {
+        endpoint.respond = lettersOf
+      })
+
+      it('gets the same answer if the same texts are refused', async () => {
+        for (const respond of [answers.refuses, answers.accepts]) {
+          endpoint.respond = respond
+          const options = { idempotencyKey: randomUUID() }
+          const first = await transport.client.insertEach(points, options)
+          const count = await transport.client.count()
+          assert.deepEqual(await transport.client.insertEach(points, options), first)
+          assert.equal(await transport.client.count(), count)
+        }
+      })
+
+      it('is refused if others are, because its points cannot be told apart', async () => {
+        for (const [before, after] of [
+          [answers.refuses, answers.accepts],
+          [answers.accepts, answers.refuses],
+          [answers.refuses, answers.refusesAnother],
+        ] as const) {
+          endpoint.respond = before
+          const options = { idempotencyKey: randomUUID() }
+          const first = await transport.client.insertEach(points, options)
+          const count = await transport.client.count()
+          endpoint.respond = after
+          const { message } = await refusal(transport.client.insertEach(points, options))
+          assert.match(message, /or this one when other texts could not be embedded/)
+          assert.equal(await transport.client.count(), count)
+          endpoint.respond = before
+          assert.deepEqual(await transport.client.insertEach(points, options), first)
+        }
+      })
+    },
+    () => ({ ...settings(), EMBEDDINGS_CACHE_BYTES: '0' }),
   )
 
   it('a service whose endpoint fails says so, stores nothing, and recovers with the endpoint', async () => {

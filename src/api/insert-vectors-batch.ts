@@ -40,7 +40,7 @@ export const errorRules = ['abort', 'continue'] as const
  *
  * Fails with `invalid_argument`, naming the first bad item; then nothing is stored. With `on_error: continue` it stores
  * the valid items and reports the others. A call with an idempotency key stores its points once, however often it is
- * repeated; it fails with `key_reused` when it carries other points.
+ * repeated; it fails with `key_reused` when it carries other points, or when other texts cannot be embedded.
  */
 export async function insertVectorsBatch(
   context: ApiContext,
@@ -56,13 +56,24 @@ export async function insertVectorsBatch(
   const { points, errors } = items
   call.decoded?.()
   if (points.length === 0) return answerOf(items, { ids: [], errors: [] })
-  if (continues)
-    identity?.addContinue(errors.map(({ index }) => index).filter((at) => !items.refused.has(at)))
-  const inserted = await context.database.insert(points, {
+  if (continues) {
+    const bad = errors.map(({ index }) => index).filter((at) => !items.refused.has(at))
+    identity?.addContinue(bad, [...items.refused])
+  }
+  const options = {
     signal: call.signal,
     identity: identity?.whole(),
-    ...(continues ? { onError: 'continue' } : {}),
-  })
+    ...(continues ? { onError: 'continue' as const } : {}),
+  }
+  let inserted: Inserted
+  try {
+    inserted = await context.database.insert(points, options)
+  } catch (error) {
+    const isReused = error instanceof DatabaseError && error.reason === 'key_reused'
+    throw isReused && continues && items.hasTexts ? otherTextsRefused() : error
+  }
+  // As stored by an earlier version, whose hashes do not tell that texts were refused.
+  if (inserted.ids.length !== points.length) throw otherTextsRefused()
   return answerOf(items, inserted)
 }
 
@@ -71,7 +82,10 @@ class BatchChecker {
   /** The points that can be stored. */
   points: NewPoint[] = []
   readonly errors: ItemError[] = []
-  /** The items whose texts could not be embedded. When the request is repeated, embedding may succeed. */
+  /**
+   * The items whose texts could not be embedded. When the request is repeated, others may be refused. What is stored
+   * under its key has only the points, so it answers a repetition only if the same texts are refused.
+   */
   readonly refused = new Set<number>()
   readonly #context: ApiContext
   readonly #identity: RequestIdentityBuilder | undefined
@@ -98,6 +112,10 @@ class BatchChecker {
 
   get length(): number {
     return this.#items
+  }
+
+  get hasTexts(): boolean {
+    return this.#texts.length > 0
   }
 
   /** Whether the request continues after bad items; call when all items have been read. */
@@ -246,6 +264,14 @@ function answerOf(items: BatchChecker, inserted: Inserted): InsertedBatch {
     return { index, error: named as DatabaseError }
   })
   return { ids, errors: [...items.errors, ...refused].sort((a, b) => a.index - b.index) }
+}
+
+/** The error for a used key if an unchanged request can get it, too. */
+function otherTextsRefused(): DatabaseError {
+  return new DatabaseError(
+    'key_reused',
+    'another request was stored under this idempotency key, or this one when other texts could not be embedded: repeat a request unchanged, or give this one a different key',
+  )
 }
 
 /** Bounds the memory of errors: an invalid item takes as little as three bytes of a request. */

@@ -27,10 +27,17 @@ export class RequestIdentityBuilder {
     hashPoint(this.#body, point, ttlSeconds, text)
   }
 
-  /** For a request that continues after bad items. @param bad the indexes of the items that are not among the points */
-  addContinue(bad: readonly number[]): void {
+  /**
+   * For a request that continues after bad items.
+   *
+   * @param bad the indexes of the items that are not among the points, except for those in `refused`
+   * @param refused the indexes of the items whose texts could not be embedded; they were added
+   */
+  addContinue(bad: readonly number[], refused: readonly number[]): void {
     // No point begins with these bytes: see `hashPoint`.
     this.#body.update(`\xffcontinue:${bad.join(',')}`, 'latin1')
+    // Without refused texts the bytes are those of earlier versions, so stored hashes stay valid.
+    if (refused.length > 0) this.#body.update(`;refused:${refused.join(',')}`, 'latin1')
   }
 
   /** Returns the identity; call when all points have been added. */

@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { SlotSet } from '../attributes/slot-set.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import type { Include, Payload } from '../base/point.ts'
@@ -12,8 +11,7 @@ import { inUnits } from './found-ids.ts'
 import type { HitLists } from './hit-lists.ts'
 import type { LivePoints } from './live-points.ts'
 import type { PointReader } from './point-reader.ts'
-import { sampleSlots } from './point-sample.ts'
-import type { PointTable } from './point-table.ts'
+import { type SampledPoints, samplePoints } from './point-sample.ts'
 import type { SlotQuery } from './search-pieces.ts'
 
 export interface PointMapOptions {
@@ -32,43 +30,20 @@ export async function openPointMap(
 ): Promise<PointMap> {
   const { points } = options
   await points.hideDue()
-  const within = query.filter && (await inTurns(points.attributes.evaluate(query.filter)))
+  const { set, ...sample } = await inTurns(samplePoints(points, query))
   if (signal?.aborted) throw cancellation(signal)
-  const sample = await inTurns(sampleOf(points.table, within, query))
-  return new SampledMap(options, query, sample)
+  const { index, size } = points.table
+  const isAll = set.count === size
+  const matching = isAll ? undefined : { id: newFilterId(), version: 0, words: set.words, count: set.count }
+  return new SampledMap(options, query, { ...sample, index, matching })
 }
 
-/** The points of a map. The number of a point is its position in the columns. */
-interface Sample {
-  /** The number of matching points. */
-  readonly points: number
+/** The points of a map. */
+interface Sample extends Omit<SampledPoints, 'set'> {
   /** Undefined while there are no points. */
   readonly index: VectorIndex | undefined
-  /** Ascending. */
-  readonly slots: Uint32Array
-  readonly sequences: Float64Array
-  readonly ids: Uint8Array
   /** The slots that are searched; undefined for all. */
   readonly matching: SlotFilter | undefined
-}
-
-function* sampleOf(table: PointTable, within: SlotSet | undefined, query: MapQuery): Generator<void, Sample> {
-  const set = yield* sampleSlots(table, within, query)
-  const { index } = table
-  const slots = new Uint32Array(set.count)
-  const sequences = new Float64Array(set.count)
-  const ids = new Uint8Array(set.count * idBytes)
-  let number = 0
-  for (const slot of set) {
-    slots[number] = slot
-    sequences[number] = index!.sequenceOf(slot)
-    table.copyId(slot, ids, number * idBytes)
-    number += 1
-    if (number % pointsPerStep === 0) yield
-  }
-  const isAll = set.count === table.size
-  const matching = isAll ? undefined : { id: newFilterId(), version: 0, words: set.words, count: set.count }
-  return { points: within?.count ?? table.size, index, slots, sequences, ids, matching }
 }
 
 /**
@@ -226,9 +201,6 @@ class SampledMap implements PointMap {
 
 /** Searches that run at a time: enough to keep all search threads busy between two turns of the main thread. */
 const rowsPerStep = 256
-
-/** About a tenth of a millisecond. */
-const pointsPerStep = 1024
 
 /** Allows for a queue that stays full for ten seconds. */
 const attemptsMax = 100
