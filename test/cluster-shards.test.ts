@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { simulateCluster } from './support/simulate-cluster.ts'
 
-const size = { nodes: 5, replicas: 2, clients: 6, operations: 30 }
+const size = { nodes: 5, replicas: 2, clients: 6, operations: 30, timeoutMs: 30_000 }
 
 describe('a simulated cluster whose nodes each have a part of the points', () => {
   for (const [seed, options] of [

@@ -4,18 +4,19 @@ import { clusterMutants } from './support/cluster-mutants.ts'
 import { assertFoundOut, simulateCluster } from './support/simulate-cluster.ts'
 
 const size = { nodes: 3, clients: 6, operations: 80 }
+const timeoutMs = 30_000
 
 describe('a simulated cluster', () => {
   for (const seed of [1, 2]) {
     it(`matches its log, whatever fails, seed ${seed}`, async (t) => {
-      const summary = await simulateCluster({ ...size, seed })
+      const summary = await simulateCluster({ ...size, seed, timeoutMs })
       t.diagnostic(JSON.stringify(summary))
       assert.ok(summary.answered! > 50 && summary.reads! > 30, 'much was answered')
     })
   }
 
   it('matches its log when the clocks of nodes are hours off', async (t) => {
-    const summary = await simulateCluster({ ...size, seed: 3, clocksOffUs: 5 * 3_600_000_000 })
+    const summary = await simulateCluster({ ...size, seed: 3, timeoutMs, clocksOffUs: 5 * 3_600_000_000 })
     t.diagnostic(JSON.stringify(summary))
     assert.ok(summary.answered! > 50 && summary.reads! > 30, 'much was answered')
   })

@@ -4,7 +4,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import { metaKeys } from '../src/storage/key-layout.ts'
 import { openDatabase } from '../src/storage/tables.ts'
 import { ChildService } from './support/child-service.ts'
@@ -13,6 +12,7 @@ import { temporaryDirectory } from './support/process.ts'
 import { RawGrpc } from './support/raw-grpc.ts'
 import { apiKey, startTestService } from './support/service.ts'
 import { noSmallDisk, SmallDisk } from './support/small-disk.ts'
+import { until } from './support/until.ts'
 
 /** What clients see on both transports when the service's disk fails, and which data remain afterwards. */
 
@@ -53,10 +53,7 @@ class Caller implements Disposable {
 
   /** Waits until payloads can be read: a database whose write failed is closed and reopened first. */
   async untilReadable(id: string): Promise<void> {
-    for (let attempt = 0; attempt < 200; attempt += 1) {
-      if ((await this.#http('GET', `/points/${id}`)).status === 0) return
-      await delay(10)
-    }
+    await until(async () => (await this.#http('GET', `/points/${id}`)).status === 0)
   }
 
   /** Asserts that searches find exactly `ids`, and that each can be read, on both transports. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { DatabaseError } from '../src/base/errors.ts'
 import { distanceMetrics } from '../src/base/point.ts'
 import { readConfig } from '../src/config.ts'
 import type { Collection } from '../src/engine/collection.ts'
@@ -10,6 +11,7 @@ import { openCollection } from './support/collection.ts'
 import { insertIds } from './support/insert-ids.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
+import { waitFor } from './support/until.ts'
 
 const seed = 20_262
 const dimension = 48
@@ -26,6 +28,19 @@ class Ledger {
   missed = 0
 }
 
+/** Tries again while the index threads of a busy machine are too slow: nothing is stored until then. */
+async function insertPatiently(
+  collection: Collection,
+  points: Parameters<typeof insertIds>[1],
+): Promise<readonly string[]> {
+  return await waitFor(() =>
+    insertIds(collection, points).catch((error: unknown) => {
+      if (!(error instanceof DatabaseError) || error.reason !== 'overloaded') throw error
+      return undefined
+    }),
+  )
+}
+
 async function writeFor(
   collection: Collection,
   ledger: Ledger,
@@ -34,7 +49,7 @@ async function writeFor(
 ): Promise<void> {
   while (vectors.length > 0) {
     const batch = vectors.splice(-20)
-    const ids = await insertIds(
+    const ids = await insertPatiently(
       collection,
       batch.map((vector) => ({ vector, payload })),
     )

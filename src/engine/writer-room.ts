@@ -7,7 +7,8 @@ export class WriterRoom {
   /** Whether writers need not wait any more. */
   #isFree = false
   #lastLink = 0
-  #waiting: (PromiseWithResolvers<boolean> & { readonly since: number }) | undefined
+  #lastLook: number = performance.now()
+  #waiting: (PromiseWithResolvers<boolean> & { since: number }) | undefined
 
   constructor(graphs: GraphSet, maxUnindexedBytes: number) {
     this.#graphs = graphs
@@ -42,10 +43,17 @@ export class WriterRoom {
     if (this.#waiting !== undefined && this.hasRoom) this.#endWaiting(true)
   }
 
-  /** Refuses writers that have waited too long, or for whom nothing is being linked. */
+  /**
+   * Refuses writers that have waited too long, or for whom nothing is being linked. Call several times a second. After a
+   * stall of the process, its timers run before it hears what has been linked, so only a part of the stall counts.
+   */
   refuseLate(): void {
-    if (this.#waiting === undefined) return
     const now = performance.now()
+    const stalledMs = Math.max(0, now - this.#lastLook - lookMsMax)
+    this.#lastLook = now
+    if (this.#waiting === undefined) return
+    this.#waiting.since = Math.min(now, this.#waiting.since + stalledMs)
+    this.#lastLink = Math.min(now, this.#lastLink + stalledMs)
     const idleMs = now - Math.max(this.#lastLink, this.#waiting.since)
     if (idleMs > roomIdleMs || now - this.#waiting.since > roomWaitMs) this.#endWaiting(false)
   }
@@ -66,3 +74,5 @@ export class WriterRoom {
 const roomWaitMs = 20_000
 /** A writer waits at most this long while no point is linked. */
 const roomIdleMs = 3_000
+/** Of the time between two looks for late writers, no more than this counts. */
+const lookMsMax = 1_000

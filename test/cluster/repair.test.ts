@@ -153,10 +153,8 @@ describe('a cluster in parts whose log is lost', { skip: natsMissing() }, () => 
       assert.equal((await count(node, { 'vicinal-consistency': 'latest' })).status, 503)
       await until(async () => (await count(node)).status === 200)
     }
-    // Longer than the nodes take to learn that the others are not ready.
-    for (const endMs = performance.now() + 3_000; performance.now() < endMs; ) {
-      for (const node of nodes) assert.equal((await count(node)).status, 200, `${node.name} answers reads`)
-    }
+    // A node that pauses for some seconds is asked again later, so reads can be refused for a moment.
+    await until(() => answerFor(longMs, nodes), 'all nodes answer all reads for some time')
     // A restarted node also waits for the repair.
     await c.kill()
     await c.start()
@@ -275,6 +273,21 @@ async function put({ url }: NodeProcess, path: string, body: unknown): Promise<R
 async function count(node: NodeProcess, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
   return await post(node, '/points/count', {}, headers)
 }
+
+/** Whether the nodes answer all reads for some time. */
+async function answerFor(ms: number, nodes: readonly NodeProcess[]): Promise<boolean> {
+  for (const endMs = performance.now() + ms; performance.now() < endMs; ) {
+    for (const node of nodes) {
+      const { status } = await count(node)
+      if (status === 503) return false
+      assert.equal(status, 200, `${node.name} answers reads`)
+    }
+  }
+  return true
+}
+
+/** Longer than nodes take to learn that the others are not ready. */
+const longMs = 3_000
 
 /** Why the node considers the log lost; undefined if it does not, or while it does not answer. */
 async function lostOf(node: NodeProcess): Promise<string | undefined> {

@@ -43,6 +43,8 @@ export class Load {
       } catch (error) {
         // The comparison after the restart settles calls that were interrupted.
         if (isGone(error)) return
+        // So does it for a change that the service refused while it was busy.
+        if (error instanceof DatabaseError && error.reason === 'overloaded') continue
         this.faults.push(error instanceof Error ? error.message : String(error))
         return
       }

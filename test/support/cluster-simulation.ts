@@ -30,6 +30,8 @@ export interface SimulationOptions {
   /** Operations of each client. */
   readonly operations: number
   readonly clients: number
+  /** How long a node tries a request; absent: 5 s. Long where much must be answered, even on a slow disk. */
+  readonly timeoutMs?: number | undefined
   /** The clocks of the nodes are off by up to this many microseconds; absent: up to a second ahead. */
   readonly clocksOffUs?: number | undefined
   /** The share of changes by filter in all writes; absent: a tenth. They replace changes of single points. */
@@ -140,7 +142,7 @@ export class ClusterSimulation implements AsyncDisposable {
           if (this.#faults.happens('slowDisk')) await this.#faults.pause()
         },
         // Clients soon continue with another operation.
-        timeoutMs: 5000,
+        timeoutMs: options.timeoutMs ?? 5000,
       })
     })
     this.#nodes = all.slice(0, options.nodes)
