@@ -5,6 +5,7 @@ import type { ClusterNode } from '../src/cluster/cluster-node.ts'
 import type { Database } from '../src/engine/database.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { ShardedNodes } from './support/sharded-nodes.ts'
+import { until } from './support/until.ts'
 import { WaitingRecords } from './support/waiting-records.ts'
 
 const dimension = 4
@@ -86,7 +87,7 @@ describe('a read over several nodes', () => {
       using waiting = new WaitingRecords([reader.main])
       writing.push(ahead.node.database.insert(points(1, 50)))
       await waiting.has(reader.main)
-      await ahead.node.admit({ consistency: 'session', position: ahead.node.answeredPosition })
+      await until(() => ahead.node.database.dimension !== undefined)
       assert.equal(reader.node.database.dimension, undefined)
       await assert.rejects(
         reader.node.database.search([{ ...query, vector: new Float32Array(dimension + 1) }]),

@@ -1,10 +1,18 @@
 import { cursorAfter, orderOfCursor } from '../engine/cursor.ts'
-import type { ListPage } from '../engine/database.ts'
+import type { ListPage, ListQuery } from '../engine/database.ts'
 import type { FilterPlan } from '../engine/filter-plan.ts'
 import type { OrderedPage } from './read-codec.ts'
 
-/** Merges pages of nodes that have no points in common into one page, in the order of insertion. */
-export function mergePages(pages: readonly OrderedPage[], limit: number): ListPage {
+/**
+ * Merges pages of nodes that have no points in common into one page, in the order of insertion.
+ *
+ * The page may end before its limit: a cursor never passes a place where a node may not have known all points yet. No
+ * later page would return them.
+ */
+export function mergePages(
+  pages: readonly OrderedPage[],
+  { limit, cursor }: Pick<ListQuery, 'limit' | 'cursor'>,
+): ListPage {
   // A page may end before its limit: what follows it is not known yet.
   const bound = Math.min(...pages.map(({ nextCursor }) => endOf(nextCursor)))
   const all = pages
@@ -13,9 +21,15 @@ export function mergePages(pages: readonly OrderedPage[], limit: number): ListPa
     .sort((one, other) => one.order - other.order)
   const shown = all.slice(0, limit)
   const last = all.length > limit ? shown.at(-1)!.order : bound
+  if (last === Number.POSITIVE_INFINITY) {
+    return { points: shown.map(({ point }) => point), nextCursor: undefined }
+  }
+  const known = Math.min(...pages.map(({ knownBelow }) => knownBelow)) - 1
+  // Other nodes may have been asked for the page before, and have known more.
+  const end = Math.max(Math.min(last, known), cursor === undefined ? 0 : orderOfCursor(cursor))
   return {
-    points: shown.map(({ point }) => point),
-    nextCursor: last === Number.POSITIVE_INFINITY ? undefined : cursorAfter(last),
+    points: shown.filter(({ order }) => order <= end).map(({ point }) => point),
+    nextCursor: cursorAfter(end),
   }
 }
 

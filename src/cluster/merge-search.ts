@@ -25,6 +25,9 @@ export interface MergedQuery {
  * Merges the results of several nodes: by distance, equal distances by sequence, each point once. Nodes have points
  * in common, and each has searched all points that it holds.
  *
+ * At different log positions, nodes can have different vectors of one point. The nearest one counts, even if it is the
+ * older one: it has kept another point out of the list of its node.
+ *
  * @param inUnits converts the key of a result to the units of its metric
  */
 export async function mergeResults(
@@ -32,7 +35,6 @@ export async function mergeResults(
   nodes: readonly NodeResults[],
   inUnits: (metric: Metric, key: number) => number,
 ): Promise<SearchResults> {
-  // At different log positions, nodes can have different vectors of one point.
   const [first] = nodes
   const isOneState = nodes.every(({ before, after }) => before === first!.before && after === first!.before)
   const draft = new Draft(nodes, isOneState)
@@ -70,8 +72,7 @@ class Draft {
     const found = this.#found
     const at = found.map(({ ids }) => ids.startOf(list))
     const own = without === undefined ? undefined : idToBytes(without)
-    const newest = this.#isOneState ? undefined : this.#newest(list)
-    const seen = new Set<number>()
+    const seen = new Set<number | string>()
     const hasDetails = found.some(({ details }) => details[list] !== undefined)
     const details: HitDetails[] | undefined = hasDetails ? [] : undefined
     const end = this.#count + limit
@@ -81,12 +82,11 @@ class Draft {
       const { ids, ranks, details: lists } = found[node]!
       const number = at[node]!
       at[node]! += 1
-      const sequence = ranks.sequences[number]!
-      // Nodes with the same vector of a point have the same sequence.
-      if (seen.has(sequence)) continue
-      seen.add(sequence)
       const id = ids.bytes.subarray(number * idBytes, (number + 1) * idBytes)
-      if (newest !== undefined && newest.get(textOf(id)) !== sequence) continue
+      // Nodes with the same vector of a point have the same sequence, which is cheaper to look up.
+      const point = this.#isOneState ? ranks.sequences[number]! : textOf(id)
+      if (seen.has(point)) continue
+      seen.add(point)
       if (own !== undefined && Buffer.compare(own, id) === 0) continue
       this.#bytes.set(id, this.#count * idBytes)
       this.#distances[this.#count] = inUnits(metric, ranks.keys[number]!)
@@ -122,18 +122,6 @@ class Draft {
       bestSequence = sequence
     }
     return best
-  }
-
-  /** By id, the sequence of the newest vector that any node has found. */
-  #newest(list: number): Map<string, number> {
-    const newest = new Map<string, number>()
-    for (const { ids, ranks } of this.#found) {
-      for (let number = ids.startOf(list); number < ids.endOf(list); number += 1) {
-        const id = textOf(ids.bytes.subarray(number * idBytes, (number + 1) * idBytes))
-        newest.set(id, Math.max(newest.get(id) ?? 0, ranks.sequences[number]!))
-      }
-    }
-    return newest
   }
 }
 

@@ -28,6 +28,7 @@ export interface ReadingNode {
 export interface ReadCollection
   extends Pick<Database, 'search' | 'get' | 'list' | 'count' | 'facets' | 'stats'> {
   readonly isDueSoon: boolean
+  readonly replica: { numberAfter(position: number): number }
   expiryOf(id: string): number | undefined
   planByFilter(request: ChangeByFilter): Promise<NodePlan>
   sample(query: SampleQuery): Promise<SampledIds>
@@ -90,12 +91,13 @@ export class NodeReads {
 
   async list(query: ListQuery, signal: AbortSignal | undefined): Promise<OrderedPage> {
     await this.#moveClock()
+    const knownBelow = this.#collection.replica.numberAfter(this.#node.position)
     const page = await this.#collection.list(
       { ...query, filter: this.#within(query.filter), ordered: true },
       signal,
     )
     this.#checkHeld()
-    return { ...page, orders: page.orders! }
+    return { ...page, orders: page.orders!, knownBelow, visible: this.#node.visible }
   }
 
   async count(filter: Filter | undefined, signal: AbortSignal | undefined): Promise<number> {

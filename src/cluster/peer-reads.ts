@@ -73,7 +73,9 @@ export class PeerReads {
   }
 
   async list(query: ListQuery): Promise<OrderedPage> {
-    return readPage(await this.#askAt(peerMethods.list, (to) => writeListQuery(to, query)))
+    const page = readPage(await this.#ask(peerMethods.list, (to) => writeListQuery(to, query)))
+    this.#onPosition(page.visible)
+    return page
   }
 
   async count(filter: Filter | undefined): Promise<number> {
@@ -180,10 +182,8 @@ const answerGet: Answer = async (reads, from, to, node) => {
   writePoint(to, point)
 }
 
-const answerList: Answer = async (reads, from, to, node, signal) => {
-  const page = await reads.list(readListQuery(from), signal)
-  to.count(node.visible)
-  writePage(to, page)
+const answerList: Answer = async (reads, from, to, _, signal) => {
+  writePage(to, await reads.list(readListQuery(from), signal))
 }
 
 const answerCount: Answer = async (reads, from, to, node, signal) => {

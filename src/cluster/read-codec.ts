@@ -59,10 +59,18 @@ export function readListQuery(from: PackedReader): ListQuery {
   }
 }
 
-/** A page of an ordered query. */
-export type OrderedPage = ListPage & { readonly orders: readonly number[] }
+/** A page of an ordered query, from one node. */
+export interface OrderedPage extends ListPage {
+  readonly orders: readonly number[]
+  /** The node had applied all records that can have inserted points with an order below this. */
+  readonly knownBelow: number
+  /** The highest log position of a record of which the page may include some effects. */
+  readonly visible: number
+}
 
-export function writePage(to: PackedWriter, { points, orders, nextCursor }: OrderedPage): void {
+export function writePage(to: PackedWriter, page: OrderedPage): void {
+  const { points, orders, nextCursor, knownBelow, visible } = page
+  to.count(visible)
   to.count(points.length)
   for (const [at, { id, ...details }] of points.entries()) {
     to.id(id)
@@ -70,16 +78,21 @@ export function writePage(to: PackedWriter, { points, orders, nextCursor }: Orde
     writeDetails(to, details)
   }
   writeOptional(to, nextCursor, (cursor) => to.text(cursor))
+  to.float64(knownBelow)
 }
 
 export function readPage(from: PackedReader): OrderedPage {
+  const visible = from.count()
   const orders: number[] = []
   const points = Array.from({ length: from.length(24) }, () => {
     const id = from.id()
     orders.push(from.float64())
     return { id, ...readDetails(from) }
   })
-  return { points, orders, nextCursor: readOptional(from, () => from.text()) }
+  const nextCursor = readOptional(from, () => from.text())
+  // A node of the previous version does not say what it knows.
+  const knownBelow = from.isAtEnd ? Number.POSITIVE_INFINITY : from.float64()
+  return { points, orders, nextCursor, knownBelow, visible }
 }
 
 export function writeFacets(to: PackedWriter, facets: ReadonlyMap<string, readonly FacetCount[]>): void {

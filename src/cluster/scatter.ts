@@ -273,7 +273,8 @@ const retryableReasons: ReadonlySet<Reason> = new Set([
 
 const notAsked = new DatabaseError('not_ready', 'no other node was asked')
 
-function isRetryable(error: unknown): boolean {
+/** Whether another node may answer what one has refused. */
+export function isRetryable(error: unknown): boolean {
   return error instanceof DatabaseError && retryableReasons.has(error.reason)
 }
 

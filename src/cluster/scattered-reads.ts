@@ -22,12 +22,21 @@ import { PeerReads } from './peer-reads.ts'
 import { askStats, statsMs as defaultStatsMs } from './peer-stats.ts'
 import type { Peers } from './peers.ts'
 import type { CoverPart } from './placement.ts'
-import type { Question, Scatter } from './scatter.ts'
+import type { OrderedPage } from './read-codec.ts'
+import { isRetryable, type Question, type Scatter } from './scatter.ts'
+
+/** A node that reads together with others. */
+interface AskingNode extends ReadingNode {
+  /** Resolves when the node is as up to date as asked for. */
+  admit(read: { readonly position: number }, signal: AbortSignal): Promise<unknown>
+  /** Resolves when the node has applied everything that any node had applied before the call. */
+  latest(signal: AbortSignal | undefined): Promise<unknown>
+}
 
 /** What a node needs to ask other nodes. */
 export interface ScatteredReadsOptions {
   readonly self: string
-  readonly node: ReadingNode
+  readonly node: AskingNode
   readonly peers: Peers
   readonly scatter: Scatter
   /** The name of the collection, or an alias. */
@@ -77,12 +86,20 @@ export class ScatteredReads {
     return answers[0]
   }
 
+  /** Returns a page. If a node that is behind may lack its first points, the nodes are asked again. */
   async list(query: ListQuery, signal?: AbortSignal): Promise<ListPage> {
-    const { answers: pages, missing } = await this.#gatherAll('list', signal, (reads, stop) =>
-      reads.list(query, stop),
-    )
-    this.#note(missing)
-    return mergePages(pages, query.limit)
+    let { position } = this.#options
+    for (let attempt = 1; ; attempt += 1) {
+      const ask: Ask<OrderedPage> = (reads, stop) => reads.list(query, stop)
+      const { answers: pages, missing } = await this.#gatherAll('list', signal, ask, position)
+      const page = mergePages(pages, query)
+      const isUseful = page.points.length > 0 || page.nextCursor === undefined
+      if (isUseful || attempt === listsMax) {
+        this.#note(missing)
+        return page
+      }
+      position = Math.max(position, ...pages.map(({ visible }) => visible))
+    }
   }
 
   async count(filter: Filter | undefined, signal?: AbortSignal): Promise<number> {
@@ -170,31 +187,57 @@ export class ScatteredReads {
     kind: string,
     signal: AbortSignal | undefined,
     ask: Ask<Answer>,
+    position?: number,
   ): Promise<Gathered<Answer>> {
     const endMs = this.#options.partial?.endMs
     const waitMs =
       endMs === undefined ? undefined : Math.min(waitMsMax, Math.max(0, endMs - performance.now()))
     const partial = this.#options.partial && { waitMs }
-    return await this.#gather({ kind, partitions: PartitionSet.all(), signal, partial }, ask)
+    return await this.#gather({ kind, partitions: PartitionSet.all(), signal, partial }, ask, position)
   }
 
+  /** @param position the log position that every answer must include */
   async #gather<Answer>(
     question: Omit<Question<Answer>, 'ask'>,
     ask: Ask<Answer>,
+    position = this.#options.position,
   ): Promise<Gathered<Answer>> {
-    return await this.#options.scatter.gather({
-      ...question,
-      ask: async (part, stop) => await ask(this.#readsOf(part, stop), stop),
-    })
+    const { self, node, scatter } = this.#options
+    const ofPeers = new Set<unknown>()
+    const askPart = async (part: CoverPart, stop: AbortSignal): Promise<Answer> => {
+      try {
+        return await ask(await this.#readsOf(part, position, stop), stop)
+      } catch (error) {
+        if (part.node !== self) ofPeers.add(error)
+        throw error
+      }
+    }
+    try {
+      return await scatter.gather({ ...question, ask: askPart })
+    } catch (error) {
+      // A refusal does not say its position, and the other node may be ahead: it may have dropped the collection.
+      // Later answers have to include that.
+      const isRefusal = ofPeers.has(error) && !isRetryable(error)
+      if (isRefusal && !question.signal?.aborted) await node.latest(question.signal)
+      throw error
+    }
   }
 
   #note({ size }: PartitionSet): void {
     if (size > 0) this.#options.partial!.onMissing(size)
   }
 
-  #readsOf({ node, partitions }: CoverPart, signal: AbortSignal): NodeReads | PeerReads {
-    const { self, local, peers, collection, position, onPosition } = this.#options
-    if (node === self) return new NodeReads(this.#options.node, local, partitions)
+  async #readsOf(
+    { node, partitions }: CoverPart,
+    position: number,
+    signal: AbortSignal,
+  ): Promise<NodeReads | PeerReads> {
+    const { self, local, peers, collection, onPosition } = this.#options
+    if (node === self) {
+      // This node has reached the caller's position, but perhaps not a later one.
+      if (position > this.#options.position) await this.#options.node.admit({ position }, signal)
+      return new NodeReads(this.#options.node, local, partitions)
+    }
     return new PeerReads({ peers, node, onPosition }, { collection, position, partitions }, signal)
   }
 }
@@ -202,5 +245,7 @@ export class ScatteredReads {
 type Ask<Answer> = (reads: NodeReads | PeerReads, signal: AbortSignal) => Promise<Answer>
 
 const valuesMin = 100
+/** How often the same page is asked for: a second time suffices, unless its points are removed meanwhile. */
+const listsMax = 3
 /** The maximum of timers: 24 days. */
 const waitMsMax = 2 ** 31 - 1
