@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { NewPoint } from '../src/base/point.ts'
 import type { ClusterNode } from '../src/cluster/cluster-node.ts'
+import { peerMethods } from '../src/cluster/peer-methods.ts'
 import type { Database } from '../src/engine/database.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { ShardedNodes } from './support/sharded-nodes.ts'
@@ -82,21 +83,23 @@ describe('a read over several nodes', () => {
   it('refuses a vector whose length another node knows to be wrong', async () => {
     await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, auditMs: 3_600_000 })
     const [reader, ahead] = [all.nodes[0]!.up, all.nodes[1]!.up]
-    const writing: Promise<unknown>[] = []
-    {
-      using waiting = new WaitingRecords([reader.main])
-      writing.push(ahead.node.database.insert(points(1, 50)))
-      await waiting.has(reader.main)
-      await until(() => ahead.node.database.dimension !== undefined)
-      assert.equal(reader.node.database.dimension, undefined)
-      await assert.rejects(
-        reader.node.database.search([{ ...query, vector: new Float32Array(dimension + 1) }]),
-        {
-          reason: 'invalid_argument',
-          message: /has 5 dimensions, the database has 4/,
-        },
-      )
-    }
-    await Promise.all(writing)
+    const waiting = new WaitingRecords([reader.main])
+    const writing = ahead.node.database.insert(points(1, 50))
+    await waiting.has(reader.main)
+    await until(() => ahead.node.database.dimension !== undefined)
+    const asked = Promise.withResolvers<void>()
+    all.before.set('node-1', async (method) => {
+      if (method === peerMethods.search) asked.resolve()
+    })
+    assert.equal(reader.node.database.dimension, undefined)
+    const search = reader.node.database.search([{ ...query, vector: new Float32Array(dimension + 1) }])
+    const refused = assert.rejects(search, {
+      reason: 'invalid_argument',
+      message: 'vector has 5 dimensions, the database has 4',
+    })
+    await asked.promise
+    // The refusal of another node is passed on when this one has applied as much.
+    waiting[Symbol.dispose]()
+    await Promise.all([refused, writing])
   })
 })

@@ -1,3 +1,4 @@
+import { assert } from '../base/assert.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { partitionOf } from '../base/partitions.ts'
@@ -120,9 +121,9 @@ export class ChangeDecider {
 
   #decidePut(request: PutRequest): Decision {
     const { id, point, when, held } = request
-    const slot = this.#points.find(id)
+    const slot = this.#find(id)
     if (when !== undefined) checkPrecondition(when, this.#points, slot)
-    const change = this.#store(id, point)
+    const change = this.#store(id, point, slot)
     const answer = { version: change.sequence, created: slot === -1 }
     const isHeld = held === undefined || held.has(partitionOf(id))
     return {
@@ -133,7 +134,7 @@ export class ChangeDecider {
 
   #decidePatch(request: PatchRequest): Decision {
     const { id, patch, when } = request
-    const slot = this.#points.find(id)
+    const slot = this.#find(id)
     if (slot === -1) throw new DatabaseError('not_found', 'Point not found')
     if (when !== undefined) checkPrecondition(when, this.#points, slot)
     const payload = applyPatch(this.#points.record(slot, id).payload, patch)
@@ -143,7 +144,7 @@ export class ChangeDecider {
 
   #decideRemove(request: RemoveRequest): Decision | undefined {
     const { id } = request
-    if (this.#points.find(id) === -1) {
+    if (this.#find(id) === -1) {
       request.resolve(false)
       return undefined
     }
@@ -163,7 +164,7 @@ export class ChangeDecider {
       count,
       turn,
       // The point can have expired since it matched.
-      ({ slot }) => (this.#points.isVisible(slot) ? this.#changeOf(slot, change) : undefined),
+      ({ slot }) => (this.#isThere(slot) ? this.#changeOf(slot, change) : undefined),
       (made) => (made.kind === 'update' ? writtenBytes(made.payload, made.vector) : 0),
     )
     const answer = { changed: changes.length, more }
@@ -183,13 +184,8 @@ export class ChangeDecider {
     const points = this.#points
     const changes: Change[] = []
     for (const slot of points.takeExpired(expiredPerGroup)) {
-      const id = points.idOf(slot)
-      // A change that renews a point can have been on its way to disk when the point expired. The index no longer has
-      // the slot, so the point gets another one.
-      if (points.hasExpired(slot)) changes.push(this.#delete(id))
-      else {
-        changes.push(this.#update(id, slot, points.record(slot, id).payload, points.vector(slot)))
-      }
+      assert(points.hasExpired(slot), 'a hidden point has expired: a renewal would have postponed that')
+      changes.push(this.#delete(points.idOf(slot)))
       if (turn.isOver) await turn.next()
     }
     if (changes.length > 0) return { request, changes, acknowledge: request.resolve }
@@ -205,7 +201,7 @@ export class ChangeDecider {
     const changed = new Set<string>()
     for (const [index, id] of ids.entries()) {
       const isHeld = held === undefined || held.has(partitionOf(id))
-      const slot = isHeld && !changed.has(id) ? this.#points.find(id) : -1
+      const slot = isHeld && !changed.has(id) ? this.#find(id) : -1
       this.#numberFrom(index)
       const made =
         slot !== -1 && this.#points.matches(slot, filter) ? this.#changeIfPossible(slot, change) : undefined
@@ -275,27 +271,48 @@ export class ChangeDecider {
   }
 
   /** Stores a point under an id, in place of any point that has it. */
-  #store(id: string, point: NewPoint): Insertion | Update {
+  #store(id: string, point: NewPoint, current: number = this.#find(id)): Insertion | Update {
     const slot = this.#points.slotOf(id)
     const sequence = this.#nextSequence()
     if (slot === -1) return { kind: 'insert', id, sequence, point }
     const { vector, payload } = point
     // If the slot holds an expired point that is still on disk, the point is a new one.
-    const order = this.#points.find(id) === -1 ? sequence : this.#points.orderOf(slot)
+    const order = current === -1 ? sequence : this.#points.orderOf(slot)
+    if (current !== -1) this.#postpone(slot, payload)
     return { kind: 'update', id, sequence, order, payload, vector }
   }
 
   #update(id: string, slot: number, payload: Payload, vector: Float32Array | undefined): Update {
     const order = this.#points.orderOf(slot)
     const moved = vector ?? (this.#expiresSoon(slot) ? this.#points.vector(slot) : undefined)
+    this.#postpone(slot, payload)
     return { kind: 'update', id, sequence: this.#nextSequence(), order, payload, vector: moved }
   }
 
   /**
-   * Whether a point may expire before a change of it takes effect. The changed point then gets another slot, because an
-   * expiring point is taken out of the index immediately.
+   * Returns the slot of a visible point, or -1. A point can expire while a group is decided; reads do not show it from
+   * then on, and it must not come back.
+   */
+  #find(id: string): number {
+    const slot = this.#points.find(id)
+    return slot !== -1 && this.#isThere(slot) ? slot : -1
+  }
+
+  #isThere(slot: number): boolean {
+    return this.#points.isVisible(slot) && !this.#points.hasExpired(slot)
+  }
+
+  /** A path of a log does without: it stores renewals before it decides a record whose time passes the expiry. */
+  #postpone(slot: number, { expiresAtUs }: Payload): void {
+    if (!this.#isLogged) this.#points.postponeExpiry(slot, expiresAtUs)
+  }
+
+  /**
+   * Whether a point may expire before a change from a log takes effect. The changed point then gets another slot,
+   * because an expiring point is taken out of the index immediately.
    */
   #expiresSoon(slot: number): boolean {
+    if (!this.#isLogged) return false
     const expiresAtUs = this.#points.expiryOf(slot)
     return expiresAtUs !== undefined && expiresAtUs - this.#points.nowUs < soonUs
   }

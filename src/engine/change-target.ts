@@ -20,6 +20,10 @@ export interface ChangeTarget extends CurrentPoints {
    * when no graph leads to it any more.
    */
   apply(change: Change, slot: number): void
+  /** Call when a decided change has failed: its point expires as before. */
+  endPostponement(slot: number): void
+  /** Like `endPostponement`, for all changes of a group that have not taken effect. */
+  endPostponements(): Promise<void>
   /** A group is closed when it exceeds this many bytes, to limit how much reaches the index together. */
   readonly comingBytesMax: number
   /**

@@ -18,6 +18,11 @@ export interface CurrentPoints {
   /** In microseconds since 1970; undefined if the point does not expire. */
   expiryOf(slot: number): number | undefined
   hasExpired(slot: number): boolean
+  /**
+   * Call when a change has been decided that gives a visible point another expiry. If that is later, the point stays
+   * visible until then, unless the change fails.
+   */
+  postponeExpiry(slot: number, expiresAtUs: number | undefined): void
   /** On a node of a cluster: moves the clock forward to at least the time of a record. Reads can see what expires by it. */
   advanceTo(stamp: Stamp): void
   /** Hides expired points; undefined if none remain. */
@@ -27,7 +32,7 @@ export interface CurrentPoints {
   matches(slot: number, filter: Filter): boolean
   /** Finds the visible points that match now. */
   matching(filter: Filter): Promise<MatchingPoints>
-  /** Takes some of the slots of expired points. They are to be deleted, or moved if they were renewed. */
+  /** Takes some of the slots of expired points. They are to be deleted. */
   takeExpired(limit: number): readonly number[]
   /** The current time in microseconds since 1970; never goes back. */
   readonly nowUs: number

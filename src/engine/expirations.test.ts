@@ -67,6 +67,18 @@ describe('Expirations', () => {
     points.expirations.close()
   })
 
+  it('hide all due points each time, also if the last time took less than a turn', async () => {
+    const points = new Points()
+    // The first time, one point is left for the second step.
+    for (const [due, count] of [1025, 5000, 5000].entries()) {
+      for (let slot = 0; slot < count; slot += 1) points.set(due * 10_000 + slot, 2000 + due)
+      points.nowUs = 2000 + due
+      await points.expirations.hideDue()
+      assert.equal(points.visible.size, 0)
+    }
+    points.expirations.close()
+  })
+
   it('retry failed deletions', async () => {
     const points = new Points()
     points.failures = 3
@@ -93,6 +105,73 @@ describe('Expirations', () => {
     points.set(2, undefined)
     assert.deepEqual([points.expirations.expiryOf(1), points.expirations.expiryOf(2)], [3000, undefined])
     assert.equal(points.visible.size, 0, 'both stay hidden: the index no longer has their slots')
+    points.expirations.close()
+  })
+
+  it('keep points whose renewal is decided visible until their new expiry', async () => {
+    const points = new Points()
+    const { expirations } = points
+    for (let slot = 0; slot < 5; slot += 1) points.set(slot, slot === 4 ? undefined : 2000)
+    expirations.postpone(0, 3000)
+    expirations.postpone(1, undefined)
+    // These are not renewals.
+    expirations.postpone(2, 1500)
+    expirations.postpone(4, 3000)
+    points.nowUs = 2500
+    assert.equal(expirations.isDue, true)
+    await expirations.hideDue()
+    assert.equal(expirations.isDue, false)
+    assert.deepEqual([...points.visible.keys()], [0, 1, 4])
+    assert.deepEqual(
+      [0, 1, 2, 3, 4].map((slot) => expirations.hasExpired(slot)),
+      [false, false, true, true, false],
+    )
+    // Too late: nothing brings a hidden point back.
+    expirations.postpone(3, 9000)
+    assert.equal(expirations.hasExpired(3), true)
+    points.nowUs = 3000
+    await expirations.hideDue()
+    assert.deepEqual([...points.visible.keys()], [1, 4])
+    await until(() => points.deleted.length === 3)
+    expirations.close()
+  })
+
+  it('return points whose renewal has failed to their expiry, and no others: seed 6', async () => {
+    const points = new Points()
+    const { expirations } = points
+    const random = seededRandom(6)
+    const count = 20_000
+    for (let slot = 0; slot < count; slot += 1) points.set(slot, 2000 + Math.floor(random() * 2000))
+    const left = new Set<number>()
+    for (let slot = 0; slot < count; slot += 1) {
+      expirations.postpone(slot, random() < 0.5 ? undefined : 9000)
+      const outcome = random()
+      if (outcome < 0.25) points.set(slot, 9000)
+      else if (outcome < 0.5) {
+        points.visible.delete(slot)
+        expirations.clear(slot)
+        // Another point takes the slot.
+        if (outcome < 0.4) points.set(slot, 2000 + Math.floor(random() * 2000))
+      } else left.add(slot)
+    }
+    points.nowUs = 3000
+    await expirations.hideDue()
+    assert.ok([...left].every((slot) => points.visible.has(slot)))
+    const stay = [...points.visible].filter(([, us]) => us === undefined || us > points.nowUs)
+    await expirations.endPostponements()
+    await expirations.hideDue()
+    assert.deepEqual([...points.visible], stay)
+    expirations.close()
+  })
+
+  it('never let the time go back behind a moment at which a point was found to be expired', () => {
+    const points = new Points()
+    points.set(1, 2000)
+    points.nowUs = 2000
+    assert.equal(points.expirations.hasExpired(1), true)
+    points.nowUs = 500
+    assert.equal(points.expirations.nowUs, 2000)
+    assert.equal(points.expirations.hasExpired(1), true)
     points.expirations.close()
   })
 

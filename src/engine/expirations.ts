@@ -29,8 +29,12 @@ export interface ExpirationOptions {
  * A hidden point keeps its slot until its deletion is durable. If the process restarts before that, the point is loaded
  * again and is immediately due.
  *
+ * A decided change that renews a point postpones its expiry immediately, before the change is stored. Otherwise the
+ * point would be missing from reads from its old expiry until the change takes effect, although it is there both before
+ * and after.
+ *
  * Time comes from the system's clock or the log's. Within a process it never goes back behind a moment at which points
- * were hidden, so an expired point stays expired. Main thread only.
+ * were found to be expired, so an expired point stays expired. Main thread only.
  */
 export class Expirations {
   readonly #options: ExpirationOptions
@@ -39,6 +43,11 @@ export class Expirations {
   /** By slot of a hidden point: when it expires, or `never` if a later change removed its expiry. */
   readonly #hidden = new SlotNumbers()
   #hiddenCount = 0
+  /**
+   * By slot of a visible point: the expiry that a decided change gives it, or `never`. A map, because it has few entries
+   * in slots far apart, and only for the time of a group.
+   */
+  readonly #postponed = new Map<number, number>()
   /** Hidden slots to be deleted; slots that were deleted since they were added are skipped. */
   #waiting: number[] = []
   /** The slots that were taken for the group in progress. */
@@ -46,7 +55,7 @@ export class Expirations {
   #hiding: Promise<void> | undefined
   #isDeleting = false
   #hasFailed = false
-  /** The latest time at which points were hidden. */
+  /** The latest time at which points were found to be expired. */
   #highestUs = 0
   #timer: NodeJS.Timeout | undefined
   /** When the timer ends. */
@@ -62,7 +71,8 @@ export class Expirations {
   }
 
   get memoryBytes(): number {
-    return this.#queue.memoryBytes + this.#hidden.memoryBytes + this.#waiting.length * 8
+    const postponedBytes = this.#postponed.size * postponedCost
+    return this.#queue.memoryBytes + this.#hidden.memoryBytes + this.#waiting.length * 8 + postponedBytes
   }
 
   get nowUs(): number {
@@ -80,12 +90,23 @@ export class Expirations {
 
   /** When the point in a slot expires, in microseconds since 1970; undefined if never. */
   expiryOf(slot: number): number | undefined {
-    const expiresAtUs = this.#hidden.get(slot) ?? this.#options.expiryOf(slot)
+    const expiresAtUs = this.#hidden.get(slot) ?? this.#postponed.get(slot) ?? this.#options.expiryOf(slot)
     return expiresAtUs === never ? undefined : expiresAtUs
+  }
+
+  /** Whether the point in a slot has expired. From then on it stays expired, unless a change takes effect. */
+  hasExpired(slot: number): boolean {
+    const expiresAtUs = this.expiryOf(slot)
+    if (expiresAtUs === undefined) return false
+    const { nowUs } = this
+    if (expiresAtUs > nowUs) return false
+    this.#highestUs = nowUs
+    return true
   }
 
   /** Call when the point in a slot was placed or changed. */
   set(slot: number, expiresAtUs: number | undefined): void {
+    this.#postponed.delete(slot)
     if (this.isHidden(slot)) this.#hidden.set(slot, expiresAtUs ?? never)
     else if (expiresAtUs === undefined) this.#queue.remove(slot)
     else {
@@ -94,8 +115,38 @@ export class Expirations {
     }
   }
 
+  /**
+   * Call when a change has been decided that gives the visible point in a slot this expiry. The point stays visible
+   * until then, unless the change fails: see `endPostponement`. A change to an earlier expiry has no effect yet.
+   */
+  postpone(slot: number, expiresAtUs: number | undefined): void {
+    const beforeUs = this.expiryOf(slot)
+    const untilUs = expiresAtUs ?? never
+    if (beforeUs === undefined || untilUs <= beforeUs || this.isHidden(slot)) return
+    this.#postponed.set(slot, untilUs)
+    if (untilUs === never) this.#queue.remove(slot)
+    else this.#queue.push(slot, untilUs)
+  }
+
+  /** Call when a decided change has failed. Its point expires as before, or is due if that moment has passed. */
+  endPostponement(slot: number): void {
+    if (!this.#postponed.delete(slot)) return
+    this.#queue.push(slot, this.expiryOf(slot)!)
+    this.#setTimer()
+  }
+
+  /** Call when all changes of a group have taken effect or failed. */
+  async endPostponements(): Promise<void> {
+    const turn = new Turn()
+    for (const slot of this.#postponed.keys()) {
+      this.endPostponement(slot)
+      if (turn.isOver) await turn.next()
+    }
+  }
+
   /** Call when the point has left its slot. */
   clear(slot: number): void {
+    this.#postponed.delete(slot)
     if (this.isHidden(slot)) {
       this.#hidden.delete(slot)
       this.#hiddenCount -= 1
@@ -120,6 +171,9 @@ export class Expirations {
 
   async #hideRest(): Promise<void> {
     const turn = new Turn()
+    // `hideNow` has just used this turn. And if this ended in it, the promise would be kept after its end, and later
+    // callers would wait for nothing.
+    await turn.next()
     try {
       while (this.#hideNext()) if (turn.isOver) await turn.next()
     } finally {
@@ -148,6 +202,7 @@ export class Expirations {
     const slot = this.#queue.popDue(nowUs)
     if (slot === undefined) return false
     this.#highestUs = nowUs
+    this.#postponed.delete(slot)
     this.#hidden.set(slot, this.#options.expiryOf(slot) ?? never)
     this.#hiddenCount += 1
     this.#waiting.push(slot)
@@ -229,6 +284,8 @@ export class Expirations {
 
 const never = Number.POSITIVE_INFINITY
 const retryMs = 5000
+/** About as many bytes as an entry of a map takes. */
+const postponedCost = 48
 /** A few milliseconds of hiding. */
 const hiddenPerCall = 1024
 /** The minimum delay before the log is asked again to move its clock forward. */

@@ -120,10 +120,20 @@ export class LivePoints implements ChangeTarget {
     return this.expirations.expiryOf(slot)
   }
 
-  /** Whether the point in a slot has expired. */
   hasExpired(slot: number): boolean {
-    const expiresAtUs = this.expiryOf(slot)
-    return expiresAtUs !== undefined && expiresAtUs <= this.nowUs
+    return this.expirations.hasExpired(slot)
+  }
+
+  postponeExpiry(slot: number, expiresAtUs: number | undefined): void {
+    this.expirations.postpone(slot, expiresAtUs)
+  }
+
+  endPostponement(slot: number): void {
+    this.expirations.endPostponement(slot)
+  }
+
+  endPostponements(): Promise<void> {
+    return this.expirations.endPostponements()
   }
 
   isVisible(slot: number): boolean {
@@ -233,7 +243,8 @@ export class LivePoints implements ChangeTarget {
   /** Runs in one turn, so that no reader sees the point twice or not at all. */
   #move({ id, sequence, order, payload }: Update, vector: Float32Array, slot: number): void {
     const from = this.slotOf(id)
-    if (this.expirations.isHidden(from)) {
+    // A point that replaces an expired one is new, whether that one has been hidden yet or not.
+    if (this.expirations.isHidden(from) || this.orderOf(from) !== order) {
       this.#leave(from)
       this.#insert({ kind: 'insert', id, sequence, order, point: { vector, payload } }, slot)
       return

@@ -112,6 +112,10 @@ class Points implements ChangeTarget {
     return false
   }
 
+  postponeExpiry(): void {}
+  endPostponement(): void {}
+  async endPostponements(): Promise<void> {}
+
   takeExpired(): readonly number[] {
     return []
   }

@@ -162,6 +162,9 @@ export class WritePath {
         await this.#commit(await this.#decide(requests))
       } catch (error) {
         this.#stop(requests, error)
+      } finally {
+        // Also those of a request whose decision failed halfway.
+        await this.#target.endPostponements()
       }
     }
     this.#running = undefined
@@ -213,10 +216,21 @@ export class WritePath {
         for (const each of placed) await this.#commit([each])
         return
       }
-      for (const { request } of placed) request.reject(error)
+      for (const each of placed) await this.#refuse(each, error)
       return
     }
     await this.#steps.apply(placed)
+  }
+
+  /** Points that the request would have renewed expire before it is answered. */
+  async #refuse({ request, changes }: Decision, error: unknown): Promise<void> {
+    const turn = new Turn()
+    for (const { id } of changes) {
+      const slot = this.#target.slotOf(id)
+      if (slot !== -1) this.#target.endPostponement(slot)
+      if (turn.isOver) await turn.next()
+    }
+    request.reject(error)
   }
 
   /** Chooses the slots of the changes; rejects requests for which there is no room. */
@@ -230,7 +244,7 @@ export class WritePath {
         refuseCancelled(request)
         placed.push(await this.#steps.place(decision, turn))
       } catch (error) {
-        request.reject(error)
+        await this.#refuse(decision, error)
       }
     }
     return placed

@@ -109,7 +109,7 @@ export class ModelChanges {
         vector: patch.vector ?? before.vector,
         payload,
         id,
-        keepsVector: patch.vector === undefined && this.#stays(before),
+        keepsVector: patch.vector === undefined,
       },
       version,
     )
@@ -121,11 +121,6 @@ export class ModelChanges {
     await this.#compared.hasStored([point])
     const stored = model.get(point.id)
     if (stored !== undefined) this.#compared.same(stored.version, version)
-  }
-
-  /** Whether the vector keeps its slot: each change of a point that soon expires moves it. */
-  #stays({ payload: { expiresAtUs = Number.POSITIVE_INFINITY } }: ModelPoint): boolean {
-    return expiresAtUs - this.#compared.subject.nowUs >= 60_000_000
   }
 
   async changeByFilter(): Promise<void> {
@@ -149,7 +144,7 @@ export class ModelChanges {
         chosen.map((point) => ({
           ...point,
           payload: patched(point.payload, change)!,
-          keepsVector: this.#stays(point),
+          keepsVector: true,
         })),
       )
   }
