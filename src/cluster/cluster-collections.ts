@@ -77,15 +77,12 @@ export class ClusterCollections implements Collections {
     await this.#node.change({ kind: 'aliases', set, remove })
   }
 
-  #databaseOf(alias: string, { name, database: collection }: CollectionLease): ClusterDatabase {
-    return new ClusterDatabase({ name, alias, collection }, this.#node)
-  }
-
-  #wrapped(name: string, lease: CollectionLease): Lease {
-    const byName = this.#databases.get(lease.database) ?? new Map<string, ClusterDatabase>()
-    this.#databases.set(lease.database, byName)
-    const database = byName.get(name) ?? this.#databaseOf(name, lease)
-    byName.set(name, database)
+  #wrapped(alias: string, lease: CollectionLease): Lease {
+    const { name, database: collection } = lease
+    const byName = this.#databases.get(collection) ?? new Map<string, ClusterDatabase>()
+    this.#databases.set(collection, byName)
+    const database = byName.get(alias) ?? new ClusterDatabase({ name, alias, collection }, this.#node)
+    byName.set(alias, database)
     return { database, [Symbol.dispose]: () => lease[Symbol.dispose]() }
   }
 }

@@ -2,6 +2,7 @@ import { DatabaseError } from '../base/errors.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { FoundPoints, LoggedInsert } from '../engine/logged-request.ts'
 import { type AskOwnersOptions, askOwners } from './ask-owners.ts'
+import { checkHolds } from './check-holds.ts'
 import type { ReadCollection, ReadingNode } from './node-reads.ts'
 import { without } from './outcome-gathering.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
@@ -77,14 +78,8 @@ export async function findHere(
   const { position } = node
   try {
     using lease = await node.leaseLocal(name)
-    const { held } = node
-    const expiries = Float64Array.from(ids, (id) => {
-      if (held.has(partitionOf(id))) return lease.database.expiryOf(id) ?? Number.NaN
-      throw new DatabaseError(
-        'not_ready',
-        `this node does not hold partition ${partitionOf(id)}: try again later`,
-      )
-    })
+    checkHolds(node.held, PartitionSet.of(ids.map(partitionOf)))
+    const expiries = Float64Array.from(ids, (id) => lease.database.expiryOf(id) ?? Number.NaN)
     return { position, expiries }
   } catch (error) {
     if (!(error instanceof DatabaseError) || error.reason !== 'collection_not_found') throw error
