@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
 import { PartitionSet } from '../src/base/partitions.ts'
+import type { NewPoint } from '../src/base/point.ts'
 import type { LoggedRequest } from '../src/engine/logged-request.ts'
 import type { Store } from '../src/storage/store.ts'
 import { withDirectory, withReplica } from './support/replica-collection.ts'
@@ -100,6 +101,36 @@ describe('a collection of a node', () => {
         await later
         const { version } = (await renewed) as { readonly version: number }
         assert.equal((await collection.get(id))?.version, version)
+      })
+    })
+  })
+
+  it('does not count expired points, also while their deletion takes effect', async () => {
+    await withDirectory(async (dataDir) => {
+      await withReplica({ dataDir }, async (collection) => {
+        const { replica } = collection
+        const idOf = (at: number): string => `07000000-0000-4000-8000-${String(at).padStart(12, '0')}`
+        const point = (at: number, expiresAtUs?: number): NewPoint => ({
+          ...putOf('07', expiresAtUs).point,
+          id: idOf(at),
+        })
+        const points = Array.from({ length: 4000 }, (_, at) => point(at, at < 3000 ? 1_000_000 : undefined))
+        const insert = { kind: 'insert', points, onError: 'abort', idSeed: new Uint8Array(16) } as const
+        await replica.apply(insert, { position: 1, nowUs: 1 })
+        assert.equal(await collection.pointsIn(PartitionSet.all()), 4000)
+        const ids = points.slice(0, 3000).map(({ id }) => id!)
+        let isOver = false
+        const expired = replica.apply({ kind: 'expire', ids }, { position: 2, nowUs: 1_000_000 }).then(() => {
+          isOver = true
+        })
+        const counts = new Set([4000])
+        while (!isOver) {
+          counts.add(await collection.pointsIn(PartitionSet.all()))
+          await setImmediate()
+        }
+        await expired
+        counts.add(await collection.pointsIn(PartitionSet.all()))
+        assert.deepEqual([...counts], [4000, 1000])
       })
     })
   })

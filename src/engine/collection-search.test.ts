@@ -306,6 +306,86 @@ describe(`points that change while a search runs, seed ${seed}`, () => {
     }
   })
 
+  for (const [name, details] of Object.entries({ 'ids and distances': undefined, details: include })) {
+    for (const count of [12, 600]) {
+      it(`come wholly or not at all, with the next nearest for those that go, in a search for ${name}, ${count} changes`, async () => {
+        const { points, queries } = filled(1500)
+        await using _ = points
+        const [vector] = queries as [Float32Array]
+        const query: SearchQuery = { vector, metric: 'Euclidean', limit: 8, ef: scanEf, include: details }
+        const { searches } = points.fixture
+        const nearer = (by: number): Float32Array => vector.map((value) => value + by)
+        let isFirst = true
+        Object.assign(searches, {
+          search: async (searched: Parameters<typeof searches.search>[0]) => {
+            if (!isFirst) return searches.searchNow(searched)
+            isFirst = false
+            // The nearest is found and then removed; of two that come together, the search sees only the second.
+            const [gone] = points.expected(query)
+            const second = points.insert(nearer(0.02), { lot: 0, place: -1 })
+            const hits = searches.searchNow(searched)
+            points.insert(nearer(0.01), { lot: 0, place: -2 })
+            points.patch(second, { lot: 0, place: -1 })
+            points.remove(gone!.id)
+            for (let at = 0; at < count; at += 1) points.insert(nearer(9 + at), { lot: 0, place: -3 })
+            return hits
+          },
+        })
+        const batch = [query, { ...query, vector: queries[1]! }]
+        const found = await points.search(batch)
+        assertSame(
+          found,
+          batch.map((each) => points.expected(each)),
+        )
+      })
+    }
+  }
+
+  it('do not disturb a search if they are far away', async () => {
+    const { points, queries } = filled(1500)
+    await using _ = points
+    const [vector] = queries as [Float32Array]
+    const query: SearchQuery = { vector, metric: 'Euclidean', limit: 8, ef: scanEf }
+    const { searches } = points.fixture
+    const { search } = searches
+    let searched = 0
+    Object.assign(searches, {
+      search: async (...asked: Parameters<typeof searches.search>) => {
+        searched += 1
+        const hits = await search.apply(searches, asked)
+        for (let at = 0; at < 1000; at += 1) {
+          points.insert(
+            vector.map((value) => value + 9),
+            { lot: 0, place: -1 },
+          )
+        }
+        points.remove(points.expected({ ...query, limit: 1500 })[400]!.id)
+        return hits
+      },
+      hitAt: () => assert.fail('far points need not be compared'),
+    })
+    assertSame(await points.search([query]), [points.expected(query)])
+    assert.equal(searched, 1)
+  })
+
+  it('can take away what a search near a point finds, again and again: the answer comes all the same', async () => {
+    const { points, queries } = filled(1500)
+    await using _ = points
+    const query: SearchQuery = { vector: queries[0]!, metric: 'Euclidean', limit: 8, ef: scanEf }
+    const { searches } = points.fixture
+    let searched = 0
+    Object.assign(searches, {
+      search: async (queried: Parameters<typeof searches.search>[0]) => {
+        searched += 1
+        const hits = searches.searchNow(queried)
+        points.remove(points.expected(query)[0]!.id)
+        return hits
+      },
+    })
+    assertSame(await points.search([query]), [points.expected(query)])
+    assert.equal(searched, 3)
+  })
+
   for (const filter of [below('lot', 0.1), undefined]) {
     it(`do not displace others if all points ${filter === undefined ? '' : 'that match '}are wanted`, async () => {
       const { points, queries } = filled(600)

@@ -19,6 +19,7 @@ import {
 import { type Run, SearchRuns, searchedOf } from './search-runs.ts'
 import type { SearchedPoints } from './searched-points.ts'
 import type { BudgetShare } from './shared-budget.ts'
+import { TouchedSlots } from './touched-slots.ts'
 
 export interface CollectionSearchOptions {
   readonly points: SearchedPoints
@@ -37,10 +38,9 @@ export interface CollectionSearchOptions {
  *                                ^                                                   │
  *                                └────── a full list has lost hits ──────────────────┘
  *
- * Points change while threads search. An answer is valid for the moment when it is assembled: in one turn of the event
- * loop, hits are checked against the slots touched since the search began (settled-hits.ts). Searches for ids and
- * distances without a filter skip this. They only check that their hits still exist, unless a vector was replaced
- * meanwhile, or the search wants all points and some were inserted.
+ * Points change while threads search. In one turn of the event loop, hits are checked against the slots touched since
+ * the search began. If a change may concern them, they are updated to the present (settled-hits.ts), or the search is
+ * repeated. So a list shows a small request wholly or not at all, and is as long as the points allow.
  *
  * Main thread only.
  */
@@ -89,16 +89,13 @@ export class CollectionSearch {
     }
     const { index } = searches
     checkDimension(queries, index.dimension)
-    const { removals, replacements } = index
-    const { position } = attributes.journal
+    const { replacements } = index
+    const touched = new TouchedSlots(attributes.journal)
     const hits = await searches.search(queries, signal)
     this.#points.hideExpired()
-    const found = await inTurns(foundIds(hits, queries, ids, index, removals))
-    const isSettled =
-      attributes.journal.position === position ||
-      queries.every(({ limit }, list) => hits.lengthOf(list) === limit)
-    if (index.replacements === replacements && isSettled) return plainResults(queries, found)
-    const runs = queries.map((query) => ({ query, slots: query, replacements, position, filterUs: 0 }))
+    const found = await inTurns(foundIds(hits, queries, ids, touched))
+    if (found !== undefined && index.replacements === replacements) return plainResults(queries, found)
+    const runs = queries.map((query) => ({ query, slots: query, replacements, touched, filterUs: 0 }))
     return this.#assemble(runs, hits, runs.keys(), signal)
   }
 
@@ -167,8 +164,10 @@ export class CollectionSearch {
       const answer = await inTurns(this.#answers.answer(run, found, room))
       if (answer !== undefined) return answer
     }
+    // A filter can be so narrow that walking the graph takes longer than looking at each point.
+    const last = query.filter === undefined ? query : { ...query, exact: true }
     for (;;) {
-      const run = finish(this.#runs.prepare({ ...query, exact: true }))
+      const run = finish(this.#runs.prepare(last))
       const isEmpty = searchedOf([run]).length === 0 || this.#points.searches === undefined
       const found = isEmpty ? nothingFound : { hits: this.#points.searches!.searchNow([run.slots]), list: 0 }
       const answer = finish(this.#answers.answer(run, found, room))

@@ -151,7 +151,7 @@ export class CollectionSet implements Collections {
     if (points === 0) return 0
     // It was filled before the node joined a cluster. Opening it counts its points by partition.
     using lease = await this.lease(name)
-    return lease.database.pointsIn(partitions)
+    return await lease.database.pointsIn(partitions)
   }
 
   get(name: string): CollectionInfo {

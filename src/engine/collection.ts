@@ -166,16 +166,18 @@ export class Collection implements Database, AsyncDisposable {
   }
 
   /** The number of visible points in some partitions, on a node of a cluster. */
-  pointsIn(partitions: PartitionSet): number {
+  async pointsIn(partitions: PartitionSet): Promise<number> {
     const { table, expirations } = this.livePoints
     // A collection that is being closed must not change any more: its attributes are being saved.
-    if (this.#ending === undefined) expirations.hideNow()
+    if (this.#ending === undefined) await this.livePoints.hideDue()
+    const isIn = (slot: number): boolean => partitions.has(table.ids.firstByteOf(slot))
     let points = new PartitionDigest(this.replica.digest).pointsOf(partitions)
-    for (const slot of expirations.hiddenSlots()) {
-      if (partitions.has(table.ids.firstByteOf(slot))) points -= 1
+    for (const slot of expirations.hiddenSlots()) points -= Number(isIn(slot))
+    // The digest already lacks points whose deletion is stored.
+    for (const slot of this.replica.slotsToEmpty()) {
+      if (expirations.isHidden(slot)) points += Number(isIn(slot))
     }
-    // Points that are being deleted are no longer in the digest but still hidden.
-    return Math.max(0, points)
+    return points
   }
 
   /** Bytes of vectors, graphs, ids and attributes. */

@@ -194,6 +194,11 @@ export class ReplicaPath {
     this.#steps.settle(id)
   }
 
+  /** See `GroupSteps.slotsToEmpty`. */
+  slotsToEmpty(): Generator<number, void> {
+    return this.#steps.slotsToEmpty()
+  }
+
   /** Finishes the group that is being stored. Waiting requests are refused, and read from the log again later. */
   async close(): Promise<void> {
     await this.discard(new DatabaseError('shutting_down', 'the server is shutting down'))

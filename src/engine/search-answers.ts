@@ -5,7 +5,7 @@ import type { SearchQuery } from '../base/point.ts'
 import type { Profile } from '../base/profile.ts'
 import type { HitDetails, Ranks, SearchPlan, SearchResults } from '../base/search-results.ts'
 import type { Hit } from '../index/hit.ts'
-import { emptyRanks, type FoundIds, inUnits } from './found-ids.ts'
+import { emptyRanks, type FoundIds, inUnits, isTouched } from './found-ids.ts'
 import { detailBytes, detailsOf, wantsDetails } from './hit-details.ts'
 import type { HitLists } from './hit-lists.ts'
 import { planOf, profileOf } from './search-profile.ts'
@@ -62,9 +62,11 @@ export class SearchAnswers {
     for (let attempt = 1; ; attempt += 1) {
       room.detailBytes = detailBytes
       this.#points.hideExpired()
-      // The usual case: nothing was touched since the search began, so all hits are the answer.
-      if (journal.position === run.position && wantsAllFound(run.query)) return this.#copied(run, found)
-      const hits = this.#settled(run, found.hits.list(found.list))
+      const isTouched = this.#isTouched(run, found)
+      // The usual case: all hits are the answer.
+      if (!isTouched && wantsAllFound(run.query)) return this.#copied(run, found)
+      const searched = found.hits.list(found.list)
+      const hits = isTouched ? this.#settled(run, searched) : searched
       if (hits === undefined) return undefined
       const { position } = journal
       const reading = this.#read(run, this.#cut(run.query, hits), room)
@@ -76,17 +78,18 @@ export class SearchAnswers {
     }
   }
 
-  #settled(
-    { query: { filter }, slots, position, replacements }: Run,
-    hits: readonly Hit[],
-  ): readonly Hit[] | undefined {
+  /** Whether a change since the search began may concern the hits. */
+  #isTouched({ query: { filter }, slots, touched, replacements }: Run, { hits, list }: FoundList): boolean {
+    if (touched.isNone) return false
+    if (filter !== undefined || this.#points.searches?.index.replacements !== replacements) return true
+    return isTouched(hits, list, slots.limit, touched)
+  }
+
+  #settled({ query: { filter }, slots, touched }: Run, hits: readonly Hit[]): readonly Hit[] | undefined {
     const { searches, attributes } = this.#points
     if (searches === undefined) return []
-    const { index } = searches
     return settledHits({
-      ...{ hits, limit: slots.limit, index },
-      touched: attributes.journal.since(position),
-      offersTouched: filter !== undefined || index.replacements !== replacements,
+      ...{ hits, limit: slots.limit, index: searches.index, touched: touched.now() },
       matches: filter && ((slot) => attributes.matches(filter, slot)),
       hitAt: (slot) => searches.hitAt(slot, slots),
     })

@@ -4,13 +4,14 @@ import { noWork } from '../index/searcher.ts'
 import type { SearchReport, SlotQuery } from './search-pieces.ts'
 import type { SearchedPoints } from './searched-points.ts'
 import { SlotFilters } from './slot-filters.ts'
+import { TouchedSlots } from './touched-slots.ts'
 
 /** A query, and what is searched for to answer it. */
 export interface Run {
   readonly query: SearchQuery
   readonly slots: SlotQuery
-  /** The journal position when the search began. */
-  readonly position: number
+  /** The slots touched since the search began. */
+  readonly touched: TouchedSlots
   /** The index's count of replacements when the search began. */
   readonly replacements: number
   readonly filterUs: number
@@ -40,7 +41,7 @@ export class SearchRuns {
     return {
       query,
       slots: { vector, metric, limit, ef: Math.max(ef, limit), exact, matching: matching?.slots, report },
-      position: matching?.position ?? this.#points.attributes.journal.position,
+      touched: new TouchedSlots(this.#points.attributes.journal, matching?.position),
       replacements: this.#points.searches?.index.replacements ?? 0,
       filterUs: (performance.now() - startMs) * 1000,
     }

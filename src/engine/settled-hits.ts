@@ -7,10 +7,8 @@ export interface SearchedHits {
   readonly hits: readonly Hit[]
   readonly limit: number
   readonly index: VectorIndex
-  /** The slots touched since the search began; undefined if the journal does not reach back that far. */
-  readonly touched: readonly number[] | undefined
-  /** Whether to offer touched points as hits: they may now be among the nearest. */
-  readonly offersTouched: boolean
+  /** The slots touched since the search began; undefined if they are too many. */
+  readonly touched: ReadonlySet<number> | undefined
   /** Whether the point in a slot matches; undefined if all do. */
   readonly matches: ((slot: number) => boolean) | undefined
   /** Returns a live slot as a hit with its exact distance. */
@@ -27,16 +25,16 @@ export interface SearchedHits {
 export function settledHits(searched: SearchedHits): readonly Hit[] | undefined {
   const { hits, limit, touched } = searched
   if (touched === undefined) return undefined
-  const changed = new Set(touched)
   // A search for more points than match keeps as many as matched at its start. One that matches only since then can be
   // in the place of another.
-  if (hits.length < limit && hits.some(({ slot }) => changed.has(slot))) return undefined
-  const kept = hits.filter((hit) => isValid(hit, changed, searched))
-  const offered = searched.offersTouched ? offeredHits(kept, changed, searched) : []
+  if (hits.length < limit && hits.some(({ slot }) => touched.has(slot))) return undefined
+  const kept = hits.filter((hit) => isValid(hit, touched, searched))
+  const offered = offeredHits(kept, touched, searched)
+  if (offered === undefined) return undefined
   if (kept.length === hits.length && offered.length === 0) return hits
   const settled = [...kept, ...offered].sort(inOrder).slice(0, limit)
   // If the list was not full, it contained every match, so no other hits can follow.
-  const last = hits.length === limit && searched.offersTouched ? hits.at(-1) : undefined
+  const last = hits.length === limit ? hits.at(-1) : undefined
   if (last === undefined || kept.length === hits.length) return settled
   return settled.length === limit && inOrder(settled.at(-1)!, last) <= 0 ? settled : undefined
 }
@@ -50,17 +48,17 @@ function isValid(
   return matches === undefined || !changed.has(slot) || matches(slot)
 }
 
-/** Returns the touched points that match and are not among the hits. */
+/** Returns the touched points that match and are not among the hits; undefined if they are too many. */
 function offeredHits(
   kept: readonly Hit[],
   changed: ReadonlySet<number>,
   { index, matches, hitAt }: SearchedHits,
-): readonly Hit[] {
-  if (changed.size === 0) return []
+): readonly Hit[] | undefined {
   const held = new Set(kept.map(({ slot }) => slot))
   const offered: Hit[] = []
   for (const slot of changed) {
     if (held.has(slot) || !index.isLive(slot) || matches?.(slot) === false) continue
+    if (offered.length === offeredMax) return undefined
     const hit = hitAt(slot)
     if (hit !== undefined) offered.push(hit)
   }
@@ -70,3 +68,6 @@ function offeredHits(
 function inOrder(a: Hit, b: Hit): number {
   return a.distance - b.distance || a.sequence - b.sequence
 }
+
+/** Computing this many distances takes a millisecond or two. */
+const offeredMax = 512

@@ -56,7 +56,6 @@ export class VectorIndex implements MemoryUser {
   /** Number of slots with reserved memory. Slots not filled yet also count in a shared budget. */
   #reservedSlots = 0
   #liveCount = 0
-  #removals = 0
   #replacements = 0
 
   constructor(options: VectorIndexOptions) {
@@ -196,12 +195,6 @@ export class VectorIndex implements MemoryUser {
     assert(this.isLive(slot), 'a removed slot is live')
     this.#segmentOf(slot).slots.clear(this.#local(slot))
     this.#liveCount -= 1
-    this.#removals += 1
-  }
-
-  /** Number of points ever removed. While it does not change, every filled slot keeps its point. */
-  get removals(): number {
-    return this.#removals
   }
 
   /**
