@@ -162,7 +162,7 @@ describe('the console when something is missing', { skip: missingChromium }, () 
     await until(async () => {
       // Rendering also needs timers.
       await page.clock.runFor(100)
-      return await panel.getByText('No search or list request took').isVisible()
+      return await panel.getByText('No search, list, count or change by filter took').isVisible()
     })
     const periodMs = 5000
     isFailing = true

@@ -508,7 +508,7 @@ export class ClusterNode {
     const hasPoints = main.stats.sequence > 0 || set.count > 1
     const { applied } = main.replica
     checkHeld({ applied, sequence: main.stats.sequence }, this.#shards?.held)
-    const stored = set.storedPosition
+    const stored = await set.storedPosition()
     return await placeOf({ log, documents, logId: this.#logId, node, applied, stored, hasPoints })
   }
 

@@ -215,7 +215,7 @@ export class ClusterService {
       const { main, collections } = store
       const hasPoints = main.sequence > 0 || collections.size > 0
       const { applied } = main
-      const stored = storedPosition(store)
+      const stored = await storedPosition(store)
       const beginning = { log, documents, logId: shortIdOf(log), node, applied, stored, hasPoints }
       await this.#answered(() => placeOf(beginning))
       return undefined
@@ -255,7 +255,7 @@ export class ClusterService {
     if (this.#lost?.why !== why) this.#logger.error(lostLogMessage(why))
     await this.#unload(data, lostLogMessage(why))
     const store = await data.openStore()
-    this.#lost = { why, position: storedPosition(store) }
+    this.#lost = { why, position: await storedPosition(store) }
     const { applied } = store.main
     // Tells nodes that are behind this one and do not miss any records yet.
     const said = applied && { ...this.#status.announcement, lostLog: applied.logId }

@@ -71,7 +71,7 @@ export class ServiceRepair {
     const { node, logger } = this.#options
     try {
       const store = await data.openStore()
-      const last = Math.max(position, storedPosition(store), plan?.position ?? 0)
+      const last = Math.max(position, await storedPosition(store), plan?.position ?? 0)
       const made = await (plan === undefined
         ? this.#beginWith(store, last)
         : this.#beginInParts(store, plan, last))

@@ -6,7 +6,7 @@ import type { HeldPartitions } from '../engine/held-partitions.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
 import type { Snapshot } from '../storage/store.ts'
 import type { Applier, LogHold } from './applier.ts'
-import { checkNotAhead } from './check-holds.ts'
+import { checkHolds, checkNotAhead } from './check-holds.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { readPartitions } from './partition-codec.ts'
 import { type PeerMethod, peerMethods } from './peer-methods.ts'
@@ -74,7 +74,7 @@ export class SnapshotPartSender {
    *   `overloaded`
    */
   async hold({ token, collection, partitions }: HoldQuestion): Promise<number> {
-    this.#checkHeld(partitions)
+    checkHolds(this.#options.partitions.now, partitions)
     if (this.#waiting.size >= waitingMax) {
       throw new DatabaseError('overloaded', `${waitingMax} snapshots are being opened: try again later`)
     }
@@ -129,7 +129,7 @@ export class SnapshotPartSender {
         if (!timeout.aborted) throw error
         throw new DatabaseError('not_ready', `this node has not reached position ${position} in ${waitMs} ms`)
       })
-      this.#checkHeld(partitions)
+      checkHolds(this.#options.partitions.now, partitions)
       checkNotAhead(collection, position)
       const digest = new PartitionDigest(collection.replica.digest)
       const points = [...partitions].reduce((sum, each) => sum + digest.pointsIn(each), 0)
@@ -151,14 +151,6 @@ export class SnapshotPartSender {
     clearTimeout(waiting.timer)
     this.#waiting.delete(token)
     return waiting
-  }
-
-  #checkHeld(partitions: PartitionSet): void {
-    for (const partition of partitions) {
-      if (!this.#options.partitions.now.has(partition)) {
-        throw new DatabaseError('not_ready', `this node does not hold partition ${partition}`)
-      }
-    }
   }
 }
 

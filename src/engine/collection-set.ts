@@ -66,8 +66,8 @@ export class CollectionSet implements Collections {
     return 1 + this.#options.store.collections.size
   }
 
-  /** On a node of a cluster: the last position of the log that any collection has stored. */
-  get storedPosition(): number {
+  /** On a node of a cluster: see `storedPosition`. */
+  storedPosition(): Promise<number> {
     return storedPosition(this.#options.store)
   }
 

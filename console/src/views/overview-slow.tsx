@@ -21,7 +21,11 @@ export function SlowPanel(): JSX.Element {
 
 function Slow({ threshold_ms, queries }: SlowQueries): JSX.Element {
   if (queries.length === 0) {
-    return <p class="muted">No search or list request took {formatCount(threshold_ms)} ms or longer.</p>
+    return (
+      <p class="muted">
+        No search, list, count or change by filter took {formatCount(threshold_ms)} ms or longer.
+      </p>
+    )
   }
   return (
     <>
