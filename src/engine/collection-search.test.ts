@@ -341,6 +341,30 @@ describe(`points that change while a search runs, seed ${seed}`, () => {
     }
   }
 
+  it('are searched near with the vectors that they have when the search is answered, or not found', async () => {
+    const { points } = filled(1500)
+    await using _ = points
+    const [id, other] = [...points.held.keys()] as [string, string]
+    // The point does not match, so it is not among the hits.
+    points.patch(id, { lot: 0.9, place: 0 })
+    const filter = below('lot', 0.5)
+    const matches = (point: HeldPoint): boolean => numberAt(point, 'lot') < 0.5
+    const query: SearchQuery = { vector: id, metric: 'Euclidean', limit: 8, ef: scanEf, filter }
+    const { searches } = points.fixture
+    let change: (() => void) | undefined = () => points.move(id, points.held.get(other)!.vector.slice())
+    Object.assign(searches, {
+      search: async (searched: Parameters<typeof searches.search>[0]) => {
+        const hits = searches.searchNow(searched)
+        change?.()
+        change = undefined
+        return hits
+      },
+    })
+    assertSame(await points.search([query]), [points.expected(query, matches)])
+    change = () => points.remove(id)
+    await assert.rejects(points.search([query]), { message: `point ${id} to search near not found` })
+  })
+
   it('do not disturb a search if they are far away', async () => {
     const { points, queries } = filled(1500)
     await using _ = points

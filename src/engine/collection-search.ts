@@ -95,7 +95,8 @@ export class CollectionSearch {
     this.#points.hideExpired()
     const found = await inTurns(foundIds(hits, queries, ids, touched))
     if (found !== undefined && index.replacements === replacements) return plainResults(queries, found)
-    const runs = queries.map((query) => ({ query, slots: query, replacements, touched, filterUs: 0 }))
+    const common = { near: -1, replacements, touched, filterUs: 0 }
+    const runs = queries.map((query) => ({ query, slots: query, ...common }))
     return this.#assemble(runs, hits, runs.keys(), signal)
   }
 

@@ -9,6 +9,7 @@ import { seededRandom } from '../../test/support/random.ts'
 import { until } from '../../test/support/until.ts'
 import { DatabaseError, type Reason } from '../base/errors.ts'
 import { createLogger } from '../base/log.ts'
+import type { Payload } from '../base/point.ts'
 import { openDataStore } from '../storage/data-store.ts'
 import { CollectionSet } from './collection-set.ts'
 import { startEngine } from './engine.ts'
@@ -58,11 +59,12 @@ async function insert(
   set: CollectionSet,
   name: string,
   vectors: readonly number[][],
+  each: Payload = payload,
 ): Promise<readonly string[]> {
   using lease = await set.lease(name)
   return await insertIds(
     lease.database,
-    vectors.map((vector) => ({ vector: Float32Array.from(vector), payload })),
+    vectors.map((vector) => ({ vector: Float32Array.from(vector), payload: each })),
   )
 }
 
@@ -201,6 +203,34 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     assert.deepEqual(await nearest(set, 'docs', [1, 2]), ids)
     await assert.rejects(set.drop('default'), failsWith('invalid_argument'))
     await assert.rejects(set.drop('gone'), failsWith('collection_not_found'))
+  })
+
+  it('lets a search that reads details finish, or refuses it, while its collection is deleted', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await open(directory.path)
+    const { set } = opened
+    const vectors = Array.from({ length: 200 }, (_, at) => [at, 1])
+    const query = { vector: Float32Array.of(1, 1), metric: 'Euclidean', limit: 100, ef: 100 } as const
+    const include = { distance: true, payload: true, vector: true, version: true }
+    const attributes = new Map(Array.from({ length: 300 }, (_, at) => [`a${at}`, at]))
+    const slow = { ...payload, attributes }
+    for (let round = 0; round < 8; round += 1) {
+      await set.put('docs', { hnsw: {} })
+      await insert(set, 'docs', vectors, slow)
+      using lease = await set.lease('docs')
+      let isOver = false
+      const search = lease.database
+        .search(Array.from({ length: 10 }, () => ({ ...query, include })))
+        .finally(() => {
+          isOver = true
+        })
+      // Searches for so few points end at once, and their details are read in the next turns.
+      for (let turn = 0; turn < round && !isOver; turn += 1) await nextTurn()
+      const [searched] = await Promise.allSettled([search, set.drop('docs')])
+      if (searched.status === 'rejected') {
+        assert.ok(failsWith('collection_not_found')(searched.reason), String(searched.reason))
+      } else assert.equal(searched.value.details.flat().length, 1000)
+    }
   })
 
   it('moves an alias during reads: each read uses the old or the new collection', async () => {

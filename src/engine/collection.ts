@@ -319,7 +319,11 @@ export class Collection implements Database, AsyncDisposable {
     return await this.#reads.run(() => facetsOf(this.livePoints, query, signal))
   }
 
-  async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
+  search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
+    return this.#reads.run(() => this.#searchAll(queries, signal))
+  }
+
+  async #searchAll(queries: readonly SearchQuery[], signal: AbortSignal | undefined): Promise<SearchResults> {
     for (let attempt = 1; ; attempt += 1) {
       if (this.#refusal !== undefined) throw this.#refusal
       if (signal?.aborted) throw cancellation(signal)

@@ -62,6 +62,8 @@ export class SearchAnswers {
     for (let attempt = 1; ; attempt += 1) {
       room.detailBytes = detailBytes
       this.#points.hideExpired()
+      // The point that is searched near may have another vector now.
+      if (run.near !== -1 && run.touched.now()?.has(run.near) !== false) return undefined
       const isTouched = this.#isTouched(run, found)
       // The usual case: all hits are the answer.
       if (!isTouched && wantsAllFound(run.query)) return this.#copied(run, found)

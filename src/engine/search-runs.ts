@@ -10,6 +10,8 @@ import { TouchedSlots } from './touched-slots.ts'
 export interface Run {
   readonly query: SearchQuery
   readonly slots: SlotQuery
+  /** The slot of the stored point that is searched near; -1 if the query has a vector. */
+  readonly near: number
   /** The slots touched since the search began. */
   readonly touched: TouchedSlots
   /** The index's count of replacements when the search began. */
@@ -31,27 +33,29 @@ export class SearchRuns {
   *prepare(query: SearchQuery): Generator<void, Run> {
     const startMs = performance.now()
     const { metric, ef, exact, filter, profile } = query
-    const isNear = typeof query.vector === 'string'
-    const vector = typeof query.vector === 'string' ? this.#vectorOf(query.vector) : query.vector
-    // The point itself is also found, and left out.
-    const limit = query.limit + Number(isNear)
     const matching = filter && (yield* this.#filters.matching(filter))
+    const { searches, attributes } = this.#points
+    const touched = new TouchedSlots(attributes.journal, matching?.position)
+    const near = typeof query.vector === 'string' ? this.#slotOf(query.vector) : -1
+    const vector = typeof query.vector === 'string' ? searches!.index.read(near) : query.vector
+    // The point itself is also found, and left out.
+    const limit = query.limit + Number(near !== -1)
     const hasReport = matching !== undefined || profile === true
     const report: SearchReport | undefined = hasReport ? { work: noWork(), elapsedUs: 0 } : undefined
     return {
       query,
       slots: { vector, metric, limit, ef: Math.max(ef, limit), exact, matching: matching?.slots, report },
-      touched: new TouchedSlots(this.#points.attributes.journal, matching?.position),
-      replacements: this.#points.searches?.index.replacements ?? 0,
+      ...{ near, touched },
+      replacements: searches?.index.replacements ?? 0,
       filterUs: (performance.now() - startMs) * 1000,
     }
   }
 
-  #vectorOf(id: string): Float32Array {
+  #slotOf(id: string): number {
     const { searches, ids } = this.#points
     const slot = searches === undefined ? -1 : ids.find(id)
     if (slot === -1) throw new DatabaseError('not_found', `point ${id} to search near not found`)
-    return searches!.index.read(slot)
+    return slot
   }
 }
 
