@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setImmediate } from 'node:timers/promises'
+import type { Filter } from '../src/base/filter.ts'
 import { PartitionSet } from '../src/base/partitions.ts'
 import type { NewPoint } from '../src/base/point.ts'
 import type { LoggedRequest } from '../src/engine/logged-request.ts'
@@ -46,6 +49,39 @@ describe('the data directory of a node with some partitions', () => {
 })
 
 describe('a collection of a node', () => {
+  it('has the attributes of all its points after a kill, also of records older than points from another node', async () => {
+    await withDirectory(async (dataDir) => {
+      const file = join(dataDir, 'index/attributes.bin')
+      const { id, point } = putOf('07')
+      const patchOf = (shop: number): LoggedRequest => ({
+        ...{ kind: 'patch', id, patch: { set: new Map([['shop', shop]]) } },
+      })
+      await withReplica({ dataDir, held: some }, async ({ replica }) => {
+        await replica.apply(putOf('07'), { position: 1, nowUs: 1 }, some)
+        await replica.apply(patchOf(1), { position: 2, nowUs: 1 }, some)
+        // The other node has applied more of the log.
+        const sequence = replica.numberAfter(100)
+        const taken = { id: putOf('09').id, point, sequence, version: sequence, order: sequence }
+        await replica.take([taken])
+      })
+      const saved = await readFile(file)
+      await withReplica({ dataDir, held: some }, async ({ replica }) => {
+        await replica.apply(patchOf(2), { position: 3, nowUs: 1 }, some)
+      })
+      // A killed process does not write the file.
+      await writeFile(file, saved)
+      await withReplica({ dataDir, held: some }, async (collection) => {
+        const shop = (value: number): Filter => ({
+          ...{ kind: 'condition', path: 'shop', test: { op: 'in', values: [value] } },
+        })
+        const counts = [await collection.count(shop(1)), await collection.count(shop(2))]
+        assert.deepEqual(counts, [0, 1])
+        const { version } = (await collection.get(id))!
+        assert.equal(collection.livePoints.versionOf(collection.livePoints.slotOf(id)), version)
+      })
+    })
+  })
+
   it('reports a record that reads can see: when it takes effect, or earlier if points expire by its time', async () => {
     await withDirectory(async (dataDir) => {
       /** With each record, what is stored at that moment. */

@@ -26,8 +26,17 @@ const formatVersion = 2
 export interface FileMoment {
   /** Identifies the history to which the sequence number belongs. */
   readonly databaseId: string
-  /** Sequence number of the last change when writing began. */
+  /** The highest sequence number of a change when writing began. */
   readonly sequence: number
+  /**
+   * On a node of a cluster: identifies the stored points. There the sequence number is not enough: points from another
+   * node can have higher numbers than later records of the log.
+   */
+  readonly points?: string | undefined
+}
+
+export function isSameMoment(a: FileMoment, b: FileMoment): boolean {
+  return a.databaseId === b.databaseId && a.sequence === b.sequence && a.points === b.points
 }
 
 /** The content of a file in addition to the index. */
@@ -104,7 +113,7 @@ export async function loadIndex(
 async function writeIndex(
   index: AttributeIndex,
   file: FileHandle,
-  { databaseId, sequence }: FileMoment,
+  { databaseId, sequence, points }: FileMoment,
   orders: Iterable<readonly [slot: number, order: number]>,
 ): Promise<boolean> {
   const turn = new Turn()
@@ -126,7 +135,8 @@ async function writeIndex(
       if (!drain()) return false
     }
   }
-  const header: Header = { version: formatVersion, databaseId, sequence, blocks, touched: [...touched] }
+  const moment = { databaseId, sequence, points }
+  const header: Header = { version: formatVersion, ...moment, blocks, touched: [...touched] }
   const text = Buffer.from(JSON.stringify(header))
   const head = encodeHead(writer.end, text)
   await writer.add(text)
@@ -143,7 +153,7 @@ async function readIndex(
 ): Promise<LoadedFile> {
   const turn = new Turn()
   const { header, end } = await readHeader(file)
-  const { databaseId, sequence } = header
+  const { databaseId, sequence, points } = header
   if (databaseId !== now.databaseId || sequence > now.sequence)
     throw new Error('it belongs to another database or to a later state')
   const touched = new Set(header.touched)
@@ -163,7 +173,7 @@ async function readIndex(
   }
   if (blocks !== header.blocks) throw new Error(`it has ${blocks} blocks, its header says ${header.blocks}`)
   for (const _ of loader.complete()) if (turn.isOver) await turn.next()
-  return { databaseId, sequence, orders: () => ordersIn(orderRecords, touched) }
+  return { databaseId, sequence, points, orders: () => ordersIn(orderRecords, touched) }
 }
 
 function* ordersIn(

@@ -1,14 +1,17 @@
+import { createHash } from 'node:crypto'
 import { mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { AttributeIndex } from '../attributes/attribute-index.ts'
 import {
   type FileMoment,
+  isSameMoment,
   type LoadedFile,
   loadIndex,
   OutdatedFile,
   saveIndex,
 } from '../attributes/index-file.ts'
 import type { Logger } from '../base/log.ts'
+import type { Store } from '../storage/store.ts'
 
 export interface AttributeCacheOptions {
   readonly attributes: AttributeIndex
@@ -85,10 +88,7 @@ export class AttributeCache {
   async #save(moment: FileMoment): Promise<void> {
     const { count, journal } = this.#attributes
     const { position } = journal
-    const isSaved =
-      this.#saved?.position === position &&
-      this.#saved.moment.sequence === moment.sequence &&
-      this.#saved.moment.databaseId === moment.databaseId
+    const isSaved = this.#saved?.position === position && isSameMoment(this.#saved.moment, moment)
     if (this.#path === undefined || count < this.#pointsMin || isSaved) return
     try {
       await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 })
@@ -98,6 +98,12 @@ export class AttributeCache {
       this.#logger.warn({ err }, 'the attributes could not be saved for the next start')
     }
   }
+}
+
+/** The present moment of a collection. */
+export function momentOf({ databaseId, sequence, applied }: Store): FileMoment {
+  const points = applied && createHash('sha256').update(applied.digest).digest('base64url')
+  return { databaseId, sequence, points }
 }
 
 /** Reading the records of this many points takes about 50 ms. */

@@ -6,7 +6,7 @@ import type { NewPoint, Patch, Point, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
 import type { Snapshot, Store } from '../storage/store.ts'
-import { AttributeCache } from './attribute-cache.ts'
+import { AttributeCache, momentOf } from './attribute-cache.ts'
 import { countPoints, facetsOf } from './collection-reads.ts'
 import { CollectionSearch } from './collection-search.ts'
 import type { CollectionStats } from './collection-stats.ts'
@@ -152,8 +152,7 @@ export class Collection implements Database, AsyncDisposable {
   }
 
   #keepAttributes(): Promise<void> {
-    const { databaseId, sequence } = this.#store
-    return this.#attributeCache.save({ databaseId, sequence })
+    return this.#attributeCache.save(momentOf(this.#store))
   }
 
   get dimension(): number | undefined {

@@ -1,9 +1,9 @@
-import type { LoadedFile } from '../attributes/index-file.ts'
+import { isSameMoment, type LoadedFile } from '../attributes/index-file.ts'
 import { idBytes } from '../base/ids.ts'
 import { Turn } from '../base/turns.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { Store } from '../storage/store.ts'
-import type { AttributeCache } from './attribute-cache.ts'
+import { type AttributeCache, momentOf } from './attribute-cache.ts'
 import type { EngineParts } from './engine-options.ts'
 import type { Indexer } from './indexer.ts'
 import type { LivePoints } from './live-points.ts'
@@ -51,7 +51,7 @@ async function fillAndReadAttributes(
 ): Promise<LoadedFile | undefined> {
   const [filled, kept] = await Promise.allSettled([
     fill(parts, index, signal),
-    parts.attributeCache.load(parts.store, signal),
+    parts.attributeCache.load(momentOf(parts.store), signal),
   ])
   if (filled.status === 'rejected') throw filled.reason
   if (kept.status === 'rejected') throw kept.reason
@@ -83,13 +83,11 @@ async function enter(
   signal: AbortSignal | undefined,
 ): Promise<void> {
   await enterIds(points, slots, signal)
-  const isPresent = kept?.sequence === store.sequence && kept.databaseId === store.databaseId
-  if (isPresent) await enterKept(points, store, kept.orders(), signal)
+  if (kept !== undefined && isSameMoment(kept, momentOf(store)))
+    await enterKept(points, store, kept.orders(), signal)
   else await enterRecords(points, store, signal)
   // Not awaited: only the next start needs the file.
-  if (attributeCache.isMissing) {
-    void attributeCache.save({ databaseId: store.databaseId, sequence: store.sequence })
-  }
+  if (attributeCache.isMissing) void attributeCache.save(momentOf(store))
 }
 
 /**

@@ -15,7 +15,7 @@ const logger = createLogger({ level: 'silent', pretty: false })
 const settings = {
   ...{ searchThreads: 1, indexThreads: 1, maxLimit: 100, hnswEf: 16, hnswM: 16, hnswEfConstruction: 16 },
   ...{ recallTarget: 0.98, maxOpenCollections: 10, maxQueuedQueries: 100, maxQueuedResults: 10_000 },
-  ...{ maxBufferedBytes: 1024 * 1024, maxMemoryBytes: 0 },
+  ...{ maxBufferedBytes: 1024 * 1024, maxMemoryBytes: 0, attributePointsMin: 1 },
   logger,
 } as const
 
@@ -53,7 +53,8 @@ export async function withReplica(
       onVisible: (position: number) => onVisible?.(position, store.main),
       ...{ onDue: () => {}, expire: () => new Promise<never>(() => {}), onStall: () => {} },
     }
-    const collection = await engine.openCollection(store.main, { ...settings, replica })
+    const indexDirectory = join(dataDir, 'index')
+    const collection = await engine.openCollection(store.main, { ...settings, indexDirectory, replica })
     await use(collection)
     await collection.close()
   } finally {
