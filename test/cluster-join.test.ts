@@ -203,6 +203,12 @@ describe('a node that cannot use its data', () => {
     writeFileSync(join(joined, 'cleared'), '')
     await b.restart()
     await assertSame(a, b)
+    await b.service.close()
+    // At the end, while the directory is removed.
+    mkdirSync(joined)
+    writeFileSync(join(joined, 'lock.db'), '')
+    await b.restart()
+    await assertSame(a, b)
     assert.match(await metricsOf(b), /^vicinal_cluster_fetches 0$/m)
     assert.equal(existsSync(joined), false)
   })

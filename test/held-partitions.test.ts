@@ -7,8 +7,9 @@ import type { Filter } from '../src/base/filter.ts'
 import { PartitionSet } from '../src/base/partitions.ts'
 import type { NewPoint } from '../src/base/point.ts'
 import type { LoggedRequest } from '../src/engine/logged-request.ts'
+import { PartitionDigest } from '../src/storage/partition-digest.ts'
 import type { Store } from '../src/storage/store.ts'
-import { withDirectory, withReplica } from './support/replica-collection.ts'
+import { withDirectory, withoutCluster, withReplica } from './support/replica-collection.ts'
 
 const some = PartitionSet.of([7, 8])
 const others = PartitionSet.of([8, 9])
@@ -49,6 +50,36 @@ describe('the data directory of a node with some partitions', () => {
 })
 
 describe('a collection of a node', () => {
+  it('has all stored points in its digest, also those that expire while it is loaded for the first time', async () => {
+    await withDirectory(async (dataDir) => {
+      const { payload } = putOf('07').point
+      const attributes = new Map([['shop', 1]])
+      const points = Array.from({ length: 20_000 }, (_, at) => ({
+        vector: Float32Array.of(at),
+        payload: { ...payload, attributes, ...(at % 2 === 0 ? { expiresAtUs: 2_000_000 } : {}) },
+      }))
+      await withoutCluster(dataDir, 1_000_000, async (collection) => {
+        for (let at = 0; at < points.length; at += 1000) await collection.insert(points.slice(at, at + 1000))
+      })
+      await withReplica({ dataDir, clockUs: 3_000_000 }, async ({ replica, points: visible }) => {
+        assert.equal(visible, 10_000)
+        assert.equal(new PartitionDigest(replica.digest).points, 20_000)
+      })
+    })
+  })
+
+  it('cannot be opened without its cluster', async () => {
+    await withDirectory(async (dataDir) => {
+      await withReplica({ dataDir }, async ({ replica }) => {
+        await replica.apply(putOf('07'), { position: 1, nowUs: 1 })
+      })
+      await assert.rejects(
+        withoutCluster(dataDir, 1, async () => {}),
+        /is that of a node of a cluster: set CLUSTER_NATS_URL/,
+      )
+    })
+  })
+
   it('has the attributes of all its points after a kill, also of records older than points from another node', async () => {
     await withDirectory(async (dataDir) => {
       const file = join(dataDir, 'index/attributes.bin')

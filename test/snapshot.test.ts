@@ -267,6 +267,29 @@ describe('a snapshot', () => {
       await restored.close()
     }
   })
+
+  for (const kept of [0, 4096, 5000]) {
+    it(`restores to a database that can be opened if ${kept} points are left after a deletion`, async () => {
+      await using directory = await temporaryDirectory()
+      const [from, to] = [join(directory.path, 'from'), join(directory.path, 'to')]
+      const random = seededRandom(kept)
+      const ids = await withPoints(from, async (collection) => {
+        const points = Array.from({ length: kept + 1 }, (_, index) => pointOf(random, 3, `${index}`))
+        const [first, ...others] = await insertIds(collection, points)
+        await collection.remove(first!)
+        return others
+      })
+      await restoreSnapshot(await SnapshotReader.open(pieces(await snapshotOf(from))), to, logger)
+      await withPoints(to, async (collection) => {
+        assert.equal(collection.stats.points, kept)
+        assert.equal(collection.stats.sequence, kept + 2)
+        for (const id of ids.slice(-3)) assert.ok(await collection.get(id))
+        const [added] = await insertIds(collection, [pointOf(random, 3, 'added')])
+        assert.equal((await collection.get(added!))?.payload.content, 'added')
+      })
+      await withPoints(to, async (collection) => assert.equal(collection.stats.points, kept + 1))
+    })
+  }
 })
 
 describe('a restored service', () => {

@@ -22,13 +22,13 @@ export function* columnPieces(column: SlotColumn, several?: SeveralValues): Gene
   const partCount = Math.ceil(column.end / partLength)
   for (let index = 0; index < partCount; index += 1) {
     const firstSlot = index * partLength
-    const part = sparse === undefined ? column.parts[index] : undefined
-    if (part?.table !== undefined) yield* slotPieces(column, keysOf(part.table), firstSlot, several)
-    if (part?.numbers !== undefined)
-      yield { form: 'array', bytes: bytesAfter([index], part.numbers.toBytes()) }
-    if (part?.ordinals !== undefined) {
-      const { array } = part.ordinals
-      yield { form: 'array', bytes: bytesAfter([index], part.ordinals.toBytes(several?.from ?? 2 ** 32)) }
+    // Read once: a part can take another form while its pieces are written.
+    const { table, numbers, ordinals } = (sparse === undefined ? column.parts[index] : undefined) ?? {}
+    if (table !== undefined) yield* slotPieces(column, keysOf(table), firstSlot, several)
+    else if (numbers !== undefined) yield { form: 'array', bytes: bytesAfter([index], numbers.toBytes()) }
+    else if (ordinals !== undefined) {
+      const { array } = ordinals
+      yield { form: 'array', bytes: bytesAfter([index], ordinals.toBytes(several?.from ?? 2 ** 32)) }
       if (several !== undefined && array instanceof Uint32Array)
         yield* listPieces(column, firstSlot, array.length, several)
     }

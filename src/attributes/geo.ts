@@ -14,19 +14,23 @@ export interface GeoTest {
 export function boxTest(southWest: GeoPoint, northEast: GeoPoint): GeoTest {
   const [latMin, latMax] = [southWest.lat, northEast.lat]
   const [west, east] = [southWest.lon, northEast.lon]
-  const crosses = west > east
-  return {
-    latMin,
-    latMax,
-    lonRanges: crosses
+  const lonRanges: (readonly [number, number])[] =
+    west > east
       ? [
           [west, 180],
           [-180, east],
         ]
-      : [[west, east]],
+      : [[west, east]]
+  // Both are the 180th meridian.
+  if (west === -180 && east < 180) lonRanges.push([180, 180])
+  if (east === 180 && west > -180) lonRanges.push([-180, -180])
+  return {
+    latMin,
+    latMax,
+    lonRanges,
     isBox: true,
     accepts: (lat, lon) =>
-      lat >= latMin && lat <= latMax && (crosses ? lon >= west || lon <= east : lon >= west && lon <= east),
+      lat >= latMin && lat <= latMax && lonRanges.some(([min, max]) => lon >= min && lon <= max),
   }
 }
 

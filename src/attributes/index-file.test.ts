@@ -147,6 +147,37 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
     assertSame(index, subject.index, documents)
   })
 
+  it('has each value once, also if a sparse column becomes a dense one while it is written', () => {
+    const { index } = new Subject()
+    const count = 20_000
+    const point = (attributes: [string, number][]): { payload: Payload; version: number } => ({
+      payload: { contentType: 'Text', content: '', attributes: new Map(attributes) },
+      version: 1,
+    })
+    // The last slot first: a column with fewer values than a third of its slots is sparse.
+    index.set(count - 1, point([['a', count - 1]]))
+    for (let slot = 0; slot < count - 1; slot += 1) {
+      index.set(slot, point(slot % 3 === 0 && slot < count - 30 ? [['a', slot]] : []))
+    }
+    const loaded = emptyIndex()
+    const touched = new Set<number>()
+    const loader = loaded.loader(touched)
+    let isDense = false
+    for (const block of index.blocks()) {
+      loader.add({ ...block, bytes: block.bytes.slice() })
+      if (isDense || block.kind !== 'number' || block.form !== 'entries') continue
+      isDense = true
+      for (let slot = 1; slot < 6000; slot += 3) {
+        index.set(slot, point([['a', slot]]))
+        touched.add(slot)
+      }
+    }
+    run(loader.complete())
+    assert.ok(isDense)
+    const found = run(loaded.evaluate({ kind: 'condition', path: 'a', test: { op: 'exists' } }))
+    assert.equal([...found].length, Math.ceil((count - 30) / 3) + 1)
+  })
+
   it('is not written if the journal overflows meanwhile, and the old file is kept', async () => {
     const path = join(directory, 'over.bin')
     writeFileSync(path, 'old')

@@ -8,6 +8,7 @@ import type { Filter } from '../base/filter.ts'
 import { newId } from '../base/ids.ts'
 import { distanceMetrics, type SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
+import { HitLists } from './hit-lists.ts'
 
 const seed = 20_261_123
 const dimension = 24
@@ -340,6 +341,29 @@ describe(`points that change while a search runs, seed ${seed}`, () => {
       })
     }
   }
+
+  it('have their own distances, also if a thread has read the row of the point that was in the slot before', async () => {
+    const { points, queries } = filled(1500)
+    await using _ = points
+    const [vector] = queries as [Float32Array]
+    const query: SearchQuery = { vector, metric: 'Euclidean', limit: 8, ef: scanEf }
+    const { searches } = points.fixture
+    Object.assign(searches, {
+      search: async (searched: Parameters<typeof searches.search>[0]) => {
+        const hits = searches.searchNow(searched).list(0)
+        points.remove(points.expected({ ...query, limit: 1500 })[700]!.id)
+        const far = points.insert(
+          vector.map((value) => value + 9),
+          { lot: 0, place: -1 },
+        )
+        const { slot, sequence } = points.held.get(far)!
+        return HitLists.of([[{ slot, sequence, distance: 0 }, ...hits].slice(0, 8)])
+      },
+    })
+    for (const filter of [undefined, below('lot', 2)]) {
+      assertSame(await points.search([{ ...query, filter }]), [points.expected(query)])
+    }
+  })
 
   it('are searched near with the vectors that they have when the search is answered, or not found', async () => {
     const { points } = filled(1500)

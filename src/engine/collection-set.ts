@@ -344,11 +344,9 @@ export class CollectionSet implements Collections {
   #end(entry: Entry, end: (collection: Collection) => Promise<void>): Promise<void> {
     entry.closing ??= (async () => {
       try {
-        if (entry.collection !== undefined) {
-          await end(entry.collection)
-          await entry.store!.close()
-        }
+        if (entry.collection !== undefined) await end(entry.collection)
       } finally {
+        await entry.store?.close()
         this.#entries.delete(entry.record.number)
       }
     })()

@@ -48,6 +48,7 @@ export async function openCollection(
   store: Store,
   options: CollectionOptions,
 ): Promise<Collection> {
+  if (options.replica === undefined && store.applied !== undefined) throw new Error(replicaAlone)
   const collection = new Collection(parts, store, options)
   try {
     await collection.load(options.signal)
@@ -57,6 +58,9 @@ export async function openCollection(
     throw error
   }
 }
+
+const replicaAlone =
+  'the data directory is that of a node of a cluster: set CLUSTER_NATS_URL. To use the points without the cluster, restore a backup (`vicinal cluster backup`), or a snapshot of the default collection (`vicinal snapshot create --data-dir`), to another directory'
 
 /**
  * One named set of points: connects the points in memory, the write path, the indexer and the threads of the process.
@@ -142,10 +146,12 @@ export class Collection implements Database, AsyncDisposable {
     const { livePoints: points } = this
     const parts = { store: this.#store, slots: this.#slots, indexer: this.#indexer, points }
     const { options } = this.#parts
+    points.expirations.pause()
     await loadCollection({ ...parts, attributeCache: this.#attributeCache, options }, dimension, signal)
     if (this.#replicaPath !== undefined && this.#store.applied === undefined) {
       await digestAll(points, this.#replicaPath)
     }
+    points.expirations.resume()
     await points.hideDue()
     // Points left over from an interrupted move of partitions; reads do not show them.
     if (this.#hooks?.held?.mayDelete) this.clearPartitions(never).catch(() => {})

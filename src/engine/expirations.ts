@@ -60,6 +60,7 @@ export class Expirations {
   #timer: NodeJS.Timeout | undefined
   /** When the timer ends. */
   #timerUs = Number.POSITIVE_INFINITY
+  #isPaused = false
   #isClosed = false
 
   constructor(options: ExpirationOptions) {
@@ -256,10 +257,20 @@ export class Expirations {
     setTimeout(() => void this.#deleteAll(), this.#options.retryMs ?? retryMs).unref()
   }
 
+  /** Hides nothing automatically until `resume`: while points are loaded, none may change. */
+  pause(): void {
+    this.#isPaused = true
+  }
+
+  resume(): void {
+    this.#isPaused = false
+    this.#setTimer()
+  }
+
   /** Sets the timer to when the next point is due. */
   #setTimer(): void {
     const nextUs = this.#queue.next
-    if (nextUs === undefined || nextUs >= this.#timerUs || this.#isClosed) return
+    if (nextUs === undefined || nextUs >= this.#timerUs || this.#isPaused || this.#isClosed) return
     clearTimeout(this.#timer)
     this.#timerUs = nextUs
     const { systemUs, onDue } = this.#options

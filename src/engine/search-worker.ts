@@ -70,7 +70,9 @@ function serve(ring: SearchRing, doorbell: Doorbell): never {
   for (;;) {
     const { bell, submitted } = ring
     // Read after `submitted`: a record never overtakes the message of a segment that it searches.
-    for (; received !== ring.messages; received += 1) receive(receiveMessageOnPort(port)!.message)
+    for (; received !== ring.messages; received = (received + 1) | 0) {
+      receive(receiveMessageOnPort(port)!.message)
+    }
     if (hasDropped) {
       hasDropped = false
       collectGarbage()

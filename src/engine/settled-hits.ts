@@ -28,8 +28,9 @@ export function settledHits(searched: SearchedHits): readonly Hit[] | undefined 
   // A search for more points than match keeps as many as matched at its start. One that matches only since then can be
   // in the place of another.
   if (hits.length < limit && hits.some(({ slot }) => touched.has(slot))) return undefined
-  const kept = hits.filter((hit) => isValid(hit, touched, searched))
-  const offered = offeredHits(kept, touched, searched)
+  // A touched slot is measured again, also if it still has a point: a thread may have read the row of another one.
+  const kept = hits.filter(({ slot }) => !touched.has(slot))
+  const offered = offeredHits(touched, searched)
   if (offered === undefined) return undefined
   if (kept.length === hits.length && offered.length === 0) return hits
   const settled = [...kept, ...offered].sort(inOrder).slice(0, limit)
@@ -39,25 +40,14 @@ export function settledHits(searched: SearchedHits): readonly Hit[] | undefined 
   return settled.length === limit && inOrder(settled.at(-1)!, last) <= 0 ? settled : undefined
 }
 
-function isValid(
-  { slot, sequence }: Hit,
-  changed: ReadonlySet<number>,
-  { index, matches }: SearchedHits,
-): boolean {
-  if (!index.isLive(slot) || index.sequenceOf(slot) !== sequence) return false
-  return matches === undefined || !changed.has(slot) || matches(slot)
-}
-
-/** Returns the touched points that match and are not among the hits; undefined if they are too many. */
+/** Returns the touched points that match, with their present distances; undefined if they are too many. */
 function offeredHits(
-  kept: readonly Hit[],
-  changed: ReadonlySet<number>,
+  touched: ReadonlySet<number>,
   { index, matches, hitAt }: SearchedHits,
 ): readonly Hit[] | undefined {
-  const held = new Set(kept.map(({ slot }) => slot))
   const offered: Hit[] = []
-  for (const slot of changed) {
-    if (held.has(slot) || !index.isLive(slot) || matches?.(slot) === false) continue
+  for (const slot of touched) {
+    if (!index.isLive(slot) || matches?.(slot) === false) continue
     if (offered.length === offeredMax) return undefined
     const hit = hitAt(slot)
     if (hit !== undefined) offered.push(hit)

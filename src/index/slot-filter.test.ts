@@ -1,9 +1,17 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../test/support/random.ts'
-import { copyBits, countBits } from './slot-filter.ts'
+import { copyBits, countBits, filterIdAfter } from './slot-filter.ts'
 
 const seed = 11
+
+describe('the id of a filter', () => {
+  it('is a positive number of 32 bits with a sign, however many there were before', () => {
+    assert.deepEqual([filterIdAfter(0), filterIdAfter(7)], [1, 8])
+    const last = 2 ** 31 - 1
+    assert.deepEqual([filterIdAfter(last - 1), filterIdAfter(last)], [last, 1])
+  })
+})
 
 describe(`bits of a filter, seed ${seed}`, () => {
   const random = seededRandom(seed)

@@ -6,7 +6,7 @@ import { laneAddress, type SegmentHandle } from './segment.ts'
  * A reader that needs a consistent state compares the versions.
  */
 export interface SlotBits {
-  /** Unique in the process. */
+  /** Unique in the process among the bitmaps in use. */
   readonly id: number
   /** Changes whenever the bitmap changes. */
   readonly version: number
@@ -14,10 +14,15 @@ export interface SlotBits {
   readonly words: Uint32Array<SharedArrayBuffer>
 }
 
-/** Returns a new unique id for a bitmap. Main thread only. */
+/** Returns an id for a bitmap that no other one in use has. Main thread only. */
 export function newFilterId(): number {
-  filterIds += 1
+  filterIds = filterIdAfter(filterIds)
   return filterIds
+}
+
+/** Threads read ids as 32-bit numbers, and 0 means no filter. No bitmap is used for as long as all other ids last. */
+export function filterIdAfter(id: number): number {
+  return id >= 0x7fff_ffff ? 1 : id + 1
 }
 
 let filterIds = 0

@@ -40,8 +40,11 @@ export class IncomingGroups {
     this.#ready.clear()
     const faults = this.#environment.commit(ready.map(([, writer]) => writer))
     for (const [collection, writer] of ready) {
+      if (!faults.has(writer)) this.#say({ kind: 'committed', collection, ...writer.state })
+    }
+    // After the others: a failed disk ends all groups that are not known to be committed.
+    for (const [collection, writer] of ready) {
       if (faults.has(writer)) this.#fail(collection, faults.get(writer))
-      else this.#say({ kind: 'committed', collection, ...writer.state })
     }
     this.#environment.holdReserve()
   }

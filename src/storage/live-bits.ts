@@ -22,12 +22,9 @@ export function addSlot(blocks: Map<number, Buffer>, slot: number): void {
   setBit(bits, slot, true)
 }
 
-/** @returns whether the bit has changed */
-export function setBit(block: Buffer, slot: number, isSet: boolean): boolean {
+export function setBit(block: Buffer, slot: number, isSet: boolean): void {
   const at = slot % slotsPerBlock
-  if (hasBit(block, at) === isSet) return false
-  block[at >> 3]! ^= 1 << (at & 7)
-  return true
+  if (hasBit(block, at) !== isSet) block[at >> 3]! ^= 1 << (at & 7)
 }
 
 /** Yields the slots in the order of the blocks. */

@@ -18,9 +18,12 @@ export class LiveDraft {
   }
 
   set(slot: number, isLive: boolean): void {
+    // Also for a slot that does not exist: its block is not stored.
+    if (this.has(slot) === isLive) return
     const block = blockOf(slot)
     const bits = this.blocks.get(block) ?? Buffer.from(this.#committed.get(block) ?? emptyBlock)
     this.blocks.set(block, bits)
-    if (setBit(bits, slot, isLive)) this.added += isLive ? 1 : -1
+    setBit(bits, slot, isLive)
+    this.added += isLive ? 1 : -1
   }
 }

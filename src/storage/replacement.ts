@@ -58,9 +58,10 @@ export function commitReplacement(dataDir: string): void {
 export function finishReplacement(dataDir: string): void {
   const joined = joinedPath(dataDir)
   if (!existsSync(joined)) return
-  // When this file exists, the old data have been removed.
+  // When this file exists, the old data have been removed. A kill can also leave the directory without it at the end,
+  // when the new data have been moved.
   const cleared = join(joined, 'cleared')
-  if (!existsSync(cleared)) {
+  if (!existsSync(cleared) && existsSync(databasePath(joined))) {
     for (const path of dataPaths(dataDir)) rmSync(path, { recursive: true, force: true })
     syncDirectory(dataDir)
     writeDurably(cleared, '')

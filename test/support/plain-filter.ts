@@ -114,8 +114,11 @@ function compare(value: AttributeValue, bound: Ordered): number {
 
 function isInBox({ lat, lon }: GeoPoint, southWest: GeoPoint, northEast: GeoPoint): boolean {
   if (lat < southWest.lat || lat > northEast.lat) return false
-  if (southWest.lon <= northEast.lon) return lon >= southWest.lon && lon <= northEast.lon
-  return lon >= southWest.lon || lon <= northEast.lon
+  const [west, east] = [southWest.lon, northEast.lon]
+  // 180 and -180 are the same meridian.
+  return (Math.abs(lon) === 180 ? [-180, 180] : [lon]).some((each) =>
+    west <= east ? each >= west && each <= east : each >= west || each <= east,
+  )
 }
 
 function radians(degrees: number): number {

@@ -24,6 +24,8 @@ export interface ReplicaOptions {
   /** The partitions that the node holds; absent: all. */
   readonly held?: PartitionSet | undefined
   readonly onVisible?: (position: number, store: Store) => void
+  /** The cluster's clock up to which all collections have applied the log, in microseconds since 1970; 0 by default. */
+  readonly clockUs?: number
 }
 
 export async function withDirectory(use: (dataDir: string) => Promise<void>): Promise<void> {
@@ -37,7 +39,7 @@ export async function withDirectory(use: (dataDir: string) => Promise<void>): Pr
 
 /** Opens a collection of vectors of one number, and closes it after `use`. */
 export async function withReplica(
-  { dataDir, held, onVisible }: ReplicaOptions,
+  { dataDir, held, onVisible, clockUs = 0 }: ReplicaOptions,
   use: (collection: Collection) => Promise<void>,
 ): Promise<void> {
   const engine = startEngine(settings)
@@ -48,13 +50,31 @@ export async function withReplica(
       ...{
         logId: '0f'.repeat(16),
         held: held && new HeldPartitions(held),
-        floor: () => ({ position: 0, clockUs: 0 }),
+        floor: () => ({ position: 0, clockUs }),
       },
       onVisible: (position: number) => onVisible?.(position, store.main),
       ...{ onDue: () => {}, expire: () => new Promise<never>(() => {}), onStall: () => {} },
     }
     const indexDirectory = join(dataDir, 'index')
     const collection = await engine.openCollection(store.main, { ...settings, indexDirectory, replica })
+    await use(collection)
+    await collection.close()
+  } finally {
+    await engine.close(0)
+    await store.close()
+  }
+}
+
+/** Opens the same collection without a cluster, as it was before. The clock stands still. */
+export async function withoutCluster(
+  dataDir: string,
+  nowUs: number,
+  use: (collection: Collection) => Promise<void>,
+): Promise<void> {
+  const engine = startEngine({ ...settings, nowUs: () => nowUs })
+  const store = await openDataStore({ dataDir, logger, dimension: 1 })
+  try {
+    const collection = await engine.openCollection(store.main, settings)
     await use(collection)
     await collection.close()
   } finally {
