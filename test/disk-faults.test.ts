@@ -51,6 +51,10 @@ class Caller implements Disposable {
     return (await this.#grpc.call('DeletePoint', { id: { value: id } })).code
   }
 
+  async post(path: string, body: object): Promise<{ readonly status: number; readonly text: string }> {
+    return await this.#http('POST', path, body)
+  }
+
   /** Waits until payloads can be read: a database whose write failed is closed and reopened first. */
   async untilReadable(id: string): Promise<void> {
     await until(async () => (await this.#http('GET', `/points/${id}`)).status === 0)
@@ -154,6 +158,32 @@ describe('a full disk', () => {
     await service.restart()
     using caller = new Caller(service)
     await caller.assertServes(ids)
+  })
+
+  it('has room to delete all points by filter, a part with each request', async (context) => {
+    using disk = SmallDisk.mount(24 * mebibyte)
+    if (disk === undefined) return context.skip(noSmallDisk)
+    await using service = await startTestService({ DATA_DIR: join(disk.path, 'data') })
+    using caller = new Caller(service)
+    // In batches, until a batch and then a point no longer fit: more pages than the reserve for deletions has room for.
+    const payload = { content_type: 'Text', content: 'x'.repeat(1000) }
+    const vectors = Array.from({ length: 500 }, (_, index) => ({ vector: [index, 1], payload }))
+    let points = 0
+    while ((await caller.post('/points/batch', { vectors })).status === 0) points += vectors.length
+    while ((await caller.post('/points', vectors[0]!)).status === 0) points += 1
+    assert.ok(points > 4000, `${points} points fit`)
+    let deleted = 0
+    let more = true
+    while (more) {
+      const answer = await caller.post('/points/delete', { everything: true })
+      assert.equal(answer.status, 0, answer.text)
+      const { changed, more: areMore } = JSON.parse(answer.text)
+      assert.ok(changed > 0)
+      deleted += changed
+      more = areMore
+    }
+    assert.equal(deleted, points)
+    assert.equal((await caller.post('/points', vectors[0]!)).status, 0, 'inserts are accepted again')
   })
 })
 

@@ -48,6 +48,14 @@ export class DeadSlots {
     return this.#inQueues.delete(slot) && this.add(slot)
   }
 
+  /** Frees all dead slots. Call when nothing uses the graphs any more. */
+  freeAll(): void {
+    const slots = [...this.#inGraphs, ...this.#inQueues]
+    this.#inGraphs.clear()
+    this.#inQueues.clear()
+    for (const slot of slots) this.#onFree(slot)
+  }
+
   /** Frees a dead slot if no graph has a node in it any more. @returns whether it was freed */
   freeIfUnknown(slot: number): boolean {
     if (!this.#inGraphs.has(slot) || this.#graphs.isInGraph(slot)) return false

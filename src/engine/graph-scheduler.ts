@@ -17,6 +17,12 @@ export interface GraphSchedulerOptions {
   readonly onFail: () => void
 }
 
+/** A task or job that has not started yet. */
+interface Waiting<Argument extends unknown[]> {
+  readonly start: (...argument: Argument) => Promise<void>
+  readonly reject: (error: unknown) => void
+}
+
 /**
  * Hands out links and other tasks of one index to the index threads, alternating between the two.
  *
@@ -24,21 +30,24 @@ export interface GraphSchedulerOptions {
  * needs exclusive use of the graphs: no links are made while one waits or runs, so it must be short. Chores consist of
  * jobs, and jobs of tasks.
  *
- * A fault ends the use of the graphs: nothing is scheduled from then on. Main thread only.
+ * A fault ends the use of the graphs: what waits or runs is rejected, and so is whatever is scheduled from then on. Main
+ * thread only.
  */
 export class GraphScheduler implements IndexThreadUser {
   readonly #options: GraphSchedulerOptions
   /** Tasks that wait for a thread, other than links. */
-  readonly #tasks: ((thread: IndexThread) => void)[] = []
+  readonly #tasks: Waiting<[IndexThread]>[] = []
   /** Threads whose last task was not a link batch. They link next. */
   readonly #owesLinks = new Set<IndexThread>()
   readonly #chores: (() => Promise<void>)[] = []
-  readonly #jobs: (() => Promise<void>)[] = []
+  readonly #jobs: Waiting<[]>[] = []
   #chore: Promise<void> | undefined
   #job: Promise<void> | undefined
   /** The number of threads that are linking. */
   #linking = 0
   #hasFailed = false
+  /** Why the graphs can no longer be used. */
+  #fault: unknown
   #isClosing = false
   /** No more tasks are given to threads. */
   #hasEnded = false
@@ -75,23 +84,25 @@ export class GraphScheduler implements IndexThreadUser {
     return this.#chore === undefined && this.#chores.length === 0
   }
 
-  /** Runs a task on the next free thread. */
+  /** Runs a task on the next free thread. Rejects when the task fails, its thread dies or the graphs have failed. */
   submit<Kind extends TaskKind>(task: Task<Kind>): Promise<TaskResults[Kind]['result']> {
+    if (this.#hasFailed) return Promise.reject(this.#fault)
     return new Promise((resolve, reject) => {
-      this.#tasks.push((thread) => {
+      const start = (thread: IndexThread): Promise<void> =>
         thread
           .run(this.#options.graphs.index.id, task)
           .then(resolve, reject)
           .finally(() => this.dispatch())
-      })
+      this.#tasks.push({ start, reject })
       this.dispatch()
     })
   }
 
   /** Runs a job with exclusive use of the graphs; resolves when it has ended. */
   runJob(job: () => Promise<void>): Promise<void> {
+    if (this.#hasFailed) return Promise.reject(this.#fault)
     return new Promise((resolve, reject) => {
-      this.#jobs.push(() => job().then(resolve, reject))
+      this.#jobs.push({ start: () => job().then(resolve, reject), reject })
       this.dispatch()
     })
   }
@@ -118,12 +129,8 @@ export class GraphScheduler implements IndexThreadUser {
     const task = this.#tasks.shift()
     if (task === undefined) return mayLink && this.#linkNext(thread)
     this.#owesLinks.add(thread)
-    task(thread)
+    void task.start(thread)
     return true
-  }
-
-  onThreadDeath(fault: unknown): void {
-    this.fail(fault)
   }
 
   /** @returns whether there was something to link */
@@ -159,7 +166,7 @@ export class GraphScheduler implements IndexThreadUser {
   }
 
   #startJob(): void {
-    this.#job = this.#start(this.#jobs.shift()!, () => {
+    this.#job = this.#start(this.#jobs.shift()!.start, () => {
       this.#job = undefined
     })
   }
@@ -204,12 +211,17 @@ export class GraphScheduler implements IndexThreadUser {
 
   /** Ends the use of the graphs. A bound function. */
   readonly fail = (error: unknown): void => {
-    if (this.#hasFailed || this.#isClosing) return
+    if (this.#hasFailed) return
     this.#hasFailed = true
-    this.#options.onFail()
-    this.#options.logger.error(
-      { err: error },
-      'the index failed: searches are exact scans until the next start',
-    )
+    this.#fault = error
+    const { threads, graphs, onFail, logger } = this.#options
+    for (const { reject } of [...this.#tasks.splice(0), ...this.#jobs.splice(0)]) reject(error)
+    // Whoever failed may have held the lock of a node, for which other threads wait for ever. Also, slots are reused
+    // from now on: a checkpoint in progress would pair the links of an old point with the number of the new one.
+    if (graphs.isAttached) threads.stopTasks(graphs.index.id, error)
+    onFail()
+    // A thread that was stopped in the middle of its task, because the service could wait no longer, is no news.
+    if (this.#hasEnded) return
+    logger.error({ err: error }, 'the index failed: searches are exact scans until the next start')
   }
 }

@@ -10,15 +10,19 @@ import type {
 } from './index-messages.ts'
 import { ThreadIndexes } from './thread-indexes.ts'
 
+interface RunningTask extends PromiseWithResolvers<unknown> {
+  readonly index: number
+}
+
 /** The main thread's side of one index thread, which serves every index, one task at a time. */
 export class IndexThread {
   readonly #worker: Worker
-  #settle: PromiseWithResolvers<unknown> | undefined
+  #task: RunningTask | undefined
   readonly #indexes = new ThreadIndexes((message) => this.#post(message))
   #fault: unknown
 
-  /** @param onDeath called with the reason when the thread has ended, before its task is rejected */
-  constructor(setup: IndexWorkerSetup, onDeath: (fault: unknown) => void) {
+  /** @param onExit called when the thread has ended, after its task was rejected */
+  constructor(setup: IndexWorkerSetup, onExit: (thread: IndexThread) => void) {
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     this.#worker = new Worker(new URL(`./index-worker.${extension}`, import.meta.url), {
       workerData: setup,
@@ -31,26 +35,35 @@ export class IndexThread {
         this.#indexes.detached(message.index)
         return
       }
-      const settle = this.#settle!
-      this.#settle = undefined
-      if (message.kind === 'result') settle.resolve(message.result)
-      else settle.reject(message.error)
+      const task = this.#task
+      this.#task = undefined
+      // A thread that is being stopped can still answer. Its task was rejected then.
+      if (message.kind === 'result') task?.resolve(message.result)
+      else task?.reject(message.error)
     })
-    this.#worker.on('error', (error) => this.#die(error, onDeath))
-    this.#worker.on('exit', (code) =>
-      this.#die(new Error(`an index thread ended with code ${code}`), onDeath),
-    )
+    this.#worker.on('error', (error) => this.#end(error))
+    this.#worker.on('exit', (code) => {
+      this.#end(new Error(`an index thread ended with code ${code}`))
+      this.#indexes.end()
+      onExit(this)
+    })
   }
 
-  get isBusy(): boolean {
-    return this.#settle !== undefined
+  /** Whether the thread can be given a task. */
+  get isFree(): boolean {
+    return this.#task === undefined && this.#fault === undefined
+  }
+
+  /** The index on which the thread works now. */
+  get index(): number | undefined {
+    return this.#task?.index
   }
 
   attach(index: number, segment: SegmentHandle): void {
     this.#indexes.attach(index, segment)
   }
 
-  /** Resolves when the thread has dropped everything of an index, after its current task. */
+  /** Resolves when the thread has dropped everything of an index, after its current task, or has ended. */
   detach(index: number): Promise<void> {
     return this.#indexes.detach(index)
   }
@@ -59,9 +72,15 @@ export class IndexThread {
   run<Kind extends TaskKind>(index: number, task: Task<Kind>): Promise<TaskResults[Kind]['result']> {
     if (this.#fault !== undefined) return Promise.reject(this.#fault)
     this.#indexes.beforeWork(index)
-    this.#settle = Promise.withResolvers<unknown>()
+    this.#task = { index, ...Promise.withResolvers<unknown>() }
     this.#post({ kind: 'task', index, task: task as Task })
-    return this.#settle.promise as Promise<TaskResults[Kind]['result']>
+    return this.#task.promise as Promise<TaskResults[Kind]['result']>
+  }
+
+  /** Rejects the current task, and ends the thread even in the middle of it. */
+  stop(reason: unknown): void {
+    this.#end(reason)
+    void this.terminate()
   }
 
   async terminate(): Promise<void> {
@@ -72,13 +91,9 @@ export class IndexThread {
     this.#worker.postMessage(message)
   }
 
-  #die(fault: unknown, onDeath: (fault: unknown) => void): void {
-    if (this.#fault === undefined) {
-      this.#fault = fault
-      onDeath(fault)
-    }
-    this.#settle?.reject(this.#fault)
-    this.#settle = undefined
-    this.#indexes.end()
+  #end(fault: unknown): void {
+    this.#fault ??= fault
+    this.#task?.reject(this.#fault)
+    this.#task = undefined
   }
 }

@@ -214,6 +214,23 @@ describe(`the graph, seed ${seed}`, () => {
       assert.ok(fixture.indexer.plans[metric].recall !== undefined, metric)
   })
 
+  it('learns nothing about a metric whose measurement begins after all points were removed', async () => {
+    const measured: Metric[] = []
+    await using fixture = new IndexFixture(16, {
+      onMeasured: (metric) => {
+        measured.push(metric)
+        for (const slot of [...fixture.points.keys()]) fixture.remove(slot)
+      },
+    })
+    for (const vector of clusteredVectors(seededRandom(seed), 500, 16)) fixture.insert(vector)
+    await fixture.settled()
+    const [first, ...others] = measured
+    assert.notEqual(fixture.indexer.plans[first!].recall, undefined)
+    assert.equal(others.length, distanceMetrics.length - 1)
+    for (const metric of others)
+      assert.deepEqual(fixture.indexer.plans[metric], { route: undefined, recall: undefined }, metric)
+  })
+
   it('serves points in several segments', async () => {
     const random = seededRandom(seed)
     const vectors = clusteredVectors(random, 3050, 48)

@@ -60,8 +60,9 @@ export interface IndexerOptions {
  * Measurement decides the route of each metric's searches (audit.ts). Until a metric is measured, and whenever no graph
  * is good enough, searches are exact scans.
  *
- * Main thread only. A fault in a task ends the use of these graphs, not the service: searches are exact from then on,
- * and the next start rebuilds the graphs. The death of a thread has this effect on all collections.
+ * Main thread only. A fault in a task, or the death of its thread, ends the use of these graphs, not the service:
+ * searches are exact from then on, slots are freed as soon as their points are removed, and the next start rebuilds the
+ * graphs. Other collections keep their graphs.
  */
 export class Indexer {
   readonly #options: IndexerOptions
@@ -102,7 +103,11 @@ export class Indexer {
       links: this.#links,
       logger: options.logger,
       onDispatch: () => this.#audits.startWhenDue(),
-      onFail: () => this.#room.letPass(),
+      onFail: () => {
+        this.#room.letPass()
+        this.#links.close()
+        this.#dead.freeAll()
+      },
     })
     const parts = { graphs: this.#graphs, scheduler: this.#scheduler, logger: options.logger }
     this.#dead = new DeadSlots(this.#graphs, options.onFree)
@@ -245,6 +250,7 @@ export class Indexer {
   /** Call when a point has taken effect in a slot. */
   inserted(slot: number): void {
     this.#lastChange = performance.now()
+    if (this.#scheduler.hasFailed) return
     if (!this.#graphs.hasGraph) {
       void this.#builds.beginWhenDue()
     } else {
@@ -255,13 +261,15 @@ export class Indexer {
   }
 
   /**
-   * Call when the point of a slot was removed. The slot is freed immediately, or when no graph leads to it any more.
+   * Call when the point of a slot was removed. The slot is freed immediately, or when no graph leads to it any more. If
+   * the graphs have failed, nothing uses them: walks that began earlier check what they find (settled-hits.ts).
    */
   removed(slot: number): void {
     this.#lastChange = performance.now()
     this.#checkpoints.changed(1)
     this.#plans.removed(1)
-    if (this.#links.isQueued(slot)) this.#dead.addQueued(slot)
+    if (this.#scheduler.hasFailed) this.#options.onFree(slot)
+    else if (this.#links.isQueued(slot)) this.#dead.addQueued(slot)
     else if (this.#dead.add(slot) && this.#dead.areMany) this.#repair.soon()
   }
 

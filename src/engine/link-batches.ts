@@ -30,6 +30,7 @@ export class LinkBatches {
   readonly #queued: Uint8Array[] = []
   /** Batches that a thread began but did not finish. */
   #begun: LinkBatch[] = []
+  #isClosed = false
 
   constructor(graphs: GraphSet, events: LinkEvents) {
     this.#graphs = graphs
@@ -40,6 +41,13 @@ export class LinkBatches {
     this.#queued[ordinal] = new Uint8Array(layout.capacity)
   }
 
+  /**
+   * Queues nothing from now on. What waits stays: walks that have already begun find these points by the queues.
+   */
+  close(): void {
+    this.#isClosed = true
+  }
+
   /** Queues a slot for every existing graph. */
   enqueue(slot: number): void {
     const { sources } = this.#graphs
@@ -47,6 +55,7 @@ export class LinkBatches {
   }
 
   #enqueue(slot: number, graph: number): void {
+    if (this.#isClosed) return
     const { ordinal, local } = this.#graphs.index.locate(slot)
     const queue = this.#graphs.index.linkQueue(ordinal, graph)
     if (queue.state.states[local] === slotStates.linked) return

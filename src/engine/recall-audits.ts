@@ -86,27 +86,26 @@ export class RecallAudits {
    * Returns the measured recall of each route; undefined if interrupted because writers had to wait and no search needs
    * the metric.
    */
-  async #measure(
-    metric: Metric,
-    ready: readonly boolean[],
-    waiting: number,
-  ): Promise<readonly RouteRecall[] | undefined> {
+  async #measure(metric: Metric, ready: readonly boolean[]): Promise<readonly RouteRecall[] | undefined> {
     const { plans, room, graphs } = this.#options
     this.#canBePostponed = !plans.isAsked(metric)
     if (this.#canBePostponed && !room.hasRoom) return undefined
-    const request = plans.request(graphs.index, metric, ready, waiting, graphs.sources.active)
+    // The metrics before this one took seconds, and points were inserted and removed meanwhile.
+    const request = plans.request(graphs.index, metric, ready, graphs.waiting, graphs.sources.active)
     return this.#searching((search) => auditRoutes(graphs.index, request, search))
   }
 
   /** Measures searches with filters; returns false if interrupted because writers had to wait. */
-  async #measureFiltered(metric: Metric, ready: readonly boolean[], waiting: number): Promise<boolean> {
+  async #measureFiltered(metric: Metric, ready: readonly boolean[]): Promise<boolean> {
     const { plans, graphs, routes, filtered, checkpoints } = this.#options
     const plain = routes.plans[metric].route
     // Searches are exact, including those with filters.
     if (plain === undefined) return true
     this.#canBePostponed = true
     const { index } = graphs
-    const { slots, ef } = plans.request(index, metric, ready, waiting, graphs.sources.active)
+    const { slots, ef } = plans.request(index, metric, ready, graphs.waiting, graphs.sources.active)
+    // No queries, no recall. When there are points again, the metric is measured again without filters, then with them.
+    if (slots.length === 0) return true
     const hasChanged = await this.#searching((search) =>
       auditFilteredMetric({ index, filtered, metric, plain, slots, ef, search }),
     )
@@ -160,7 +159,7 @@ export class RecallAudits {
       if (!ready[0]) return
       // One by one, so that searches with the first metric need not scan until the last metric is measured.
       for (const metric of due) {
-        const found = await this.#measure(metric, ready, waiting)
+        const found = await this.#measure(metric, ready)
         if (found === undefined) {
           this.#isPostponed = !scheduler.isClosing
           break
@@ -171,7 +170,7 @@ export class RecallAudits {
         this.#options.onMeasured?.(metric)
       }
       for (const metric of this.#dueFiltered(waiting)) {
-        if (!(await this.#measureFiltered(metric, ready, waiting))) {
+        if (!(await this.#measureFiltered(metric, ready))) {
           this.#isPostponed = !scheduler.isClosing
           break
         }

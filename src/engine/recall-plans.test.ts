@@ -134,6 +134,28 @@ it('recall is measured on the same number of linked points whether or not others
   }
 })
 
+it('a sample takes few steps and contains linked points even if all points wait by now', (t) => {
+  const count = 2000
+  const index = indexOf(Array.from({ length: count }, () => new Float32Array(4)))
+  index.linkQueue(0, 0).state.states.fill(slotStates.linked, 0, count)
+  const plans = new RecallPlans(options)
+  const { random } = Math
+  t.after(() => {
+    Math.random = random
+  })
+  for (const waiting of [0, count - 1, count + 1, count]) {
+    let steps = 0
+    // Fails instead of running for minutes, or for ever.
+    Math.random = () => {
+      steps += 1
+      assert.ok(steps <= 10_000, `too many steps with ${waiting} waiting points of ${count}`)
+      return random()
+    }
+    const { slots } = plans.request(index, 'Euclidean', [true, false], waiting)
+    assert.ok(slots.length >= 300, `${slots.length} slots with ${waiting} waiting points of ${count}`)
+  }
+})
+
 it('all metrics are measured again after ten minutes, or after an hour while searches need the processors', () => {
   const plans = new RecallPlans(options)
   const after = (minutes: number, isBusy: boolean): readonly Metric[] => {

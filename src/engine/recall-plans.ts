@@ -9,6 +9,7 @@ import {
   type Route,
   routesFor,
 } from '../index/routes.ts'
+import { auditedNeighbours } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { RouteRecall } from './index-messages.ts'
 
@@ -210,7 +211,7 @@ export class RecallPlans {
     return {
       slots,
       fewest: samples,
-      k: 10,
+      k: auditedNeighbours,
       ef: this.#hnswEf,
       target: Math.min(1, this.#recallTarget + margin),
       floor: this.#recallTarget,
@@ -299,6 +300,11 @@ const samples = 100
  * .974.
  */
 const rounds = 4
+/**
+ * The maximum number of stretches from which a sample is taken. Measurements begin when at most half of the points wait,
+ * which takes 200 stretches. More can wait by the time that a metric is measured, even all.
+ */
+const stretchesMax = 800
 /** The spread of vectors of equal length after rounding, or after storing them as halves or bytes. */
 const alikeSpread = 1.1
 
@@ -308,7 +314,8 @@ const alikeSpread = 1.1
  * remain. With fewer slots, one unreachable point would weigh as much as a graph whose recall is too low.
  */
 function sampleOf(index: VectorIndex, ready: readonly boolean[], waiting: number): number[] {
-  const stretches = Math.ceil((samples * index.liveCount) / (index.liveCount - waiting))
+  const linked = Math.max(1, index.liveCount - waiting)
+  const stretches = Math.min(stretchesMax, Math.ceil((samples * index.liveCount) / linked))
   const stretch = index.slotCount / stretches
   const slots = new Set<number>()
   for (let sample = 0; sample < stretches; sample += 1) {

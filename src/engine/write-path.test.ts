@@ -339,6 +339,96 @@ describe('a full disk', () => {
   })
 })
 
+describe('a full disk that has no room for many deletions at once', () => {
+  const everything = { filter: { kind: 'all', of: [] }, dryRun: false } as const
+
+  /**
+   * Refuses groups of more deletions than the current room. Returns the sizes of the stored groups.
+   *
+   * @param rooms the room for the first stored group, the second, and so on; the last stays
+   */
+  function limitDeletions(store: Store, rooms: readonly number[]): number[] {
+    const stored: number[] = []
+    const commit = store.commit.bind(store)
+    store.commit = async (group) => {
+      const { length } = group.changes
+      if (length > rooms[Math.min(stored.length, rooms.length - 1)]!) {
+        throw new DatabaseError('disk_full', 'no room: injected')
+      }
+      await commit(group)
+      stored.push(length)
+    }
+    return stored
+  }
+
+  function expireAll(points: Points): void {
+    points.takeExpired = () => [...points.slots.values()]
+    points.hasExpired = () => true
+  }
+
+  it('deletes expired points in small groups, and in larger ones again when there is room', async () => {
+    await withWrites(async ({ writes, points, store }) => {
+      await insertIds(writes, pointsOf(1000))
+      expireAll(points)
+      const stored = limitDeletions(store, [100, 1000])
+      await writes.deleteExpired()
+      assert.deepEqual(stored, [62, 63, 125, 250, 500])
+      assert.equal(points.slots.size, 0)
+    })
+    assert.deepEqual(await storedIds(), [])
+  })
+
+  it('keeps the rest of the expired points for later when not even a few deletions fit', async () => {
+    await withWrites(async ({ writes, points, store }) => {
+      await insertIds(writes, pointsOf(1000))
+      expireAll(points)
+      const rooms = [100, 100, 0]
+      const stored = limitDeletions(store, rooms)
+      await assert.rejects(writes.deleteExpired(), { reason: 'disk_full' })
+      assert.deepEqual(stored, [62, 63])
+      assert.equal(points.slots.size, 875)
+      rooms.push(1000)
+      stored.push(0)
+      await writes.deleteExpired()
+      assert.equal(points.slots.size, 0)
+    })
+    assert.deepEqual(await storedIds(), [])
+  })
+
+  it('deletes as many of the points that match a filter as fit, in one group, and answers that there are more', async () => {
+    await withWrites(async ({ writes, points, store }) => {
+      const ids = await insertIds(writes, pointsOf(1000))
+      const stored = limitDeletions(store, [100])
+      const answer = await writes.changeByFilter({ ...everything, change: 'delete' })
+      assert.deepEqual(answer, { changed: 62, more: true })
+      assert.deepEqual(stored, [62])
+      assert.deepEqual([...points.slots.keys()], ids.slice(62), 'those inserted first are deleted first')
+      let more = true
+      while (more) ({ more } = await writes.changeByFilter({ ...everything, change: 'delete' }))
+      assert.ok(Math.max(...stored) <= 100)
+      assert.equal(points.slots.size, 0)
+    })
+    assert.deepEqual(await storedIds(), [])
+  })
+
+  it('refuses updates by filter, and deletions if not even a few fit: nothing changes', async () => {
+    await withWrites(async ({ writes, points, store }) => {
+      await insertIds(writes, pointsOf(1000))
+      const rooms = [100]
+      limitDeletions(store, rooms)
+      const change = { content: 'changed' }
+      await assert.rejects(writes.changeByFilter({ ...everything, change }), { reason: 'disk_full' })
+      rooms[0] = 0
+      await assert.rejects(writes.changeByFilter({ ...everything, change: 'delete' }), {
+        reason: 'disk_full',
+      })
+      assert.equal(points.slots.size, 1000)
+      assert.equal(store.record(0, points.idOf(0))?.payload.content, 'x')
+    })
+    assert.equal((await storedIds()).length, 1000)
+  })
+})
+
 describe('a broken disk', () => {
   it('fails the group and every later change, and a restart serves the acknowledged changes', async () => {
     let kept: string | undefined

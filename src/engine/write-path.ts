@@ -25,8 +25,9 @@ import {
  *
  *   request ──> queue ──> group ──> decide ──> place ──> store.commit ──> apply ──> acknowledge
  *                 │                   │          ^  │           │
- *                 └ overloaded        │          │  │           ├ disk_full: retry its requests singly ────┐
- *              (bounded in bytes)     │          │  │           └ internal: all requests of the group fail │
+ *                 └ overloaded        │          │  │           ├ disk_full: retry its requests singly,
+ *              (bounded in bytes)     │          │  │           │            many deletions in parts ──────┐
+ *                                     │          │  │           └ internal: all requests of the group fail │
  *                                     │          │  └ memory_full                                         │
  *                                     │          └────────────────────────────────────────────────────────┘
  *                                     ├ cancelled, key_reused, already_exists, precondition_failed, another dimension
@@ -37,8 +38,9 @@ import {
  *
  * One group commits at a time, and requests that arrive meanwhile form the next. The slower the disk, the larger the
  * groups, so requests share the cost of an fsync without waiting for a timer. A request is never split over groups, so
- * a batch is on disk as a whole or not at all. No two requests of a group concern the same point (`WriteQueue`), so the
- * whole group can be decided from the state after the groups before it.
+ * a batch is on disk as a whole or not at all. The exception is the deletion of expired points, which nobody sees. No
+ * two requests of a group concern the same point (`WriteQueue`), so the whole group can be decided from the state after
+ * the groups before it.
  *
  * The first committed insertion fixes the dimension. Until then, all vectors of a group have the length of its first
  * insert. An insert of another length waits for the next group, and is refused there if the first was stored.
@@ -204,22 +206,35 @@ export class WritePath {
     return decisions
   }
 
-  /** Makes the changes durable and visible; answers their requests. */
-  async #commit(decisions: readonly Decision[]): Promise<void> {
+  /**
+   * Makes the changes durable and visible; answers their requests.
+   *
+   * @returns for a single request, whether its changes were stored
+   */
+  async #commit(decisions: readonly Decision[]): Promise<boolean> {
     const placed = await this.#place(decisions)
-    if (placed.length === 0) return
+    if (placed.length === 0) return false
     try {
       await this.#steps.store(placed)
     } catch (error) {
       if (placed.length > 1 && isOfOneRequest(error)) {
         // One large insert must not make the others fail. Deletions in particular must succeed.
         for (const each of placed) await this.#commit([each])
-        return
+        return false
       }
+      const parts = placed.length === 1 && isDiskFull(error) ? partsOf(placed[0]!) : []
+      if (parts.length > 0) return await this.#commitInTurn(parts)
       for (const each of placed) await this.#refuse(each, error)
-      return
+      return false
     }
     await this.#steps.apply(placed)
+    return true
+  }
+
+  /** Commits the parts of a request until one fails. */
+  async #commitInTurn(parts: readonly Decision[]): Promise<boolean> {
+    for (const part of parts) if (!(await this.#commit([part]))) return false
+    return true
   }
 
   /** Points that the request would have renewed expire before it is answered. */
@@ -257,7 +272,37 @@ function refuseCancelled({ signal }: WriteRequest): void {
 
 /** Whether the other requests of the group may still be stored. */
 function isOfOneRequest(error: unknown): boolean {
-  return (
-    error instanceof DatabaseError && (error.reason === 'disk_full' || error.reason === 'request_too_large')
-  )
+  return isDiskFull(error) || (error instanceof DatabaseError && error.reason === 'request_too_large')
 }
+
+function isDiskFull(error: unknown): boolean {
+  return error instanceof DatabaseError && error.reason === 'disk_full'
+}
+
+/**
+ * Returns what to store instead of many deletions for which a full disk has no room: LMDB writes new pages before it
+ * frees old ones. A part that is still too large is divided again, so the parts after it grow again.
+ *
+ * A caller's deletions must be stored together, so only the first half of them is stored, and the answer says that there
+ * are more.
+ *
+ * @returns nothing if the request does not delete many points, or also stores something
+ */
+function partsOf(decision: Decision): readonly Decision[] {
+  const { request, changes, acknowledge } = decision
+  if (changes.length <= deletedTogetherMin) return []
+  const half = Math.floor(changes.length / 2)
+  const first = changes.slice(0, half)
+  if (request.kind === 'expiry') {
+    return [
+      { request, changes: first, acknowledge: () => {} },
+      { request, changes: changes.slice(half), acknowledge },
+    ]
+  }
+  if (request.kind !== 'filter' || request.request.change !== 'delete') return []
+  const answer = { changed: half, more: true }
+  return [{ request, changes: first, acknowledge: () => request.resolve(answer) }]
+}
+
+/** So many deletions write at most 640 KiB, a part of the space that is reserved for deletions. */
+const deletedTogetherMin = 64

@@ -9,10 +9,11 @@ import { seededRandom } from '../../test/support/random.ts'
 import type { Metric } from '../base/point.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import { type AuditRequest, type AuditSearch, auditRoutes } from './audit.ts'
+import { graphFaults } from './graph-check.ts'
 import type { Hit } from './hit.ts'
 import { routesFor } from './routes.ts'
 import { type IndexQuery, rangesOf, Searcher } from './searcher.ts'
-import type { VectorIndex } from './vector-index.ts'
+import { VectorIndex } from './vector-index.ts'
 
 const seed = 20_261_122
 const isLinux = process.platform === 'linux'
@@ -119,6 +120,35 @@ it(`an aborted audit returns nothing and searches no more, seed ${seed}`, async 
     }
     assert.equal(await auditRoutes(index, request, stopping), undefined)
     assert.equal(searches, stoppedAfter + 1)
+  }
+})
+
+it('an audit of no points tries no route', async () => {
+  await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
+  const { index } = fixture
+  assert.deepEqual(
+    await auditRoutes(index, { ...longRequest(index), slots: [] }, () => assert.fail('there is no query')),
+    [],
+  )
+})
+
+it(`an audit needs no larger MAX_LIMIT than 1, seed ${seed}`, async () => {
+  const kernels = loadKernels()
+  for (const maxLimit of [1, 100, 1000]) {
+    const index = new VectorIndex({
+      ...{ dimension: 32, kernels, maxThreads: 1, maxLimit, m: 16, efConstruction: 100, segmentSlots: 1000 },
+    })
+    for (const [slot, vector] of clusteredVectors(seededRandom(seed), 1000, 32).entries())
+      index.place(slot, vector, slot + 1)
+    const searcher = new Searcher(kernels, 0)
+    index.onSegment((segment) => searcher.attach(segment))
+    const graph = searcher.graph(0, 0)
+    graph.link(Array(1000).keys())
+    const found = await auditRoutes(index, longRequest(index), (queries) =>
+      searcher.search(queries, rangesOf(index.segments, index.slotCount), () => false),
+    )
+    assert.ok(found![0]!.recall > 0.98, `MAX_LIMIT ${maxLimit}: ${found![0]!.recall}`)
+    assert.deepEqual(graphFaults(index.segments[0]!, 0), [], `MAX_LIMIT ${maxLimit}`)
   }
 })
 

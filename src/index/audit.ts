@@ -43,7 +43,7 @@ export type AuditSearch = (
  * up for missed ones. Where nearly all distances are equal, as under Hamming between vectors of continuous components,
  * any ten points are as near as any others. Only the point itself then shows whether the walk missed anything.
  *
- * @returns the routes that were tried, in order; undefined if the audit was aborted
+ * @returns the routes that were tried, in order; none if there are no slots; undefined if the audit was aborted
  */
 export async function auditRoutes(
   index: VectorIndex,
@@ -51,6 +51,8 @@ export async function auditRoutes(
   search: AuditSearch,
 ): Promise<{ readonly route: Route; readonly recall: number }[] | undefined> {
   const found: { route: Route; recall: number }[] = []
+  // No queries, no recall: nothing is known about any route.
+  if (request.slots.length === 0) return found
   const sample = new Sample(index, request, search)
   for (const route of request.routes) {
     const recall = await sample.recallOf(route)

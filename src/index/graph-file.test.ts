@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { crc32 } from 'node:zlib'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
@@ -25,8 +26,8 @@ function filledSegment(): SegmentHandle {
   return filledIndex().segments[0]!
 }
 
-function filledIndex(): VectorIndex {
-  const sizes = { dimension: 24, maxThreads: 1, maxLimit: 100, m: 8, efConstruction: 60 }
+function filledIndex(m = 8): VectorIndex {
+  const sizes = { dimension: 24, maxThreads: 1, maxLimit: 100, m, efConstruction: 60 }
   const index = new VectorIndex({ ...sizes, kernels, segmentSlots: 1000 })
   for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)
   return index
@@ -132,6 +133,34 @@ describe(`the file of a graph, seed ${seed}`, () => {
     assert.ok(loadGraph(segment, 0, path) !== undefined, 'the undamaged file is accepted')
   })
 })
+
+it('a file is refused if its m is no multiple of 4 and its upper lists may be wrong', () => {
+  const path = join(directory, 'upper.bin')
+  const load = (m: number): SegmentHandle => {
+    const [segment] = filledIndex(m).segments as [SegmentHandle]
+    loadGraph(segment, 0, path)
+    return segment
+  }
+  for (const m of [6, 8]) {
+    const [segment] = filledIndex(m).segments as [SegmentHandle]
+    new GraphAccess(segment, kernels, 0, 0).link(vectors.keys())
+    saveGraph(segment, 0, path, { sequence: count, routes: [] })
+    assert.notEqual(new GraphState(load(m), 0).entry, undefined, 'a new file is accepted')
+    // Version 2 is that of the files in which such lists were wrong.
+    writeFileSync(path, withVersion(readFileSync(path), 2))
+    if (m === 8) load(m)
+    else assert.throws(() => load(m), /it has format 2, this version reads 3 for m 6/)
+  }
+})
+
+/** Returns a file with another version in its header. */
+function withVersion(file: Buffer, version: number): Buffer {
+  const copy = Buffer.from(file)
+  const header = copy.subarray(16, 16 + copy.readUInt32LE(8))
+  header.write(header.toString('latin1').replace(/"version":\d/, `"version":${version}`), 'latin1')
+  copy.writeUInt32LE(crc32(header), 12)
+  return copy
+}
 
 function flipped(bytes: Buffer, at: number, bit: number): Buffer {
   const copy = Buffer.from(bytes)

@@ -21,6 +21,12 @@ const magic = 'VICGRAPH'
 /** Since version 2, copies of a vector are linked only to each other. */
 const formatVersion = 2
 
+/**
+ * One more if `m` is no multiple of 4: in files of version 2, upper lists of such a length can contain slots that do not
+ * exist on their level. Other graphs were always right, so they need not be built again.
+ */
+const formatVersionOf = (m: number): number => (m % 4 === 0 ? formatVersion : formatVersion + 1)
+
 /** The engine's part of a graph file. */
 export interface CheckpointMeta {
   /** Sequence number of the last change when the file was written. */
@@ -91,7 +97,7 @@ export function saveGraph(segment: SegmentHandle, graph: number, path: string, m
   const sequences = new Uint8Array(new SlotColumns(segment).sequences.slice(0, slotCount).buffer)
   const columns = columnsOf(segment, graph, slotCount, upperNext, sequences)
   const header: Header = {
-    version: formatVersion,
+    version: formatVersionOf(segment.layout.m),
     dimension: segment.layout.dimension,
     m: segment.layout.m,
     codeBits: segment.layout.codeBits,
@@ -229,8 +235,9 @@ function readHeader(file: number): Header {
   readAll(file, text, 'header')
   if (crc32(text) !== head.readUInt32LE(12)) throw new Error('its header does not match its checksum')
   const header = JSON.parse(renamed(text.toString(), namesHere)) as Header
-  if (header.version !== formatVersion)
-    throw new Error(`it has format ${header.version}, this version reads ${formatVersion}`)
+  const expected = formatVersionOf(header.m)
+  if (header.version !== expected)
+    throw new Error(`it has format ${header.version}, this version reads ${expected} for m ${header.m}`)
   return header
 }
 

@@ -6,7 +6,7 @@ import { seededRandom } from '../../test/support/random.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { kernelVariants, loadKernels } from '../kernels/wasm-module.ts'
 import { GraphAccess } from './graph.ts'
-import { startReachScan, unreachableSlots } from './graph-check.ts'
+import { graphFaults, startReachScan, unreachableSlots } from './graph-check.ts'
 import { GraphState, noLink, slotStates } from './graph-state.ts'
 import { codeBitsChoices, laneAddress } from './segment.ts'
 import { VectorIndex } from './vector-index.ts'
@@ -32,14 +32,14 @@ describe(`a graph built by one thread, seed ${seed}`, () => {
 })
 
 /** Builds a graph of these vectors, slot by slot. Returns it with a second thread's access to it. */
-function graphOf(vectors: readonly Float32Array[]): { index: VectorIndex; thread: GraphAccess } {
+function graphOf(vectors: readonly Float32Array[], m = 16): { index: VectorIndex; thread: GraphAccess } {
   const kernels = loadKernels()
   const index = new VectorIndex({
     dimension: vectors[0]!.length,
     kernels,
     maxThreads: 2,
     maxLimit: 1000,
-    m: 16,
+    m,
     efConstruction: 64,
     segmentSlots: 5000,
   })
@@ -283,4 +283,69 @@ it(`one pass reconnects all points that removals have cut off, seed ${seed}`, ()
   assert.equal(done.seen, lost.length)
   assert.ok(done.linked < lost.length / 2, `${done.linked} links for ${lost.length} points`)
   assert.deepEqual(unreachableSlots(segment, 0, startReachScan(vectors.length)), [])
+})
+
+for (const m of [4, 5, 6, 7]) {
+  it(`the lists of each level link to slots of that level, m ${m}, seed ${seed}`, () => {
+    const random = seededRandom(seed)
+    const { index } = graphOf(
+      Array.from({ length: 4000 }, () => Float32Array.from({ length: 12 }, random)),
+      m,
+    )
+    // Without repairs, some points of such a small m are unreachable.
+    const faults = graphFaults(index.segments[0]!, 0).filter((fault) => !fault.includes('unreachable'))
+    assert.deepEqual(faults, [])
+  })
+}
+
+/** Returns vectors that follow no pattern. */
+function scattered(random: () => number, count: number): Float32Array[] {
+  return Array.from({ length: count }, () => Float32Array.from({ length: 8 }, random))
+}
+
+for (const removed of [10, 100]) {
+  it(`points inserted after ${removed} points, which are all removed, are reachable, seed ${seed}`, () => {
+    const m = 4
+    const vectors = scattered(seededRandom(seed), removed + 2)
+    const { index, thread } = graphOf(vectors.slice(0, removed), m)
+    const segment = index.segments[0]!
+    for (let slot = 0; slot < removed; slot += 1) index.remove(slot)
+    const added = [removed, removed + 1]
+    for (const slot of added) index.place(slot, vectors[slot]!, slot + 1)
+    thread.link(added)
+
+    const lost = unreachableSlots(segment, 0, startReachScan(vectors.length))!
+    assert.deepEqual(
+      added.filter((slot) => lost.includes(slot)),
+      [],
+    )
+    const { links } = new GraphState(segment, 0)
+    for (const slot of vectors.keys()) {
+      const list = links.subarray(slot * 2 * m, (slot + 1) * 2 * m)
+      const end = list.indexOf(noLink)
+      if (end >= 0)
+        assert.ok(
+          list.subarray(end).every((each) => each === noLink),
+          `list of ${slot}`,
+        )
+      assert.ok(!list.includes(slot), `${slot} links to itself`)
+    }
+  })
+}
+
+it(`a repair links to no slot that it removes, even if a new point is already there, seed ${seed}`, () => {
+  const random = seededRandom(seed)
+  const vectors = scattered(random, 2000)
+  const { index, thread } = graphOf(vectors, 8)
+  const segment = index.segments[0]!
+  const { states } = new GraphState(segment, 0)
+  // As after a start: the file of the graph is older than the points.
+  for (const slot of vectors.keys()) if (random() < 0.8) states[slot] = slotStates.leaving
+  assert.equal(
+    thread.repair(0, vectors.length, thread.distanceKind, () => false),
+    vectors.length,
+  )
+  thread.release()
+  const faults = graphFaults(segment, 0).filter((fault) => !fault.includes('unreachable'))
+  assert.deepEqual(faults, [])
 })

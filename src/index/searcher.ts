@@ -141,9 +141,9 @@ export class Searcher {
   }
 
   /**
-   * Searches a graph. Scans instead if the walk found fewer than `k` points, or gave up because a scan is cheaper. A
-   * walk can find too few after removals, until the graph is repaired, or among identical points. `k` never exceeds the
-   * number of matching points, so a scan finds the rest.
+   * Searches a graph. Scans a segment instead if its walk found fewer than `k` points. A walk can find too few after
+   * removals, until the graph is repaired, or among identical points. The hits of other segments must not hide that:
+   * the missed points may be nearer. Scans all segments if a walk gave up because a scan is cheaper.
    */
   #walk(query: IndexQuery, route: Route, isCancelled: () => boolean): readonly Hit[] {
     const { graph, distanceKind, efMultiplier } = route
@@ -159,14 +159,40 @@ export class Searcher {
       const hits = each.search(query, ef, distanceKind, query.hidden, limits)
       if (limits !== undefined) hasGivenUp = each.hasGivenUp
       if (work !== undefined || limits !== undefined) left -= countWork(work, each.work)
-      return hits
+      if (hits.length === query.k || hasGivenUp) return hits
+      return this.#completed(hits, query, ordinal, isCancelled)
     })
-    const hits = hasGivenUp ? [] : mergeHits(lists, query.k)
-    if (hits.length === query.k) return hits
+    if (!hasGivenUp) return mergeHits(lists, query.k)
     if (work !== undefined) work.hasGivenUp = true
     if (query.codeScan !== undefined && matching !== undefined)
       return this.#scanCodes(query, matching, route, isCancelled)
     return this.#scanSlots([query], this.#allSlots(), isCancelled)[0]!
+  }
+
+  /** Returns the nearest slots of a segment in which a walk found only these, fewer than `k`. */
+  #completed(
+    hits: readonly Hit[],
+    query: IndexQuery,
+    ordinal: number,
+    isCancelled: () => boolean,
+  ): readonly Hit[] {
+    // A segment can really have fewer than `k` points. A scan with a filter then costs little, because it only reads
+    // matching rows. A scan without one would read all rows if they are on disk.
+    if (query.matching === undefined && this.#areAll(hits, query.hidden, ordinal)) return hits
+    const [scanned] = this.#scanSlots([query], [this.#slotsOf(ordinal)], isCancelled)
+    if (query.work !== undefined && scanned!.length > hits.length) query.work.hasGivenUp = true
+    return scanned!
+  }
+
+  /** Whether a segment has no live slots but these. Reads one byte a slot, only until it finds another live slot. */
+  #areAll(hits: readonly Hit[], hidden: number | undefined, ordinal: number): boolean {
+    const { memory, layout, firstSlot } = this.#segments[ordinal]!
+    // The search of a buffer is many times as fast as a loop.
+    const live = Buffer.from(memory.buffer, layout.live, this.#slotsOf(ordinal).to)
+    const known = new Set<number | undefined>(hits.map(({ slot }) => slot)).add(hidden)
+    let at = live.indexOf(1)
+    while (at >= 0 && known.has(firstSlot + at)) at = live.indexOf(1, at + 1)
+    return at < 0
   }
 
   /** Runs a search, and adds its time to the work of its queries. */
@@ -180,10 +206,12 @@ export class Searcher {
   }
 
   #allSlots(): SlotRange[] {
-    return this.#segments.map((segment) => {
-      const { slotCount } = new GraphState(segment, 0)
-      return { ordinal: segment.ordinal, from: 0, to: slotCount }
-    })
+    return this.#segments.map(({ ordinal }) => this.#slotsOf(ordinal))
+  }
+
+  #slotsOf(ordinal: number): SlotRange {
+    const { slotCount } = new GraphState(this.#segments[ordinal]!, 0)
+    return { ordinal, from: 0, to: slotCount }
   }
 
   #scan(

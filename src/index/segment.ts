@@ -122,6 +122,9 @@ export interface RowFileLayout {
 /** Maximum number of queries of one scan. */
 export const queriesPerScanMax = 16
 
+/** Recall audits search for this many nearest points of a query, and for the point from which the query comes. */
+export const auditedNeighbours = 10
+
 /** A pool entry: f64 distance, f64 sequence, u32 slot. */
 export const poolEntryBytes = 20
 
@@ -185,7 +188,11 @@ export function segmentLayout(options: SegmentOptions): SegmentLayout {
   const usual = { ...options, threads: Math.max(options.threads, usualThreadsMax) }
   const fixed = columnsFor(usual, 0).end
   const perSlot = (columnsFor(usual, 1 << 16).end - fixed) / (1 << 16)
-  const fit = Math.floor((segmentBytesMax - fixed - 64 * rowAlignment) / perSlot)
+  let fit = Math.floor((segmentBytesMax - fixed - 64 * rowAlignment) / perSlot)
+  // Beams are the exception: a short column takes more than its share of `perSlot`. With long rows and many threads, the
+  // capacity is therefore lower. It must not change where it fits, because a graph file is only valid for one capacity.
+  const excessOf = (slots: number): number => columnsFor(options, slots).end - segmentBytesMax
+  while (fit > 0 && excessOf(fit) > 0) fit -= Math.ceil(excessOf(fit) / perSlot)
   if (fit < 1) {
     throw new DatabaseError(
       'memory_full',
@@ -208,8 +215,10 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
       : CODE_HEADER_BYTES + (codeBits === 4 ? codeWidth / 2 : codeWidth)
 
   const laneAllocator = new AddressAllocator(queriesPerScanMax * rowBytes)
-  // One more than a caller can ask for, because a search near a stored point also finds the point itself.
-  const poolBytes = roundUp((options.maxLimit + 1) * poolEntryBytes, rowAlignment)
+  // One more than a caller can ask for, because a search near a stored point also finds the point itself. Audits do not
+  // depend on MAX_LIMIT: their queries are scanned together, each with a pool at an 8-byte boundary.
+  const auditBytes = queriesPerScanMax * roundUp((auditedNeighbours + 1) * poolEntryBytes, 8)
+  const poolBytes = roundUp(Math.max((options.maxLimit + 1) * poolEntryBytes, auditBytes), rowAlignment)
   const lane = {
     pool: laneAllocator.allocate(poolBytes),
     poolBytes,

@@ -121,6 +121,23 @@ for (const { variant, isWide } of builds) {
       })
     }
 
+    it(`write the header of a four-bit code only when it is complete, seed ${seed}`, () => {
+      const random = seededRandom(seed)
+      for (const n of [16, 64, 112, 768]) {
+        const vector = randomVector(random, n, 'continuous')
+        const width = Math.ceil(n / 64) * 64
+        const codeBytes = 16 + width / 2
+        place(at.a, vector)
+        wasm.encodeNibbles(at.a, n, width, at.b)
+        const expected = Buffer.from(new Uint8Array(memory.buffer, at.b, codeBytes)).toString('hex')
+        // The last four components are in the place of the header, so writing to it early would change the code.
+        place(at.b + 16 - 4 * n, vector)
+        wasm.encodeNibbles(at.b + 16 - 4 * n, n, width, at.b)
+        const actual = Buffer.from(new Uint8Array(memory.buffer, at.b, codeBytes)).toString('hex')
+        assert.equal(actual, expected, `${n} components`)
+      }
+    })
+
     for (const n of [64, 128, 512, 1536]) {
       it(`sum the products of eight-bit and four-bit codes, ${n} components`, () => {
         const random = seededRandom(seed)

@@ -20,7 +20,15 @@ import { openDataStore } from './data-store.ts'
 import { decodeMeta, emptyMeta, encodeMeta } from './key-layout.ts'
 import { openStore, type StoreOptions } from './lmdb-store.ts'
 import { SnapshotReader } from './snapshot-reader.ts'
-import type { CollectionRecord, DataStore, Insertion, KeyedRequest, Store, WriteGroup } from './store.ts'
+import type {
+  CollectionRecord,
+  DataStore,
+  Insertion,
+  KeyedRequest,
+  Snapshot,
+  Store,
+  WriteGroup,
+} from './store.ts'
 import { openDatabase } from './tables.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -207,6 +215,32 @@ describe('named collections', () => {
         points,
         insertionsOf(20).map(({ point }) => point.payload.content),
       )
+    })
+  })
+
+  it('have snapshots that leave enough of LMDB readers for everything else', async () => {
+    await withData(async (data) => {
+      const points = insertionsOf(1)
+      const stores: Store[] = []
+      for (let index = 0; index < 33; index += 1) stores.push(await filled(data, `c${index}`, points))
+      const snapshots: Snapshot[] = []
+      for (const [index, store] of stores.slice(0, 32).entries()) {
+        // After a commit, a snapshot takes a reader of its own.
+        await store.commit(groupOf([insertion(1, 2)]))
+        assert.equal(snapshots.push(store.snapshot(() => {})), index + 1)
+      }
+      const last = stores[32]!
+      const isRefused = { reason: 'overloaded', message: /^snapshots of 32 collections are being read/ }
+      assert.throws(() => last.snapshot(() => {}), isRefused)
+      assert.throws(() => last.snapshot(() => {}), isRefused)
+      const removal = { kind: 'delete', slot: 0, id: points[0]!.id, sequence: 3 } as const
+      await Promise.all(stores.map((store) => store.commit(groupOf([removal]))))
+      assert.equal((await contentsOf(last)).size, 0)
+      snapshots.pop()!.close()
+      snapshots.push(last.snapshot(() => {}))
+      assert.throws(() => stores[31]!.snapshot(() => {}), isRefused)
+      for (const snapshot of snapshots) snapshot.close()
+      stores[31]!.snapshot(() => {}).close()
     })
   })
 

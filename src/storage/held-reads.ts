@@ -1,13 +1,17 @@
 import type { RootDatabase, Transaction } from 'lmdb'
+import { DatabaseError } from '../base/errors.ts'
 
 /**
- * Limits the read transactions of one environment that are held during commits. A held transaction keeps reads from
- * seeing a commit before it is acknowledged. LMDB has room for 126 readers in all threads, so a commit beyond the limit
- * waits.
+ * Limits the read transactions of one environment that are held for longer than a moment. LMDB has room for 126 readers
+ * in all threads; without a free one, every read fails. There are two kinds, each with its own limit:
+ *
+ * - during a commit, so that reads do not see it before it is acknowledged: a commit beyond the limit waits
+ * - for a snapshot, as long as its reader takes: a snapshot beyond the limit is refused
  */
 export class HeldReads {
   #count = 0
   readonly #waiting: (() => void)[] = []
+  #snapshots = 0
 
   /** Resolves when there is room for one more transaction. Call `leave` at its end. */
   async enter(): Promise<void> {
@@ -20,6 +24,21 @@ export class HeldReads {
     if (next === undefined) this.#count -= 1
     else next()
   }
+
+  /** Call before a snapshot is opened, and `leaveSnapshot` at its end. @throws DatabaseError `overloaded` */
+  enterSnapshot(): void {
+    if (this.#snapshots >= snapshotsMax) {
+      throw new DatabaseError(
+        'overloaded',
+        `snapshots of ${snapshotsMax} collections are being read, no more can be read at a time: try again later`,
+      )
+    }
+    this.#snapshots += 1
+  }
+
+  leaveSnapshot(): void {
+    this.#snapshots -= 1
+  }
 }
 
 /** Returns a read transaction that sees everything committed before, and nothing committed later. */
@@ -30,3 +49,5 @@ export function currentRead(root: RootDatabase): Transaction {
 }
 
 const heldMax = 64
+/** With `heldMax`, this leaves 30 readers for all other reads. */
+const snapshotsMax = 32

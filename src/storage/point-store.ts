@@ -108,7 +108,10 @@ export class PointStore implements Store {
     // The read transaction can be older than the last commit.
     this.#tables.root.resetReadTxn()
     const live = new Uint8Array(new SharedArrayBuffer(Math.ceil(slotCount / slotsPerBlock) * blockBytes))
-    for (const [block, bits] of readLive(this.#tables)) live.set(bits, block * blockBytes)
+    for (const [block, bits] of readLive(this.#tables)) {
+      // Earlier versions could store an empty block after the last slot.
+      if (block * blockBytes < live.length) live.set(bits, block * blockBytes)
+    }
     return { path: this.#tables.files.rows, dimension, slotCount, sequence, live }
   }
 
@@ -194,13 +197,21 @@ export class PointStore implements Store {
   }
 
   snapshot(onClose: () => void): Snapshot {
+    const { heldReads } = this.#parts
     const { databaseId } = this.#writer.state
-    const snapshot: Snapshot = new StoreSnapshot(this.#tables, databaseId, () => {
-      this.#snapshots.delete(snapshot)
-      onClose()
-    })
-    this.#snapshots.add(snapshot)
-    return snapshot
+    heldReads.enterSnapshot()
+    try {
+      const snapshot: Snapshot = new StoreSnapshot(this.#tables, databaseId, () => {
+        heldReads.leaveSnapshot()
+        this.#snapshots.delete(snapshot)
+        onClose()
+      })
+      this.#snapshots.add(snapshot)
+      return snapshot
+    } catch (error) {
+      heldReads.leaveSnapshot()
+      throw error
+    }
   }
 
   async close(): Promise<void> {

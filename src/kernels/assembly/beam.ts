@@ -97,13 +97,14 @@ export function descendTo(level: i32, entry: i64): u32 {
 
 /** Moves greedily to the nearest slot on one level. */
 function descend(from: u32, level: i32): u32 {
+  const quartets = m & ~3
   let best = from
   let bestDistance = score1(from)
   let moved = true
   while (moved) {
     moved = false
     const list = listOf(best, level)
-    for (let at = 0; at < m; at += 4) {
+    for (let at = 0; at < quartets; at += 4) {
       const a = slotAt(list, at)
       if (a == NONE) break
       const b = load<u32>(list + (<usize>at << 2), 4)
@@ -118,6 +119,18 @@ function descend(from: u32, level: i32): u32 {
           best = slot
           moved = true
         }
+      }
+    }
+    // If m is no multiple of 4, a last quartet would extend into the next list, which another slot on another level may
+    // own. The usual m is a multiple, so the rest of a list is scored singly, and the loop above needs no checks.
+    for (let at = quartets; at < m; at++) {
+      const slot = slotAt(list, at)
+      if (slot == NONE) break
+      const score = score1(slot)
+      if (score < bestDistance) {
+        bestDistance = score
+        best = slot
+        moved = true
       }
     }
   }

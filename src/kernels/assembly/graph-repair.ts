@@ -1,4 +1,4 @@
-import { beam, emptyPool, offerFresh, poolCount, startPool } from './beam'
+import { beam, emptyPool, offerFresh, poolCount, slotOf, startPool } from './beam'
 import { linkToCopy, isIn, linkBack, linkFromPool, selectNeighbours, writeList } from './graph'
 import * as words from '../graph-header'
 import {
@@ -111,9 +111,24 @@ function searchAround(slot: u32, level: i32, distanceKind: i32, into: usize): vo
   }
   offerFresh(count, efConstruction, 0, efConstruction)
   beam(level, efConstruction)
-  const kept = selectNeighbours(pool, poolCount, m, into, distanceKind, slot)
+  const kept = selectNeighbours(pool, keepLinked(), m, into, distanceKind, slot)
   replaceList(slot, level, into, kept)
   for (let i = 0; i < kept; i++) linkBack(slotAt(into, i), slot, level, distanceKind)
+}
+
+/**
+ * Removes the keys of all slots that are not LINKED from the pool. A LEAVING slot may already hold a new point, and is
+ * then live, but it will be ABSENT. Returns how many keys stay; `poolCount` does not change.
+ */
+function keepLinked(): i32 {
+  let count = 0
+  for (let i = 0; i < poolCount; i++) {
+    const key = load<u64>(pool + (<usize>i << 3))
+    if (stateOf(slotOf(key)) != LINKED) continue
+    store<u64>(pool + (<usize>count << 3), key)
+    count++
+  }
+  return count
 }
 
 /** Writes the `kept` slots of `into` to a list, followed by its other entries that stay. */

@@ -167,12 +167,20 @@ export function linkBack(to: u32, slot: u32, level: i32, distanceKind: i32): boo
  * lists. Reselecting the list would drop them all.
  */
 function placeIn(list: usize, length: i32, slot: u32): i32 {
-  let at = 0
-  while (at < length && slotAt(list, at) != NONE && slotAt(list, at) != slot) at++
+  const at = endOf(list, length, slot)
   if (at < length) return at
   // This loop comes last, because reading whether a slot is live is a cache miss.
   for (let i = 0; i < length; i++) if (!isLive(slotAt(list, i))) return i
   return length
+}
+
+/** Returns the place of a slot in a list, or else the end of the list, which is its length if the list is full. */
+// @ts-ignore: decorator
+@inline
+function endOf(list: usize, length: i32, slot: u32): i32 {
+  let at = 0
+  while (at < length && slotAt(list, at) != NONE && slotAt(list, at) != slot) at++
+  return at
 }
 
 /**
@@ -198,6 +206,9 @@ function joinCopies(to: u32, slot: u32, level: i32): bool {
 function insertBetween(to: u32, slot: u32, at: i32, level: i32): bool {
   const place = listOf(to, level) + (<usize>at << 2)
   const next = load<u32>(place)
+  if (next == slot) return true
+  // The list has become shorter. Readers would not see an entry behind its end.
+  if (next == NONE) return false
   // The slot gets its link before anything links to it, so a concurrent walk misses nothing. Only one lock is held at a
   // time, because two slots may be inserted before each other.
   if (isLive(next)) addEntry(slot, next, level)
@@ -377,18 +388,25 @@ export function linkFromPool(slot: u32): void {
     const parent = slotOf(load<u64>(pool + (<usize>i << 3)))
     if (parent == slot || !isLive(parent)) continue
     if (nearest == NONE) nearest = parent
-    const list = listOf(parent, 0)
-    if (load<u32>(list + last) != NONE) continue
-    lock(parent)
-    // Another unreachable slot that has been reconnected since may already link to it.
-    const at = placeIn(list, m0, slot)
-    if (at < m0) atomic.store<u32>(list + (<usize>at << 2), slot)
-    unlock(parent)
-    if (at < m0) return
+    if (load<u32>(listOf(parent, 0) + last) == NONE && append(parent, slot)) return
   }
   if (nearest == NONE) nearest = slotOf(load<u64>(pool))
   if (nearest == slot) return
-  for (let tries = 0; tries < 4; tries++) if (insertBetween(nearest, slot, m0 - 1, 0)) return
+  for (let tries = 0; tries < 4; tries++) {
+    // If no entry of the pool is live, nothing above has looked for a free place in the nearest list.
+    if (append(nearest, slot) || insertBetween(nearest, slot, m0 - 1, 0)) return
+  }
+}
+
+/** Writes a slot to the end of a list at level 0, unless the list contains it. Returns false if the list is full. */
+function append(parent: u32, slot: u32): bool {
+  const list = listOf(parent, 0)
+  lock(parent)
+  // Another unreachable slot that has been reconnected since may already link to it.
+  const at = endOf(list, m0, slot)
+  if (at < m0) atomic.store<u32>(list + (<usize>at << 2), slot)
+  unlock(parent)
+  return at < m0
 }
 
 /** Reserves the upper lists of a slot, unless it already has them. Returns false if there is no room. */

@@ -146,6 +146,13 @@ let ofRow: f32 = 0
 let ofCodes: f32 = 0
 let ofBoth: f32 = 0
 
+/**
+ * NIBBLE_LEVELS, which each encoding sets. V8 keeps a value that is computed from a variable in a register, as it does
+ * with `loaded`; with plain constants, encoding takes 1.4 times as long. `loaded` needs scratch, and an encoding has
+ * none: other threads may be reading the code that it writes.
+ */
+let levels: f32 = 0
+
 // @ts-ignore: decorator
 @inline
 function codesOf(scaled: v128, least: v128, most: v128): v128 {
@@ -160,13 +167,10 @@ function sumFloats(v: v128): f32 {
   )
 }
 
-/**
- * Computes the three sums above. Uses no fused multiply-add, because every build must compute the same codes. `at` is
- * the address of 16 bytes of scratch.
- */
-function measureFit(row: usize, n: usize, factor: f32, at: usize): void {
-  const least = loaded(f32x4.splat(-NIBBLE_LEVELS), at)
-  const most = loaded(f32x4.splat(NIBBLE_LEVELS), at)
+/** Computes the three sums above. Uses no fused multiply-add, because every build must compute the same codes. */
+function measureFit(row: usize, n: usize, factor: f32): void {
+  const least = f32x4.splat(-levels)
+  const most = f32x4.splat(levels)
   const factors = f32x4.splat(factor)
   let rows = f32x4.splat(0)
   let codes = f32x4.splat(0)
@@ -191,17 +195,17 @@ function fitOf(): f32 {
 }
 
 /** Returns the factor whose codes have the smallest angle to the row. Leaves its sums in the variables above. */
-function bestFactor(row: usize, n: usize, widest: f32, at: usize): f32 {
+function bestFactor(row: usize, n: usize, widest: f32): f32 {
   let best = widest
-  measureFit(row, n, best, at)
+  measureFit(row, n, best)
   let bestFit = fitOf()
   for (let tries = 0; tries < CLIP_TRIES; tries++) {
-    measureFit(row, n, best * CLIP_STEP, at)
+    measureFit(row, n, best * CLIP_STEP)
     if (!(fitOf() > bestFit)) break
     best *= CLIP_STEP
     bestFit = fitOf()
   }
-  measureFit(row, n, best, at)
+  measureFit(row, n, best)
   return best
 }
 
@@ -223,13 +227,19 @@ function sixteen(row: usize, at: usize, n: usize, factors: v128): v128 {
   return i8x16.add(i8x16.max_s(i8x16.min_s(codes, most), least), i8x16.splat(<i8>NIBBLE_ZERO))
 }
 
-/** Encodes a row of `n` components, a multiple of 16. Writes the header and `width` nibbles, a multiple of 64. */
+/**
+ * Encodes a row of `n` components, a multiple of 16. Writes the header and `width` nibbles, a multiple of 64.
+ *
+ * A slot can be encoded again while walks of other threads read its code. So only the final bytes are written: these
+ * are the same each time.
+ */
 export function encodeNibbles(row: usize, n: i32, width: i32, code: usize): void {
+  levels = NIBBLE_LEVELS
   const most = greatestMagnitude(row, <usize>n)
   const widest = NIBBLE_LEVELS / most
   // As in codes.ts, a row without a finite inverse is encoded as zero.
   const usable = most > 0 && widest < Infinity
-  const factor = usable ? bestFactor(row, <usize>n, widest, code) : 0
+  const factor = usable ? bestFactor(row, <usize>n, widest) : 0
   const factors = f32x4.splat(factor)
   let to = code + CODE_HEADER
   for (let at: usize = 0; at < <usize>width; at += 64, to += 32) {
