@@ -3,13 +3,16 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import { Client, credentials } from '@grpc/grpc-js'
 import { DatabaseError } from '../src/base/errors.ts'
 import { createLogger } from '../src/base/log.ts'
+import { partitionCount } from '../src/base/partitions.ts'
 import { PeerLink, type PeerLinkOptions } from '../src/cluster/peer-link.ts'
 import type { PeerMethod } from '../src/cluster/peer-methods.ts'
 import { linkPath } from '../src/cluster/peer-server.ts'
 import type { PeerHandler } from '../src/cluster/peers.ts'
 import { TestAuthority } from './support/certificates.ts'
+import { statusOf } from './support/cluster-status.ts'
 import { freePort } from './support/free-ports.ts'
 import { temporaryDirectory } from './support/process.ts'
+import { inParts, startTestCluster, type TestService, untilSettled } from './support/service.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 const [echo, slow, failing, numbers] = [2, 3, 4, 5] as [PeerMethod, PeerMethod, PeerMethod, PeerMethod]
@@ -130,6 +133,19 @@ describe('the link between nodes', () => {
     )
   })
 
+  it('keeps other calls when one is cancelled while the connection opens', async () => {
+    const { handlers, seen } = answering()
+    const [a] = [await open('a'), await open('b', { handlers })]
+    const stop = new AbortController()
+    const cancelled = a.ask('b', slow, Buffer.alloc(0), { signal: stop.signal })
+    const others = ['1', '2'].map((body) => a.ask('b', echo, Buffer.from(body)))
+    // The first byte has not been sent yet.
+    stop.abort()
+    await assert.rejects(cancelled, hasReason('cancelled'))
+    assert.deepEqual((await Promise.all(others)).map(String), ['a:1', 'a:2'])
+    assert.deepEqual(seen.aborted, [], 'the cancelled call was not sent')
+  })
+
   it('limits concurrent calls and the length of requests and answers', async () => {
     const { handlers } = answering()
     const [a] = [
@@ -200,6 +216,54 @@ describe('the link between nodes', () => {
     assert.equal(String(await a.ask('b', echo, Buffer.from('1'))), 'a:1')
     await assert.rejects(a.ask('z', echo, Buffer.alloc(0)), hasReason('not_ready', /node z/))
   })
+})
+
+describe('the link of a cluster whose clients may only send small requests', () => {
+  it('carries pages and partitions that are much larger than these', async () => {
+    await using cluster = await startTestCluster(['a', 'b'], { ...inParts('1'), MAX_REQUEST_BYTES: '1024' })
+    const [a] = cluster.services as [TestService]
+    await untilSettled(cluster)
+    // Each node has 100 KB of points, in requests that are almost as large as possible.
+    const ids = Array.from({ length: partitionCount }, (_, partition) => {
+      const firstByte = partition.toString(16).padStart(2, '0')
+      return `${firstByte}000000-0000-4000-8000-000000000000`
+    })
+    const payload = { content: 'x'.repeat(800), content_type: 'Text' }
+    await Promise.all(ids.map((id) => call(a, 'PUT', `/points/${id}`, { vector: [1, 2], payload })))
+    // Node a reads the other half from b.
+    assert.deepEqual(await listed(a), ids)
+    await call(a, 'POST', '/cluster/nodes/b/drain')
+    await untilSettled(cluster)
+    const { nodes } = await statusOf(a)
+    assert.deepEqual(
+      nodes.map(({ name, partitions }) => [name, partitions?.owned]),
+      [
+        ['a', partitionCount],
+        ['b', 0],
+      ],
+    )
+    assert.deepEqual(await listed(a), ids)
+  })
+
+  async function call(service: TestService, method: string, path: string, body?: unknown): Promise<string> {
+    const response = await fetch(`${service.httpUrl}${path}`, {
+      method,
+      ...(body !== undefined && {
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(body),
+      }),
+    })
+    const text = await response.text()
+    assert.ok(response.ok, `${response.status}: ${text}`)
+    return text
+  }
+
+  /** The ids of a page with the contents of all points. */
+  async function listed(service: TestService): Promise<readonly string[]> {
+    const page = await call(service, 'POST', '/points/list', { limit: 1000, include: { payload: true } })
+    const { points } = JSON.parse(page) as { readonly points: readonly { readonly id: string }[] }
+    return points.map(({ id }) => id).sort()
+  }
 })
 
 describe('access to the link', () => {

@@ -6,6 +6,7 @@ import {
   type HnswSettings,
   hnswBounds,
 } from '../base/collection.ts'
+import type { DatabaseError } from '../base/errors.ts'
 import { partitionCount } from '../base/partitions.ts'
 import { dimensionMax } from '../base/point.ts'
 import { type ApiContext, type Call, invalid } from './call.ts'
@@ -89,10 +90,7 @@ export async function setAliases(
   { collections }: ApiContext,
   { set = new Map(), remove = [] }: SetAliasesInput,
 ): Promise<ReadonlyMap<string, string>> {
-  const count = set.size + remove.length
-  if (count > aliasesPerCall) {
-    throw invalid(`set and remove hold ${count} aliases together, the maximum is ${aliasesPerCall}`)
-  }
+  if (set.size + remove.length > aliasesMax) throw tooManyAliases()
   for (const [alias, target] of set) {
     checkName(alias, 'alias in set')
     checkName(target, `set.${alias}`)
@@ -151,5 +149,9 @@ function checkHnsw({ m, efConstruction }: HnswInput): HnswSettings {
   }
 }
 
-/** This many fit into one commit without delaying others. */
-const aliasesPerCall = 1000
+/** How many aliases a call may change: this many fit into one commit without delaying others. */
+export const aliasesMax = 1000
+
+export function tooManyAliases(): DatabaseError {
+  return invalid(`set and remove hold more than ${aliasesMax} aliases together, which is the maximum`)
+}

@@ -5,6 +5,7 @@ import type { ContentType } from '../base/point.ts'
 import { noVector, type Outcome, outcomeOf, type ReaderOptions } from './items.ts'
 import { attributesIn, microsecondsIn } from './json-lines.ts'
 import { UsageError } from './usage.ts'
+import { parseWithDigits } from './whole-numbers.ts'
 
 /** The meaning of the columns of a table, by their names. */
 export interface ColumnPlan {
@@ -164,7 +165,7 @@ function parsedAttributes(text: string): Attributes | undefined {
   } catch (error) {
     throw new Error(`\`attributes\` is not JSON: ${(error as Error).message}`)
   }
-  return attributesIn(value)
+  return attributesIn(value, () => parseWithDigits(text))
 }
 
 function inColumn<T>(column: string, read: () => T): T {

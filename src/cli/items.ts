@@ -1,4 +1,5 @@
 import type { NewPoint, Payload } from '../base/point.ts'
+import { halfSurrogateIn, halfSurrogateWords } from '../client/half-surrogates.ts'
 
 export const formats = ['jsonl', 'csv', 'tsv', 'parquet', 'npy', 'hdf5', 'fvecs', 'f32', 'i8'] as const
 export type Format = (typeof formats)[number]
@@ -43,7 +44,10 @@ export type Outcome = Pick<Item, 'point' | 'fault'>
 /** Replaces the vector of a point whose content the service embeds. */
 export const noVector: readonly number[] = []
 
-/** Makes a point, scaled by the options; a fault if a component is not a finite float32. */
+/**
+ * Makes a point, scaled by the options; a fault if a component is not a finite float32, or a text has half of a surrogate
+ * pair.
+ */
 export function outcomeOf(
   components: ArrayLike<number>,
   payload: Payload,
@@ -58,6 +62,8 @@ export function outcomeOf(
       return { fault: `\`vector\` has ${components[index]! * factor} at ${index}: not a finite float32` }
     }
   }
+  const place = halfSurrogateIn(payload)
+  if (place !== undefined) return { fault: `\`${place.slice(1)}\` ${halfSurrogateWords}` }
   return { point: { vector, payload, ...(id === undefined ? {} : { id }) } }
 }
 

@@ -4,6 +4,7 @@ import { isWellFormedId } from '../base/ids.ts'
 import type { Payload } from '../base/point.ts'
 import { type Item, noVector, type Outcome, outcomeOf, type ReaderOptions } from './items.ts'
 import { linesOf } from './lines.ts'
+import { parseWithDigits, roundedNumberIn } from './whole-numbers.ts'
 
 /** Reads points from lines of JSON; `-` is standard input. */
 export async function* readJsonLines(file: string, options: ReaderOptions): AsyncGenerator<Item> {
@@ -29,7 +30,6 @@ function parsed(line: string, options: ReaderOptions): Outcome {
   } catch (error) {
     return { fault: `not JSON: ${(error as Error).message}` }
   }
-  const { payload, ...fields } = (record ?? {}) as Record<string, unknown>
   const {
     id,
     vector = options.embed ? noVector : undefined,
@@ -37,7 +37,7 @@ function parsed(line: string, options: ReaderOptions): Outcome {
     content_type: contentType = 'Text',
     attributes,
     expires_at: expiresAt,
-  } = { ...fields, ...(payload ?? {}) } as Record<string, unknown>
+  } = fieldsOf(record)
   if (!Array.isArray(vector) || !vector.every((each) => typeof each === 'number')) {
     return { fault: '`vector` is not an array of numbers' }
   }
@@ -51,7 +51,9 @@ function parsed(line: string, options: ReaderOptions): Outcome {
     const payload = {
       contentType,
       content,
-      ...(attributes === undefined ? {} : { attributes: attributesIn(attributes) }),
+      ...(attributes === undefined
+        ? {}
+        : { attributes: attributesIn(attributes, () => fieldsOf(parseWithDigits(line)).attributes) }),
       ...(expiresAt === undefined ? {} : { expiresAtUs: microsecondsIn(expiresAt) }),
     } as const
     return outcomeOf(vector, payload, options, options.keepIds ? String(id).toLowerCase() : undefined)
@@ -60,8 +62,21 @@ function parsed(line: string, options: ReaderOptions): Outcome {
   }
 }
 
-/** Reads attributes in the format of `export`. null means absent. */
-export function attributesIn(value: unknown): NonNullable<Payload['attributes']> {
+/** The fields of a point, whether or not some of them are in its payload. */
+function fieldsOf(record: unknown): Record<string, unknown> {
+  const { payload, ...fields } = (record ?? {}) as Record<string, unknown>
+  return { ...fields, ...(payload ?? {}) }
+}
+
+/**
+ * Reads attributes in the format of `export`. null means absent.
+ *
+ * @param exact returns the attributes from `parseWithDigits`
+ * @throws Error that describes the fault
+ */
+export function attributesIn(value: unknown, exact: () => unknown): NonNullable<Payload['attributes']> {
+  const rounded = roundedNumberIn(value, exact, 'attributes')
+  if (rounded !== undefined) throw new Error(rounded)
   const text = JSON.stringify(value, function (this: unknown, _, each: unknown) {
     return each === null && !Array.isArray(this) ? undefined : each
   })

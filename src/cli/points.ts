@@ -16,6 +16,7 @@ import type { ConnectionOptions } from './connection.ts'
 import { type PartialOptions, partialOptions } from './partial-answers.ts'
 import { type Environment, UsageError } from './usage.ts'
 import { vectorIn } from './vectors.ts'
+import { parseWithDigits, roundedNumberIn } from './whole-numbers.ts'
 
 /** The commands on points. They print points and values in the JSON of the HTTP interface. */
 
@@ -229,6 +230,8 @@ function objectIn(text: string, option: string): object {
   } catch (error) {
     throw new UsageError(`${option} is not JSON: ${(error as Error).message}`)
   }
+  const rounded = roundedNumberIn(parsed, () => parseWithDigits(text), '')
+  if (rounded !== undefined) throw new UsageError(`${option}: ${rounded}`)
   if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return parsed
   throw new UsageError(`${option} is not a JSON object: ${text}`)
 }

@@ -1,4 +1,5 @@
 import { DateTime, GeoPoint } from '../base/attributes.ts'
+import { DatabaseError } from '../base/errors.ts'
 import { isList, type Moment, momentText, objectOf } from './attributes.ts'
 
 /** A value that a filter compares with. null stands for an absent value. */
@@ -26,6 +27,8 @@ export interface FilterTests {
  * `$expires_at` and `$version` are paths, too. A point that does not match a test matches its complement: a missing
  * attribute matches `$ne`, `$nin` and `$not`.
  *
+ * undefined is refused anywhere in a filter: without that test, the filter would match more points than intended.
+ *
  * @example { shop: 'x', price: { $gte: 5, $lt: 10 }, $or: [{ tags: 'new' }, { stock: { $gt: 0 } }] }
  */
 export interface Filter {
@@ -35,9 +38,38 @@ export interface Filter {
   readonly $not?: Filter
 }
 
-/** Converts a filter to its JSON for HTTP, where moments and places are tagged. */
-export function filterJson(filter: Filter | undefined): unknown {
-  return filter && valueJson(filter)
+/**
+ * Converts a filter to its JSON for HTTP, where moments and places are tagged.
+ *
+ * @param at the filter's place in the request, for messages
+ * @throws DatabaseError `invalid_argument` for values that JSON cannot hold
+ */
+export function filterJson(filter: Filter | undefined, at = 'filter'): unknown {
+  if (filter === undefined) return undefined
+  checkFilterValues(filter, at)
+  return valueJson(filter)
+}
+
+/**
+ * Refuses values that JSON cannot hold. `JSON.stringify` leaves out undefined, and turns NaN into null, which stands for
+ * an absent attribute: the filter would match other points.
+ *
+ * @throws DatabaseError `invalid_argument` that names the place of the value
+ */
+export function checkFilterValues(value: unknown, at: string): void {
+  if (isList(value)) {
+    for (const [index, each] of value.entries()) checkFilterValues(each, `${at}[${index}]`)
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [name, each] of Object.entries(value)) checkFilterValues(each, `${at}.${name}`)
+  } else if (value === undefined) {
+    throw invalid(`${at} is undefined: leave it out, or use null for an absent attribute`)
+  } else if (typeof value === 'number' && !Number.isFinite(value)) {
+    throw invalid(`${at} is ${value}, it must be a finite number`)
+  }
+}
+
+function invalid(message: string): DatabaseError {
+  return new DatabaseError('invalid_argument', message)
 }
 
 function valueJson(value: unknown): unknown {

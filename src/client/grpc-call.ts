@@ -12,6 +12,7 @@ import { cancellation, DatabaseError, type Reason, reasons } from '../base/error
 import { partialHeader } from '../base/partial-reads.ts'
 import { type CallDetails, idempotencyKeyOf, notePartial, partialHeaders } from './call-options.ts'
 import { reasonOfMissing } from './collections.ts'
+import { refuseHalfSurrogates } from './half-surrogates.ts'
 import { type RetryOptions, withRetries } from './retries.ts'
 import { ServiceError } from './service-error.ts'
 import type { Session } from './session.ts'
@@ -115,11 +116,15 @@ function withMore(common: Metadata, more: Readonly<Record<string, string | undef
   return metadata
 }
 
-/** Encodes a request. Refuses values that cannot be encoded, such as a number beyond float32 or a fractional limit. */
+/**
+ * Encodes a request. Refuses values that cannot be encoded, such as a number beyond float32, a fractional limit or half
+ * of a surrogate pair.
+ */
 function encoded<Method extends DescMethodUnary>(
   method: Method,
   request: MessageInitShape<Method['input']>,
 ): Buffer {
+  refuseHalfSurrogates(request, '')
   try {
     return Buffer.from(toBinary(method.input, create(method.input, request)))
   } catch (error) {

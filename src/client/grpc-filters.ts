@@ -1,31 +1,51 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
+import { DateTime, GeoPoint } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { type AttributeInput, isList } from './attributes.ts'
-import type { Filter, FilterTests } from './filters.ts'
+import { checkFilterValues, type Filter, type FilterTests } from './filters.ts'
 import type { ConditionSchema, FilterSchema } from './generated/vectordb_pb.js'
 import { type ValueMessage, valueMessage } from './grpc-values.ts'
+import { refuseHalfSurrogates } from './half-surrogates.ts'
 
 export type FilterMessage = MessageInitShape<typeof FilterSchema>
 type ConditionTest = NonNullable<MessageInitShape<typeof ConditionSchema>['test']>
 
-/** Converts a filter to its protobuf message. @throws DatabaseError `invalid_argument` for an unknown operator */
-export function filterMessage(filter: Filter): FilterMessage {
-  const nodes = Object.entries(filter).flatMap(([name, value]) =>
-    value === undefined ? [] : entryNodes(name, value),
-  )
+/**
+ * Converts a filter to its protobuf message. What the message cannot show is refused here, as the service refuses it over
+ * HTTP: a filter that lacks a part would match other points than intended, and a delete would remove them.
+ *
+ * @param at the filter's place in the request, for messages
+ * @throws DatabaseError `invalid_argument` that names the place of the fault
+ */
+export function filterMessage(filter: Filter, at = 'filter'): FilterMessage {
+  checkFilterValues(filter, at)
+  refuseHalfSurrogates(filter, at)
+  return nodeOf(filter, at)
+}
+
+function nodeOf(filter: unknown, at: string): FilterMessage {
+  if (!isFilter(filter)) throw invalid(`${at} must be an object, like {"price": {"$lt": 10}}`)
+  const nodes = Object.entries(filter).flatMap(([name, value]) => entryNodes(name, value, `${at}.${name}`))
   return nodes.length === 1 ? nodes[0]! : allOf(nodes)
 }
 
-function entryNodes(name: string, value: NonNullable<Filter[string]> | null): FilterMessage[] {
-  if (name === '$and') return [allOf(filtersIn(value))]
-  if (name === '$or') return [{ node: { case: 'any', value: { items: filtersIn(value) } } }]
-  if (name === '$not') return [negate(filterMessage(value as Filter))]
-  if (isTests(value)) return testNodes(name, value)
+/** Other values have no tests, so that they would match every point. */
+function isFilter(value: unknown): value is Filter {
+  if (typeof value !== 'object' || value === null || isList(value)) return false
+  return !(value instanceof Date || value instanceof DateTime || value instanceof GeoPoint)
+}
+
+function entryNodes(name: string, value: unknown, at: string): FilterMessage[] {
+  if (name === '$and') return [allOf(filtersIn(value, at))]
+  if (name === '$or') return [{ node: { case: 'any', value: { items: filtersIn(value, at) } } }]
+  if (name === '$not') return [negate(nodeOf(value, at))]
+  if (isTests(value)) return testNodes(name, value, at)
   return [equality(name, value as AttributeInput)]
 }
 
-function filtersIn(value: unknown): FilterMessage[] {
-  return (value as readonly Filter[]).map(filterMessage)
+function filtersIn(value: unknown, at: string): FilterMessage[] {
+  if (!isList(value)) throw invalid(`${at} must be an array of filters`)
+  return value.map((each, index) => nodeOf(each, `${at}[${index}]`))
 }
 
 function allOf(items: FilterMessage[]): FilterMessage {
@@ -41,10 +61,13 @@ function isTests(value: unknown): value is FilterTests {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
 }
 
-function testNodes(path: string, tests: FilterTests): FilterMessage[] {
-  if (path === '$id') return idNodes(tests)
+function testNodes(path: string, tests: FilterTests, at: string): FilterMessage[] {
+  if (Object.keys(tests).length === 0) throw invalid(`${at} has no operator, like {"$eq": …}`)
+  if (path === '$id') return idNodes(tests, at)
   const { $gt, $gte, $lt, $lte, ...others } = tests
-  const nodes = Object.entries(others).map(([operator, operand]) => testNode(path, operator, operand))
+  const nodes = Object.entries(others).map(([operator, operand]) =>
+    testNode(path, operator, operand, `${at}.${operator}`),
+  )
   const bounds = { gt: $gt, gte: $gte, lt: $lt, lte: $lte }
   const range: Record<string, ValueMessage> = {}
   for (const [name, bound] of Object.entries(bounds))
@@ -53,32 +76,74 @@ function testNodes(path: string, tests: FilterTests): FilterMessage[] {
   return nodes
 }
 
-function testNode(path: string, operator: string, operand: unknown): FilterMessage {
-  const make = tests[operator]
-  if (make === undefined) throw unknownOperator(path, operator)
-  return make(path, operand)
+function testNode(path: string, operator: string, operand: unknown, at: string): FilterMessage {
+  // Without hasOwn, `constructor` would be an operator.
+  if (!Object.hasOwn(tests, operator)) throw unknownOperator(at)
+  return tests[operator]!(path, operand, at)
 }
 
-const tests: Readonly<Record<string, (path: string, operand: unknown) => FilterMessage>> = {
+type MakeTest = (path: string, operand: unknown, at: string) => FilterMessage
+
+const tests: Readonly<Record<string, MakeTest>> = {
   $eq: (path, value) => equality(path, value as AttributeInput),
   $ne: (path, value) => negate(equality(path, value as AttributeInput)),
-  $in: (path, values) => condition(path, { case: 'anyOf', value: valuesMessage(values) }),
-  $nin: (path, values) => condition(path, { case: 'noneOf', value: valuesMessage(values) }),
-  $exists: (path, value) => condition(path, { case: 'exists', value: value as boolean }),
-  $all: (path, values) => condition(path, { case: 'containsAll', value: valuesMessage(values) }),
-  $prefix: (path, value) => condition(path, { case: 'prefix', value: value as string }),
-  $near: (path, value) => {
-    const { lat, lon, radius_m: radiusM } = value as NonNullable<FilterTests['$near']>
+  $in: (path, values, at) => condition(path, { case: 'anyOf', value: valuesMessage(values, at) }),
+  $nin: (path, values, at) => condition(path, { case: 'noneOf', value: valuesMessage(values, at) }),
+  $exists: (path, value, at) => {
+    // protobuf-es would write any value as true or false.
+    if (typeof value !== 'boolean') throw invalid(`${at} must be a boolean`)
+    return condition(path, { case: 'exists', value })
+  },
+  $all: (path, values, at) => condition(path, { case: 'containsAll', value: valuesMessage(values, at) }),
+  $prefix: (path, value, at) => {
+    // protobuf-es would write any value as text.
+    if (typeof value !== 'string') throw invalid(`${at} must be a string`)
+    return condition(path, { case: 'prefix', value })
+  },
+  $near: (path, value, at) => {
+    const [lat, lon, radiusM] = numbersIn(value, ['lat', 'lon', 'radius_m'], at)
     return condition(path, { case: 'near', value: { center: { lat, lon }, radiusM } })
   },
-  $box: (path, value) => {
-    const { south_west: southWest, north_east: northEast } = value as NonNullable<FilterTests['$box']>
-    return condition(path, { case: 'box', value: { southWest, northEast } })
+  $box: (path, value, at) => {
+    const [southWest, northEast] = fieldsIn(value, ['south_west', 'north_east'], at)
+    const corners = {
+      southWest: cornerIn(southWest, `${at}.south_west`),
+      northEast: cornerIn(northEast, `${at}.north_east`),
+    }
+    return condition(path, { case: 'box', value: corners })
   },
 }
 
-function valuesMessage(values: unknown): { items: ValueMessage[] } {
-  return { items: (values as readonly AttributeInput[]).map(valueMessage) }
+function valuesMessage(values: unknown, at: string): { items: ValueMessage[] } {
+  if (!isList(values)) throw invalid(`${at} must be an array of values`)
+  return { items: values.map(valueMessage) }
+}
+
+function cornerIn(value: unknown, at: string): { lat: number; lon: number } {
+  const [lat, lon] = numbersIn(value, ['lat', 'lon'], at)
+  return { lat, lon }
+}
+
+function numbersIn<Names extends readonly string[]>(
+  value: unknown,
+  names: readonly [...Names],
+  at: string,
+): { [Index in keyof Names]: number } {
+  const numbers = fieldsIn(value, names, at)
+  const wrong = names.find((_, index) => typeof numbers[index] !== 'number')
+  if (wrong !== undefined) throw invalid(`${at}.${wrong} must be a number`)
+  return numbers as { [Index in keyof Names]: number }
+}
+
+/** The values of the fields. protobuf-es would write a missing number as 0, and leave out a misspelled name. */
+function fieldsIn(value: unknown, names: readonly string[], at: string): readonly unknown[] {
+  if (typeof value !== 'object' || value === null) throw invalid(`${at} must be an object`)
+  const given = new Map<string, unknown>(Object.entries(value))
+  const unknown = [...given.keys()].find((name) => !names.includes(name))
+  if (unknown !== undefined) throw invalid(`${at}.${unknown} is not known: there are ${names.join(', ')}`)
+  const missing = names.find((name) => !given.has(name))
+  if (missing !== undefined) throw invalid(`${at}.${missing} is missing`)
+  return names.map((name) => given.get(name))
 }
 
 function condition(path: string, test: ConditionTest): FilterMessage {
@@ -92,12 +157,12 @@ function equality(path: string, value: AttributeInput): FilterMessage {
   return condition(path, { case: 'eq', value: valueMessage(value) })
 }
 
-function idNodes(tests: FilterTests): FilterMessage[] {
+function idNodes(tests: FilterTests, at: string): FilterMessage[] {
   return Object.entries(tests).map(([operator, operand]) => {
     const ids = isList(operand) ? operand : [operand as AttributeInput]
     if (operator === '$eq' || operator === '$in') return hasId(ids)
     if (operator === '$ne' || operator === '$nin') return negate(hasId(ids))
-    throw unknownOperator('$id', operator)
+    throw unknownOperator(`${at}.${operator}`)
   })
 }
 
@@ -106,6 +171,10 @@ function hasId(ids: readonly AttributeInput[]): FilterMessage {
   return { node: { case: 'hasId', value: { items } } }
 }
 
-function unknownOperator(path: string, operator: string): DatabaseError {
-  return new DatabaseError('invalid_argument', `filter.${path}.${operator} is not an operator`)
+function unknownOperator(at: string): DatabaseError {
+  return invalid(`${at} is not an operator`)
+}
+
+function invalid(message: string): DatabaseError {
+  return new DatabaseError('invalid_argument', message)
 }

@@ -127,7 +127,8 @@ export function whenField(when: Precondition | undefined): {
   if ('version' in when) {
     return { when: { test: { case: 'version', value: unsigned(when.version, 'when.version') } } }
   }
-  if ('filter' in when) return { when: { test: { case: 'filter', value: filterMessage(when.filter) } } }
+  if ('filter' in when)
+    return { when: { test: { case: 'filter', value: filterMessage(when.filter, 'when.filter') } } }
   return { when: { test: { case: 'absent', value: when.absent } } }
 }
 

@@ -121,5 +121,5 @@ export function payloadJson({
 }
 
 function preconditionJson(when: Precondition | undefined): unknown {
-  return when !== undefined && 'filter' in when ? { filter: filterJson(when.filter) } : when
+  return when !== undefined && 'filter' in when ? { filter: filterJson(when.filter, 'when.filter') } : when
 }

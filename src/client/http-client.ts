@@ -202,9 +202,13 @@ function selectionsOf(
         counts.map(({ value, count }) => ({ value: attributeFromJson(value), count })),
       )
     },
-    updateMatching: ({ set, unset, expiresAt, ...selection }, options) =>
-      post('update', { ...selectionJson(selection), ...changeJson({ set, unset, expiresAt }) }, options),
-    deleteMatching: (selection, options) => post('delete', selectionJson(selection), options),
+    async updateMatching({ set, unset, expiresAt, ...selection }, options) {
+      const change = changeJson({ set, unset, expiresAt })
+      return await post('update', { ...selectionJson(selection), ...change }, options)
+    },
+    async deleteMatching(selection, options) {
+      return await post('delete', selectionJson(selection), options)
+    },
   }
 }
 

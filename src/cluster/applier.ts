@@ -23,9 +23,10 @@ export interface ApplierOptions {
   readonly outcomes: Outcomes
   /** The place up to which everything is already applied. */
   readonly from: LogPlace
-  /** Maximum bytes of records being applied at the same time. */
+  /** No further record is begun while those being applied have more bytes than this; a single one can be larger. */
   readonly bytesInFlightMax: number
-  readonly batchBytesMax: number
+  /** Maximum bytes of chunks that are kept for their commit; others are fetched again. */
+  readonly chunkCacheBytesMax: number
   /** Pause before reading is retried; short in tests. */
   readonly retryMs: number
   readonly logger: Logger
@@ -81,8 +82,8 @@ export class Applier {
 
   constructor(options: ApplierOptions) {
     this.#options = options
-    const { log, from, batchBytesMax, main } = options
-    this.#assembler = new RecordAssembler(log, { cacheBytesMax: batchBytesMax, batchBytesMax })
+    const { log, from, chunkCacheBytesMax, main } = options
+    this.#assembler = new RecordAssembler(log, { cacheBytesMax: chunkCacheBytesMax })
     this.#applied = from
     this.#visible = Math.max(from.position, main.replica.position)
     this.#read = from
@@ -275,9 +276,9 @@ export class Applier {
 
   /** Reads the changes from the log again. They are no longer in memory, for example after a restart. */
   async #changesBetween(after: number, before: number): Promise<RecentChanges> {
-    const { log, batchBytesMax } = this.#options
+    const { log, chunkCacheBytesMax } = this.#options
     const changes = new RecentChanges(after)
-    const assembler = new RecordAssembler(log, { cacheBytesMax: batchBytesMax, batchBytesMax })
+    const assembler = new RecordAssembler(log, { cacheBytesMax: chunkCacheBytesMax })
     if (after + 1 === before) return changes
     for await (const entry of log.read(after + 1, this.#stop.signal)) {
       const batch = await assembler.accept(entry)

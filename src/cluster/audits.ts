@@ -147,23 +147,42 @@ export class Audits {
 
   /** The findings of the other nodes, as soon as all have published one, or when time is up. */
   async #others({ node, collection, position }: Finding): Promise<Finding[]> {
-    const { documents, waitMs = usualWaitMs } = this.#options
+    const { documents, logger, waitMs = usualWaitMs } = this.#options
     const endMs = performance.now() + waitMs
     for (;;) {
       const names = [...(await documents.announced()).keys()].filter((each) => each !== node)
-      const found = await Promise.all(names.map(async (each) => await documents.get(nameOf(each))))
-      const same = found
-        .flatMap((document) => findingsIn(document?.value))
-        .filter((each) => each.collection === collection && each.position === position)
-      if (same.length === names.length || performance.now() >= endMs) return same
+      // A node whose findings cannot be read must not keep this node from being compared with the others.
+      const failed = new Map<string, unknown>()
+      const found = await Promise.all(
+        names.map(async (each) => {
+          try {
+            return findingsIn((await documents.get(nameOf(each)))?.value)
+          } catch (error) {
+            failed.set(each, error)
+            return []
+          }
+        }),
+      )
+      const same = found.flat().filter((each) => each.collection === collection && each.position === position)
+      if (same.length === names.length || performance.now() >= endMs) {
+        for (const [other, err] of failed) logger.warn({ err, node: other }, 'a node could not be compared')
+        return same
+      }
       await delay(waitMs / attempts, undefined, { signal: this.#stop.signal, ref: false })
     }
   }
 }
 
+/** Document names allow few characters, so other node names are encoded. */
 function nameOf(node: string): string {
-  return `digest-${node}`
+  return plainName.test(node) ? `digest-${node}` : `digest.${Buffer.from(node).toString('base64url')}`
 }
+
+/**
+ * Matches the names that are valid in the name of a document. These are not encoded, because earlier programs, which
+ * can run in the same cluster, do not encode any.
+ */
+const plainName = /^[-/=\w]+(\.[-/=\w]+)*$/
 
 function findingsIn(value: Uint8Array | undefined): readonly Finding[] {
   return value === undefined ? [] : (JSON.parse(new TextDecoder().decode(value)) as readonly Finding[])

@@ -39,6 +39,8 @@ export interface ClusterWrites {
       readonly signal: AbortSignal | undefined
     },
   ): Promise<LoggedResults[Request['kind']]>
+  /** The most points of a collection that one request by this filter can change. */
+  changesMax(collection: string, request: Pick<ChangeByFilter, 'filter' | 'change'>): number
   /** Whether each node may hold only some of the points. */
   readonly isPartitioned: boolean
   /**
@@ -178,9 +180,14 @@ export class ClusterDatabase implements Database {
    * still match when the record is applied.
    */
   async changeByFilter(
-    request: ChangeByFilter,
+    asked: ChangeByFilter,
     signal?: AbortSignal,
   ): Promise<{ readonly changed: number; readonly more: boolean }> {
+    // The ids are of this collection, even if the alias has moved.
+    const { name: collection } = this.#local
+    // Where none fits, the attempt to write one is refused.
+    const limitMax = Math.max(1, this.#writes.changesMax(collection, asked))
+    const request = { ...asked, limit: Math.min(asked.limit ?? limitMax, limitMax) }
     const position = await this.#writes.latest(signal)
     const { ids, more, matching } = await this.#read(
       () => this.#collection.planByFilter(request),
@@ -190,8 +197,6 @@ export class ClusterDatabase implements Database {
     if (request.dryRun) return { changed: matching, more }
     if (ids.length === 0) return { changed: 0, more }
     const { filter, change } = request
-    // The ids are of this collection, even if the alias has moved.
-    const { name: collection } = this.#local
     const each = { kind: 'each', ids, filter, change } as const
     const changed = await this.#writes.write(each, { collection, partition: undefined, signal })
     return { changed: [...changed.values()].reduce((sum, count) => sum + count, 0), more }

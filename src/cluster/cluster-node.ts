@@ -14,6 +14,7 @@ import { Admission } from './admission.ts'
 import { Applier, type ApplierOptions } from './applier.ts'
 import { Audits } from './audits.ts'
 import { Barriers } from './barriers.ts'
+import { writtenBytesMax } from './batch-limits.ts'
 import { ClusterCollections } from './cluster-collections.ts'
 import { ClusterDatabase } from './cluster-database.ts'
 import type { ClusterNodeOptions, NodeStatus, ReadPosition } from './cluster-node-options.ts'
@@ -93,6 +94,7 @@ export class ClusterNode {
       ...{ log, origin, outcomes: this.#outcomes },
       nowUs: options.nowUs ?? (() => Date.now() * 1000),
       bytesMax: options.maxBufferedBytes,
+      writtenBytesMax: writtenBytesMax(options.maxRequestBytes),
       timeoutMs: this.#timeoutMs,
       retryMs: options.retryMs ?? retryMs,
       onAcknowledge: options.onAcknowledge,
@@ -170,7 +172,7 @@ export class ClusterNode {
     this.#applier = new Applier({
       ...{ log, main, set, outcomes: this.#outcomes, from: this.#from, logger },
       bytesInFlightMax: maxBufferedBytes,
-      batchBytesMax: batchFactor * maxRequestBytes,
+      chunkCacheBytesMax: writtenBytesMax(maxRequestBytes),
       retryMs: this.#options.retryMs ?? retryMs,
       onApply: this.#options.onApply,
       ...this.#partially(),
@@ -376,6 +378,11 @@ export class ClusterNode {
     return result as LoggedResults[Request['kind']]
   }
 
+  /** See `ClusterWrites`. */
+  changesMax(...asked: Parameters<Publisher['changesMax']>): number {
+    return this.#publisher.changesMax(...asked)
+  }
+
   /** Whether each node, this one included, may hold only some of the points. */
   get isPartitioned(): boolean {
     return this.#shards !== undefined
@@ -558,5 +565,3 @@ const verifiedMax = 16
 const timeoutMs = 20_000
 const retryMs = 200
 const expireMs = 500
-/** How many times larger a request can be in a record than as a client sent it. */
-const batchFactor = 4

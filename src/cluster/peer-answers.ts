@@ -51,21 +51,37 @@ export class PeerAnswers {
     const call = new AnsweredCall(frame, messageBytesMax)
     this.#calls.set(frame.call, call)
     this.#addPiece(call, frame)
+    if (!frame.isWhole) call.signal.addEventListener('abort', () => this.#giveUp(call))
+  }
+
+  /** Ends a call whose request has not arrived completely: its rest may never come. */
+  #giveUp(call: AnsweredCall): void {
+    // `#answer` ends it.
+    if (call.isComplete) return
+    this.#drop(call)
+    if (!call.isCancelled) this.#fail(call, toDatabaseError(call.signal.reason))
   }
 
   #addPiece(
     call: AnsweredCall | undefined,
     piece: { readonly bytes: Buffer; readonly isWhole: boolean },
   ): void {
-    // Refused or cancelled before all of it had arrived.
+    // Refused, cancelled or too late before all of it had arrived.
     if (call === undefined) return
-    const { messageBytesMax, sender } = this.#options
+    const { messageBytesMax } = this.#options
     const body = call.request.add(piece)
     if (body === 'too long') {
-      const message = `a request between nodes exceeds ${messageBytesMax} bytes, four times MAX_REQUEST_BYTES`
-      sender.send({ kind: 'failure', call: call.number, reason: 'request_too_large', message })
+      const message = `a request between nodes exceeds ${messageBytesMax} bytes, which depends on MAX_REQUEST_BYTES`
+      this.#fail(call, new DatabaseError('request_too_large', message))
       this.#drop(call)
-    } else if (body !== undefined) void this.#answer(call, body)
+    } else if (body !== undefined) {
+      call.isComplete = true
+      void this.#answer(call, body)
+    }
+  }
+
+  #fail({ number: call }: AnsweredCall, { reason, message }: DatabaseError): void {
+    this.#options.sender.send({ kind: 'failure', call, reason, message })
   }
 
   #drop(call: AnsweredCall): void {
@@ -74,7 +90,7 @@ export class PeerAnswers {
   }
 
   async #answer(call: AnsweredCall, body: Buffer): Promise<void> {
-    const { sender, handlers, node, logger } = this.#options
+    const { handlers, node, logger } = this.#options
     try {
       const handler = handlers.get(call.method)
       if (handler === undefined) {
@@ -95,8 +111,7 @@ export class PeerAnswers {
       if (error.reason === 'internal') {
         logger.error({ peer: node, method: call.method, err: error.cause ?? error }, error.message)
       }
-      const { reason, message } = error
-      if (!call.isCancelled) sender.send({ kind: 'failure', call: call.number, reason, message })
+      if (!call.isCancelled) this.#fail(call, error)
     } finally {
       this.#drop(call)
     }
@@ -116,6 +131,8 @@ class AnsweredCall {
   readonly number: number
   readonly method: number
   readonly request: Pieces
+  /** Whether all of the request has arrived. */
+  isComplete = false
   readonly #abort = new AbortController()
   readonly #granted = new Waiters()
   readonly #timer: NodeJS.Timeout | undefined

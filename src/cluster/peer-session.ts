@@ -37,8 +37,8 @@ export class PeerSession {
   readonly #sender: FrameSender
   readonly #calls = new Map<number, OpenCall>()
   readonly #hello
-  /** Calls that wait until the other node has proved its identity. */
-  #waiting: (() => void)[] | undefined = []
+  /** Sends the calls that wait until the other node has proved its identity, by number. */
+  #waiting: Map<number, () => void> | undefined = new Map()
   #last = 0
   #hasEnded = false
 
@@ -84,13 +84,16 @@ export class PeerSession {
       )
     }
     if (this.#waiting === undefined) send()
-    else this.#waiting.push(send)
+    else this.#waiting.set(call, send)
     return call
   }
 
   /** Cancels a call: its answer is no longer wanted. */
   cancel(call: number): void {
-    if (this.#close(call) !== undefined) this.#sender.send({ kind: 'cancel', call })
+    if (this.#close(call) === undefined) return
+    // The other node refuses a `cancel` before the proof, and has not received the call.
+    if (this.#waiting === undefined) this.#sender.send({ kind: 'cancel', call })
+    else this.#waiting.delete(call)
   }
 
   /** Accepts more messages of the answer to a call. */
@@ -117,7 +120,7 @@ export class PeerSession {
         const waiting = this.#waiting
         this.#waiting = undefined
         this.#options.onReady()
-        for (const send of waiting) send()
+        for (const send of waiting.values()) send()
         return
       }
       case 'answer':

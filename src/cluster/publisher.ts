@@ -1,7 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { cancellation, DatabaseError } from '../base/errors.ts'
-import { changesOf, changesPerRecord, type LoggedRequest } from '../engine/logged-request.ts'
+import { idBytes } from '../base/ids.ts'
+import {
+  changesOf,
+  changesPerRecord,
+  type LoggedChangeEach,
+  type LoggedRequest,
+} from '../engine/logged-request.ts'
 import { appendBatch } from './append-batch.ts'
+import { batchBytesMax } from './batch-limits.ts'
 import { type CommitLog, UncertainAppend } from './commit-log.ts'
 import type { Ended, Outcomes } from './outcomes.ts'
 import { type ClusterRequest, encodeRequest } from './request-codec.ts'
@@ -16,6 +23,8 @@ export interface PublisherOptions {
   readonly onAcknowledge?: ((seconds: number) => void) | undefined
   /** Maximum bytes of requests that are on their way to the log or being applied. */
   readonly bytesMax: number
+  /** Maximum bytes of one request that takes several records: see batch-limits.ts. */
+  readonly writtenBytesMax: number
   /** How long an append with an unknown outcome is retried. */
   readonly timeoutMs: number
   /** Pause between two attempts; short in tests. */
@@ -67,6 +76,7 @@ export class Publisher {
     if (signal?.aborted) throw cancellation(signal)
     if (isLogged(request) && changesOf(request) > changesPerRecord) throw tooManyChanges(request)
     const payload = encodeRequest({ request, timeUs: this.#options.nowUs() })
+    this.#checkBatch(request, payload.length, options)
     this.#checkBytes(payload.length)
     const { outcomes } = this.#options
     const { request: number, outcome } = outcomes.expect()
@@ -102,9 +112,30 @@ export class Publisher {
     return await this.#append(payload, request, { collection: '' }, deadline.signal)
   }
 
+  /** The most points that one record of a change by filter can be about. */
+  changesMax(collection: string, { filter, change }: Pick<LoggedChangeEach, 'filter' | 'change'>): number {
+    const { origin, writtenBytesMax, nowUs } = this.#options
+    const request = { kind: 'each', ids: [], filter, change } as const
+    const { length } = encodeRequest({ request, timeUs: nowUs() })
+    const rest = batchBytesMax(origin, collection, writtenBytesMax) - length - countBytesMax
+    return Math.min(changesPerRecord, Math.floor(rest / idBytes))
+  }
+
   /** Ends the attempts. */
   close(): void {
     for (const end of this.#ends) end()
+  }
+
+  /** Nothing may be appended that some node could not apply. */
+  #checkBatch({ kind }: ClusterRequest, bytes: number, { collection }: PublishOptions): void {
+    const { origin, writtenBytesMax } = this.#options
+    const most = batchBytesMax(origin, collection, writtenBytesMax)
+    if (bytes <= most) return
+    const advice = advices[kind] ?? 'send a smaller one'
+    throw new DatabaseError(
+      'request_too_large',
+      `the request takes ${bytes} bytes in the log of the cluster, the maximum is ${most} (it follows from MAX_REQUEST_BYTES): ${advice}`,
+    )
   }
 
   #checkBytes(bytes: number): void {
@@ -189,6 +220,15 @@ export function uncertain(cause: unknown): DatabaseError {
     'the write may have been stored: repeat it with the same idempotency key',
     { cause },
   )
+}
+
+/** The number of ids takes up to two bytes more than a zero. */
+const countBytesMax = 2
+
+/** How to make a request smaller, by its kind. */
+const advices: Partial<Readonly<Record<ClusterRequest['kind'], string>>> = {
+  insert: 'send fewer points at a time',
+  each: 'use a shorter filter or patch',
 }
 
 function isLogged(request: ClusterRequest): request is LoggedRequest {

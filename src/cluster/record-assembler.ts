@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib'
+import { chunkedBytesMax } from './batch-limits.ts'
 import { type CommitLog, type LogEntry, LogGap } from './commit-log.ts'
 import {
   type CommitPayload,
@@ -33,11 +34,15 @@ export class RecordAssembler {
 
   constructor(
     log: Pick<CommitLog, 'get'>,
-    options: { readonly cacheBytesMax: number; readonly batchBytesMax: number },
+    options: {
+      readonly cacheBytesMax: number
+      /** Smaller in tests; absent: what the format allows. A node that refuses what is in the log never continues. */
+      readonly batchBytesMax?: number | undefined
+    },
   ) {
     this.#log = log
     this.#cacheBytesMax = options.cacheBytesMax
-    this.#batchBytesMax = options.batchBytesMax
+    this.#batchBytesMax = options.batchBytesMax ?? Number.POSITIVE_INFINITY
   }
 
   /** Bytes of chunks that wait for their commit. */
@@ -65,9 +70,9 @@ export class RecordAssembler {
   }
 
   async #assemble(frame: Frame, { batchBytes, batchCrc, chunks }: CommitPayload): Promise<Uint8Array> {
-    if (batchBytes > this.#batchBytesMax) {
-      throw new DamagedRecord(`a batch of ${batchBytes} bytes: at most ${this.#batchBytesMax}`)
-    }
+    const bytesMax = Math.min(this.#batchBytesMax, chunkedBytesMax(chunks.length))
+    if (!(batchBytes <= bytesMax))
+      throw new DamagedRecord(`a batch of ${batchBytes} bytes: at most ${bytesMax}`)
     const payload = Buffer.allocUnsafe(batchBytes)
     let filled = 0
     for (const { position, crc } of chunks) {

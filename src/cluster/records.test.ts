@@ -15,7 +15,7 @@ import {
   recordBytesMax,
 } from './record-frame.ts'
 
-const bounds = { cacheBytesMax: 8 * recordBytesMax, batchBytesMax: 64 * recordBytesMax }
+const bounds = { cacheBytesMax: 8 * recordBytesMax }
 
 describe('a record', () => {
   const frame = {
@@ -147,9 +147,29 @@ describe('batches', () => {
       assembler.accept({ position: 9, record, appendedMs: 0 }),
       /not the one of its commit/,
     )
-    const tooLarge = encodeCommit({ batchBytes: bounds.batchBytesMax + 1, batchCrc: 0, chunks })
-    const large = encodeRecord({ ...smallFrame(1), kind: 'commit', payload: tooLarge })
-    await assert.rejects(assembler.accept({ position: 9, record: large, appendedMs: 0 }), DamagedRecord)
+  })
+
+  it('that claim more bytes than their chunks can have are refused before memory is taken for them', async () => {
+    const log = new SharedMemoryLog().connect()
+    const assembler = new RecordAssembler(log, bounds)
+    const bytesOf = (batchBytes: number, count: number): Buffer => {
+      const chunks = Array.from({ length: count }, () => ({ position: 1, crc: 0 }))
+      return encodeCommit({ batchBytes, batchCrc: 0, chunks })
+    }
+    const refused: readonly [bytes: number, chunks: number][] = [
+      ...[0, 1, 64].map((count): [number, number] => [count * recordBytesMax + 1, count]),
+      [2 ** 52, 80_000],
+      [chunkSpanMax * recordBytesMax + 1, 80_000],
+      [Number.POSITIVE_INFINITY, 2],
+      [Number.NaN, 2],
+    ]
+    for (const [bytes, count] of refused) {
+      const record = encodeRecord({ ...smallFrame(1), kind: 'commit', payload: bytesOf(bytes, count) })
+      await assert.rejects(
+        assembler.accept({ position: 9, record, appendedMs: 0 }),
+        new RegExp(`^DamagedRecord: a batch of ${bytes} bytes: at most `),
+      )
+    }
   })
 })
 

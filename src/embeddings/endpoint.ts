@@ -153,9 +153,17 @@ export class EmbeddingEndpoint {
     if (typeof message !== 'string') return ''
     const { apiKey } = this.#options
     const safe = apiKey === undefined ? message : message.replaceAll(apiKey, '…')
-    const line = safe.replace(/\p{Cc}+/gu, ' ').trim()
-    return line.length > wordsMax ? `${line.slice(0, wordsMax)}…` : line
+    const line = safe
+      .replace(/\p{Cc}+/gu, ' ')
+      .trim()
+      .toWellFormed()
+    return line.length > wordsMax ? `${cut(line)}…` : line
   }
+}
+
+/** Shortens well-formed text, and not between the halves of a surrogate pair. */
+function cut(text: string): string {
+  return text.slice(0, wordsMax).replace(/[\ud800-\udbff]$/, '')
 }
 
 /** Maximum number of times that a request is sent. */

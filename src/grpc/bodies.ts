@@ -32,6 +32,8 @@ export interface ReceivedRequest {
   release(): void
   /** Counts the answer towards its budget until it is sent. @throws DatabaseError `overloaded` */
   holdAnswer(bytes: number): void
+  /** Ends a call that can no longer be answered; its client sees an internal error. */
+  abort(): void
 }
 
 /**
@@ -134,6 +136,10 @@ export class CallBody implements ReceivedRequest {
     this.#startTimer(() => this.#call.stream.close(constants.NGHTTP2_CANCEL))
   }
 
+  abort(): void {
+    this.#call.stream.close(constants.NGHTTP2_INTERNAL_ERROR)
+  }
+
   /** Call when the answer is sent, or its caller has disconnected. */
   end(): void {
     this.#hasEnded = true
@@ -234,9 +240,11 @@ class OtherBody extends CallBody {
 }
 
 export function statusOf(error: DatabaseError): StatusObject {
+  // A message can quote text with half of a surrogate pair, which grpc-js cannot send: `encodeURI` throws.
+  const details = error.message.toWellFormed()
   const metadata = new Metadata()
   if (error.reason === 'overloaded') metadata.set('retry-after-ms', '1000')
-  return { code: reasons[error.reason].grpc, details: error.message, metadata }
+  return { code: reasons[error.reason].grpc, details, metadata }
 }
 
 function tooLarge(maxRequestBytes: number): DatabaseError {

@@ -169,6 +169,8 @@ async function handle(
   } catch (error) {
     // An error of grpc-js while sending concerns only this call and must not end the process.
     runner.logger.error({ err: error, operation: name }, 'an answer was not sent')
+    // A client without a deadline would wait forever, and the call would keep one of its connection's streams.
+    call.request.abort()
   }
 }
 

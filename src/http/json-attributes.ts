@@ -19,7 +19,7 @@ import {
 } from '../base/attributes.ts'
 import { formatDateTime } from '../base/datetime.ts'
 import type { JsonScanner } from './json-scanner.ts'
-import { expectKind, invalid, readString, readText, wrongType } from './json-values.ts'
+import { expectKind, invalid, membersAt, readString, readText, wrongType } from './json-values.ts'
 
 /**
  * Attributes and moments in JSON bodies, checked while they are read. The last value of a repeated name counts. A name
@@ -72,7 +72,7 @@ export function readScalar(json: JsonScanner, path: string): Scalar {
   if (kind === 'boolean') return json.boolean()
   if (kind !== 'object') throw wrongType(kind, path, 'a single value')
   let value: Scalar | undefined
-  for (const key of json.members()) {
+  for (const key of membersAt(json, `${path}.`)) {
     if (!isTag(key)) throw invalid(`${path} is an object, it must be a single value`)
     value = readTagged(json, key, path, value)
   }
@@ -103,10 +103,9 @@ export function readDateTime(json: JsonScanner, path: string): DateTime {
 
 /** Reads `{"lat":…,"lon":…}`. */
 export function readGeo(json: JsonScanner, path: string): GeoPoint {
-  expectKind(json, 'object', path)
   let lat: number | undefined
   let lon: number | undefined
-  for (const key of json.members()) {
+  for (const key of membersAt(json, `${path}.`)) {
     const at = placeOf(path, key)
     if (key === 'lat') lat = readExactNumber(json, at)
     else if (key === 'lon') lon = readExactNumber(json, at)

@@ -1,9 +1,9 @@
 import type { OnErrorInput } from '../api/insert-vectors-batch.ts'
 import type { ItemSteps } from '../api/validation.ts'
 import { DatabaseError } from '../base/errors.ts'
-import { type FieldNotes, noteIgnored } from './ignored-fields.ts'
+import type { FieldNotes } from './ignored-fields.ts'
 import { isUtf8InTurns, JsonScanner } from './json-scanner.ts'
-import { expectKind, invalid, membersAt, readString } from './json-values.ts'
+import { expectKind, invalid, membersAt, readString, skipUnknown } from './json-values.ts'
 
 /** The body of a batch: its items, and `on_error`, which may precede or follow them. */
 export class BatchBody implements OnErrorInput {
@@ -40,9 +40,9 @@ export class BatchBody implements OnErrorInput {
       } else if (onError && key === onErrorField) {
         this.#onError = readString(json, onErrorField)
       } else {
-        noteIgnored(this.#notes, '', key)
-        yield* json.skipInTurns()
+        yield* skipUnknown(json, '', key, this.#notes)
       }
+      if (json.isTurnOver()) yield undefined
     }
     json.end()
     if (!found) throw invalid(`${field} is missing`)
@@ -55,6 +55,7 @@ export class BatchBody implements OnErrorInput {
     for (const key of membersAt(json, '')) {
       if (key === onErrorField) found = readString(json, onErrorField)
       else yield* json.skipInTurns()
+      if (json.isTurnOver()) yield undefined
     }
     return found
   }

@@ -17,7 +17,6 @@ import {
   readText,
   skipUnknown,
   type Writable,
-  whole,
   wholeInTurns,
 } from './json-values.ts'
 import { readVector } from './json-vector.ts'
@@ -28,14 +27,14 @@ import { readVector } from './json-vector.ts'
  * a repeated field counts, but the list of a batch must not be repeated.
  */
 
-export function decodePoint(body: Buffer, notes: FieldNotes): PointInput {
-  return whole(body, (json) => readPoint(json, '', notes))
+export function decodePoint(body: Buffer, notes: FieldNotes): PointInput | Promise<PointInput> {
+  return inTurns(wholeInTurns(body, (json) => readPoint(json, '', notes)))
 }
 
 export function decodePoints(body: Buffer, notes: FieldNotes): InsertVectorsBatchInput {
   const batch = new BatchBody(body, notes)
-  const read = (json: JsonScanner, path: string): PointInput => readPoint(json, path, notes)
-  return { vectors: batch.items('vectors', read, { onError: true }), onError: batch }
+  const read = (json: JsonScanner, path: string) => () => readPoint(json, path, notes)
+  return { vectors: batch.items<PointInput>('vectors', read, { onError: true }), onError: batch }
 }
 
 export function decodeQuery(body: Buffer, notes: FieldNotes): SearchInput | Promise<SearchInput> {
@@ -49,21 +48,34 @@ export function decodeQueries(body: Buffer, notes: FieldNotes): SearchPointsBatc
   }
 }
 
-/** @param path of the point, with a trailing dot; '' for the body itself */
-function readPoint(json: JsonScanner, path: string, notes: FieldNotes): PointInput {
+/**
+ * Reads a point; yields from time to time, if it has long unknown or repeated fields.
+ *
+ * @param path of the point, with a trailing dot; '' for the body itself
+ */
+function* readPoint(
+  json: JsonScanner,
+  path: string,
+  notes: FieldNotes,
+): Generator<undefined, PointInput, void> {
   const point: Writable<PointInput> = {}
   for (const key of membersAt(json, path)) {
     if (key === 'vector') point.vector = readVector(json, `${path}vector`)
     else if (key === 'text') point.text = readText(json, `${path}text`)
-    else if (key === 'payload') point.payload = readPayload(json, `${path}payload`, notes)
+    else if (key === 'payload') point.payload = yield* readPayload(json, `${path}payload`, notes)
     else if (key === 'id') point.id = readString(json, `${path}id`)
     else if (key === 'on_conflict') point.onConflict = readString(json, `${path}on_conflict`)
-    else skipUnknown(json, path, key, notes)
+    else yield* skipUnknown(json, path, key, notes)
+    if (json.isTurnOver()) yield undefined
   }
   return point
 }
 
-export function readPayload(json: JsonScanner, path: string, notes: FieldNotes): PayloadInput {
+export function* readPayload(
+  json: JsonScanner,
+  path: string,
+  notes: FieldNotes,
+): Generator<undefined, PayloadInput, void> {
   const payload: Writable<PayloadInput> = {}
   for (const key of membersAt(json, `${path}.`)) {
     if (key === 'content_type') payload.contentType = readString(json, `${path}.content_type`)
@@ -71,7 +83,8 @@ export function readPayload(json: JsonScanner, path: string, notes: FieldNotes):
     else if (key === 'attributes') payload.attributes = readAttributes(json, `${path}.attributes`)
     else if (key === 'expires_at') payload.expiresAtUs = readExpiry(json, `${path}.expires_at`) ?? undefined
     else if (key === 'ttl_seconds') payload.ttlSeconds = readNumber(json, `${path}.ttl_seconds`)
-    else skipUnknown(json, `${path}.`, key, notes)
+    else yield* skipUnknown(json, `${path}.`, key, notes)
+    if (json.isTurnOver()) yield undefined
   }
   return payload
 }
@@ -83,7 +96,7 @@ export function readExpiry(json: JsonScanner, path: string): number | null {
   return null
 }
 
-/** Reads a query; yields from time to time while it reads a filter. */
+/** Reads a query; yields from time to time, if it has a long filter or long unknown or repeated fields. */
 function* readQuery(
   json: JsonScanner,
   path: string,
@@ -100,9 +113,10 @@ function* readQuery(
     else if (key === 'filter') query.filter = yield* readFilterInTurns(json, `${path}filter`)
     else if (key === 'exact') query.exact = readBoolean(json, `${path}exact`)
     else if (key === 'max_distance') query.maxDistance = readNumber(json, `${path}max_distance`)
-    else if (key === 'include') query.include = readInclude(json, `${path}include`)
+    else if (key === 'include') query.include = yield* readInclude(json, `${path}include`)
     else if (key === 'profile') query.profile = readBoolean(json, `${path}profile`)
-    else skipUnknown(json, path, key, notes)
+    else yield* skipUnknown(json, path, key, notes)
+    if (json.isTurnOver()) yield undefined
   }
   return query
 }

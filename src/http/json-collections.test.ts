@@ -10,12 +10,14 @@ import {
   encodeCollections,
 } from './json-collections.ts'
 
+/** Decodes a short body, which takes only one turn. */
 function noted<Input>(
-  decode: (body: Buffer, notes: FieldNotes) => Input,
+  decode: (body: Buffer, notes: FieldNotes) => Input | Promise<Input>,
   body: string,
 ): { readonly input: Input; readonly ignored: string | undefined } {
   const notes: FieldNotes = { ignoredFields: undefined }
   const input = decode(Buffer.from(body), notes)
+  assert.ok(!(input instanceof Promise))
   return { input, ignored: notes.ignoredFields?.toString() }
 }
 
@@ -84,6 +86,21 @@ describe('changes of aliases as JSON', () => {
   it('may have names with a meaning in JavaScript', () => {
     const { input } = noted(decodeAliases, '{"set": {"__proto__": "x", "constructor": "y"}}')
     assert.deepEqual([...input.set!.keys()], ['__proto__', 'constructor'])
+  })
+
+  it('are refused at the first one beyond the limit, however many follow', () => {
+    const thousand = Array.from({ length: 1000 }, (_, index) => `a${index}`)
+    const removed = thousand.map((alias) => `"${alias}"`).join()
+    const set = thousand.map((alias) => `"${alias}":"x"`).join()
+    assert.equal(noted(decodeAliases, `{"remove":[${removed}]}`).input.remove!.length, 1000)
+    assert.equal(noted(decodeAliases, `{"set":{${set}}}`).input.set!.size, 1000)
+    // What follows is not JSON: the message would say so if it had been read.
+    for (const body of [`{"remove":[${removed},"b" !`, `{"set":{${set},"b":"x" !`]) {
+      assert.throws(() => noted(decodeAliases, body), {
+        reason: 'invalid_argument',
+        message: 'set and remove hold more than 1000 aliases together, which is the maximum',
+      })
+    }
   })
 
   it('are refused with their path if a type is wrong, and without a body', () => {

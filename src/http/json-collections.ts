@@ -1,50 +1,81 @@
-import type { CountedCollection, PutCollectionInput, SetAliasesInput } from '../api/collections.ts'
+import {
+  aliasesMax,
+  type CountedCollection,
+  type PutCollectionInput,
+  type SetAliasesInput,
+  tooManyAliases,
+} from '../api/collections.ts'
+import { inTurns } from '../base/turns.ts'
 import type { FieldNotes } from './ignored-fields.ts'
 import type { JsonScanner } from './json-scanner.ts'
-import { expectKind, membersAt, readNumber, readString, skipUnknown, whole } from './json-values.ts'
+import { expectKind, membersAt, readNumber, readString, skipUnknown, wholeInTurns } from './json-values.ts'
 
 /** Collections and aliases as JSON. Answers are small and rare, so they are built in one turn. */
 
-export function decodeCollection(body: Buffer, notes: FieldNotes): PutCollectionInput {
+export function decodeCollection(
+  body: Buffer,
+  notes: FieldNotes,
+): PutCollectionInput | Promise<PutCollectionInput> {
   // Without a body, a collection has the default settings of the service.
   if (body.length === 0) return {}
-  return whole(body, (json) => {
-    let dimension: number | undefined
-    let hnsw: PutCollectionInput['hnsw']
-    for (const key of membersAt(json, '')) {
-      if (key === 'dimension') dimension = readNumber(json, 'dimension')
-      else if (key === 'hnsw') hnsw = readHnsw(json, notes)
-      else skipUnknown(json, '', key, notes)
-    }
-    return { dimension, hnsw }
-  })
+  return inTurns(wholeInTurns(body, (json) => readCollection(json, notes)))
 }
 
-function readHnsw(json: JsonScanner, notes: FieldNotes): PutCollectionInput['hnsw'] {
+function* readCollection(
+  json: JsonScanner,
+  notes: FieldNotes,
+): Generator<undefined, PutCollectionInput, void> {
+  let dimension: number | undefined
+  let hnsw: PutCollectionInput['hnsw']
+  for (const key of membersAt(json, '')) {
+    if (key === 'dimension') dimension = readNumber(json, 'dimension')
+    else if (key === 'hnsw') hnsw = yield* readHnsw(json, notes)
+    else yield* skipUnknown(json, '', key, notes)
+    if (json.isTurnOver()) yield undefined
+  }
+  return { dimension, hnsw }
+}
+
+function* readHnsw(
+  json: JsonScanner,
+  notes: FieldNotes,
+): Generator<undefined, PutCollectionInput['hnsw'], void> {
   let m: number | undefined
   let efConstruction: number | undefined
   for (const key of membersAt(json, 'hnsw.')) {
     if (key === 'm') m = readNumber(json, 'hnsw.m')
     else if (key === 'ef_construction') efConstruction = readNumber(json, 'hnsw.ef_construction')
-    else skipUnknown(json, 'hnsw.', key, notes)
+    else yield* skipUnknown(json, 'hnsw.', key, notes)
+    if (json.isTurnOver()) yield undefined
   }
   return { m, efConstruction }
 }
 
-export function decodeAliases(body: Buffer, notes: FieldNotes): SetAliasesInput {
-  return whole(body, (json) => {
-    const set = new Map<string, string>()
-    let remove: string[] = []
-    for (const key of membersAt(json, '')) {
-      if (key === 'set') {
-        for (const alias of membersAt(json, 'set.')) set.set(alias, readString(json, `set.${alias}`))
-      } else if (key === 'remove') {
-        expectKind(json, 'array', 'remove', 'an array of strings')
-        remove = Array.from(json.elements(), (index) => readString(json, `remove[${index}]`))
-      } else skipUnknown(json, '', key, notes)
-    }
-    return { set, remove }
-  })
+export function decodeAliases(body: Buffer, notes: FieldNotes): SetAliasesInput | Promise<SetAliasesInput> {
+  return inTurns(wholeInTurns(body, (json) => readAliases(json, notes)))
+}
+
+/** Stops reading at the first alias beyond the limit. */
+function* readAliases(json: JsonScanner, notes: FieldNotes): Generator<undefined, SetAliasesInput, void> {
+  const set = new Map<string, string>()
+  let remove: string[] = []
+  for (const key of membersAt(json, '')) {
+    if (key === 'set') {
+      for (const alias of membersAt(json, 'set.')) {
+        set.set(alias, readString(json, `set.${alias}`))
+        if (set.size > aliasesMax) throw tooManyAliases()
+      }
+    } else if (key === 'remove') {
+      expectKind(json, 'array', 'remove', 'an array of strings')
+      remove = []
+      for (const index of json.elements()) {
+        if (index === aliasesMax) throw tooManyAliases()
+        remove.push(readString(json, `remove[${index}]`))
+      }
+    } else yield* skipUnknown(json, '', key, notes)
+    if (json.isTurnOver()) yield undefined
+  }
+  return { set, remove }
 }
 
 export function encodeCollections(collections: readonly CountedCollection[]): string {

@@ -7,7 +7,7 @@ import type { JsonScanner } from './json-scanner.ts'
 import { expectKind, invalid, membersAt, readBoolean, readString, type Writable } from './json-values.ts'
 
 /** Reads `include`. Its fields must be known: a misspelled one would be missing from the answer. */
-export function readInclude(json: JsonScanner, path: string): IncludeInput {
+export function* readInclude(json: JsonScanner, path: string): Generator<undefined, IncludeInput, void> {
   const include: Writable<IncludeInput> = {}
   for (const key of membersAt(json, `${path}.`)) {
     const at = placeOf(path, key)
@@ -17,6 +17,7 @@ export function readInclude(json: JsonScanner, path: string): IncludeInput {
     else if (key === 'vector') include.vector = readBoolean(json, at)
     else if (key === 'version') include.version = readBoolean(json, at)
     else throw invalid(`${at} is not known: include has distance, payload, attributes, vector and version`)
+    if (json.isTurnOver()) yield undefined
   }
   return include
 }
@@ -33,6 +34,7 @@ export function* readPrecondition(
     else if (key === 'filter') when.filter = yield* readFilterInTurns(json, at)
     else if (key === 'absent') when.absent = readBoolean(json, at)
     else throw invalid(`${at} is not known: when has version, filter and absent`)
+    if (json.isTurnOver()) yield undefined
   }
   return when
 }

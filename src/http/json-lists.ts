@@ -19,8 +19,9 @@ export function decodeList(body: Buffer, notes: FieldNotes): ListPointsInput | P
         if (key === 'filter') input.filter = yield* readFilterInTurns(json, 'filter')
         else if (key === 'limit') input.limit = readNumber(json, 'limit')
         else if (key === 'cursor') input.cursor = readString(json, 'cursor')
-        else if (key === 'include') input.include = readInclude(json, 'include')
-        else skipUnknown(json, '', key, notes)
+        else if (key === 'include') input.include = yield* readInclude(json, 'include')
+        else yield* skipUnknown(json, '', key, notes)
+        if (json.isTurnOver()) yield undefined
       }
       return input
     }),
@@ -33,7 +34,8 @@ export function decodeCount(body: Buffer, notes: FieldNotes): CountPointsInput |
       const input: Writable<CountPointsInput> = {}
       for (const key of membersAt(json, '')) {
         if (key === 'filter') input.filter = yield* readFilterInTurns(json, 'filter')
-        else skipUnknown(json, '', key, notes)
+        else yield* skipUnknown(json, '', key, notes)
+        if (json.isTurnOver()) yield undefined
       }
       return input
     }),
@@ -48,7 +50,8 @@ export function decodeFacets(body: Buffer, notes: FieldNotes): FacetPointsInput 
         if (key === 'filter') input.filter = yield* readFilterInTurns(json, 'filter')
         else if (key === 'paths') input.paths = readPaths(json, 'paths')
         else if (key === 'limit') input.limit = readNumber(json, 'limit')
-        else skipUnknown(json, '', key, notes)
+        else yield* skipUnknown(json, '', key, notes)
+        if (json.isTurnOver()) yield undefined
       }
       return input
     }),

@@ -48,16 +48,34 @@ export function readNumber(json: JsonScanner, path: string): number {
   return json.number()
 }
 
-/** @param path of the object, with a trailing dot; '' for the body itself */
+/**
+ * Yields the names of an object's fields; read or skip the value of each before the next iteration. A reader that works
+ * in turns also checks `json.isTurnOver` in each iteration: repeated fields can be long together.
+ *
+ * @param path of the object, with a trailing dot; '' for the body itself
+ */
 export function membersAt(json: JsonScanner, path: string): Iterable<string> {
-  expectKind(json, 'object', path === '' ? 'the request body' : path.slice(0, -1))
-  return json.members()
+  const name = path === '' ? 'the request body' : path.slice(0, -1)
+  expectKind(json, 'object', name)
+  return json.members(fieldsMax, name)
 }
 
-/** @param path of the object, with a trailing dot; the index of a batch's item is left out of the recorded name */
-export function skipUnknown(json: JsonScanner, path: string, key: string, notes: FieldNotes): void {
+/** No object has more than a dozen known fields. This many unknown or repeated ones are read in a few milliseconds. */
+const fieldsMax = 10_000
+
+/**
+ * Skips an unknown field; yields from time to time.
+ *
+ * @param path of the object, with a trailing dot; the index of a batch's item is left out of the recorded name
+ */
+export function* skipUnknown(
+  json: JsonScanner,
+  path: string,
+  key: string,
+  notes: FieldNotes,
+): Generator<undefined, void, void> {
   noteIgnored(notes, path.replace(/\[\d+\]/, '[]'), key)
-  json.skip()
+  yield* json.skipInTurns()
 }
 
 export function expectKind(

@@ -37,9 +37,10 @@ function* readPut(json: JsonScanner, notes: FieldNotes): Generator<undefined, Pu
   for (const key of membersAt(json, '')) {
     if (key === 'vector') input.vector = readVector(json, 'vector')
     else if (key === 'text') input.text = readText(json, 'text')
-    else if (key === 'payload') input.payload = readPayload(json, 'payload', notes)
+    else if (key === 'payload') input.payload = yield* readPayload(json, 'payload', notes)
     else if (key === 'when') input.when = yield* readPrecondition(json, 'when')
-    else skipUnknown(json, '', key, notes)
+    else yield* skipUnknown(json, '', key, notes)
+    if (json.isTurnOver()) yield undefined
   }
   return input
 }
@@ -52,9 +53,11 @@ function* readPatch(json: JsonScanner, notes: FieldNotes): Generator<undefined, 
   const patch = new PatchReader(json)
   let when: PatchPointInput['when']
   for (const key of membersAt(json, '')) {
-    if (patch.read(key)) continue
-    if (key === 'when') when = yield* readPrecondition(json, 'when')
-    else skipUnknown(json, '', key, notes)
+    if (patch.read(key)) {
+      // Its value has been read.
+    } else if (key === 'when') when = yield* readPrecondition(json, 'when')
+    else yield* skipUnknown(json, '', key, notes)
+    if (json.isTurnOver()) yield undefined
   }
   return { patch: patch.input, when }
 }
@@ -91,7 +94,8 @@ function* readChange(
     else if (key === 'limit') input.limit = readNumber(json, 'limit')
     else if (key === 'dry_run') input.dryRun = readBoolean(json, 'dry_run')
     else if (key === 'everything') input.everything = readBoolean(json, 'everything')
-    else if (!readOther(key)) skipUnknown(json, '', key, notes)
+    else if (!readOther(key)) yield* skipUnknown(json, '', key, notes)
+    if (json.isTurnOver()) yield undefined
   }
   return input
 }

@@ -10,6 +10,7 @@ import { createHostCheck } from './host-check.ts'
 import { inspectionPaths } from './inspection.ts'
 import { mapPaths } from './map.ts'
 import { pathsOf } from './operations.ts'
+import { createOriginCheck } from './origin-check.ts'
 import { collectionPrefix, routes } from './routes.ts'
 import type { HttpServerOptions } from './server-options.ts'
 import { snapshotPaths } from './snapshots.ts'
@@ -23,6 +24,7 @@ export function refuseRequests(
   const { keys, readScheduler, connections, refusedKeys } = options
   const paths = options.cluster === undefined ? {} : clusterPaths
   const isHost = createHostCheck({ ...options, hasKeys: keys !== undefined })
+  const isOwnPage = createOriginCheck({ ...options, hasKeys: keys !== undefined })
   app.addHook('onRequest', async (request, reply) => {
     connections.begin(request.raw.socket, reply.raw)
     if (closing.aborted) {
@@ -41,6 +43,7 @@ export function refuseRequests(
       readScheduler.exempt(request.raw.socket)
     }
     if (isGuarded && !isHost(request.headers.host)) throw misdirected()
+    if (isGuarded && !isOwnPage(request.method, request.headers)) throw foreignPage()
     const key = isGuarded ? keys?.find(request.headers.authorization) : undefined
     if (isGuarded && keys !== undefined && key === undefined) {
       refusedKeys.add('http', request.ip)
@@ -83,6 +86,13 @@ function misdirected(): DatabaseError {
   return new DatabaseError(
     'misdirected',
     'without HTTP_API_KEY this server only answers to addresses and localhost: add other host names to ALLOWED_HOSTS',
+  )
+}
+
+function foreignPage(): DatabaseError {
+  return new DatabaseError(
+    'permission_denied',
+    'without HTTP_API_KEY this server only accepts requests of its own web pages: add other origins to CORS_ORIGINS',
   )
 }
 

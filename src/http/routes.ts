@@ -170,7 +170,9 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     method: 'PUT',
     path: '/collections/:name',
     status: ({ created }) => (created ? 201 : 200),
-    decode: (body, notes, { name }) => ({ ...decodeCollection(body, notes), name }),
+    async decode(body, notes, { name }) {
+      return { ...(await decodeCollection(body, notes)), name }
+    },
     encode: ({ info }) => encodeCollection(info),
   },
   DeleteCollection: {

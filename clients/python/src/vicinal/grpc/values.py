@@ -164,6 +164,9 @@ def _member(key: str, value: Json, at: str) -> list[bytes]:
         return [message(3, _filter(value, at))]
     if not _has_operators(value):
         return [_condition(key, "$eq", value, at)]
+    if not value:
+        # Without this test, the filter would match more points than intended.
+        raise InvalidArgumentError(f'{at} has no operator, like {{"$eq": …}}')
     ranges = {operator: operand for operator, operand in value.items() if operator in _RANGE}
     others = [_condition(key, name, operand, f"{at}.{name}") for name, operand in value.items() if name not in _RANGE]
     return [*others, _range(key, ranges)] if ranges else others
