@@ -131,7 +131,7 @@ export class ClusterService {
       own: { cluster, node, secret: link.secret },
       handlers: { get: (method) => replica.get(method) ?? this.#node?.peerHandlers.get(method) },
       addressOf: (name) => this.#view.peerAddressOf(name),
-      messageBytesMax: messageFactor * maxRequestBytes,
+      messageBytesMax: Math.max(messageFactor * maxRequestBytes, messageBytesMin),
       logger: this.#logger,
     })
     const { port } = this.#link
@@ -536,5 +536,10 @@ const turnMsMax = 10_000
  * bytes.
  */
 const messageFactor = 4
+/**
+ * Some messages do not depend on a client's request: copied points of a partition take 0.5 MiB, a page of a list 16
+ * MiB, and both may end with one long point.
+ */
+const messageBytesMin = 32 * 1024 * 1024
 /** Pause between attempts to return to service. */
 const againMs = 5_000
