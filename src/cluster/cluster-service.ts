@@ -63,6 +63,8 @@ export class ClusterService {
   /** Whether the node is running on its data, and no start, refetch or repair is in progress. */
   #isBegun = false
   #refetching: Promise<void> | undefined
+  /** A refetch that is tried again later, because this node is the only one that holds some of the points. */
+  #postponed: { readonly reason: string; readonly node: ClusterNode; readonly sinceMs: number } | undefined
   /** How often everything was fetched from another node. */
   #fetches = 0
   /** When this node saw that another log has replaced the lost one, by `performance.now()`. */
@@ -147,7 +149,9 @@ export class ClusterService {
         await this.#connect(data)
         await this.#begin(data)
         this.#lost = undefined
-        this.#rest.end(new DatabaseError('precondition_failed', 'the log of the cluster is available again'))
+        this.#rest.end(logAvailable())
+        // Requested while this node was already opening a new log.
+        this.#repair.giveUp(logAvailable())
         return
       } catch (error) {
         const why = lostIn(error)
@@ -267,9 +271,7 @@ export class ClusterService {
   async #unload(data: ServedData, why: string, onRefused: () => void = () => {}): Promise<void> {
     this.#isBegun = false
     this.#waitsFor = why
-    this.#moves?.stop.abort()
-    await this.#moves?.ended
-    this.#moves = undefined
+    await this.#stopMoves()
     const node = this.#node
     this.#node = undefined
     const unloaded = data.unload(new DatabaseError('not_ready', why))
@@ -368,11 +370,21 @@ export class ClusterService {
       this.#logger.info({ node: name }, 'this node holds what the others hold')
     }
     this.#waitsFor = undefined
-    if (sharding !== undefined) {
-      const stop = new AbortController()
-      const either = AbortSignal.any([stop.signal, this.#stop.signal])
-      this.#moves = { stop, ended: this.#parts!.move(node, either) }
-    }
+    this.#startMoves(node)
+  }
+
+  /** Moves partitions to and from the node, if each node may hold only some of the points. */
+  #startMoves(node: ClusterNode): void {
+    if (this.#parts === undefined || this.#view.topology.ownership === undefined) return
+    const stop = new AbortController()
+    const either = AbortSignal.any([stop.signal, this.#stop.signal])
+    this.#moves = { stop, ended: this.#parts.move(node, either) }
+  }
+
+  async #stopMoves(): Promise<void> {
+    this.#moves?.stop.abort()
+    await this.#moves?.ended
+    this.#moves = undefined
   }
 
   /** Stops using this node's data, also after a restart. */
@@ -387,8 +399,7 @@ export class ClusterService {
     this.#isBegun = false
     this.#beginAgain(async () => {
       if (!(await this.#hasOthers())) return false
-      // Before anything is set aside: this node may be the only one that holds some of the points.
-      await this.#parts?.leave()
+      if (!(await this.#leaves(reason, node))) return false
       this.#logger.error({ reason }, 'this node is out of service: it cannot continue with its data')
       this.#options.onServing?.(false)
       await this.#setAside(this.#data!, reason)
@@ -398,12 +409,45 @@ export class ClusterService {
   }
 
   /**
+   * Removes this node from all owners before anything is set aside.
+   *
+   * @returns false while this node is the only one that holds some of the points
+   */
+  async #leaves(reason: string, node: ClusterNode): Promise<boolean> {
+    // A move in progress would make this node an owner again.
+    await this.#stopMoves()
+    try {
+      await this.#parts?.leave()
+      return true
+    } catch (err) {
+      this.#startMoves(node)
+      if (!(err instanceof DatabaseError && err.reason === 'precondition_failed')) throw err
+      if (this.#postponed === undefined)
+        this.#logger.error({ err, reason }, 'this node cannot fetch its data again yet: trying again later')
+      this.#postponed = { reason, node, sinceMs: performance.now() }
+      return false
+    }
+  }
+
+  /** Tries a postponed refetch again: other nodes may have copied by now what only this node had. */
+  #refetchPostponed(): void {
+    if (this.#postponed === undefined || !this.#isBegun) return
+    const { reason, node, sinceMs } = this.#postponed
+    if (this.#node !== node) this.#postponed = undefined
+    else if (performance.now() - sinceMs >= againMs && node.lostLog === undefined) this.#refetch(reason, node)
+  }
+
+  /**
    * @param begin takes this node out of service and starts it again; repeated until it succeeds. False: this node
    *   continues as it is.
    */
   #beginAgain(begin: () => Promise<boolean>): void {
     this.#refetching = this.#untilBegun(begin).finally(() => {
       this.#refetching = undefined
+      // Requested meanwhile.
+      if (!this.#repair.isWanted || this.#node === undefined) return
+      if (this.#node.lostLog === undefined) this.#repair.giveUp(logAvailable())
+      else this.#regain()
     })
   }
 
@@ -411,7 +455,10 @@ export class ClusterService {
     const { signal } = this.#stop
     while (!signal.aborted) {
       try {
-        if (!(await begin())) return
+        if (!(await begin())) {
+          this.#isBegun = true
+          return
+        }
         this.#options.onServing?.(true)
         this.#logger.info({ position: this.node.position }, 'this node is in service again')
         return
@@ -504,6 +551,7 @@ export class ClusterService {
     while (!signal.aborted) {
       await this.#view.refresh(this.#log!, this.#membership)
       await this.#checkLog()
+      this.#refetchPostponed()
       await pause(watchMs, signal)
     }
   }
@@ -525,6 +573,10 @@ export class ClusterService {
     this.#replacedMs = undefined
     this.#regain()
   }
+}
+
+function logAvailable(): DatabaseError {
+  return new DatabaseError('precondition_failed', 'the log of the cluster is available again')
 }
 
 const asked = 'an operator asks for it'

@@ -46,9 +46,9 @@ export async function placeOf(beginning: Beginning): Promise<LogPlace> {
       'the log is not the one that this node has applied: the data directory belongs to a node of another cluster, or the log was deleted and recreated',
     )
   }
-  if (applied === undefined) await checkFounding(beginning)
-  const { floor = 0, floorClockUs = 0 } = applied ?? {}
   const { first, last } = await boundsFrom(log, stored)
+  if (applied === undefined) await checkFounding(beginning, first)
+  const { floor = 0, floorClockUs = 0 } = applied ?? {}
   if (last < stored) {
     throw new LogLost(`the log ends at position ${last}, and this node has applied it up to ${stored}`)
   }
@@ -77,7 +77,16 @@ interface Founding {
   readonly hasPoints: boolean
 }
 
-async function checkFounding({ documents, logId, node, hasPoints }: Beginning): Promise<void> {
+async function checkFounding(
+  { log, documents, logId, node, hasPoints }: Beginning,
+  firstPosition: number,
+): Promise<void> {
+  // A log without its first records, or in place of a lost one, was begun by a node that has applied it. No document
+  // tells of the founding of a log in place of a lost one.
+  if (firstPosition > 1 || (log.former ?? []).length > 0) {
+    if (hasPoints) throw foreignPoints()
+    throw new NeedsReplica(`the log begins at ${firstPosition} and this node has applied nothing`)
+  }
   const own: Founding = { node, hasPoints }
   const name = `founding-${logId}`
   const value = new TextEncoder().encode(JSON.stringify(own))
@@ -88,10 +97,12 @@ async function checkFounding({ documents, logId, node, hasPoints }: Beginning): 
   const first = JSON.parse(new TextDecoder().decode(document.value)) as Founding
   // It was this node, whose process may have ended before it stored anything.
   if (first.node === own.node && first.hasPoints === own.hasPoints) return
-  if (own.hasPoints) {
-    throw new Error(
-      'the data directory has points that are not from this cluster: start the node with an empty one',
-    )
-  }
+  if (own.hasPoints) throw foreignPoints()
   if (first.hasPoints) throw new NeedsReplica(`the cluster was founded with points that ${first.node} had`)
+}
+
+function foreignPoints(): Error {
+  return new Error(
+    'the data directory has points that are not from this cluster: start the node with an empty one',
+  )
 }

@@ -14,7 +14,7 @@ import { type ReplicaCollection, ReplicaReader, type ReplicaSource } from './rep
 /**
  * Begins a new log with the data of nodes that each hold only some of the points, by a plan: see base/repair-plan.ts.
  *
- *   leader   writes the repair into a shared document ─> the new log is created ─> adopts it
+ *   leader   writes the repair into a shared document ─> the new log is created ─> adopts it: see repair-leader.ts
  *   others   find the new log and the repair ─> copy the collections and keys that they lack ─> adopt it
  *
  * A node adopts the new log by storing that it has applied all of the former log and nothing of the new one. It also
@@ -39,6 +39,12 @@ export interface PartRepair {
   readonly aliases: Readonly<Record<string, string>>
   /** Collections in which the leader has marked the end of the former log's keys. */
   readonly keyed: readonly string[]
+}
+
+/** What the leader needs of the plan. */
+export interface LeaderPlan {
+  readonly leader: string
+  readonly nodes: Readonly<Record<string, Pick<PlannedNode, 'keeps' | 'last_keys'>>>
 }
 
 /** Prepares the repair on the leader, except for its position. */
@@ -85,7 +91,7 @@ export async function adoptAsLeader(
   data: DataStore,
   logId: string,
   repair: PartRepair,
-  { leader, nodes }: RepairPlan,
+  { leader, nodes }: LeaderPlan,
 ): Promise<void> {
   const keepers = Object.values(nodes)
   await eachCollection(data, async (name, store) => {
@@ -148,7 +154,7 @@ async function adopt(
 async function discardedKeys(
   collection: string,
   store: Store,
-  keepers: readonly PlannedNode[],
+  keepers: readonly Pick<PlannedNode, 'keeps' | 'last_keys'>[],
 ): Promise<readonly KeyedRequest[]> {
   const first = await firstUnknown(
     store,

@@ -14,6 +14,7 @@ import { type ReplaceLog, replaceNatsLog } from './nats-cluster.ts'
 import type { NextLog } from './nats-stream.ts'
 import { adoptAsLeader, adoptAsOther, preparedRepair, readRepair, writeRepair } from './part-repair.ts'
 import { withRepaired } from './places.ts'
+import { finishAsLeader, repairLeaderOf, writeRepairLeader } from './repair-leader.ts'
 import { fromServingNode, type ServingNodes } from './replica-fetch.ts'
 import { changeTopology } from './topology.ts'
 
@@ -62,12 +63,14 @@ export class ServiceRepair {
   /** Rejects the requested repair. */
   giveUp(reason: unknown): void {
     this.#wanted?.done.reject(reason)
+    this.#wanted = undefined
   }
 
   /** Replaces the lost log with a new one, if that was requested. */
   async carryOut(data: ServedData): Promise<void> {
-    if (this.#wanted === undefined) return
-    const { position, plan, done } = this.#wanted
+    const wanted = this.#wanted
+    if (wanted === undefined) return
+    const { position, plan, done } = wanted
     const { node, logger } = this.#options
     try {
       const store = await data.openStore()
@@ -80,27 +83,34 @@ export class ServiceRepair {
     } catch (error) {
       done.reject(error)
     } finally {
-      this.#wanted = undefined
+      if (this.#wanted === wanted) this.#wanted = undefined
     }
   }
 
   /** Begins a log with the data of this node. */
   async #beginWith(store: DataStore, last: number): ReturnType<ReplaceLog> {
-    const made = await this.#replaceLog({ former: [logIdIn(store)], first: last + skippedPositions + 1 })
+    const { node } = this.#options
+    const made = await this.#replaceLog({
+      ...{ former: [logIdIn(store)], first: last + skippedPositions + 1 },
+      prepare: async (documents, { logId, first }) =>
+        await writeRepairLeader(documents, logId, repairLeaderOf(store, { node, first })),
+    })
     await adoptLog(store, made)
     return made
   }
 
   /** Begins a log with the data of all nodes. */
   async #beginInParts(store: DataStore, plan: RepairPlan, last: number): ReturnType<ReplaceLog> {
+    const { node } = this.#options
     const { applied, databaseId } = store.main
-    if (applied === undefined || plan.nodes[this.#options.node]?.database_id !== databaseId)
+    if (applied === undefined || plan.nodes[node]?.database_id !== databaseId)
       throw new DatabaseError('precondition_failed', 'the plan does not match the data of this node')
     const begun = await preparedRepair(store, plan)
     const made = await this.#replaceLog({
       ...{ former: [applied.logId], first: last + skippedPositions + 1 },
       prepare: async (documents, { logId, first }) => {
         await writeRepair(documents, logId, { ...begun, position: first - 1 })
+        await writeRepairLeader(documents, logId, repairLeaderOf(store, { node, first, plan }))
         await changeTopology(documents, (topology) => withRepaired(topology, plan))
       },
     })
@@ -114,7 +124,8 @@ export class ServiceRepair {
   }
 
   /**
-   * Continues with a log that another node has begun, if that log begins with data of this node, too.
+   * Continues with a log that this node has begun without adopting it, or that another node has begun, if that log
+   * begins with data of this node, too.
    *
    * @param onWait called before it waits for another node
    * @returns whether it continues; otherwise this node holds nothing that others lack
@@ -132,6 +143,13 @@ export class ServiceRepair {
     const store = await data.openStore().catch(() => undefined)
     const { databaseId, applied } = store?.main ?? {}
     if (store === undefined || applied === undefined || !log.former?.includes(applied.logId)) return false
+    if (await finishAsLeader(store, node, { log, documents })) {
+      logger.warn(
+        { node },
+        'this node has finished a repair: it continues with the new log that it has begun',
+      )
+      return true
+    }
     const logId = shortIdOf(log)
     const repair = await readRepair(documents, logId)
     const own = repair?.nodes[node]

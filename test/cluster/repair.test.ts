@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict'
 import { cpSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { createLogger } from '../../src/base/log.ts'
+import { type HeldPart, type RepairPlan, repairPlanOf } from '../../src/base/repair-plan.ts'
+import type { ClusterServiceOptions } from '../../src/cluster/cluster-service-options.ts'
+import { replaceNatsLog } from '../../src/cluster/nats-cluster.ts'
+import { ServiceRepair } from '../../src/cluster/service-repair.ts'
+import type { ServedData } from '../../src/engine/served-data.ts'
+import { openDataStore } from '../../src/storage/data-store.ts'
 import { statusOf } from '../support/cluster-status.ts'
 import { natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
@@ -126,6 +134,22 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
     await insert(b, 'after', 5)
     await allHave(nodes, { first: 10, second: 10, after: 5 })
   })
+
+  it('continues if the node that created the new log was killed before it adopted it', async () => {
+    await using cluster = await started({ logServers: 1, nodes: 2 })
+    const { nodes, servers } = cluster
+    const [a, b] = nodes as [NodeProcess, NodeProcess]
+    const position = await insert(a, 'before', 20)
+    await allHave(nodes, { before: 20 })
+    await deleteStream(servers)
+    await until(async () => (await Promise.all(nodes.map(lostOf))).every((lost) => lost !== undefined))
+    for (const node of nodes) await node.kill()
+    await createLogOnly(cluster, { leader: a, position })
+    for (const node of nodes) await node.start()
+    await allReady(nodes)
+    await insert(b, 'after', 5)
+    await allHave(nodes, { before: 20, after: 5 })
+  })
 })
 
 describe('a cluster in parts whose log is lost', { skip: natsMissing() }, () => {
@@ -209,7 +233,72 @@ describe('a cluster in parts whose log is lost', { skip: natsMissing() }, () => 
     await allHave(nodes, { before: 60, after: 20 })
     assert.equal((await statusOf(a)).partitions!.replicas, 1)
   })
+
+  it('continues if the leader was killed before it adopted the log that it had created', async () => {
+    await using cluster = await startedInParts({ logServers: 1, nodes: 2 }, 1)
+    const { nodes, servers } = cluster
+    const [a, b] = nodes as [NodeProcess, NodeProcess]
+    const position = await insert(a, 'before', 60)
+    await allHave(nodes, { before: 60 })
+    await deleteStream(servers)
+    await until(async () => (await Promise.all(nodes.map(lostOf))).every((lost) => lost !== undefined))
+    const parts = await Promise.all(
+      nodes.map(async ({ url }) => (await (await fetch(`${url}/cluster/repair`)).json()) as HeldPart),
+    )
+    for (const node of nodes) await node.kill()
+    await createLogOnly(cluster, { leader: a, position, plan: repairPlanOf(parts, a.name).plan })
+    for (const node of nodes) await node.start()
+    await settled(nodes)
+    await insert(b, 'after', 20)
+    await allHave(nodes, { before: 60, after: 20 })
+  })
+
+  it('is repaired by a node that should fetch its data again but is the only one that has them', async () => {
+    await using cluster = await startedInParts({ logServers: 1, nodes: 2 }, 1)
+    const { nodes, servers } = cluster
+    const [a, b] = nodes as [NodeProcess, NodeProcess]
+    await insert(a, 'before', 60)
+    await allHave(nodes, { before: 60 })
+    assertEnded(await run(['cluster', 'refetch', a.name, '--yes', '--http', a.url]), 0)
+    await until(() => /node-0 is the only node that has \d+ of the partitions/.test(a.log))
+    await deleteStream(servers)
+    await until(async () => (await Promise.all(nodes.map(lostOf))).every((lost) => lost !== undefined))
+    let repaired: Awaited<ReturnType<typeof run>> | undefined
+    void run(['cluster', 'repair', '--from', a.name, '--yes', '--http', b.url]).then((ended) => {
+      repaired = ended
+    })
+    await until(() => repaired !== undefined, 'the repair ends')
+    assertEnded(repaired!, 0, /./)
+    await settled(nodes)
+    await insert(b, 'after', 20)
+    await allHave(nodes, { before: 60, after: 20 })
+  })
 })
+
+/** Begins a repair as a stopped node would, except that its process ends as soon as the new log exists. */
+async function createLogOnly(
+  { servers }: ClusterProcesses,
+  repair: { readonly leader: NodeProcess; readonly position: number; readonly plan?: RepairPlan },
+): Promise<void> {
+  const { leader, position, plan } = repair
+  const logger = createLogger({ level: 'silent', pretty: false })
+  const dataDir = join(servers.directory, leader.name, 'data')
+  const store = await openDataStore({ dataDir, logger })
+  const { urls, monitorUrls } = servers
+  const nats = { urls, monitorUrls, cluster: 'test', name: leader.name, logBytesMax: 2 ** 30 }
+  const killed = new ServiceRepair({
+    ...{ node: leader.name, nats: nats as unknown as ClusterServiceOptions, logger },
+    stop: new AbortController().signal,
+    replaceLog: async (...args) => {
+      await replaceNatsLog(...args)
+      throw new Error('killed')
+    },
+  })
+  const wanted = killed.want({ position, plan })
+  const data = { dataDir, openStore: async () => store } as unknown as ServedData
+  await Promise.all([assert.rejects(wanted, { message: 'killed' }), killed.carryOut(data)])
+  await store.close()
+}
 
 async function started(options: {
   readonly logServers: 1 | 3

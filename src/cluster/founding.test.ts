@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Beginning, placeOf } from './founding.ts'
+import { SharedMemoryDocuments } from './memory-documents.ts'
+
+describe('a node that has never applied a log', () => {
+  it('founds a log that has all of its records, with or without points', async () => {
+    for (const hasPoints of [false, true]) {
+      assert.deepEqual(await placeOf(beginning({ hasPoints })), { position: 0, clockUs: 0 })
+    }
+  })
+
+  it('is refused with points of its own by a log that began in place of a lost one', async () => {
+    const documents = new SharedMemoryDocuments().connect()
+    const repaired = { documents, log: logFrom(1_049_477, ['lost']) }
+    // Nobody has founded this log: there is no document that tells of other points.
+    await assert.rejects(placeOf(beginning({ ...repaired, hasPoints: true })), foreign)
+    await assert.rejects(placeOf(beginning({ ...repaired, hasPoints: false })), { name: 'NeedsReplica' })
+    await assert.rejects(placeOf(beginning({ ...repaired, hasPoints: true })), foreign)
+  })
+
+  it('is refused with points of its own by a log that was trimmed, even if it has the name of the founder', async () => {
+    const documents = new SharedMemoryDocuments().connect()
+    await placeOf(beginning({ documents, hasPoints: true }))
+    const trimmed = { documents, log: logFrom(40_000) }
+    await assert.rejects(placeOf(beginning({ ...trimmed, hasPoints: true })), foreign)
+    await assert.rejects(placeOf(beginning({ ...trimmed, hasPoints: false })), { name: 'NeedsReplica' })
+  })
+})
+
+const foreign = { name: 'Error', message: /points that are not from this cluster/ }
+
+function beginning(given: Partial<Beginning>): Beginning {
+  const documents = new SharedMemoryDocuments().connect()
+  return {
+    ...{ log: logFrom(1), documents, logId: 'log', node: 'a', applied: undefined, stored: 0 },
+    hasPoints: false,
+    ...given,
+  }
+}
+
+/** A log whose first record is at a position. */
+function logFrom(first: number, former: readonly string[] = []): Beginning['log'] {
+  return { former, bounds: async () => ({ first, last: first + 9, bytes: 0, bytesMax: 0 }) }
+}
