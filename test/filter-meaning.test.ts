@@ -9,9 +9,9 @@ import { readFilter as readWireFilter } from '../src/grpc/filter-codec.ts'
 import { WireReader } from '../src/grpc/wire.ts'
 import { readAttributes } from '../src/http/json-attributes.ts'
 import { readFilter as readJsonFilter } from '../src/http/json-filter.ts'
-import { whole } from '../src/http/json-values.ts'
 import { FilterSchema } from './support/generated-messages.ts'
 import { matches } from './support/plain-filter.ts'
+import { whole } from './support/whole-json.ts'
 
 /** The meaning of filters in both encodings: which of a few points they match. */
 

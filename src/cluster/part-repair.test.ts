@@ -1,16 +1,15 @@
 import assert from 'node:assert/strict'
-import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { clockMs, isKnown, partOf, range, request } from '../../test/support/repaired-data.ts'
 import { createLogger } from '../base/log.ts'
 import { PartitionSet } from '../base/partitions.ts'
-import { type HeldPart, repairPlanOf } from '../base/repair-plan.ts'
+import { repairPlanOf } from '../base/repair-plan.ts'
 import { openDataStore } from '../storage/data-store.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
 import type { DataStore, KeyedRequest } from '../storage/store.ts'
-import { heldData } from './held-part.ts'
 import { adoptAsLeader, adoptAsOther, type PartRepair, preparedRepair } from './part-repair.ts'
 import { type ReplicaSource, replicaBytes } from './replica-transfer.ts'
 
@@ -138,10 +137,6 @@ async function apply(
   })
 }
 
-async function partOf(node: string, data: DataStore, position: number): Promise<HeldPart> {
-  return { node, zone: node, address: node, position, ...(await heldData(data, undefined)) }
-}
-
 /** Sends from a node's own store. */
 function sourceOf(data: DataStore): ReplicaSource {
   return {
@@ -156,30 +151,6 @@ function sourceOf(data: DataStore): ReplicaSource {
   }
 }
 
-function request(key: string, partition: number): KeyedRequest {
-  const idSeed = createHash('sha256').update(`seed of ${key}`).digest().subarray(0, 16)
-  idSeed[0] = partition
-  return {
-    ...{ keyHash: hashOf(key), bodyHash: hashOf(`body of ${key}`), idSeed, isPartitioned: true },
-    ...{ points: 1, acceptedMs: clockMs },
-  }
-}
-
-function isKnown(data: DataStore, key: string): boolean {
-  const found = data.main.keyedRequest(hashOf(key))
-  return found !== undefined && found.acceptedMs === clockMs
-}
-
-function hashOf(text: string): Buffer {
-  return createHash('sha256').update(text).digest().subarray(0, 16)
-}
-
 function idIn(partition: number): string {
   return `${partition.toString(16).padStart(2, '0')}000000-0000-4000-8000-000000000001`
 }
-
-function range(first: number, last: number): number[] {
-  return Array.from({ length: last - first + 1 }, (_, index) => first + index)
-}
-
-const clockMs = 1_700_000_000_000

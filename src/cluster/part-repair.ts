@@ -75,8 +75,22 @@ export async function writeRepair(
   logId: string,
   repair: PartRepair,
 ): Promise<void> {
-  const before = await documents.get(documentOf(logId))
-  if ((await documents.put(documentOf(logId), toJson(repair), before?.revision ?? 0)) === undefined)
+  await putRepairDocument(documents, documentOf(logId), repair)
+}
+
+/**
+ * Writes a document about a new log. The log has a new id, so only this attempt writes the document, or repeats its own
+ * write.
+ *
+ * @throws DatabaseError `not_ready` when another node writes it at the same time
+ */
+export async function putRepairDocument(
+  documents: SharedDocuments,
+  name: string,
+  document: object,
+): Promise<void> {
+  const before = await documents.get(name)
+  if ((await documents.put(name, toJson(document), before?.revision ?? 0)) === undefined)
     throw new DatabaseError('not_ready', 'another node is repairing the log')
 }
 

@@ -2,10 +2,10 @@ import { DatabaseError } from '../base/errors.ts'
 import type { PlannedNode, RepairPlan } from '../base/repair-plan.ts'
 import type { DataStore } from '../storage/store.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
-import { fromJson, toJson } from './json-documents.ts'
+import { fromJson } from './json-documents.ts'
 import { shortIdOf } from './log-id.ts'
 import { adoptLog } from './log-repair.ts'
-import { adoptAsLeader, type LeaderPlan, readRepair } from './part-repair.ts'
+import { adoptAsLeader, type LeaderPlan, putRepairDocument, readRepair } from './part-repair.ts'
 
 /**
  * Lets the leader of a repair finish it. The new log exists before the leader adopts it, and in between the leader can
@@ -54,10 +54,7 @@ export async function writeRepairLeader(
   logId: string,
   leader: RepairLeader,
 ): Promise<void> {
-  // The log has a new id, so only this attempt writes the document, or repeats its own write.
-  const before = await documents.get(documentOf(logId))
-  if ((await documents.put(documentOf(logId), toJson(leader), before?.revision ?? 0)) === undefined)
-    throw new DatabaseError('not_ready', 'another node is repairing the log')
+  await putRepairDocument(documents, documentOf(logId), leader)
 }
 
 /**

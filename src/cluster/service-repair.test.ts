@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { clockMs, isKnown, partOf, range, request } from '../../test/support/repaired-data.ts'
 import { createLogger } from '../base/log.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import { type RepairPlan, repairPlanOf } from '../base/repair-plan.ts'
@@ -13,7 +13,6 @@ import { PartitionDigest } from '../storage/partition-digest.ts'
 import type { DataStore, KeyedRequest } from '../storage/store.ts'
 import type { ClusterServiceOptions } from './cluster-service-options.ts'
 import type { CommitLog } from './commit-log.ts'
-import { heldData } from './held-part.ts'
 import { shortIdOf } from './log-id.ts'
 import { SharedMemoryDocuments } from './memory-documents.ts'
 import { SharedMemoryLog } from './memory-log.ts'
@@ -188,34 +187,3 @@ async function apply(
   }
   await data.main.commit({ changes: [], slots: [], keyedRequests, applied })
 }
-
-async function partOf(
-  node: string,
-  data: DataStore,
-  position: number,
-): Promise<Parameters<typeof repairPlanOf>[0][number]> {
-  return { node, zone: node, address: node, position, ...(await heldData(data, undefined)) }
-}
-
-function request(key: string, partition: number): KeyedRequest {
-  const idSeed = hashOf(`seed of ${key}`)
-  idSeed[0] = partition
-  return {
-    ...{ keyHash: hashOf(key), bodyHash: hashOf(`body of ${key}`), idSeed, isPartitioned: true },
-    ...{ points: 1, acceptedMs: clockMs },
-  }
-}
-
-function isKnown(data: DataStore, key: string): boolean {
-  return data.main.keyedRequest(hashOf(key))?.acceptedMs === clockMs
-}
-
-function hashOf(text: string): Buffer {
-  return createHash('sha256').update(text).digest().subarray(0, 16)
-}
-
-function range(first: number, last: number): number[] {
-  return Array.from({ length: last - first + 1 }, (_, index) => first + index)
-}
-
-const clockMs = 1_700_000_000_000

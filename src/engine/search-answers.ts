@@ -71,7 +71,7 @@ export class SearchAnswers {
       const hits = isTouched ? this.#settled(run, searched) : searched
       if (hits === undefined) return undefined
       const { position } = journal
-      const reading = this.#read(run, this.#cut(run.query, hits), room)
+      const reading = this.#read(run, this.#cut(run, hits), room)
       // The last attempt runs without a pause, in case points change all the time.
       const answer = attempt < attemptsMax ? yield* reading : finish(reading)
       this.#points.hideExpired()
@@ -98,10 +98,10 @@ export class SearchAnswers {
   }
 
   /** Leaves out the point that is searched near, and hits that are too far away. */
-  #cut({ vector, metric, limit, maxDistance }: SearchQuery, hits: readonly Hit[]): readonly Hit[] {
-    const own = typeof vector === 'string' ? this.#points.ids.find(vector) : -1
+  #cut({ query, near }: Run, hits: readonly Hit[]): readonly Hit[] {
+    const { metric, limit, maxDistance } = query
     const isIn = ({ slot, distance }: Hit): boolean =>
-      slot !== own && (maxDistance === undefined || inUnits(metric, distance) <= maxDistance)
+      slot !== near && (maxDistance === undefined || inUnits(metric, distance) <= maxDistance)
     return hits.filter(isIn).slice(0, limit)
   }
 

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { anyAttributes } from '../../test/support/attribute-values.ts'
+import { whole } from '../../test/support/whole-json.ts'
 import { attributesFromJson, attributesToJson } from '../base/attribute-json.ts'
 import { type Attributes, DateTime, GeoPoint } from '../base/attributes.ts'
 import { encodeAttributes, encodeDateTime, readAttributes, readDateTime, readSet } from './json-attributes.ts'
 import { JsonScanner } from './json-scanner.ts'
-import { whole } from './json-values.ts'
 
 const path = 'payload.attributes'
 

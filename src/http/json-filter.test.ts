@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { whole } from '../../test/support/whole-json.ts'
 import type { Filter } from '../base/filter.ts'
 import { readFilter, readFilterInTurns } from './json-filter.ts'
 import { JsonScanner } from './json-scanner.ts'
-import { whole } from './json-values.ts'
 
 function read(text: string): Filter {
   return whole(Buffer.from(text), (json) => readFilter(json, 'filter'))

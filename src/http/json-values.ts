@@ -5,14 +5,7 @@ import { type JsonKind, JsonScanner } from './json-scanner.ts'
 
 /** Reads values of expected types. Messages name the path of a fault. */
 
-export function whole<Input>(body: Buffer, read: (json: JsonScanner) => Input): Input {
-  const json = new JsonScanner(body)
-  const input = read(json)
-  json.end()
-  return input
-}
-
-/** The same for a reader that yields from time to time. */
+/** Reads a body that contains one value and nothing else; yields from time to time. */
 export function* wholeInTurns<Input>(
   body: Buffer,
   read: (json: JsonScanner) => Generator<undefined, Input, void>,
