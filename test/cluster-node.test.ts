@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { newId } from '../src/base/ids.ts'
 import type { NewPoint } from '../src/base/point.ts'
+import { toJson } from '../src/cluster/json-documents.ts'
 import { SharedMemoryDocuments } from '../src/cluster/memory-documents.ts'
 import { SharedMemoryLog } from '../src/cluster/memory-log.ts'
 import { SimulatedNode } from './support/cluster-nodes.ts'
@@ -83,6 +84,30 @@ describe('nodes of a cluster', () => {
       assert.equal(await node.database.get(ids[0]!), undefined)
       assert.equal((await node.database.get(ids[1]!))?.payload.content, 'changed')
       assert.deepEqual(main.replica.digest, b!.up.main.replica.digest)
+    })
+  })
+
+  it('need a copy when the log has lost a record that another node has applied, and say so until then', async () => {
+    await withNodes(2, async ([a, b], log) => {
+      await a!.up.stop()
+      await b!.up.node.database.insert([point('one')])
+      const { position } = b!.up.node
+      log.lose(position)
+      const { node } = await a!.start()
+      const unusable = node.unusable
+      await until(() => node.status.fault?.includes('cannot read the log') === true)
+      assert.match(node.status.fault!, /after position \d+: the log has no record at position \d+/)
+      const said = { zone: '', address: '', version: '', isReady: true, floor: 0 }
+      const other = b!.documents.connect()
+      for (const announcement of [
+        { ...said, serves: true, position: position - 1 },
+        { ...said, serves: false, position },
+      ]) {
+        await other.announce('node-1', toJson(announcement))
+        assert.equal(await Promise.race([unusable, delay(50, 'waits')]), 'waits')
+      }
+      await other.announce('node-1', toJson({ ...said, serves: true, position }))
+      assert.match(await unusable, /has lost a record after position \d+, which other nodes have applied/)
     })
   })
 

@@ -12,7 +12,8 @@ import { type LogPlace, NeedsReplica } from './founding.ts'
 import type { Outcome, Outcomes } from './outcomes.ts'
 import { isLongAgo, RecentChanges } from './recent-changes.ts'
 import { type Batch, RecordAssembler } from './record-assembler.ts'
-import { type ClusterRequest, decodeRequest, UnknownRequest } from './request-codec.ts'
+import { DamagedRecord, UnknownRecord } from './record-frame.ts'
+import { type ClusterRequest, decodeRequest } from './request-codec.ts'
 import { concerns } from './request-partitions.ts'
 import { Waiters } from './waiters.ts'
 
@@ -38,6 +39,8 @@ export interface ApplierOptions {
   readonly onOutcome?: ((position: number, outcome: Outcome) => void) | undefined
   /** Called at an audit record with the digest of its collection: see `PartitionDigest`. */
   readonly onAudit: (collection: string, position: number, digest: Uint8Array) => void
+  /** Whether another node that others can copy from has applied the record at a position. */
+  readonly isAppliedElsewhere: (position: number) => Promise<boolean>
   /** Called when the node cannot continue without outside help. */
   readonly onFailure: (error: Error) => void
 }
@@ -77,8 +80,8 @@ export class Applier {
   #admitted: number
   /** Created when the first record needs a check for staleness. */
   #recent: RecentChanges | undefined
-  /** Read errors since a record was last read. */
-  #faults = 0
+  /** Why the next record cannot be read, although the log answers. */
+  #obstacle: Obstacle | undefined
 
   constructor(options: ApplierOptions) {
     this.#options = options
@@ -112,9 +115,12 @@ export class Applier {
     return this.#failure
   }
 
-  /** Whether the last attempt to read the log succeeded. */
-  get isReading(): boolean {
-    return this.#faults === 0 && this.#failure === undefined
+  /** Why no record has been read for a while, although the log answers; undefined while records are read. */
+  get obstacle(): string | undefined {
+    if (this.#obstacle === undefined) return undefined
+    const { error, sinceMs } = this.#obstacle
+    if (performance.now() - sinceMs < pausesOfObstacle * this.#options.retryMs) return undefined
+    return `this node cannot read the log after position ${this.#read.position}: ${error.message}`
   }
 
   /** Starts no further records until the hold ends: see `LogHold`. */
@@ -166,35 +172,60 @@ export class Applier {
       try {
         for await (const entry of log.read(this.#read.position + 1, signal)) {
           await this.#take(entry)
-          this.#faults = 0
+          this.#obstacle = undefined
           if (signal.aborted || this.#failure !== undefined) return
         }
       } catch (error) {
         if (signal.aborted) return
         const end = await this.#endOf(error)
         if (end !== undefined) return this.fail(end)
-        this.#faults += 1
-        if (this.#faults === 1) logger.warn({ err: error }, 'reading the log of the cluster failed: retrying')
+        if (this.#obstacle === undefined)
+          logger.warn({ err: error }, 'reading the log of the cluster failed: retrying')
+        this.#noteObstacle(error)
         await delay(retryMs, undefined, { signal }).catch(() => {})
       }
     }
   }
 
+  #noteObstacle(error: unknown): void {
+    // Log servers that do not answer are no obstacle: reads continue, as of the last record.
+    const isAnswer = error instanceof Error && !(error instanceof DatabaseError)
+    const { attempts, sinceMs } = this.#obstacle ?? { attempts: 0, sinceMs: performance.now() }
+    this.#obstacle = isAnswer ? { error, attempts: attempts + 1, sinceMs } : undefined
+  }
+
   /** The error that no retry can fix; undefined when a retry may help. */
   async #endOf(error: unknown): Promise<Error | undefined> {
-    if (error instanceof LogLost || error instanceof UnknownRequest || this.#failure !== undefined)
+    if (error instanceof LogLost || error instanceof UnknownRecord || this.#failure !== undefined)
       return error as Error
     if (damageIn(error) !== undefined) return error as Error
-    if (!(error instanceof LogGap)) return undefined
+    const isGap = error instanceof LogGap
+    if (!isGap && !(error instanceof DamagedRecord)) return undefined
     const bounds = await this.#options.log.bounds().catch(() => undefined)
     if (bounds === undefined) return undefined
     const { position } = this.#read
-    if (error.wanted < bounds.first) {
+    if (isGap && error.wanted < bounds.first) {
       return new NeedsReplica(
         `the log begins at ${bounds.first} and this node has applied it up to ${position}`,
       )
     }
-    return undefined
+    const attempts = this.#obstacle?.attempts ?? 0
+    if (attempts < (isGap ? gapAttempts : damageAttempts)) return undefined
+    if (isGap && !(await this.#isGone(error.wanted))) return undefined
+    const isElsewhere = await this.#options.isAppliedElsewhere(position + 1).catch(() => false)
+    if (!isElsewhere) return undefined
+    return new NeedsReplica(
+      `the log has lost a record after position ${position}, which other nodes have applied`,
+    )
+  }
+
+  /** Whether the log has no record at a position; false while it does not answer. */
+  async #isGone(position: number): Promise<boolean> {
+    const { log } = this.#options
+    return await log.get(position).then(
+      (entry) => entry === undefined,
+      () => false,
+    )
   }
 
   async #take(entry: LogEntry): Promise<void> {
@@ -412,6 +443,15 @@ export interface LogHold {
   end(): void
 }
 
+/** What keeps the applier from reading the next record. */
+interface Obstacle {
+  readonly error: Error
+  /** Failed attempts in succession. */
+  readonly attempts: number
+  /** When the first of them failed, by `performance.now()`. */
+  readonly sinceMs: number
+}
+
 /** A record that is being applied. */
 interface Flight {
   readonly place: LogPlace
@@ -443,6 +483,13 @@ const catalogReasons: ReadonlySet<string> = new Set(['collection_not_found', 'ov
 
 /** The partitions whose outcome is known for a record that was applied before the last restart: none. */
 const noPartitions = new PartitionSet()
+
+/** After so many pauses it is no passing trouble: usually 5 s. */
+const pausesOfObstacle = 25
+/** A reader reports a gap only after it has asked several servers. */
+const gapAttempts = 2
+/** Each attempt may ask another server, which may have an intact copy. */
+const damageAttempts = 15
 
 /** How far the time in a record may be ahead of the log's clock. */
 const aheadMsMax = 10_000

@@ -22,7 +22,9 @@ import { collectionPointsHandler } from './collection-points.ts'
 import { LogLost, lostIn } from './commit-log.ts'
 import { decodeFoundQuestion, encodeFoundAnswer, findHere } from './found-points.ts'
 import { type LogPlace, NeedsReplica, placeOf } from './founding.ts'
+import { fromJson } from './json-documents.ts'
 import { shortIdOf } from './log-id.ts'
+import type { Announcement } from './membership.ts'
 import { NodeChores } from './node-chores.ts'
 import { NodeShards } from './node-shards.ts'
 import { decodeQuestion, encodeOutcome } from './outcome-answers.ts'
@@ -181,6 +183,7 @@ export class ClusterNode {
         // Audits from before the start were compared long ago, and a collection can be ahead of them.
         if (this.#isCaughtUp) this.#audits.add(...finding, this.#part)
       },
+      isAppliedElsewhere: (position) => this.#isAppliedElsewhere(position),
       onFailure: (error) => this.#fail(error),
     })
     // Before anything is applied, so that a program without cluster support never opens the data of a replica.
@@ -218,7 +221,7 @@ export class ClusterNode {
       isReady: isWhole && failure === undefined,
       answers: isWhole && (failure === undefined || this.lostLog !== undefined),
       digestMismatches: this.#audits.mismatches,
-      fault: (failure ?? this.#stall)?.message ?? this.#doubt,
+      fault: (failure ?? this.#stall)?.message ?? this.#applier?.obstacle ?? this.#doubt,
     }
   }
 
@@ -517,6 +520,16 @@ export class ClusterNode {
     checkHeld({ applied, sequence: main.stats.sequence }, this.#shards?.held)
     const stored = await set.storedPosition()
     return await placeOf({ log, documents, logId: this.#logId, node, applied, stored, hasPoints })
+  }
+
+  async #isAppliedElsewhere(position: number): Promise<boolean> {
+    const { documents, name } = this.#options
+    for (const [node, value] of await documents.announced()) {
+      if (node === name) continue
+      const { serves, position: reached } = fromJson<Announcement>(value)
+      if (serves && reached >= position) return true
+    }
+    return false
   }
 
   async #expire(collection: string, take: () => readonly string[]): Promise<void> {

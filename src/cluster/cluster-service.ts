@@ -9,6 +9,7 @@ import type { ReadPosition } from './cluster-node-options.ts'
 import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-options.ts'
 import { ClusterView } from './cluster-view.ts'
 import { lostIn, lostLogMessage, type SharedDocuments } from './commit-log.ts'
+import { checkSettings, decidingSettings, settingsFault } from './deciding-settings.ts'
 import { DeferredWork } from './deferred-work.ts'
 import { placeOf } from './founding.ts'
 import { toJson } from './json-documents.ts'
@@ -73,6 +74,8 @@ export class ClusterService {
   #generation = 0
   /** Set while the log is lost and no node runs: why it is lost, and the position that the data have reached. */
   #lost: { readonly why: string; readonly position: number } | undefined
+  /** How the settings of another node differ from those of this one, when that was reported. */
+  #settingsFault: string | undefined
   readonly #repair: ServiceRepair
   readonly #status: ServiceStatus
   /** For operators and other nodes. */
@@ -89,6 +92,7 @@ export class ClusterService {
       ...{ node: this.#node, nats: this.#nats, log: this.#log, membership: this.#membership },
       ...{ link: this.#link, parts: this.#parts, memberState: this.#state, waitsFor: this.#waitsFor },
       ...{ lostLog: this.#lostLog, position: this.position, fetches: this.#fetches },
+      settings: this.#data === undefined ? {} : decidingSettings(this.#data),
     }))
     this.pages = new ServicePages({
       ...{ service: options, view: this.#view, status: this.#status, rest: this.#rest },
@@ -242,12 +246,15 @@ export class ClusterService {
   async #enter(mayFound: boolean): Promise<void> {
     if (this.#membership !== undefined) return
     const documents = this.#documents
-    const { node, replicas } = this.#options
+    const { node, replicas, announcementMs } = this.#options
     const hasLink = this.#link !== undefined
+    const describe = (): Announcement => this.#status.announcement
+    const { signal } = this.#stop
+    const logger = this.#logger
+    await this.#answered(() => checkSettings({ documents, node, describe, logger, signal, announcementMs }))
     this.#membership = await this.#answered(() =>
       Membership.join({
-        ...{ log: this.#log!, documents, node, replicas, hasLink, mayFound, logger: this.#logger },
-        describe: () => this.#status.announcement,
+        ...{ log: this.#log!, documents, node, replicas, hasLink, mayFound, logger, describe },
         onState: (state) => this.#noteState(state),
       }),
     )
@@ -550,10 +557,19 @@ export class ClusterService {
     const { signal } = this.#stop
     while (!signal.aborted) {
       await this.#view.refresh(this.#log!, this.#membership)
+      this.#checkOtherSettings()
       await this.#checkLog()
       this.#refetchPostponed()
       await pause(watchMs, signal)
     }
+  }
+
+  /** Reports a node with other settings that did not notice the difference when it started. */
+  #checkOtherSettings(): void {
+    const { settings = {} } = this.#status.announcement
+    const fault = settingsFault(this.#options.node, settings, this.#view.announced)
+    if (fault !== undefined && fault !== this.#settingsFault) this.#logger.error(fault)
+    this.#settingsFault = fault
   }
 
   /** Reacts to a lost log, also when only other nodes have noticed that, and to a new log in its place. */

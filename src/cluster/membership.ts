@@ -1,5 +1,6 @@
 import type { Logger } from '../base/log.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
+import type { DecidingSettings } from './deciding-settings.ts'
 import { fromJson, toJson } from './json-documents.ts'
 import { setMemberState } from './members.ts'
 import { pause } from './pause.ts'
@@ -38,6 +39,8 @@ export interface Announcement extends Omit<Member, 'state'> {
   readonly floor: number
   /** The short id of the log, if the node knows that it is lost: other nodes have to stop, too. */
   readonly lostLog?: string
+  /** Earlier versions do not announce them. */
+  readonly settings?: DecidingSettings
 }
 
 export interface MembershipOptions {

@@ -51,6 +51,11 @@ export class DamagedRecord extends Error {
   override readonly name = 'DamagedRecord'
 }
 
+/** A later program wrote the record. The record must not be skipped: this node has to be upgraded. */
+export class UnknownRecord extends Error {
+  override readonly name = 'UnknownRecord'
+}
+
 /** @throws RangeError when the record would be too large */
 export function encodeRecord({ kind, collection, origin, request, payload }: Frame): Buffer {
   const originBytes = Buffer.from(origin)
@@ -76,7 +81,7 @@ export function encodeRecord({ kind, collection, origin, request, payload }: Fra
 /**
  * The payload is a view of the record.
  *
- * @throws DamagedRecord
+ * @throws DamagedRecord; UnknownRecord
  */
 export function decodeRecord(bytes: Uint8Array): Frame {
   const record = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
@@ -89,7 +94,7 @@ export function decodeRecord(bytes: Uint8Array): Frame {
   }
   // Comes after the checksum: whatever is wrong from here on was written that way, by another version.
   if (record[4] !== version) {
-    throw new DamagedRecord(`the record has version ${record[4]}: this program reads ${version}`)
+    throw new UnknownRecord(`a record of the log has version ${record[4]}: this program reads ${version}`)
   }
   const kind = kinds[record[5]!]
   const collectionAt = headBytes + record.readUInt16LE(6)

@@ -6,7 +6,8 @@ import type { Filter, Test } from '../base/filter.ts'
 import { idFromBytes } from '../base/ids.ts'
 import type { NewPoint, Patch, Payload, Precondition } from '../base/point.ts'
 import type { FoundPoints } from '../engine/logged-request.ts'
-import { type ClusterRequest, decodeRequest, encodeRequest, UnknownRequest } from './request-codec.ts'
+import { UnknownRecord } from './record-frame.ts'
+import { type ClusterRequest, decodeRequest, encodeRequest } from './request-codec.ts'
 
 /** Random requests of every kind, from a seed. */
 class Requests {
@@ -31,10 +32,7 @@ class Requests {
       () => ({ kind: 'put', id: this.#id(), point: this.#point(), when: this.#condition() }),
       () => ({ kind: 'patch', id: this.#id(), patch: this.#patch(), when: this.#condition() }),
       () => ({ kind: 'remove', id: this.#id() }),
-      () => ({
-        ...{ kind: 'each', ids: this.#list(9, () => this.#id()), filter: this.#filter(3) },
-        change: this.#isTrue() ? 'delete' : this.#patch(),
-      }),
+      () => this.each(),
       () => ({ kind: 'expire', ids: this.#list(9, () => this.#id()) }),
       () => ({
         ...{ kind: 'create', name: this.#text() },
@@ -51,6 +49,13 @@ class Requests {
       }),
     ]
     return this.#pick(...kinds)()
+  }
+
+  each(): ClusterRequest & { readonly kind: 'each' } {
+    return {
+      ...{ kind: 'each', ids: this.#list(9, () => this.#id()), filter: this.#filter(3) },
+      change: this.#isTrue() ? 'delete' : this.#patch(),
+    }
   }
 
   #found(): FoundPoints {
@@ -213,8 +218,16 @@ describe('the codec of requests', () => {
     ] as const) {
       const later = Buffer.from(bytes)
       later[at] = value
-      assert.throws(() => decodeRequest(later), UnknownRequest)
+      assert.throws(() => decodeRequest(later), UnknownRecord)
     }
+    const bytesOf = (kind: 'all' | 'any'): Buffer => {
+      const request = { ...new Requests(1).each(), filter: { kind, of: [] } }
+      return encodeRequest({ request, timeUs: 1 })
+    }
+    const [all, any] = [bytesOf('all'), bytesOf('any')]
+    const at = all.findIndex((byte, index) => byte !== any[index])
+    all[at] = 200
+    assert.throws(() => decodeRequest(all), UnknownRecord)
   })
 
   it('refuses bytes that end too soon or too late, and allocates nothing for them', () => {
@@ -223,7 +236,7 @@ describe('the codec of requests', () => {
       for (let end = 0; end < bytes.length; end += 1 + (bytes.length >> 6)) {
         assert.throws(() => decodeRequest(bytes.subarray(0, end)), Error, `seed ${seed}, ${end} bytes`)
       }
-      assert.throws(() => decodeRequest(Buffer.concat([bytes, Buffer.of(0)])), RangeError)
+      assert.throws(() => decodeRequest(Buffer.concat([bytes, Buffer.of(0)])), UnknownRecord)
     }
     // A list of 2^40 ids.
     const long = Buffer.concat([

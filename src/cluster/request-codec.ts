@@ -15,6 +15,7 @@ import {
   writeOptional,
   writePayload,
 } from './packed-values.ts'
+import { UnknownRecord } from './record-frame.ts'
 
 /** What one record of a cluster's log requests from every replica. */
 export type ClusterRequest =
@@ -37,9 +38,6 @@ export interface TimedRequest {
   readonly timeUs: number
 }
 
-/** A later program wrote the record. The record must not be skipped: this node has to be upgraded. */
-export class UnknownRequest extends Error {}
-
 /**
  * Encodes the payload of a record:
  *
@@ -59,23 +57,34 @@ export function encodeRequest({ request, timeUs }: TimedRequest): Buffer {
 }
 
 /**
- * Decodes the payload of a record.
+ * Decodes the payload of a record, whose checksum was right.
  *
- * @throws UnknownRequest for what a later program wrote
- * @throws RangeError for what no program wrote
+ * @throws UnknownRecord for what this program does not write
  */
 export function decodeRequest(bytes: Uint8Array): TimedRequest {
+  try {
+    return decodeKnown(bytes)
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error
+    throw new UnknownRecord(
+      `a request in the log has parts that this program does not know: ${error.message}`,
+    )
+  }
+}
+
+/** @throws UnknownRecord, RangeError */
+function decodeKnown(bytes: Uint8Array): TimedRequest {
   const from = new PackedReader(bytes)
   const found = from.byte()
   if (found !== version) {
-    throw new UnknownRequest(`a record of the log has version ${found}, this program reads ${version}`)
+    throw new UnknownRecord(`a request in the log has version ${found}: this program reads ${version}`)
   }
   const number = from.byte()
   const kind = number === insertOfFound ? 'insert' : kindsByNumber.get(number)
-  if (kind === undefined) throw new UnknownRequest(`a record of the log is of the unknown kind ${number}`)
+  if (kind === undefined) throw new UnknownRecord(`a request in the log is of the unknown kind ${number}`)
   const timeUs = from.float64()
   const request = number === insertOfFound ? readInsertOfFound(from) : readers[kind](from)
-  if (!from.isAtEnd) throw new RangeError('a record of the log has bytes after its end')
+  if (!from.isAtEnd) throw new RangeError('there are bytes after the end')
   return { request, timeUs }
 }
 

@@ -4,6 +4,7 @@ import type { ClusterNode } from './cluster-node.ts'
 import type { NodeStatus } from './cluster-node-options.ts'
 import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-options.ts'
 import { type ClusterView, logStatus, nodeStatuses, partitionsStatus } from './cluster-view.ts'
+import type { DecidingSettings } from './deciding-settings.ts'
 import { shortIdOf } from './log-id.ts'
 import type { MeasuredLog } from './measured-log.ts'
 import type { Announcement, Membership } from './membership.ts'
@@ -30,6 +31,7 @@ export interface ServiceState {
   readonly position: number
   /** How often everything was fetched from another node. */
   readonly fetches: number
+  readonly settings: DecidingSettings
 }
 
 /** What a service reports about itself: to operators, in metrics and to other nodes. */
@@ -105,7 +107,7 @@ export class ServiceStatus {
   /** For other nodes. */
   get announcement(): Announcement {
     const { zone, address, link: settings } = this.#options
-    const { node, log, link } = this.#now()
+    const { node, log, link, settings: deciding } = this.#now()
     const { position, floor } = node?.status ?? beginning
     return {
       ...{ zone, address: address(), version: version() },
@@ -113,8 +115,7 @@ export class ServiceStatus {
       ...(node?.lostLog === undefined ? {} : { lostLog: shortIdOf(log!) }),
       isReady: this.notReady === undefined,
       serves: this.notServing === undefined,
-      position,
-      floor,
+      ...{ position, floor, settings: deciding },
     }
   }
 

@@ -75,6 +75,11 @@ export class ServedData {
     return this.#options.store
   }
 
+  /** The open directory; undefined while it is closed. */
+  get opened(): DataStore | undefined {
+    return this.#store
+  }
+
   get loaded(): Loaded | undefined {
     if (this.#store === undefined || this.#main === undefined || this.#set === undefined) return undefined
     return { store: this.#store, main: this.#main, set: this.#set }

@@ -108,6 +108,16 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     assert.equal((await fetch(`${alone.httpUrl}/cluster/nodes/a`, { method: 'DELETE' })).status, 404)
   })
 
+  it('refuse a node with another value of a setting that decides what is stored', async () => {
+    const environment = { ...environmentOf(servers, 'c'), MAX_IDEMPOTENCY_KEYS: '5' }
+    await assert.rejects(
+      startTestService(environment),
+      /MAX_IDEMPOTENCY_KEYS is 5 on node c and 1000000 on node [ab]: .*stop all nodes first/,
+    )
+    const [left] = nodes as [TestService]
+    await until(async () => (await statusOf(left)).nodes.every(({ name }) => name !== 'c'))
+  })
+
   it('refuse a data directory with points from outside the cluster', async () => {
     await using alone = await startTestService()
     await post(alone, '/points', pointOf([1, 2], 'x'))

@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { createLogger } from '../base/log.ts'
+import { checkSettings, type DecidingSettings, decidingSettings, settingsFault } from './deciding-settings.ts'
+import { fromJson, toJson } from './json-documents.ts'
+import type { Announcement } from './membership.ts'
+import { SharedMemoryDocuments } from './memory-documents.ts'
+
+const logger = createLogger({ level: 'silent', pretty: false })
+
+describe('settings that decide about records', () => {
+  const limits = (value: number): DecidingSettings => ({ MAX_IDEMPOTENCY_KEYS: { value } })
+  const dimension = (value: number | null, isLogged = false): DecidingSettings => ({
+    DIMENSION: { value, isLogged },
+  })
+  const faultOf = (own: DecidingSettings, other?: DecidingSettings) =>
+    settingsFault('a', own, new Map([['b', other === undefined ? {} : { settings: other }]]))
+
+  it('must be the same on all nodes', () => {
+    assert.equal(faultOf(limits(5), limits(5)), undefined)
+    assert.equal(
+      faultOf(limits(5), limits(6)),
+      'MAX_IDEMPOTENCY_KEYS is 5 on node a and 6 on node b: nodes with different values would store different points',
+    )
+    const all = new Map([
+      ['a', { settings: limits(6) }],
+      ['b', { settings: limits(5) }],
+      ['c', { settings: limits(7) }],
+    ])
+    assert.match(settingsFault('a', limits(5), all) ?? '', /and 7 on node c/)
+  })
+
+  it('are not compared with those that a node of another version does not announce', () => {
+    assert.equal(faultOf(limits(5)), undefined)
+    assert.equal(faultOf(limits(5), dimension(3)), undefined)
+    assert.equal(faultOf(limits(5), { constructor: { value: 6 } }), undefined)
+  })
+
+  it('include the dimension, unless a node without one gets it from the log', () => {
+    assert.match(
+      faultOf(dimension(3), dimension(null)) ?? '',
+      /DIMENSION is 3 on node a and not set on node b/,
+    )
+    assert.match(
+      faultOf(dimension(null), dimension(3)) ?? '',
+      /DIMENSION is not set on node a and 3 on node b/,
+    )
+    assert.equal(faultOf(dimension(3, true), dimension(null)), undefined)
+    assert.equal(faultOf(dimension(null), dimension(3, true)), undefined)
+    assert.match(faultOf(dimension(4), dimension(3, true)) ?? '', /4 on node a and 3 on node b/)
+    assert.equal(faultOf(dimension(null), dimension(null)), undefined)
+  })
+
+  it('are those of the data directory, as far as it is open', () => {
+    const storeOptions = { dataDir: '/data', logger, maxIdempotencyKeys: 7, maxIdempotencyBytes: 8 }
+    const closed = decidingSettings({ opened: undefined, storeOptions })
+    assert.deepEqual(closed, { MAX_IDEMPOTENCY_KEYS: { value: 7 }, MAX_IDEMPOTENCY_BYTES: { value: 8 } })
+  })
+})
+
+describe('a node that starts', () => {
+  const announcementOf = (value: number): Announcement => ({
+    ...{ zone: 'z', address: 'x', version: '1.0.0', isReady: false, position: 0, floor: 0 },
+    settings: { MAX_IDEMPOTENCY_KEYS: { value } },
+  })
+  const check = (shared: SharedMemoryDocuments, node: string, value: number, stop = new AbortController()) =>
+    checkSettings({
+      ...{ documents: shared.connect(), node, logger, signal: stop.signal, announcementMs: 200 },
+      describe: () => announcementOf(value),
+    })
+
+  it('is refused when its settings differ from those of a running node, and says how to change them', async () => {
+    const shared = new SharedMemoryDocuments({ announcementMs: 1e9 })
+    await shared.connect().announce('b', toJson(announcementOf(6)))
+    await assert.rejects(
+      check(shared, 'a', 5),
+      /MAX_IDEMPOTENCY_KEYS is 5 on node a and 6 on node b: .*to change it, stop all nodes first$/,
+    )
+    await check(shared, 'a', 6)
+  })
+
+  it('waits until the announcement of a node that has stopped is gone', async () => {
+    const shared = new SharedMemoryDocuments({ announcementMs: 200 })
+    await shared.connect().announce('b', toJson(announcementOf(6)))
+    await check(shared, 'a', 5)
+  })
+
+  it('announces itself first, so that of two nodes that start together one notices the difference', async () => {
+    const shared = new SharedMemoryDocuments({ announcementMs: 1e9 })
+    const outcomes = await Promise.allSettled([check(shared, 'a', 5), check(shared, 'b', 6)])
+    assert.ok(outcomes.some(({ status }) => status === 'rejected'))
+    const said = await shared.connect().announced()
+    assert.deepEqual(
+      [...said].map(([node, value]) => [node, fromJson<Announcement>(value).settings]),
+      [
+        ['a', announcementOf(5).settings],
+        ['b', announcementOf(6).settings],
+      ],
+    )
+  })
+
+  it('stops waiting when it is stopped', async () => {
+    const shared = new SharedMemoryDocuments({ announcementMs: 1e9 })
+    await shared.connect().announce('b', toJson(announcementOf(6)))
+    const stop = new AbortController()
+    const waiting = check(shared, 'a', 5, stop)
+    stop.abort()
+    await waiting
+  })
+})
