@@ -212,28 +212,33 @@ describe('nodes of a cluster', () => {
     })
   })
 
-  it('wait for disk space, and skip nothing', async () => {
-    using disk = new FailingDisk()
-    await using stack = new AsyncDisposableStack()
-    const log = new SharedMemoryLog()
-    const documents = new SharedMemoryDocuments()
-    const full = stack.use(new SimulatedNode({ name: 'full', log, documents, writerExecArgv: disk.execArgv }))
-    const other = stack.use(new SimulatedNode({ name: 'other', log, documents }))
-    for (const node of [full, other]) await node.start()
-    await other.up.node.database.insert([point('before')])
-    await full.up.node.latest(undefined)
-    disk.fail({ operation: 'write', code: 'ENOSPC', times: -1 })
-    const { ids } = await other.up.node.database.insert([point('too much')])
-    await until(() => full.up.node.status.fault !== undefined)
-    assert.match(full.up.node.status.fault!, /is full/)
-    await assert.rejects(full.up.node.database.insert([point('more')]), /is full/)
-    await other.up.node.database.patch(ids[0]!, { content: 'changed' })
-    disk.fail({ operation: 'write', code: 'ENOSPC', times: 0 })
-    await full.up.node.latest(undefined)
-    assert.equal((await full.up.node.database.get(ids[0]!))?.payload.content, 'changed')
-    assert.equal(full.up.node.status.fault, undefined)
-    assert.deepEqual(full.up.main.replica.digest, other.up.main.replica.digest)
-  })
+  for (const { what, fault, message } of [
+    { what: 'disk space', fault: { operation: 'write', code: 'ENOSPC' }, message: /is full/ },
+    { what: 'a file to open', fault: { operation: 'open', code: 'EMFILE' }, message: /too many open files/ },
+  ] as const) {
+    it(`wait for ${what}, and skip nothing`, async () => {
+      using disk = new FailingDisk()
+      await using stack = new AsyncDisposableStack()
+      const log = new SharedMemoryLog()
+      const documents = new SharedMemoryDocuments()
+      const execArgv = { writerExecArgv: disk.execArgv }
+      const full = stack.use(new SimulatedNode({ name: 'full', log, documents, ...execArgv }))
+      const other = stack.use(new SimulatedNode({ name: 'other', log, documents }))
+      for (const node of [full, other]) await node.start()
+      await full.up.node.latest(undefined)
+      disk.fail({ ...fault, times: -1 })
+      const { ids } = await other.up.node.database.insert([point('too much')])
+      await until(() => full.up.node.status.fault !== undefined)
+      assert.match(full.up.node.status.fault!, message)
+      await assert.rejects(full.up.node.database.insert([point('more')]), message)
+      await other.up.node.database.patch(ids[0]!, { content: 'changed' })
+      disk.fail({ ...fault, times: 0 })
+      await full.up.node.latest(undefined)
+      assert.equal((await full.up.node.database.get(ids[0]!))?.payload.content, 'changed')
+      assert.equal(full.up.node.status.fault, undefined)
+      assert.deepEqual(full.up.main.replica.digest, other.up.main.replica.digest)
+    })
+  }
 
   it('change by filter the points that match when the log record is applied', async () => {
     await withNodes(2, async ([a, b]) => {

@@ -20,6 +20,7 @@ export type Reason =
   | 'embeddings_unavailable'
   | 'disk_full'
   | 'memory_full'
+  | 'files_exhausted'
   | 'internal'
 
 /**
@@ -49,6 +50,7 @@ export const reasons: Readonly<Record<Reason, { readonly grpc: number; readonly 
   embeddings_unavailable: { grpc: 14, http: 503 },
   disk_full: { grpc: 8, http: 507 },
   memory_full: { grpc: 8, http: 507 },
+  files_exhausted: { grpc: 8, http: 507 },
   internal: { grpc: 13, http: 500 },
 }
 
@@ -65,6 +67,13 @@ export class DatabaseError extends Error {
     this.reason = reason
   }
 }
+
+/** Whether the server lacks disk space, memory or open files for a change now: a later attempt can succeed. */
+export function lacksRoom(error: unknown): error is DatabaseError {
+  return error instanceof DatabaseError && roomReasons.has(error.reason)
+}
+
+const roomReasons: ReadonlySet<Reason> = new Set(['disk_full', 'memory_full', 'files_exhausted'])
 
 /** The error of a request that needs points for which no node of the cluster answers. */
 export class PartitionsUnavailable extends DatabaseError {

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import { DatabaseError } from '../base/errors.ts'
+import { DatabaseError, lacksRoom } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
@@ -380,8 +380,8 @@ export class Applier {
           return undefined
         })
       } catch (error) {
-        if (!(error instanceof DatabaseError) || error.reason !== 'disk_full') throw error
-        logger.warn({ err: error }, 'a change of collections waits for free disk space')
+        if (!lacksRoom(error)) throw error
+        logger.warn({ err: error }, 'a change of collections waits for free disk space or open files')
         await delay(retryMs, undefined, { signal: this.#stop.signal })
       }
     }

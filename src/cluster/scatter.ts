@@ -268,7 +268,8 @@ const none: ReadonlySet<string> = new Set()
 
 /** Reasons for a failure of one node that may not apply to another. */
 const retryableReasons: ReadonlySet<Reason> = new Set([
-  ...(['not_ready', 'shutting_down', 'overloaded', 'deadline_exceeded', 'memory_full', 'internal'] as const),
+  ...(['not_ready', 'shutting_down', 'overloaded', 'deadline_exceeded'] as const),
+  ...(['memory_full', 'files_exhausted', 'internal'] as const),
 ])
 
 const notAsked = new DatabaseError('not_ready', 'no other node was asked')

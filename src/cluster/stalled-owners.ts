@@ -1,4 +1,4 @@
-import { DatabaseError } from '../base/errors.ts'
+import { type DatabaseError, lacksRoom } from '../base/errors.ts'
 import type { LoggedRequest } from '../engine/logged-request.ts'
 import type { Placement } from './placement.ts'
 import { partitionsOf } from './request-partitions.ts'
@@ -18,11 +18,11 @@ export class StalledOwners {
 
   /** Notes the error of a node that could not return the outcome of a record. */
   note(node: string, error: unknown): void {
-    if (!(error instanceof DatabaseError) || !fullReasons.has(error.reason)) return
+    if (!lacksRoom(error)) return
     this.#stalls.set(node, { error, untilMs: this.#nowMs() + stallMs })
   }
 
-  /** @throws DatabaseError `disk_full` or `memory_full` when all live owners of a partition of the request are full */
+  /** @throws the error of the first live owner of a partition of the request when all of them are full */
   check(request: LoggedRequest, placement: Placement): void {
     const nowMs = this.#nowMs()
     for (const [node, { untilMs }] of this.#stalls) if (untilMs <= nowMs) this.#stalls.delete(node)
@@ -34,8 +34,6 @@ export class StalledOwners {
     }
   }
 }
-
-const fullReasons: ReadonlySet<string> = new Set(['disk_full', 'memory_full'])
 
 /** After this time, the next write is tried again. */
 const stallMs = 1_000

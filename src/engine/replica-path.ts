@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { assert } from '../base/assert.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { DatabaseError, lacksRoom } from '../base/errors.ts'
 import { idBytes, idFromBytes, idsFromSeed, idToBytes } from '../base/ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
@@ -327,7 +327,7 @@ export class ReplicaPath {
           ...(held === undefined || held.isAll ? {} : { held: held.bytes }),
         })
       } catch (error) {
-        if (!isPassing(error)) throw error
+        if (!lacksRoom(error)) throw error
         if (decisions.every(({ request }) => request.kind === 'take')) {
           // Points that are not from the log must not delay it.
           for (const { request } of decisions) request.reject(error)
@@ -404,10 +404,5 @@ const decidedReasons: ReadonlySet<string> = new Set([
   ...['invalid_argument', 'key_reused', 'not_found', 'already_exists'],
   ...['precondition_failed', 'request_too_large'],
 ])
-
-/** Whether a later attempt can succeed. */
-function isPassing(error: unknown): error is DatabaseError {
-  return error instanceof DatabaseError && (error.reason === 'disk_full' || error.reason === 'memory_full')
-}
 
 const retryMs = 1000

@@ -449,6 +449,46 @@ describe('a disk that fails', () => {
     })
   })
 
+  it('whose files cannot be opened for now fails only the changes that need them', async () => {
+    using disk = new FailingDisk()
+    const reported: unknown[] = []
+    await withData(
+      async (data) => {
+        const other = await filled(data, 'other', insertionsOf(1))
+        const refusal = { reason: 'files_exhausted', message: /too many open files or too little memory/ }
+        for (const [index, code] of (['EMFILE', 'ENFILE', 'ENOMEM'] as const).entries()) {
+          const one = await filled(data, `one${index}`, [])
+          disk.fail({ operation: 'open', code })
+          const outcomes = await Promise.allSettled([
+            one.commit(groupOf(insertionsOf(1))),
+            other.commit(groupOf([insertion(other.slotCount, other.sequence + 1)])),
+          ])
+          assert.equal(disk.left, 0)
+          assert.deepEqual(
+            outcomes.map(({ status }) => status),
+            ['rejected', 'fulfilled'],
+          )
+          assert.throws(() => {
+            throw (outcomes[0] as PromiseRejectedResult).reason
+          }, refusal)
+          await one.commit(groupOf(insertionsOf(1)))
+
+          const before = directories()
+          disk.fail({ operation: 'open', code })
+          await assert.rejects(data.create({ name: `other${index}`, dimension: 5 }), refusal)
+          assert.equal(disk.left, 0)
+          assert.deepEqual(directories(), before)
+          await data.create({ name: `other${index}`, dimension: 5 })
+          assert.equal((await contentsOf(one)).size, 1)
+        }
+        assert.equal((await contentsOf(other)).size, 4)
+        assert.deepEqual(reported, [])
+      },
+      { writerExecArgv: disk.execArgv, onWritesBlocked: (reason) => reported.push(reason) },
+    )
+    await withData(async (data) => assert.equal(data.collections.size, 7))
+  })
+
   it('accepts deletions and drops when it is really full, and others can use the freed space', async (context) => {
     using small = SmallDisk.mount(24 * 1024 * 1024)
     if (small === undefined) return context.skip(noSmallDisk)

@@ -2,6 +2,7 @@ import type { RootDatabase } from 'lmdb'
 import { isDiskFull } from './disk-full.ts'
 import type { GroupWriter } from './group-writer.ts'
 import { RequestFault } from './keyed-requests.ts'
+import { isOpenFailure } from './open-failure.ts'
 import type { PageRoom } from './page-room.ts'
 import type { ReserveFile } from './reserve-file.ts'
 
@@ -11,7 +12,7 @@ import type { ReserveFile } from './reserve-file.ts'
  *   fdatasync of each row file ─> one LMDB transaction ─> its fsync
  *
  * Each group is atomic, and a group that fails does not affect the others. If the common transaction fails because the
- * disk is full or a record of one collection is damaged, each group gets its own transaction.
+ * disk is full, a file cannot be opened or a record of one collection is damaged, each group gets its own transaction.
  */
 export class GroupCommit {
   readonly #root: RootDatabase
@@ -75,6 +76,6 @@ export class GroupCommit {
   }
 
   #isOfOneGroup(error: unknown): boolean {
-    return error instanceof RequestFault || isDiskFull(error, this.#path)
+    return error instanceof RequestFault || isOpenFailure(error) || isDiskFull(error, this.#path)
   }
 }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import fs, { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
@@ -81,6 +82,35 @@ describe('groups of several collections', () => {
     // Nothing of the failed group is left to become part of the next group.
     assert.deepEqual([...environment.commit([added(2)])], [])
     assert.deepEqual(points(), [1, 2, 1])
+  })
+
+  it('each fail when the file cannot be opened to make room, and the next ones are written', () => {
+    const { openSync, statfsSync } = fs
+    const groups = [added(1), added(2)]
+    // Little space is left, so the file is lengthened first.
+    fs.statfsSync = (() => ({ bavail: 0, bsize: 4096 })) as unknown as typeof statfsSync
+    fs.openSync = () => {
+      throw Object.assign(new Error('too many open files'), { code: 'EMFILE', syscall: 'open' })
+    }
+    try {
+      syncBuiltinESMExports()
+      const faults = environment.commit(groups)
+      assert.deepEqual([...faults.keys()], groups)
+      for (const fault of faults.values()) assert.equal(environment.judge(fault), 'open failed')
+    } finally {
+      Object.assign(fs, { openSync, statfsSync })
+      syncBuiltinESMExports()
+    }
+    assert.deepEqual([...environment.commit([added(1), added(2)])], [])
+    assert.deepEqual(points(), [1, 1, 0])
+  })
+
+  it('are no longer written after a failed write or sync, whatever its code', () => {
+    for (const syscall of ['write', 'fdatasync', undefined]) {
+      const error = Object.assign(new Error('failed'), { code: 'ENOMEM', syscall })
+      assert.equal(environment.judge(error), 'all')
+    }
+    assert.throws(() => added(1), /failed/)
   })
 
   it('are no longer written after a failure that leaves the state of the disk unknown', () => {

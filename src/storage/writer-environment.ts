@@ -15,6 +15,7 @@ import { isDiskFull } from './disk-full.ts'
 import { GroupCommit } from './group-commit.ts'
 import { GroupWriter } from './group-writer.ts'
 import { RequestFault } from './keyed-requests.ts'
+import { isOpenFailure } from './open-failure.ts'
 import { PageRoom } from './page-room.ts'
 import { ReserveFile } from './reserve-file.ts'
 import { RowFile } from './row-file.ts'
@@ -118,7 +119,10 @@ export class WriterEnvironment {
 
   /** Returns the scope of a failure. After a failure of scope `all`, nothing more is written. */
   judge(error: unknown): FailureScope {
-    if (this.#broken === undefined && isDiskFull(error, this.#path)) return 'disk full'
+    if (this.#broken === undefined) {
+      if (isDiskFull(error, this.#path)) return 'disk full'
+      if (isOpenFailure(error)) return 'open failed'
+    }
     if (this.#setup.isNamed && error instanceof RequestFault) return 'collection'
     this.#broken ??= error instanceof Error ? error : new Error(String(error))
     return 'all'
@@ -146,7 +150,7 @@ export class WriterEnvironment {
       this.#put(entries)
     } catch (error) {
       // After any other error, it is unknown whether the transaction is durable; the next start finds out.
-      if (isDiskFull(error, this.#path)) rmSync(directory, { recursive: true, force: true })
+      if (isDiskFull(error, this.#path) || isOpenFailure(error)) removeIfPossible(directory)
       throw error
     }
   }
@@ -188,6 +192,15 @@ export class WriterEnvironment {
       if (!isDiskFull(error, this.#path) || !this.#reserve.giveUp()) throw error
       return work()
     }
+  }
+}
+
+function removeIfPossible(directory: string): void {
+  try {
+    rmSync(directory, { recursive: true, force: true })
+  } catch {
+    // Opening the directory can fail as well. The next collection gets the same number and replaces the leftovers, or
+    // the next start removes them.
   }
 }
 

@@ -158,10 +158,10 @@ export interface CommittedMessage extends StoredState {
 }
 
 /**
- * The scope of a failure. `disk full`: later groups can succeed. `collection`: this collection is no longer written.
- * `all`: no collection is written.
+ * The scope of a failure. `disk full`, `open failed`: later groups can succeed. `collection`: this collection is no
+ * longer written. `all`: no collection is written.
  */
-export type FailureScope = 'disk full' | 'collection' | 'all'
+export type FailureScope = 'disk full' | 'open failed' | 'collection' | 'all'
 
 export interface FailedMessage {
   readonly kind: 'failed'

@@ -28,9 +28,10 @@ export interface WriterOptions extends WriterSetup {
 /**
  * The main thread's side of a writer thread, which writes the default collection or all named collections.
  *
- * A full disk is temporary. After any other failure, above all a failed fsync, the state of the disk is unknown: a
- * retry would report success for data that the kernel has already dropped. So the first such failure poisons the
- * writer: its thread closes its files, and every later group is refused.
+ * A full disk is temporary, and so is a file that cannot be opened because too many are open. After any other failure,
+ * above all a failed fsync, the state of the disk is unknown: a retry would report success for data that the kernel has
+ * already dropped. So the first such failure poisons the writer: its thread closes its files, and every later group is
+ * refused.
  */
 export class Writer {
   readonly #options: WriterOptions
@@ -50,6 +51,7 @@ export class Writer {
   #isFull = false
   /** When a full disk was last logged. */
   #fullLoggedMs = Number.NEGATIVE_INFINITY
+  #openFailureLoggedMs = Number.NEGATIVE_INFINITY
   #isEndOwed = false
 
   constructor(options: WriterOptions) {
@@ -112,8 +114,8 @@ export class Writer {
   /**
    * Makes a change of collections durable. Resolves with whether nothing is left to purge.
    *
-   * @throws DatabaseError `disk_full` if nothing was changed. After any other error, only a restart shows whether the
-   *   change is durable
+   * @throws DatabaseError `disk_full` or `files_exhausted` if nothing was changed. After any other error, only a restart
+   *   shows whether the change is durable
    */
   async change(change: CollectionsChange): Promise<boolean> {
     this.checkTrusted()
@@ -199,6 +201,7 @@ export class Writer {
   /** The error for the caller of a change. */
   #errorOf({ scope, error }: { readonly scope: FailureScope; readonly error: unknown }): DatabaseError {
     if (scope === 'disk full') return this.#noteFull(error)
+    if (scope === 'open failed') return this.#noteOpenFailure(error)
     this.fail('the disk failed', error)
     return this.#poison!
   }
@@ -221,16 +224,25 @@ export class Writer {
     return diskFull(this.#options.dataDir, cause)
   }
 
+  #noteOpenFailure(cause: unknown): DatabaseError {
+    const error = openFailed(cause)
+    if (performance.now() - this.#openFailureLoggedMs >= logIntervalMs) {
+      this.#openFailureLoggedMs = performance.now()
+      this.#options.logger.error({ err: cause }, error.message)
+    }
+    return error
+  }
+
   /** Limits the log lines: on a nearly full disk, inserts of different sizes fail and succeed in turn. */
   #logFull(err: unknown): void {
-    if (performance.now() - this.#fullLoggedMs < fullLogIntervalMs) return
+    if (performance.now() - this.#fullLoggedMs < logIntervalMs) return
     this.#fullLoggedMs = performance.now()
     this.#isEndOwed = true
     this.#options.logger.error({ err, dataDir: this.#options.dataDir }, writesBlockedTexts.disk_full)
   }
 }
 
-const fullLogIntervalMs = 60_000
+const logIntervalMs = 60_000
 
 function stateOf({ databaseId, meta, rowFileBytes }: StoredState): StoredState {
   return { databaseId, meta, rowFileBytes }
@@ -242,6 +254,11 @@ function stopped(what: string, cause: unknown): DatabaseError {
     `${what}: writes are stopped until the server is restarted; reads continue`,
     { cause },
   )
+}
+
+function openFailed(cause: unknown): DatabaseError {
+  const what = 'a file cannot be opened, because the server has too many open files or too little memory'
+  return new DatabaseError('files_exhausted', `${what}: try again later`, { cause })
 }
 
 function diskFull(dataDir: string, cause: unknown): DatabaseError {

@@ -8,24 +8,26 @@ const rowFiles = new Set<number>()
 const real = { open: fs.openSync, write: fs.writeSync, fdatasync: fs.fdatasyncSync }
 
 fs.openSync = (path, ...more) => {
+  const isRowFile = String(path).endsWith('vectors.rows')
+  if (isRowFile) failIfOrdered('open')
   const file = real.open(path, ...more)
-  if (String(path).endsWith('vectors.rows')) rowFiles.add(file)
+  if (isRowFile) rowFiles.add(file)
   else rowFiles.delete(file)
   return file
 }
 fs.writeSync = ((file: number, ...more: [Uint8Array, number, number, number]) => {
-  failIfOrdered('write', file)
+  if (rowFiles.has(file)) failIfOrdered('write')
   return real.write(file, ...more)
 }) as typeof fs.writeSync
 fs.fdatasyncSync = (file) => {
-  failIfOrdered('fdatasync', file)
+  if (rowFiles.has(file)) failIfOrdered('fdatasync')
   real.fdatasync(file)
 }
 syncBuiltinESMExports()
 
-function failIfOrdered(operation: DiskFault['operation'], file: number): void {
+function failIfOrdered(operation: DiskFault['operation']): void {
   const order = readOrder(orderPath)
-  if (order?.operation !== operation || order.times === 0 || !rowFiles.has(file)) return
+  if (order?.operation !== operation || order.times === 0) return
   if (order.after > 0) {
     writeOrder(orderPath, { ...order, after: order.after - 1 })
     return
@@ -33,5 +35,8 @@ function failIfOrdered(operation: DiskFault['operation'], file: number): void {
   // Writing here could undo a later order.
   if (order.times > 0) writeOrder(orderPath, { ...order, times: order.times - 1 })
   if (order.code === 'thread exit') process.exit(3)
-  throw Object.assign(new Error(`${order.code}: injected, ${operation}`), { code: order.code })
+  throw Object.assign(new Error(`${order.code}: injected, ${operation}`), {
+    code: order.code,
+    syscall: operation,
+  })
 }

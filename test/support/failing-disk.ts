@@ -5,9 +5,9 @@ import { threadId } from 'node:worker_threads'
 
 /** The fault that replaces calls on the row file. */
 export interface DiskFault {
-  readonly operation: 'write' | 'fdatasync'
+  readonly operation: 'open' | 'write' | 'fdatasync'
   /** An errno, or `thread exit`, which ends the thread in the middle of the call. */
-  readonly code: 'ENOSPC' | 'EIO' | 'thread exit'
+  readonly code: 'ENOSPC' | 'EIO' | 'EMFILE' | 'ENFILE' | 'ENOMEM' | 'thread exit'
   /** Calls that succeed before the first failure. */
   readonly after: number
   /** Calls that fail after that; -1: all of them, until the next order. */
