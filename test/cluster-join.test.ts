@@ -195,6 +195,10 @@ describe('a node that cannot use its data', () => {
     for (const name of ['points.mdb', 'vectors.rows']) copyFileSync(join(b.dataDir, name), join(joined, name))
     writeFileSync(join(b.dataDir, 'points.mdb'), 'former')
     writeFileSync(join(b.dataDir, 'collections.mdb'), 'former')
+    for (const command of [['doctor'], ['snapshot', 'create', join(joined, 'copy')]]) {
+      const refused = await run([...command, '--data-dir', b.dataDir])
+      assertEnded(refused, 1, /were being replaced by those of another node: start the service/)
+    }
     await b.restart()
     await assertSame(a, b)
     await b.service.close()

@@ -7,6 +7,7 @@ import { databasePath } from '../storage/data-directory.ts'
 import { DirectorySurvey } from '../storage/directory-survey.ts'
 import { openStore } from '../storage/lmdb-store.ts'
 import { repair } from '../storage/repair.ts'
+import { checkReplaced } from '../storage/replacement.ts'
 import type { SnapshotHeader } from '../storage/snapshot-format.ts'
 import { SnapshotReader } from '../storage/snapshot-reader.ts'
 import { restoreSnapshot } from '../storage/snapshot-restore.ts'
@@ -54,6 +55,7 @@ async function examineAnd(
  */
 export async function* snapshotOfData(config: Config): AsyncGenerator<Buffer> {
   const { dataDir } = config
+  checkReplaced(dataDir)
   // Opening would create missing files.
   if (!existsSync(databasePath(dataDir))) throw new Error(`nothing is stored in ${dataDir}`)
   const store = await openStore({ dataDir, logger: loggerOf({ ...config, logLevel: 'silent' }) })

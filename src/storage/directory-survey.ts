@@ -6,6 +6,7 @@ import { type CollectionTables, openCheckedCollections } from './collection-tabl
 import { collectionsPath, databasePath, rowFilePath } from './data-directory.ts'
 import { DirectoryLock } from './directory-lock.ts'
 import { collectionIndexDirectory } from './named-collections.ts'
+import { checkReplaced } from './replacement.ts'
 import type { CollectionRecord } from './store.ts'
 import { Survey } from './survey.ts'
 import { openDamagedDatabase } from './tables.ts'
@@ -51,6 +52,7 @@ export class DirectorySurvey implements AsyncDisposable {
     await using opened = new AsyncDisposableStack()
     const lock = DirectoryLock.acquire(dataDir)
     opened.defer(() => lock.release())
+    checkReplaced(dataDir)
     return new DirectorySurvey(dataDir, opened)
   }
 

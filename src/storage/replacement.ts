@@ -75,6 +75,19 @@ export function finishReplacement(dataDir: string): void {
   syncDirectory(dataDir)
 }
 
+/**
+ * Checks that the files of the directory are not a mixture of old and new ones. A service finishes a replacement when it
+ * starts; other programs change nothing.
+ *
+ * @throws Error that says what to do
+ */
+export function checkReplaced(dataDir: string): void {
+  if (!existsSync(joinedPath(dataDir))) return
+  throw new Error(
+    `the process ended while the data in ${dataDir} were being replaced by those of another node: start the service, which finishes that, and try again`,
+  )
+}
+
 /** All files of a store, including LMDB's lock files and the index. */
 function dataPaths(dataDir: string): readonly string[] {
   const databases = [databasePath(dataDir), collectionsPath(dataDir)]
