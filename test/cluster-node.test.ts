@@ -240,6 +240,31 @@ describe('nodes of a cluster', () => {
     })
   }
 
+  it('have a fault as long as any collection waits for disk space', async () => {
+    using disk = new FailingDisk()
+    await using stack = new AsyncDisposableStack()
+    const log = new SharedMemoryLog()
+    const documents = new SharedMemoryDocuments()
+    const execArgv = { writerExecArgv: disk.execArgv }
+    const full = stack.use(new SimulatedNode({ name: 'full', log, documents, ...execArgv }))
+    const other = stack.use(new SimulatedNode({ name: 'other', log, documents }))
+    for (const node of [full, other]) await node.start()
+    const { database, collections } = other.up.node
+    const { ids } = await database.insert([point('goes')])
+    await collections.put('docs', { dimension: undefined, hnsw: { m: undefined, efConstruction: undefined } })
+    await full.up.node.latest(undefined)
+    disk.fail({ operation: 'write', code: 'ENOSPC', times: -1 })
+    using docs = await collections.lease('docs')
+    await docs.database.insert([point('too much')])
+    await until(() => full.up.node.status.fault !== undefined)
+    await database.remove(ids[0]!)
+    await until(() => full.up.main.stats.points === 0)
+    assert.match(full.up.node.status.fault!, /is full/)
+    disk.fail({ operation: 'write', code: 'ENOSPC', times: 0 })
+    await full.up.node.latest(undefined)
+    assert.equal(full.up.node.status.fault, undefined)
+  })
+
   it('change by filter the points that match when the log record is applied', async () => {
     await withNodes(2, async ([a, b]) => {
       await a!.up.node.database.insert(['x', 'y', 'z'].map((content) => point(content)))

@@ -25,7 +25,7 @@ export interface ClusterNodeOptions {
   /** Microseconds since 1970; absent: the system's clock. */
   readonly nowUs?: (() => number) | undefined
   /** How long a write, or a read that waits for the log, is tried. */
-  readonly timeoutMs?: number | undefined
+  readonly timeoutMs: number
   /** How long other nodes are asked for statistics and counts of collections; long in tests. */
   readonly statsMs?: number | undefined
   /** How long other nodes are asked to hold their log for a snapshot; long in tests. */

@@ -72,7 +72,8 @@ export class ClusterNode {
   #isCaughtUp = false
   /** Why this node should not be read from; undefined: it can be. */
   #doubt: string | undefined
-  #stall: Error | undefined
+  /** By collection, why it cannot apply its changes for now. */
+  readonly #stalls = new Map<string, Error>()
   #chores: NodeChores | undefined
   readonly #handlers: Map<number, PeerHandler> = new Map<number, PeerHandler>([
     ...readHandlers(this),
@@ -97,7 +98,7 @@ export class ClusterNode {
       nowUs: options.nowUs ?? (() => Date.now() * 1000),
       bytesMax: options.maxBufferedBytes,
       writtenBytesMax: writtenBytesMax(options.maxRequestBytes),
-      timeoutMs: this.#timeoutMs,
+      timeoutMs: options.timeoutMs,
       retryMs: options.retryMs ?? retryMs,
       onAcknowledge: options.onAcknowledge,
     })
@@ -112,13 +113,13 @@ export class ClusterNode {
     this.#admission = new Admission({
       barriers: new Barriers(() => this.#publisher.barrier()),
       applier: () => this.#applier,
-      timeoutMs: this.#timeoutMs,
+      timeoutMs: options.timeoutMs,
     })
     const { sharding } = options
     this.#shards =
       sharding &&
       new NodeShards({
-        ...{ ...sharding, self: name, timeoutMs: this.#timeoutMs, stop: this.#stop.signal },
+        ...{ ...sharding, self: name, timeoutMs: options.timeoutMs, stop: this.#stop.signal },
         retryMs: options.retryMs ?? retryMs,
         statsMs: options.statsMs,
         holdMs: options.holdMs,
@@ -142,7 +143,7 @@ export class ClusterNode {
       onVisible: (position) => this.#applier?.show(position),
       onDue: () => void this.tick(),
       expire: (take) => this.#expire(collection, take),
-      onStall: (stall) => this.#noteStall(stall),
+      onStall: (stall) => this.#noteStall(collection, stall),
       retryMs: this.#options.retryMs,
     }
   }
@@ -486,10 +487,6 @@ export class ClusterNode {
     return this.#parts
   }
 
-  get #timeoutMs(): number {
-    return this.#options.timeoutMs ?? timeoutMs
-  }
-
   async #submit(
     request: ClusterRequest,
     to: Parameters<Publisher['submit']>[1],
@@ -542,14 +539,19 @@ export class ClusterNode {
     await this.write({ kind: 'expire', ids }, { collection, partition: undefined, signal: undefined })
   }
 
-  #noteStall(stall: Error | undefined): void {
+  get #stall(): Error | undefined {
+    return this.#stalls.values().next().value
+  }
+
+  #noteStall(collection: string, stall: Error | undefined): void {
     const { logger } = this.#options
-    if (stall !== undefined && this.#stall === undefined) {
-      logger.error({ err: stall }, 'this node cannot apply the changes of the cluster for now')
-    }
-    if (stall === undefined && this.#stall !== undefined)
-      logger.info('this node applies the changes of the cluster again')
-    this.#stall = stall
+    const wasStalled = this.#stalls.size > 0
+    if (stall === undefined) this.#stalls.delete(collection)
+    else this.#stalls.set(collection, stall)
+    const isStalled = this.#stalls.size > 0
+    if (isStalled && !wasStalled)
+      logger.error({ err: stall, collection }, 'this node cannot apply the changes of the cluster for now')
+    if (wasStalled && !isStalled) logger.info('this node applies the changes of the cluster again')
   }
 
   #fail(error: Error): void {
@@ -574,7 +576,5 @@ export function needIn(error: unknown): string | undefined {
  * Maximum collections compared before a node with a fresh copy becomes ready. The others are compared later, in turn.
  */
 const verifiedMax = 16
-/** Longer than the log's servers take to elect a leader. */
-const timeoutMs = 20_000
 const retryMs = 200
 const expireMs = 500

@@ -356,6 +356,7 @@ export class ClusterService {
 
   async #run(data: ServedData, isFetched: boolean): Promise<void> {
     const { node: name, maxBufferedBytes, maxRequestBytes, onApply, onAcknowledge } = this.#options
+    const { appendTimeoutMs = 0 } = this.#options
     this.#generation += 1
     const { main: stored } = await data.openStore()
     const sharding = await this.#answered(async () => await this.#parts?.shardingOf(stored))
@@ -363,6 +364,7 @@ export class ClusterService {
       ...(sharding === undefined ? {} : { sharding }),
       ...{ log: this.#log!, documents: this.#nats!.documents, name, maxBufferedBytes, maxRequestBytes },
       ...{ logger: this.#logger, onApply, onAcknowledge },
+      timeoutMs: Math.max(timeoutMs, appendTimeoutMs + answerMs),
       run: `${Date.now().toString(36)}-${this.#generation}`,
     })
     this.#node = node
@@ -609,5 +611,9 @@ const messageFactor = 4
  * MiB, and both may end with one long point.
  */
 const messageBytesMin = 32 * 1024 * 1024
+/** Longer than the log servers take to elect a leader. */
+const timeoutMs = 20_000
+/** What is left of the time of a write after its append. */
+const answerMs = 5_000
 /** Pause between attempts to return to service. */
 const againMs = 5_000
