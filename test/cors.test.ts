@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { RawHttp } from './support/raw-http.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
 /** The CORS headers for CORS_ORIGINS. console/test/client-package.test.ts calls from a real browser. */
@@ -42,6 +43,28 @@ describe('a page of another origin', () => {
     assert.equal(refused.status, 401)
     assert.equal(refused.headers.get('access-control-allow-origin'), app)
     assert.match(await refused.text(), /^missing or invalid API key/)
+  })
+
+  it('can read that the server is busy while its request is still being sent', async () => {
+    await using service = await startTestService({ CORS_ORIGINS: app, MAX_BUFFERED_BYTES: '4M' })
+    const head = [
+      ...['POST /points HTTP/1.1', 'host: localhost', `origin: ${app}`, 'content-type: application/json'],
+      ...['content-length: 1500000', '', '{'],
+    ].join('\r\n')
+    const port = Number(new URL(service.httpUrl).port)
+    using connections = new DisposableStack()
+    const answers = []
+    // Together they announce more than the service has room for.
+    for (let count = 0; count < 4; count += 1) {
+      const connection = connections.use(await RawHttp.open(port))
+      connection.write(head)
+      answers.push(connection.answer())
+    }
+    const { status, headers } = await Promise.any(answers)
+    assert.equal(status, 429)
+    assert.equal(headers['access-control-allow-origin'], app)
+    assert.equal(headers['content-type'], 'text/plain; charset=utf-8')
+    await Promise.allSettled([connections.dispose(), ...answers])
   })
 
   it('makes no difference for other clients than browsers', async () => {

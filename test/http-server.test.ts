@@ -234,6 +234,25 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       assertPlain(await ask('POST /points', ['content-type:'], pointBody), 415, /application\/json/)
     })
 
+    for (const encoding of ['gzip', 'br, identity', 'x']) {
+      it(`refuses content-encoding ${encoding} with 415`, async () => {
+        const headers = [json, `content-encoding: ${encoding}`]
+        assertPlain(await ask('POST /points', headers, pointBody), 415, /send the body uncompressed/)
+      })
+    }
+
+    it('accepts content-encoding identity', async () => {
+      assert.equal((await ask('POST /points', [json, 'content-encoding: identity'], pointBody)).status, 201)
+    })
+
+    it('accepts a DELETE with any content type, with or without a body', async () => {
+      for (const type of ['text/plain', 'application/octet-stream', 'application/x-www-form-urlencoded']) {
+        const headers = [`content-type: ${type}`]
+        assert.equal((await ask(`DELETE /points/${unknownId}`, headers, '')).status, 204)
+        assert.equal((await ask(`DELETE /points/${unknownId}`, headers, 'x')).status, 204)
+      }
+    })
+
     it('accepts a DELETE with a JSON content type and no body, which some clients send', async () => {
       for (const headers of [[json], [json, 'content-length: 0'], [json, 'transfer-encoding: chunked']]) {
         using connection = await RawHttp.open(port)

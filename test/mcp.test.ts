@@ -100,6 +100,14 @@ describe('vicinal mcp', () => {
     const id = await call(client, 'upsert', point)
     await call(client, 'upsert', { ...point, id, content: 'newer' })
     assert.match(await call(client, 'get', { id }), /newer.*2026-01-31T00:00:00Z/)
+    for (const $date of ['tomorrow', 5]) {
+      const { isError, content } = await client.callTool({
+        name: 'upsert',
+        arguments: { ...point, attributes: { made: { $date } } },
+      })
+      assert.equal(isError, true)
+      assert.match(JSON.stringify(content), /invalid_argument: .*times are/)
+    }
     const filter = { made: { $exists: true } }
     assert.equal(await call(client, 'delete', { filter, dry_run: true }), '1 points match')
     assert.equal(await call(client, 'delete', { filter }), '1 points deleted')

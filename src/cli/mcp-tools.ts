@@ -164,7 +164,7 @@ function addWriting(server: McpServer, client: VectorClient): void {
     },
     ({ collection, id, vector, text, content, content_type: contentType, attributes }) =>
       answer(async () => {
-        const described = attributes && (attributeFromJson(attributes) as AttributesInput)
+        const described = attributes && (describedIn(attributes) as AttributesInput)
         const point = { vector, text, payload: { contentType, content, attributes: described } }
         return await pointsOf(client, collection).insert(
           id === undefined ? point : { ...point, id, onConflict: 'replace' },
@@ -207,7 +207,17 @@ function wordsOf({ changed, more }: Changed, dryRun: boolean): string {
 }
 
 function filterOf(filter: object | undefined): Filter | undefined {
-  return filter && (attributeFromJson(filter) as Filter)
+  return filter && (describedIn(filter) as Filter)
+}
+
+/** Converts what a model describes in JSON. @throws DatabaseError `invalid_argument` */
+function describedIn(value: object): AttributeInput {
+  try {
+    return attributeFromJson(value)
+  } catch (cause) {
+    const what = 'times are {"$date": "2026-01-31T00:00:00Z"} and places {"$geo": {"lat": 1.5, "lon": 2.5}}'
+    throw new DatabaseError('invalid_argument', `a value cannot be read: ${what}`, { cause })
+  }
 }
 
 function linesOf(lines: readonly string[]): string {

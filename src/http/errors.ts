@@ -4,6 +4,8 @@ import type { Logger } from '../base/log.ts'
 
 export const plainText = 'text/plain; charset=utf-8'
 
+export const otherType = 'the content type is not supported: send application/json'
+
 /** Answers with the error's status and its message as plain text. */
 export function sendError(reply: FastifyReply, error: DatabaseError): FastifyReply {
   const { status, headers } = headOf(error)
@@ -27,10 +29,7 @@ export function errorOfFramework(error: FastifyError | Error, logger: Logger): D
   const invalid = (message: string): DatabaseError => new DatabaseError('invalid_argument', message)
   switch (code) {
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-      return new DatabaseError(
-        'unsupported_media_type',
-        'the content type is not supported: send application/json',
-      )
+      return new DatabaseError('unsupported_media_type', otherType)
     case 'FST_ERR_BAD_URL':
     case 'FST_ERR_MAX_PARAM_LENGTH':
       return invalid('the path of the request is malformed or too long')

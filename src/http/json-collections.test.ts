@@ -79,8 +79,13 @@ describe('changes of aliases as JSON', () => {
   })
 
   it('keep the last change of a repeated alias', () => {
-    const { input } = noted(decodeAliases, '{"set": {"a": "x", "a": "y"}}')
-    assert.deepEqual([...input.set!], [['a', 'y']])
+    for (const body of [
+      '{"set": {"a": "x", "a": "y"}}',
+      '{"set": {"a": "x", "b": "x"}, "set": {"a": "y"}}',
+    ]) {
+      const { input } = noted(decodeAliases, body)
+      assert.deepEqual([...input.set!], [['a', 'y']])
+    }
   })
 
   it('may have names with a meaning in JavaScript', () => {

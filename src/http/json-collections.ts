@@ -57,10 +57,11 @@ export function decodeAliases(body: Buffer, notes: FieldNotes): SetAliasesInput 
 
 /** Stops reading at the first alias beyond the limit. */
 function* readAliases(json: JsonScanner, notes: FieldNotes): Generator<undefined, SetAliasesInput, void> {
-  const set = new Map<string, string>()
+  let set = new Map<string, string>()
   let remove: string[] = []
   for (const key of membersAt(json, '')) {
     if (key === 'set') {
+      set = new Map()
       for (const alias of membersAt(json, 'set.')) {
         set.set(alias, readString(json, `set.${alias}`))
         if (set.size > aliasesMax) throw tooManyAliases()

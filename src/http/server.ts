@@ -11,7 +11,7 @@ import { addCluster } from './cluster.ts'
 import { Connections } from './connections.ts'
 import { addConsole } from './console.ts'
 import { allowOrigins } from './cors.ts'
-import { errorOfFramework, headOf, sendError } from './errors.ts'
+import { errorOfFramework, headOf, otherType, sendError } from './errors.ts'
 import type { FieldNotes } from './ignored-fields.ts'
 import { addInspection } from './inspection.ts'
 import { addMap } from './map.ts'
@@ -56,6 +56,8 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
     const isOver = ours.reason === 'overloaded' || ours.reason === 'shutting_down'
     if (!isOver || request.raw.complete) return sendError(reply, ours)
     reply.hijack()
+    // Among others, those that let a page of another origin read the answer.
+    for (const [name, value] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value!)
     refuseAndClose(request.raw, reply.raw, { ...headOf(ours), text: ours.message })
     return undefined
   })
@@ -104,9 +106,19 @@ function acceptJson(app: FastifyInstance, { maxRequestBytes, budgets }: HttpServ
   const bounds = { maxRequestBytes, requestBytes: budgets.requests }
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(/^application\/json\s*(;|$)/i, async ({ headers, raw }: FastifyRequest) => {
+    const { 'content-encoding': encoding = 'identity' } = headers
+    if (!/^(identity)?$/i.test(encoding)) {
+      const what = `content-encoding ${encoding} is not supported: send the body uncompressed`
+      throw new DatabaseError('unsupported_media_type', what)
+    }
     const charset = /charset\s*=\s*"?([^\s;"]+)/i.exec(headers['content-type'] ?? '')?.[1]
     if (charset === undefined || /^utf-?8$/i.test(charset)) return await readBody(raw, bounds)
     throw new DatabaseError('unsupported_media_type', `charset ${charset} is not supported: send UTF-8`)
+  })
+  // Some clients always send a content type, and no DELETE has a body that means anything.
+  app.addContentTypeParser('*', async ({ method, raw }: FastifyRequest) => {
+    if (method === 'DELETE') return await readBody(raw, bounds)
+    throw new DatabaseError('unsupported_media_type', otherType)
   })
   app.addHook('preHandler', (request, { raw }, done) => {
     const { body } = request
