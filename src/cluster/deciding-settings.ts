@@ -2,7 +2,6 @@ import type { Logger } from '../base/log.ts'
 import type { ServedData } from '../engine/served-data.ts'
 import type { SharedDocuments } from './commit-log.ts'
 import { fromJson, toJson } from './json-documents.ts'
-import type { Announcement } from './membership.ts'
 import { pause } from './pause.ts'
 
 /**
@@ -16,6 +15,11 @@ export interface DecidingSetting {
   readonly value: number | null
   /** Whether a node that has not set it gets this value from the log. */
   readonly isLogged?: boolean
+}
+
+/** The part of a node's announcement that is about its settings. Nodes of earlier versions announce none. */
+export interface SettingsNote {
+  readonly settings?: DecidingSettings
 }
 
 /** The settings of this node. While its data are not open, those that they decide are left out. */
@@ -43,7 +47,7 @@ export function differenceBetween(own: DecidingSettings, other: DecidingSettings
 export function settingsFault(
   node: string,
   own: DecidingSettings,
-  announced: ReadonlyMap<string, Pick<Announcement, 'settings'>>,
+  announced: ReadonlyMap<string, SettingsNote>,
 ): string | undefined {
   for (const [name, { settings = {} }] of announced) {
     const setting = name === node ? undefined : differenceBetween(own, settings)
@@ -57,7 +61,8 @@ export function settingsFault(
 export interface SettingsCheck {
   readonly documents: SharedDocuments
   readonly node: string
-  readonly describe: () => Announcement
+  /** What the node announces. */
+  readonly describe: () => SettingsNote
   readonly logger: Logger
   readonly signal: AbortSignal
   /** How long the announcement of a node remains after it has stopped. */
@@ -77,7 +82,7 @@ export async function checkSettings(check: SettingsCheck): Promise<void> {
     const own = describe()
     await documents.announce(node, toJson(own))
     const said = [...(await documents.announced())].map(
-      ([name, value]) => [name, fromJson<Announcement>(value)] as const,
+      ([name, value]) => [name, fromJson<SettingsNote>(value)] as const,
     )
     const fault = settingsFault(node, own.settings ?? {}, new Map(said))
     if (fault === undefined || signal.aborted) return

@@ -1,6 +1,6 @@
 import type { Logger } from '../base/log.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
-import type { DecidingSettings } from './deciding-settings.ts'
+import type { SettingsNote } from './deciding-settings.ts'
 import { fromJson, toJson } from './json-documents.ts'
 import { setMemberState } from './members.ts'
 import { pause } from './pause.ts'
@@ -17,7 +17,7 @@ import {
 } from './topology.ts'
 
 /** What a node announces about itself, again and again. */
-export interface Announcement extends Omit<Member, 'state'> {
+export interface Announcement extends Omit<Member, 'state'>, SettingsNote {
   readonly version: string
   /** Host and port for other nodes; absent without a link. */
   readonly peer?: string
@@ -39,8 +39,6 @@ export interface Announcement extends Omit<Member, 'state'> {
   readonly floor: number
   /** The short id of the log, if the node knows that it is lost: other nodes have to stop, too. */
   readonly lostLog?: string
-  /** Earlier versions do not announce them. */
-  readonly settings?: DecidingSettings
 }
 
 export interface MembershipOptions {
