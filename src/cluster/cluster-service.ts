@@ -4,12 +4,13 @@ import type { ServedData } from '../engine/served-data.ts'
 import { damageIn } from '../storage/data-directory.ts'
 import { replacementReason, requestReplacement } from '../storage/replacement.ts'
 import { storedPosition } from '../storage/stored-position.ts'
+import { Absence, againMs } from './absence.ts'
 import { ClusterNode, needIn } from './cluster-node.ts'
 import type { ReadPosition } from './cluster-node-options.ts'
 import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-options.ts'
 import { ClusterView } from './cluster-view.ts'
 import { lostIn, lostLogMessage, type SharedDocuments } from './commit-log.ts'
-import { checkSettings, decidingSettings, settingsFault } from './deciding-settings.ts'
+import { checkSettings, decidingSettings } from './deciding-settings.ts'
 import { DeferredWork } from './deferred-work.ts'
 import { placeOf } from './founding.ts'
 import { toJson } from './json-documents.ts'
@@ -21,7 +22,6 @@ import { pause } from './pause.ts'
 import { PeerLink } from './peer-link.ts'
 import { PeerReplicaSource, replicaHandlers } from './peer-replica.ts'
 import type { Peers } from './peers.ts'
-import { mayRegain } from './regain-turn.ts'
 import { fetchReplica } from './replica-fetch.ts'
 import type { ReplicaSource } from './replica-transfer.ts'
 import { isNoOutage, retried } from './retried.ts'
@@ -29,6 +29,7 @@ import { ServicePages } from './service-pages.ts'
 import { ServiceParts } from './service-parts.ts'
 import { ServiceRepair } from './service-repair.ts'
 import { ServiceStatus } from './service-status.ts'
+import { ServiceWatch, watchMs } from './service-watch.ts'
 import { type MemberState, readMembers, readTopology } from './topology.ts'
 
 /**
@@ -55,27 +56,21 @@ export class ClusterService {
   readonly #view: ClusterView
   /** Absent without a link. */
   #parts: ServiceParts | undefined
-  /** Stops the partition moves of the current node. */
-  #moves: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined
   #state: MemberState | undefined
   #watching: Promise<void> | undefined
   /** Why this node is not ready yet, when its `ClusterNode` does not report the reason. */
   #waitsFor: string | undefined
   /** Whether the node is running on its data, and no start, refetch or repair is in progress. */
   #isBegun = false
-  #refetching: Promise<void> | undefined
+  readonly #absence: Absence
   /** A refetch that is tried again later, because this node is the only one that holds some of the points. */
   #postponed: { readonly reason: string; readonly node: ClusterNode; readonly sinceMs: number } | undefined
   /** How often everything was fetched from another node. */
   #fetches = 0
-  /** When this node saw that another log has replaced the lost one, by `performance.now()`. */
-  #replacedMs: number | undefined
   /** How many `ClusterNode`s this process has created. */
   #generation = 0
   /** Set while the log is lost and no node runs: why it is lost, and the position that the data have reached. */
   #lost: { readonly why: string; readonly position: number } | undefined
-  /** How the settings of another node differ from those of this one, when that was reported. */
-  #settingsFault: string | undefined
   readonly #repair: ServiceRepair
   readonly #status: ServiceStatus
   /** For operators and other nodes. */
@@ -87,7 +82,19 @@ export class ClusterService {
     this.#options = options
     this.#logger = logger
     this.#view = new ClusterView(options.node)
-    this.#repair = new ServiceRepair({ ...options, nats: options, logger, stop: this.#stop.signal })
+    const { signal } = this.#stop
+    this.#absence = new Absence({
+      ...{ logger, signal },
+      onBack: () => {
+        options.onServing?.(true)
+        logger.info({ position: this.node.position }, 'this node is in service again')
+      },
+      onStay: () => {
+        this.#isBegun = true
+      },
+      onEnd: () => this.#repairIfWanted(),
+    })
+    this.#repair = new ServiceRepair({ ...options, nats: options, logger, stop: signal })
     this.#status = new ServiceStatus(options, this.#view, () => ({
       ...{ node: this.#node, nats: this.#nats, log: this.#log, membership: this.#membership },
       ...{ link: this.#link, parts: this.#parts, memberState: this.#state, waitsFor: this.#waitsFor },
@@ -261,6 +268,20 @@ export class ClusterService {
     this.#watching ??= this.#watch()
   }
 
+  #watch(): Promise<void> {
+    const watch = new ServiceWatch({
+      ...{ self: this.#options.node, view: this.#view, logger: this.#logger, signal: this.#stop.signal },
+      now: () => ({
+        ...{ log: this.#log!, membership: this.#membership, nats: this.#nats },
+        node: this.#isBegun && !this.#absence.isNow ? this.#node : undefined,
+        settings: decidingSettings(this.#data!),
+      }),
+      onReplaced: () => this.#regain(),
+      onRound: () => this.#refetchPostponed(),
+    })
+    return watch.run()
+  }
+
   /** Unloads the data and disconnects from the log servers. */
   async #noteLost(data: ServedData, why: string): Promise<void> {
     if (this.#lost?.why !== why) this.#logger.error(lostLogMessage(why))
@@ -278,7 +299,7 @@ export class ClusterService {
   async #unload(data: ServedData, why: string, onRefused: () => void = () => {}): Promise<void> {
     this.#isBegun = false
     this.#waitsFor = why
-    await this.#stopMoves()
+    await this.#parts?.stopMoves()
     const node = this.#node
     this.#node = undefined
     const unloaded = data.unload(new DatabaseError('not_ready', why))
@@ -296,10 +317,10 @@ export class ClusterService {
 
   /** Takes this node out of service until there is a log again. */
   #regain(): void {
-    if (this.#stop.signal.aborted || this.#refetching !== undefined) return
+    if (this.#stop.signal.aborted || this.#absence.isNow) return
     const { lostLog: why = 'a new one was begun' } = this.node
     this.#lost = { why, position: this.position }
-    this.#beginAgain(async () => {
+    this.#absence.begin(async () => {
       this.#options.onServing?.(false)
       await this.#unload(this.#data!, lostLogMessage(why))
       await this.#disconnect()
@@ -379,21 +400,7 @@ export class ClusterService {
       this.#logger.info({ node: name }, 'this node holds what the others hold')
     }
     this.#waitsFor = undefined
-    this.#startMoves(node)
-  }
-
-  /** Moves partitions to and from the node, if each node may hold only some of the points. */
-  #startMoves(node: ClusterNode): void {
-    if (this.#parts === undefined || this.#view.topology.ownership === undefined) return
-    const stop = new AbortController()
-    const either = AbortSignal.any([stop.signal, this.#stop.signal])
-    this.#moves = { stop, ended: this.#parts.move(node, either) }
-  }
-
-  async #stopMoves(): Promise<void> {
-    this.#moves?.stop.abort()
-    await this.#moves?.ended
-    this.#moves = undefined
+    this.#parts?.startMoves(node, this.#stop.signal)
   }
 
   /** Stops using this node's data, also after a restart. */
@@ -404,9 +411,9 @@ export class ClusterService {
 
   /** Takes this node out of service until it has a copy of another node's data. */
   #refetch(reason: string, node: ClusterNode): void {
-    if (this.#stop.signal.aborted || this.#node !== node || this.#refetching !== undefined) return
+    if (this.#stop.signal.aborted || this.#node !== node || this.#absence.isNow) return
     this.#isBegun = false
-    this.#beginAgain(async () => {
+    this.#absence.begin(async () => {
       if (!(await this.#hasOthers())) return false
       if (!(await this.#leaves(reason, node))) return false
       this.#logger.error({ reason }, 'this node is out of service: it cannot continue with its data')
@@ -424,12 +431,12 @@ export class ClusterService {
    */
   async #leaves(reason: string, node: ClusterNode): Promise<boolean> {
     // A move in progress would make this node an owner again.
-    await this.#stopMoves()
+    await this.#parts?.stopMoves()
     try {
       await this.#parts?.leave()
       return true
     } catch (err) {
-      this.#startMoves(node)
+      this.#parts?.startMoves(node, this.#stop.signal)
       if (!(err instanceof DatabaseError && err.reason === 'precondition_failed')) throw err
       if (this.#postponed === undefined)
         this.#logger.error({ err, reason }, 'this node cannot fetch its data again yet: trying again later')
@@ -446,37 +453,11 @@ export class ClusterService {
     else if (performance.now() - sinceMs >= againMs && node.lostLog === undefined) this.#refetch(reason, node)
   }
 
-  /**
-   * @param begin takes this node out of service and starts it again; repeated until it succeeds. False: this node
-   *   continues as it is.
-   */
-  #beginAgain(begin: () => Promise<boolean>): void {
-    this.#refetching = this.#untilBegun(begin).finally(() => {
-      this.#refetching = undefined
-      // Requested meanwhile.
-      if (!this.#repair.isWanted || this.#node === undefined) return
-      if (this.#node.lostLog === undefined) this.#repair.giveUp(logAvailable())
-      else this.#regain()
-    })
-  }
-
-  async #untilBegun(begin: () => Promise<boolean>): Promise<void> {
-    const { signal } = this.#stop
-    while (!signal.aborted) {
-      try {
-        if (!(await begin())) {
-          this.#isBegun = true
-          return
-        }
-        this.#options.onServing?.(true)
-        this.#logger.info({ position: this.node.position }, 'this node is in service again')
-        return
-      } catch (err) {
-        if (signal.aborted) return
-        this.#logger.error({ err }, 'this node is still out of service: trying again')
-        await pause(againMs, signal)
-      }
-    }
+  /** Carries out a repair that was requested during an absence. */
+  #repairIfWanted(): void {
+    if (!this.#repair.isWanted || this.#node === undefined) return
+    if (this.#node.lostLog === undefined) this.#repair.giveUp(logAvailable())
+    else this.#regain()
   }
 
   #noteState(state: MemberState | undefined): void {
@@ -533,9 +514,9 @@ export class ClusterService {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     this.#repair.giveUp(this.#stop.signal.reason)
     this.#rest.end(this.#stop.signal.reason)
-    await this.#moves?.ended
+    await this.#parts?.stopMoves()
     await this.#node?.close()
-    await this.#refetching
+    await this.#absence.ended()
   }
 
   /** Closes the connections; to be called after the collections are closed. */
@@ -554,43 +535,6 @@ export class ClusterService {
       ...{ what: 'joining the cluster', isFinal: isNoOutage, logger: this.#logger, signal },
     })
   }
-
-  async #watch(): Promise<void> {
-    const { signal } = this.#stop
-    while (!signal.aborted) {
-      await this.#view.refresh(this.#log!, this.#membership)
-      this.#checkOtherSettings()
-      await this.#checkLog()
-      this.#refetchPostponed()
-      await pause(watchMs, signal)
-    }
-  }
-
-  /** Reports a node with other settings that did not notice the difference when it started. */
-  #checkOtherSettings(): void {
-    const { settings = {} } = this.#status.announcement
-    const fault = settingsFault(this.#options.node, settings, this.#view.announced)
-    if (fault !== undefined && fault !== this.#settingsFault) this.#logger.error(fault)
-    this.#settingsFault = fault
-  }
-
-  /** Reacts to a lost log, also when only other nodes have noticed that, and to a new log in its place. */
-  async #checkLog(): Promise<void> {
-    const node = this.#node
-    if (node === undefined || this.#refetching !== undefined || !this.#isBegun) return
-    const logId = shortIdOf(this.#log!)
-    for (const [name, { lostLog, position }] of this.#view.announced) {
-      if (lostLog === logId) node.giveUpLog(`node ${name} has applied it up to ${position} and found it lost`)
-    }
-    if (node.lostLog === undefined) return
-    // Without an answer, the next round asks again.
-    if (!(await this.#nats?.isReplaced().catch(() => false))) return
-    this.#replacedMs ??= performance.now()
-    const waitedMs = performance.now() - this.#replacedMs
-    if (waitedMs < turnMsMax && !mayRegain(this.#options.node, node.position, this.#view)) return
-    this.#replacedMs = undefined
-    this.#regain()
-  }
 }
 
 function logAvailable(): DatabaseError {
@@ -598,9 +542,6 @@ function logAvailable(): DatabaseError {
 }
 
 const asked = 'an operator asks for it'
-const watchMs = 1_000
-/** How long the other nodes get to serve with the new log first. They may never do so. */
-const turnMsMax = 10_000
 /**
  * How many times larger a client's request can be when it is sent to another node: a one-digit number becomes four
  * bytes.
@@ -615,5 +556,3 @@ const messageBytesMin = 32 * 1024 * 1024
 const timeoutMs = 20_000
 /** What is left of the time of a write after its append. */
 const answerMs = 5_000
-/** Pause between attempts to return to service. */
-const againMs = 5_000

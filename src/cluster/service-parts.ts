@@ -29,6 +29,7 @@ export interface ServicePartsOptions {
 export class ServiceParts {
   readonly #options: ServicePartsOptions
   #mover: PartitionMover | undefined
+  #moves: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined
 
   constructor(options: ServicePartsOptions) {
     this.#options = options
@@ -85,6 +86,19 @@ export class ServiceParts {
   async leave(): Promise<void> {
     const { documents, view, self } = this.#options
     view.noteTopology(await changeTopology(documents, (topology) => withoutCopies(topology, self)))
+  }
+
+  /** Begins to move partitions to and from the node, if each node may hold only some of the points. */
+  startMoves(node: MovingNode, signal: AbortSignal): void {
+    if (this.#options.view.topology.ownership === undefined) return
+    const stop = new AbortController()
+    this.#moves = { stop, ended: this.move(node, AbortSignal.any([stop.signal, signal])) }
+  }
+
+  async stopMoves(): Promise<void> {
+    this.#moves?.stop.abort()
+    await this.#moves?.ended
+    this.#moves = undefined
   }
 
   /** Moves partitions to and from the node as the topology says; resolves soon after the signal aborts. */
