@@ -245,9 +245,10 @@ describe('nodes of a cluster', () => {
     await using stack = new AsyncDisposableStack()
     const log = new SharedMemoryLog()
     const documents = new SharedMemoryDocuments()
-    const execArgv = { writerExecArgv: disk.execArgv }
-    const full = stack.use(new SimulatedNode({ name: 'full', log, documents, ...execArgv }))
-    const other = stack.use(new SimulatedNode({ name: 'other', log, documents }))
+    // A comparison waits for everything before it.
+    const setup = { log, documents, auditMs: 1e9 }
+    const full = stack.use(new SimulatedNode({ name: 'full', ...setup, writerExecArgv: disk.execArgv }))
+    const other = stack.use(new SimulatedNode({ name: 'other', ...setup }))
     for (const node of [full, other]) await node.start()
     const { database, collections } = other.up.node
     const { ids } = await database.insert([point('goes')])

@@ -15,6 +15,7 @@ import { type Batch, RecordAssembler } from './record-assembler.ts'
 import { DamagedRecord, UnknownRecord } from './record-frame.ts'
 import { type ClusterRequest, decodeRequest } from './request-codec.ts'
 import { concerns } from './request-partitions.ts'
+import { isNoOutage } from './retried.ts'
 import { Waiters } from './waiters.ts'
 
 export interface ApplierOptions {
@@ -189,9 +190,10 @@ export class Applier {
 
   #noteObstacle(error: unknown): void {
     // Log servers that do not answer are no obstacle: reads continue, as of the last record.
-    const isAnswer = error instanceof Error && !(error instanceof DatabaseError)
     const { attempts, sinceMs } = this.#obstacle ?? { attempts: 0, sinceMs: performance.now() }
-    this.#obstacle = isAnswer ? { error, attempts: attempts + 1, sinceMs } : undefined
+    this.#obstacle = isNoOutage(error)
+      ? { error: error as Error, attempts: attempts + 1, sinceMs }
+      : undefined
   }
 
   /** The error that no retry can fix; undefined when a retry may help. */
