@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { AttributeValue } from '../src/base/attributes.ts'
 import { DatabaseError } from '../src/base/errors.ts'
 import type { Filter } from '../src/base/filter.ts'
-import { idFromBytes } from '../src/base/ids.ts'
+import { idFromBytes, newId } from '../src/base/ids.ts'
 import { partitionOf } from '../src/base/partitions.ts'
 import { distanceMetrics, type NewPoint, type SearchQuery } from '../src/base/point.ts'
 import { peerMethods } from '../src/cluster/peer-methods.ts'
@@ -141,6 +142,36 @@ describe('a read over several nodes', () => {
           /to search near/.test(error.message),
       )
     }
+  })
+
+  it('refuses facets for which the nodes would have to tell each other too much', async () => {
+    await using all = await ShardedNodes.start({ nodes: 2, replicas: 1 })
+    const { database } = all.nodes[0]!.up.node
+    const count = 20_000
+    for (let from = 0; from < count; from += 5000) {
+      await database.insert(
+        Array.from({ length: 5000 }, (_, at) => ({
+          // Points with ids of their own are on all nodes.
+          id: newId(),
+          vector: Float32Array.of(1, 0),
+          payload: {
+            contentType: 'Text',
+            content: '',
+            attributes: new Map<string, AttributeValue>([
+              ['sku', `sku ${from + at}`],
+              ['size', at % 7],
+            ]),
+          },
+        })),
+      )
+    }
+    const facets = { paths: ['size', 'sku'], limit: 3, filter: undefined }
+    await assert.rejects(database.facets(facets), {
+      reason: 'invalid_argument',
+      message: /too many different values of about the same frequency/,
+    })
+    const counted = await database.facets({ ...facets, paths: ['size'] })
+    assert.equal(counted.get('size')?.length, 3)
   })
 
   it('changes by filter the points that were inserted first, wherever they are', async () => {

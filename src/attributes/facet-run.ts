@@ -1,4 +1,5 @@
 import type { Scalar } from '../base/attributes.ts'
+import { FirstItems } from '../base/first-items.ts'
 import { countersOf, type FacetCounter, type FacetEntry } from './facet-counters.ts'
 import type { FilterSource } from './filter-node.ts'
 import type { SlotSet } from './slot-set.ts'
@@ -46,9 +47,13 @@ export class FacetRun {
   *mostFrequent(limit: number): Generator<void, ReadonlyMap<string, readonly FacetCount[]>> {
     const facets = new Map<string, readonly FacetCount[]>()
     for (const [path, counters] of this.#counters) {
-      const best = new BestEntries(limit)
-      for (const counter of counters) yield* best.addAll(counter.entries())
-      facets.set(path, best.counts())
+      const best = new FirstItems(limit, compareEntries)
+      for (const counter of counters) yield* addAll(best, counter.entries())
+      facets.set(
+        path,
+        best.sorted().map(({ value, count }) => ({ value: value(), count })),
+      )
+      yield
     }
     return facets
   }
@@ -63,39 +68,16 @@ export class FacetRun {
   }
 }
 
-/** Keeps the entries with the highest counts. Sorts and trims them whenever more than twice as many have been added. */
-class BestEntries {
-  readonly #limit: number
-  #entries: FacetEntry[] = []
-  #worst: FacetEntry | undefined
-
-  constructor(limit: number) {
-    this.#limit = limit
-  }
-
-  *addAll(entries: Iterable<FacetEntry | undefined>): Generator<void, void> {
-    let seen = 0
-    for (const entry of entries) {
-      if (entry !== undefined) this.#add(entry)
-      seen += 1
-      if (seen % entriesPerStep === 0) yield
-    }
-  }
-
-  counts(): FacetCount[] {
-    this.#cut()
-    return this.#entries.map(({ value, count }) => ({ value: value(), count }))
-  }
-
-  #add(entry: FacetEntry): void {
-    if (this.#worst !== undefined && compareEntries(entry, this.#worst) > 0) return
-    this.#entries.push(entry)
-    if (this.#entries.length > this.#limit * 2 + entriesPerStep) this.#cut()
-  }
-
-  #cut(): void {
-    this.#entries = this.#entries.sort(compareEntries).slice(0, this.#limit)
-    if (this.#entries.length === this.#limit) this.#worst = this.#entries.at(-1)
+/** Adds entries; yields from time to time. */
+function* addAll(
+  best: FirstItems<FacetEntry>,
+  entries: Iterable<FacetEntry | undefined>,
+): Generator<void, void> {
+  let seen = 0
+  for (const entry of entries) {
+    if (entry !== undefined) best.add(entry)
+    seen += 1
+    if (seen % entriesPerStep === 0) yield
   }
 }
 

@@ -1,28 +1,27 @@
 import { DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
+import { FirstItems } from '../base/first-items.ts'
+import { inTurns } from '../base/turns.ts'
 import type { FacetCount } from '../engine/database.ts'
 
 /** The most frequent values of one node, by path. */
 export type NodeFacets = ReadonlyMap<string, readonly FacetCount[]>
 
 /**
- * Merges the most frequent values of nodes that have no points in common. Undefined when the nodes have to be asked
- * for more values: a value can be frequent in total without being among the first of any node.
+ * Merges the most frequent values of nodes that have no points in common, in turns. Undefined when the nodes have to be
+ * asked for more values: a value can be frequent in total without being among the first of any node.
  *
  * @param asked how many values each node was asked for; a node that returned fewer has returned all it has
  */
-export function mergeFacets(
+export async function mergeFacets(
   nodes: readonly NodeFacets[],
   paths: readonly string[],
   limit: number,
   asked: number,
-): NodeFacets | undefined {
+): Promise<NodeFacets | undefined> {
   const merged = new Map<string, readonly FacetCount[]>()
   for (const path of new Set(paths)) {
-    const counts = mergePath(
-      nodes.map((facets) => facets.get(path) ?? []),
-      limit,
-      asked,
-    )
+    const lists = nodes.map((facets) => facets.get(path) ?? [])
+    const counts = await inTurns(mergePath(lists, limit, asked))
     if (counts === undefined) return undefined
     merged.set(path, counts)
   }
@@ -36,35 +35,55 @@ interface Sum {
   unknown: number
 }
 
-function mergePath(
+function* mergePath(
   lists: readonly (readonly FacetCount[])[],
   limit: number,
   asked: number,
-): FacetCount[] | undefined {
+): Generator<void, readonly FacetCount[] | undefined> {
   // By node, the most points that can have a value that the node has not returned.
   const rests = lists.map((list) => (list.length < asked ? 0 : list.at(-1)!.count))
   const restOfAll = rests.reduce((sum, rest) => sum + rest, 0)
   const sums = new Map<string, Sum>()
   for (const [node, list] of lists.entries()) {
-    for (const { value, count } of list) {
+    for (const [at, { value, count }] of list.entries()) {
       const key = keyOf(value)
       const sum = sums.get(key) ?? { value, count: 0, unknown: restOfAll }
       sum.count += count
       sum.unknown -= rests[node]!
       sums.set(key, sum)
+      if (at % valuesPerStep === 0) yield
     }
   }
-  const ordered = [...sums.values()].sort(
-    (one, other) => other.count - one.count || compare(one.value, other.value),
-  )
-  const first = ordered.slice(0, limit)
+  const best = new FirstItems<Sum>(limit, compareSums)
+  yield* inSteps(sums.values(), (sum) => best.add(sum))
+  const first = best.sorted()
   if (restOfAll > 0) {
     if (first.length < limit || first.some(({ unknown }) => unknown > 0)) return undefined
     const least = first.at(-1)!.count
-    const canBeMore = ({ count, unknown }: Sum): boolean => unknown > 0 && count + unknown >= least
-    if (restOfAll >= least || ordered.slice(limit).some(canBeMore)) return undefined
+    let isKnown = restOfAll < least
+    // The first values are known completely by now.
+    yield* inSteps(sums.values(), ({ count, unknown }) => {
+      if (unknown > 0 && count + unknown >= least) isKnown = false
+    })
+    if (!isKnown) return undefined
   }
   return first.map(({ value, count }) => ({ value, count }))
+}
+
+function* inSteps(sums: Iterable<Sum>, use: (sum: Sum) => void): Generator<void, void> {
+  let used = 0
+  for (const sum of sums) {
+    use(sum)
+    used += 1
+    if (used % valuesPerStep === 0) yield
+  }
+}
+
+/** This many values take well under a millisecond. */
+const valuesPerStep = 256
+
+function compareSums(one: Sum, other: Sum): number {
+  return other.count - one.count || compare(one.value, other.value)
 }
 
 /** Orders values with equal counts: texts by their bytes, then numbers, booleans, times and places. */

@@ -1,3 +1,4 @@
+import { Turn } from '../base/turns.ts'
 import { cursorAfter, orderOfCursor } from '../engine/cursor.ts'
 import type { ListPage, ListQuery } from '../engine/database.ts'
 import type { FilterPlan } from '../engine/filter-plan.ts'
@@ -36,22 +37,31 @@ export function mergePages(
 /** The plan of one node. */
 export type NodePlan = FilterPlan & { readonly matching: number }
 
-/** Merges plans of nodes that have no points in common into one plan for the points that were inserted first. */
-export function mergePlans(plans: readonly NodePlan[], limit: number): NodePlan {
-  const bound = Math.min(
-    ...plans.map(({ more, orders }) =>
-      more ? (orders.at(-1) ?? Number.POSITIVE_INFINITY) : Number.POSITIVE_INFINITY,
-    ),
-  )
-  const all = plans
-    .flatMap(({ ids, orders }) => ids.map((id, at) => ({ id, order: orders[at]! })))
-    .sort((one, other) => one.order - other.order)
-  const within = all.filter(({ order }) => order <= bound).slice(0, limit)
+/**
+ * Merges plans of nodes that have no points in common into one plan for the points that were inserted first. Works in
+ * turns: a plan can have tens of thousands of points.
+ */
+export async function mergePlans(plans: readonly NodePlan[], limit: number): Promise<NodePlan> {
+  const ends = plans.map(({ more, orders }) => (more ? orders.at(-1) : undefined))
+  const bound = Math.min(...ends.map((end) => end ?? Number.POSITIVE_INFINITY))
+  const at = plans.map(() => 0)
+  const [ids, orders]: [string[], number[]] = [[], []]
+  const turn = new Turn()
+  while (ids.length < limit) {
+    const heads = plans.map((plan, node) => plan.orders[at[node]!] ?? Number.POSITIVE_INFINITY)
+    const order = Math.min(...heads)
+    if (order === Number.POSITIVE_INFINITY || order > bound) break
+    const node = heads.indexOf(order)
+    ids.push(plans[node]!.ids[at[node]!]!)
+    orders.push(order)
+    at[node]! += 1
+    if (turn.isOver) await turn.next()
+  }
+  const all = plans.reduce((sum, plan) => sum + plan.ids.length, 0)
   const matching = plans.reduce((sum, plan) => sum + plan.matching, 0)
   return {
-    ids: within.map(({ id }) => id),
-    orders: within.map(({ order }) => order),
-    more: plans.some(({ more }) => more) || within.length < all.length || matching > limit,
+    ...{ ids, orders },
+    more: plans.some(({ more }) => more) || ids.length < all || matching > limit,
     matching: Math.min(limit, matching),
   }
 }

@@ -90,7 +90,7 @@ export class PeerReads {
       for (const path of paths) to.text(path)
       to.count(limit)
     })
-    return readFacets(from)
+    return await readFacets(from)
   }
 
   async sample({ filter, limit, seed }: SampleQuery): Promise<SampledIds> {
@@ -198,7 +198,7 @@ const answerFacets: Answer = async (reads, from, to, node, signal) => {
   const paths = Array.from({ length: from.length(1) }, () => from.text())
   const facets = await reads.facets({ filter, paths, limit: from.count() }, signal)
   to.count(node.visible)
-  writeFacets(to, facets)
+  await writeFacets(to, facets)
 }
 
 const answerSample: Answer = async (reads, from, to, node) => {

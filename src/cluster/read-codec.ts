@@ -1,5 +1,7 @@
+import { DatabaseError } from '../base/errors.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { Point } from '../base/point.ts'
+import { Turn } from '../base/turns.ts'
 import type { FacetCount, ListPage, ListQuery } from '../engine/database.ts'
 import { readFilter, readScalar, writeFilter, writeScalar } from './filter-bytes.ts'
 import type { PackedReader, PackedWriter } from './packed-bytes.ts'
@@ -95,27 +97,55 @@ export function readPage(from: PackedReader): OrderedPage {
   return { points, orders, nextCursor, knownBelow, visible }
 }
 
-export function writeFacets(to: PackedWriter, facets: ReadonlyMap<string, readonly FacetCount[]>): void {
+/**
+ * Writes in turns, since there can be very many values.
+ *
+ * @throws DatabaseError `invalid_argument` for more bytes than a message between nodes may have
+ */
+export async function writeFacets(
+  to: PackedWriter,
+  facets: ReadonlyMap<string, readonly FacetCount[]>,
+): Promise<void> {
+  const turn = new Turn()
   to.count(facets.size)
   for (const [path, counts] of facets) {
     to.text(path)
     to.count(counts.length)
-    for (const { value, count } of counts) {
+    for (const [at, { value, count }] of counts.entries()) {
       writeScalar(to, value)
       to.count(count)
+      if (at % valuesPerLook !== 0) continue
+      if (to.written.length > facetsBytesMax) throw tooManyValues([path])
+      if (turn.isOver) await turn.next()
     }
   }
 }
 
-export function readFacets(from: PackedReader): Map<string, readonly FacetCount[]> {
-  return new Map(
-    Array.from({ length: from.length(2) }, () => {
-      const path = from.text()
-      const counts = Array.from({ length: from.length(2) }, () => ({
-        value: readScalar(from),
-        count: from.count(),
-      }))
-      return [path, counts]
-    }),
+/** Reads in turns what `writeFacets` has written. */
+export async function readFacets(from: PackedReader): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
+  const turn = new Turn()
+  const facets = new Map<string, readonly FacetCount[]>()
+  for (let left = from.length(2); left > 0; left -= 1) {
+    const path = from.text()
+    const counts: FacetCount[] = []
+    for (let values = from.length(2); values > 0; values -= 1) {
+      counts.push({ value: readScalar(from), count: from.count() })
+      if (values % valuesPerLook === 0 && turn.isOver) await turn.next()
+    }
+    facets.set(path, counts)
+  }
+  return facets
+}
+
+/** The error when nodes would have to tell each other too much to rank the values of paths. */
+export function tooManyValues(paths: readonly string[]): DatabaseError {
+  return new DatabaseError(
+    'invalid_argument',
+    `paths: ${paths.join(', ')} has too many different values of about the same frequency for a cluster whose nodes have a part of the points each: select fewer points with a filter`,
   )
 }
+
+/** A quarter of the largest message between nodes. */
+const facetsBytesMax = 8 * 1024 * 1024
+/** This many values take about 0.1 ms. */
+const valuesPerLook = 128

@@ -22,7 +22,7 @@ import { PeerReads } from './peer-reads.ts'
 import { askStats, statsMs as defaultStatsMs } from './peer-stats.ts'
 import type { Peers } from './peers.ts'
 import type { CoverPart } from './placement.ts'
-import type { OrderedPage } from './read-codec.ts'
+import { type OrderedPage, tooManyValues } from './read-codec.ts'
 import { isRetryable, type Question, type Scatter } from './scatter.ts'
 
 /** A node that reads together with others. */
@@ -110,14 +110,21 @@ export class ScatteredReads {
     return counts.reduce((sum, count) => sum + count, 0)
   }
 
-  /** Asks for more and more values, until the most frequent ones are known. */
+  /**
+   * Asks for more and more values, until the most frequent ones are known.
+   *
+   * @throws DatabaseError `invalid_argument` when each node would have to name too many
+   */
   async facets(query: FacetsQuery, signal?: AbortSignal): Promise<NodeFacets> {
-    for (let limit = Math.max(valuesMin, 4 * query.limit); ; limit *= 8) {
+    for (let limit = Math.max(valuesMin, 4 * query.limit); ; limit = Math.min(8 * limit, valuesMax)) {
       const { answers: nodes, missing } = await this.#gatherAll('facets', signal, (reads, stop) =>
         reads.facets({ ...query, limit }, stop),
       )
-      const merged = mergeFacets(nodes, query.paths, query.limit, limit)
-      if (merged === undefined) continue
+      const merged = await mergeFacets(nodes, query.paths, query.limit, limit)
+      if (merged === undefined) {
+        if (limit === valuesMax) throw tooManyValues(query.paths)
+        continue
+      }
       this.#note(missing)
       return merged
     }
@@ -163,7 +170,7 @@ export class ScatteredReads {
   async planByFilter(request: ChangeByFilter, signal?: AbortSignal): Promise<NodePlan> {
     const everything = { kind: 'plan', partitions: PartitionSet.all(), signal }
     const { answers } = await this.#gather(everything, (reads) => reads.plan(request))
-    return mergePlans(answers, Math.min(request.limit ?? changesPerRecord, changesPerRecord))
+    return await mergePlans(answers, Math.min(request.limit ?? changesPerRecord, changesPerRecord))
   }
 
   /** Replaces the ids of points to search near with their vectors: other nodes may not hold these points. */
@@ -245,6 +252,8 @@ export class ScatteredReads {
 type Ask<Answer> = (reads: NodeReads | PeerReads, signal: AbortSignal) => Promise<Answer>
 
 const valuesMin = 100
+/** The most values of a path that a node names. Sorting them takes some milliseconds. */
+const valuesMax = 8_192
 /** How often the same page is asked for: a second time suffices, unless its points are removed meanwhile. */
 const listsMax = 3
 /** The maximum of timers: 24 days. */
