@@ -65,7 +65,7 @@ export class PeerReads {
     const before = from.count()
     const after = from.count()
     this.#onPosition(after)
-    return { before, after, found: readResults(from) }
+    return { before, after, found: await readResults(from) }
   }
 
   async get(id: string): Promise<Point | undefined> {
@@ -73,7 +73,7 @@ export class PeerReads {
   }
 
   async list(query: ListQuery): Promise<OrderedPage> {
-    const page = readPage(await this.#ask(peerMethods.list, (to) => writeListQuery(to, query)))
+    const page = await readPage(await this.#ask(peerMethods.list, (to) => writeListQuery(to, query)))
     this.#onPosition(page.visible)
     return page
   }
@@ -173,7 +173,7 @@ const answerSearch: Answer = async (reads, from, to, _, signal) => {
   const { before, after, found } = await reads.search(readQueries(from), signal)
   to.count(before)
   to.count(after)
-  writeResults(to, found)
+  await writeResults(to, found)
 }
 
 const answerGet: Answer = async (reads, from, to, node) => {
@@ -183,7 +183,7 @@ const answerGet: Answer = async (reads, from, to, node) => {
 }
 
 const answerList: Answer = async (reads, from, to, _, signal) => {
-  writePage(to, await reads.list(readListQuery(from), signal))
+  await writePage(to, await reads.list(readListQuery(from), signal))
 }
 
 const answerCount: Answer = async (reads, from, to, node, signal) => {

@@ -13,16 +13,19 @@ const page: OrderedPage = {
 }
 
 describe('a page on the link', () => {
-  it('is read as it was written', () => {
+  it('is read as it was written', async () => {
     const to = new PackedWriter()
-    writePage(to, page)
-    assert.deepEqual(readPage(new PackedReader(to.written)), page)
+    await writePage(to, page)
+    assert.deepEqual(await readPage(new PackedReader(to.written)), page)
   })
 
-  it('is read from a node of the previous version, which does not say what it knows', () => {
+  it('is read from a node of the previous version, which does not say what it knows', async () => {
     const to = new PackedWriter()
-    writePage(to, page)
+    await writePage(to, page)
     const former = to.written.subarray(0, -Float64Array.BYTES_PER_ELEMENT)
-    assert.deepEqual(readPage(new PackedReader(former)), { ...page, knownBelow: Number.POSITIVE_INFINITY })
+    assert.deepEqual(await readPage(new PackedReader(former)), {
+      ...page,
+      knownBelow: Number.POSITIVE_INFINITY,
+    })
   })
 })

@@ -70,7 +70,9 @@ export interface OrderedPage extends ListPage {
   readonly visible: number
 }
 
-export function writePage(to: PackedWriter, page: OrderedPage): void {
+/** Writes in turns. */
+export async function writePage(to: PackedWriter, page: OrderedPage): Promise<void> {
+  const turn = new Turn()
   const { points, orders, nextCursor, knownBelow, visible } = page
   to.count(visible)
   to.count(points.length)
@@ -78,19 +80,24 @@ export function writePage(to: PackedWriter, page: OrderedPage): void {
     to.id(id)
     to.float64(orders[at]!)
     writeDetails(to, details)
+    if (turn.isOver) await turn.next()
   }
   writeOptional(to, nextCursor, (cursor) => to.text(cursor))
   to.float64(knownBelow)
 }
 
-export function readPage(from: PackedReader): OrderedPage {
+/** Reads in turns what `writePage` has written. */
+export async function readPage(from: PackedReader): Promise<OrderedPage> {
+  const turn = new Turn()
   const visible = from.count()
   const orders: number[] = []
-  const points = Array.from({ length: from.length(24) }, () => {
+  const points: ListPage['points'][number][] = []
+  for (let left = from.length(24); left > 0; left -= 1) {
     const id = from.id()
     orders.push(from.float64())
-    return { id, ...readDetails(from) }
-  })
+    points.push({ id, ...readDetails(from) })
+    if (turn.isOver) await turn.next()
+  }
   const nextCursor = readOptional(from, () => from.text())
   // A node of the previous version does not say what it knows.
   const knownBelow = from.isAtEnd ? Number.POSITIVE_INFINITY : from.float64()

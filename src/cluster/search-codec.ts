@@ -3,6 +3,7 @@ import { idBytes } from '../base/ids.ts'
 import { distanceMetrics, type Include, type SearchQuery } from '../base/point.ts'
 import type { Profile } from '../base/profile.ts'
 import type { HitDetails, Ranks, SearchPlan, SearchResults } from '../base/search-results.ts'
+import { Turn } from '../base/turns.ts'
 import { readFilter, writeFilter } from './filter-bytes.ts'
 import type { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { nameOf, readOptional, readPayload, writeOptional, writePayload } from './packed-values.ts'
@@ -43,17 +44,23 @@ export function readQueries(from: PackedReader): SearchQuery[] {
 const flags = { exact: 1, profile: 2 } as const
 const queryBytesMin = 8
 
-/** Writes the results of ranked queries. Distances are left out: they follow from the keys. */
-export function writeResults(to: PackedWriter, { ids, ranks, details, profiles, plans }: FoundByPeer): void {
+/** Writes the results of ranked queries, in turns. Distances are left out: they follow from the keys. */
+export async function writeResults(
+  to: PackedWriter,
+  { ids, ranks, details, profiles, plans }: FoundByPeer,
+): Promise<void> {
+  const turn = new Turn()
   to.count(ids.length)
   for (let list = 0; list < ids.length; list += 1) to.count(ids.lengthOf(list))
   to.raw(ids.bytes.subarray(0, ids.total * idBytes))
   to.float64s(ranks.keys)
   to.float64s(ranks.sequences)
   for (const [at, each] of details.entries()) {
-    writeOptional(to, each, (hits) => {
-      for (const hit of hits) writeDetails(to, hit)
-    })
+    writeOptional(to, each, () => {})
+    for (const hit of each ?? []) {
+      writeDetails(to, hit)
+      if (turn.isOver) await turn.next()
+    }
     writeOptional(to, profiles[at], (profile) => writeProfile(to, profile))
     writeOptional(to, plans[at], (plan) => writePlan(to, plan))
   }
@@ -65,7 +72,9 @@ export type FoundByPeer = Omit<SearchResults, 'distances' | 'plans' | 'ranks'> &
   readonly ranks: Ranks
 }
 
-export function readResults(from: PackedReader): FoundByPeer {
+/** Reads in turns what `writeResults` has written. */
+export async function readResults(from: PackedReader): Promise<FoundByPeer> {
+  const turn = new Turn()
   let end = 0
   const ends = Array.from({ length: from.length(1) }, () => (end += from.count()))
   const ids = new IdLists(from.raw(end * idBytes), ends)
@@ -74,9 +83,12 @@ export function readResults(from: PackedReader): FoundByPeer {
   const profiles: (Profile | undefined)[] = []
   const plans: (SearchPlan | undefined)[] = []
   for (let list = 0; list < ids.length; list += 1) {
-    details.push(
-      readOptional(from, () => Array.from({ length: ids.lengthOf(list) }, () => readDetails(from))),
-    )
+    const hits = readOptional(from, (): HitDetails[] => [])
+    for (let left = ids.lengthOf(list); hits !== undefined && left > 0; left -= 1) {
+      hits.push(readDetails(from))
+      if (turn.isOver) await turn.next()
+    }
+    details.push(hits)
     profiles.push(readOptional(from, () => readProfile(from)))
     plans.push(readOptional(from, () => readPlan(from)))
   }
