@@ -13,7 +13,7 @@ import type { Outcome, Outcomes } from './outcomes.ts'
 import { isLongAgo, RecentChanges } from './recent-changes.ts'
 import { type Batch, RecordAssembler } from './record-assembler.ts'
 import { DamagedRecord, UnknownRecord } from './record-frame.ts'
-import { type ClusterRequest, decodeRequest } from './request-codec.ts'
+import { type ClusterRequest, decodeInTurns } from './request-codec.ts'
 import { concerns } from './request-partitions.ts'
 import { isNoOutage } from './retried.ts'
 import { Waiters } from './waiters.ts'
@@ -240,7 +240,7 @@ export class Applier {
       this.#track(this.#read, 0, undefined, Promise.resolve({ result: undefined }))
       return
     }
-    const { request, timeUs } = decodeRequest(batch.payload)
+    const { request, timeUs } = await decodeInTurns(batch.payload)
     // A node whose clock is far ahead must not pull the cluster's clock forward.
     const clockUs = Math.max(this.#read.clockUs, Math.min(timeUs, (batch.appendedMs + aheadMsMax) * 1000))
     await this.#waitForRoom()
@@ -315,7 +315,7 @@ export class Applier {
     if (after + 1 === before) return changes
     for await (const entry of log.read(after + 1, this.#stop.signal)) {
       const batch = await assembler.accept(entry)
-      if (batch !== undefined) changes.note(entry.position, decodeRequest(batch.payload).request)
+      if (batch !== undefined) changes.note(entry.position, (await decodeInTurns(batch.payload)).request)
       if (entry.position === before - 1) return changes
     }
     throw this.#stop.signal.reason

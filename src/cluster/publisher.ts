@@ -11,7 +11,7 @@ import { appendBatch } from './append-batch.ts'
 import { batchBytesMax } from './batch-limits.ts'
 import { type CommitLog, UncertainAppend } from './commit-log.ts'
 import type { Ended, Outcomes } from './outcomes.ts'
-import { type ClusterRequest, encodeRequest } from './request-codec.ts'
+import { type ClusterRequest, encodeInTurns, encodeRequest } from './request-codec.ts'
 
 export interface PublisherOptions {
   readonly log: CommitLog
@@ -73,9 +73,9 @@ export class Publisher {
     options: PublishOptions,
   ): Promise<Ended & { readonly result: unknown }> {
     const { signal } = options
-    if (signal?.aborted) throw cancellation(signal)
     if (isLogged(request) && changesOf(request) > changesPerRecord) throw tooManyChanges(request)
-    const payload = encodeRequest({ request, timeUs: this.#options.nowUs() })
+    const payload = await encodeInTurns({ request, timeUs: this.#options.nowUs() })
+    if (signal?.aborted) throw cancellation(signal)
     this.#checkBatch(request, payload.length, options)
     this.#checkBytes(payload.length)
     const { outcomes } = this.#options

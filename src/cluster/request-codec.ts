@@ -1,20 +1,14 @@
 import { attributesFromJson, attributeToJson } from '../base/attribute-json.ts'
 import type { AttributeValue } from '../base/attributes.ts'
 import type { CollectionSettings } from '../base/collection.ts'
+import { idBytes } from '../base/ids.ts'
 import { conflictRules, contentTypes, type NewPoint, type Patch, type Precondition } from '../base/point.ts'
+import { inTurns } from '../base/turns.ts'
 import type { RequestIdentity } from '../engine/database.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest } from '../engine/logged-request.ts'
 import { readFilter, writeFilter } from './filter-bytes.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
-import {
-  nameOf,
-  readIds,
-  readOptional,
-  readPayload,
-  writeIds,
-  writeOptional,
-  writePayload,
-} from './packed-values.ts'
+import { nameOf, readOptional, readPayload, writeOptional, writePayload } from './packed-values.ts'
 import { UnknownRecord } from './record-frame.ts'
 
 /** What one record of a cluster's log requests from every replica. */
@@ -46,13 +40,22 @@ export interface TimedRequest {
  * Fields follow each other without names, in the formats of `PackedWriter`. Attributes are canonical JSON, as on
  * disk; vectors are float32. The numbers of versions and kinds never change.
  */
-export function encodeRequest({ request, timeUs }: TimedRequest): Buffer {
+export function encodeRequest(timed: TimedRequest): Buffer {
+  return atOnce(encodeSteps(timed))
+}
+
+/** The same in turns, for requests with any number of points. */
+export function encodeInTurns(timed: TimedRequest): Buffer | Promise<Buffer> {
+  return inTurns(encodeSteps(timed))
+}
+
+function* encodeSteps({ request, timeUs }: TimedRequest): Generator<void, Buffer> {
   const to = new PackedWriter(expectedBytes(request))
   to.byte(version)
   const isOfFound = request.kind === 'insert' && request.found !== undefined
   to.byte(isOfFound ? insertOfFound : kinds[request.kind])
   to.float64(timeUs)
-  writers[request.kind](to, request as never)
+  yield* writers[request.kind](to, request as never) ?? []
   return to.written
 }
 
@@ -62,8 +65,17 @@ export function encodeRequest({ request, timeUs }: TimedRequest): Buffer {
  * @throws UnknownRecord for what this program does not write
  */
 export function decodeRequest(bytes: Uint8Array): TimedRequest {
+  return atOnce(decodeSteps(bytes))
+}
+
+/** The same in turns, for requests with any number of points. */
+export function decodeInTurns(bytes: Uint8Array): TimedRequest | Promise<TimedRequest> {
+  return inTurns(decodeSteps(bytes))
+}
+
+function* decodeSteps(bytes: Uint8Array): Generator<void, TimedRequest> {
   try {
-    return decodeKnown(bytes)
+    return yield* decodeKnown(bytes)
   } catch (error) {
     if (!(error instanceof RangeError)) throw error
     throw new UnknownRecord(
@@ -73,7 +85,7 @@ export function decodeRequest(bytes: Uint8Array): TimedRequest {
 }
 
 /** @throws UnknownRecord, RangeError */
-function decodeKnown(bytes: Uint8Array): TimedRequest {
+function* decodeKnown(bytes: Uint8Array): Generator<void, TimedRequest> {
   const from = new PackedReader(bytes)
   const found = from.byte()
   if (found !== version) {
@@ -83,9 +95,22 @@ function decodeKnown(bytes: Uint8Array): TimedRequest {
   const kind = number === insertOfFound ? 'insert' : kindsByNumber.get(number)
   if (kind === undefined) throw new UnknownRecord(`a request in the log is of the unknown kind ${number}`)
   const timeUs = from.float64()
-  const request = number === insertOfFound ? readInsertOfFound(from) : readers[kind](from)
+  const request =
+    number === insertOfFound ? yield* readInsertOfFound(from) : yield* steps(readers[kind](from))
   if (!from.isAtEnd) throw new RangeError('there are bytes after the end')
   return { request, timeUs }
+}
+
+function atOnce<Result>(work: Iterator<void, Result>): Result {
+  for (;;) {
+    const step = work.next()
+    if (step.done) return step.value
+  }
+}
+
+/** Takes the steps of a result that is made in steps. */
+function* steps<Result extends object>(made: Result | Generator<void, Result>): Generator<void, Result> {
+  return Symbol.iterator in made ? yield* made : made
 }
 
 const version = 1
@@ -108,7 +133,10 @@ const kindsByNumber: ReadonlyMap<number, Kind> = new Map(
   (Object.keys(kinds) as Kind[]).map((kind) => [kinds[kind], kind]),
 )
 
-const writers: { readonly [Name in Kind]: (to: PackedWriter, request: OfKind<Name>) => void } = {
+/** Long requests are written in steps. */
+const writers: {
+  readonly [Name in Kind]: (to: PackedWriter, request: OfKind<Name>) => Generator<void, void> | void
+} = {
   barrier: () => {},
   audit: () => {},
   insert: writeInsert,
@@ -123,12 +151,12 @@ const writers: { readonly [Name in Kind]: (to: PackedWriter, request: OfKind<Nam
     writeCondition(to, when)
   },
   remove: (to, { id }) => to.id(id),
-  each: (to, { ids, filter, change }) => {
-    writeIds(to, ids)
+  each: function* (to, { ids, filter, change }) {
+    yield* writeIdsInSteps(to, ids)
     writeFilter(to, filter)
     writeOptional(to, change === 'delete' ? undefined : change, (patch) => writePatch(to, patch))
   },
-  expire: (to, { ids }) => writeIds(to, ids),
+  expire: (to, { ids }) => writeIdsInSteps(to, ids),
   create: (to, { name, settings: { dimension, hnsw } }) => {
     to.text(name)
     for (const each of [dimension, hnsw.m, hnsw.efConstruction]) writeOptional(to, each, (n) => to.count(n))
@@ -145,18 +173,24 @@ const writers: { readonly [Name in Kind]: (to: PackedWriter, request: OfKind<Nam
   },
 }
 
-const readers: { readonly [Name in Kind]: (from: PackedReader) => OfKind<Name> } = {
+/** Long requests are read in steps. */
+const readers: {
+  readonly [Name in Kind]: (from: PackedReader) => OfKind<Name> | Generator<void, OfKind<Name>>
+} = {
   barrier: () => ({ kind: 'barrier' }),
   audit: () => ({ kind: 'audit' }),
   insert: readInsert,
   put: (from) => ({ kind: 'put', id: from.id(), point: readPoint(from), when: readCondition(from) }),
   patch: (from) => ({ kind: 'patch', id: from.id(), patch: readPatch(from), when: readCondition(from) }),
   remove: (from) => ({ kind: 'remove', id: from.id() }),
-  each: (from) => ({
-    ...{ kind: 'each', ids: readIds(from), filter: readFilter(from) },
-    change: readOptional(from, () => readPatch(from)) ?? 'delete',
-  }),
-  expire: (from) => ({ kind: 'expire', ids: readIds(from) }),
+  each: function* (from) {
+    const ids = yield* readIdsInSteps(from)
+    const filter = readFilter(from)
+    return { kind: 'each', ids, filter, change: readOptional(from, () => readPatch(from)) ?? 'delete' }
+  },
+  expire: function* (from) {
+    return { kind: 'expire', ids: yield* readIdsInSteps(from) }
+  },
   create: (from) => {
     const name = from.text()
     const [dimension, m, efConstruction] = [1, 2, 3].map(() => readOptional(from, () => from.count()))
@@ -169,7 +203,31 @@ const readers: { readonly [Name in Kind]: (from: PackedReader) => OfKind<Name> }
   },
 }
 
-function writeInsert(to: PackedWriter, { points, onError, identity, idSeed, found }: LoggedInsert): void {
+function* writeIdsInSteps(to: PackedWriter, ids: readonly string[]): Generator<void, void> {
+  to.count(ids.length)
+  for (const [at, id] of ids.entries()) {
+    to.id(id)
+    if (at % idsPerStep === 0) yield
+  }
+}
+
+function* readIdsInSteps(from: PackedReader): Generator<void, string[]> {
+  const ids: string[] = []
+  for (let left = from.length(idBytes); left > 0; left -= 1) {
+    ids.push(from.id())
+    if (left % idsPerStep === 0) yield
+  }
+  return ids
+}
+
+/** This many take about 0.1 ms. */
+const idsPerStep = 256
+const pointsPerStep = 32
+
+function* writeInsert(
+  to: PackedWriter,
+  { points, onError, identity, idSeed, found }: LoggedInsert,
+): Generator<void, void> {
   to.byte(onError === 'continue' ? 1 : 0)
   to.bytes(idSeed)
   writeOptional(to, identity, ({ keyHash, bodyHash }) => {
@@ -177,10 +235,11 @@ function writeInsert(to: PackedWriter, { points, onError, identity, idSeed, foun
     to.bytes(bodyHash)
   })
   to.count(points.length)
-  for (const point of points) {
+  for (const [at, point] of points.entries()) {
     writePoint(to, point)
     writeOptional(to, point.id, (id) => to.id(id))
     writeOptional(to, point.onConflict, (rule) => to.byte(conflictRules.indexOf(rule)))
+    if (at % pointsPerStep === 0) yield
   }
   if (found !== undefined) writeFound(to, found)
 }
@@ -194,26 +253,28 @@ function writeFound(to: PackedWriter, { asOf, expiries }: FoundPoints): void {
   }
 }
 
-function readInsertOfFound(from: PackedReader): LoggedInsert {
-  const insert = readInsert(from)
+function* readInsertOfFound(from: PackedReader): Generator<void, LoggedInsert> {
+  const insert = yield* readInsert(from)
   const asOf = from.count()
   const expiries = Array.from({ length: from.length(9) }, () => [from.count(), from.float64()] as const)
   return { ...insert, found: { asOf, expiries: new Map(expiries) } }
 }
 
-function readInsert(from: PackedReader): LoggedInsert {
+function* readInsert(from: PackedReader): Generator<void, LoggedInsert> {
   const onError = from.byte() === 1 ? 'continue' : 'abort'
   const idSeed = from.bytes()
   const identity = readOptional(
     from,
     (): RequestIdentity => ({ keyHash: from.bytes(), bodyHash: from.bytes() }),
   )
-  const points = Array.from({ length: from.length(6) }, (): NewPoint => {
+  const points: NewPoint[] = []
+  for (let left = from.length(6); left > 0; left -= 1) {
     const point = readPoint(from)
     const id = readOptional(from, () => from.id())
     const onConflict = readOptional(from, () => nameOf(conflictRules, from.byte()))
-    return { ...point, ...(id === undefined ? {} : { id }), ...(onConflict && { onConflict }) }
-  })
+    points.push({ ...point, ...(id === undefined ? {} : { id }), ...(onConflict && { onConflict }) })
+    if (left % pointsPerStep === 0) yield
+  }
   return { kind: 'insert', points, onError, idSeed, ...(identity && { identity }) }
 }
 

@@ -312,7 +312,7 @@ export class ReplicaPath {
     decisions: readonly Decision[],
     { position, clockUs }: Pick<Applied, 'position' | 'clockUs'>,
   ): Promise<void> {
-    const digest = this.#digestAfter(decisions)
+    const digest = await this.#digestAfter(decisions)
     for (;;) {
       let placed: readonly Placed[] = []
       try {
@@ -363,8 +363,9 @@ export class ReplicaPath {
     if (held !== undefined) this.#hooks.held!.now = held
   }
 
-  #digestAfter(decisions: readonly Decision[]): PartitionDigest {
+  async #digestAfter(decisions: readonly Decision[]): Promise<PartitionDigest> {
     const digest = new PartitionDigest(this.#digest.bytes)
+    const turn = new Turn()
     for (const { changes } of decisions) {
       for (const change of changes) {
         const { id, kind, sequence } = change
@@ -373,6 +374,7 @@ export class ReplicaPath {
         if (slot !== -1) digest.remove(bytes, this.#target.versionOf(slot))
         if (kind === 'insert') digest.add(bytes, change.version ?? sequence)
         else if (kind === 'update') digest.add(bytes, sequence)
+        if (turn.isOver) await turn.next()
       }
     }
     return digest
