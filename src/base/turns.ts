@@ -32,6 +32,14 @@ export function inTurns<Result>(work: Iterator<void, Result>): Result | Promise<
   }
 }
 
+/** Runs all steps of some work at once, and returns its result. */
+export function atOnce<Result>(work: Iterator<unknown, Result, void>): Result {
+  for (;;) {
+    const step = work.next()
+    if (step.done) return step.value
+  }
+}
+
 async function goOn<Result>(work: Iterator<void, Result>, turn: Turn): Promise<Result> {
   for (;;) {
     if (turn.isOver) await turn.next()

@@ -1,7 +1,7 @@
 import type { Logger } from '../base/log.ts'
 import type { ServedData } from '../engine/served-data.ts'
 import type { SharedDocuments } from './commit-log.ts'
-import { fromJson, toJson } from './json-documents.ts'
+import { announcedIn, toJson } from './json-documents.ts'
 import { pause } from './pause.ts'
 
 /**
@@ -34,7 +34,7 @@ export function decidingSettings(data: Pick<ServedData, 'opened' | 'storeOptions
 }
 
 /** The first setting that two nodes have different values of; undefined: none. A name that one lacks is not compared. */
-export function differenceBetween(own: DecidingSettings, other: DecidingSettings): string | undefined {
+function differenceBetween(own: DecidingSettings, other: DecidingSettings): string | undefined {
   return Object.keys(own).find((name) => {
     const [here, there] = [own[name], Object.hasOwn(other, name) ? other[name] : undefined]
     if (here === undefined || there === undefined || here.value === there.value) return false
@@ -81,10 +81,7 @@ export async function checkSettings(check: SettingsCheck): Promise<void> {
   for (let attempt = 1; ; attempt += 1) {
     const own = describe()
     await documents.announce(node, toJson(own))
-    const said = [...(await documents.announced())].map(
-      ([name, value]) => [name, fromJson<SettingsNote>(value)] as const,
-    )
-    const fault = settingsFault(node, own.settings ?? {}, new Map(said))
+    const fault = settingsFault(node, own.settings ?? {}, await announcedIn<SettingsNote>(documents))
     if (fault === undefined || signal.aborted) return
     if (performance.now() >= untilMs)
       throw new Error(`${fault}. Set it alike; to change it, stop all nodes first`)

@@ -1,7 +1,7 @@
 import type { Logger } from '../base/log.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
 import type { SettingsNote } from './deciding-settings.ts'
-import { fromJson, toJson } from './json-documents.ts'
+import { announcedIn, fromJson, toJson } from './json-documents.ts'
 import { setMemberState } from './members.ts'
 import { pause } from './pause.ts'
 import { replicasNote, withEntered } from './places.ts'
@@ -115,8 +115,7 @@ export class Membership {
 
   /** The latest announcements of the live nodes. */
   async announced(): Promise<ReadonlyMap<string, Announcement>> {
-    const announced = await this.#options.documents.announced()
-    return new Map([...announced].map(([node, value]) => [node, fromJson<Announcement>(value)]))
+    return await announcedIn<Announcement>(this.#options.documents)
   }
 
   async close(): Promise<void> {

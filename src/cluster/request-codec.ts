@@ -3,7 +3,7 @@ import type { AttributeValue } from '../base/attributes.ts'
 import type { CollectionSettings } from '../base/collection.ts'
 import { idBytes } from '../base/ids.ts'
 import { conflictRules, contentTypes, type NewPoint, type Patch, type Precondition } from '../base/point.ts'
-import { inTurns } from '../base/turns.ts'
+import { atOnce, inTurns } from '../base/turns.ts'
 import type { RequestIdentity } from '../engine/database.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest } from '../engine/logged-request.ts'
 import { readFilter, writeFilter } from './filter-bytes.ts'
@@ -99,13 +99,6 @@ function* decodeKnown(bytes: Uint8Array): Generator<void, TimedRequest> {
     number === insertOfFound ? yield* readInsertOfFound(from) : yield* steps(readers[kind](from))
   if (!from.isAtEnd) throw new RangeError('there are bytes after the end')
   return { request, timeUs }
-}
-
-function atOnce<Result>(work: Iterator<void, Result>): Result {
-  for (;;) {
-    const step = work.next()
-    if (step.done) return step.value
-  }
 }
 
 /** Takes the steps of a result that is made in steps. */

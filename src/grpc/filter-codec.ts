@@ -4,6 +4,7 @@ import { DatabaseError } from '../base/errors.ts'
 import type { Bounds, Filter } from '../base/filter.ts'
 import { FilterBuilder, type Operator } from '../base/filter-builder.ts'
 import type { FilterOperands } from '../base/filter-operands.ts'
+import { atOnce } from '../base/turns.ts'
 import { readGeo, readScalar } from './attribute-codec.ts'
 import { MergedMessage, Oneof } from './merged-message.ts'
 import { type WireReader, wireFixed64, wireLength, wireVarint } from './wire.ts'
@@ -13,11 +14,7 @@ import { type WireReader, wireFixed64, wireLength, wireVarint } from './wire.ts'
  * intended.
  */
 export function readFilter(message: WireReader, path: string): Filter {
-  const steps = readFilterInTurns(message, path)
-  for (;;) {
-    const { done, value } = steps.next()
-    if (done) return value
-  }
+  return atOnce(readFilterInTurns(message, path))
 }
 
 /** Reads a `Filter`; yields from time to time, so that a filter with many values does not block the event loop. */
