@@ -134,16 +134,23 @@ describe('a change of all matching points in the console', { skip: missingChromi
     await page.close()
   })
 
-  it('stops even if the answer arrives in the frame in which its view is closed', async () => {
-    const page = await console.open('#/collections')
-    await page.getByRole('heading', { name: 'Collections', level: 1 }).waitFor()
-    await page.goto(`${console.service.httpUrl}/console/#/points`)
-    await page.evaluate(answerDeletesWithoutDialog)
-    await startDelete(page)
-    await page.getByRole('button', { name: 'Stop', exact: true }).waitFor()
-    await page.evaluate(() => history.back())
-    await hear(page, 'Stopped. Deleted 10 points. More points match.')
-    await page.close()
+  it('stops even if the answer arrives in the frame in which its dialog or its view is closed', async () => {
+    const ways = [
+      (page: Page) => page.keyboard.press('Escape'),
+      (page: Page) => page.getByRole('dialog').getByRole('button', { name: 'Close' }).click(),
+      (page: Page) => page.evaluate(() => history.back()),
+    ]
+    for (const leave of ways) {
+      const page = await console.open('#/collections')
+      await page.getByRole('heading', { name: 'Collections', level: 1 }).waitFor()
+      await page.goto(`${console.service.httpUrl}/console/#/points`)
+      await page.evaluate(answerDeletesWhenClosed, { status: 200, body: { changed: 10, more: true } })
+      await startDelete(page)
+      await page.getByRole('button', { name: 'Stop', exact: true }).waitFor()
+      await leave(page)
+      await hear(page, 'Stopped. Deleted 10 points. More points match.')
+      await page.close()
+    }
   })
 
   it('leaves alone what the user does after closing its dialog: another filter, another dialog', async () => {
@@ -182,6 +189,54 @@ describe('a change of all matching points in the console', { skip: missingChromi
     await hear(page, 'Stopped after 0 points: the disk is full')
     await page.close()
   })
+
+  it('reports a failure that arrives in the frame in which its dialog is closed', async () => {
+    const page = await console.open('#/points')
+    await page.evaluate(answerDeletesWhenClosed, { status: 503, body: {} })
+    await startDelete(page)
+    await page.getByRole('button', { name: 'Stop', exact: true }).waitFor()
+    await page.keyboard.press('Escape')
+    await hear(page, 'Stopped after 0 points')
+    await page.close()
+  })
+})
+
+describe('a form in a dialog of the console', { skip: missingChromium }, () => {
+  let console: ConsoleBrowser
+
+  before(async () => {
+    console = await startConsole()
+  })
+
+  after(async () => {
+    await console[Symbol.asyncDispose]()
+    assert.deepEqual(console.faults, [])
+  })
+
+  it('that was closed reports its failure, and leaves another dialog open when it succeeds', async () => {
+    const page = await console.open('#/collections')
+    const server = await holdRequests(page, '**/collections/films')
+    const submitAndClose = async (): Promise<Route> => {
+      await page.getByRole('button', { name: 'Create collection' }).click()
+      const dialog = page.getByRole('dialog', { name: 'Create collection' })
+      await dialog.getByLabel('Name').fill('films')
+      await dialog.getByRole('button', { name: 'Create', exact: true }).click()
+      const request = await server.next()
+      await page.keyboard.press('Escape')
+      await dialog.waitFor({ state: 'detached' })
+      return request
+    }
+    const refused = await submitAndClose()
+    await refused.fulfill({ status: 503, contentType: 'text/plain', body: 'the disk is full' })
+    await hear(page, 'Create collection: the disk is full')
+
+    const accepted = await submitAndClose()
+    await page.getByRole('button', { name: 'Create collection' }).click()
+    await accepted.continue()
+    await hear(page, 'Created films.')
+    assert.equal(await page.getByRole('dialog', { name: 'Create collection' }).count(), 1)
+    await page.close()
+  })
 })
 
 /** Changes the content of the point in the open dialog. */
@@ -211,18 +266,26 @@ async function startDelete(page: Page): Promise<void> {
   await page.getByRole('button', { name: 'Delete 60 points' }).click()
 }
 
-interface HeldDeletes {
-  /** The next request to delete. It waits for its answer, and nothing is really deleted. */
+interface HeldRequests {
+  /** The next request. It waits for its answer, and does not reach the server unless the test lets it continue. */
   next(): Promise<Route>
   expectNoMore(): Promise<void>
 }
 
 /** Holds the requests that delete points. Only a server with very many points would answer that more match. */
-async function holdDeletes(page: Page): Promise<HeldDeletes> {
+function holdDeletes(page: Page): Promise<HeldRequests> {
+  return holdRequests(page, '**/points/delete', (request) => !isDryRun(request))
+}
+
+async function holdRequests(
+  page: Page,
+  url: string,
+  isHeld: (request: Request) => boolean = () => true,
+): Promise<HeldRequests> {
   const held: Route[] = []
   let wake: () => void = () => undefined
-  await page.route('**/points/delete', async (route) => {
-    if (isDryRun(route.request())) return await route.fallback()
+  await page.route(url, async (route) => {
+    if (!isHeld(route.request())) return await route.fallback()
     held.push(route)
     wake()
   })
@@ -243,11 +306,16 @@ async function holdDeletes(page: Page): Promise<HeldDeletes> {
   }
 }
 
+interface Answer {
+  readonly status: number
+  readonly body: object
+}
+
 /**
- * Runs in the page. It answers a request to delete as soon as no dialog is in the document, before the next frame. An
- * answer from outside the page would come later almost always.
+ * Runs in the page. It answers a request to delete as soon as no dialog is open, before the next frame. An answer from
+ * outside the page would come later almost always.
  */
-function answerDeletesWithoutDialog(): void {
+function answerDeletesWhenClosed({ status, body }: Answer): void {
   const { fetch } = window
   window.fetch = async (url, init) => {
     if (!String(url).endsWith('/points/delete') || String(init?.body).includes('"dry_run":true')) {
@@ -255,13 +323,13 @@ function answerDeletesWithoutDialog(): void {
     }
     await new Promise<void>((resolve) => {
       const observer = new MutationObserver(() => {
-        if (document.querySelector('dialog') !== null) return
+        if (document.querySelector('dialog[open]') !== null) return
         observer.disconnect()
         resolve()
       })
-      observer.observe(document, { childList: true, subtree: true })
+      observer.observe(document, { attributeFilter: ['open'], childList: true, subtree: true })
     })
-    return Response.json({ changed: 10, more: true })
+    return Response.json(body, { status })
   }
 }
 

@@ -1,7 +1,7 @@
 import type { BulkResult } from '../api/points.ts'
 
 /**
- * Changes one bounded group of points after the other, until no more points match or `stop` aborts. It waits for the
+ * Changes one bounded group of points after the other, until no more points match or `isStopped`. It waits for the
  * request in flight even then: the server may apply it anyway, and only its response tells how many points it changed.
  *
  * @param onChanged called after each group with the number of points changed so far
@@ -10,7 +10,7 @@ import type { BulkResult } from '../api/points.ts'
 export async function changeGroups(
   changeGroup: () => Promise<BulkResult>,
   onChanged: (changed: number) => void,
-  stop: AbortSignal,
+  isStopped: () => boolean,
 ): Promise<BulkResult> {
   let changed = 0
   for (;;) {
@@ -18,6 +18,6 @@ export async function changeGroups(
     changed += group.changed
     onChanged(changed)
     const more = group.more && group.changed > 0
-    if (!more || stop.aborted) return { changed, more }
+    if (!more || isStopped()) return { changed, more }
   }
 }

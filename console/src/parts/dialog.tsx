@@ -1,8 +1,9 @@
 import { useSignal } from '@preact/signals'
-import type { ComponentChildren, JSX } from 'preact'
+import type { ComponentChildren, JSX, RefObject } from 'preact'
 import { useId, useLayoutEffect, useRef } from 'preact/hooks'
 import { isAbort, messageOf } from '../api/client.ts'
 import { Button, Fault } from './basics.tsx'
+import { report } from './toast.tsx'
 
 /** The browser's native dialog: it traps the focus, closes on Escape and then restores the focus. */
 export function Dialog(props: {
@@ -10,10 +11,13 @@ export function Dialog(props: {
   readonly wide?: boolean
   /** Slides in from the side, for the details of a list item. */
   readonly side?: boolean
+  /** Gets the element, for `isOpen`. */
+  readonly element?: RefObject<HTMLDialogElement | null>
   readonly onClose: () => void
   readonly children: ComponentChildren
 }): JSX.Element {
-  const ref = useRef<HTMLDialogElement>(null)
+  const own = useRef<HTMLDialogElement>(null)
+  const ref = props.element ?? own
   const id = useId()
   useLayoutEffect(() => ref.current?.showModal(), [])
   const kind = `${props.wide === true ? 'wide' : ''} ${props.side === true ? 'side' : ''}`
@@ -38,7 +42,15 @@ export function Dialog(props: {
   )
 }
 
-/** A form in a dialog. It submits, shows an error, and closes on success. */
+/**
+ * Whether the user still sees a dialog. Its `close` event, and so `onClose`, comes only with the next frame: a response
+ * that arrives before it must not start further work, nor show an error where nobody sees it.
+ */
+export function isOpen(element: RefObject<HTMLDialogElement | null>): boolean {
+  return element.current?.open === true
+}
+
+/** A form in a dialog. It submits, shows an error (in a message if it was closed meanwhile), and closes on success. */
 export function FormDialog(props: {
   readonly title: string
   readonly submit: string
@@ -51,20 +63,24 @@ export function FormDialog(props: {
 }): JSX.Element {
   const busy = useSignal(false)
   const fault = useSignal<string | undefined>(undefined)
+  const element = useRef<HTMLDialogElement>(null)
   const submit = async (): Promise<void> => {
     busy.value = true
     fault.value = undefined
     try {
       await props.onSubmit()
-      props.onClose()
+      // If it was closed meanwhile, another dialog may be open now.
+      if (isOpen(element)) props.onClose()
     } catch (error) {
-      if (!isAbort(error)) fault.value = messageOf(error)
+      if (isAbort(error)) return
+      fault.value = messageOf(error)
+      if (!isOpen(element)) report(`${props.title}: ${fault.value}`)
     } finally {
       busy.value = false
     }
   }
   return (
-    <Dialog title={props.title} wide={props.wide ?? false} onClose={props.onClose}>
+    <Dialog title={props.title} wide={props.wide ?? false} element={element} onClose={props.onClose}>
       <form
         class="form"
         onSubmit={(event) => {

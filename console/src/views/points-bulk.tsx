@@ -9,9 +9,8 @@ import { chipsOf, isEmptyFilter } from '../lib/filters.ts'
 import { formatCount, plural } from '../lib/format.ts'
 import { AttributeForm, attributesIn, useAttributeDraft } from '../parts/attribute-form.tsx'
 import { Button, Fault, Field } from '../parts/basics.tsx'
-import { Dialog } from '../parts/dialog.tsx'
+import { Dialog, isOpen } from '../parts/dialog.tsx'
 import { report } from '../parts/toast.tsx'
-import { useUnmount } from '../parts/use-unmount.ts'
 import { collectionName } from '../state/route.ts'
 
 /**
@@ -33,12 +32,7 @@ export function BulkDialog(props: {
   /** Whether points are being changed, and whether the user has stopped that. */
   const phase = useSignal<'ready' | 'changing' | 'stopping'>('ready')
   const fault = useSignal<string | undefined>(undefined)
-  const stop = useRef(new AbortController())
-  const isClosed = useRef(false)
-  useUnmount(() => {
-    isClosed.current = true
-    stop.current.abort()
-  })
+  const dialog = useRef<HTMLDialogElement>(null)
   const collection = collectionName.value
   const attempt = async (work: () => Promise<void>): Promise<void> => {
     busy.value = true
@@ -66,7 +60,6 @@ export function BulkDialog(props: {
     })
   const carryOut = (): Promise<void> =>
     attempt(async () => {
-      stop.current = new AbortController()
       done.value = 0
       phase.value = 'changing'
       try {
@@ -75,14 +68,14 @@ export function BulkDialog(props: {
           (changed) => {
             done.value = changed
           },
-          stop.current.signal,
+          () => phase.value === 'stopping' || !isOpen(dialog),
         )
         report(resultText(kind, result))
         // If it was closed meanwhile, another dialog may be open now.
-        if (!isClosed.current) props.onClose()
+        if (isOpen(dialog)) props.onClose()
       } catch (error) {
         // A closed dialog cannot show the error.
-        if (isClosed.current) report(`Stopped after ${plural(done.value, 'point')}: ${messageOf(error)}`)
+        if (!isOpen(dialog)) report(`Stopped after ${plural(done.value, 'point')}: ${messageOf(error)}`)
         throw error
       } finally {
         phase.value = 'ready'
@@ -93,6 +86,7 @@ export function BulkDialog(props: {
   return (
     <Dialog
       title={kind === 'delete' ? 'Delete matching points' : 'Update matching points'}
+      element={dialog}
       onClose={props.onClose}
     >
       <div class="form">
@@ -146,7 +140,6 @@ export function BulkDialog(props: {
               disabled={phase.value === 'stopping'}
               onClick={() => {
                 phase.value = 'stopping'
-                stop.current.abort()
               }}
             >
               {phase.value === 'stopping' ? 'Stopping' : 'Stop'}
