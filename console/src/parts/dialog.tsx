@@ -43,8 +43,8 @@ export function Dialog(props: {
 }
 
 /**
- * Whether the user still sees a dialog. Its `close` event, and so `onClose`, comes only with the next frame: a response
- * that arrives before it must not start further work, nor show an error where nobody sees it.
+ * Whether the user still sees a dialog. Its `close` event, and so `onClose`, comes some milliseconds after it closes: a
+ * response that arrives before it must not start further work, nor show an error where nobody sees it.
  */
 export function isOpen(element: RefObject<HTMLDialogElement | null>): boolean {
   return element.current?.open === true
