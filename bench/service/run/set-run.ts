@@ -136,7 +136,8 @@ export class SetRun implements AsyncDisposable {
     if (earlier !== undefined && earlier.full.seconds > slowFactor * this.#options.seconds) return
     const workload = workloadOf(name, this.#data, this.#options)
     const { seconds } = this.#options
-    const measurement = await measure(target, { workload, transport, seconds, round, pressure: earlier })
+    const pressure = earlier && { connections: earlier.connections, inFlight: earlier.inFlight }
+    const measurement = await measure(target, { workload, transport, seconds, round, pressure })
     this.#measurements.push(measurement)
     await target.settled()
     const rate = Math.round(measurement.itemsPerSecond)
