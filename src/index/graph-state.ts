@@ -34,6 +34,7 @@ export function writeGraphHeader({ memory, layout }: SegmentHandle, graph: numbe
     ROWS: layout.rows,
     SEQUENCES: layout.sequences,
     NORMS: layout.norms,
+    HASHES: layout.hashes,
     LINKS: columns.links,
     UPPERS: columns.uppers,
     UPPER_BLOCKS: columns.upperBlocks,

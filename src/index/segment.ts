@@ -15,11 +15,12 @@ import {
  *   │ unused │ headers │ lanes of   │ live       │ graph 0, 1:  │ codes        │ rows              │
  *   │        │ of the  │ scratch    │ sequences  │ states,      │ header and   │ f32 x padded      │
  *   │        │ graphs  │ one a      │ norms      │ levels,      │ half or one  │ dimension a slot, │
- *   │        │         │ thread     │ (squared)  │ lists, ring  │ byte each    │ 64-byte aligned   │
+ *   │        │         │ thread     │ hashes     │ lists, ring  │ byte each    │ 64-byte aligned   │
  *   └────────┴─────────┴────────────┴────────────┴──────────────┴──────────────┴───────────────────┘
  *                       lane: query rows, pool of nearest slots, graph scratch, beam, visited marks, filter
  *
- * Rows can also stay on disk, in the store's row file (row-reader.ts). Codes are then the last column.
+ * Rows can also stay on disk, in the store's row file (row-reader.ts). Codes are then the last column, and there are no
+ * hashes.
  *
  * Columns have room for every slot that the segment can ever hold, at fixed offsets. Only the last one grows, so that
  * nothing ever moves. Unused room is address space, not memory: the operating system adds a page when it is first
@@ -27,15 +28,15 @@ import {
  *
  * Threads: every thread reads everything without locks, through its own kernel instances. Who writes what:
  *
- *   main thread      the headers, once; live, sequences, norms and rows of inserted and removed points, and their codes
- *                    if rows stay on disk; rings and slot counts; the states of slots that begin to leave a graph; it
- *                    also grows the memory
+ *   main thread      the headers, once; live, sequences, norms, hashes and rows of inserted and removed points, and
+ *                    their codes if rows stay on disk; rings and slot counts; the states of slots that begin to leave a
+ *                    graph; it also grows the memory
  *   index threads    the graphs: states, levels, lists and entry points (the kernels' graph.ts says how threads share
- *                    them), and codes if rows are in memory; at a start also live, sequences, norms, rows and codes of
- *                    stored points, each thread for its own slots
+ *                    them), and codes if rows are in memory; at a start also live, sequences, norms, hashes, rows and
+ *                    codes of stored points, each thread for its own slots
  *   every thread     its own lane of scratch
  *
- * A thread that fills a slot clears `live`, writes the sequence, row and norm, and sets `live` last (slots.ts).
+ * A thread that fills a slot clears `live`, writes the sequence, row, norm and hash, and sets `live` last (slots.ts).
  */
 export interface SegmentLayout {
   readonly dimension: number
@@ -58,6 +59,8 @@ export interface SegmentLayout {
   readonly live: number
   readonly sequences: number
   readonly norms: number
+  /** 0 if the rows stay on disk. */
+  readonly hashes: number
   readonly graphs: readonly GraphColumns[]
   readonly codes: number
   /** 0 if the rows stay on disk. */
@@ -236,6 +239,7 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
   const live = allocator.allocate(capacity)
   const sequences = allocator.allocate(capacity * 8)
   const norms = allocator.allocate(capacity * 8)
+  const hashes = rowsOnDisk ? 0 : allocator.allocate(capacity * 8)
   const graphs = Array.from({ length: graphsPerSegment }, (_, index) =>
     graphColumns(allocator, index, capacity, m),
   )
@@ -255,7 +259,7 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
     laneBytes,
   }
   return {
-    layout: { ...sizes, scratch, lane, live, sequences, norms, graphs, codes, rows, growing },
+    layout: { ...sizes, scratch, lane, live, sequences, norms, hashes, graphs, codes, rows, growing },
     end: allocator.end,
   }
 }
@@ -290,7 +294,8 @@ export function pagesFor({ growing }: SegmentLayout, slots: number): number {
 export function slotBytes(layout: SegmentLayout): number {
   const { rows, rowBytes, codeBytes } = layout
   const columns = 1 + 8 + 8
-  return (rows === 0 ? 0 : rowBytes) + codeBytes + columns + graphBytes(layout)
+  const inMemory = rows === 0 ? 0 : 8 + rowBytes
+  return inMemory + codeBytes + columns + graphBytes(layout)
 }
 
 /** Returns the bytes that a slot uses in one graph. */

@@ -43,7 +43,9 @@ export class Slots {
     Atomics.store(live, local, 0)
     sequences[local] = sequence
     const row = this.#keep(local, vector)
-    norms[local] = this.#kernels.dot64(row, row, this.#segment.layout.paddedDimension)
+    const { paddedDimension, hashes } = this.#segment.layout
+    norms[local] = this.#kernels.dot64(row, row, paddedDimension)
+    if (hashes > 0) this.#kernels.hashRow(row, local)
     Atomics.store(live, local, 1)
   }
 

@@ -50,5 +50,8 @@ export const SLOTS = 112
 /** Bits of a stored code: 7, one code in a byte (codes.ts), or 4, two codes in a byte (nibbles.ts). */
 export const CODE_BITS = 116
 
+/** 0 if the rows stay on disk. */
+export const HASHES = 120
+
 /** Size of a header: two cache lines. */
 export const HEADER_BYTES = 128

@@ -67,6 +67,8 @@ export interface KernelExports {
   dotNibbles(query: number, rows: number, stride: number, n: number, spill: number, out: number): void
   /** Encodes the row at an address as the code of a slot. Needs `attachColumns`. */
   encodeRow(row: number, slot: number): void
+  /** Writes the hash of the row at an address as that of a slot. Needs `attachColumns` to columns with hashes. */
+  hashRow(row: number, slot: number): void
   /** Binds the instance to a graph and a thread's lane. The functions below need it. */
   attachGraph(header: number, scratch: number, pool: number, visited: number): void
   insertSlot(slot: number, level: number, distanceKind: number): number

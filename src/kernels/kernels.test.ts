@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { randomVector, seededRandom, vectorKinds } from '../../test/support/random.ts'
 import { distanceMetrics } from '../base/point.ts'
+import { HASHES, HEADER_BYTES, ROW_LENGTH } from './graph-header.ts'
 import { scalarCodes, scalarDistance, scalarNibbles, scalarSquaredNorm } from './scalar.ts'
 import { nibblesOf } from './self-test.ts'
 import { instantiateKernels, kernelVariants, loadKernels } from './wasm-module.ts'
@@ -174,6 +175,29 @@ for (const { variant, isWide } of builds) {
         assert.ok(
           Math.abs(wasm.dot32(at.a, at.b, n) / root + scalarDistance('Cosine', a, b) - 1) <= bound * 2,
         )
+      }
+    })
+
+    it('hash a row as the reference implementation of XXH64 does', () => {
+      const [header, hashes] = [at.b, at.b + HEADER_BYTES]
+      const words = new DataView(memory.buffer, header, HEADER_BYTES)
+      words.setUint32(HASHES, hashes, true)
+      // Computed by the Python package xxhash.
+      const expected = {
+        16: 0x2657d2971e010219n,
+        32: 0x26efd69ea15bdfc7n,
+        512: 0xdace378a23c424c1n,
+        65536: 0xa1a6cf2ab52c7ee7n,
+      }
+      for (const [slot, [length, hash]] of Object.entries(expected).entries()) {
+        const n = place(
+          at.a,
+          Float32Array.from({ length: Number(length) }, (_, index) => index - 7.5),
+        )
+        words.setUint32(ROW_LENGTH, n, true)
+        wasm.attachColumns(header)
+        wasm.hashRow(at.a, slot)
+        assert.equal(new BigUint64Array(memory.buffer, hashes, 4)[slot], hash, `${length} components`)
       }
     })
 

@@ -1,7 +1,7 @@
 import * as words from '../graph-header'
 
 /**
- * The columns of a segment, by slot: rows, their codes, norms, sequence numbers, and whether the slot is live.
+ * The columns of a segment, by slot: rows, their codes, norms and hashes, sequence numbers, and whether the slot is live.
  *
  * Each thread has its own instance of this module, and so its own variables. They are set once, when the instance is
  * attached. A search never changes them.
@@ -11,6 +11,8 @@ export let live: usize = 0
 export let sequences: usize = 0
 /** f64 a slot: the squared norm of its row. */
 export let norms: usize = 0
+/** u64 a slot: the hash of its row (row-hash.ts). 0 if the rows stay on disk. */
+export let hashes: usize = 0
 /** 0 if the rows stay on disk. */
 export let rows: usize = 0
 /** Number of components of a row with padding. */
@@ -29,6 +31,7 @@ export function attachColumns(header: usize): void {
   live = load<u32>(header, words.LIVE)
   sequences = load<u32>(header, words.SEQUENCES)
   norms = load<u32>(header, words.NORMS)
+  hashes = load<u32>(header, words.HASHES)
   rows = load<u32>(header, words.ROWS)
   rowLength = load<i32>(header, words.ROW_LENGTH)
   codes = load<u32>(header, words.CODES)

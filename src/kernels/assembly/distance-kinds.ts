@@ -1,5 +1,6 @@
 import * as format from '../memory-format'
-import { codeBits, codeOf, codeStride, normOf, rowLength, rowOf, rows, width } from './columns'
+import { haveSameHash } from './row-hash'
+import { codeBits, codeOf, codeStride, hashes, normOf, rowLength, rowOf, width } from './columns'
 import {
   CODE_COSINE_SCALE,
   CODE_HEADER,
@@ -110,13 +111,12 @@ function setQueryCode(code: usize, ofSums: i32, ofCode: i32): void {
 }
 
 /**
- * Whether two slots hold the same vector, bit by bit. Rows decide if they are in memory, because thousands of vectors
- * with one dominant component can have the same code. Codes are compared first, because most differ in their first
- * bytes.
+ * Whether two slots hold the same vector, bit by bit. Codes do not suffice, because thousands of vectors with one
+ * dominant component can have the same code. Comparing rows would fetch kilobytes from memory, often for every
+ * candidate of a walk. Without hashes, codes are all there is in memory.
  */
 export function areCopies(a: u32, b: u32): bool {
-  if (codeStride > 0 && !haveSameBytes(codeOf(a), codeOf(b), codeStride)) return false
-  return rows == 0 || haveSameBytes(rowOf(a), rowOf(b), <usize>rowLength << 2)
+  return hashes == 0 ? haveSameBytes(codeOf(a), codeOf(b), codeStride) : haveSameHash(a, b)
 }
 
 function haveSameBytes(one: usize, other: usize, bytes: usize): bool {
