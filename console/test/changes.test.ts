@@ -200,9 +200,11 @@ describe('a change of all matching points in the console', { skip: missingChromi
 
 describe('a form in a dialog of the console', { skip: missingChromium }, () => {
   let console: ConsoleBrowser
+  let ids: readonly string[]
 
   before(async () => {
     console = await startConsole()
+    ids = await storeGlosses(console.service, glosses(3))
   })
 
   after(async () => {
@@ -219,8 +221,7 @@ describe('a form in a dialog of the console', { skip: missingChromium }, () => {
       await dialog.getByLabel('Name').fill('films')
       await dialog.getByRole('button', { name: 'Create', exact: true }).click()
       const request = await server.next()
-      await page.keyboard.press('Escape')
-      await dialog.waitFor({ state: 'detached' })
+      await closeDialog(page, 'Create collection')
       return request
     }
     const refused = await submitAndClose()
@@ -234,7 +235,44 @@ describe('a form in a dialog of the console', { skip: missingChromium }, () => {
     assert.equal(await page.getByRole('dialog', { name: 'Create collection' }).count(), 1)
     await page.close()
   })
+
+  it('of a point that was closed reports a failed edit', async () => {
+    const page = await console.open(`#/search?id=${ids[0]}`)
+    const server = await holdRequests(page, `**/points/${ids[1]}`, (request) => request.method() === 'PATCH')
+    await page.getByTitle(`Open ${ids[1]}`).click()
+    await page.getByRole('button', { name: 'Edit' }).click()
+    await page.getByLabel('Content', { exact: true }).fill('edited')
+    await page.getByRole('button', { name: 'Save', exact: true }).click()
+    const request = await server.next()
+    await closeDialog(page, 'Point')
+    await request.fulfill({ status: 503, contentType: 'text/plain', body: 'the disk is full' })
+    await hear(page, 'Edit point: the disk is full')
+    await page.close()
+  })
+
+  it('of a point that was closed leaves the details of another point open when it is deleted', async () => {
+    const page = await console.open(`#/search?id=${ids[0]}`)
+    const server = await holdRequests(page, `**/points/${ids[1]}`, (request) => request.method() === 'DELETE')
+    await page.getByTitle(`Open ${ids[1]}`).click()
+    await page.getByRole('button', { name: 'Delete', exact: true }).click()
+    await page.getByRole('button', { name: 'Delete point' }).click()
+    const request = await server.next()
+    await closeDialog(page, 'Delete this point?')
+    await closeDialog(page, 'Point')
+    await page.getByTitle(`Open ${ids[2]}`).click()
+    await page.getByRole('button', { name: 'Edit' }).waitFor()
+    await request.continue()
+    await hear(page, 'Deleted the point.')
+    await page.locator('.result').nth(1).waitFor({ state: 'detached' })
+    assert.ok((await page.locator('.point-id').textContent())!.includes(ids[2]!))
+    await page.close()
+  })
 })
+
+async function closeDialog(page: Page, name: string): Promise<void> {
+  await page.keyboard.press('Escape')
+  await page.getByRole('dialog', { name }).waitFor({ state: 'detached' })
+}
 
 /** Changes the content of the point in the open dialog. */
 async function edit(page: Page, content: string): Promise<void> {

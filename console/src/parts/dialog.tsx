@@ -11,7 +11,7 @@ export function Dialog(props: {
   readonly wide?: boolean
   /** Slides in from the side, for the details of a list item. */
   readonly side?: boolean
-  /** Gets the element, for `isOpen`. */
+  /** Gets the element: to close it, and for `isOpen`. */
   readonly element?: RefObject<HTMLDialogElement | null>
   readonly onClose: () => void
   readonly children: ComponentChildren
@@ -69,12 +69,13 @@ export function FormDialog(props: {
     fault.value = undefined
     try {
       await props.onSubmit()
-      // If it was closed meanwhile, another dialog may be open now.
-      if (isOpen(element)) props.onClose()
+      // Not `onClose`: if this dialog was closed meanwhile, another one may be open now.
+      element.current?.close()
     } catch (error) {
       if (isAbort(error)) return
-      fault.value = messageOf(error)
-      if (!isOpen(element)) report(`${props.title}: ${fault.value}`)
+      const message = messageOf(error)
+      if (isOpen(element)) fault.value = message
+      else report(`${props.title}: ${message}`)
     } finally {
       busy.value = false
     }

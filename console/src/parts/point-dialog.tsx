@@ -1,6 +1,6 @@
 import { type Signal, useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useRef } from 'preact/hooks'
 import { isAbort, messageOf } from '../api/client.ts'
 import { deletePoint, getPoint, patchPoint } from '../api/points.ts'
 import type { JsonObject, Payload, Point } from '../api/types.ts'
@@ -12,7 +12,7 @@ import { isExtended } from '../state/capabilities.ts'
 import { hrefOf } from '../state/route.ts'
 import { AttributeForm, attributesIn, useAttributeDraft } from './attribute-form.tsx'
 import { Button, CopyButton, Fault, Field } from './basics.tsx'
-import { Dialog, FormDialog } from './dialog.tsx'
+import { Dialog, FormDialog, isOpen } from './dialog.tsx'
 import { PointContent, valueAt } from './point-content.tsx'
 import { report } from './toast.tsx'
 import { VectorStrip } from './vector-strip.tsx'
@@ -29,6 +29,7 @@ export function PointDialog(props: {
   const point = useSignal<Point | undefined>(undefined)
   const fault = useSignal<string | undefined>(undefined)
   const deleting = useSignal(false)
+  const element = useRef<HTMLDialogElement>(null)
   const load = async (signal?: AbortSignal): Promise<void> => {
     try {
       point.value = await getPoint(collection, id, signal)
@@ -42,7 +43,7 @@ export function PointDialog(props: {
     return () => stop.abort()
   }, [collection, id])
   return (
-    <Dialog title="Point" side onClose={props.onClose}>
+    <Dialog title="Point" side element={element} onClose={props.onClose}>
       <p class="point-id mono">
         {id} <CopyButton text={() => id} label="Copy id" />
       </p>
@@ -73,6 +74,7 @@ export function PointDialog(props: {
               key={point.value.version}
               collection={collection}
               point={point.value}
+              isShown={() => isOpen(element)}
               onSaved={async () => {
                 await load()
                 props.onChange(point.value?.payload)
@@ -105,7 +107,8 @@ export function PointDialog(props: {
             await deletePoint(collection, id)
             report('Deleted the point.')
             props.onChange(undefined)
-            props.onClose()
+            // Not `onClose`: if this dialog was closed meanwhile, another one may be open now.
+            element.current?.close()
           }}
           onClose={() => {
             deleting.value = false
@@ -136,6 +139,8 @@ function VectorPart({ vector }: { readonly vector: readonly number[] }): JSX.Ele
 function AttributeEditor(props: {
   readonly collection: string
   readonly point: Point
+  /** Whether the user still sees the editor's dialog. */
+  readonly isShown: () => boolean
   readonly onSaved: () => Promise<void>
 }): JSX.Element {
   const { collection, point } = props
@@ -158,7 +163,9 @@ function AttributeEditor(props: {
       if (isChanged) report('Saved the changes.')
       editing.value = false
     } catch (error) {
-      fault.value = messageOf(error)
+      const message = messageOf(error)
+      if (props.isShown() && editing.value) fault.value = message
+      else report(`Edit point: ${message}`)
     }
   }
   if (!editing.value) {

@@ -71,8 +71,8 @@ export function BulkDialog(props: {
           () => phase.value === 'stopping' || !isOpen(dialog),
         )
         report(resultText(kind, result))
-        // If it was closed meanwhile, another dialog may be open now.
-        if (isOpen(dialog)) props.onClose()
+        // Not `onClose`: if this dialog was closed meanwhile, another one may be open now.
+        dialog.current?.close()
       } catch (error) {
         // A closed dialog cannot show the error.
         if (!isOpen(dialog)) report(`Stopped after ${plural(done.value, 'point')}: ${messageOf(error)}`)
