@@ -175,14 +175,14 @@ describe('a change of all matching points in the console', { skip: missingChromi
     await startDelete(page)
     await answer(await server.next())
     const second = await server.next()
-    await second.fulfill({ status: 503, contentType: 'text/plain', body: 'the disk is full' })
+    await refuse(second)
     await page.getByRole('dialog').getByText('the disk is full').waitFor()
     await page.getByText('10 done.').waitFor()
 
     await page.getByRole('button', { name: 'Delete 60 points' }).click()
     const third = await server.next()
     await page.keyboard.press('Escape')
-    await third.fulfill({ status: 503, contentType: 'text/plain', body: 'the disk is full' })
+    await refuse(third)
     await hear(page, 'Stopped after 0 points: the disk is full')
     await page.close()
   })
@@ -225,7 +225,7 @@ describe('a form in a dialog of the console', { skip: missingChromium }, () => {
       return request
     }
     const refused = await submitAndClose()
-    await refused.fulfill({ status: 503, contentType: 'text/plain', body: 'the disk is full' })
+    await refuse(refused)
     await hear(page, 'Create collection: the disk is full')
 
     const accepted = await submitAndClose()
@@ -245,7 +245,7 @@ describe('a form in a dialog of the console', { skip: missingChromium }, () => {
     await page.getByRole('button', { name: 'Save', exact: true }).click()
     const request = await server.next()
     await closeDialog(page, 'Point')
-    await request.fulfill({ status: 503, contentType: 'text/plain', body: 'the disk is full' })
+    await refuse(request)
     await hear(page, 'Edit point: the disk is full')
     await page.close()
   })
@@ -380,4 +380,8 @@ function isDryRun(request: Request): boolean {
 
 async function answer(route: Route): Promise<void> {
   await route.fulfill({ json: { changed: 10, more: true } })
+}
+
+async function refuse(route: Route): Promise<void> {
+  await route.fulfill({ status: 503, contentType: 'text/plain', body: 'the disk is full' })
 }

@@ -11,7 +11,10 @@ export function Dialog(props: {
   readonly wide?: boolean
   /** Slides in from the side, for the details of a list item. */
   readonly side?: boolean
-  /** Gets the element: to close it, and for `isOpen`. */
+  /**
+   * Gets the element: for `isOpen`, and to close it after some work. Do not call `onClose` then: if this dialog was closed
+   * meanwhile, it could close another one.
+   */
   readonly element?: RefObject<HTMLDialogElement | null>
   readonly onClose: () => void
   readonly children: ComponentChildren
@@ -69,7 +72,6 @@ export function FormDialog(props: {
     fault.value = undefined
     try {
       await props.onSubmit()
-      // Not `onClose`: if this dialog was closed meanwhile, another one may be open now.
       element.current?.close()
     } catch (error) {
       if (isAbort(error)) return

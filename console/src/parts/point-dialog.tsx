@@ -107,7 +107,6 @@ export function PointDialog(props: {
             await deletePoint(collection, id)
             report('Deleted the point.')
             props.onChange(undefined)
-            // Not `onClose`: if this dialog was closed meanwhile, another one may be open now.
             element.current?.close()
           }}
           onClose={() => {

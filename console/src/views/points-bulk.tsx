@@ -71,7 +71,6 @@ export function BulkDialog(props: {
           () => phase.value === 'stopping' || !isOpen(dialog),
         )
         report(resultText(kind, result))
-        // Not `onClose`: if this dialog was closed meanwhile, another one may be open now.
         dialog.current?.close()
       } catch (error) {
         // A closed dialog cannot show the error.

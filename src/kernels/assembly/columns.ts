@@ -1,7 +1,8 @@
 import * as words from '../graph-header'
 
 /**
- * The columns of a segment, by slot: rows, their codes, norms and hashes, sequence numbers, and whether the slot is live.
+ * The columns of a segment, by slot: rows, their codes, norms and hashes, sequence numbers, and whether the slot is
+ * live.
  *
  * Each thread has its own instance of this module, and so its own variables. They are set once, when the instance is
  * attached. A search never changes them.
@@ -62,6 +63,12 @@ export function codeOf(slot: u32): usize {
 @inline
 export function normOf(slot: u32): f64 {
   return load<f64>(norms + (<usize>slot << 3))
+}
+
+// @ts-ignore: decorator
+@inline
+export function hashOf(slot: u32): u64 {
+  return load<u64>(hashes + (<usize>slot << 3))
 }
 
 // @ts-ignore: decorator

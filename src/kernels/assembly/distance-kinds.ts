@@ -1,6 +1,5 @@
 import * as format from '../memory-format'
-import { haveSameHash } from './row-hash'
-import { codeBits, codeOf, codeStride, hashes, normOf, rowLength, rowOf, width } from './columns'
+import { codeBits, codeOf, codeStride, hashes, hashOf, normOf, rowLength, rowOf, width } from './columns'
 import {
   CODE_COSINE_SCALE,
   CODE_HEADER,
@@ -116,11 +115,11 @@ function setQueryCode(code: usize, ofSums: i32, ofCode: i32): void {
  * candidate of a walk. Without hashes, codes are all there is in memory.
  */
 export function areCopies(a: u32, b: u32): bool {
-  return hashes == 0 ? haveSameBytes(codeOf(a), codeOf(b), codeStride) : haveSameHash(a, b)
+  return hashes == 0 ? haveSameCodes(codeOf(a), codeOf(b)) : hashOf(a) == hashOf(b)
 }
 
-function haveSameBytes(one: usize, other: usize, bytes: usize): bool {
-  for (let at: usize = 0; at < bytes; at += 8) {
+function haveSameCodes(one: usize, other: usize): bool {
+  for (let at: usize = 0; at < codeStride; at += 8) {
     if (load<u64>(one + at) != load<u64>(other + at)) return false
   }
   return true

@@ -33,10 +33,6 @@ export function hashRow(row: usize, slot: u32): void {
   store<u64>(hashes + (<usize>slot << 3), hash ^ (hash >>> 32))
 }
 
-export function haveSameHash(a: u32, b: u32): bool {
-  return load<u64>(hashes + (<usize>a << 3)) == load<u64>(hashes + (<usize>b << 3))
-}
-
 // @ts-ignore: decorator
 @inline
 function round(lane: u64, word: u64): u64 {
