@@ -1,5 +1,6 @@
 import type { ApiContext } from './api/call.ts'
 import { DatabaseError } from './base/errors.ts'
+import { keepTicksFast } from './base/fast-ticks.ts'
 import type { Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import { version } from './base/version.ts'
@@ -56,6 +57,7 @@ export async function startService(
 ): Promise<Service> {
   const logger = options.logger ?? loggerOf(config)
   const { node } = process.versions
+  keepTicksFast()
   embeddingEndpoint(config)
   logger.info({ version: version(), node, settings: effectiveSettings(config) }, 'vicinal starts')
   const closers: Closer[] = []

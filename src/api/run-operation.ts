@@ -110,22 +110,26 @@ function noteSlow(
  *
  * @param reads in a cluster, the position that reads must have reached, and whether they may be partial
  */
-async function inCollection<Output>(
+function inCollection<Output>(
   context: ApiContext,
   { collection }: Call,
   reads: ClusterReadTerms | undefined,
   operation: (context: ApiContext) => Promise<Output>,
 ): Promise<Output> {
-  const { collections, limits, embeddings } = context
-  if (collection === undefined) {
-    if (reads === undefined) return operation(context)
-    const { position } = reads
-    return operation({
-      ...{ collections, limits, embeddings, position },
-      database: asOf(context.database, reads),
-    })
-  }
-  using lease = await collections.lease(checkName(collection, 'collection'))
+  if (collection !== undefined) return inNamedCollection(context, collection, reads, operation)
+  if (reads === undefined) return operation(context)
+  const { collections, limits, embeddings, database } = context
+  const { position } = reads
+  return operation({ collections, limits, embeddings, position, database: asOf(database, reads) })
+}
+
+async function inNamedCollection<Output>(
+  { collections, limits, embeddings }: ApiContext,
+  name: string,
+  reads: ClusterReadTerms | undefined,
+  operation: (context: ApiContext) => Promise<Output>,
+): Promise<Output> {
+  using lease = await collections.lease(checkName(name, 'collection'))
   const database = asOf(lease.database, reads)
   return await operation({ collections, limits, embeddings, position: reads?.position, database })
 }

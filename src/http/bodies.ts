@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ByteBudget, ByteHold } from '../base/byte-budget.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { Turn } from '../base/turns.ts'
+import { onClosed } from './on-closed.ts'
 
 /**
  * Bounds the memory of requests and answers, which many slow or hostile clients together could exhaust. Each body
@@ -240,7 +241,7 @@ const lingerMs = 1000
 export function holdAnswer(response: ServerResponse, bytes: number, answerBytes: ByteBudget): void {
   if (response.closed) return
   const hold = answerBytes.hold(bytes)
-  response.once('close', () => hold.release())
+  onClosed(response, () => hold.release())
 }
 
 /** Closes the connection of a client that has not received the answer in time. */
@@ -248,5 +249,5 @@ export function cutSlowReader(response: ServerResponse, timeoutMs: number): void
   // A closed response emits no second `close`, and the timer would keep the whole request alive until it fires.
   if (response.closed) return
   const timer = setTimeout(() => response.destroy(), timeoutMs)
-  response.once('close', () => clearTimeout(timer))
+  onClosed(response, () => clearTimeout(timer))
 }

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { onClosed } from './on-closed.ts'
 
 /**
  * The connections of a server, and how they end when it stops. Every client that has sent a request receives an answer
@@ -39,7 +40,7 @@ export class Connections {
   begin(socket: Socket, response: ServerResponse): void {
     this.add(socket)
     this.#count(socket, 1)
-    response.once('close', () => this.#count(socket, -1))
+    onClosed(response, () => this.#count(socket, -1))
   }
 
   /**

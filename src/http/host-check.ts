@@ -19,10 +19,14 @@ export function createHostCheck(options: {
 }): (header: string | undefined) => boolean {
   if (options.hasKeys || !options.isLocal) return () => true
   const allowed = new Set(options.allowedHosts.map((name) => name.toLowerCase()))
+  // Nearly all requests have the same header.
+  let accepted: string | undefined
   return (header) => {
-    if (header === undefined) return true
+    if (header === undefined || header === accepted) return true
     const name = nameOf(header)
-    return isIP(name) !== 0 || isReserved(name) || allowed.has(name)
+    const isAllowed = isIP(name) !== 0 || isReserved(name) || allowed.has(name)
+    if (isAllowed) accepted = header
+    return isAllowed
   }
 }
 

@@ -14,6 +14,7 @@ import { DatabaseError } from '../base/errors.ts'
 import { missingText, partialHeader } from '../base/partial-reads.ts'
 import { holdAnswer, RequestBody } from './bodies.ts'
 import type { JsonAnswer } from './json-answers.ts'
+import { onClosed } from './on-closed.ts'
 import { collectionPrefix, type PathParts, type Route, routes } from './routes.ts'
 import type { HttpServerOptions } from './server-options.ts'
 
@@ -95,7 +96,7 @@ function callOf(
 ): Call {
   const controller = new AbortController()
   const { raw } = reply
-  raw.once('close', () => {
+  onClosed(raw, () => {
     if (!raw.writableEnded) controller.abort(new DatabaseError('cancelled', 'the caller disconnected'))
   })
   const call: Call = {

@@ -15,6 +15,7 @@ import { errorOfFramework, headOf, otherType, sendError } from './errors.ts'
 import type { FieldNotes } from './ignored-fields.ts'
 import { addInspection } from './inspection.ts'
 import { addMap } from './map.ts'
+import { onClosed } from './on-closed.ts'
 import { addOperations } from './operations.ts'
 import { addPages } from './pages.ts'
 import { refuseRequests } from './refusals.ts'
@@ -122,10 +123,7 @@ function acceptJson(app: FastifyInstance, { maxRequestBytes, budgets }: HttpServ
   })
   app.addHook('preHandler', (request, { raw }, done) => {
     const { body } = request
-    if (body instanceof RequestBody) {
-      if (raw.closed) body.release()
-      else raw.once('close', () => body.release())
-    }
+    if (body instanceof RequestBody) onClosed(raw, () => body.release())
     done()
   })
 }
