@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { ApiContext } from '../../../src/api/call.ts'
+import { keepTicksFast } from '../../../src/base/fast-ticks.ts'
 import { IdLists } from '../../../src/base/id-lists.ts'
 import { idBytes } from '../../../src/base/ids.ts'
 import { ServiceMetrics } from '../../../src/base/metrics.ts'
@@ -34,6 +35,7 @@ async function startVicinal(): Promise<Ports> {
 }
 
 async function startEcho(): Promise<Ports> {
+  keepTicksFast()
   const ids = Array.from({ length: 1000 }, () => randomUUID())
   // Every search returns a prefix of the same ids, prepared up to the service's maximum, so that a search costs
   // nothing.
