@@ -117,21 +117,17 @@ function inCollection<Output>(
   operation: (context: ApiContext) => Promise<Output>,
 ): Promise<Output> {
   if (collection !== undefined) return inNamedCollection(context, collection, reads, operation)
-  if (reads === undefined) return operation(context)
-  const { collections, limits, embeddings, database } = context
-  const { position } = reads
-  return operation({ collections, limits, embeddings, position, database: asOf(database, reads) })
+  return operation(reads === undefined ? context : contextOf(context, context.database, reads))
 }
 
 async function inNamedCollection<Output>(
-  { collections, limits, embeddings }: ApiContext,
+  context: ApiContext,
   name: string,
   reads: ClusterReadTerms | undefined,
   operation: (context: ApiContext) => Promise<Output>,
 ): Promise<Output> {
-  using lease = await collections.lease(checkName(name, 'collection'))
-  const database = asOf(lease.database, reads)
-  return await operation({ collections, limits, embeddings, position: reads?.position, database })
+  using lease = await context.collections.lease(checkName(name, 'collection'))
+  return await operation(contextOf(context, lease.database, reads))
 }
 
 interface ClusterReadTerms {
@@ -139,8 +135,15 @@ interface ClusterReadTerms {
   readonly partial: PartialReads | undefined
 }
 
-function asOf(database: Database, reads: ClusterReadTerms | undefined): Database {
-  return reads === undefined ? database : (database.asOf?.(reads.position, reads.partial) ?? database)
+/** The context of an operation on a database, whose reads are on the given terms. */
+function contextOf(
+  { collections, limits, embeddings }: ApiContext,
+  database: Database,
+  reads: ClusterReadTerms | undefined,
+): ApiContext {
+  const position = reads?.position
+  const asOf = reads === undefined ? undefined : database.asOf?.(reads.position, reads.partial)
+  return { collections, limits, embeddings, position, database: asOf ?? database }
 }
 
 /** Counts a call of an operation or of another request that a transport offers; never logs its contents. */

@@ -246,8 +246,6 @@ export function holdAnswer(response: ServerResponse, bytes: number, answerBytes:
 
 /** Closes the connection of a client that has not received the answer in time. */
 export function cutSlowReader(response: ServerResponse, timeoutMs: number): void {
-  // A closed response emits no second `close`, and the timer would keep the whole request alive until it fires.
-  if (response.closed) return
   const timer = setTimeout(() => response.destroy(), timeoutMs)
   onClosed(response, () => clearTimeout(timer))
 }

@@ -14,9 +14,9 @@ import { DatabaseError } from '../base/errors.ts'
 import { missingText, partialHeader } from '../base/partial-reads.ts'
 import { holdAnswer, RequestBody } from './bodies.ts'
 import type { JsonAnswer } from './json-answers.ts'
-import { onClosed } from './on-closed.ts'
 import { collectionPrefix, type PathParts, type Route, routes } from './routes.ts'
 import type { HttpServerOptions } from './server-options.ts'
+import { leavingOf } from './streamed-answer.ts'
 
 /** Adds a route for each operation. */
 export function addOperations(app: FastifyInstance, options: HttpServerOptions): void {
@@ -88,17 +88,12 @@ function bodyOf({ method, headers, body }: FastifyRequest): Buffer {
 
 const noBody = Buffer.alloc(0)
 
-/** Converts a request for the operations. If the response closes before it has ended, the caller has disconnected. */
+/** Converts a request for the operations. */
 function callOf(
   { body, headers, query }: FastifyRequest,
   reply: FastifyReply,
   { collection }: PathParts,
 ): Call {
-  const controller = new AbortController()
-  const { raw } = reply
-  onClosed(raw, () => {
-    if (!raw.writableEnded) controller.abort(new DatabaseError('cancelled', 'the caller disconnected'))
-  })
   const call: Call = {
     fields: httpFields,
     collection,
@@ -110,7 +105,7 @@ function callOf(
     position: headers[positionHeader] as string | undefined,
     partial: headers[partialHeader] as string | undefined,
     onPartial: (missing) => reply.header(partialHeader, missingText(missing)),
-    signal: controller.signal,
+    signal: leavingOf(reply),
   }
   return body instanceof RequestBody ? { ...call, decoded: () => body.release() } : call
 }

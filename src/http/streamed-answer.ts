@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { DatabaseError, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
+import { onClosed } from './on-closed.ts'
 
 export interface StreamedAnswer {
   /** Read as fast as the client receives them. */
@@ -27,9 +28,7 @@ export function streamAnswer(
     if (fault?.reason === 'internal') logger.error({ err: fault.cause ?? fault }, `${what} failed`)
     ended(raw.writableFinished ? 'ok' : (fault?.reason ?? 'cancelled'))
   }
-  // The client may have disconnected already.
-  if (raw.closed) end()
-  else raw.once('close', end)
+  onClosed(raw, end)
   const stream = Readable.from(
     watched(chunks, requestTimeoutMs, () => raw.destroy()),
     { objectMode: false },
@@ -43,13 +42,9 @@ export function streamAnswer(
 /** Returns a signal that aborts when the client disconnects before the answer is complete. */
 export function leavingOf({ raw }: FastifyReply): AbortSignal {
   const controller = new AbortController()
-  const abort = (): void => controller.abort(new DatabaseError('cancelled', 'the caller disconnected'))
-  if (raw.closed) abort()
-  else {
-    raw.once('close', () => {
-      if (!raw.writableEnded) abort()
-    })
-  }
+  onClosed(raw, () => {
+    if (!raw.writableEnded) controller.abort(new DatabaseError('cancelled', 'the caller disconnected'))
+  })
   return controller.signal
 }
 
