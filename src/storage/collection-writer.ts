@@ -58,7 +58,7 @@ export class CollectionWriter {
     const turn = new Turn()
     try {
       for (const part of parts) {
-        this.#all.post(part, [part.rows.buffer])
+        this.#all.post(part, [part.packed.buffer])
         if (!part.isLast && turn.isOver) await turn.next()
       }
     } catch (error) {

@@ -5,7 +5,44 @@ import { packRow, rowBytesOf } from './key-layout.ts'
 import { extrasOf, type RecordExtras } from './payload-record.ts'
 import { packRequests } from './request-record.ts'
 import type { Change, WriteGroup } from './store.ts'
-import type { GroupPart, PackedRecords } from './writer-messages.ts'
+import type { GroupPart } from './writer-messages.ts'
+
+/**
+ * The two ends of a message with a part of a group: `partsOf` packs, `unpackPart` unpacks. The numbers, ids and vectors
+ * of a part are in one buffer, because each additional array in a message costs both threads a microsecond or two:
+ *
+ *   ├ row ┬ row ┬ ... ┼ head ┬ head ┬ ... ┤
+ *
+ *   row    of a record with a new vector: see key-layout.ts; without its checksum
+ *   head   of each record │ id 16 │ slot u32 │ content type u8 │ whether the record has a row u8 │
+ *
+ * Rows are in the order of their records.
+ */
+
+/** One part of a group, as the writer thread uses it. */
+export interface UnpackedPart extends Pick<GroupPart, 'dimension' | 'applied' | 'sequence'> {
+  /** Rows with new vectors, without checksums. */
+  readonly rows: Buffer
+  /** The slot of each row. */
+  readonly rowSlots: Uint32Array
+  readonly records: readonly UnpackedRecord[]
+  /** Slots of deleted points, and slots that points with new vectors leave. */
+  readonly leftSlots: Uint32Array
+  readonly keyedRequests: Uint8Array<ArrayBuffer>
+}
+
+/** A payload record to store: see payload-record.ts. */
+export interface UnpackedRecord {
+  readonly slot: number
+  readonly id: Uint8Array
+  /** Position in `contentTypes`. */
+  readonly contentType: number
+  readonly content: string
+  /** Undefined for a plain record. */
+  readonly extras: RecordExtras | undefined
+  /** Whether the point has a new vector. */
+  readonly hasRow: boolean
+}
 
 /**
  * Divides a group into parts of about `partBytesMax`. Each part is packed only when the iteration reaches it.
@@ -33,13 +70,13 @@ function* packParts(
       draft.add(changes[at]!, slots[at]!, leaving?.[at])
     }
     const isLast = at === changes.length
-    const { packed } = draft
+    const part = draft.pack()
     yield {
       kind: 'part',
       collection,
-      ...packed,
-      dimension: packed.dimension || dimension,
-      keyedRequests: isLast ? keyedRequests : new Uint8Array(),
+      ...part,
+      dimension: part.dimension || dimension,
+      keyedRequests: isLast && keyedRequests.length > 0 ? keyedRequests : undefined,
       applied: isLast ? applied : undefined,
       isLast,
     }
@@ -50,11 +87,10 @@ function* packParts(
 class PartDraft {
   /** The cost of packing this part, in bytes that could be copied in the same time. */
   bytes = 0
-  readonly #rows: { readonly slot: number; readonly row: Row }[] = []
-  readonly #records: { readonly slot: number; readonly id: string; readonly payload: Payload }[] = []
-  /** Extras by record; empty if no record has any. */
-  readonly #extras: (RecordExtras | undefined)[] = []
+  readonly #records: DraftRecord[] = []
   readonly #leftSlots: number[] = []
+  #dimension = 0
+  #rowCount = 0
   #sequence = 0
 
   add(change: Change, slot: number, leaving: number | undefined): void {
@@ -68,75 +104,112 @@ class PartDraft {
       const { vector, payload } = change.point
       const { version = sequence, order = sequence } = change
       this.#sequence = Math.max(this.#sequence, version)
-      this.#addRow(slot, { id, sequence, vector })
-      this.#addRecord(slot, id, payload, extrasOf(payload, sequence, version, order))
+      const extras = extrasOf(payload, sequence, version, order)
+      this.#addRecord({ slot, id, sequence, vector, payload, extras })
     } else {
       const { payload, vector, order } = change
       assert(
         (vector === undefined) === (leaving === undefined),
         'a point with another vector gets another slot',
       )
-      if (vector !== undefined) this.#addRow(slot, { id, sequence, vector })
       // A row that stays has an older sequence number, so the record must contain all numbers.
       const row = vector === undefined ? 0 : sequence
-      this.#addRecord(slot, id, payload, extrasOf(payload, row, sequence, order))
+      const extras = extrasOf(payload, row, sequence, order)
+      this.#addRecord({ slot, id, sequence, vector, payload, extras })
     }
   }
 
-  get packed(): Omit<GroupPart, 'kind' | 'collection' | 'keyedRequests' | 'applied' | 'isLast'> {
-    const dimension = this.#rows[0]?.row.vector.length ?? 0
+  pack(): Omit<GroupPart, 'kind' | 'collection' | 'keyedRequests' | 'applied' | 'isLast'> {
+    const records = this.#records
     return {
-      dimension,
-      slots: Uint32Array.from(this.#rows, ({ slot }) => slot),
-      rows: this.#packRows(dimension),
-      records: this.#packRecords(),
-      leftSlots: Uint32Array.from(this.#leftSlots),
+      dimension: this.#dimension,
+      packed: this.#packRecords(),
+      contents: records.map(({ payload }) => payload.content),
+      extras: records.some(({ extras }) => extras !== undefined)
+        ? records.map(({ extras }) => extras)
+        : undefined,
+      leftSlots: this.#leftSlots.length === 0 ? undefined : Uint32Array.from(this.#leftSlots),
       sequence: this.#sequence,
     }
   }
 
-  #addRow(slot: number, row: Row): void {
-    this.#rows.push({ slot, row })
-    this.bytes += row.vector.byteLength
-  }
-
-  #addRecord(slot: number, id: string, payload: Payload, extras: RecordExtras | undefined): void {
-    if (extras !== undefined) this.#extras[this.#records.length] = extras
-    this.#records.push({ slot, id, payload })
+  #addRecord(record: DraftRecord): void {
+    const { vector, payload, extras } = record
+    this.#records.push(record)
     this.bytes += payload.content.length + (extras?.attributes.length ?? 0) + pointWorkBytes
+    if (vector === undefined) return
+    assert(
+      this.#rowCount === 0 || vector.length === this.#dimension,
+      'the vectors of a group have one dimension',
+    )
+    this.#dimension = vector.length
+    this.#rowCount += 1
+    this.bytes += vector.byteLength
   }
 
-  #packRows(dimension: number): Uint8Array<ArrayBuffer> {
-    const rowBytes = rowBytesOf(dimension)
+  #packRecords(): Uint8Array<ArrayBuffer> {
+    const rowBytes = rowBytesOf(this.#dimension)
+    let rowAt = 0
+    let headAt = this.#rowCount * rowBytes
     // Not from the pool, because the buffer is transferred. Not zeroed, because this code or the writer sets every
     // byte.
-    const packed = Buffer.allocUnsafeSlow(this.#rows.length * rowBytes)
-    for (const [index, { row }] of this.#rows.entries()) {
-      assert(row.vector.length === dimension, 'the vectors of a group have one dimension')
-      packRow(packed, index * rowBytes, row)
+    const packed = Buffer.allocUnsafeSlow(headAt + this.#records.length * headBytes)
+    for (const { slot, id, sequence, vector, payload } of this.#records) {
+      writeIdBytes(id, packed, headAt)
+      packed.writeUInt32LE(slot, headAt + slotAt)
+      packed[headAt + typeAt] = contentTypes.indexOf(payload.contentType)
+      packed[headAt + hasRowAt] = vector === undefined ? 0 : 1
+      headAt += headBytes
+      if (vector === undefined) continue
+      packRow(packed, rowAt, { id, sequence, vector })
+      rowAt += rowBytes
     }
     return packed
   }
-
-  #packRecords(): PackedRecords {
-    const records = this.#records
-    const ids = new Uint8Array(records.length * idBytes)
-    for (const [index, { id }] of records.entries()) writeIdBytes(id, ids, index * idBytes)
-    return {
-      slots: Uint32Array.from(records, ({ slot }) => slot),
-      ids,
-      contentTypes: Uint8Array.from(records, ({ payload }) => contentTypes.indexOf(payload.contentType)),
-      contents: records.map(({ payload }) => payload.content),
-      extras: this.#extras,
-    }
-  }
 }
 
-interface Row {
+interface DraftRecord {
+  readonly slot: number
   readonly id: string
   readonly sequence: number
-  readonly vector: Float32Array
+  /** Undefined if the point keeps its row. */
+  readonly vector: Float32Array | undefined
+  readonly payload: Payload
+  readonly extras: RecordExtras | undefined
 }
+
+/** Unpacks a part, as views of its buffer. */
+export function unpackPart(part: GroupPart): UnpackedPart {
+  const { packed, contents, extras, dimension, applied, sequence } = part
+  const { leftSlots = noSlots, keyedRequests = noBytes } = part
+  const bytes = Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength)
+  const headsAt = bytes.length - contents.length * headBytes
+  const records = contents.map((content, index): UnpackedRecord => {
+    const at = headsAt + index * headBytes
+    return {
+      slot: bytes.readUInt32LE(at + slotAt),
+      id: bytes.subarray(at, at + idBytes),
+      contentType: bytes[at + typeAt]!,
+      content,
+      extras: extras?.[index],
+      hasRow: bytes[at + hasRowAt] === 1,
+    }
+  })
+  const rowSlots = Uint32Array.from(
+    records.filter(({ hasRow }) => hasRow),
+    ({ slot }) => slot,
+  )
+  const rows = bytes.subarray(0, headsAt)
+  return { dimension, rows, rowSlots, records, leftSlots, keyedRequests, applied, sequence }
+}
+
+const noSlots = new Uint32Array()
+const noBytes = new Uint8Array()
+
+const slotAt: number = idBytes
+const typeAt: number = slotAt + 4
+const hasRowAt: number = typeAt + 1
+const headBytes: number = hasRowAt + 1
 
 /** The cost of a point in addition to copying it, in bytes that could be copied in the same time. */
 const pointWorkBytes = 512

@@ -1,7 +1,8 @@
 import { statSync } from 'node:fs'
 import { assert } from '../base/assert.ts'
-import { idBytes, newId } from '../base/ids.ts'
+import { newId } from '../base/ids.ts'
 import { isDiskFull } from './disk-full.ts'
+import { type UnpackedPart, type UnpackedRecord, unpackPart } from './group-parts.ts'
 import {
   emptyMeta,
   emptyQueue,
@@ -20,7 +21,7 @@ import type { RowFile } from './row-file.ts'
 import type { RowFiles } from './row-files.ts'
 import type { Table } from './table.ts'
 import { checkCounts, readDatabaseId, readLive, readMeta, type Tables } from './tables.ts'
-import type { GroupPart, PackedRecords, StoredState } from './writer-messages.ts'
+import type { GroupPart, StoredState } from './writer-messages.ts'
 
 export interface GroupWriterSetup {
   readonly tables: Tables
@@ -51,7 +52,7 @@ export class GroupWriter {
   /** The dimension of the row file. After a failed first insertion, it is not that of the collection. */
   #rowsDimension: number | undefined
   #rowFileBytes = 0
-  #parts: GroupPart[] = []
+  #parts: UnpackedPart[] = []
   #next: NextState | undefined
 
   /** @throws DatabaseError if the collection's files are damaged */
@@ -83,7 +84,7 @@ export class GroupWriter {
   /** Whether the group stores anything. Otherwise it only removes points. */
   get needsSpace(): boolean {
     return this.#parts.some(
-      ({ dimension, records, keyedRequests }) => dimension + records.slots.length + keyedRequests.length > 0,
+      ({ dimension, records, keyedRequests }) => dimension + records.length + keyedRequests.length > 0,
     )
   }
 
@@ -92,7 +93,7 @@ export class GroupWriter {
     const { payloads, meta } = this.#tables
     const keyedBytes = this.#parts.reduce((sum, { keyedRequests }) => sum + keyedRequests.length, 0)
     const changes = this.#parts.reduce(
-      (sum, { records, leftSlots }) => sum + records.slots.length + leftSlots.length,
+      (sum, { records, leftSlots }) => sum + records.length + leftSlots.length,
       0,
     )
     const changed = changedPages(changes, payloads) + changedPages(keyedBytes / keyedPartBytes, meta)
@@ -101,18 +102,19 @@ export class GroupWriter {
   }
 
   /** Adds one part to the group of the next transaction, and writes its rows. */
-  add(part: GroupPart): void {
+  add(message: GroupPart): void {
+    const part = unpackPart(message)
     this.#parts.push(part)
     if (part.dimension === 0) return
-    const rows = this.#openRows(part.dimension)
-    if (part.slots.length === 0) return
-    this.#rowFiles.noteWritten(rows.path)
-    rows.write(bufferOf(part.rows), part.slots)
+    const file = this.#openRows(part.dimension)
+    if (part.rowSlots.length === 0) return
+    this.#rowFiles.noteWritten(file.path)
+    file.write(part.rows, part.rowSlots)
   }
 
   /** Returns when the rows of the group are on the disk. A group that only changes payloads has none. */
   syncRows(): void {
-    if (this.#parts.some(({ slots }) => slots.length > 0)) this.#rowFiles.sync(this.#tables.files.rows)
+    if (this.#parts.some(({ rowSlots }) => rowSlots.length > 0)) this.#rowFiles.sync(this.#tables.files.rows)
   }
 
   /** Writes the rest of the group. Call it within a transaction. */
@@ -203,7 +205,7 @@ export class GroupWriter {
    * Adds the group's keyed requests. Does nothing for deletions: removing old requests takes space, which they must not
    * need.
    */
-  #changeRequests(parts: readonly GroupPart[]): Pick<Meta, 'keyedRequests' | 'hasOutcomes'> {
+  #changeRequests(parts: readonly UnpackedPart[]): Pick<Meta, 'keyedRequests' | 'hasOutcomes'> {
     const { keyedRequests: queue, hasOutcomes } = this.#meta
     const records = unpackRequests(parts.at(-1)!.keyedRequests)
     if (!this.needsSpace || (queue === undefined && records.length === 0)) return {}
@@ -218,29 +220,26 @@ export class GroupWriter {
     return { keyedRequests, ...(hasOutcomes || records.some(hasOutcome) ? { hasOutcomes: true } : {}) }
   }
 
-  #putRecords({ records }: GroupPart): void {
-    const { slots, ids, contentTypes, contents, extras } = records
-    for (const [index, slot] of slots.entries()) {
-      const id = ids.subarray(index * idBytes, (index + 1) * idBytes)
-      const value = encodeRecord(id, contentTypes[index]!, contents[index]!, extras[index])
-      this.#tables.payloads.putSync(slot, value)
+  #putRecords({ records }: UnpackedPart): void {
+    for (const { slot, id, contentType, content, extras } of records) {
+      this.#tables.payloads.putSync(slot, encodeRecord(id, contentType, content, extras))
     }
   }
 
   /** The meta record and the changed blocks of live bits after these parts. */
-  #after(parts: readonly GroupPart[]): NextState {
+  #after(parts: readonly UnpackedPart[]): NextState {
     const live = new LiveDraft(this.#live)
     let { dimension, sequence, slotCount, pointCount, hasExtendedRecords } = this.#meta
-    for (const { slots, records, leftSlots, ...part } of parts) {
-      for (const slot of slots) {
+    for (const { rowSlots, records, leftSlots, ...part } of parts) {
+      for (const slot of rowSlots) {
         live.set(slot, true)
         slotCount = Math.max(slotCount, slot + 1)
       }
-      for (const slot of records.slots) assert(live.has(slot), 'every payload belongs to a stored point')
+      for (const { slot } of records) assert(live.has(slot), 'every payload belongs to a stored point')
       for (const slot of leftSlots) live.set(slot, false)
       sequence = Math.max(sequence, part.sequence)
       if (part.dimension > 0) dimension ??= part.dimension
-      if (records.extras.length > 0) hasExtendedRecords = true
+      if (records.some(({ extras }) => extras !== undefined)) hasExtendedRecords = true
     }
     pointCount += live.added
     const meta = { ...this.#meta, dimension, sequence, slotCount, pointCount, hasExtendedRecords }
@@ -256,11 +255,11 @@ function changedPages(changes: number, { pages }: Table): number {
 }
 
 /** Estimates the space for the values of records. A large value has its own pages. */
-function valueBytesOf({ slots, contents, extras }: PackedRecords): number {
+function valueBytesOf(records: readonly UnpackedRecord[]): number {
   let bytes = 0
-  for (let at = 0; at < slots.length; at += 1) {
-    const attributes = extras[at]?.attributes ?? ''
-    const length = Buffer.byteLength(contents[at]!) + Buffer.byteLength(attributes) + recordHeadBytes
+  for (const { content, extras } of records) {
+    const attributes = extras?.attributes ?? ''
+    const length = Buffer.byteLength(content) + Buffer.byteLength(attributes) + recordHeadBytes
     bytes += length < pageBytes / 4 ? 2 * length : Math.ceil(length / pageBytes) * pageBytes
   }
   return bytes
@@ -281,8 +280,4 @@ const keyedPartBytes = 8
 interface NextState {
   readonly meta: Meta
   readonly blocks: ReadonlyMap<number, Buffer>
-}
-
-function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): Buffer {
-  return Buffer.from(buffer, byteOffset, byteLength)
 }

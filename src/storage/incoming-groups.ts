@@ -2,7 +2,10 @@ import type { GroupWriter } from './group-writer.ts'
 import type { WriterEnvironment } from './writer-environment.ts'
 import type { FromWriter, GroupPart } from './writer-messages.ts'
 
-/** Writes parts as they arrive. Commits all complete groups together when no message is pending. */
+/**
+ * Writes parts as they arrive. Commits all complete groups together when no message is pending; the group of the only
+ * collection is committed immediately, since no other group can be pending.
+ */
 export class IncomingGroups {
   readonly #environment: WriterEnvironment
   readonly #say: (message: FromWriter) => void
@@ -32,7 +35,8 @@ export class IncomingGroups {
       return
     }
     this.#ready.set(collection, writer)
-    if (this.#ready.size === 1) setImmediate(() => this.#commit())
+    if (this.#environment.hasOneCollection) this.#commit()
+    else if (this.#ready.size === 1) setImmediate(() => this.#commit())
   }
 
   #commit(): void {

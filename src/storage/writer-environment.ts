@@ -83,6 +83,10 @@ export class WriterEnvironment {
     this.writer(part.collection).add(part)
   }
 
+  get hasOneCollection(): boolean {
+    return this.#writers.size === 1
+  }
+
   writer(collection: number): GroupWriter {
     return this.#writers.get(collection)!
   }

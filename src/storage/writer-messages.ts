@@ -26,8 +26,8 @@ import type { RecordExtras } from './payload-record.ts'
  *
  * A collection has one group at a time. Groups of several collections that are ready at the same time are committed in
  * one transaction. A group is sent in parts, so that neither side blocks its event loop for long: the main thread packs
- * the next part while the writer writes the last one. Rows are transferred, not copied; the sender does not use a part
- * afterwards.
+ * the next part while the writer writes the last one. The buffer of a part is transferred, not copied; the sender does not
+ * use a part afterwards.
  */
 
 export interface WriterSetup {
@@ -50,32 +50,21 @@ export interface GroupPart {
   readonly collection: number
   /** Length of each vector, and dimension of the collection from now on; 0 if the part has no rows and fixes none. */
   readonly dimension: number
-  /** Slots of the rows. */
-  readonly slots: Uint32Array
-  /** Rows of points with new vectors, in the format of key-layout.ts, without checksums. */
-  readonly rows: Uint8Array<ArrayBuffer>
-  readonly records: PackedRecords
-  /** Slots of deleted points, and slots that points with new vectors leave. */
-  readonly leftSlots: Uint32Array
-  /** In the last part: the keyed requests of the whole group, packed by `packRequests`. */
-  readonly keyedRequests: Uint8Array<ArrayBuffer>
+  /** Rows and heads of records, in the format of group-parts.ts. */
+  readonly packed: Uint8Array<ArrayBuffer>
+  /** The content of each record. */
+  readonly contents: readonly string[]
+  /** By record; undefined if all are plain. */
+  readonly extras: readonly (RecordExtras | undefined)[] | undefined
+  /** Slots of deleted points, and slots that points with new vectors leave; undefined if there are none. */
+  readonly leftSlots: Uint32Array | undefined
+  /** In the last part: the keyed requests of the whole group, packed by `packRequests`; undefined if there are none. */
+  readonly keyedRequests: Uint8Array<ArrayBuffer> | undefined
   /** In the last part: the state of the replica after the whole group. */
   readonly applied: Applied | undefined
   /** Largest sequence number of the part. */
   readonly sequence: number
   readonly isLast: boolean
-}
-
-/** Payload records to store, by column: see payload-record.ts. */
-export interface PackedRecords {
-  readonly slots: Uint32Array
-  /** 16 bytes each. */
-  readonly ids: Uint8Array
-  /** Positions in `contentTypes`. */
-  readonly contentTypes: Uint8Array
-  readonly contents: readonly string[]
-  /** Undefined for a plain record; empty if all are plain. */
-  readonly extras: readonly (RecordExtras | undefined)[]
 }
 
 export interface ShutMessage {
