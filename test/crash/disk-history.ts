@@ -38,8 +38,16 @@ export interface DiskHistory {
  */
 export function historyOf({ calls, dataDir }: Recording, ignoresSync = false): DiskHistory {
   const reader = new Reader(dataDir, ignoresSync)
-  for (const call of [...calls].sort((a, b) => a.end - b.end)) reader.read(call)
+  for (const call of [...calls].sort((a, b) => takesEffect(a) - takesEffect(b))) reader.read(call)
   return { names: reader.names }
+}
+
+/**
+ * Another thread can get the number of a closed descriptor before the call that closed it returns. All other calls take
+ * effect at the latest when they return.
+ */
+function takesEffect({ name, begin, end }: Call): number {
+  return name === 'close' ? begin : end
 }
 
 /** A file descriptor opened for writing. */
