@@ -40,8 +40,6 @@ export interface UnpackedRecord {
   readonly content: string
   /** Undefined for a plain record. */
   readonly extras: RecordExtras | undefined
-  /** Whether the point has a new vector. */
-  readonly hasRow: boolean
 }
 
 /**
@@ -184,21 +182,15 @@ export function unpackPart(part: GroupPart): UnpackedPart {
   const { leftSlots = noSlots, keyedRequests = noBytes } = part
   const bytes = Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength)
   const headsAt = bytes.length - contents.length * headBytes
+  const slotsWithRows: number[] = []
   const records = contents.map((content, index): UnpackedRecord => {
     const at = headsAt + index * headBytes
-    return {
-      slot: bytes.readUInt32LE(at + slotAt),
-      id: bytes.subarray(at, at + idBytes),
-      contentType: bytes[at + typeAt]!,
-      content,
-      extras: extras?.[index],
-      hasRow: bytes[at + hasRowAt] === 1,
-    }
+    const slot = bytes.readUInt32LE(at + slotAt)
+    if (bytes[at + hasRowAt] === 1) slotsWithRows.push(slot)
+    const id = bytes.subarray(at, at + idBytes)
+    return { slot, id, contentType: bytes[at + typeAt]!, content, extras: extras?.[index] }
   })
-  const rowSlots = Uint32Array.from(
-    records.filter(({ hasRow }) => hasRow),
-    ({ slot }) => slot,
-  )
+  const rowSlots = Uint32Array.from(slotsWithRows)
   const rows = bytes.subarray(0, headsAt)
   return { dimension, rows, rowSlots, records, leftSlots, keyedRequests, applied, sequence }
 }

@@ -26,8 +26,8 @@ import type { RecordExtras } from './payload-record.ts'
  *
  * A collection has one group at a time. Groups of several collections that are ready at the same time are committed in
  * one transaction. A group is sent in parts, so that neither side blocks its event loop for long: the main thread packs
- * the next part while the writer writes the last one. The buffer of a part is transferred, not copied; the sender does not
- * use a part afterwards.
+ * the next part while the writer writes the last one. The buffer of a part is transferred, not copied; the sender does
+ * not use a part afterwards.
  */
 
 export interface WriterSetup {
