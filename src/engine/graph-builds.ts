@@ -8,6 +8,7 @@ import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
 import type { LinkBatches } from './link-batches.ts'
 import type { RecallPlans } from './recall-plans.ts'
+import type { WriterRoom } from './writer-room.ts'
 
 export interface GraphBuildsOptions {
   readonly graphs: GraphSet
@@ -16,6 +17,7 @@ export interface GraphBuildsOptions {
   readonly dead: DeadSlots
   readonly plans: RecallPlans
   readonly checkpoints: Checkpoints
+  readonly room: WriterRoom
   readonly logger: Logger
 }
 
@@ -64,7 +66,7 @@ export class GraphBuilds {
 
   /** Chooses the distance source of a graph. An existing graph with another source is rebuilt. */
   async #check(graph: number): Promise<void> {
-    const { graphs, scheduler, logger, checkpoints } = this.#options
+    const { graphs, scheduler, logger, checkpoints, room } = this.#options
     const { index } = graphs
     const points = index.liveCount
     const sample = sampleForCheck(index, index.segments)
@@ -74,6 +76,7 @@ export class GraphBuilds {
       return
     }
     this.#checking.add(graph)
+    if (graph === 0 && !graphs.sources.isActive(0)) graphs.beginStart()
     try {
       const recall = await scheduler.submit({ kind: 'check', graph, ...sample })
       const before = graphs.sources.chosen[graph]
@@ -92,6 +95,8 @@ export class GraphBuilds {
       scheduler.fail(error)
     } finally {
       this.#checking.delete(graph)
+      if (graph === 0) graphs.endStart()
+      room.queuesShrank()
       scheduler.dispatch()
     }
   }

@@ -5,6 +5,7 @@ import { IndexFixture, leastRecall } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { bestSource, type GraphDistanceSource } from './graph-distance-sources.ts'
+import { buildingBytes, graphBytesMin } from './graph-set.ts'
 
 const seed = 20_261_122
 const count = 2000
@@ -52,12 +53,37 @@ for (const [name, { vectors, on }] of Object.entries(sets)) {
 }
 
 it(`the distance source of a graph is chosen before any point is linked or coded, seed ${seed}`, async () => {
-  const graphBytesMin = count * dimension * 4
-  await using fixture = new IndexFixture(dimension, { searchThreads: 1, indexThreads: 1, graphBytesMin })
+  await using fixture = new IndexFixture(dimension, {
+    searchThreads: 1,
+    indexThreads: 1,
+    graphBytesMin: count * dimension * 4,
+  })
   for (const vector of clusteredVectors(seededRandom(seed), count, dimension)) fixture.insert(vector)
   await fixture.settled()
   assert.equal(fixture.indexer.distanceSources.Euclidean, 'codes')
   assert.equal(fixture.indexer.route('Euclidean')?.distanceKind, 0, 'by codes')
+})
+
+it('writers wait for the first graph to be started if many points come meanwhile', async () => {
+  const maxUnindexedBytes = 1024 * 1024
+  await using fixture = new IndexFixture(1024, {
+    searchThreads: 1,
+    indexThreads: 1,
+    graphBytesMin,
+    maxUnindexedBytes,
+  })
+  const { index, indexer } = fixture
+  const vector = new Float32Array(1024).fill(1)
+  const { rowBytes } = index.layout
+  const insertBytes = (bytes: number): void => {
+    for (let time = 0; time * rowBytes < bytes; time += 1) fixture.insert(vector)
+  }
+  insertBytes(graphBytesMin)
+  assert.equal(indexer.room(), undefined)
+  insertBytes(buildingBytes + rowBytes)
+  assert.equal(await indexer.room(), true)
+  assert.equal(indexer.distanceSources.Euclidean, 'codes')
+  assert.ok(indexer.unindexed * rowBytes <= maxUnindexedBytes, `${indexer.unindexed} points wait`)
 })
 
 it('codes are used if they are good enough, rows if they are better, and nothing if neither is usable', () => {

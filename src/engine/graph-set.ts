@@ -14,6 +14,8 @@ export class GraphSet {
   readonly #graphBytesMin: number
   #index: VectorIndex | undefined
   #isStale = false
+  /** The number of points when the start of the first graph began. */
+  #pointsAtStart: number | undefined
 
   /** @param bytesMin a collection whose rows take fewer bytes is always scanned; tests of small graphs use 0 */
   constructor(maxUnindexedBytes: number, bytesMin: number = graphBytesMin) {
@@ -48,6 +50,19 @@ export class GraphSet {
 
   markRepaired(): void {
     this.#isStale = false
+  }
+
+  /** Whether the first graph is being started: it exists when its distance source has been chosen. */
+  get isStarting(): boolean {
+    return this.#pointsAtStart !== undefined
+  }
+
+  beginStart(): void {
+    this.#pointsAtStart = this.index.liveCount
+  }
+
+  endStart(): void {
+    this.#pointsAtStart = undefined
   }
 
   get hasGraph(): boolean {
@@ -86,6 +101,12 @@ export class GraphSet {
   /** The number of points that searches scan because they are not in the graph yet. */
   get unindexed(): number {
     return this.#queueLength(0)
+  }
+
+  /** Like `unindexed`; while the first graph is being started, the number of points that came since that began. */
+  get waitingForGraph(): number {
+    if (this.#pointsAtStart === undefined) return this.unindexed
+    return Math.max(0, this.index.liveCount - this.#pointsAtStart)
   }
 
   /** The longest link queue of any graph, in points. */

@@ -124,7 +124,7 @@ export class Indexer {
     this.#checkpoints = new Checkpoints({ ...shared, directory, sequence })
     this.#routes = new SearchRoutes(shared)
     const kept = { ...shared, checkpoints: this.#checkpoints }
-    this.#builds = new GraphBuilds({ ...kept, links: this.#links, dead: this.#dead })
+    this.#builds = new GraphBuilds({ ...kept, links: this.#links, dead: this.#dead, room: this.#room })
     this.#audits = new RecallAudits({
       ...kept,
       routes: this.#routes,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it, type Mock, mock } from 'node:test'
-import type { GraphSet } from './graph-set.ts'
+import { buildingBytes, type GraphSet } from './graph-set.ts'
 import { WriterRoom } from './writer-room.ts'
 
 const rowBytes = 16
@@ -11,11 +11,18 @@ describe('writers that wait for room', () => {
   let clock: Mock<() => number>
   let room: WriterRoom
   let answers: boolean[]
-  const graphs = { isAttached: true, isStale: false, unindexed: 0, index: { layout: { rowBytes } } }
+  const graphs = {
+    isAttached: true,
+    isStale: false,
+    isStarting: false,
+    waitingForGraph: 0,
+    index: { layout: { rowBytes } },
+  }
   beforeEach(() => {
     nowMs = 1_000_000
     clock = mock.method(performance, 'now', () => nowMs)
-    graphs.unindexed = 101
+    graphs.waitingForGraph = 101
+    graphs.isStarting = false
     room = new WriterRoom(graphs as GraphSet, roomBytes)
     answers = []
   })
@@ -66,7 +73,7 @@ describe('writers that wait for room', () => {
     assert.deepEqual(answers, [])
     room.linked()
     await look(2_500)
-    graphs.unindexed = 100
+    graphs.waitingForGraph = 100
     room.queuesShrank()
     await Promise.resolve()
     assert.deepEqual(answers, [true])
@@ -88,6 +95,19 @@ describe('writers that wait for room', () => {
     await look(2_500)
     assert.deepEqual(answers, [])
     await look(1_000)
+    assert.deepEqual(answers, [false])
+  })
+
+  it('have more room while a graph is being started; those that wait then are refused after 20 s', async () => {
+    graphs.isStarting = true
+    assert.equal(room.wait(), undefined)
+    graphs.waitingForGraph = buildingBytes / rowBytes
+    assert.equal(room.wait(), undefined)
+    graphs.waitingForGraph += 1
+    wait()
+    await look(20_000)
+    assert.deepEqual(answers, [])
+    await look(500)
     assert.deepEqual(answers, [false])
   })
 })

@@ -17,9 +17,11 @@ export class WriterRoom {
 
   get hasRoom(): boolean {
     if (!this.#graphs.isAttached || this.#isFree) return true
-    // While a graph read from disk is being repaired, nothing is linked, as while one is being built.
-    const most = this.#graphs.isStale ? buildingBytes : 0
-    const bytes = this.#graphs.unindexed * this.#graphs.index.layout.rowBytes
+    const { isStale, isStarting, waitingForGraph, index } = this.#graphs
+    // Nothing is linked while a graph is being started, or repaired after it was read from disk. As many points may wait
+    // as while a graph is being built.
+    const most = isStale || isStarting ? buildingBytes : 0
+    const bytes = waitingForGraph * index.layout.rowBytes
     return bytes <= Math.max(this.#maxUnindexedBytes, most)
   }
 
@@ -38,7 +40,7 @@ export class WriterRoom {
     this.#lastLink = performance.now()
   }
 
-  /** Call when slots left the link queues. */
+  /** Call when slots left the link queues, or when fewer points wait for another reason. */
   queuesShrank(): void {
     if (this.#waiting !== undefined && this.hasRoom) this.#endWaiting(true)
   }
@@ -54,6 +56,8 @@ export class WriterRoom {
     if (this.#waiting === undefined) return
     this.#waiting.since = Math.min(now, this.#waiting.since + stalledMs)
     this.#lastLink = Math.min(now, this.#lastLink + stalledMs)
+    // The check that ends the start of a graph is progress too.
+    if (this.#graphs.isStarting) this.#lastLink = now
     const idleMs = now - Math.max(this.#lastLink, this.#waiting.since)
     if (idleMs > roomIdleMs || now - this.#waiting.since > roomWaitMs) this.#endWaiting(false)
   }
