@@ -150,9 +150,14 @@ export class GraphScheduler implements IndexThreadUser {
     return true
   }
 
-  /** Gives tasks to idle threads, and starts the job and the chore that can start now. */
-  dispatch(): void {
+  /** Gives tasks to idle threads. Unlike `dispatch`, cheap enough to be called for every inserted point. */
+  occupyIdleThreads(): void {
     this.#options.threads.dispatch()
+  }
+
+  /** Gives tasks to idle threads, and starts the job, the chore and the measurement that can start now. */
+  dispatch(): void {
+    this.occupyIdleThreads()
     if (this.#hasFailed || this.#hasEnded) return
     if (this.#job === undefined && this.#linking === 0 && this.#jobs.length > 0) this.#startJob()
     if (this.#chore === undefined && this.#chores.length > 0) this.#startChore()

@@ -257,7 +257,8 @@ export class Indexer {
       this.#links.enqueue(slot)
     }
     this.#audits.yieldToWriters()
-    this.#scheduler.dispatch()
+    // Whatever else the point makes due starts when it has been linked.
+    this.#scheduler.occupyIdleThreads()
   }
 
   /**
