@@ -96,7 +96,7 @@ export class GraphBuilds {
     } finally {
       this.#checking.delete(graph)
       if (graph === 0) graphs.endStart()
-      room.queuesShrank()
+      room.recheck()
       scheduler.dispatch()
     }
   }

@@ -253,9 +253,9 @@ export class Indexer {
     if (this.#scheduler.hasFailed) return
     if (!this.#graphs.hasGraph) {
       void this.#builds.beginWhenDue()
-    } else {
-      this.#links.enqueue(slot)
+      return
     }
+    this.#links.enqueue(slot)
     this.#audits.yieldToWriters()
     // Whatever else the point makes due starts when it has been linked.
     this.#scheduler.occupyIdleThreads()
@@ -325,7 +325,7 @@ export class Indexer {
   #left(count: number, slots: readonly number[]): void {
     this.#checkpoints.changed(count)
     for (const slot of slots) if (this.#dead.leftQueues(slot) && this.#dead.areMany) this.#repair.soon()
-    this.#room.queuesShrank()
+    this.#room.recheck()
   }
 
   #isQuiet(): boolean {

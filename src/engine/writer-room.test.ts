@@ -74,7 +74,7 @@ describe('writers that wait for room', () => {
     room.linked()
     await look(2_500)
     graphs.waitingForGraph = 100
-    room.queuesShrank()
+    room.recheck()
     await Promise.resolve()
     assert.deepEqual(answers, [true])
   })

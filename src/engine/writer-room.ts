@@ -40,8 +40,11 @@ export class WriterRoom {
     this.#lastLink = performance.now()
   }
 
-  /** Call when slots left the link queues, or when fewer points wait for another reason. */
-  queuesShrank(): void {
+  /**
+   * Lets waiting writers pass if there is room now. Call when slots left the link queues, or when the start of a graph
+   * has ended.
+   */
+  recheck(): void {
     if (this.#waiting !== undefined && this.hasRoom) this.#endWaiting(true)
   }
 
