@@ -17,6 +17,7 @@ export interface CurrentPoints {
   isVisible(slot: number): boolean
   /** In microseconds since 1970; undefined if the point does not expire. */
   expiryOf(slot: number): number | undefined
+  /** Whether the point has expired. If so, it is hidden from now on. */
   hasExpired(slot: number): boolean
   /**
    * Call when a change has been decided that gives a visible point another expiry. If that is later, the point stays
@@ -34,7 +35,7 @@ export interface CurrentPoints {
   matching(filter: Filter): Promise<MatchingPoints>
   /** Takes some of the slots of expired points. They are to be deleted. */
   takeExpired(limit: number): readonly number[]
-  /** The current time in microseconds since 1970; never goes back. */
+  /** The current time in microseconds since 1970. On a single node it can go back, as the system's clock can. */
   readonly nowUs: number
 }
 

@@ -33,14 +33,15 @@ export interface ExpirationOptions {
  * point would be missing from reads from its old expiry until the change takes effect, although it is there both before
  * and after.
  *
- * Time comes from the system's clock or the log's. Within a process it never goes back behind a moment at which points
- * were found to be expired, so an expired point stays expired. Main thread only.
+ * Time comes from the system's clock or the log's, as it is now: the system's clock can go back. A point that was found
+ * to be expired is hidden in the same turn, so it stays expired then, and every other point lives until the clock
+ * reaches its moment. Main thread only.
  */
 export class Expirations {
   readonly #options: ExpirationOptions
   /** The visible points that expire. */
   readonly #queue = new ExpiryQueue()
-  /** By slot of a hidden point: when it expires, or `never` if a later change removed its expiry. */
+  /** By slot of a hidden point: when it expired, or what a later change gave it: its time, or `never`. */
   readonly #hidden = new SlotNumbers()
   #hiddenCount = 0
   /**
@@ -55,8 +56,6 @@ export class Expirations {
   #hiding: Promise<void> | undefined
   #isDeleting = false
   #hasFailed = false
-  /** The latest time at which points were found to be expired. */
-  #highestUs = 0
   #timer: NodeJS.Timeout | undefined
   /** When the timer ends. */
   #timerUs = Number.POSITIVE_INFINITY
@@ -77,7 +76,7 @@ export class Expirations {
   }
 
   get nowUs(): number {
-    return Math.max(this.#options.clock(), this.#highestUs)
+    return this.#options.clock()
   }
 
   isHidden(slot: number): boolean {
@@ -95,13 +94,13 @@ export class Expirations {
     return expiresAtUs === never ? undefined : expiresAtUs
   }
 
-  /** Whether the point in a slot has expired. From then on it stays expired, unless a change takes effect. */
+  /** Whether the point in a slot has expired. If so, it is hidden now, and stays expired. */
   hasExpired(slot: number): boolean {
+    if (this.isHidden(slot)) return true
     const expiresAtUs = this.expiryOf(slot)
-    if (expiresAtUs === undefined) return false
-    const { nowUs } = this
-    if (expiresAtUs > nowUs) return false
-    this.#highestUs = nowUs
+    if (expiresAtUs === undefined || expiresAtUs > this.nowUs) return false
+    this.#hide(slot)
+    void this.#deleteAll()
     return true
   }
 
@@ -199,16 +198,19 @@ export class Expirations {
 
   /** Hides one point that is due; false if there is none. */
   #hideNext(): boolean {
-    const nowUs = this.nowUs
-    const slot = this.#queue.popDue(nowUs)
+    const slot = this.#queue.popDue(this.nowUs)
     if (slot === undefined) return false
-    this.#highestUs = nowUs
+    this.#hide(slot)
+    return true
+  }
+
+  #hide(slot: number): void {
+    this.#queue.remove(slot)
     this.#postponed.delete(slot)
     this.#hidden.set(slot, this.#options.expiryOf(slot) ?? never)
     this.#hiddenCount += 1
     this.#waiting.push(slot)
     this.#options.hide(slot)
-    return true
   }
 
   /** Takes some of the hidden slots, each once, to be deleted in the next group. */
