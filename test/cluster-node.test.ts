@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
+import { httpFields } from '../src/api/call.ts'
+import { insertVector } from '../src/api/insert-vector.ts'
+import { patchPoint } from '../src/api/patch-point.ts'
 import { newId } from '../src/base/ids.ts'
 import type { NewPoint } from '../src/base/point.ts'
 import { toJson } from '../src/cluster/json-documents.ts'
@@ -9,7 +12,10 @@ import { SharedMemoryLog } from '../src/cluster/memory-log.ts'
 import { SimulatedNode } from './support/cluster-nodes.ts'
 import { DirectoryWithPoints } from './support/directory-with-points.ts'
 import { FailingDisk } from './support/failing-disk.ts'
+import { noCollections } from './support/no-collections.ts'
 import { until } from './support/until.ts'
+
+const call = { fields: httpFields }
 
 const point = (content: string, expiresAtUs?: number): NewPoint => ({
   vector: Float32Array.of(1, 2, 3),
@@ -122,6 +128,30 @@ describe('nodes of a cluster', () => {
       while (a!.up.main.livePoints.expirations.hiddenCount > 0) await new Promise(setImmediate)
       assert.equal(await a!.up.node.database.count(), 1)
     })
+  })
+
+  it('keep a point for its ttl_seconds, also if the clock of the node that received it is behind', async () => {
+    const log = new SharedMemoryLog()
+    const documents = new SharedMemoryDocuments({ announcementMs: 1e9 })
+    await using stack = new AsyncDisposableStack()
+    const nowUs = (): number => (Date.now() + 8_000) * 1000
+    const ahead = stack.use(new SimulatedNode({ name: 'ahead', log, documents, nowUs }))
+    const behind = stack.use(new SimulatedNode({ name: 'behind', log, documents }))
+    await ahead.start()
+    await behind.start()
+    await ahead.up.node.database.insert([point('moves the clock of the cluster')])
+    await behind.up.node.admit({ consistency: 'latest' })
+    const { database } = behind.up.node
+    const limits = { maxLimit: 10, hnswEf: 10 }
+    const payload = { contentType: 'Text', content: 'brief', ttlSeconds: 5 }
+    const input = { vector: Float32Array.of(1, 2, 3), payload }
+    const id = await insertVector({ database, collections: noCollections, limits }, input, call)
+    const stored = await database.get(id)
+    assert.equal(stored?.payload.content, 'brief')
+    assert.ok(stored.payload.expiresAtUs! > (Date.now() + 8_000) * 1000)
+    await database.patch(id, { expiresAtUs: null })
+    await patchPoint({ database, collections: noCollections, limits }, { id, patch: { ttlSeconds: 5 } }, call)
+    assert.equal((await database.get(id))?.payload.content, 'brief')
   })
 
   it('refuse to start without the points of the first node, or with points from elsewhere', async () => {

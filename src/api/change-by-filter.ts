@@ -34,7 +34,8 @@ export async function updatePoints(
       throw invalid(`${path}${field} cannot be changed by filter: only set, unset and expires_at can`)
     }
   }
-  return await changeByFilter(context, input, checkPatch(input.patch ?? {}, database.dimension, path), call)
+  const patch = checkPatch(input.patch ?? {}, database, path)
+  return await changeByFilter(context, input, patch, call)
 }
 
 /** Deletes the matching points in one atomic step; at most 100,000 points per call. */

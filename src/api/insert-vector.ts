@@ -16,8 +16,9 @@ import { checkPoint, checkPointOfText, type PointInput } from './validation.ts'
 export async function insertVector(context: ApiContext, input: PointInput, call: Call): Promise<string> {
   const identity = identityOf(call, 'InsertVector')
   const text = textOfPoint(input, context.embeddings, '')
+  const { dimension, nowUs } = context.database
   const checked =
-    text === undefined ? checkPoint(input, context.database.dimension, '') : checkPointOfText(input, '')
+    text === undefined ? checkPoint(input, dimension, '', nowUs) : checkPointOfText(input, '', nowUs)
   // The text is hashed instead of its embedding, which may differ in the last bits from call to call.
   identity?.add(checked, input.payload?.ttlSeconds, input.text)
   const point =

@@ -197,11 +197,12 @@ class BatchChecker {
     if (item instanceof DatabaseError) return item
     try {
       const path = `vectors[${index}].`
+      const { nowUs } = this.#context.database
       const text = textOfPoint(item, this.#context.embeddings, path)
-      if (text === undefined) this.#add(item, checkPoint(item, this.#dimension, path))
+      if (text === undefined) this.#add(item, checkPoint(item, this.#dimension, path, nowUs))
       else {
         const at = this.points.length
-        this.#add(item, checkPointOfText(item, path))
+        this.#add(item, checkPointOfText(item, path, nowUs))
         this.#texts.push({ at, text, path: pathOfText(item, path) })
       }
       return undefined

@@ -26,7 +26,7 @@ export async function patchPoint(
   const { database, embeddings } = context
   const path = call.fields.patch
   const text = textBeside(input.patch?.text, input.patch?.vector, embeddings, path)
-  const checked = checkPatch(input.patch ?? {}, database.dimension, path)
+  const checked = checkPatch(input.patch ?? {}, database, path)
   const when = checkPrecondition(input.when, input.ifMatch)
   const patch =
     text === undefined

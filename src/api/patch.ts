@@ -1,6 +1,7 @@
 import { checkPatchPaths } from '../base/attribute-patch.ts'
 import type { Attributes } from '../base/attributes.ts'
 import { type ContentType, contentTypes, type Patch } from '../base/point.ts'
+import type { Database } from '../engine/database.ts'
 import { invalid } from './call.ts'
 import { checkEnum, type EnumInput } from './checks.ts'
 import { checkExpiry } from './payload-validation.ts'
@@ -28,12 +29,16 @@ export interface PatchInput {
  * @param path of the patch in the request, with a trailing dot; empty in HTTP, where its fields are those of the body
  * @returns only the fields that change something
  */
-export function checkPatch(input: PatchInput, dimension: number | undefined, path: string): Patch {
+export function checkPatch(
+  input: PatchInput,
+  { dimension, nowUs }: Pick<Database, 'dimension' | 'nowUs'>,
+  path: string,
+): Patch {
   const { set, content, contentType, vector, text } = input
   const unset = input.unset?.filter((each) => each !== expiryPath)
   const removesExpiry = unset !== undefined && unset.length !== input.unset!.length
   checkPatchPaths({ set, unset }, path)
-  const expiresAtUs = checkExpiry(input, path)
+  const expiresAtUs = checkExpiry(input, path, nowUs)
   if (removesExpiry && typeof expiresAtUs === 'number') {
     throw invalid(`${path}unset has "${expiryPath}", but the patch also sets when the point expires`)
   }

@@ -14,12 +14,13 @@ export interface PayloadInput {
   readonly ttlSeconds?: number | undefined
 }
 
-export function checkPayload(payload: PayloadInput | undefined, path: string): Payload {
+/** @param nowUs see `checkExpiry` */
+export function checkPayload(payload: PayloadInput | undefined, path: string, nowUs: number): Payload {
   if (payload === undefined) throw invalid(`${path} is missing`)
   const contentType = checkEnum<ContentType>(payload.contentType, contentTypes, `${path}.content_type`)
   const { content, attributes } = payload
   if (content === undefined) throw invalid(`${path}.content is missing`)
-  const expiresAtUs = checkExpiry(payload, `${path}.`)
+  const expiresAtUs = checkExpiry(payload, `${path}.`, nowUs)
   if (attributes === undefined && expiresAtUs === undefined) return { contentType, content }
   return {
     contentType,
@@ -33,10 +34,12 @@ export function checkPayload(payload: PayloadInput | undefined, path: string): P
  * Returns when a point expires, in microseconds since 1970.
  *
  * @param path of the fields' parent, with a trailing dot, or empty
+ * @param nowUs the time of the collection, by which its points expire
  */
 export function checkExpiry<Expiry extends number | null | undefined>(
   input: { readonly expiresAtUs?: Expiry; readonly ttlSeconds?: number | undefined },
   path: string,
+  nowUs: number,
 ): Expiry | number | undefined {
   const { expiresAtUs, ttlSeconds } = input
   if (ttlSeconds === undefined) return expiresAtUs
@@ -48,7 +51,7 @@ export function checkExpiry<Expiry extends number | null | undefined>(
       `${path}ttl_seconds is ${ttlSeconds}, it must be greater than 0 and at most ${ttlSecondsMax} (100 years)`,
     )
   }
-  return Date.now() * 1000 + Math.round(ttlSeconds * 1e6)
+  return nowUs + Math.round(ttlSeconds * 1e6)
 }
 
 /** Up to this, every expiry is exact in float64. */

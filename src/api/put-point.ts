@@ -35,7 +35,7 @@ export async function putPoint(
   const { database, embeddings } = context
   const text = textOfPoint(input, embeddings, '')
   const given = text === undefined ? checkVector(input.vector, database.dimension, 'vector') : undefined
-  const payload = checkPayload(input.payload, 'payload')
+  const payload = checkPayload(input.payload, 'payload', database.nowUs)
   const when = checkPrecondition(input.when, input.ifMatch)
   const vector = given ?? (await embedText(context, text!, pathOfText(input, ''), call.signal))
   call.decoded?.()

@@ -31,7 +31,8 @@ export function textOfPoint(
   const { vector, text } = input
   if (text !== undefined) return textBeside(text, vector, embeddings, path)
   if (vector !== undefined || embeddings === undefined) return undefined
-  const { contentType, content } = checkPayload(input.payload, `${path}payload`)
+  // Only type and content are needed here, so any time will do.
+  const { contentType, content } = checkPayload(input.payload, `${path}payload`, 0)
   if (contentType === 'Text') return checkText(content, embeddings, `${path}payload.content`)
   throw invalid(`${path}vector is missing: of an ${contentType}, send a vector, or a text that describes it`)
 }

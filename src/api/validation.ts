@@ -48,18 +48,26 @@ export interface SearchInput {
   readonly profile?: boolean | undefined
 }
 
-/** @param path of the point in the request: '' or like `vectors[3].` */
-export function checkPoint(input: PointInput, dimension: number | undefined, path: string): NewPoint {
-  return checkPointWith(checkVector(input.vector, dimension, `${path}vector`), input, path)
+/**
+ * @param path of the point in the request: '' or like `vectors[3].`
+ * @param nowUs see `checkExpiry`
+ */
+export function checkPoint(
+  input: PointInput,
+  dimension: number | undefined,
+  path: string,
+  nowUs: number,
+): NewPoint {
+  return checkPointWith(checkVector(input.vector, dimension, `${path}vector`), input, path, nowUs)
 }
 
 /** Checks a point whose text is not embedded yet. */
-export function checkPointOfText(input: PointInput, path: string): NewPoint {
-  return checkPointWith(unembedded, input, path)
+export function checkPointOfText(input: PointInput, path: string, nowUs: number): NewPoint {
+  return checkPointWith(unembedded, input, path, nowUs)
 }
 
-function checkPointWith(vector: Float32Array, input: PointInput, path: string): NewPoint {
-  const payload = checkPayload(input.payload, `${path}payload`)
+function checkPointWith(vector: Float32Array, input: PointInput, path: string, nowUs: number): NewPoint {
+  const payload = checkPayload(input.payload, `${path}payload`, nowUs)
   const { id, onConflict } = input
   if (id === undefined && onConflict === undefined) return { vector, payload }
   return {

@@ -129,6 +129,10 @@ export class ClusterDatabase implements Database {
     return this.#collection.dimension
   }
 
+  get nowUs(): number {
+    return this.#collection.nowUs
+  }
+
   async insert(points: readonly NewPoint[], options: InsertOptions = {}): Promise<Inserted> {
     const { onError = 'abort', identity, signal } = options
     this.#collection.checkRoom(points)

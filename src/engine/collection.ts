@@ -165,6 +165,10 @@ export class Collection implements Database, AsyncDisposable {
     return this.livePoints.dimension
   }
 
+  get nowUs(): number {
+    return this.livePoints.latestUs
+  }
+
   /** The number of visible points. */
   get points(): number {
     return this.livePoints.table.size

@@ -145,6 +145,11 @@ export interface ChangeByFilter {
 export interface Database {
   /** Length of every vector; undefined until the first insert fixes it. */
   readonly dimension: number | undefined
+  /**
+   * The time from which a life in seconds is counted, in microseconds since 1970: the system's clock, or in a cluster
+   * the log's if that is ahead, because points expire by it.
+   */
+  readonly nowUs: number
   /** Figures of the collection and its index. */
   readonly stats: CollectionStats
   /**

@@ -34,6 +34,7 @@ export interface LivePointsOptions {
  */
 export class LivePoints implements ChangeTarget {
   readonly #options: LivePointsOptions
+  readonly #systemUs: () => number
   readonly #indexer: Indexer
   /** The most bytes that the attributes of this collection may take, as of the last check. */
   #attributeBytesMax = Number.POSITIVE_INFINITY
@@ -49,6 +50,7 @@ export class LivePoints implements ChangeTarget {
     const { parts, store, options: collectionOptions, indexer, deleteExpired } = options
     const systemUs = parts.options.nowUs ?? systemClockUs
     this.#options = options
+    this.#systemUs = systemUs
     this.#logClockUs = store.applied?.clockUs ?? 0
     this.#indexer = indexer
     this.table = new PointTable(store.slotCount)
@@ -82,6 +84,11 @@ export class LivePoints implements ChangeTarget {
 
   get nowUs(): number {
     return this.expirations.nowUs
+  }
+
+  /** The system's clock, or the log's if that is ahead. */
+  get latestUs(): number {
+    return Math.max(this.#systemUs(), this.nowUs)
   }
 
   advanceTo({ nowUs, position }: Stamp): void {

@@ -14,6 +14,7 @@ import type {
 /** A database that records its calls, so that a test can compare two forms of the same request. */
 export class NotingDatabase implements Database {
   readonly dimension = 2
+  readonly nowUs = 1_790_000_000_000_000
   /** Method names and arguments, without signals. */
   readonly calls: (readonly unknown[])[] = []
 

@@ -45,6 +45,7 @@ async function startEcho(): Promise<Ports> {
     collections: noCollections,
     database: {
       dimension: undefined,
+      nowUs: 0,
       insert: async (points) => ({ ids: points.map((_, index) => ids[index % ids.length]!), errors: [] }),
       remove: async () => true,
       put: neverAsked,
