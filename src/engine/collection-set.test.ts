@@ -11,6 +11,7 @@ import { DatabaseError, type Reason } from '../base/errors.ts'
 import { createLogger } from '../base/log.ts'
 import type { Payload } from '../base/point.ts'
 import { openDataStore } from '../storage/data-store.ts'
+import { collectGarbage } from './collect-garbage.ts'
 import { CollectionSet } from './collection-set.ts'
 import { startEngine } from './engine.ts'
 
@@ -155,6 +156,28 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     )
     held[Symbol.dispose]()
     for (const name of names) assert.deepEqual(await nearest(set, name, [1, 2]), ids.get(name))
+  })
+
+  it('takes less than a megabyte for each small collection that is open, whatever its dimension', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await open(directory.path)
+    const { set } = opened
+    const count = 24
+    // The first collection starts a writer thread.
+    await set.put('first', { hnsw: {} })
+    await insert(set, 'first', [[1, 2]])
+    collectGarbage()
+    const before = process.memoryUsage().arrayBuffers
+    for (let at = 0; at < count; at += 1) {
+      const vector = new Array(at % 2 === 0 ? 8 : 768).fill(at)
+      await set.put(`c${at}`, { hnsw: {} })
+      await insert(set, `c${at}`, [vector])
+      await nearest(set, `c${at}`, vector)
+    }
+    collectGarbage()
+    assert.equal(set.openCount, 1 + count)
+    const bytes = process.memoryUsage().arrayBuffers - before
+    assert.ok(bytes < count * 1024 * 1024, `${bytes} bytes for ${count} collections`)
   })
 
   it('closes a small collection that is unused for a while, and opens it again', async () => {

@@ -142,10 +142,7 @@ export class Indexer {
   attach(index: VectorIndex): void {
     this.#graphs.attach(index)
     this.#threads.add(this.#scheduler)
-    index.onSegment((segment) => {
-      this.#threads.attach(index.id, segment)
-      this.#links.addSegment(segment)
-    })
+    index.onSegment((segment) => this.#threads.attach(index.id, segment))
   }
 
   /**

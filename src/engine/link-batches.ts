@@ -1,6 +1,5 @@
 import { slotStates } from '../index/graph-state.ts'
 import { graphDistanceMetrics } from '../index/routes.ts'
-import type { SegmentHandle } from '../index/segment.ts'
 import type { GraphSet } from './graph-set.ts'
 import type { GraphPlace } from './index-messages.ts'
 
@@ -26,7 +25,10 @@ export interface LinkEvents {
 export class LinkBatches {
   readonly #graphs: GraphSet
   readonly #events: LinkEvents
-  /** By segment and slot: the number of queues in which the slot waits. */
+  /**
+   * By segment and slot: the number of queues in which the slot waits. As long as the highest slot that ever waited
+   * needs: a segment can have millions of slots, and a small collection never queues any.
+   */
   readonly #queued: Uint8Array[] = []
   /** Batches that a thread began but did not finish. */
   #begun: LinkBatch[] = []
@@ -35,10 +37,6 @@ export class LinkBatches {
   constructor(graphs: GraphSet, events: LinkEvents) {
     this.#graphs = graphs
     this.#events = events
-  }
-
-  addSegment({ ordinal, layout }: SegmentHandle): void {
-    this.#queued[ordinal] = new Uint8Array(layout.capacity)
   }
 
   /**
@@ -59,8 +57,19 @@ export class LinkBatches {
     const { ordinal, local } = this.#graphs.index.locate(slot)
     const queue = this.#graphs.index.linkQueue(ordinal, graph)
     if (queue.state.states[local] === slotStates.linked) return
-    this.#queued[ordinal]![local]! += 1
+    this.#queuedUpTo(ordinal, local)[local]! += 1
     queue.push(local)
+  }
+
+  /** Returns the counts of a segment, with room for this slot. */
+  #queuedUpTo(ordinal: number, local: number): Uint8Array {
+    const queued = this.#queued[ordinal] ?? new Uint8Array(0)
+    if (local < queued.length) return queued
+    const { capacity } = this.#graphs.index.layout
+    const grown = new Uint8Array(Math.min(capacity, Math.max(2 * queued.length, local + 1, countsMin)))
+    grown.set(queued)
+    this.#queued[ordinal] = grown
+    return grown
   }
 
   /** Queues the live slots of a segment that its graph lacks. */
@@ -79,7 +88,7 @@ export class LinkBatches {
   /** Whether a slot waits in any queue. */
   isQueued(slot: number): boolean {
     const { ordinal, local } = this.#graphs.index.locate(slot)
-    return this.#queued[ordinal]![local]! > 0
+    return (this.#queued[ordinal]?.[local] ?? 0) > 0
   }
 
   /** Returns the batch to link next; undefined when nothing waits. */
@@ -131,6 +140,9 @@ export class LinkBatches {
     this.#events.onLeft(locals.length, slots)
   }
 }
+
+/** A page of memory, so that the first thousands of slots need no copies. */
+const countsMin = 4096
 
 /** About 20 ms of linking at a typical speed. */
 const slotsPerTask = 32
