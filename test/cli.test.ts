@@ -394,11 +394,39 @@ describe('vicinal import', () => {
     const journal = `${file}.vicinal-import`
     await writeFile(journal, '{}')
     assertEnded(await desk.vicinal('import', file), 2, /is not a journal/)
-    await writeFile(journal, '{"source":"{}","done":20,"underWay":[30,40],"idsBytes":0}')
+  })
+
+  it('begins again if the collection was emptied or replaced, and refuses if only a part of its points is left', async () => {
+    await using desk = await Desk.open()
+    const lines = jsonLines(linesOf(50)).split('\n')
+    const file = desk.file('points.jsonl', lines.with(40, 'no JSON').join('\n'))
+    const into = ['import', file, '--batch-size', '10', '--collection', 'c']
+    const create = (): Promise<unknown> => desk.client.collections.put('c', { dimension: 2 })
+    await create()
+    assertEnded(await desk.vicinal(...into), 1, /40 points are stored; the same command continues/)
+    await desk.client.collections.delete('c')
+    await create()
+    desk.file('points.jsonl', lines.join('\n'))
+    const beginsAgain =
+      /none of the 40 points that .*vicinal-import notes are stored in collection c of .*from its beginning/
+    assertEnded(await desk.vicinal(...into), 0, beginsAgain)
+    const points = desk.client.collection('c')
+    assert.equal(await points.count(), 50)
+    assertEnded(await desk.vicinal(...into), 2, /was already imported/)
+    await points.deleteMatching({ filter: {}, everything: true })
+    assertEnded(await desk.vicinal(...into), 0, /none of the 50 points/)
+    assert.equal(await points.count(), 50)
+
+    // 40 of 60 points are stored, and then an older snapshot is restored.
+    desk.file('points.jsonl', `${lines.join('\n')}no JSON\n`)
+    assertEnded(await desk.vicinal(...into, '--again', '--concurrency', '1'), 1, /50 points are stored/)
+    const { points: listed } = await points.list({ limit: 100 })
+    for (const { id } of listed.slice(75)) await points.delete(id)
+    desk.file('points.jsonl', lines.join('\n'))
     assertEnded(
-      await desk.vicinal('import', file),
+      await desk.vicinal(...into),
       2,
-      /journal of an earlier version .*all records up to 20 are stored, and 2 batches after it may be/,
+      /notes 50 points as stored .*, but of 5 of them only 2 are there/,
     )
   })
 

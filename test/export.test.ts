@@ -214,6 +214,9 @@ describe('export', () => {
       [existing.code, existing.stderr],
       [2, `vicinal: ${import.meta.filename} already exists\n`],
     )
+    const table = await run(['export', join(directory.path, 'out.csv'), '--http', 'http://127.0.0.1:1'])
+    assert.equal(table.code, 2)
+    assert.match(table.stderr, /export writes \.jsonl and \.parquet files, not \.csv/)
     const both = await run(['export', '--data-dir', directory.path, '--http', 'http://127.0.0.1:1'])
     assert.deepEqual([both.code, both.stderr], [2, 'vicinal: --http and --data-dir exclude each other\n'])
     const nobody = await run(['export', join(directory.path, 'points'), '--http', 'http://127.0.0.1:1'])

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { File as Hdf5File, ready } from 'h5wasm/node'
 import { parquetMetadata, type SchemaElement } from 'hyparquet'
 import { type ColumnSource, parquetWriteBuffer } from 'hyparquet-writer'
 import { readItems } from '../src/cli/readers.ts'
@@ -246,39 +245,12 @@ describe('import of .npy', () => {
 })
 
 describe('import of HDF5', () => {
-  it('stores the rows of `train` or of the named dataset, also compressed', async () => {
-    await ready
+  it('is refused, with the way to convert the file', async () => {
     await using desk = await Desk.open()
-    const path = desk.path('ann.hdf5')
-    const file = new Hdf5File(path, 'w')
-    const rows = Array.from({ length: 1500 }, (_, row) => [row, 0.5])
-    file.create_dataset({
-      name: 'train',
-      data: Float32Array.from(rows.flat()),
-      shape: [1500, 2],
-      chunks: [64, 2],
-      compression: 6,
-    })
-    file.create_dataset({ name: 'test', data: Float64Array.of(-1, -2), shape: [1, 2] })
-    file.create_dataset({ name: 'flat', data: Float32Array.of(1, 2), shape: [2] })
-    file.create_dataset({ name: 'names', data: ['a', 'b'], shape: [1, 2] })
-    file.close()
-    assertEnded(await desk.vicinal('import', path), 0)
-    const byRow = (await stored(desk)).sort((a, b) => a.vector[0]! - b.vector[0]!)
-    assert.deepEqual(
-      byRow.map(({ content, vector }) => [content, vector]),
-      rows.map((row, index) => [`row ${index}`, row]),
-    )
-    assertEnded(await desk.vicinal('import', path, '--dataset', 'test', '--journal', desk.path('journal')), 0)
-    assert.ok((await vectorsStored(desk)).some((vector) => vector.join() === '-1,-2'))
-
-    const elsewhere = ['--journal', desk.path('journal 2')]
-    const refuse = async (dataset: string, message: RegExp): Promise<void> =>
-      assertEnded(await desk.vicinal('import', path, '--dataset', dataset, ...elsewhere), 1, message)
-    await refuse('none', /no dataset none: name one with --dataset; at the top of the file are .*train/)
-    await refuse('flat', /dataset flat has the shape \(2\)/)
-    await refuse('names', /rows 0 to 0 of dataset names.* cannot be read as numbers/)
-    assertEnded(await desk.vicinal('import', desk.file('no.h5', 'text')), 1, /no\.h5 is not an HDF5 file/)
+    for (const name of ['a.hdf5', 'a.H5']) {
+      const refused = await desk.vicinal('import', desk.file(name, '\x89HDF'))
+      assertEnded(refused, 2, /a\.\w+: HDF5 cannot be imported: convert .*numpy\.save/)
+    }
   })
 })
 

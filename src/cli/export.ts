@@ -25,7 +25,8 @@ export async function exportPoints(
   options: ExportOptions,
   environment: Environment,
 ): Promise<void> {
-  const format = options.format ?? (file?.endsWith('.parquet') ? 'parquet' : 'jsonl')
+  if (file !== undefined && file !== '-' && existsSync(file)) throw new UsageError(`${file} already exists`)
+  const format = options.format ?? formatOf(file)
   if (file === undefined || file === '-') {
     const { points } = await writePoints(format, options, environment, async (chunk) => {
       if (!process.stdout.write(chunk)) await once(process.stdout, 'drain')
@@ -33,7 +34,6 @@ export async function exportPoints(
     console.error(`${points} points`)
     return
   }
-  if (existsSync(file)) throw new UsageError(`${file} already exists`)
   await writeWholeFile(`${file}.partial-${process.pid}`, async (handle) => {
     const { points, sequence } = await writePoints(format, options, environment, (chunk) =>
       handle.writeFile(chunk),
@@ -41,6 +41,16 @@ export async function exportPoints(
     console.log(`${points} points, sequence ${sequence}`)
     return file
   })
+}
+
+/** The format by the ending of the file. A file with the ending of another format would mislead its reader. */
+function formatOf(file: string | undefined): ExportFormat {
+  const ending = /\.[^./\\]*$/.exec(file ?? '')?.[0].toLowerCase() ?? ''
+  if (ending === '.parquet') return 'parquet'
+  if (['', '.jsonl', '.ndjson', '.json'].includes(ending)) return 'jsonl'
+  throw new UsageError(
+    `export writes .jsonl and .parquet files, not ${ending}: name such a file, or choose the format with --format jsonl`,
+  )
 }
 
 async function writePoints(

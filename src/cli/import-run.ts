@@ -68,6 +68,7 @@ export class ImportRun {
   #uncertainEnd: number | undefined
   #points: number
   #idsBytes: number
+  #sample: readonly string[]
   #lastStoredMs: number = performance.now()
   #isWaiting = false
   #failure: unknown
@@ -92,6 +93,7 @@ export class ImportRun {
     this.#uncertainEnd = this.#uncertain.at(-1)?.end
     this.#points = parts.journal?.done.points ?? 0
     this.#idsBytes = parts.journal?.done.idsBytes ?? 0
+    this.#sample = parts.journal?.done.sample ?? []
   }
 
   /**
@@ -272,6 +274,7 @@ export class ImportRun {
       this.stored += ids!.length
       this.#points += ids!.length
       for (const { point } of records) this.vectorBytes += point.vector.length * 4
+      this.#sample = sampleWith(this.#sample, lastingIds(records, ids!))
       if (this.#options.ids !== undefined) {
         const text = ids!.map((id) => `${id}\n`).join('')
         appendFileSync(this.#options.ids, text)
@@ -282,6 +285,7 @@ export class ImportRun {
         digest: doneDigest,
         points: this.#points,
         idsBytes: this.#idsBytes,
+        sample: this.#sample,
       })
       this.#progress.advance(ids!.length, fileBytes)
       if (this.#uncertainEnd !== undefined && end >= this.#uncertainEnd) {
@@ -290,6 +294,17 @@ export class ImportRun {
       }
     }
   }
+}
+
+/** The ids of points that do not expire. */
+function lastingIds(records: readonly FileRecord[], ids: readonly string[]): readonly string[] {
+  return ids.filter((_, index) => records[index]!.point.payload.expiresAtUs === undefined)
+}
+
+/** Adds the last id of a batch. Of too many ids, every other one stays, and always the last: a spread over the file. */
+function sampleWith(sample: readonly string[], batch: readonly string[]): readonly string[] {
+  const added = [...sample, ...batch.slice(-1)]
+  return added.length <= sampleIdsMax ? added : added.filter((_, index) => (added.length - index) % 2 === 1)
 }
 
 function emptyBatch(after: number): Batch {
@@ -361,5 +376,7 @@ function refusedIndex(error: unknown): number | undefined {
 const batchBytesMax = 8 * 1024 * 1024
 /** The clocks of the service and of this machine may differ, and sending takes time. */
 const clockDifferenceMs = 3_600_000
+/** One call counts them. */
+const sampleIdsMax = 64
 /** How long an import retries while the service stores nothing. */
 const patienceMs = 30_000

@@ -69,7 +69,8 @@ interface Import extends ImportOptions {
 
 async function importInto(client: PointsClient, file: string, options: Import): Promise<void> {
   const { interruption } = options
-  const journal = file === '-' ? undefined : openJournal(file, options)
+  const journal =
+    file === '-' ? undefined : await Promise.race([openJournal(client, file, options), interruption])
   if (options.ids !== undefined) cutIds(options.ids, journal?.done.idsBytes ?? 0)
   const progress = new Progress(file === '-' ? undefined : statSync(file).size)
   if (journal !== undefined) noteResumption(journal, progress)
@@ -110,20 +111,23 @@ function noteStored({ stored }: ImportRun, journal: Journal | undefined): void {
   console.error(`${done.points} points are stored${inDoubt}; the same command continues after them`)
 }
 
-function openJournal(file: string, options: Import): Journal {
+function openJournal(client: PointsClient, file: string, options: Import): Promise<Journal> {
   const source = { file, target: options.target, flags: flagsOf(options) }
-  return Journal.open(options.journal ?? `${file}.vicinal-import`, source, options.again ?? false)
+  return Journal.open(options.journal ?? `${file}.vicinal-import`, source, {
+    again: options.again ?? false,
+    storedOf: (ids) => client.count({ $id: { $in: [...ids] } }, { consistency: 'latest' }),
+    note: (text) => console.error(text),
+  })
 }
 
 /** The flags that affect the stored points, by their names. */
 function flagsOf(options: Import): ImportSource['flags'] {
-  const { format, dimension, scale, normalize, dataset } = options
+  const { format, dimension, scale, normalize } = options
   const given = {
     format,
     dimension,
     scale,
     normalize,
-    dataset,
     'vector-column': options.vectorColumn,
     'vector-prefix': options.vectorPrefix,
     'content-column': options.contentColumn,

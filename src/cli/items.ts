@@ -1,7 +1,7 @@
 import type { NewPoint, Payload } from '../base/point.ts'
 import { halfSurrogateIn, halfSurrogateWords } from '../client/half-surrogates.ts'
 
-export const formats = ['jsonl', 'csv', 'tsv', 'parquet', 'npy', 'hdf5', 'fvecs', 'f32', 'i8'] as const
+export const formats = ['jsonl', 'csv', 'tsv', 'parquet', 'npy', 'fvecs', 'f32', 'i8'] as const
 export type Format = (typeof formats)[number]
 
 export interface ReaderOptions {
@@ -10,8 +10,6 @@ export interface ReaderOptions {
   readonly scale?: number
   readonly normalize?: boolean
   readonly texts?: string
-  /** Dataset of an HDF5 file. */
-  readonly dataset?: string
   readonly vectorColumn?: string
   /** The prefix of the columns that have one component each. */
   readonly vectorPrefix?: string

@@ -30,6 +30,8 @@ export interface Done {
   readonly points: number
   /** Length of the file of ids. */
   readonly idsBytes: number
+  /** Ids of some of the stored points, in file order, by which the collection is recognized. */
+  readonly sample: readonly string[]
 }
 
 /**
@@ -57,20 +59,44 @@ export class Journal {
   }
 
   /**
-   * Continues the import of the journal at `path`, or begins one.
+   * Continues the import of the journal at `path`, or begins one. A collection that was deleted and created again, or a
+   * service with another data directory, has the same name and address as before: whether it is the collection of the
+   * journal, only its points tell.
    *
-   * @param again whether to repeat a finished import
+   * @param options.again whether to repeat a finished import
+   * @param options.storedOf how many points with these ids are stored
+   * @param options.note reports that an import begins again
    * @throws UsageError that says what to do, if the import of the journal cannot be continued
    */
-  static open(path: string, source: ImportSource, again: boolean): Journal {
+  static async open(
+    path: string,
+    source: ImportSource,
+    { again, storedOf, note }: OpenOptions,
+  ): Promise<Journal> {
     const found = existsSync(path) ? stateIn(path) : undefined
-    if (found?.finished !== undefined && !again) throw finishedBefore(path, found, found.finished)
-    if (found === undefined || found.finished !== undefined) {
-      return new Journal(path, { ...beginning, id: randomUUID(), source }, found)
-    }
+    const begin = (before?: State): Journal =>
+      new Journal(path, { ...beginning, id: randomUUID(), source, startedMs: Date.now() }, before)
+    if (found === undefined) return begin()
+    const { finished, done } = found
+    if (finished !== undefined && again) return begin(found)
     const change = changeOf(found.source, source)
-    if (change !== undefined) throw changedSource(path, found, change)
+    if (finished === undefined && change !== undefined) throw changedSource(path, found, change)
+    const expected = done.sample.length
+    const stored = expected === 0 ? 0 : await storedOf(done.sample)
+    if (expected > 0 && stored === 0) {
+      note(
+        `none of the ${done.points} points that ${path} notes are stored in ${source.target} any more: importing the file from its beginning`,
+      )
+      return begin()
+    }
+    if (finished !== undefined) throw finishedBefore(path, found, finished)
+    if (stored < expected) throw partlyLost(path, found, stored)
     return new Journal(path, found)
+  }
+
+  /** When the import began, in milliseconds since 1970. A continued import keeps it. */
+  get startedMs(): number {
+    return this.#state.startedMs
   }
 
   get id(): string {
@@ -122,21 +148,28 @@ export class Journal {
   }
 }
 
+interface OpenOptions {
+  readonly again: boolean
+  readonly storedOf: (ids: readonly string[]) => Promise<number>
+  readonly note: (text: string) => void
+}
+
 interface State {
   readonly format: number
   readonly id: string
+  readonly startedMs: number
   readonly source: ImportSource
   readonly done: Done
   readonly sent: readonly SentBatch[]
   readonly finished?: string
 }
 
-/** Number of this format. The first format had no number. */
-const format = 2
+/** Number of this format. Format 2 had no sample of ids. */
+const format = 3
 
 const beginning = {
   format,
-  done: { records: 0, digest: '', points: 0, idsBytes: 0 },
+  done: { records: 0, digest: '', points: 0, idsBytes: 0, sample: [] },
   sent: [],
 } as const
 
@@ -148,14 +181,8 @@ function hasStored({ done, sent }: State): boolean {
 function stateIn(path: string): State {
   const state = parsed(readFileSync(path, 'utf8'))
   if (state?.format === format) return state as State
-  const former = state as { readonly done?: unknown; readonly underWay?: unknown } | undefined
-  if (typeof former?.done === 'number' && Array.isArray(former.underWay)) {
-    throw new UsageError(
-      `${path} is the journal of an earlier version of vicinal, which this version cannot continue: all records up to ${former.done} are stored, and ${former.underWay.length} batches after it may be. Finish the import with the version that began it; or import the records after ${former.done} as a separate file, and then delete the journal`,
-    )
-  }
   throw new UsageError(
-    `${path} is not a journal that this version can read: delete it to begin again, or name another journal with --journal`,
+    `${path} is not a journal that this version can read: finish the import with the version that began it, or delete the journal to begin again`,
   )
 }
 
@@ -172,6 +199,13 @@ function parsed(text: string): Partial<State> | undefined {
 function finishedBefore(path: string, { source, done }: State, finished: string): UsageError {
   return new UsageError(
     `${source.file} was already imported into ${source.target}: ${done.points} points, finished ${finished} (${path}). --again imports it once more: then every point is stored twice`,
+  )
+}
+
+/** Points were deleted, or a backup from the middle of the import was restored: nobody can say which rows are missing. */
+function partlyLost(path: string, { done, source }: State, stored: number): UsageError {
+  return new UsageError(
+    `${path} notes ${done.points} points as stored in ${source.target}, but of ${done.sample.length} of them only ${stored} are there: points have been deleted, or an older snapshot was restored. To import the whole file, empty the collection first; to import only the records after ${done.records}, put them in a separate file`,
   )
 }
 

@@ -128,7 +128,6 @@ function addRowOptions(command: Command): Command {
     .option('--dimension <n>', 'components per raw row', whole)
     .option('--scale <factor>', 'factor by which components are multiplied', finite)
     .option('--normalize', 'scale every vector to length 1')
-    .option('--dataset <name>', 'the dataset of an HDF5 file (default: train)')
     .option('--vector-column <name>', 'the column with vectors (default: vector or embedding)')
     .addOption(
       new Option(
@@ -140,7 +139,7 @@ function addRowOptions(command: Command): Command {
 
 function addImport(program: Command, environment: Environment): void {
   const command = addPointsOptions(program.command('import <file>')).description(
-    'store points from a file: JSON lines, CSV, Parquet, .npy, HDF5, .fvecs, or raw rows; - is standard input',
+    'store points from a file: JSON lines, CSV, Parquet, .npy, .fvecs, or raw rows; - is standard input',
   )
   addRowOptions(command)
     .option(
@@ -288,7 +287,7 @@ row of a CSV file names its columns. Its vectors are JSON arrays, numbers separa
 (--vector-prefix dim_ for dim_0, dim_1, ...). Its fields become numbers, true or false, moments (RFC 3339) or text, by what
 they look like; an empty field is no attribute. Columns id, content_type, attributes (JSON) and expires_at have the same
 meaning as in JSON; to store one as an attribute, list it in --attribute-columns. Without --keep-ids, ids are ignored.
-.npy files and HDF5 datasets are two-dimensional, with one vector per row; contents come from --texts.
+.npy files are two-dimensional, with one vector per row; contents come from --texts.
 An interrupted import (also by Ctrl-C) continues where it stopped if you run the same command again within a day: it keeps
 a journal, and no point is stored twice or left out. After a bad record, correct it and run the command again. A finished
 import leaves its journal, so that it is not repeated by mistake (--again).

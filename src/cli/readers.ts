@@ -23,8 +23,6 @@ export async function* readItems(file: string, options: ReaderOptions): AsyncGen
       return yield* (await import('./parquet.ts')).readParquet(file, options)
     case 'npy':
       return yield* (await import('./npy.ts')).readNpy(file, options)
-    case 'hdf5':
-      return yield* (await import('./hdf5.ts')).readHdf5(file, options)
     default:
       return yield* readRows(file, format, options)
   }
@@ -32,9 +30,16 @@ export async function* readItems(file: string, options: ReaderOptions): AsyncGen
 
 /** The format of a file by the ending of its name. JSON lines for any other ending. */
 export function formatOf(file: string): Format {
-  if (file.endsWith('.h5')) return 'hdf5'
-  return formats.find((format) => file.endsWith(`.${format}`)) ?? 'jsonl'
+  const name = file.toLowerCase()
+  if (/\.(?:h5|hdf5|he5)$/.test(name)) throw new UsageError(`${file}: ${hdf5Words}`)
+  return formats.find((format) => name.endsWith(`.${format}`)) ?? 'jsonl'
 }
+
+/**
+ * HDF5 is refused: h5wasm, the only library for it, returns zeros in place of an error for chunks that are damaged or
+ * compressed by a filter that it lacks.
+ */
+export const hdf5Words: string = `HDF5 cannot be imported: convert the dataset with h5py and numpy (numpy.save('rows.npy', h5py.File('rows.hdf5')['train'][:])), and import rows.npy`
 
 /** Formats that can be read as a stream. */
 const streamed: readonly Format[] = ['jsonl', 'csv', 'tsv']
