@@ -1,4 +1,5 @@
 import type { ApiContext } from './api/call.ts'
+import { type BodyBudgets, createBodyBudgets } from './base/byte-budget.ts'
 import { DatabaseError } from './base/errors.ts'
 import { keepTicksFast } from './base/fast-ticks.ts'
 import type { Logger } from './base/log.ts'
@@ -103,8 +104,9 @@ async function assemble(
   }
   const isReady = (): boolean => data.loaded !== undefined
   let transports: Transports | undefined
+  const budgets = createBodyBudgets(config)
   const cluster = await clusterOf(config, {
-    ...{ logger, openLog, timings: () => timings },
+    ...{ logger, openLog, timings: () => timings, answerBytes: budgets.answers },
     peerKey: () => keys.peerKey,
     httpPort: () => transports?.ports.http ?? config.httpPort,
     onServing: (isServing) => transports?.setServing(isServing),
@@ -118,6 +120,7 @@ async function assemble(
     config,
     sources,
     collections,
+    budgets,
     metrics,
     logger,
     keys: keys.inForce,
@@ -215,6 +218,7 @@ interface TransportParts {
   readonly sources: SettingSources | undefined
   /** @throws DatabaseError `not_ready` */
   readonly collections: () => Loaded
+  readonly budgets: BodyBudgets
   readonly metrics: ServiceMetrics
   readonly logger: Logger
   readonly keys: ApiKeys['inForce']

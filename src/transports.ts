@@ -2,7 +2,7 @@ import type { ApiContext } from './api/call.ts'
 import type { RunningServer } from './api/server.ts'
 import { SlowRequests } from './api/slow-requests.ts'
 import { Keyring, type ServiceKeys } from './base/api-key.ts'
-import { type BodyBudgets, createBodyBudgets } from './base/byte-budget.ts'
+import type { BodyBudgets } from './base/byte-budget.ts'
 import type { Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import { ReadScheduler } from './base/read-scheduler.ts'
@@ -17,6 +17,7 @@ export interface TransportsOptions {
   readonly config: Config
   readonly sources?: SettingSources | undefined
   readonly context: ApiContext
+  readonly budgets: BodyBudgets
   readonly metrics: ServiceMetrics
   readonly logger: Logger
   readonly keys: ServiceKeys
@@ -50,12 +51,11 @@ export interface Transports {
  * @throws Error that names host, port and setting when one of them cannot listen
  */
 export async function startTransports(options: TransportsOptions): Promise<Transports> {
-  const { config, context, metrics, logger, keys, isReady, writesBlocked, ports, cluster } = options
+  const { config, context, budgets, metrics, logger, keys, isReady, writesBlocked, ports, cluster } = options
   const servers: RunningServer[] = []
   const close = async (timeoutMs: number): Promise<void> => {
     await Promise.all(servers.map((server) => server.close(timeoutMs)))
   }
-  const budgets = createBodyBudgets(config)
   registerBudgets(metrics, budgets)
   const { maxRequestBytes, requestTimeoutMs } = config
   const readScheduler = new ReadScheduler()
@@ -128,7 +128,7 @@ function registerBudgets(metrics: ServiceMetrics, { requests, answers }: BodyBud
   )
   metrics.gauge(
     'vicinal_buffered_answer_bytes',
-    'Answers in memory that clients have not received yet.',
+    'Answers in memory that are being made, or that clients have not received yet.',
     () => answers.usedBytes,
   )
   metrics.gauges(

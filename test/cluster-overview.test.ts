@@ -54,7 +54,7 @@ describe('a map of several nodes', () => {
     const map = await all.nodes[0]!.up.node.database.map(anyMap)
     const caller = new AbortController()
     caller.abort()
-    await assert.rejects(async () => await map.rows(caller.signal).next(), reasonIs('cancelled'))
+    await assert.rejects(async () => await map.rows({ signal: caller.signal }).next(), reasonIs('cancelled'))
     map.close()
   })
 

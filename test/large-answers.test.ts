@@ -36,6 +36,48 @@ describe('answers that are far larger than their requests', () => {
     assert.equal(server.command.child.exitCode, null)
   })
 
+  it('are read only as far as all answers in progress fit together, over both transports', {
+    timeout: 300_000,
+  }, async () => {
+    const [points, contentBytes, callers] = [1000, 20_000, 30]
+    await using directory = await temporaryDirectory()
+    // All answers together would have 600 MB.
+    await using server = await ServerProcess.start(directory.path, {
+      NODE_OPTIONS: '--max-old-space-size=200',
+      MAX_BUFFERED_BYTES: '64M',
+      GRPC_ROOT_PASSWORD: apiKey,
+    })
+    const http = createHttpClient({ baseUrl: server.httpUrl, retries: 0 })
+    const payload = { contentType: 'Text', content: 'x'.repeat(contentBytes) } as const
+    for (let from = 0; from < points; from += 250) {
+      await http.insertBatch(
+        Array.from({ length: 250 }, (_, index) => ({ vector: [from + index, 1], payload })),
+      )
+    }
+    const query = { vector: [1, 1], metric: 'Euclidean', limit: points, include: { payload: true } } as const
+    const list = { limit: points }
+    for (const client of [http, createGrpcClient({ address: server.grpcAddress, apiKey, retries: 0 })]) {
+      const asks = [
+        async () => (await client.searchHits(query)).hits.length,
+        async () => (await client.searchHitsBatch([query]))[0]!.hits.length,
+        async () => (await client.list(list)).points.length,
+      ]
+      const outcomes = await Promise.all(
+        Array.from({ length: callers }, (_, index) =>
+          asks[index % asks.length]!().catch((error) => error.reason as string),
+        ),
+      )
+      const refused = outcomes.filter((each) => each === 'overloaded')
+      const answered = outcomes.filter((each) => typeof each === 'number' && each > 0)
+      assert.ok(refused.length > 0 && answered.length > 0, String(outcomes))
+      assert.equal(refused.length + answered.length, callers, String(outcomes))
+      // Nothing of the refused ones is kept.
+      assert.equal(await asks[0]!(), points)
+      await client.close()
+    }
+    assert.equal(server.command.child.exitCode, null)
+  })
+
   it('may have details up to MAX_BUFFERED_BYTES, and are refused with more, over both transports', async () => {
     const [points, dimension, contentChars] = [2048, 256, 4096]
     await using service = await startTestService({

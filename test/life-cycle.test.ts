@@ -11,6 +11,7 @@ import { crc32 } from 'node:zlib'
 import { Client, credentials } from '@grpc/grpc-js'
 import { service as healthService } from 'grpc-health-check'
 import type { ApiContext } from '../src/api/call.ts'
+import { createBodyBudgets } from '../src/base/byte-budget.ts'
 import { createLogger } from '../src/base/log.ts'
 import { ServiceMetrics } from '../src/base/metrics.ts'
 import { createGrpcClient, createHttpClient, DatabaseError } from '../src/client/index.ts'
@@ -409,9 +410,11 @@ async function listenWithoutData(isReady: () => boolean): Promise<Transports> {
     collections: noCollections,
     limits: { maxLimit: 10, hnswEf: 10 },
   }
+  const config = readConfig({})
   return startTransports({
-    config: readConfig({}),
+    config,
     context,
+    budgets: createBodyBudgets(config),
     metrics: new ServiceMetrics(),
     logger: createLogger({ level: 'silent', pretty: false }),
     keys: { grpc: [{ name: 'test', key: apiKey, role: 'write' }], http: undefined },

@@ -200,7 +200,7 @@ describe(`the points of a map, seed ${seed}`, () => {
       const map = await collection.map(queryOf({}))
       await assert.rejects(collection.map(queryOf({})), { reason: 'overloaded' })
       const leaving = new AbortController()
-      const rows = map.rows(leaving.signal)
+      const rows = map.rows({ signal: leaving.signal })
       await rows.next()
       leaving.abort()
       await assert.rejects(rows.next(), { reason: 'cancelled' })

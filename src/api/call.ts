@@ -2,9 +2,9 @@ import type { Consistency } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Embeddings } from '../embeddings/embeddings.ts'
 import type { Collections, Lease } from '../engine/collections.ts'
-import type { CollectionStats, Database, PointsSnapshot, StatsOfNodes } from '../engine/database.ts'
+import type { CollectionStats, Database, PointsSnapshot, ReadCall, StatsOfNodes } from '../engine/database.ts'
 
-export type { CollectionStats, Collections, Database, Lease, PointsSnapshot, StatsOfNodes }
+export type { CollectionStats, Collections, Database, Lease, PointsSnapshot, ReadCall, StatsOfNodes }
 
 /** The limits and defaults of operations, from the settings of the same names. */
 export interface Limits {
@@ -63,7 +63,7 @@ export const grpcFields: FieldNames = { queryVector: 'query_vector', nearId: 'ne
 export const httpFields: FieldNames = { queryVector: 'vector', nearId: 'id', patch: '' }
 
 /** What a transport knows about one call. */
-export interface Call {
+export interface Call extends ReadCall {
   readonly fields: FieldNames
   /** Name or alias of the collection of the call; absent for the default collection. */
   readonly collection?: string | undefined
@@ -81,7 +81,7 @@ export interface Call {
   /** Called before a partial answer, with the number of missing partitions. */
   readonly onPartial?: ((missing: number) => void) | undefined
   /** Aborts when the caller has disconnected or its deadline has passed. */
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
   /**
    * Called when the request's bytes are no longer needed and the values decoded from them are counted
    * elsewhere, as points are while they wait for the disk. Without this call, the bytes count until the answer.

@@ -30,7 +30,7 @@ export async function facetPoints(
     limit: checkWhole(limit, 'limit', { min: 1, max: limitMax }),
     ...(filter === undefined ? {} : { filter }),
   }
-  return await database.facets(query, call.signal)
+  return await database.facets(query, call)
 }
 
 const facetPathsMax = 16

@@ -16,7 +16,7 @@ export interface FoundPoint extends Omit<Point, 'version'> {
 export async function getPoint(context: ApiContext, input: PointIdInput, call: Call): Promise<FoundPoint> {
   const id = checkId(input.id, 'id')
   const withVersion = wantsVersion(call)
-  const point = await context.database.get(id, call.signal)
+  const point = await context.database.get(id, call)
   if (point === undefined) throw new DatabaseError('not_found', pointNotFound)
   if (withVersion) return point
   const { vector, payload } = point

@@ -38,7 +38,7 @@ export async function listPoints(
     ...(filter === undefined ? {} : { filter }),
     ...(cursor === undefined || cursor === '' ? {} : { cursor }),
   }
-  return { include, page: await database.list(query, call.signal) }
+  return { include, page: await database.list(query, call) }
 }
 
 /** The limit of a request that has none. */

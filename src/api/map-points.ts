@@ -25,7 +25,6 @@ export interface MapPointsInput {
 export interface MapAnswer {
   readonly map: PointMap
   readonly query: MapQuery
-  readonly contentMax: number
 }
 
 /**
@@ -47,10 +46,11 @@ export async function mapPoints(
     seed: checkWhole(seed, 'seed', { min: 0, max: seedMax }),
     k: checkWhole(k, 'k', { min: 1, max: kMax }),
     ef: input.ef === undefined ? limits.hnswEf : checkWhole(input.ef, 'ef', { min: 1, max: efMax }),
+    contentMax,
     ...(input.filter === undefined ? {} : { filter: input.filter }),
     ...(include === undefined ? {} : { include }),
   }
-  return { map: await database.map(query, signal), query, contentMax }
+  return { map: await database.map(query, signal), query }
 }
 
 function includeOf(paths: readonly string[], contentMax: number): Include | undefined {

@@ -35,7 +35,7 @@ export async function searchPointsBatch(
   await embedQueries(context, queries, texts, call)
   const pathOf = (index: number): string => `queries[${index}].${fields.queryVector}`
   recheckDimension(queries, dimension, database.dimension, pathOf)
-  return { queries, results: queries.length === 0 ? nothing : await database.search(queries, call.signal) }
+  return { queries, results: queries.length === 0 ? nothing : await database.search(queries, call) }
 }
 
 /** `at` is the index of the text's query. */

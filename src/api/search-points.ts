@@ -17,5 +17,5 @@ export async function searchPoints(
   const query = checkQuery(input, database.dimension, limits, '', call.fields)
   const queries =
     text === undefined ? [query] : [{ ...query, vector: await embedText(context, text, 'text', call.signal) }]
-  return { queries, results: await database.search(queries, call.signal) }
+  return { queries, results: await database.search(queries, call) }
 }

@@ -1,4 +1,5 @@
 import { assert } from '../base/assert.ts'
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import type { Filter } from '../base/filter.ts'
 import type { Payload } from '../base/point.ts'
 import { BlockLoader } from './block-loader.ts'
@@ -229,12 +230,13 @@ export class AttributeIndex {
     paths: readonly string[],
     within: SlotSet | undefined,
     limit: number,
+    room?: AnswerRoom,
   ): Generator<void, ReadonlyMap<string, readonly FacetCount[]>> {
     const run = new FacetRun(this.#source, paths, within, this.slotEnd)
     this.#runs.add(run)
     try {
       yield* run.count()
-      return yield* run.mostFrequent(limit)
+      return yield* run.mostFrequent(limit, room)
     } finally {
       this.#runs.delete(run)
       run.close()

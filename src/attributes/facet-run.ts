@@ -1,5 +1,7 @@
 import type { Scalar } from '../base/attributes.ts'
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { FirstItems } from '../base/first-items.ts'
+import { valueBytes } from '../base/payload-bytes.ts'
 import { countersOf, type FacetCounter, type FacetEntry } from './facet-counters.ts'
 import type { FilterSource } from './filter-node.ts'
 import type { SlotSet } from './slot-set.ts'
@@ -44,15 +46,18 @@ export class FacetRun {
     }
   }
 
-  *mostFrequent(limit: number): Generator<void, ReadonlyMap<string, readonly FacetCount[]>> {
+  /** @param room counts the values that are returned */
+  *mostFrequent(
+    limit: number,
+    room?: AnswerRoom,
+  ): Generator<void, ReadonlyMap<string, readonly FacetCount[]>> {
     const facets = new Map<string, readonly FacetCount[]>()
     for (const [path, counters] of this.#counters) {
       const best = new FirstItems(limit, compareEntries)
       for (const counter of counters) yield* addAll(best, counter.entries())
-      facets.set(
-        path,
-        best.sorted().map(({ value, count }) => ({ value: value(), count })),
-      )
+      const counts = best.sorted().map(({ value, count }) => ({ value: value(), count }))
+      room?.add(counts.reduce((bytes, { value }) => bytes + valueBytes(value), 0))
+      facets.set(path, counts)
       yield
     }
     return facets

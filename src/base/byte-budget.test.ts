@@ -61,6 +61,26 @@ describe('a byte budget', () => {
     assert.equal(budget.usedBytes, 0)
   })
 
+  it('refuses to count more for a claim that has been released', () => {
+    const budget = budgetOf8MiB()
+    const hold = budget.hold(0)
+    hold.add(1000)
+    hold.add(-400)
+    assert.equal(budget.usedBytes, 600)
+    hold.release()
+    assert.throws(() => hold.add(1), { reason: 'cancelled' })
+    assert.equal(budget.usedBytes, 0)
+  })
+
+  it('can be exceeded where a refusal would be wrong', () => {
+    const budget = budgetOf8MiB()
+    budget.hold(6 * mebibyte)
+    const hold = budget.hold(0)
+    assert.throws(() => hold.resize(2 * mebibyte), { reason: 'overloaded' })
+    hold.exceed(2 * mebibyte)
+    assert.equal(budget.usedBytes, 8 * mebibyte)
+  })
+
   it('is always the sum of its claims, and within its limit except for a single large claim', () => {
     const sizes = fc.oneof(fc.nat(2 * mebibyte), fc.nat(12 * mebibyte))
     const steps = fc.array(fc.tuple(fc.constantFrom('hold', 'resize', 'release'), fc.nat(9), sizes))

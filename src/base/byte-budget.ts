@@ -38,16 +38,17 @@ export class ByteBudget {
 
   /** @throws DatabaseError `overloaded` when there is no room */
   hold(bytes: number): ByteHold {
-    const hold = new ByteHold((from, to) => this.#move(from, to))
+    const hold = new ByteHold((from, to, isLimited) => this.#move(from, to, isLimited))
     hold.resize(bytes)
     return hold
   }
 
-  #move(from: number, to: number): void {
+  #move(from: number, to: number, isLimited: boolean): void {
     const before = this.#shareOf(from)
     const share = this.#shareOf(to)
     const others = share === before ? share.usedBytes - from : share.usedBytes
-    if (to > from && others > 0 && others + to > share.maxBytes) throw this.#refusal(others, share)
+    if (isLimited && to > from && others > 0 && others + to > share.maxBytes)
+      throw this.#refusal(others, share)
     before.usedBytes -= from
     share.usedBytes += to
   }
@@ -56,24 +57,30 @@ export class ByteBudget {
     return bytes > smallBytesMax ? this.#large : this.#small
   }
 
-  #refusal(others: number, share: Share): DatabaseError {
+  #refusal(others: number, share: Share): BudgetExceeded {
     this.#refusals += 1
     const { what, setting } = this.#options
     const size = share === this.#large ? 'large' : 'small'
-    return new DatabaseError(
+    return new BudgetExceeded(
       'overloaded',
       `${others} bytes of ${size} ${what} are in memory, the maximum is ${share.maxBytes} (a share of ${setting}): try again later`,
     )
   }
 }
 
+/** This process has no memory for it now. On a node of a cluster, asking another node does not help. */
+export class BudgetExceeded extends DatabaseError {}
+
 /** The budgets for a transport's bodies. */
 export interface BodyBudgets {
   /** Requests, from their arrival until they are decoded or answered. */
   readonly requests: ByteBudget
-  /** Answers until they are sent. */
+  /** Answers, from the first point that is read for them until they are sent. */
   readonly answers: ByteBudget
 }
+
+/** The part of a claim that the makers of an answer see: they only ever count more, or what they have dropped. */
+export type AnswerRoom = Pick<ByteHold, 'add'>
 
 /** Creates the budgets from the settings: as many bytes of requests as of answers. */
 export function createBodyBudgets({ maxBufferedBytes }: { readonly maxBufferedBytes: number }): BodyBudgets {
@@ -91,12 +98,12 @@ interface Share {
 
 /** One claim on a budget, until it is released. */
 export class ByteHold {
-  readonly #move: (from: number, to: number) => void
+  readonly #move: (from: number, to: number, isLimited: boolean) => void
   #bytes = 0
   #isReleased = false
 
   /** Use `ByteBudget.hold`. */
-  constructor(move: (from: number, to: number) => void) {
+  constructor(move: (from: number, to: number, isLimited: boolean) => void) {
     this.#move = move
   }
 
@@ -110,15 +117,35 @@ export class ByteHold {
    * @throws DatabaseError `overloaded` when there is no room; then the claim is unchanged
    */
   resize(bytes: number): void {
-    if (this.#isReleased || bytes === this.#bytes) return
-    this.#move(this.#bytes, bytes)
-    this.#bytes = bytes
+    this.#resize(bytes, true)
+  }
+
+  /** Like `resize`, but is never refused: for the answer to a write, which is stored by then. */
+  exceed(bytes: number): void {
+    this.#resize(bytes, false)
+  }
+
+  /**
+   * Counts more bytes, or fewer if they are negative.
+   *
+   * @throws DatabaseError `overloaded`; `cancelled` after `release`: nobody waits for the answer any more, and what is
+   *   still read for it would not count
+   */
+  add(bytes: number): void {
+    if (this.#isReleased) throw new DatabaseError('cancelled', 'the caller disconnected')
+    this.resize(this.#bytes + bytes)
   }
 
   /** Idempotent. */
   release(): void {
     this.resize(0)
     this.#isReleased = true
+  }
+
+  #resize(bytes: number, isLimited: boolean): void {
+    if (this.#isReleased || bytes === this.#bytes) return
+    this.#move(this.#bytes, bytes, isLimited)
+    this.#bytes = bytes
   }
 }
 

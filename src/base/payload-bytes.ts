@@ -7,7 +7,7 @@ export function payloadBytes({ content, attributes }: Pick<Payload, 'content' | 
   return content.length * 2 + (attributes === undefined ? 0 : valueBytes(attributes))
 }
 
-function valueBytes(value: AttributeValue): number {
+export function valueBytes(value: AttributeValue): number {
   let bytes = valueOverheadBytes
   if (typeof value === 'string') bytes += value.length * 2
   else if (isMap(value)) for (const [name, each] of value) bytes += name.length * 2 + valueBytes(each)

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { idSeedBytes } from '../base/ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
-import type { NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
+import type { NewPoint, Patch, Point, Precondition } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import type { Collection } from '../engine/collection.ts'
 import type {
@@ -12,7 +12,6 @@ import type {
   Inserted,
   InsertOptions,
   ListPage,
-  ListQuery,
   MapQuery,
   PartialReads,
   PointMap,
@@ -206,24 +205,24 @@ export class ClusterDatabase implements Database {
     return { changed: [...changed.values()].reduce((sum, count) => sum + count, 0), more }
   }
 
-  async get(id: string, signal?: AbortSignal): Promise<Point | undefined> {
+  async get(...args: Parameters<Database['get']>): Promise<Point | undefined> {
     return await this.#read(
-      () => this.#collection.get(id),
-      (reads) => reads.get(id, signal),
+      () => this.#collection.get(...args),
+      (reads) => reads.get(...args),
     )
   }
 
-  async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
+  async search(...args: Parameters<Database['search']>): Promise<SearchResults> {
     return await this.#read(
-      () => this.#collection.search(queries, signal),
-      (reads) => reads.search(queries, signal),
+      () => this.#collection.search(...args),
+      (reads) => reads.search(...args),
     )
   }
 
-  async list(query: ListQuery, signal?: AbortSignal): Promise<ListPage> {
+  async list(...args: Parameters<Database['list']>): Promise<ListPage> {
     return await this.#read(
-      () => this.#collection.list(query, signal),
-      (reads) => reads.list(query, signal),
+      () => this.#collection.list(...args),
+      (reads) => reads.list(...args),
     )
   }
 

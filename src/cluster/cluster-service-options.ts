@@ -31,7 +31,10 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
 
 /** The settings of the link. */
 export interface LinkSettings
-  extends Pick<PeerLinkOptions, 'host' | 'port' | 'tls' | 'callsMax' | 'timeoutMs' | 'onCall'> {
+  extends Pick<
+    PeerLinkOptions,
+    'host' | 'port' | 'tls' | 'callsMax' | 'answerBytes' | 'timeoutMs' | 'onCall'
+  > {
   readonly secret: string | undefined
   /** The host and port to announce to other nodes. */
   readonly addressAt: (port: number) => string

@@ -2,7 +2,7 @@ import type { Filter } from '../base/filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { Point, SearchQuery } from '../base/point.ts'
 import type { Profile } from '../base/profile.ts'
-import type { ChangeByFilter, Database, ListQuery, MapQuery } from '../engine/database.ts'
+import type { ChangeByFilter, Database, ListQuery, MapQuery, ReadCall } from '../engine/database.ts'
 import { emptyRanks } from '../engine/found-ids.ts'
 import { within } from '../engine/partition-points.ts'
 import type { SampledIds } from '../engine/point-sample.ts'
@@ -57,14 +57,14 @@ export class NodeReads {
   }
 
   /** @param queries with their vectors, and with `ranked` set */
-  async search(queries: readonly SearchQuery[], signal: AbortSignal | undefined): Promise<NodeResults> {
+  async search(queries: readonly SearchQuery[], call: ReadCall): Promise<NodeResults> {
     await this.#moveClock()
     const before = this.#node.position
-    const results = await this.#collection.search(queries, signal)
+    const results = await this.#collection.search(queries, call)
     this.#checkHeld()
     const { ranks = emptyRanks(0), plans = queries.map(() => undefined) } = results
     const after = this.#node.visible
-    const profiles = await this.#profiles(queries, results.profiles, signal)
+    const profiles = await this.#profiles(queries, results.profiles, call.signal)
     return { found: { ...results, ranks, plans, profiles }, before, after }
   }
 
@@ -84,32 +84,30 @@ export class NodeReads {
     return await Promise.all(counted)
   }
 
-  async get(id: string): Promise<Point | undefined> {
+  async get(id: string, call: ReadCall): Promise<Point | undefined> {
     await this.#moveClock()
-    return this.#whole(await this.#collection.get(id))
+    return this.#whole(await this.#collection.get(id, call))
   }
 
-  async list(query: ListQuery, signal: AbortSignal | undefined): Promise<OrderedPage> {
+  async list(query: ListQuery, call: ReadCall): Promise<OrderedPage> {
     await this.#moveClock()
     const knownBelow = this.#collection.replica.numberAfter(this.#node.position)
     const page = await this.#collection.list(
       { ...query, filter: this.#within(query.filter), ordered: true },
-      signal,
+      call,
     )
     this.#checkHeld()
     return { ...page, orders: page.orders!, knownBelow, visible: this.#node.visible }
   }
 
-  async count(filter: Filter | undefined, signal: AbortSignal | undefined): Promise<number> {
+  async count(filter: Filter | undefined, { signal }: ReadCall): Promise<number> {
     await this.#moveClock()
     return this.#whole(await this.#collection.count(this.#within(filter), signal))
   }
 
-  async facets(query: FacetsQuery, signal: AbortSignal | undefined): Promise<NodeFacets> {
+  async facets(query: FacetsQuery, call: ReadCall): Promise<NodeFacets> {
     await this.#moveClock()
-    return this.#whole(
-      await this.#collection.facets({ ...query, filter: this.#within(query.filter) }, signal),
-    )
+    return this.#whole(await this.#collection.facets({ ...query, filter: this.#within(query.filter) }, call))
   }
 
   /** A random sample of the points. Together with those of other nodes, it makes a sample of all points. */

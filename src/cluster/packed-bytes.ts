@@ -1,13 +1,19 @@
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
 
 /** Writes bytes, one field after the other. */
 export class PackedWriter {
   #bytes: Buffer
   #length = 0
+  readonly #room: AnswerRoom | undefined
 
-  /** @param expectedBytes the initial size of the buffer, which grows as needed */
-  constructor(expectedBytes = 256) {
+  /**
+   * @param expectedBytes the initial size of the buffer, which grows as needed
+   * @param room counts what it grows by
+   */
+  constructor(expectedBytes = 256, room?: AnswerRoom) {
     this.#bytes = Buffer.allocUnsafe(expectedBytes)
+    this.#room = room
   }
 
   byte(value: number): void {
@@ -71,7 +77,9 @@ export class PackedWriter {
 
   #reserve(bytes: number): void {
     if (this.#length + bytes <= this.#bytes.length) return
-    const larger = Buffer.allocUnsafe(Math.max(2 * this.#bytes.length, this.#length + bytes))
+    const largerBytes = Math.max(2 * this.#bytes.length, this.#length + bytes)
+    this.#room?.add(largerBytes - this.#bytes.length)
+    const larger = Buffer.allocUnsafe(largerBytes)
     this.#bytes.copy(larger, 0, 0, this.#length)
     this.#bytes = larger
   }

@@ -1,3 +1,4 @@
+import type { ByteBudget, ByteHold } from '../base/byte-budget.ts'
 import { DatabaseError, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { FrameSender } from './frame-sender.ts'
@@ -14,6 +15,8 @@ export interface PeerAnswersOptions {
   readonly callsMax: number
   /** Maximum bytes of one request. */
   readonly messageBytesMax: number
+  /** Counts the answers from the first point that is read for them until they are sent. */
+  readonly answerBytes?: ByteBudget | undefined
   readonly logger: Logger
 }
 
@@ -41,14 +44,14 @@ export class PeerAnswers {
   }
 
   #begin(frame: Extract<Frame, { readonly kind: 'ask' }>): void {
-    const { callsMax, messageBytesMax, sender } = this.#options
+    const { callsMax, messageBytesMax, sender, answerBytes } = this.#options
     if (this.#calls.has(frame.call)) throw new RangeError('a call has the number of another call')
     if (this.#calls.size >= callsMax) {
       const message = `this node is already answering ${callsMax} calls of the other one (CLUSTER_MAX_PEER_CALLS)`
       sender.send({ kind: 'failure', call: frame.call, reason: 'overloaded', message })
       return
     }
-    const call = new AnsweredCall(frame, messageBytesMax)
+    const call = new AnsweredCall(frame, messageBytesMax, answerBytes?.hold(0))
     this.#calls.set(frame.call, call)
     this.#addPiece(call, frame)
     if (!frame.isWhole) call.signal.addEventListener('abort', () => this.#giveUp(call))
@@ -96,7 +99,7 @@ export class PeerAnswers {
       if (handler === undefined) {
         throw new DatabaseError('not_ready', `this node does not know request ${call.method} of the link yet`)
       }
-      const answer = handler(body, { node, signal: call.signal })
+      const answer = handler(body, { node, signal: call.signal, room: call.room })
       if (answer instanceof Promise) await this.#send(call, await answer, true)
       else {
         for await (const message of answer) {
@@ -131,6 +134,7 @@ class AnsweredCall {
   readonly number: number
   readonly method: number
   readonly request: Pieces
+  readonly room: ByteHold | undefined
   /** Whether all of the request has arrived. */
   isComplete = false
   readonly #abort = new AbortController()
@@ -142,10 +146,12 @@ class AnsweredCall {
   constructor(
     { call, method, timeoutMs }: Extract<Frame, { readonly kind: 'ask' }>,
     requestBytesMax: number,
+    room: ByteHold | undefined,
   ) {
     this.number = call
     this.method = method
     this.request = new Pieces(requestBytesMax)
+    this.room = room
     if (timeoutMs === 0) return
     this.#timer = setTimeout(
       () => this.#abort.abort(new DatabaseError('deadline_exceeded', 'the deadline of the call has passed')),
@@ -164,7 +170,7 @@ class AnsweredCall {
   cancel(): void {
     this.#isCancelled = true
     // Its handler may ignore the signal.
-    clearTimeout(this.#timer)
+    this.close()
     this.#abort.abort(new DatabaseError('cancelled', 'the caller disconnected'))
   }
 
@@ -181,6 +187,7 @@ class AnsweredCall {
 
   close(): void {
     clearTimeout(this.#timer)
+    this.room?.release()
   }
 }
 

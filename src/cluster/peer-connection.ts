@@ -52,7 +52,7 @@ export class PeerConnection {
   }
 
   /** See `Peers.ask`. */
-  ask(method: PeerMethod, body: Uint8Array, { signal, timeoutMs }: PeerAsk): Promise<Buffer> {
+  ask(method: PeerMethod, body: Uint8Array, { signal, timeoutMs, room }: PeerAsk): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       let answer: Buffer = noBytes
       this.#begin(method, body, signal, timeoutMs ?? this.#options.timeoutMs, {
@@ -61,6 +61,7 @@ export class PeerConnection {
         },
         ended: () => resolve(answer),
         failed: reject,
+        room,
       })
     })
   }
@@ -154,6 +155,7 @@ export class PeerConnection {
         end()
         events.failed(error)
       },
+      room: events.room,
     })
     return {
       grant: () => session.grant(call, 1),

@@ -1,3 +1,4 @@
+import type { ByteBudget } from '../base/byte-budget.ts'
 import type { Logger } from '../base/log.ts'
 import { PeerConnection } from './peer-connection.ts'
 import type { OwnName } from './peer-handshake.ts'
@@ -21,6 +22,8 @@ export interface PeerLinkOptions {
   readonly callsMax: number
   /** Maximum bytes of one request or answer. */
   readonly messageBytesMax: number
+  /** Counts the answers to other nodes, from the first point that is read for them until they are sent. */
+  readonly answerBytes?: ByteBudget | undefined
   readonly timeoutMs: number
   readonly logger: Logger
   /** Called when a call has ended, with the seconds that it took. */

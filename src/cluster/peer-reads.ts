@@ -1,6 +1,7 @@
 import type { Filter } from '../base/filter.ts'
 import type { Point, SearchQuery } from '../base/point.ts'
-import type { ChangeByFilter, ListQuery } from '../engine/database.ts'
+import type { ChangeByFilter, ListQuery, ReadCall } from '../engine/database.ts'
+import { detailBytes } from '../engine/hit-details.ts'
 import type { SampledIds } from '../engine/point-sample.ts'
 import { readFilter, writeFilter } from './filter-bytes.ts'
 import type { NodeFacets } from './merge-facets.ts'
@@ -40,7 +41,6 @@ export class PeerReads {
   readonly #peers: Peers
   readonly #node: string
   readonly #head: ReadHead
-  readonly #signal: AbortSignal
   readonly #onPosition: (position: number) => void
 
   /** @param onPosition called with the highest log position that an answer may include */
@@ -51,40 +51,41 @@ export class PeerReads {
       onPosition,
     }: { readonly peers: Peers; readonly node: string; readonly onPosition: (position: number) => void },
     head: ReadHead,
-    signal: AbortSignal,
   ) {
     this.#peers = peers
     this.#node = node
     this.#head = head
-    this.#signal = signal
     this.#onPosition = onPosition
   }
 
-  async search(queries: readonly SearchQuery[]): Promise<NodeResults> {
-    const from = await this.#ask(peerMethods.search, (to) => writeQueries(to, queries))
+  async search(queries: readonly SearchQuery[], call: ReadCall): Promise<NodeResults> {
+    const from = await this.#ask(peerMethods.search, call, (to) => writeQueries(to, queries))
     const before = from.count()
     const after = from.count()
     this.#onPosition(after)
-    return { before, after, found: await readResults(from) }
+    return { before, after, found: await readResults(from, call.room) }
   }
 
-  async get(id: string): Promise<Point | undefined> {
-    return readPoint(await this.#askAt(peerMethods.get, (to) => to.id(id)))
+  async get(id: string, call: ReadCall): Promise<Point | undefined> {
+    const point = readPoint(await this.#askAt(peerMethods.get, call, (to) => to.id(id)))
+    if (point !== undefined) call.room?.add(detailBytes(point))
+    return point
   }
 
-  async list(query: ListQuery): Promise<OrderedPage> {
-    const page = await readPage(await this.#ask(peerMethods.list, (to) => writeListQuery(to, query)))
+  async list(query: ListQuery, call: ReadCall): Promise<OrderedPage> {
+    const from = await this.#ask(peerMethods.list, call, (to) => writeListQuery(to, query))
+    const page = await readPage(from, call.room)
     this.#onPosition(page.visible)
     return page
   }
 
-  async count(filter: Filter | undefined): Promise<number> {
+  async count(filter: Filter | undefined, call: ReadCall): Promise<number> {
     const write = (to: PackedWriter): void => writeOptional(to, filter, (each) => writeFilter(to, each))
-    return (await this.#askAt(peerMethods.count, write)).count()
+    return (await this.#askAt(peerMethods.count, call, write)).count()
   }
 
-  async facets({ filter, paths, limit }: FacetsQuery): Promise<NodeFacets> {
-    const from = await this.#askAt(peerMethods.facets, (to) => {
+  async facets({ filter, paths, limit }: FacetsQuery, call: ReadCall): Promise<NodeFacets> {
+    const from = await this.#askAt(peerMethods.facets, call, (to) => {
       writeOptional(to, filter, (each) => writeFilter(to, each))
       to.count(paths.length)
       for (const path of paths) to.text(path)
@@ -93,8 +94,8 @@ export class PeerReads {
     return await readFacets(from)
   }
 
-  async sample({ filter, limit, seed }: SampleQuery): Promise<SampledIds> {
-    const from = await this.#askAt(peerMethods.sample, (to) => {
+  async sample({ filter, limit, seed }: SampleQuery, call: ReadCall): Promise<SampledIds> {
+    const from = await this.#askAt(peerMethods.sample, call, (to) => {
       writeOptional(to, filter, (each) => writeFilter(to, each))
       to.count(limit)
       to.count(seed)
@@ -102,25 +103,29 @@ export class PeerReads {
     return { points: from.count(), ids: from.bytes() }
   }
 
-  async plan(request: ChangeByFilter): Promise<NodePlan> {
-    const from = await this.#askAt(peerMethods.plan, (to) => writePlanRequest(to, request))
+  async plan(request: ChangeByFilter, call: ReadCall): Promise<NodePlan> {
+    const from = await this.#askAt(peerMethods.plan, call, (to) => writePlanRequest(to, request))
     const [more, matching, length] = [from.byte() === 1, from.count(), from.length(24)]
     const ids = Array.from({ length }, () => from.id())
     return { ids, orders: [...from.float64s(length)], more, matching }
   }
 
   /** Reads an answer that begins with the position of the node. */
-  async #askAt(method: PeerMethod, write: (to: PackedWriter) => void): Promise<PackedReader> {
-    const from = await this.#ask(method, write)
+  async #askAt(method: PeerMethod, call: ReadCall, write: (to: PackedWriter) => void): Promise<PackedReader> {
+    const from = await this.#ask(method, call, write)
     this.#onPosition(from.count())
     return from
   }
 
-  async #ask(method: PeerMethod, write: (to: PackedWriter) => void): Promise<PackedReader> {
+  async #ask(
+    method: PeerMethod,
+    { signal, room }: ReadCall,
+    write: (to: PackedWriter) => void,
+  ): Promise<PackedReader> {
     const to = new PackedWriter()
     writeHead(to, this.#head)
     write(to)
-    return new PackedReader(await this.#peers.ask(this.#node, method, to.written, { signal: this.#signal }))
+    return new PackedReader(await this.#peers.ask(this.#node, method, to.written, { signal, room }))
   }
 }
 
@@ -140,13 +145,13 @@ export interface LocalLease extends Disposable {
 export function readHandlers(node: AnsweringNode): [PeerMethod, PeerHandler][] {
   const handler =
     (answer: Answer): PeerHandler =>
-    async (body, { signal }) => {
+    async (body, call) => {
       const from = new PackedReader(body)
       const head = readHead(from)
-      await node.admit({ position: head.position }, signal)
+      await node.admit({ position: head.position }, call.signal)
       using lease = await node.leaseLocal(head.collection)
-      const to = new PackedWriter()
-      await answer(new NodeReads(node, lease.database, head.partitions), from, to, node, signal)
+      const to = new PackedWriter(undefined, call.room)
+      await answer(new NodeReads(node, lease.database, head.partitions), from, to, node, call)
       return to.written
     }
   return [
@@ -166,37 +171,37 @@ type Answer = (
   from: PackedReader,
   to: PackedWriter,
   node: AnsweringNode,
-  signal: AbortSignal,
+  call: ReadCall,
 ) => Promise<void>
 
-const answerSearch: Answer = async (reads, from, to, _, signal) => {
-  const { before, after, found } = await reads.search(readQueries(from), signal)
+const answerSearch: Answer = async (reads, from, to, _, call) => {
+  const { before, after, found } = await reads.search(readQueries(from), call)
   to.count(before)
   to.count(after)
   await writeResults(to, found)
 }
 
-const answerGet: Answer = async (reads, from, to, node) => {
-  const point = await reads.get(from.id())
+const answerGet: Answer = async (reads, from, to, node, call) => {
+  const point = await reads.get(from.id(), call)
   to.count(node.visible)
   writePoint(to, point)
 }
 
-const answerList: Answer = async (reads, from, to, _, signal) => {
-  await writePage(to, await reads.list(readListQuery(from), signal))
+const answerList: Answer = async (reads, from, to, _, call) => {
+  await writePage(to, await reads.list(readListQuery(from), call))
 }
 
-const answerCount: Answer = async (reads, from, to, node, signal) => {
+const answerCount: Answer = async (reads, from, to, node, call) => {
   const filter = readOptional(from, () => readFilter(from))
-  const count = await reads.count(filter, signal)
+  const count = await reads.count(filter, call)
   to.count(node.visible)
   to.count(count)
 }
 
-const answerFacets: Answer = async (reads, from, to, node, signal) => {
+const answerFacets: Answer = async (reads, from, to, node, call) => {
   const filter = readOptional(from, () => readFilter(from))
   const paths = Array.from({ length: from.length(1) }, () => from.text())
-  const facets = await reads.facets({ filter, paths, limit: from.count() }, signal)
+  const facets = await reads.facets({ filter, paths, limit: from.count() }, call)
   to.count(node.visible)
   await writeFacets(to, facets)
 }

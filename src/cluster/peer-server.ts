@@ -1,5 +1,6 @@
 import { promisify } from 'node:util'
 import { Server, type ServerDuplexStream, type ServiceDefinition } from '@grpc/grpc-js'
+import type { ByteBudget } from '../base/byte-budget.ts'
 import type { Logger } from '../base/log.ts'
 import { FrameSender } from './frame-sender.ts'
 import { PeerAnswers } from './peer-answers.ts'
@@ -17,6 +18,8 @@ export interface PeerServerOptions {
   readonly handlers: PeerHandlers
   readonly callsMax: number
   readonly messageBytesMax: number
+  /** Counts the answers of this node. */
+  readonly answerBytes?: ByteBudget | undefined
   readonly logger: Logger
 }
 
@@ -74,7 +77,7 @@ type LinkStream = ServerDuplexStream<Buffer, Buffer>
 
 /** Serves a stream from the first hello to its end. */
 function serve(stream: LinkStream, options: PeerServerOptions): void {
-  const { own, logger, handlers, callsMax, messageBytesMax } = options
+  const { own, logger } = options
   const sender = new FrameSender(stream)
   let hellos: { readonly first: Hello; readonly second: Hello } | undefined
   let answers: PeerAnswers | undefined
@@ -88,7 +91,7 @@ function serve(stream: LinkStream, options: PeerServerOptions): void {
       checkLastProof(own, hellos.first, hellos.second, frame.proof)
       clearTimeout(timer)
       const { node } = hellos.first
-      answers = new PeerAnswers({ node, handlers, sender, callsMax, messageBytesMax, logger })
+      answers = new PeerAnswers({ ...options, node, sender })
       logger.debug({ peer: node }, 'another node is connected')
     } else throw new RefusedPeer('the other node does not follow the protocol of the link')
   }

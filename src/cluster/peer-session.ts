@@ -1,5 +1,6 @@
 import { type ClientDuplexStream, type ServiceError, status } from '@grpc/grpc-js'
-import { DatabaseError, type Reason, reasons } from '../base/errors.ts'
+import type { AnswerRoom } from '../base/byte-budget.ts'
+import { DatabaseError, type Reason, reasons, toDatabaseError } from '../base/errors.ts'
 import { FrameSender } from './frame-sender.ts'
 import { decodeFrame, type Frame, Pieces } from './peer-frames.ts'
 import { firstHello, lastProof, type OwnName, RefusedPeer } from './peer-handshake.ts'
@@ -10,6 +11,8 @@ export interface CallEvents {
   /** All messages have arrived. */
   ended(): void
   failed(error: DatabaseError): void
+  /** Counts what arrives. When it refuses more, the call fails. */
+  readonly room?: AnswerRoom | undefined
 }
 
 export interface PeerSessionOptions {
@@ -138,6 +141,13 @@ export class PeerSession {
     const open = this.#calls.get(call)
     // Cancelled while this frame was on its way.
     if (open === undefined) return
+    try {
+      open.events.room?.add(bytes.length)
+    } catch (error) {
+      this.cancel(call)
+      open.events.failed(toDatabaseError(error))
+      return
+    }
     const message = open.answer.add({ bytes, isWhole })
     if (message === undefined) return
     if (message === 'too long') {

@@ -1,9 +1,12 @@
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import type { PeerMethod } from './peer-methods.ts'
 
 export interface PeerAsk {
   readonly signal?: AbortSignal | undefined
   /** Absent: the link's default. */
   readonly timeoutMs?: number | undefined
+  /** Counts the answer as it arrives. */
+  readonly room?: AnswerRoom | undefined
 }
 
 /** Sends requests to the other nodes of the cluster. */
@@ -24,6 +27,8 @@ export interface PeerCall {
   readonly node: string
   /** Aborts when the other node does not want the answer any more. */
   readonly signal: AbortSignal
+  /** Counts the answer while it is made, and until it is sent. */
+  readonly room?: AnswerRoom | undefined
 }
 
 /** Answers a request of another node: with a promise of one answer, or with its parts. */

@@ -1,8 +1,10 @@
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { Point } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
 import type { FacetCount, ListPage, ListQuery } from '../engine/database.ts'
+import { detailBytes } from '../engine/hit-details.ts'
 import { readFilter, readScalar, writeFilter, writeScalar } from './filter-bytes.ts'
 import type { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { readOptional, readPayload, writeOptional, writePayload } from './packed-values.ts'
@@ -86,8 +88,8 @@ export async function writePage(to: PackedWriter, page: OrderedPage): Promise<vo
   to.float64(knownBelow)
 }
 
-/** Reads in turns what `writePage` has written. */
-export async function readPage(from: PackedReader): Promise<OrderedPage> {
+/** Reads in turns what `writePage` has written. @param room counts what is read */
+export async function readPage(from: PackedReader, room?: AnswerRoom): Promise<OrderedPage> {
   const turn = new Turn()
   const visible = from.count()
   const orders: number[] = []
@@ -95,7 +97,9 @@ export async function readPage(from: PackedReader): Promise<OrderedPage> {
   for (let left = from.length(24); left > 0; left -= 1) {
     const id = from.id()
     orders.push(from.float64())
-    points.push({ id, ...readDetails(from) })
+    const details = readDetails(from)
+    room?.add(detailBytes(details))
+    points.push({ id, ...details })
     if (turn.isOver) await turn.next()
   }
   const nextCursor = readOptional(from, () => from.text())

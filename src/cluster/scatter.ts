@@ -1,3 +1,4 @@
+import { BudgetExceeded } from '../base/byte-budget.ts'
 import { cancellation, DatabaseError, PartitionsUnavailable, type Reason } from '../base/errors.ts'
 import type { PartialAllowance } from '../base/partial-reads.ts'
 import type { PartitionSet } from '../base/partitions.ts'
@@ -276,6 +277,7 @@ const notAsked = new DatabaseError('not_ready', 'no other node was asked')
 
 /** Whether another node may answer what one has refused. */
 export function isRetryable(error: unknown): boolean {
+  if (error instanceof BudgetExceeded) return false
   return error instanceof DatabaseError && retryableReasons.has(error.reason)
 }
 

@@ -1,5 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
-import { cancellation, DatabaseError } from '../base/errors.ts'
+import { cancellation } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { sortIdsInTurns } from '../base/id-sort.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
@@ -7,7 +6,8 @@ import type { Include, SearchQuery } from '../base/point.ts'
 import { sampleHash, sampleHashes } from '../base/sample-hash.ts'
 import type { HitDetails, SearchResults } from '../base/search-results.ts'
 import { inTurns } from '../base/turns.ts'
-import type { MapQuery, MapRow, PointMap } from '../engine/database.ts'
+import type { MapQuery, MapRow, PointMap, ReadCall } from '../engine/database.ts'
+import { holdRows, retriedWhenFull, withContentCut } from '../engine/point-map.ts'
 import type { SampledIds } from '../engine/point-sample.ts'
 import { sortByOrder } from '../engine/radix-sort.ts'
 import type { ScatteredReads } from './scattered-reads.ts'
@@ -104,10 +104,16 @@ class ScatteredMap implements PointMap {
     this.#options = options
   }
 
-  async *rows(signal?: AbortSignal): AsyncGenerator<readonly MapRow[], void> {
+  async *rows({ signal, room }: ReadCall = {}): AsyncGenerator<readonly MapRow[], void> {
     for (let from = 0; from < this.sampled; from += rowsPerStep) {
       if (signal?.aborted) throw cancellation(signal)
-      yield await this.#rows(from, Math.min(this.sampled, from + rowsPerStep), signal)
+      const to = Math.min(this.sampled, from + rowsPerStep)
+      const [rows, bytes] = await retriedWhenFull(async () => {
+        const read = await this.#rows(from, to, signal)
+        return [read, holdRows(read, room)] as const
+      })
+      yield rows
+      room?.add(-bytes)
     }
   }
 
@@ -122,7 +128,7 @@ class ScatteredMap implements PointMap {
     const details = await this.#details(await inTurns(sortIdsInTurns(bytes)), signal)
     const there = ids.filter((id) => details.get(id)?.vector !== undefined)
     const queries = there.map((id) => this.#near(details.get(id)!.vector!))
-    const results = await this.#search(queries, signal)
+    const results = queries.length === 0 ? undefined : await this.#options.reads.search(queries, { signal })
     const listOf = new Map(there.map((id, list) => [id, list]))
     return ids.map((id) => ({
       ...{ id, ...this.#neighbours(id, results, listOf.get(id)) },
@@ -137,8 +143,10 @@ class ScatteredMap implements PointMap {
     const all = new Map<string, HitDetails>()
     for (let cursor: string | undefined; ; ) {
       const filter: Filter = { kind: 'ids', ids }
-      const page = await reads.list({ filter, limit: rowsPerStep, cursor, include }, signal)
-      for (const { id, ...details } of page.points) all.set(id, details)
+      const page = await reads.list({ filter, limit: rowsPerStep, cursor, include }, { signal })
+      for (const { id, payload, vector } of page.points) {
+        all.set(id, { vector, payload: withContentCut(payload, query.contentMax) })
+      }
       cursor = page.nextCursor
       if (cursor === undefined) return all
     }
@@ -150,23 +158,6 @@ class ScatteredMap implements PointMap {
     // The point itself is found too, and left out.
     const limit = k + 1
     return { vector, metric, limit, ef: Math.max(ef, limit), filter: sample.within }
-  }
-
-  /** Waits and retries when nodes are busy: a map yields to searches, and does not fail because of them. */
-  async #search(
-    queries: readonly SearchQuery[],
-    signal: AbortSignal | undefined,
-  ): Promise<SearchResults | undefined> {
-    if (queries.length === 0) return undefined
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await this.#options.reads.search(queries, signal)
-      } catch (error) {
-        const isFull = error instanceof DatabaseError && error.reason === 'overloaded'
-        if (!isFull || attempt === attemptsMax) throw error
-      }
-      await sleep(pauseMs)
-    }
   }
 
   #neighbours(
@@ -196,6 +187,3 @@ const nothing: Include = { distance: false, payload: false, vector: false, versi
 const rowsPerStep = 256
 /** These take about a tenth of a millisecond. */
 const idsPerStep = 1024
-/** Ten seconds of full queues. */
-const attemptsMax = 100
-const pauseMs = 100

@@ -3,14 +3,21 @@ import type { Filter } from '../base/filter.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { Point, SearchQuery, VectorQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
-import type { ChangeByFilter, ListPage, ListQuery, PartialReads, StatsOfNodes } from '../engine/database.ts'
+import type {
+  ChangeByFilter,
+  ListPage,
+  ListQuery,
+  PartialReads,
+  ReadCall,
+  StatsOfNodes,
+} from '../engine/database.ts'
 import { inUnits } from '../engine/found-ids.ts'
 import { changesPerRecord } from '../engine/logged-request.ts'
 import type { SampledIds } from '../engine/point-sample.ts'
 import type { Gathered } from './gathered.ts'
 import { mergeFacets, type NodeFacets } from './merge-facets.ts'
 import { mergePages, mergePlans, type NodePlan } from './merge-lists.ts'
-import { mergeResults } from './merge-search.ts'
+import { mergeResults, type NodeResults } from './merge-search.ts'
 import {
   type FacetsQuery,
   NodeReads,
@@ -64,12 +71,11 @@ export class ScatteredReads {
     this.#options = options
   }
 
-  async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
-    const asked = await this.#ranked(queries, signal)
+  async search(queries: readonly SearchQuery[], call: ReadCall = {}): Promise<SearchResults> {
+    const asked = await this.#ranked(queries, call)
     const size = Math.ceil(Math.log2(queries.length + 1))
-    const { answers: nodes, missing } = await this.#gatherAll(`search ${size}`, signal, (reads, stop) =>
-      reads.search(asked, stop),
-    )
+    const ask: Ask<NodeResults> = (reads, part) => reads.search(asked, part)
+    const { answers: nodes, missing } = await this.#gatherAll(`search ${size}`, call, ask)
     this.#note(missing)
     const merged = queries.map(({ metric, limit, vector }) => ({
       ...{ metric, limit },
@@ -78,20 +84,20 @@ export class ScatteredReads {
     return await mergeResults(merged, nodes, inUnits)
   }
 
-  async get(id: string, signal?: AbortSignal): Promise<Point | undefined> {
-    const owned = PartitionSet.of([partitionOf(id)])
-    const { answers } = await this.#gather({ kind: 'get', partitions: owned, signal }, (reads) =>
-      reads.get(id),
+  async get(id: string, call: ReadCall = {}): Promise<Point | undefined> {
+    const partitions = PartitionSet.of([partitionOf(id)])
+    const { answers } = await this.#gather({ kind: 'get', partitions, call }, (reads, part) =>
+      reads.get(id, part),
     )
     return answers[0]
   }
 
   /** Returns a page. If a node that is behind may lack its first points, the nodes are asked again. */
-  async list(query: ListQuery, signal?: AbortSignal): Promise<ListPage> {
+  async list(query: ListQuery, call: ReadCall = {}): Promise<ListPage> {
     let { position } = this.#options
     for (let attempt = 1; ; attempt += 1) {
-      const ask: Ask<OrderedPage> = (reads, stop) => reads.list(query, stop)
-      const { answers: pages, missing } = await this.#gatherAll('list', signal, ask, position)
+      const ask: Ask<OrderedPage> = (reads, part) => reads.list(query, part)
+      const { answers: pages, missing } = await this.#gatherAll('list', call, ask, position)
       const page = mergePages(pages, query)
       const isUseful = page.points.length > 0 || page.nextCursor === undefined
       if (isUseful || attempt === listsMax) {
@@ -103,8 +109,8 @@ export class ScatteredReads {
   }
 
   async count(filter: Filter | undefined, signal?: AbortSignal): Promise<number> {
-    const { answers: counts, missing } = await this.#gatherAll('count', signal, (reads, stop) =>
-      reads.count(filter, stop),
+    const { answers: counts, missing } = await this.#gatherAll('count', { signal }, (reads, part) =>
+      reads.count(filter, part),
     )
     this.#note(missing)
     return counts.reduce((sum, count) => sum + count, 0)
@@ -115,10 +121,10 @@ export class ScatteredReads {
    *
    * @throws DatabaseError `invalid_argument` when each node would have to name too many
    */
-  async facets(query: FacetsQuery, signal?: AbortSignal): Promise<NodeFacets> {
+  async facets(query: FacetsQuery, call: ReadCall = {}): Promise<NodeFacets> {
     for (let limit = Math.max(valuesMin, 4 * query.limit); ; limit = Math.min(8 * limit, valuesMax)) {
-      const { answers: nodes, missing } = await this.#gatherAll('facets', signal, (reads, stop) =>
-        reads.facets({ ...query, limit }, stop),
+      const { answers: nodes, missing } = await this.#gatherAll('facets', call, (reads, part) =>
+        reads.facets({ ...query, limit }, part),
       )
       const merged = await mergeFacets(nodes, query.paths, query.limit, limit)
       if (merged === undefined) {
@@ -153,7 +159,9 @@ export class ScatteredReads {
 
   /** Returns the samples of nodes that hold all points together, no point twice. */
   async sample(query: SampleQuery, signal?: AbortSignal): Promise<readonly SampledIds[]> {
-    const { answers, missing } = await this.#gatherAll('sample', signal, (reads) => reads.sample(query))
+    const { answers, missing } = await this.#gatherAll('sample', { signal }, (reads, part) =>
+      reads.sample(query, part),
+    )
     this.#note(missing)
     return answers
   }
@@ -168,18 +176,18 @@ export class ScatteredReads {
   }
 
   async planByFilter(request: ChangeByFilter, signal?: AbortSignal): Promise<NodePlan> {
-    const everything = { kind: 'plan', partitions: PartitionSet.all(), signal }
-    const { answers } = await this.#gather(everything, (reads) => reads.plan(request))
+    const everything = { kind: 'plan', partitions: PartitionSet.all(), call: { signal } }
+    const { answers } = await this.#gather(everything, (reads, part) => reads.plan(request, part))
     return await mergePlans(answers, Math.min(request.limit ?? changesPerRecord, changesPerRecord))
   }
 
   /** Replaces the ids of points to search near with their vectors: other nodes may not hold these points. */
-  async #ranked(queries: readonly SearchQuery[], signal: AbortSignal | undefined): Promise<VectorQuery[]> {
+  async #ranked(queries: readonly SearchQuery[], { signal }: ReadCall): Promise<VectorQuery[]> {
     return await Promise.all(
       queries.map(async (query) => {
         const { vector } = query
         if (typeof vector !== 'string') return { ...query, vector, ranked: true }
-        const point = await this.get(vector, signal)
+        const point = await this.get(vector, { signal })
         if (point === undefined)
           throw new DatabaseError('not_found', `point ${vector} to search near not found`)
         // The point itself is found too, and left out.
@@ -192,7 +200,7 @@ export class ScatteredReads {
   /** Asks about all partitions. If the caller allows it, partitions that no node answers for are left out. */
   async #gatherAll<Answer>(
     kind: string,
-    signal: AbortSignal | undefined,
+    call: ReadCall,
     ask: Ask<Answer>,
     position?: number,
   ): Promise<Gathered<Answer>> {
@@ -200,32 +208,34 @@ export class ScatteredReads {
     const waitMs =
       endMs === undefined ? undefined : Math.min(waitMsMax, Math.max(0, endMs - performance.now()))
     const partial = this.#options.partial && { waitMs }
-    return await this.#gather({ kind, partitions: PartitionSet.all(), signal, partial }, ask, position)
+    return await this.#gather({ kind, partitions: PartitionSet.all(), call, partial }, ask, position)
   }
 
   /** @param position the log position that every answer must include */
   async #gather<Answer>(
-    question: Omit<Question<Answer>, 'ask'>,
+    { call, ...question }: Omit<Question<Answer>, 'ask' | 'signal'> & { readonly call: ReadCall },
     ask: Ask<Answer>,
     position = this.#options.position,
   ): Promise<Gathered<Answer>> {
     const { self, node, scatter } = this.#options
     const ofPeers = new Set<unknown>()
+    const { signal, room } = call
     const askPart = async (part: CoverPart, stop: AbortSignal): Promise<Answer> => {
       try {
-        return await ask(await this.#readsOf(part, position, stop), stop)
+        const callOfPart = { signal: stop, room }
+        return await ask(await this.#readsOf(part, position, stop), callOfPart)
       } catch (error) {
         if (part.node !== self) ofPeers.add(error)
         throw error
       }
     }
     try {
-      return await scatter.gather({ ...question, ask: askPart })
+      return await scatter.gather({ ...question, signal, ask: askPart })
     } catch (error) {
       // A refusal does not say its position, and the other node may be ahead: it may have dropped the collection.
       // Later answers have to include that.
       const isRefusal = ofPeers.has(error) && !isRetryable(error)
-      if (isRefusal && !question.signal?.aborted) await node.latest(question.signal)
+      if (isRefusal && !signal?.aborted) await node.latest(signal)
       throw error
     }
   }
@@ -245,11 +255,11 @@ export class ScatteredReads {
       if (position > this.#options.position) await this.#options.node.admit({ position }, signal)
       return new NodeReads(this.#options.node, local, partitions)
     }
-    return new PeerReads({ peers, node, onPosition }, { collection, position, partitions }, signal)
+    return new PeerReads({ peers, node, onPosition }, { collection, position, partitions })
   }
 }
 
-type Ask<Answer> = (reads: NodeReads | PeerReads, signal: AbortSignal) => Promise<Answer>
+type Ask<Answer> = (reads: NodeReads | PeerReads, call: ReadCall) => Promise<Answer>
 
 const valuesMin = 100
 /** The most values of a path that a node names. Sorting them takes some milliseconds. */

@@ -1,9 +1,11 @@
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { IdLists } from '../base/id-lists.ts'
 import { idBytes } from '../base/ids.ts'
 import { distanceMetrics, type Include, type SearchQuery } from '../base/point.ts'
 import type { Profile } from '../base/profile.ts'
 import type { HitDetails, Ranks, SearchPlan, SearchResults } from '../base/search-results.ts'
 import { Turn } from '../base/turns.ts'
+import { detailBytes } from '../engine/hit-details.ts'
 import { readFilter, writeFilter } from './filter-bytes.ts'
 import type { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { nameOf, readOptional, readPayload, writeOptional, writePayload } from './packed-values.ts'
@@ -72,8 +74,8 @@ export type FoundByPeer = Omit<SearchResults, 'distances' | 'plans' | 'ranks'> &
   readonly ranks: Ranks
 }
 
-/** Reads in turns what `writeResults` has written. */
-export async function readResults(from: PackedReader): Promise<FoundByPeer> {
+/** Reads in turns what `writeResults` has written. @param room counts what is read */
+export async function readResults(from: PackedReader, room?: AnswerRoom): Promise<FoundByPeer> {
   const turn = new Turn()
   let end = 0
   const ends = Array.from({ length: from.length(1) }, () => (end += from.count()))
@@ -85,7 +87,9 @@ export async function readResults(from: PackedReader): Promise<FoundByPeer> {
   for (let list = 0; list < ids.length; list += 1) {
     const hits = readOptional(from, (): HitDetails[] => [])
     for (let left = ids.lengthOf(list); hits !== undefined && left > 0; left -= 1) {
-      hits.push(readDetails(from))
+      const hit = readDetails(from)
+      room?.add(detailBytes(hit))
+      hits.push(hit)
       if (turn.isOver) await turn.next()
     }
     details.push(hits)

@@ -1,7 +1,8 @@
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { cancellation } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { inTurns } from '../base/turns.ts'
-import type { Database, FacetCount } from './database.ts'
+import type { Database, FacetCount, ReadCall } from './database.ts'
 import type { LivePoints } from './live-points.ts'
 
 /** Counts the points that match at the moment when the promise resolves. */
@@ -24,11 +25,11 @@ export async function countPoints(
 export async function facetsOf(
   points: LivePoints,
   query: Parameters<Database['facets']>[0],
-  signal: AbortSignal | undefined,
+  { signal, room }: ReadCall = {},
 ): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
   await points.hideDue()
   if (signal?.aborted) throw cancellation(signal)
-  return await inTurns(countValues(points, query))
+  return await inTurns(countValues(points, query, room))
 }
 
 /**
@@ -37,7 +38,8 @@ export async function facetsOf(
 function* countValues(
   { attributes }: LivePoints,
   { filter, paths, limit }: Parameters<Database['facets']>[0],
+  room: AnswerRoom | undefined,
 ): Generator<void, ReadonlyMap<string, readonly FacetCount[]>> {
   const within = filter && (yield* attributes.evaluate(filter))
-  return yield* attributes.facets(paths, within, limit)
+  return yield* attributes.facets(paths, within, limit, room)
 }

@@ -3,11 +3,13 @@ import { describe, it } from 'node:test'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { below, type HeldPoint, SearchedPointsFixture } from '../../test/support/searched-points.ts'
+import { ByteBudget } from '../base/byte-budget.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { newId } from '../base/ids.ts'
 import { distanceMetrics, type SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
+import { bytesOfDetails } from './hit-details.ts'
 import { HitLists } from './hit-lists.ts'
 
 const seed = 20_261_123
@@ -158,6 +160,42 @@ describe(`a search of a collection, seed ${seed}`, () => {
     await assert.rejects(points.search(Array.from({ length: 10 }, () => ({ ...query, include: vectors }))), {
       message: /more than 20000 bytes.*MAX_BUFFERED_BYTES/,
     })
+  })
+
+  it('counts what it reads point by point, and stops at the first point for which there is no room', async () => {
+    const { points, queries } = filled(1200)
+    await using _ = points
+    const query = { vector: queries[0]!, metric: 'Euclidean', limit: 20, ef: 20 } as const
+    const all = { ...query, include: { ...include, vector: true, payload: true } }
+    const budget = new ByteBudget({ maxBytes: 2 ** 20, what: 'answers', setting: 'MAX_BUFFERED_BYTES' })
+    const room = budget.hold(0)
+    const found = await points.search([all, query], { room })
+    assert.equal(room.bytes, bytesOfDetails(found))
+    room.release()
+    // The call has been cancelled: reading for it would not count.
+    await assert.rejects(points.search([all], { room }), { reason: 'cancelled' })
+    await points.search([query], { room })
+    let left = 10
+    const tenPoints = {
+      add(): void {
+        if (left === 0) throw new Error('full')
+        left -= 1
+      },
+    }
+    await assert.rejects(points.search([all], { room: tenPoints }), { message: 'full' })
+  })
+
+  it('keeps no content that include does not ask for', async () => {
+    const { points, queries } = filled(1200)
+    await using _ = points
+    const query = { vector: queries[0]!, metric: 'Euclidean', limit: 4, ef: 4 } as const
+    for (const attributes of ['all', ['place']] as const) {
+      const { details } = await points.search([{ ...query, include: { ...include, attributes } }])
+      assert.deepEqual(
+        details[0]!.map(({ payload }) => payload!.content),
+        ['', '', '', ''],
+      )
+    }
   })
 
   it('finds nothing before the first point, and nothing when no point matches', async () => {

@@ -4,6 +4,7 @@ import type { SearchQuery, VectorQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import { inTurns, Turn } from '../base/turns.ts'
 import { wrongDimension } from '../base/wrong-dimension.ts'
+import type { ReadCall } from './database.ts'
 import { foundIds } from './found-ids.ts'
 import { HitLists } from './hit-lists.ts'
 import {
@@ -58,7 +59,7 @@ export class CollectionSearch {
   }
 
   /** See `Database.search`. */
-  async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
+  async search(queries: readonly SearchQuery[], call: ReadCall = {}): Promise<SearchResults> {
     const { results } = this.#options
     const held = this.#admit(queries)
     results.hold(held)
@@ -66,18 +67,15 @@ export class CollectionSearch {
       this.#points.hideExpired()
       const plain = queries.every(isPlain)
       return plain
-        ? await this.#searchPlainly(queries as readonly VectorQuery[], signal)
-        : await this.#search(queries, signal)
+        ? await this.#searchPlainly(queries as readonly VectorQuery[], call)
+        : await this.#search(queries, call)
     } finally {
       results.release(held)
     }
   }
 
   /** Searches for ids and distances without a filter. */
-  async #searchPlainly(
-    queries: readonly VectorQuery[],
-    signal: AbortSignal | undefined,
-  ): Promise<SearchResults> {
+  async #searchPlainly(queries: readonly VectorQuery[], call: ReadCall): Promise<SearchResults> {
     const { searches, ids, attributes } = this.#points
     if (searches === undefined) {
       const none = queries.map(() => 0)
@@ -91,16 +89,16 @@ export class CollectionSearch {
     checkDimension(queries, index.dimension)
     const { replacements } = index
     const touched = new TouchedSlots(attributes.journal)
-    const hits = await searches.search(queries, signal)
+    const hits = await searches.search(queries, call.signal)
     this.#points.hideExpired()
     const found = await inTurns(foundIds(hits, queries, ids, touched))
     if (found !== undefined && index.replacements === replacements) return plainResults(queries, found)
     const common = { near: -1, replacements, touched, filterUs: 0 }
     const runs = queries.map((query) => ({ query, slots: query, ...common }))
-    return this.#assemble(runs, hits, runs.keys(), signal)
+    return this.#assemble(runs, hits, runs.keys(), call)
   }
 
-  async #search(queries: readonly SearchQuery[], signal: AbortSignal | undefined): Promise<SearchResults> {
+  async #search(queries: readonly SearchQuery[], call: ReadCall): Promise<SearchResults> {
     const runs: Run[] = []
     const turn = new Turn()
     for (const query of queries) {
@@ -111,11 +109,11 @@ export class CollectionSearch {
     const startMs = performance.now()
     const hits = await this.#find(
       searched.map((at) => runs[at]!),
-      signal,
+      call.signal,
     )
     const searchMs = performance.now() - startMs
     for (const { slots } of runs) if (slots.report !== undefined) slots.report.elapsedUs = searchMs * 1000
-    return this.#assemble(runs, hits, searched, signal)
+    return this.#assemble(runs, hits, searched, call)
   }
 
   /** Returns empty lists before the first point is stored. */
@@ -137,10 +135,10 @@ export class CollectionSearch {
     runs: readonly Run[],
     hits: HitLists,
     searched: Iterable<number>,
-    signal: AbortSignal | undefined,
+    { signal, room: answerRoom }: ReadCall,
   ): Promise<SearchResults> {
     const listOf = new Map([...searched].map((at, list) => [at, list]))
-    const room = this.#answers.room()
+    const room = this.#answers.room(answerRoom)
     const answers: Answer[] = []
     const turn = new Turn()
     for (const [at, run] of runs.entries()) {

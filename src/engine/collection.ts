@@ -20,10 +20,12 @@ import type {
   ListQuery,
   MapQuery,
   PointMap,
+  ReadCall,
 } from './database.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 import { planByFilter } from './filter-plan.ts'
 import { noPlanCounts } from './filter-planner.ts'
+import { bytesOfDetails, detailBytes } from './hit-details.ts'
 import { Indexer } from './indexer.ts'
 import { ListReader } from './list-reader.ts'
 import { LivePoints } from './live-points.ts'
@@ -308,13 +310,15 @@ export class Collection implements Database, AsyncDisposable {
     return slot === -1 ? undefined : (this.livePoints.expiryOf(slot) ?? Number.POSITIVE_INFINITY)
   }
 
-  async get(id: string): Promise<Point | undefined> {
+  async get(id: string, call?: ReadCall): Promise<Point | undefined> {
     if (this.#refusal !== undefined) throw this.#refusal
-    return this.#reader.get(id)
+    const point = this.#reader.get(id)
+    if (point !== undefined) call?.room?.add(detailBytes(point))
+    return point
   }
 
-  async list(query: ListQuery, signal?: AbortSignal): Promise<ListPage> {
-    return await this.#reads.run(() => this.#lists.list(query, signal))
+  async list(query: ListQuery, call?: ReadCall): Promise<ListPage> {
+    return await this.#reads.run(() => this.#lists.list(query, call))
   }
 
   async count(filter?: Filter, signal?: AbortSignal): Promise<number> {
@@ -323,16 +327,17 @@ export class Collection implements Database, AsyncDisposable {
 
   async facets(
     query: Parameters<Database['facets']>[0],
-    signal?: AbortSignal,
+    call?: ReadCall,
   ): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
-    return await this.#reads.run(() => facetsOf(this.livePoints, query, signal))
+    return await this.#reads.run(() => facetsOf(this.livePoints, query, call))
   }
 
-  search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
-    return this.#reads.run(() => this.#searchAll(queries, signal))
+  search(queries: readonly SearchQuery[], call: ReadCall = {}): Promise<SearchResults> {
+    return this.#reads.run(() => this.#searchAll(queries, call))
   }
 
-  async #searchAll(queries: readonly SearchQuery[], signal: AbortSignal | undefined): Promise<SearchResults> {
+  async #searchAll(queries: readonly SearchQuery[], call: ReadCall): Promise<SearchResults> {
+    const { signal } = call
     for (let attempt = 1; ; attempt += 1) {
       if (this.#refusal !== undefined) throw this.#refusal
       if (signal?.aborted) throw cancellation(signal)
@@ -340,11 +345,12 @@ export class Collection implements Database, AsyncDisposable {
       if (hiding !== undefined) await hiding
       const foreign = this.#replicaPath?.foreign
       const [restriction, arrivals] = [foreign?.restriction, foreign?.arrivals]
-      const results = await this.#search.search(restrictedTo(restriction, queries), signal)
+      const results = await this.#search.search(restrictedTo(restriction, queries), call)
       // Points that no read may show have arrived meanwhile.
-      if (restriction === undefined && foreign?.arrivals !== arrivals && attempt < searchesMax) continue
+      const isForeign = restriction === undefined && foreign?.arrivals !== arrivals
       // So many points have expired meanwhile that not all of them are hidden.
-      if (!this.livePoints.isDue || attempt === searchesMax) return results
+      if (attempt === searchesMax || !(isForeign || this.livePoints.isDue)) return results
+      call.room?.add(-bytesOfDetails(results))
     }
   }
 

@@ -1,4 +1,5 @@
 import type { Scalar } from '../base/attributes.ts'
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import type { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type {
@@ -42,6 +43,17 @@ export interface ItemError {
   readonly error: DatabaseError
 }
 
+/** What a read knows about the call that it answers. */
+export interface ReadCall {
+  /** Aborts when nobody waits for the answer any more. */
+  readonly signal?: AbortSignal | undefined
+  /**
+   * Counts what is read for the answer, as it is read. Whoever sends the answer gives the room back. Absent: the
+   * answer is small, or its size is limited elsewhere.
+   */
+  readonly room?: AnswerRoom | undefined
+}
+
 export interface ListQuery {
   readonly filter?: Filter | undefined
   /** 1..`MAX_LIMIT`. */
@@ -80,6 +92,8 @@ export interface MapQuery {
   readonly ef: number
   /** What to return of each point; only payload and attributes are supported. */
   readonly include?: Include | undefined
+  /** How many characters of a content to return; absent: all. */
+  readonly contentMax?: number | undefined
 }
 
 /** A point of a map. Points are identified by their numbers: their positions in the order of the rows. */
@@ -99,8 +113,11 @@ export interface PointMap {
   readonly points: number
   /** The number of points of the map. */
   readonly sampled: number
-  /** Returns the points in batches. A batch is searched for when it is requested. Call once. */
-  rows(signal?: AbortSignal): AsyncGenerator<readonly MapRow[], void>
+  /**
+   * Returns the points in batches. A batch is searched for when it is requested, and counts towards the room of the
+   * call until the next one is requested. Call once.
+   */
+  rows(call?: ReadCall): AsyncGenerator<readonly MapRow[], void>
   /** Allows the next map. Idempotent. */
   close(): void
 }
@@ -205,14 +222,14 @@ export interface Database {
    */
   statsOfNodes?(signal?: AbortSignal): Promise<StatsOfNodes> | undefined
   /** Returns the point with this id, a lower-case UUID. */
-  get(id: string, signal?: AbortSignal): Promise<Point | undefined>
+  get(id: string, call?: ReadCall): Promise<Point | undefined>
   /**
    * Returns the nearest points, one list per query: closest first, equal distances by insertion order.
    *
    * @throws DatabaseError `not_found` for a query near a point that does not exist
    */
-  search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults>
-  list(query: ListQuery, signal?: AbortSignal): Promise<ListPage>
+  search(queries: readonly SearchQuery[], call?: ReadCall): Promise<SearchResults>
+  list(query: ListQuery, call?: ReadCall): Promise<ListPage>
   /** Counts the matching points; all points without a filter. */
   count(filter?: Filter, signal?: AbortSignal): Promise<number>
   /**
@@ -225,7 +242,7 @@ export interface Database {
       readonly paths: readonly string[]
       readonly limit: number
     },
-    signal?: AbortSignal,
+    call?: ReadCall,
   ): Promise<ReadonlyMap<string, readonly FacetCount[]>>
   /**
    * Samples points for a map. The caller closes it.

@@ -1,7 +1,7 @@
 import { selectAttributes } from '../base/attribute-selection.ts'
 import { payloadBytes } from '../base/payload-bytes.ts'
 import type { Include, Payload } from '../base/point.ts'
-import type { HitDetails } from '../base/search-results.ts'
+import type { HitDetails, SearchResults } from '../base/search-results.ts'
 
 /** The parts of a point's details; each is read only if requested. */
 export interface PointParts {
@@ -11,14 +11,10 @@ export interface PointParts {
   version(): number
 }
 
-/**
- * Returns what `include` asks for. If it asks for attributes only, the payload still has the content, which is not
- * shown.
- */
+/** Returns what `include` asks for. If it asks for attributes only, the payload has no content. */
 export function detailsOf(parts: PointParts, include: Include): HitDetails {
-  const { attributes } = include
   return {
-    payload: wantsPayload(include) ? selected(parts.payload(), attributes) : undefined,
+    payload: wantsPayload(include) ? selected(parts.payload(), include) : undefined,
     vector: include.vector ? parts.vector() : undefined,
     version: include.version ? parts.version() : undefined,
   }
@@ -33,15 +29,25 @@ export function wantsPayload({ payload, attributes }: Include): boolean {
   return payload || attributes !== undefined
 }
 
-function selected(payload: Payload | undefined, paths: Include['attributes']): Payload | undefined {
-  if (payload === undefined || paths === undefined || paths === 'all') return payload
-  return { ...payload, attributes: selectAttributes(payload.attributes, paths) }
+function selected(
+  payload: Payload | undefined,
+  { payload: isWhole, attributes: paths }: Include,
+): Payload | undefined {
+  if (payload === undefined || (isWhole && (paths === undefined || paths === 'all'))) return payload
+  const { content, attributes } = payload
+  const shown = paths === 'all' ? attributes : selectAttributes(attributes, paths!)
+  // A content that is not shown would be kept in memory until the answer is sent.
+  return { ...payload, content: isWhole ? content : '', attributes: shown }
 }
 
 /** Returns about how many bytes details take until they are sent. */
 export function detailBytes({ payload, vector }: HitDetails): number {
   const ofPayload = payload === undefined ? 0 : payloadBytes(payload)
   return detailOverheadBytes + ofPayload + (vector?.byteLength ?? 0)
+}
+
+export function bytesOfDetails({ details }: SearchResults): number {
+  return details.flat().reduce((sum, each) => sum + (each === undefined ? 0 : detailBytes(each)), 0)
 }
 
 /** The overhead of the objects, as V8 allocates them. */

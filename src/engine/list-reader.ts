@@ -1,9 +1,10 @@
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { Include } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import { cursorAfter, orderOfCursor } from './cursor.ts'
-import type { ListPage, ListQuery } from './database.ts'
+import type { ListPage, ListQuery, ReadCall } from './database.ts'
 import { detailBytes } from './hit-details.ts'
 import { inInsertionOrder, type OrderedSlot } from './insertion-order.ts'
 import type { LivePoints } from './live-points.ts'
@@ -26,11 +27,11 @@ export class ListReader {
     this.#reader = reader
   }
 
-  async list(query: ListQuery, signal?: AbortSignal): Promise<ListPage> {
+  async list(query: ListQuery, { signal, room }: ReadCall = {}): Promise<ListPage> {
     const after = query.cursor === undefined ? 0 : orderOfCursor(query.cursor)
     for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
       if (signal?.aborted) throw cancellation(signal)
-      const page = await this.#attempt(query, after)
+      const page = await this.#attempt(query, after, room)
       if (page !== undefined) return page
     }
     throw new DatabaseError(
@@ -43,6 +44,7 @@ export class ListReader {
   async #attempt(
     { filter, limit, include, ordered }: ListQuery,
     after: number,
+    room: AnswerRoom | undefined,
   ): Promise<ListPage | undefined> {
     const points = this.#points
     await points.hideDue()
@@ -50,9 +52,11 @@ export class ListReader {
     const matching = filter && (await inTurns(points.attributes.evaluate(filter)))
     const found = await inInsertionOrder(points.table, matching, { after, limit: limit + 1 })
     const last = found.length > limit ? found[limit - 1]!.order : Number.POSITIVE_INFINITY
-    const draft = new Draft({ points, reader: this.#reader, include, filter, after, last, ordered })
+    const draft = new Draft({ points, reader: this.#reader, include, filter, after, last, ordered, room })
     await inTurns(draft.read(found.slice(0, limit)))
-    return await inTurns(draft.complete(position, limit))
+    const page = await inTurns(draft.complete(position, limit))
+    if (page === undefined) draft.drop()
+    return page
   }
 }
 
@@ -66,6 +70,8 @@ interface DraftOptions {
   /** The page has matching points with an order up to this; infinite if no matching points follow. */
   readonly last: number
   readonly ordered: boolean | undefined
+  /** Counts what is read. */
+  readonly room: AnswerRoom | undefined
 }
 
 /** A page that is being read. */
@@ -118,13 +124,20 @@ class Draft {
   }
 
   #add(slot: number, order: number): void {
-    const { points, reader, include } = this.#options
+    const { points, reader, include, room } = this.#options
     const details = reader.details(slot, include)
     // Otherwise a change has taken effect, and the journal has the slot.
     if (details === undefined) return
-    this.#bytes += detailBytes(details)
+    const bytes = detailBytes(details)
+    room?.add(bytes)
+    this.#bytes += bytes
     this.#entries.set(order, { slot, order, point: { id: points.idOf(slot), ...details } })
     this.#orders.set(slot, order)
+  }
+
+  /** Gives back the room of a page that is read again. */
+  drop(): void {
+    this.#options.room?.add(-this.#bytes)
   }
 
   #page(limit: number): ListPage {

@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import type { Include, Payload } from '../base/point.ts'
@@ -6,8 +7,9 @@ import { inTurns } from '../base/turns.ts'
 import { noWork } from '../index/searcher.ts'
 import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
-import type { MapQuery, MapRow, PointMap } from './database.ts'
+import type { MapQuery, MapRow, PointMap, ReadCall } from './database.ts'
 import { inUnits } from './found-ids.ts'
+import { detailBytes } from './hit-details.ts'
 import type { HitLists } from './hit-lists.ts'
 import type { LivePoints } from './live-points.ts'
 import type { PointReader } from './point-reader.ts'
@@ -71,11 +73,16 @@ class SampledMap implements PointMap {
     this.#sample = sample
   }
 
-  async *rows(signal?: AbortSignal): AsyncGenerator<readonly MapRow[], void> {
+  async *rows({ signal, room }: ReadCall = {}): AsyncGenerator<readonly MapRow[], void> {
     for (let from = 0; from < this.sampled; from += rowsPerStep) {
       if (signal?.aborted) throw cancellation(signal)
       const to = Math.min(this.sampled, from + rowsPerStep)
-      yield await this.#options.run(() => this.#rows(from, to, signal))
+      const [rows, bytes] = await retriedWhenFull(async () => {
+        const read = await this.#options.run(() => this.#rows(from, to, signal))
+        return [read, holdRows(read, room)] as const
+      })
+      yield rows
+      room?.add(-bytes)
     }
   }
 
@@ -89,27 +96,10 @@ class SampledMap implements PointMap {
     const asked: number[] = []
     for (let number = from; number < to; number += 1) if (this.#isThere(number)) asked.push(number)
     const queries = asked.map((number) => this.#near(number))
-    const hits = await this.#search(queries, signal)
+    const { searches } = this.#options.points
+    const hits = queries.length === 0 ? undefined : await searches?.search(queries, signal)
     const listOf = new Map(asked.map((number, list) => [number, list]))
     return await inTurns(this.#read(from, to, (number) => this.#neighbours(number, hits, listOf.get(number))))
-  }
-
-  /** Waits and retries when the queue of searches is full: a map yields to other searches instead of failing. */
-  async #search(
-    queries: readonly SlotQuery[],
-    signal: AbortSignal | undefined,
-  ): Promise<HitLists | undefined> {
-    for (let attempt = 1; ; attempt += 1) {
-      const { searches } = this.#options.points
-      if (searches === undefined || queries.length === 0) return undefined
-      try {
-        return await searches.search(queries, signal)
-      } catch (error) {
-        const isFull = error instanceof DatabaseError && error.reason === 'overloaded'
-        if (!isFull || attempt === attemptsMax) throw error
-      }
-      await sleep(pauseMs)
-    }
   }
 
   *#read(
@@ -193,10 +183,49 @@ class SampledMap implements PointMap {
       const slot = points.table.findBytes(this.#sample.ids, number * idBytes)
       if (slot === -1) return undefined
       const details = reader.details(slot, include)
-      if (details !== undefined) return details.payload
+      if (details !== undefined) return withContentCut(details.payload, this.#query.contentMax)
     }
     return undefined
   }
+}
+
+/**
+ * Waits and retries when the queue of searches or the memory for answers is full: a map yields to other requests
+ * instead of failing.
+ */
+export async function retriedWhenFull<Result>(step: () => Promise<Result>): Promise<Result> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await step()
+    } catch (error) {
+      const isFull = error instanceof DatabaseError && error.reason === 'overloaded'
+      if (!isFull || attempt === attemptsMax) throw error
+    }
+    await sleep(pauseMs)
+  }
+}
+
+/** Counts rows that have been read; returns their bytes. @throws DatabaseError `overloaded` */
+export function holdRows(rows: readonly MapRow[], room: AnswerRoom | undefined): number {
+  const bytes = rows.reduce(
+    (sum, { payload, neighbours }) => sum + detailBytes({ payload }) + 16 * neighbours.length,
+    0,
+  )
+  room?.add(bytes)
+  return bytes
+}
+
+/** Returns a payload with at most this many characters of its content. A map shows the beginnings of long contents. */
+export function withContentCut(
+  payload: Payload | undefined,
+  most: number = Number.POSITIVE_INFINITY,
+): Payload | undefined {
+  if (payload === undefined || payload.content.length <= most) return payload
+  const { content } = payload
+  // Do not cut between the halves of a surrogate pair.
+  const end = (content.charCodeAt(most - 1) & 0xfc00) === 0xd800 ? most - 1 : most
+  // A slice of a string keeps all of it in memory.
+  return { ...payload, content: Buffer.from(content.slice(0, end), 'utf16le').toString('utf16le') }
 }
 
 /** Searches that run at a time: enough to keep all search threads busy between two turns of the main thread. */

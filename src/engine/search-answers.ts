@@ -1,3 +1,4 @@
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
@@ -30,9 +31,10 @@ export interface FoundList {
   readonly list: number
 }
 
-/** How much the answers of a request may still contain. */
+/** How much the answers of a request may still contain, and where it counts. */
 export interface Room {
   detailBytes: number
+  readonly answer: AnswerRoom | undefined
 }
 
 /** Answers queries from their hits. Each answer is valid for one moment, that of its last step. Main thread only. */
@@ -46,9 +48,9 @@ export class SearchAnswers {
     this.#maxDetailBytes = maxDetailBytes
   }
 
-  /** Returns the room for the answers of one request. */
-  room(): Room {
-    return { detailBytes: this.#maxDetailBytes }
+  /** Returns the room for the answers of one request. @param answer counts them */
+  room(answer: AnswerRoom | undefined): Room {
+    return { detailBytes: this.#maxDetailBytes, answer }
   }
 
   /**
@@ -60,7 +62,8 @@ export class SearchAnswers {
     const { journal } = this.#points.attributes
     const { detailBytes } = room
     for (let attempt = 1; ; attempt += 1) {
-      room.detailBytes = detailBytes
+      // What the attempt before has read is dropped.
+      if (room.detailBytes < detailBytes) take(room, room.detailBytes - detailBytes)
       this.#points.hideExpired()
       // The point that is searched near may have another vector now.
       if (run.near !== -1 && run.touched.now()?.has(run.near) !== false) return undefined
@@ -156,7 +159,6 @@ export class SearchAnswers {
     // An empty collection has no index to read from.
     if (hits.length === 0 || !wantsDetails(include)) return hits.map(() => noDetails)
     const { index } = this.#points.searches!
-    let left = room.detailBytes
     const details: HitDetails[] = []
     for (const [rank, { slot }] of hits.entries()) {
       const each = detailsOf(
@@ -167,13 +169,13 @@ export class SearchAnswers {
         },
         include,
       )
-      left -= detailBytes(each)
-      if (left < 0) throw this.#tooManyDetails()
+      const bytes = detailBytes(each)
+      if (bytes > room.detailBytes) throw this.#tooManyDetails()
+      take(room, bytes)
       details.push(each)
       // Changes made meanwhile are in the journal; everything is then read again.
       if (details.length % detailsPerStep === 0) yield
     }
-    room.detailBytes = left
     return details
   }
 
@@ -184,6 +186,12 @@ export class SearchAnswers {
       `what include asks for takes more than ${maxDetailBytes} bytes, the most of one answer (MAX_BUFFERED_BYTES): ask for fewer results or less of each`,
     )
   }
+}
+
+/** @throws DatabaseError `overloaded` */
+function take(room: Room, bytes: number): void {
+  room.answer?.add(bytes)
+  room.detailBytes -= bytes
 }
 
 /** Whether a query wants all its hits, without details. */

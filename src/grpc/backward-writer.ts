@@ -1,3 +1,4 @@
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { wireFixed64, wireLength, wireVarint } from './wire.ts'
 
 /**
@@ -5,8 +6,14 @@ import { wireFixed64, wireLength, wireVarint } from './wire.ts'
  * the message is written. Field numbers are below 16.
  */
 export class BackwardWriter {
+  readonly #room: AnswerRoom | undefined
   #bytes = Buffer.allocUnsafe(256)
   #start = this.#bytes.length
+
+  /** @param room counts the bytes as they grow */
+  constructor(room?: AnswerRoom) {
+    this.#room = room
+  }
 
   /** Bytes written so far. */
   get length(): number {
@@ -90,7 +97,9 @@ export class BackwardWriter {
   /** Reserves bytes in front of the written ones, and grows the buffer if necessary; returns their position. */
   #take(bytes: number): number {
     if (bytes > this.#start) {
-      const grown = Buffer.allocUnsafe(2 * (this.#bytes.length + bytes))
+      const grownBytes = 2 * (this.#bytes.length + bytes)
+      this.#room?.add(grownBytes - this.#bytes.length)
+      const grown = Buffer.allocUnsafe(grownBytes)
       const start = grown.length - this.length
       this.#bytes.copy(grown, start, this.#start)
       this.#bytes = grown

@@ -12,9 +12,9 @@ import { MessageReader } from './message-reader.ts'
  * Bounds the memory of requests and answers, which many slow or hostile clients together could exhaust. Each body
  * counts towards a budget, from the head that announces its length until the body is no longer needed.
  *
- *   head ─> declared length held ─> bytes arrive ─> decoded ─> answer held ─> sent
- *               └ RESOURCE_EXHAUSTED    └ too slow:  └ released   └ released; reset when
- *                                         DEADLINE_EXCEEDED         the client does not read
+ *   head ─> declared length held ─> bytes arrive ─> decoded ─> points read, encoded ─> sent
+ *               └ RESOURCE_EXHAUSTED    └ too slow:  └ released    │ answer held       └ released; reset
+ *                                         DEADLINE_EXCEEDED        └ RESOURCE_EXHAUSTED   when not read
  */
 export interface BodyBounds {
   readonly maxRequestBytes: number
@@ -30,8 +30,10 @@ export interface ReceivedRequest {
   take(): Buffer
   /** Call when the bytes are no longer needed. */
   release(): void
-  /** Counts the answer towards its budget until it is sent. @throws DatabaseError `overloaded` */
-  holdAnswer(bytes: number): void
+  /** Counts the answer towards its budget while it is made, and until it is sent. */
+  readonly room: ByteHold
+  /** Call when the answer is complete, and being sent. */
+  answered(): void
   /** Ends a call that can no longer be answered; its client sees an internal error. */
   abort(): void
 }
@@ -76,7 +78,7 @@ export class CallBody implements ReceivedRequest {
   readonly #bounds: BodyBounds
   #bytes: Buffer | undefined
   #requestHold: ByteHold | undefined
-  #answerHold: ByteHold | undefined
+  #room: ByteHold | undefined
   #timer: NodeJS.Timeout | undefined
   #refusal: DatabaseError | undefined
   #hasEnded = false
@@ -130,10 +132,14 @@ export class CallBody implements ReceivedRequest {
     this.#requestHold = undefined
   }
 
-  holdAnswer(bytes: number): void {
-    if (this.#hasEnded) return
-    this.#answerHold = this.#bounds.budgets.answers.hold(bytes)
-    this.#startTimer(() => this.#call.stream.close(constants.NGHTTP2_CANCEL))
+  get room(): ByteHold {
+    this.#room ??= this.#bounds.budgets.answers.hold(0)
+    if (this.#hasEnded) this.#room.release()
+    return this.#room
+  }
+
+  answered(): void {
+    if (!this.#hasEnded) this.#startTimer(() => this.#call.stream.close(constants.NGHTTP2_CANCEL))
   }
 
   abort(): void {
@@ -146,7 +152,7 @@ export class CallBody implements ReceivedRequest {
     this.#stopTimer()
     this.#bytes = undefined
     this.release()
-    this.#answerHold?.release()
+    this.#room?.release()
   }
 
   /** @throws DatabaseError whose message is sent to the caller */

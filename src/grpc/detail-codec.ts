@@ -2,6 +2,7 @@ import type { FoundPoint } from '../api/get-point.ts'
 import type { InsertedBatch, ItemError } from '../api/insert-vectors-batch.ts'
 import type { ListAnswer } from '../api/list-points.ts'
 import { hasDetails, type SearchAnswer } from '../api/search-answer.ts'
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { reasons } from '../base/errors.ts'
 import { IdTexts } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
@@ -21,23 +22,25 @@ import { fieldBytes, writeHead, writeVarint } from './wire.ts'
  * into a buffer of the right size. All others are written backwards.
  */
 
-export function encodePoint(point: FoundPoint): Buffer {
+export function encodePoint(point: FoundPoint, room?: AnswerRoom): Buffer {
   const { id, payload, version } = point
   if (version === undefined && payload.attributes === undefined && payload.expiresAtUs === undefined) {
-    return encodePlainPoint(point)
+    return encodePlainPoint(point, room)
   }
-  const writer = new BackwardWriter()
+  const writer = new BackwardWriter(room)
   writePoint(writer, id, point, wholePoint)
-  return messageOf(writer)
+  return messageOf(writer, room)
 }
 
 const wholePoint: Include = { distance: false, payload: true, vector: true, version: true }
 
-function encodePlainPoint({ id, payload, vector }: FoundPoint): Buffer {
+function encodePlainPoint({ id, payload, vector }: FoundPoint, room: AnswerRoom | undefined): Buffer {
   const contentBytes = Buffer.byteLength(payload.content)
   const payloadBytes = 2 + fieldBytes(contentBytes)
   const vectorBytes = fieldBytes(vector.byteLength)
-  const target = allocateMessage(pointIdFieldBytes + fieldBytes(payloadBytes) + fieldBytes(vectorBytes))
+  const bytes = pointIdFieldBytes + fieldBytes(payloadBytes) + fieldBytes(vectorBytes)
+  room?.add(bytes)
+  const target = allocateMessage(bytes)
   let at = writePointId(target, writeHead(target, 0, 1, pointIdBytes), id)
   at = writeHead(target, at, 2, payloadBytes)
   at = writeVarint(target, writeVarint(target, at, 8), contentTypes.indexOf(payload.contentType))
@@ -76,28 +79,29 @@ function writePayloadField(
   writer.head(field, end)
 }
 
-export function encodeSearch(answer: SearchAnswer): Buffer | Promise<Buffer> {
-  return hasDetails(answer) ? inTurns(searchSteps(answer)) : encodeIds(answer.results.ids)
+export function encodeSearch(answer: SearchAnswer, room?: AnswerRoom): Buffer | Promise<Buffer> {
+  return hasDetails(answer) ? inTurns(searchSteps(answer, room)) : encodeIds(answer.results.ids, room)
 }
 
-export function encodeSearches(answer: SearchAnswer): Buffer | Promise<Buffer> {
-  return hasDetails(answer) ? inTurns(searchesSteps(answer)) : encodeResults(answer.results.ids)
+export function encodeSearches(answer: SearchAnswer, room?: AnswerRoom): Buffer | Promise<Buffer> {
+  const { ids } = answer.results
+  return hasDetails(answer) ? inTurns(searchesSteps(answer, room)) : encodeResults(ids, room)
 }
 
-function* searchSteps(answer: SearchAnswer): Generator<void, Buffer> {
-  const writer = new BackwardWriter()
+function* searchSteps(answer: SearchAnswer, room: AnswerRoom | undefined): Generator<void, Buffer> {
+  const writer = new BackwardWriter(room)
   yield* responseSteps(writer, answer, 0)
-  return messageOf(writer)
+  return messageOf(writer, room)
 }
 
-function* searchesSteps(answer: SearchAnswer): Generator<void, Buffer> {
-  const writer = new BackwardWriter()
+function* searchesSteps(answer: SearchAnswer, room: AnswerRoom | undefined): Generator<void, Buffer> {
+  const writer = new BackwardWriter(room)
   for (let query = answer.queries.length - 1; query >= 0; query -= 1) {
     const end = writer.length
     yield* responseSteps(writer, answer, query)
     writer.head(1, end)
   }
-  return messageOf(writer)
+  return messageOf(writer, room)
 }
 
 /** Writes the fields of a SearchResponse: ids 1, hits 2, profile 3. */
@@ -159,12 +163,12 @@ function writeProfile(writer: BackwardWriter, profile: Profile): void {
   writer.head(3, end)
 }
 
-export function encodeList(answer: ListAnswer): Promise<Buffer> | Buffer {
-  return inTurns(listSteps(answer))
+export function encodeList(answer: ListAnswer, room?: AnswerRoom): Promise<Buffer> | Buffer {
+  return inTurns(listSteps(answer, room))
 }
 
-function* listSteps({ include, page }: ListAnswer): Generator<void, Buffer> {
-  const writer = new BackwardWriter()
+function* listSteps({ include, page }: ListAnswer, room: AnswerRoom | undefined): Generator<void, Buffer> {
+  const writer = new BackwardWriter(room)
   if (page.nextCursor !== undefined) writer.text(2, page.nextCursor)
   for (const point of page.points.toReversed()) {
     const end = writer.length
@@ -173,7 +177,7 @@ function* listSteps({ include, page }: ListAnswer): Generator<void, Buffer> {
     checkSize(writer)
     yield
   }
-  return messageOf(writer)
+  return messageOf(writer, room)
 }
 
 export function encodeInserted({ ids, errors }: InsertedBatch): Buffer | Promise<Buffer> {

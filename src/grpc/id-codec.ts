@@ -1,4 +1,5 @@
 import { pointNotFound } from '../api/get-point.ts'
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { type IdLists, idsPerStep, listSteps, type SpellableIds } from '../base/id-lists.ts'
 import { idLength } from '../base/ids.ts'
@@ -64,9 +65,11 @@ export function encodeDeleted(found: boolean): Buffer {
   return allocateMessage(0)
 }
 
-/** InsertVectorsBatchResponse and SearchResponse have the same bytes: `repeated PointID = 1`. */
-export function encodeIds(ids: SpellableIds): Buffer | Promise<Buffer> {
-  const target = allocateMessage(ids.total * pointIdFieldBytes)
+/** InsertVectorsBatchResponse and SearchResponse have the same bytes: `repeated PointID = 1`. @param room counts the answer */
+export function encodeIds(ids: SpellableIds, room?: AnswerRoom): Buffer | Promise<Buffer> {
+  const bytes = ids.total * pointIdFieldBytes
+  room?.add(bytes)
+  const target = allocateMessage(bytes)
   if (ids.total > idsPerStep) return inTurns(idSteps(target, ids))
   writeIds(target, 0, ids, 0, ids.total)
   return target
@@ -82,12 +85,13 @@ function* idSteps(target: Buffer, ids: SpellableIds): Generator<void, Buffer> {
   return target
 }
 
-export function encodeResults(results: IdLists): Buffer | Promise<Buffer> {
-  return inTurns(resultSteps(results))
+export function encodeResults(results: IdLists, room?: AnswerRoom): Buffer | Promise<Buffer> {
+  return inTurns(resultSteps(results, room))
 }
 
-function* resultSteps(results: IdLists): Generator<void, Buffer> {
+function* resultSteps(results: IdLists, room: AnswerRoom | undefined): Generator<void, Buffer> {
   const size = results.ends.reduce((sum, _, list) => sum + fieldBytes(listBytes(results, list)), 0)
+  room?.add(size)
   const target = allocateMessage(size)
   let at = 0
   yield* listSteps(results.ends, {

@@ -2,6 +2,7 @@ import type { CountPointsInput } from '../api/count-points.ts'
 import type { FacetPointsInput, Facets } from '../api/facet-points.ts'
 import type { IncludeInput } from '../api/include.ts'
 import type { ListPointsInput } from '../api/list-points.ts'
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { inTurns } from '../base/turns.ts'
 import { encodeValue } from './attribute-codec.ts'
 import { BackwardWriter } from './backward-writer.ts'
@@ -81,12 +82,12 @@ function encodeCount(count: number): Buffer {
   return messageOf(writer)
 }
 
-function encodeFacets(facets: Facets): Promise<Buffer> | Buffer {
-  return inTurns(facetSteps(facets))
+function encodeFacets(facets: Facets, room?: AnswerRoom): Promise<Buffer> | Buffer {
+  return inTurns(facetSteps(facets, room))
 }
 
-function* facetSteps(facets: Facets): Generator<void, Buffer> {
-  const writer = new BackwardWriter()
+function* facetSteps(facets: Facets, room: AnswerRoom | undefined): Generator<void, Buffer> {
+  const writer = new BackwardWriter(room)
   for (const [path, counts] of [...facets].reverse()) {
     const facetEnd = writer.length
     for (const { value, count } of counts.toReversed()) {
@@ -99,5 +100,5 @@ function* facetSteps(facets: Facets): Generator<void, Buffer> {
     writer.head(1, facetEnd)
     yield
   }
-  return messageOf(writer)
+  return messageOf(writer, room)
 }

@@ -1,10 +1,12 @@
 import { answerBytesMax, answerTooLarge } from '../api/answer-size.ts'
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import type { BackwardWriter } from './backward-writer.ts'
 import { allocateMessage } from './frames.ts'
 
-/** Returns the writer's bytes as an answer. */
-export function messageOf(writer: BackwardWriter): Buffer {
+/** Returns the writer's bytes as an answer. @param room counts the copy */
+export function messageOf(writer: BackwardWriter, room?: AnswerRoom): Buffer {
   checkSize(writer)
+  room?.add(writer.length)
   const bytes = writer.finish()
   const target = allocateMessage(bytes.length)
   bytes.copy(target)

@@ -164,8 +164,11 @@ async function handle(
   const bytes = await answer(runner, name, call, caller.call).catch(toDatabaseError)
   caller.answered()
   try {
-    if (bytes instanceof DatabaseError) callback(refusalOf(bytes, runner.context), null)
-    else callback(null, bytes, trailerOf(runner.context, caller.missing()))
+    if (bytes instanceof DatabaseError) {
+      // What was read for the answer is dropped.
+      call.request.room.release()
+      callback(refusalOf(bytes, runner.context), null)
+    } else callback(null, bytes, trailerOf(runner.context, caller.missing()))
   } catch (error) {
     // An error of grpc-js while sending concerns only this call and must not end the process.
     runner.logger.error({ err: error, operation: name }, 'an answer was not sent')
@@ -203,14 +206,18 @@ function answer<Name extends OperationName>(
 ): Promise<Buffer> {
   const { decode, encode } = codecs[name]
   const { request } = call
+  const { room } = request
   const hold = (bytes: Buffer): Buffer => {
-    request.holdAnswer(bytes.length)
+    // Counts the complete answer instead of what it was made of.
+    if (operationRoles[name] === 'read') room.resize(bytes.length)
+    else room.exceed(bytes.length)
+    request.answered()
     return bytes
   }
   const codec = {
     decode: () => decode(request.take()),
     encode(output: OperationTypes[Name]['output']): Buffer | Promise<Buffer> {
-      const bytes = encode(output)
+      const bytes = encode(output, room)
       return bytes instanceof Promise ? bytes.then(hold) : hold(bytes)
     },
   }
@@ -250,6 +257,7 @@ function callOf(
         missing = partitions
       },
       signal: controller.signal,
+      room: call.request.room,
       decoded: () => call.request.release(),
     },
     answered: () => call.off('cancelled', cancel),

@@ -9,9 +9,9 @@ import { onClosed } from './on-closed.ts'
  * counts towards a budget, from its first byte or from a head that announces its length, until the body is no longer
  * needed.
  *
- *   head ─> declared length held ─> bytes arrive ─> decoded ─> answer held ─> sent
- *               └ 429, and the connection ends          └ released        └ released; cut off when
- *                                                                           the client does not read
+ *   head ─> declared length held ─> bytes arrive ─> decoded ─> points read, encoded ─> sent
+ *               └ 429, and the connection ends          └ released    │ answer held       └ released; cut off
+ *                                                                     └ 429                 when not read
  */
 
 /** A complete body. */
@@ -237,11 +237,11 @@ export function refuseAndClose(
 /** Long enough for an answer to cross any real network. */
 const lingerMs = 1000
 
-/** Counts an answer towards its budget until it is sent. @throws DatabaseError `overloaded` */
-export function holdAnswer(response: ServerResponse, bytes: number, answerBytes: ByteBudget): void {
-  if (response.closed) return
-  const hold = answerBytes.hold(bytes)
-  onClosed(response, () => hold.release())
+/** Returns the room in which an answer is made; it is given back when the answer is sent. */
+export function answerRoom(response: ServerResponse, answerBytes: ByteBudget): ByteHold {
+  const room = answerBytes.hold(0)
+  onClosed(response, () => room.release())
+  return room
 }
 
 /** Closes the connection of a client that has not received the answer in time. */

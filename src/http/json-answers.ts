@@ -1,3 +1,4 @@
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { type IdLists, idsPerStep, listSteps, type SpellableIds } from '../base/id-lists.ts'
 import { idLength } from '../base/ids.ts'
 import { inTurns } from '../base/turns.ts'
@@ -9,10 +10,16 @@ import { inTurns } from '../base/turns.ts'
 
 export type JsonAnswer = string | Buffer
 
-/** Encodes all ids as one list: `{"name":["…","…"]}`. */
-export function encodeIds(name: string, ids: SpellableIds): JsonAnswer | Promise<JsonAnswer> {
+/** Encodes all ids as one list: `{"name":["…","…"]}`. @param room counts the answer */
+export function encodeIds(
+  name: string,
+  ids: SpellableIds,
+  room?: AnswerRoom,
+): JsonAnswer | Promise<JsonAnswer> {
   const { total } = ids
-  const target = Buffer.allocUnsafe(`{"${name}":}`.length + listBytes(total))
+  const bytes = `{"${name}":}`.length + listBytes(total)
+  room?.add(bytes)
+  const target = Buffer.allocUnsafe(bytes)
   const at = target.write(`{"${name}":[`)
   if (total > idsPerStep) return inTurns(stepsOfIds(target, at, ids))
   closeList(target, writeIds(target, at, ids, 0, total), closingBrace)
@@ -20,9 +27,13 @@ export function encodeIds(name: string, ids: SpellableIds): JsonAnswer | Promise
   return target.toString('latin1')
 }
 
-/** Encodes lists of ids: `{"name":[["…","…"],["…"]]}`. */
-export function encodeIdLists(name: string, ids: IdLists): JsonAnswer | Promise<JsonAnswer> {
-  return inTurns(stepsOfLists(name, ids))
+/** Encodes lists of ids: `{"name":[["…","…"],["…"]]}`. @param room counts the answer */
+export function encodeIdLists(
+  name: string,
+  ids: IdLists,
+  room?: AnswerRoom,
+): JsonAnswer | Promise<JsonAnswer> {
+  return inTurns(stepsOfLists(name, ids, room))
 }
 
 function* stepsOfIds(target: Buffer, at: number, ids: SpellableIds): Generator<void, Buffer> {
@@ -36,8 +47,10 @@ function* stepsOfIds(target: Buffer, at: number, ids: SpellableIds): Generator<v
   return target
 }
 
-function* stepsOfLists(name: string, ids: IdLists): Generator<void, Buffer> {
-  const target = Buffer.allocUnsafe(listsBytes(name, ids))
+function* stepsOfLists(name: string, ids: IdLists, room: AnswerRoom | undefined): Generator<void, Buffer> {
+  const bytes = listsBytes(name, ids)
+  room?.add(bytes)
+  const target = Buffer.allocUnsafe(bytes)
   let at = target.write(`{"${name}":[`)
   yield* listSteps(ids.ends, {
     begin() {

@@ -1,6 +1,7 @@
 import type { FoundPoint } from '../api/get-point.ts'
 import type { ListAnswer } from '../api/list-points.ts'
 import { hasDetails, type SearchAnswer } from '../api/search-answer.ts'
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
 import type { Include, Payload } from '../base/point.ts'
@@ -22,19 +23,19 @@ export function encodePoint({ id, vector, payload, version }: FoundPoint): strin
   return `{"id":"${id}","vector":${jsonNumbers(vector)},"payload":${payloadJson(payload)}${shown}}`
 }
 
-export function encodeSearch(answer: SearchAnswer): JsonAnswer | Promise<JsonAnswer> {
-  const ids = encodeIds('results', answer.results.ids)
-  return hasDetails(answer) ? addDetails(ids, answer, false) : ids
+export function encodeSearch(answer: SearchAnswer, room?: AnswerRoom): JsonAnswer | Promise<JsonAnswer> {
+  const ids = encodeIds('results', answer.results.ids, room)
+  return hasDetails(answer) ? addDetails(ids, answer, false, room) : ids
 }
 
 /** `hits` and `profile` are lists parallel to the queries, with `[]` and null for a query that did not ask for them. */
-export function encodeSearches(answer: SearchAnswer): JsonAnswer | Promise<JsonAnswer> {
-  const ids = encodeIdLists('results', answer.results.ids)
-  return hasDetails(answer) ? addDetails(ids, answer, true) : ids
+export function encodeSearches(answer: SearchAnswer, room?: AnswerRoom): JsonAnswer | Promise<JsonAnswer> {
+  const ids = encodeIdLists('results', answer.results.ids, room)
+  return hasDetails(answer) ? addDetails(ids, answer, true, room) : ids
 }
 
-export function encodeList(answer: ListAnswer): Promise<Buffer> | Buffer {
-  return inTurns(listSteps(answer))
+export function encodeList(answer: ListAnswer, room?: AnswerRoom): Promise<Buffer> | Buffer {
+  return inTurns(listSteps(answer, room))
 }
 
 /** @param ids an object with `results`; the details are inserted before its closing brace */
@@ -42,13 +43,19 @@ async function addDetails(
   ids: JsonAnswer | Promise<JsonAnswer>,
   answer: SearchAnswer,
   isBatch: boolean,
+  room: AnswerRoom | undefined,
 ): Promise<Buffer> {
   const results = Buffer.from(await ids)
-  return await inTurns(detailSteps(results.subarray(0, -1), answer, isBatch))
+  return await inTurns(detailSteps(results.subarray(0, -1), answer, isBatch, room))
 }
 
-function* detailSteps(results: Buffer, answer: SearchAnswer, isBatch: boolean): Generator<void, Buffer> {
-  const json = new JsonText('')
+function* detailSteps(
+  results: Buffer,
+  answer: SearchAnswer,
+  isBatch: boolean,
+  room: AnswerRoom | undefined,
+): Generator<void, Buffer> {
+  const json = new JsonText('', room)
   json.addBytes(results)
   const { queries } = answer
   const [open, close] = isBatch ? ['[', ']'] : ['', '']
@@ -90,8 +97,8 @@ function* hitSteps(
   json.add(']')
 }
 
-function* listSteps({ include, page }: ListAnswer): Generator<void, Buffer> {
-  const json = new JsonText('{"points":[')
+function* listSteps({ include, page }: ListAnswer, room: AnswerRoom | undefined): Generator<void, Buffer> {
+  const json = new JsonText('{"points":[', room)
   for (const [index, point] of page.points.entries()) {
     const parts = detailsJson(point, include)
     if (json.add(`${index > 0 ? ',' : ''}{"id":"${point.id}"${parts}}`)) yield

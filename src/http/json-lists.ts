@@ -2,6 +2,7 @@ import type { CountPointsInput } from '../api/count-points.ts'
 import type { FacetPointsInput, Facets } from '../api/facet-points.ts'
 import type { ListPointsInput } from '../api/list-points.ts'
 import { attributeToJson } from '../base/attribute-json.ts'
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { inTurns } from '../base/turns.ts'
 import type { FieldNotes } from './ignored-fields.ts'
 import { readFilterInTurns } from './json-filter.ts'
@@ -62,12 +63,12 @@ export function encodeCount(count: number): string {
   return JSON.stringify({ count })
 }
 
-export function encodeFacets(facets: Facets): Promise<Buffer> | Buffer {
-  return inTurns(facetSteps(facets))
+export function encodeFacets(facets: Facets, room?: AnswerRoom): Promise<Buffer> | Buffer {
+  return inTurns(facetSteps(facets, room))
 }
 
-function* facetSteps(facets: Facets): Generator<void, Buffer> {
-  const json = new JsonText('{"facets":{')
+function* facetSteps(facets: Facets, room: AnswerRoom | undefined): Generator<void, Buffer> {
+  const json = new JsonText('{"facets":{', room)
   for (const [number, [path, counts]] of [...facets].entries()) {
     json.add(`${number > 0 ? ',' : ''}${JSON.stringify(path)}:[`)
     for (const [index, { value, count }] of counts.entries()) {

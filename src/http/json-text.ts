@@ -1,19 +1,23 @@
 import { answerBytesMax, answerTooLarge } from '../api/answer-size.ts'
+import type { AnswerRoom } from '../base/byte-budget.ts'
 
 /** Builds an answer of unknown size from beginning to end. */
 export class JsonText {
   readonly #parts: Buffer[] = []
+  readonly #room: AnswerRoom | undefined
   #bytes = 0
   #text: string
 
-  constructor(beginning: string) {
+  /** @param room counts the answer as it grows */
+  constructor(beginning: string, room?: AnswerRoom) {
     this.#text = beginning
+    this.#room = room
   }
 
   /**
    * Appends text; returns true after a long stretch, when other work should have a turn.
    *
-   * @throws DatabaseError `invalid_argument` for an answer that has become too large
+   * @throws DatabaseError `invalid_argument` for an answer that has become too large, `overloaded`
    */
   add(text: string): boolean {
     this.#text += text
@@ -30,7 +34,9 @@ export class JsonText {
 
   finish(): Buffer {
     this.#flush()
-    return this.#parts.length === 1 ? this.#parts[0]! : Buffer.concat(this.#parts, this.#bytes)
+    if (this.#parts.length === 1) return this.#parts[0]!
+    this.#room?.add(this.#bytes)
+    return Buffer.concat(this.#parts, this.#bytes)
   }
 
   #flush(): void {
@@ -41,6 +47,7 @@ export class JsonText {
   #append(bytes: Buffer): void {
     this.#bytes += bytes.length
     if (this.#bytes > answerBytesMax) throw answerTooLarge()
+    this.#room?.add(bytes.length)
     this.#parts.push(bytes)
   }
 }

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { ApiContext, Database } from '../api/call.ts'
+import type { ApiContext, Database, ReadCall } from '../api/call.ts'
 import { httpFields } from '../api/call.ts'
 import { type MapAnswer, type MapPointsInput, type MapRow, mapPoints } from '../api/map-points.ts'
 import { partialReadsOf } from '../api/partial-reads.ts'
@@ -43,9 +43,11 @@ export function addMap(app: FastifyInstance, options: StreamOptions): void {
             }
             const answer = await mapPoints(context, input, { fields: httpFields, collection, signal })
             owned.defer(() => answer.map.close())
+            const room = options.budgets.answers.hold(0)
+            owned.defer(() => room.release())
             if (cluster !== undefined) reply.header(positionHeader, String(cluster.answeredPosition))
             reply.type('application/json; charset=utf-8').header('cache-control', 'no-store')
-            return chunksOf(answer, signal)
+            return chunksOf(answer, { signal, room })
           },
         }),
     })
@@ -100,13 +102,13 @@ async function inputOf({ query }: FastifyRequest, reply: FastifyReply): Promise<
 const parameterNames = ['limit', 'similarity', 'seed', 'k', 'ef', 'filter', 'attributes', 'content']
 
 /** Yields one JSON document, with each point on a separate line, so that a client can read it while it arrives. */
-async function* chunksOf(answer: MapAnswer, signal: AbortSignal): AsyncGenerator<Buffer> {
+async function* chunksOf(answer: MapAnswer, call: ReadCall): AsyncGenerator<Buffer> {
   const { map, query } = answer
   const { metric: similarity, seed, k } = query
   const head = JSON.stringify({ similarity, seed, k, matching: map.points, sampled: map.sampled })
   yield Buffer.from(`${head.slice(0, -1)},"points":[`)
   let separator = '\n'
-  for await (const rows of map.rows(signal)) {
+  for await (const rows of map.rows(call)) {
     yield await inTurns(rowSteps(rows, separator, answer))
     separator = ',\n'
   }
@@ -116,7 +118,7 @@ async function* chunksOf(answer: MapAnswer, signal: AbortSignal): AsyncGenerator
 function* rowSteps(
   rows: readonly MapRow[],
   separator: string,
-  { query, contentMax }: MapAnswer,
+  { query }: MapAnswer,
 ): Generator<void, Buffer> {
   const json = new JsonText('')
   const hasContent = query.include?.payload === true
@@ -128,7 +130,7 @@ function* rowSteps(
     )
     if (payload !== undefined && hasContent) {
       const { contentType, content } = payload
-      json.add(`,"content_type":"${contentType}","content":${JSON.stringify(cut(content, contentMax))}`)
+      json.add(`,"content_type":"${contentType}","content":${JSON.stringify(content)}`)
     }
     if (payload?.attributes !== undefined) json.add(`,"attributes":${encodeAttributes(payload.attributes)}`)
     if (json.add('}')) yield
@@ -139,11 +141,4 @@ function* rowSteps(
 /** Rounds a distance: a picture needs no more digits. */
 function shortened(distance: number): number {
   return Number(distance.toPrecision(6))
-}
-
-function cut(content: string, most: number): string {
-  if (content.length <= most) return content
-  // Do not cut between the halves of a surrogate pair.
-  const end = (content.charCodeAt(most - 1) & 0xfc00) === 0xd800 ? most - 1 : most
-  return content.slice(0, end)
 }

@@ -8,11 +8,12 @@ import {
   pointOperations,
 } from '../api/operations.ts'
 import { type OperationRunner, runOperation } from '../api/run-operation.ts'
-import type { BodyBudgets } from '../base/byte-budget.ts'
+import type { Role } from '../base/api-key.ts'
+import type { BodyBudgets, ByteHold } from '../base/byte-budget.ts'
 import { consistencyHeader, positionHeader } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { missingText, partialHeader } from '../base/partial-reads.ts'
-import { holdAnswer, RequestBody } from './bodies.ts'
+import { answerRoom, RequestBody } from './bodies.ts'
 import type { JsonAnswer } from './json-answers.ts'
 import { collectionPrefix, type PathParts, type Route, routes } from './routes.ts'
 import type { HttpServerOptions } from './server-options.ts'
@@ -61,21 +62,37 @@ async function answer<Name extends OperationName>(
       ),
     async encode(output: OperationTypes[Name]['output']): Promise<JsonAnswer | undefined> {
       reply.code(typeof status === 'number' ? status : status(output))
-      const json = await encode(output)
-      if (json !== undefined) holdAnswer(reply.raw, json.length, runner.budgets.answers)
-      return json
+      return holdEncoded(await encode(output, room), room, operationRoles[name])
     },
   }
+  const room = answerRoom(reply.raw, runner.budgets.answers)
   const { cluster } = runner.context
   let json: JsonAnswer | undefined
   try {
-    json = await runOperation(runner, name, codec, callOf(request, reply, parts))
+    json = await runOperation(runner, name, codec, callOf(request, reply, parts, room))
+  } catch (error) {
+    // What was read for the answer is dropped, however long its client takes to read the refusal.
+    room.release()
+    throw error
   } finally {
     // A refusal may depend on the stored points, so it has the position, too.
     if (cluster !== undefined) reply.header(positionHeader, String(cluster.answeredPosition))
   }
   return json === undefined ? reply.send() : reply.type('application/json; charset=utf-8').send(json)
 }
+
+/** Counts a complete answer instead of what it was made of. */
+function holdEncoded(json: JsonAnswer | undefined, room: ByteHold, role: Role): JsonAnswer | undefined {
+  // Node would copy a long string to send it, and keep both.
+  const isLong = typeof json === 'string' && json.length > sentAsTextMax
+  const sent = isLong ? Buffer.from(json) : json
+  if (role === 'read') room.resize(sent?.length ?? 0)
+  else room.exceed(sent?.length ?? 0)
+  return sent
+}
+
+/** A shorter text is sent in one packet with the head of the answer. */
+const sentAsTextMax = 16_384
 
 function bodyOf({ method, headers, body }: FastifyRequest): Buffer {
   // A PUT may have no body if its path is sufficient.
@@ -93,6 +110,7 @@ function callOf(
   { body, headers, query }: FastifyRequest,
   reply: FastifyReply,
   { collection }: PathParts,
+  room: ByteHold,
 ): Call {
   const call: Call = {
     fields: httpFields,
@@ -106,6 +124,7 @@ function callOf(
     partial: headers[partialHeader] as string | undefined,
     onPartial: (missing) => reply.header(partialHeader, missingText(missing)),
     signal: leavingOf(reply),
+    room,
   }
   return body instanceof RequestBody ? { ...call, decoded: () => body.release() } : call
 }

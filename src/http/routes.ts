@@ -1,4 +1,5 @@
 import type { OperationName, OperationTypes } from '../api/operations.ts'
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import type { FieldNotes } from './ignored-fields.ts'
 import type { JsonAnswer } from './json-answers.ts'
 import { decodePoint, decodePoints, decodeQueries, decodeQuery } from './json-codec.ts'
@@ -40,8 +41,15 @@ export interface Route<Name extends OperationName> {
     parts: PathParts,
     ifMatch: string | undefined,
   ) => OperationTypes[Name]['input'] | Promise<OperationTypes[Name]['input']>
-  /** Returns JSON, or a promise if there is much of it; undefined for an empty body. */
-  readonly encode: (output: OperationTypes[Name]['output']) => JsonAnswer | Promise<JsonAnswer> | undefined
+  /**
+   * Returns JSON, or a promise if there is much of it; undefined for an empty body.
+   *
+   * @param room counts the answer while it grows beyond what was read for it
+   */
+  readonly encode: (
+    output: OperationTypes[Name]['output'],
+    room?: AnswerRoom,
+  ) => JsonAnswer | Promise<JsonAnswer> | undefined
 }
 
 /** The parameters of a path. */

@@ -3,6 +3,7 @@ import type { ApiContext, Database } from '../api/call.ts'
 import { checkName } from '../api/collections.ts'
 import type { AskedPosition } from '../api/read-position.ts'
 import { noteRequest } from '../api/run-operation.ts'
+import type { BodyBudgets } from '../base/byte-budget.ts'
 import { consistencyHeader, positionHeader } from '../base/consistency.ts'
 import { PartitionsUnavailable, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
@@ -14,6 +15,7 @@ export interface StreamOptions {
   readonly context: ApiContext
   /** How long a client may leave a sent chunk unread. */
   readonly requestTimeoutMs: number
+  readonly budgets: BodyBudgets
   readonly metrics: ServiceMetrics
   readonly logger: Logger
 }

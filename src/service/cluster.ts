@@ -1,4 +1,5 @@
 import { hostname } from 'node:os'
+import type { ByteBudget } from '../base/byte-budget.ts'
 import type { Logger } from '../base/log.ts'
 import type { ClusterTimings } from '../cluster/cluster-metrics.ts'
 import type { ClusterService } from '../cluster/cluster-service.ts'
@@ -8,6 +9,8 @@ import type { Config } from '../config.ts'
 interface ClusterParts {
   readonly logger: Logger
   readonly openLog: OpenLog | undefined
+  /** Counts the answers of the process. */
+  readonly answerBytes: ByteBudget
   /** Undefined until the metrics are loaded, which happens while the node connects. */
   readonly timings: () => ClusterTimings | undefined
   /** The key that other nodes accept over HTTP. */
@@ -25,7 +28,7 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
     import('../cluster/http-replica-source.ts'),
   ])
   const { clusterName: cluster, clusterNodeName: node, httpHost } = config
-  const { logger, openLog, timings, peerKey, httpPort, onServing } = parts
+  const { logger, openLog, timings, answerBytes, peerKey, httpPort, onServing } = parts
   const host = isAnyAddress(httpHost) ? hostname() : httpHost
   const options = {
     ...{ cluster, node, name: `vicinal ${node}`, zone: config.clusterZone },
@@ -38,7 +41,7 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
     appendTimeoutMs: config.clusterAppendTimeoutMs,
     ...{ maxBufferedBytes: config.maxBufferedBytes, maxRequestBytes: config.maxRequestBytes },
     ...{ openLog, onServing },
-    link: linkOf(config, (seconds) => timings()?.link(seconds)),
+    link: linkOf(config, { answerBytes, onSeconds: (seconds) => timings()?.link(seconds) }),
     sourceOf: (name: string, { address }: { readonly address: string }) =>
       new HttpReplicaSource({ node: name, address, apiKey: peerKey() }),
     onAppend: (seconds: number) => timings()?.append(seconds),
@@ -53,7 +56,10 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
  *
  * @throws Error when the settings do not fit together
  */
-function linkOf(config: Config, onSeconds: (seconds: number) => void): LinkSettings | undefined {
+function linkOf(
+  config: Config,
+  parts: { readonly answerBytes: ByteBudget; readonly onSeconds: (seconds: number) => void },
+): LinkSettings | undefined {
   const { clusterSecret: secret, clusterHost: host, clusterPeerAdvertise } = config
   const {
     clusterTlsCa: caFile,
@@ -74,7 +80,8 @@ function linkOf(config: Config, onSeconds: (seconds: number) => void): LinkSetti
     callsMax: config.clusterMaxPeerCalls,
     tls: caFile === undefined ? undefined : { caFile, certFile: certFile!, keyFile: keyFile!, name },
     addressAt: (port) => clusterPeerAdvertise || `${shown.includes(':') ? `[${shown}]` : shown}:${port}`,
-    onCall: (_, seconds) => onSeconds(seconds),
+    answerBytes: parts.answerBytes,
+    onCall: (_, seconds) => parts.onSeconds(seconds),
   }
 }
 

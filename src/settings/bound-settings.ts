@@ -19,7 +19,7 @@ export class BoundSettings {
 
   readonly maxBufferedBytes: Row<number> = bytes(1, 64 * 1024 * mebibyte, {
     default: 256 * mebibyte,
-    doc: 'Memory for calls in progress. It limits each of three kinds separately: requests that are arriving, being decoded or searched for; changes that wait for the disk; and answers that clients have not received yet. More is refused as overload. Of the requests and of the answers, three quarters are for those larger than 1 MiB. One of these is always accepted when there is no other.',
+    doc: 'Memory for calls in progress. It limits each of three kinds separately: requests that are arriving, being decoded or searched for; changes that wait for the disk; and answers, from the first point that is read for them until clients have received them: while an answer is made, its points and its encoded form both count, two bytes for each character of a point. More is refused as overload. Of the requests and of the answers, three quarters are for those larger than 1 MiB. One of these is always accepted when there is no other.',
   })
 
   readonly maxQueuedQueries: Row<number> = integer(1, 10_000_000, {

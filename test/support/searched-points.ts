@@ -5,6 +5,7 @@ import { idBytes, idFromBytes, newId, writeIdBytes } from '../../src/base/ids.ts
 import type { Payload, SearchQuery } from '../../src/base/point.ts'
 import type { SearchResults } from '../../src/base/search-results.ts'
 import { CollectionSearch } from '../../src/engine/collection-search.ts'
+import type { ReadCall } from '../../src/engine/database.ts'
 import { IdTable } from '../../src/engine/id-table.ts'
 import type { IndexSearches } from '../../src/engine/index-searches.ts'
 import type { SearchedPoints } from '../../src/engine/searched-points.ts'
@@ -26,7 +27,7 @@ export class SearchedPointsFixture implements SearchedPoints, AsyncDisposable {
   readonly fixture: IndexFixture
   readonly ids: IdTable = new IdTable()
   readonly attributes: AttributeIndex
-  readonly search: (queries: readonly SearchQuery[], signal?: AbortSignal) => Promise<SearchResults>
+  readonly search: (queries: readonly SearchQuery[], call?: ReadCall) => Promise<SearchResults>
   /** By id. */
   readonly held: Map<string, HeldPoint> = new Map()
   /** Ids of points that expire when they are next read. */
@@ -54,7 +55,7 @@ export class SearchedPointsFixture implements SearchedPoints, AsyncDisposable {
       inWords: String,
     }).share()
     const searcher = new CollectionSearch({ points: this, results, maxResults, maxDetailBytes })
-    this.search = (queries, signal) => searcher.search(queries, signal)
+    this.search = (queries, call) => searcher.search(queries, call)
   }
 
   get searches(): IndexSearches | undefined {

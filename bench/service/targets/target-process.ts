@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { ApiContext } from '../../../src/api/call.ts'
+import { createBodyBudgets } from '../../../src/base/byte-budget.ts'
 import { keepTicksFast } from '../../../src/base/fast-ticks.ts'
 import { IdLists } from '../../../src/base/id-lists.ts'
 import { idBytes } from '../../../src/base/ids.ts'
@@ -80,6 +81,7 @@ async function startEcho(): Promise<Ports> {
   const { ports } = await startTransports({
     config,
     context,
+    budgets: createBodyBudgets(config),
     metrics: new ServiceMetrics(),
     logger: loggerOf(config),
     keys: { grpc: [{ name: 'bench', key: apiKey, role: 'write' }], http: undefined },
