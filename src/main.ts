@@ -139,7 +139,7 @@ async function assemble(
 
   const ready = opening.then(() => {
     registerEngine(parts.metrics, engine, data)
-    registerCollections(parts.metrics, data)
+    registerCollections(parts.metrics, engine, data)
     setServing(true)
     const { points, dimension } = collections().main.stats
     logger.info({ points, dimension, ms: Math.round(performance.now() - started) }, 'ready')

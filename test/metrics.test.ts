@@ -3,6 +3,7 @@ import { readFileSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { parse } from 'yaml'
+import { createHttpClient } from '../src/client/http-client.ts'
 import { startEmbeddingServer } from './support/embedding-server.ts'
 import { startTestService } from './support/service.ts'
 
@@ -65,6 +66,57 @@ describe('the metrics', () => {
       const opened = (expr as string).match(/[([{]/g) ?? []
       assert.equal(opened.length, ((expr as string).match(/[)\]}]/g) ?? []).length, `${expr}`)
     }
+  })
+
+  it('count all collections in total, and name the 50 largest that are open', async () => {
+    await using service = await startTestService({ MAX_MEMORY_BYTES: '1G' })
+    const client = createHttpClient({ baseUrl: service.httpUrl })
+    const payload = { contentType: 'Text', content: 'x' } as const
+    const vector = [1, 2]
+    await client.insert({ vector, payload })
+    for (let at = 1; at <= 52; at += 1) {
+      await client.collections.put(`c${at}`)
+      const vectors = Array.from({ length: at }, () => ({ vector, payload }))
+      await client.collection(`c${at}`).insertBatch(vectors)
+    }
+    const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
+    const figure = (name: string): number =>
+      Number(
+        text
+          .split('\n')
+          .find((line) => line.startsWith(`${name} `))
+          ?.slice(name.length + 1),
+      )
+    const labelled = (name: string): Map<string, number> =>
+      new Map(
+        [...text.matchAll(new RegExp(`^${name}\\{collection="([^"]+)"[^}]*\\} (\\S+)$`, 'gm'))].map(
+          ([, collection, value]) => [collection!, Number(value)],
+        ),
+      )
+    const points = labelled('vicinal_collection_points')
+    assert.equal(points.size, 51)
+    assert.deepEqual([points.get('c52'), points.get('c3'), points.get('c2')], [52, 3, undefined])
+    assert.equal(points.get('(other)'), 1 + 2)
+    for (const name of ['waiting_points', 'tombstones', 'memory_bytes', 'recall']) {
+      assert.deepEqual([...labelled(`vicinal_collection_${name}`).keys()].sort(), [...points.keys()].sort())
+    }
+    assert.equal(labelled('vicinal_collection_recall').get('(other)'), 1)
+
+    const all = 1 + (52 * 53) / 2
+    assert.equal(figure('vicinal_points'), 1)
+    assert.equal(figure('vicinal_stored_points'), all)
+    assert.equal(figure('vicinal_memory_max_bytes'), 1024 ** 3)
+    const named = [...labelled('vicinal_collection_memory_bytes').values()].reduce(
+      (sum, each) => sum + each,
+      0,
+    )
+    assert.ok(figure('vicinal_memory_bytes') > named, 'includes the default collection')
+    const stats = await fetch(`${service.httpUrl}/stats`)
+    const { all_collections: totals } = (await stats.json()) as { all_collections: unknown }
+    assert.deepEqual(totals, {
+      ...{ collections: 53, open: 53, points: all, waiting: 0, tombstones: 0 },
+      ...{ memory_bytes: figure('vicinal_memory_bytes'), memory_bytes_max: 1024 ** 3 },
+    })
   })
 
   it('show the running version and the free disk space', async () => {

@@ -1,10 +1,19 @@
 import type { Consistency } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Embeddings } from '../embeddings/embeddings.ts'
-import type { Collections, Lease } from '../engine/collections.ts'
+import type { Collections, CollectionTotals, Lease } from '../engine/collections.ts'
 import type { CollectionStats, Database, PointsSnapshot, ReadCall, StatsOfNodes } from '../engine/database.ts'
 
-export type { CollectionStats, Collections, Database, Lease, PointsSnapshot, ReadCall, StatsOfNodes }
+export type {
+  CollectionStats,
+  Collections,
+  CollectionTotals,
+  Database,
+  Lease,
+  PointsSnapshot,
+  ReadCall,
+  StatsOfNodes,
+}
 
 /** The limits and defaults of operations, from the settings of the same names. */
 export interface Limits {

@@ -1,7 +1,7 @@
 import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionLease, CollectionSet } from '../engine/collection-set.ts'
-import type { Collections, Lease, PointsOnNodes } from '../engine/collections.ts'
+import type { Collections, CollectionTotals, Lease, PointsOnNodes } from '../engine/collections.ts'
 import { ClusterDatabase, type ClusterWrites } from './cluster-database.ts'
 import type { LocalLease } from './peer-reads.ts'
 import type { ClusterRequest } from './request-codec.ts'
@@ -54,6 +54,10 @@ export class ClusterCollections implements Collections {
   /** Counts the points on this node. */
   countLocal(...asked: Parameters<CollectionSet['pointsIn']>): ReturnType<CollectionSet['pointsIn']> {
     return this.#set.pointsIn(...asked)
+  }
+
+  get totals(): CollectionTotals {
+    return this.#set.totals
   }
 
   get aliases(): ReadonlyMap<string, string> {

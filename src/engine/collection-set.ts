@@ -3,10 +3,11 @@ import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
+import type { MemoryUser } from '../index/memory-budget.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
 import type { CollectionRecord, DataStore, Store } from '../storage/store.ts'
 import { storedPosition } from '../storage/stored-position.ts'
-import type { Collections, Lease } from './collections.ts'
+import type { Collections, CollectionTotals, Lease } from './collections.ts'
 import type { Collection, CollectionOptions, Engine } from './engine.ts'
 import type { ReplicaHooks } from './replica-hooks.ts'
 
@@ -44,6 +45,8 @@ export class CollectionSet implements Collections {
   readonly #entries = new Map<number, Entry>()
   /** Numbers of collections that are being dropped. Callers no longer see them. */
   readonly #dropping = new Set<number>()
+  /** By number: the points of collections that are not open, so that metrics read each from disk only once. */
+  readonly #closedPoints = new Map<number, number>()
   /** Numbers of collections whose dimension is known to be fixed. */
   readonly #fixed = new Set<number>()
   readonly #timer: NodeJS.Timeout
@@ -76,12 +79,40 @@ export class CollectionSet implements Collections {
     return this.#entries.size
   }
 
-  /** Returns the open collections with the most points, with their names. */
-  largestOpen(count: number): readonly (readonly [string, Collection])[] {
+  /** The open collections with their names, without the default one; those with the most points first. */
+  get open(): readonly (readonly [string, Collection])[] {
     const open = [...this.#entries.values()].flatMap(({ record, collection }) =>
       collection === undefined ? [] : [[record.name, collection] as const],
     )
-    return open.sort(([, a], [, b]) => b.points - a.points).slice(0, count)
+    return open.sort(([, a], [, b]) => b.points - a.points)
+  }
+
+  get totals(): CollectionTotals {
+    const { engine, main } = this.#options
+    const open = [main, ...this.open.map(([, collection]) => collection)]
+    const sum = (of: (collection: Collection) => number): number =>
+      open.reduce((total, each) => total + of(each), 0)
+    return {
+      collections: this.count,
+      open: open.length,
+      points: sum(({ points }) => points) + this.#pointsOfClosed(),
+      unindexed: sum(({ unindexed }) => unindexed),
+      tombstones: sum(({ tombstones }) => tombstones),
+      memoryBytes: engine.memory.usedBytes,
+      memoryBytesMax: engine.memory.maxBytes,
+    }
+  }
+
+  #pointsOfClosed(): number {
+    const { store } = this.#options
+    let points = 0
+    for (const { number } of store.collections.values()) {
+      if (this.#dropping.has(number) || this.#entries.get(number)?.collection !== undefined) continue
+      const known = this.#closedPoints.get(number) ?? store.summary(number).points
+      this.#closedPoints.set(number, known)
+      points += known
+    }
+    return points
   }
 
   lease(name: string): CollectionLease | Promise<CollectionLease> {
@@ -196,6 +227,7 @@ export class CollectionSet implements Collections {
         await store.drop(name)
       } finally {
         this.#dropping.delete(record.number)
+        this.#closedPoints.delete(record.number)
       }
     })
   }
@@ -266,12 +298,14 @@ export class CollectionSet implements Collections {
   }
 
   #begin(record: CollectionRecord): Entry {
+    this.#closedPoints.delete(record.number)
     const entry = new Entry(record, () => this.#closeBeyondBound())
     entry.opening = this.#load(record, entry).catch((error) => {
-      this.#entries.delete(record.number)
+      this.#forget(entry)
       throw error
     })
     this.#entries.set(record.number, entry)
+    this.#options.engine.memory.add(entry)
     return entry
   }
 
@@ -347,10 +381,17 @@ export class CollectionSet implements Collections {
         if (entry.collection !== undefined) await end(entry.collection)
       } finally {
         await entry.store?.close()
-        this.#entries.delete(entry.record.number)
+        this.#forget(entry)
+        // Metrics may have asked for it while it was being closed.
+        this.#closedPoints.delete(entry.record.number)
       }
     })()
     return entry.closing
+  }
+
+  #forget(entry: Entry): void {
+    this.#entries.delete(entry.record.number)
+    this.#options.engine.memory.remove(entry)
   }
 
   #aliasesByTarget(): ReadonlyMap<string, readonly string[]> {
@@ -399,8 +440,10 @@ export interface CollectionLease extends Lease {
 }
 
 /** A collection that is being opened, open, or being closed. */
-class Entry {
+class Entry implements MemoryUser {
   readonly record: CollectionRecord
+  /** What it takes in addition to its points. */
+  readonly claimedBytes: number = openCollectionBytes
   readonly #onUnused: () => void
   /** Set by the creator of the entry, immediately. */
   opening!: Promise<Collection>
@@ -435,6 +478,12 @@ class Entry {
     }
   }
 }
+
+/**
+ * What an open collection takes whatever its number of points: objects, tables and kernel instances, a page of memory
+ * for each column of its segment. Measured with 5 points of 8 to 768 components: 390 to 460 KiB.
+ */
+export const openCollectionBytes: number = 512 * 1024
 
 function notFound(name: string): DatabaseError {
   return new DatabaseError('collection_not_found', `no collection or alias is named ${name}`)

@@ -191,11 +191,25 @@ export class Collection implements Database, AsyncDisposable {
     return points
   }
 
-  /** Bytes of vectors, graphs, ids and attributes. */
-  get memoryBytes(): number {
-    const { searches, table, attributes, expirations } = this.livePoints
-    const indexBytes = searches?.index.memoryBytes ?? 0
-    return indexBytes + table.memoryBytes + attributes.memoryBytes + expirations.memoryBytes
+  /** Points that are not in the graph yet. */
+  get unindexed(): number {
+    return this.#indexer.unindexed
+  }
+
+  /** Removed points that are still in a graph or a link queue. */
+  get tombstones(): number {
+    return this.#indexer.tombstones
+  }
+
+  /** By metric: the route that searches take, and its measured recall. */
+  get plans(): CollectionStats['plans'] {
+    return this.#indexer.plans
+  }
+
+  /** What the points count towards MAX_MEMORY_BYTES: vectors, graphs, ids and attributes. */
+  get claimedBytes(): number {
+    const { table, attributes, claimedBytes } = this.livePoints
+    return (table.index?.claimedBytes ?? 0) + attributes.claimedBytes + claimedBytes
   }
 
   get stats(): CollectionStats {
@@ -210,11 +224,11 @@ export class Collection implements Database, AsyncDisposable {
       attributeBytes: attributes.memoryBytes,
       diskBytes: this.#store.diskBytes,
       sequence: this.#store.sequence,
-      unindexed: this.#indexer.unindexed,
-      tombstones: this.#indexer.tombstones,
+      unindexed: this.unindexed,
+      tombstones: this.tombstones,
       isSettling: this.#indexer.isSettling,
       distanceSources: this.#indexer.distanceSources,
-      plans: this.#indexer.plans,
+      plans: this.plans,
       filteredRecalls: this.#indexer.filteredRecalls,
       filteredPlans: searches?.filteredPlans ?? noPlanCounts(),
     }

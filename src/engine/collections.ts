@@ -28,6 +28,8 @@ export interface Collections {
     position: number,
     signal: AbortSignal | undefined,
   ): Promise<PointsOnNodes> | undefined
+  /** Figures of all collections together; in a cluster, as this node has them. */
+  readonly totals: CollectionTotals
   /** The name of the collection of each alias. */
   readonly aliases: ReadonlyMap<string, string>
   /**
@@ -53,6 +55,22 @@ export interface Collections {
    *   is the name of a collection
    */
   setAliases(set: ReadonlyMap<string, string>, remove: readonly string[]): Promise<void>
+}
+
+/** Figures of all collections together, the default one included. */
+export interface CollectionTotals {
+  readonly collections: number
+  /** Those whose points are in memory. */
+  readonly open: number
+  readonly points: number
+  /** Points of open collections that are not in a graph yet. */
+  readonly unindexed: number
+  /** Removed points that are still in a graph of an open collection. */
+  readonly tombstones: number
+  /** What counts towards MAX_MEMORY_BYTES. */
+  readonly memoryBytes: number
+  /** MAX_MEMORY_BYTES; 0 for no limit. */
+  readonly memoryBytesMax: number
 }
 
 /** Point counts of collections that are spread over several nodes. */

@@ -1,7 +1,8 @@
 import type { ServiceMetrics } from '../base/metrics.ts'
-import type { CollectionSet } from './collection-set.ts'
+import { distanceMetrics } from '../base/point.ts'
+import { openCollectionBytes } from './collection-set.ts'
 import type { CollectionStats } from './collection-stats.ts'
-import type { Engine } from './engine.ts'
+import type { Collection, Engine } from './engine.ts'
 import { type MetricPlan, recallInForce } from './recall-plans.ts'
 import type { ServedData } from './served-data.ts'
 
@@ -93,10 +94,8 @@ export function registerEngine(metrics: ServiceMetrics, engine: Engine, data: Se
   metrics.gauge('vicinal_disk_bytes', 'Bytes of the stored data on disk.', () => data.figures.diskBytes)
 }
 
-/** Registers gauges of the number of collections and of the largest ones. */
-export function registerCollections(metrics: ServiceMetrics, data: ServedData): void {
-  const largest = (): ReturnType<CollectionSet['largestOpen']> =>
-    data.loaded?.set.largestOpen(collectionsShown) ?? []
+/** Registers gauges of all collections together, and of each of the largest ones. */
+export function registerCollections(metrics: ServiceMetrics, engine: Engine, data: ServedData): void {
   metrics.gauge(
     'vicinal_collections',
     'Collections, including the default one.',
@@ -107,19 +106,76 @@ export function registerCollections(metrics: ServiceMetrics, data: ServedData): 
     'Named collections whose points are in memory.',
     () => data.loaded?.set.openCount ?? 0,
   )
-  metrics.gauges(
-    'vicinal_collection_points',
-    `Live points of the ${collectionsShown} largest open named collections.`,
-    'collection',
-    () => largest().map(([name, { points }]) => [name, points]),
+  metrics.gauge(
+    'vicinal_stored_points',
+    'Points of all collections.',
+    () => data.loaded?.set.totals.points ?? 0,
   )
-  metrics.gauges(
+  metrics.gauge(
+    'vicinal_memory_bytes',
+    'Memory that counts towards MAX_MEMORY_BYTES: the points of all open collections.',
+    () => engine.memory.usedBytes,
+  )
+  metrics.gauge('vicinal_memory_max_bytes', 'MAX_MEMORY_BYTES; 0 for no limit.', () => engine.memory.maxBytes)
+  const gauges = (name: string, help: string, of: (collection: Collection) => number): void =>
+    metrics.gauges(name, help, 'collection', () => figuresOfOpen(data, of, sum))
+  gauges(
+    'vicinal_collection_points',
+    `Live points of the ${collectionsShown} largest open named collections, and of the others together.`,
+    ({ points }) => points,
+  )
+  gauges(
     'vicinal_collection_memory_bytes',
-    'Memory of the vectors, graphs, ids and attributes of these collections.',
-    'collection',
-    () => largest().map(([name, { memoryBytes }]) => [name, memoryBytes]),
+    'What these collections count towards MAX_MEMORY_BYTES: vectors, graphs, ids and attributes, and 512 KiB for each.',
+    ({ claimedBytes }) => claimedBytes + openCollectionBytes,
+  )
+  gauges(
+    'vicinal_collection_waiting_points',
+    'Stored points of these collections that are not in the graph yet. Every search scans them.',
+    ({ unindexed }) => unindexed,
+  )
+  gauges(
+    'vicinal_collection_tombstones',
+    'Deleted points of these collections that are still in a graph or a link queue.',
+    ({ tombstones }) => tombstones,
+  )
+  metrics.gaugesOf(
+    'vicinal_collection_recall',
+    'vicinal_index_recall of these collections, the lowest of the others together.',
+    ['collection', 'metric'],
+    () =>
+      distanceMetrics.flatMap((metric) =>
+        figuresOfOpen(data, ({ plans }) => recallInForce(plans[metric]), lowest).map(
+          ([collection, recall]) => [{ collection, metric }, recall] as const,
+        ),
+      ),
   )
 }
+
+/** Returns a figure of each of the largest open collections, and one of the others together. */
+function figuresOfOpen<Figure>(
+  { loaded }: ServedData,
+  of: (collection: Collection) => Figure,
+  together: (figures: readonly Figure[]) => Figure,
+): (readonly [string, Figure])[] {
+  const figures = (loaded?.set.open ?? []).map(([name, collection]) => [name, of(collection)] as const)
+  const shown = figures.slice(0, collectionsShown)
+  const others = figures.slice(collectionsShown).map(([, figure]) => figure)
+  return others.length === 0 ? shown : [...shown, [otherCollections, together(others)]]
+}
+
+function sum(figures: readonly number[]): number {
+  return figures.reduce((total, each) => total + each, 0)
+}
+
+/** Collections whose recall is not measured yet are left out. */
+function lowest(recalls: readonly (number | undefined)[]): number | undefined {
+  const known = recalls.filter((recall) => recall !== undefined)
+  return known.length === 0 ? undefined : Math.min(...known)
+}
+
+/** Not a valid name of a collection. */
+const otherCollections = '(other)'
 
 /** Limited because every label costs memory where metrics are stored. */
 const collectionsShown = 50

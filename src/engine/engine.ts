@@ -66,6 +66,11 @@ export class Engine implements AsyncDisposable {
     return this.#parts.kernels.variant
   }
 
+  /** The memory that all open collections use together. */
+  get memory(): MemoryBudget {
+    return this.#parts.memory
+  }
+
   get stats(): EngineStats {
     const { executor, writes } = this.#parts
     return {

@@ -4,6 +4,7 @@ import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { Payload } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
+import type { MemoryUser } from '../index/memory-budget.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import type { Change, Insertion, PointRecord, Store, Update } from '../storage/store.ts'
 import type { ChangeTarget } from './change-target.ts'
@@ -32,7 +33,7 @@ export interface LivePointsOptions {
  *
  * Main thread only; search threads and index threads read the index's shared memory.
  */
-export class LivePoints implements ChangeTarget {
+export class LivePoints implements ChangeTarget, MemoryUser {
   readonly #options: LivePointsOptions
   readonly #systemUs: () => number
   readonly #indexer: Indexer
@@ -59,6 +60,7 @@ export class LivePoints implements ChangeTarget {
       copyId: (slot, target, at) => this.table.copyId(slot, target, at),
       checkMemory: (bytes) => this.#checkAttributeMemory(bytes),
     })
+    parts.memory.add(this)
     parts.memory.add(this.attributes)
     this.expirations = new Expirations({
       clock: collectionOptions.replica === undefined ? systemUs : () => this.#logUs(),
@@ -76,6 +78,12 @@ export class LivePoints implements ChangeTarget {
     this.expirations.close()
     this.table.index?.close()
     this.#options.parts.memory.remove(this.attributes)
+    this.#options.parts.memory.remove(this)
+  }
+
+  /** What neither the index nor the attributes count. */
+  get claimedBytes(): number {
+    return this.table.numbersBytes + this.expirations.memoryBytes
   }
 
   get dimension(): number | undefined {

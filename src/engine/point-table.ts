@@ -38,11 +38,9 @@ export class PointTable implements OrderedPoints {
     return this.index?.slotCount ?? 0
   }
 
-  /** Bytes of everything but the index. */
-  get memoryBytes(): number {
-    return (
-      this.ids.memoryBytes + this.#versions.memoryBytes + this.#orders.memoryBytes + this.order.memoryBytes
-    )
+  /** Bytes of everything but the index and the ids. */
+  get numbersBytes(): number {
+    return this.#versions.memoryBytes + this.#orders.memoryBytes + this.order.memoryBytes
   }
 
   /** Returns the slot of a visible point, or -1. `id` is well formed, in either case. */

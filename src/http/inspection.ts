@@ -5,7 +5,7 @@ import type { SlowRequest, SlowRequests } from '../api/slow-requests.ts'
 import { defaultCollection } from '../base/collection.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
 import { collectionPrefix, type PathParts } from './routes.ts'
-import { statsJson, statsOfNodesJson } from './stats-json.ts'
+import { statsJson, statsOfNodesJson, totalsJson } from './stats-json.ts'
 
 export interface InspectionOptions {
   readonly context: ApiContext
@@ -43,12 +43,17 @@ export function addInspection(app: FastifyInstance, options: InspectionOptions):
 }
 
 async function statsOf({ collections, database }: ApiContext, name: string | undefined): Promise<unknown> {
-  if (name === undefined) return await statsIn(database, defaultCollection)
+  if (name === undefined) {
+    return {
+      ...(await statsIn(database, defaultCollection)),
+      all_collections: totalsJson(collections.totals),
+    }
+  }
   using lease = await collections.lease(name)
   return await statsIn(lease.database, collections.aliases.get(name) ?? name)
 }
 
-async function statsIn(database: Database, collection: string): Promise<unknown> {
+async function statsIn(database: Database, collection: string): Promise<object> {
   const ofNodes = await database.statsOfNodes?.()
   if (ofNodes !== undefined) return statsOfNodesJson(collection, ofNodes)
   return statsJson(collection, database.stats)

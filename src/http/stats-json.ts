@@ -1,4 +1,4 @@
-import type { CollectionStats, StatsOfNodes } from '../api/call.ts'
+import type { CollectionStats, CollectionTotals, StatsOfNodes } from '../api/call.ts'
 import { partitionCount } from '../base/partitions.ts'
 import { distanceMetrics } from '../base/point.ts'
 
@@ -50,6 +50,15 @@ export function statsOfNodesJson(collection: string, { points, missing, nodes }:
     searches: mergedSearches(all.map(searchesJson)),
     partitions: { total: partitionCount, missing },
     nodes: nodes.map(({ node, stats }) => ({ node, ...nodeJson(stats) })),
+  }
+}
+
+/** What `/stats` adds: all collections together, as the node that answers has them. */
+export function totalsJson(totals: CollectionTotals): object {
+  const { collections, open, points, unindexed, tombstones, memoryBytes, memoryBytesMax } = totals
+  return {
+    ...{ collections, open, points, waiting: unindexed, tombstones, memory_bytes: memoryBytes },
+    memory_bytes_max: memoryBytesMax === 0 ? null : memoryBytesMax,
   }
 }
 

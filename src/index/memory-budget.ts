@@ -23,6 +23,12 @@ export class MemoryBudget {
     this.#users.delete(user)
   }
 
+  get usedBytes(): number {
+    let total = 0
+    for (const each of this.#users) total += each.claimedBytes
+    return total
+  }
+
   /** Returns the total if `user` used this many bytes. Check it before reserving them. */
   totalWith(user: MemoryUser, bytes: number): number {
     let total = bytes

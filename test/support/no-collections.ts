@@ -4,6 +4,10 @@ import { DatabaseError } from '../../src/base/errors.ts'
 /** For tests of a single set of points: named collections do not exist and cannot be created. */
 export const noCollections: Collections = {
   aliases: new Map(),
+  totals: {
+    ...{ collections: 1, open: 1, points: 0, unindexed: 0, tombstones: 0 },
+    ...{ memoryBytes: 0, memoryBytesMax: 0 },
+  },
   lease: refuse,
   list: () => [],
   get: refuse,

@@ -122,7 +122,7 @@ class VicinalCollection implements Contender {
   async save(): Promise<void> {}
 
   ownBytes(): number {
-    return this.#opened.collection.memoryBytes
+    return this.#opened.collection.claimedBytes
   }
 
   async close(): Promise<void> {
