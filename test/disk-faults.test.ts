@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -75,6 +75,11 @@ class Caller implements Disposable {
       assert.equal((await this.#http('GET', `/points/${id}`)).status, 0)
       assert.equal((await this.#grpc.call('GetPoint', { id: { value: id } })).code, 0)
     }
+  }
+
+  /** Asserts that statistics and metrics are answered. */
+  async assertReports(): Promise<void> {
+    for (const path of ['/stats', '/metrics']) assert.equal((await this.#http('GET', path)).status, 0, path)
   }
 
   [Symbol.dispose](): void {
@@ -219,6 +224,42 @@ describe('a broken disk', () => {
   }
 })
 
+describe('a file system that becomes read-only', () => {
+  it('stops writes but not reads, and the service ends without an error', async (context) => {
+    using disk = SmallDisk.mountExt4(64 * mebibyte)
+    if (disk === undefined) return context.skip('mounting an ext4 file system needs root')
+    const ids = new Set<string>()
+    await using service = await ChildService.start(join(disk.path, 'data'))
+    using caller = new Caller(service)
+    for (let count = 0; count < 5; count += 1) ids.add((await caller.insertHttp('before')).id)
+    disk.failToReadOnly()
+    await insertUntilRefused(caller, 'read-only', ids)
+    await caller.untilReadable([...ids][0]!)
+    await caller.assertServes(ids)
+    await caller.assertReports()
+    assert.equal((await caller.post('/snapshots', {})).status, 0)
+    assert.equal(await service.stop(), 0)
+  })
+})
+
+describe('a data directory that is gone', () => {
+  it('stops writes at the first fault of the disk, but not reads', async () => {
+    using disk = new FailingDisk()
+    await using directory = await temporaryDirectory()
+    const dataDir = join(directory.path, 'data')
+    await using service = await ChildService.start(dataDir, { execArgv: disk.execArgv })
+    using caller = new Caller(service)
+    const ids = new Set<string>()
+    for (let count = 0; count < 5; count += 1) ids.add((await caller.insertHttp('before')).id)
+    renameSync(dataDir, join(directory.path, 'elsewhere'))
+    disk.fail({ operation: 'fdatasync', code: 'EIO' })
+    await insertUntilRefused(caller, 'gone', ids)
+    await caller.untilReadable([...ids][0]!)
+    await caller.assertServes(ids)
+    await caller.assertReports()
+  })
+})
+
 describe('a database of an earlier version', () => {
   it('starts on a full disk, and the next commit that succeeds stores the database id', async (context) => {
     if (!canInjectFaults())
@@ -295,6 +336,8 @@ async function stopsWritesAndLosesNothing(
       assert.match(await readiness.text(), /^ready, but the disk failed: changes are refused until a restart/)
       await caller.untilReadable(first!)
       await caller.assertServes(ids)
+      await caller.assertReports()
+      assert.equal((await caller.post('/snapshots', {})).status, 0)
     }
     await using restarted = await startTestService({ DATA_DIR: dataDir })
     using caller = new Caller(restarted)

@@ -101,7 +101,7 @@ export class ServiceMetrics {
       help,
       registers: [this.#registry],
       collect() {
-        this.set(read())
+        setAll(this, () => [[{}, read()]])
       },
     })
   }
@@ -131,7 +131,7 @@ export class ServiceMetrics {
       labelNames: [label],
       registers: [this.#registry],
       collect() {
-        for (const [value, figure] of read()) if (figure !== undefined) this.set({ [label]: value }, figure)
+        setAll(this, () => [...read()].map(([value, figure]) => [{ [label]: value }, figure] as const))
       },
     })
   }
@@ -149,7 +149,7 @@ export class ServiceMetrics {
       labelNames: [...labels],
       registers: [this.#registry],
       collect() {
-        for (const [values, figure] of read()) if (figure !== undefined) this.set(values, figure)
+        setAll(this, read)
       },
     })
   }
@@ -158,5 +158,19 @@ export class ServiceMetrics {
   async expose(): Promise<{ readonly contentType: string; readonly text: string }> {
     for (const tallies of this.#tallies.values()) for (const tally of tallies.values()) tally.report()
     return { contentType: this.#registry.contentType, text: await this.#registry.metrics() }
+  }
+}
+
+type Labels = Readonly<Record<string, string>>
+
+/**
+ * Sets the figures of a gauge that are known. A gauge whose figures cannot be read now, for example those of a disk that
+ * is gone, is left out: all others must still be there to show why.
+ */
+function setAll(gauge: Gauge, read: () => Iterable<readonly [Labels, number | undefined]>): void {
+  try {
+    for (const [labels, figure] of read()) if (figure !== undefined) gauge.set(labels, figure)
+  } catch {
+    gauge.remove()
   }
 }

@@ -4,7 +4,7 @@ import type { Database, RootDatabase } from 'lmdb'
 import { type CatalogRecord, encodeHead, headKey } from './catalog-layout.ts'
 import { faultsOfCollections } from './collections-check.ts'
 import { beyondRepair, collectionDirectory, collectionsPath, ofOtherVersion } from './data-directory.ts'
-import { makeEnvironment, openEnvironment, tryDescriptors, tryToOpen } from './environment.ts'
+import { type Access, makeEnvironment, openEnvironment, tryDescriptors, tryToOpen } from './environment.ts'
 import { openTable, ScopedTable, type Table } from './table.ts'
 import type { StoreFiles, Tables } from './tables.ts'
 
@@ -32,6 +32,7 @@ export async function makeCollectionTables(dataDir: string): Promise<void> {
 
 /** The result of `openCheckedCollections`. */
 export interface CheckedCollections {
+  readonly root: RootDatabase
   readonly tables: CollectionTables
   /** Damage of the tables of a collection, by its number. */
   readonly faults: ReadonlyMap<number, string>
@@ -44,12 +45,25 @@ export interface CheckedCollections {
  * @throws DatabaseError if it cannot be opened, or a part that all collections share is damaged
  */
 export function openCheckedCollections(dataDir: string): CheckedCollections | undefined {
+  return existsSync(collectionsPath(dataDir)) ? openChecked(dataDir, 'write') : undefined
+}
+
+/**
+ * Opens the environment only for reading, after a failed write. No other thread has it open.
+ *
+ * @throws DatabaseError as `openCheckedCollections`
+ */
+export function openCollectionsToRead(dataDir: string): CheckedCollections {
+  return openChecked(dataDir, 'read')
+}
+
+function openChecked(dataDir: string, access: Access): CheckedCollections {
   const path = collectionsPath(dataDir)
-  if (!existsSync(path)) return undefined
-  tryToOpen(path)
+  tryToOpen(path, access)
   const { fault, isOtherVersion, faults } = faultsOfCollections(path)
   if (fault !== undefined) throw (isOtherVersion ? ofOtherVersion : beyondRepair)(path, fault)
-  return { tables: openAt(path, dataDir), faults }
+  const tables = openAt(path, dataDir, access)
+  return { root: tables.root, tables, faults }
 }
 
 /**
@@ -76,8 +90,8 @@ export function collectionFiles(
   }
 }
 
-function openAt(path: string, dataDir: string): CollectionTables {
-  return openEnvironment(path, (root) => {
+function openAt(path: string, dataDir: string, access: Access = 'write'): CollectionTables {
+  return openEnvironment(path, access, (root) => {
     const shared = (name: string): Database<Buffer, Buffer> =>
       root.openDB<Buffer, Buffer>({ name, keyEncoding: 'binary', encoding: 'binary' })
     const [payloads, live, meta] = [shared('payloads'), shared('live'), shared('meta')]

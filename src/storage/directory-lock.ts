@@ -52,7 +52,11 @@ export class DirectoryLock {
   }
 
   release(): void {
-    rmSync(this.#ownerPath, { force: true })
+    try {
+      rmSync(this.#ownerPath, { force: true })
+    } catch {
+      // On a read-only file system, for example. The lock does not depend on this file.
+    }
     this.#database.close()
   }
 }

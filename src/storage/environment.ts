@@ -15,20 +15,86 @@ import { DatabaseError } from '../base/errors.ts'
 import { syncDirectory } from '../base/sync-directory.ts'
 import { beyondRepair } from './data-directory.ts'
 
+/** Whether an environment is opened for writing, or only for reading, which a read-only file system allows. */
+export type Access = 'write' | 'read'
+
 /**
  * Opens the environment of an LMDB file and its tables. All threads of a process share one environment for each file.
  *
  * @param tables opens the tables
  * @throws DatabaseError if LMDB cannot open the file
  */
-export function openEnvironment<Opened>(path: string, tables: (root: RootDatabase) => Opened): Opened {
+export function openEnvironment<Opened>(
+  path: string,
+  access: Access,
+  tables: (root: RootDatabase) => Opened,
+): Opened {
   try {
     // With `overlappingSync: false`, a transaction ends after its fsync, not already when it becomes visible.
-    const root = openLmdb({ path, noSubdir: true, maxDbs: 6, overlappingSync: false, mapSize })
+    const options = { path, noSubdir: true, maxDbs: 6, overlappingSync: false, mapSize }
+    if (access === 'read') return tables(openLmdb({ ...options, readOnly: true }))
+    const root = openLmdb(options)
     for (const file of [path, lockPath(path)]) chmodSync(file, 0o600)
     return tables(root)
   } catch (error) {
     throw beyondRepair(path, error instanceof Error ? error.message : String(error))
+  }
+}
+
+/**
+ * An environment as the main thread reads it. After some failed writes, LMDB also refuses to read until the file is
+ * opened again. Nothing is written then, so it is opened only for reading.
+ */
+export class ReadEnvironment<Opened extends { readonly root: RootDatabase }> {
+  #opened: Opened
+  #isOpen = true
+  #bytes = 0
+
+  constructor(opened: Opened) {
+    this.#opened = opened
+  }
+
+  get opened(): Opened {
+    return this.#opened
+  }
+
+  /** The number of bytes of the file that are in use; as before while it cannot be read. */
+  get bytes(): number {
+    if (this.#isOpen && canRead(this.#opened.root)) this.#bytes = databaseBytes(this.#opened.root)
+    return this.#bytes
+  }
+
+  /**
+   * Call after a failed write, when the writer has closed its side, and again if it fails.
+   *
+   * @param beforeClose ends all reads in progress; not called if LMDB can still read
+   * @throws DatabaseError if the file cannot be opened now
+   */
+  async reopen(beforeClose: () => void, open: () => Opened): Promise<void> {
+    if (this.#isOpen) {
+      if (canRead(this.#opened.root)) return
+      beforeClose()
+      await this.close()
+    }
+    this.#opened = open()
+    this.#isOpen = true
+  }
+
+  async close(): Promise<void> {
+    if (!this.#isOpen) return
+    this.#isOpen = false
+    await this.#opened.root.close()
+  }
+}
+
+function canRead(root: RootDatabase): boolean {
+  try {
+    root.resetReadTxn()
+    root.getStats()
+    return true
+  } catch {
+    // Whatever the reason: the next step is to open the file again.
+    return false
   }
 }
 
@@ -50,7 +116,7 @@ export function databaseBytes(root: RootDatabase): number {
 export async function makeEnvironment(path: string, fill: (making: string) => RootDatabase): Promise<void> {
   const making = `${path}.new`
   makeRoom(making)
-  tryToOpen(making)
+  tryToOpen(making, 'write')
   await fill(making).close()
   rmSync(lockPath(making), { force: true })
   const file = openSync(making, 'r+')
@@ -75,23 +141,25 @@ function makeRoom(path: string): void {
   }
 }
 
-/** Tries what LMDB will do: open the file for writing, create its lock file, and open as many descriptors. */
-export function tryToOpen(path: string): void {
+/** Tries what LMDB will do: open the file, create its lock file, and open as many descriptors. */
+export function tryToOpen(path: string, access: Access): void {
   try {
     // LMDB writes the lock file through a memory map, which would end the process on a full disk. So allocate its
     // blocks here. Nothing in it outlives the process, and the caller holds the lock of the directory.
     writeFileSync(lockPath(path), Buffer.alloc(lockBytes), { mode: 0o600 })
   } catch (error) {
-    throw cannotOpen(path, error)
+    // On a read-only file system, LMDB reads without a lock file.
+    const isOptional = access === 'read' && (error as NodeJS.ErrnoException).code === 'EROFS'
+    if (!isOptional) throw cannotOpen(path, error)
   }
-  tryDescriptors(path)
+  tryDescriptors(path, access)
 }
 
 /** Opens as many descriptors as LMDB will use, and closes them. */
-export function tryDescriptors(path: string): void {
+export function tryDescriptors(path: string, access: Access = 'write'): void {
   const files: number[] = []
   try {
-    while (files.length < descriptors) files.push(openSync(path, 'r+'))
+    while (files.length < descriptors) files.push(openSync(path, access === 'read' ? 'r' : 'r+'))
   } catch (error) {
     throw cannotOpen(path, error)
   } finally {

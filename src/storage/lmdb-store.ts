@@ -6,13 +6,13 @@ import type { WritesBlocked } from '../base/writes-blocked.ts'
 import { mainNumber } from './catalog-layout.ts'
 import { checkWritable, makeDirectory } from './data-directory.ts'
 import { DirectoryLock } from './directory-lock.ts'
-import { databaseBytes } from './environment.ts'
+import { ReadEnvironment } from './environment.ts'
 import { HeldReads } from './held-reads.ts'
 import type { RequestBounds } from './keyed-requests.ts'
 import { PointStore } from './point-store.ts'
 import { finishReplacement } from './replacement.ts'
 import type { Store } from './store.ts'
-import { openDatabase, readMeta, type Tables } from './tables.ts'
+import { openDatabase, openDatabaseToRead, readMeta, type Tables } from './tables.ts'
 import { Writer } from './writer.ts'
 
 export interface StoreOptions {
@@ -79,21 +79,18 @@ export async function openMain(options: StoreOptions): Promise<MainCollection> {
 async function openPoints(
   options: StoreOptions,
   lock: DirectoryLock,
-  opened: Tables,
+  tables: Tables,
 ): Promise<MainCollection> {
   const { dataDir, dimension, logger, onCommit, onWritesBlocked = () => {}, writerExecArgv } = options
-  let tables = opened
+  const environment = new ReadEnvironment(tables)
   let store: PointStore | undefined
-  /**
-   * Opens the environment again: after some failed writes, LMDB also refuses to read until then. The writer has closed
-   * its side before.
-   */
   const reopen = async (): Promise<void> => {
     if (store === undefined || store.isClosed) return
-    store.endReads()
-    await tables.root.close()
-    tables = await openDatabase(dataDir)
-    store.useTables(tables)
+    await environment.reopen(
+      () => store?.endReads(),
+      () => openDatabaseToRead(dataDir),
+    )
+    store.useTables(environment.opened)
   }
   const writer = new Writer({
     dataDir,
@@ -101,7 +98,7 @@ async function openPoints(
     requestBounds: requestBoundsOf(options),
     logger,
     onBlocked: onWritesBlocked,
-    onBroken: () => reopen().catch((err) => logger.error({ err }, 'payloads cannot be read')),
+    reopen,
     execArgv: writerExecArgv,
   })
   const points = await openOrClose(writer, dimension)
@@ -111,10 +108,10 @@ async function openPoints(
     heldReads: new HeldReads(),
     onCommit,
     requestBounds: requestBoundsOf(options),
-    databaseBytes: () => databaseBytes(tables.root),
+    databaseBytes: () => environment.bytes,
     onClose: async () => {
       await writer.close()
-      await tables.root.close()
+      await environment.close()
       lock.release()
     },
   })

@@ -8,14 +8,14 @@ import { Catalog, type CatalogChange } from './catalog.ts'
 import { clearLeftovers, removeDirectory } from './collection-directories.ts'
 import {
   type CheckedCollections,
-  type CollectionTables,
   collectionFiles,
   makeCollectionTables,
   openCheckedCollections,
+  openCollectionsToRead,
 } from './collection-tables.ts'
 import { collectionDirectory, collectionsPath, damaged } from './data-directory.ts'
 import { isDiskFull } from './disk-full.ts'
-import { databaseBytes } from './environment.ts'
+import { ReadEnvironment } from './environment.ts'
 import { HeldReads } from './held-reads.ts'
 import { emptyMeta, encodeDatabaseId, encodeMeta, metaKeys } from './key-layout.ts'
 import { requestBoundsOf, type StoreOptions } from './lmdb-store.ts'
@@ -40,7 +40,7 @@ export class NamedCollections {
   /** Resolves when points.mdb says that named collections exist. */
   readonly #announce: () => Promise<void>
   readonly #onBlocked: (reason: WritesBlocked | undefined) => void
-  #opened: CheckedCollections | undefined
+  #environment: ReadEnvironment<CheckedCollections> | undefined
   #writer: Writer | undefined
   readonly #stores = new Map<number, PointStore>()
   readonly #heldReads = new HeldReads()
@@ -60,10 +60,10 @@ export class NamedCollections {
     this.#options = options
     this.#announce = announce
     this.#onBlocked = onBlocked
-    this.#opened = opened
+    this.#environment = opened && new ReadEnvironment(opened)
     const { dataDir } = options
-    if (this.#opened !== undefined) this.catalog.read(this.#opened.tables, collectionsPath(dataDir))
-    clearLeftovers(dataDir, this.#opened && this.catalog)
+    if (opened !== undefined) this.catalog.read(opened.tables, collectionsPath(dataDir))
+    clearLeftovers(dataDir, opened && this.catalog)
     for (const { number, name } of this.catalog.collections.values()) {
       const { rows } = collectionFiles(dataDir, number, { name })
       this.#rowFileBytes.set(number, statSync(rows, { throwIfNoEntry: false })?.size ?? 0)
@@ -81,13 +81,13 @@ export class NamedCollections {
     try {
       return new NamedCollections(options, announce, onBlocked, opened)
     } catch (error) {
-      await opened?.tables.root.close()
+      await opened?.root.close()
       throw error
     }
   }
 
   get diskBytes(): number {
-    let bytes = this.#opened === undefined ? 0 : databaseBytes(this.#opened.tables.root)
+    let bytes = this.#environment?.bytes ?? 0
     for (const each of this.#rowFileBytes.values()) bytes += each
     for (const store of this.#stores.values()) bytes += store.rowFileBytes
     return bytes
@@ -96,7 +96,7 @@ export class NamedCollections {
   async create({ name, dimension, hnsw = {} }: NewCollection): Promise<CollectionRecord> {
     return await this.#inTurn(async () => {
       assert(!this.catalog.collections.has(name), 'the name of a new collection is not in use')
-      await this.#environment()
+      await this.#makeEnvironment()
       const change = this.catalog.create({ name, dimension, hnsw, createdMs: Date.now() })
       const { number } = change.collection
       await this.#commit(change, {
@@ -126,22 +126,23 @@ export class NamedCollections {
     await this.#inTurn(async () => {
       const change = this.catalog.changeAliases(set, remove)
       if (change.entries.length === 0) return
-      await this.#environment()
+      await this.#makeEnvironment()
       await this.#commit(change, { kind: 'entries', entries: change.entries })
     })
   }
 
   async open(number: number): Promise<Store> {
     const name = this.catalog.nameOf(number)
-    assert(name !== undefined && this.#opened !== undefined, 'an opened collection exists')
+    assert(name !== undefined && this.#environment !== undefined, 'an opened collection exists')
     assert(!this.#stores.has(number), 'a collection has one store at a time')
-    const fault = this.#opened.faults.get(number)
+    const { tables, faults } = this.#environment.opened
+    const fault = faults.get(number)
     if (fault !== undefined) {
       throw damaged(collectionsPath(this.#options.dataDir), `collection ${name}: ${fault}`)
     }
     const writer = await this.#thread().open({ collection: number, name })
     const store = new PointStore({
-      tables: this.#opened.tables.of(number, name),
+      tables: tables.of(number, name),
       writer,
       heldReads: this.#heldReads,
       onCommit: this.#options.onCommit,
@@ -160,8 +161,8 @@ export class NamedCollections {
 
   summary(number: number): CollectionSummary {
     const name = this.catalog.nameOf(number)
-    assert(name !== undefined && this.#opened !== undefined, 'a collection with a summary exists')
-    const { tables } = this.#opened
+    assert(name !== undefined && this.#environment !== undefined, 'a collection with a summary exists')
+    const { tables } = this.#environment.opened
     // The read transaction can be older than the last commit.
     tables.root.resetReadTxn()
     const { dimension, pointCount, applied } = readMeta(tables.of(number, name)) ?? emptyMeta
@@ -174,7 +175,7 @@ export class NamedCollections {
     await Promise.all([...this.#stores.values()].map((store) => store.close()))
     await Promise.all(this.#removals)
     await this.#writer?.close()
-    await this.#opened?.tables.root.close()
+    await this.#environment?.close()
   }
 
   async #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
@@ -190,9 +191,9 @@ export class NamedCollections {
   }
 
   /** Creates the environment, if this is the first change. */
-  async #environment(): Promise<void> {
+  async #makeEnvironment(): Promise<void> {
     await this.#announce()
-    if (this.#opened !== undefined) return
+    if (this.#environment !== undefined) return
     const { dataDir } = this.#options
     try {
       await makeCollectionTables(dataDir)
@@ -201,7 +202,7 @@ export class NamedCollections {
       if (!isDiskFull(cause, dataDir)) throw cause
       throw new DatabaseError('disk_full', `the disk of the data directory ${dataDir} is full`, { cause })
     }
-    this.#opened = openCheckedCollections(dataDir)
+    this.#environment = new ReadEnvironment(openCheckedCollections(dataDir)!)
   }
 
   #thread(): Writer {
@@ -212,19 +213,21 @@ export class NamedCollections {
       requestBounds: requestBoundsOf(this.#options),
       logger,
       onBlocked: this.#onBlocked,
-      onBroken: () => this.#reopen().catch((err) => logger.error({ err }, 'payloads cannot be read')),
+      reopen: () => this.#reopen(),
       execArgv: writerExecArgv,
     })
     return this.#writer
   }
 
-  /** Reopens the environment of all named collections: see `reopen` in lmdb-store.ts. */
   async #reopen(): Promise<void> {
-    if (this.#isClosing || this.#opened === undefined) return
-    for (const store of this.#stores.values()) store.endReads()
-    await this.#opened.tables.root.close()
-    this.#opened = openCheckedCollections(this.#options.dataDir)
-    const { tables } = this.#opened as { readonly tables: CollectionTables }
+    if (this.#isClosing || this.#environment === undefined) return
+    await this.#environment.reopen(
+      () => {
+        for (const store of this.#stores.values()) store.endReads()
+      },
+      () => openCollectionsToRead(this.#options.dataDir),
+    )
+    const { tables } = this.#environment.opened
     for (const [number, store] of this.#stores)
       store.useTables(tables.of(number, this.catalog.nameOf(number)!))
   }

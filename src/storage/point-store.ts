@@ -232,7 +232,7 @@ export class PointStore implements Store {
     this.#endBefore()
   }
 
-  /** Replaces the tables after a failed write, when the LMDB environment has been reopened for reading. */
+  /** Sets the tables from which to read after a failed write, when it is known that they can be read. */
   useTables(tables: Tables): void {
     this.#tables = tables
     this.#isReopened = true

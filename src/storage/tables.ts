@@ -9,7 +9,7 @@ import {
   rowFilePath,
 } from './data-directory.ts'
 import { damagedBlock, faultOfDatabase } from './database-check.ts'
-import { makeEnvironment, openEnvironment, tryDescriptors, tryToOpen } from './environment.ts'
+import { type Access, makeEnvironment, openEnvironment, tryDescriptors, tryToOpen } from './environment.ts'
 import { decodeBlock, decodeDatabaseId, decodeMeta, type Meta, metaKeys } from './key-layout.ts'
 import { openTable, type Table } from './table.ts'
 
@@ -52,7 +52,16 @@ export function faultIn({ collection }: StoreFiles, fault: string): string {
 export async function openDatabase(dataDir: string): Promise<Tables> {
   const path = databasePath(dataDir)
   if (!existsSync(path)) await makeDatabase(dataDir)
-  return openChecked(dataDir, false)
+  return openChecked(dataDir, 'write', false)
+}
+
+/**
+ * Opens the tables only for reading, after a failed write. No other thread has them open.
+ *
+ * @throws DatabaseError if they cannot be opened, or are damaged
+ */
+export function openDatabaseToRead(dataDir: string): Tables {
+  return openChecked(dataDir, 'read', false)
 }
 
 /**
@@ -63,16 +72,16 @@ export async function openDatabase(dataDir: string): Promise<Tables> {
 export function openDamagedDatabase(dataDir: string): Tables {
   const path = databasePath(dataDir)
   if (!existsSync(path)) throw beyondRepair(path, 'it is missing')
-  return openChecked(dataDir, true)
+  return openChecked(dataDir, 'write', true)
 }
 
-function openChecked(dataDir: string, isForRepair: boolean): Tables {
+function openChecked(dataDir: string, access: Access, isForRepair: boolean): Tables {
   const path = databasePath(dataDir)
-  tryToOpen(path)
+  tryToOpen(path, access)
   const found = faultOfDatabase(path)
   if (found !== undefined && !found.isRepairable) throw beyondRepair(path, found.fault)
   if (found !== undefined && !isForRepair) throw damaged(path, found.fault)
-  return openTablesAt(path, mainFiles(dataDir))
+  return openTablesAt(path, mainFiles(dataDir), access)
 }
 
 /**
@@ -88,8 +97,8 @@ export function openTables(dataDir: string): Tables {
   return openTablesAt(path, mainFiles(dataDir))
 }
 
-function openTablesAt(path: string, files: StoreFiles): Tables {
-  return openEnvironment(path, (root) => {
+function openTablesAt(path: string, files: StoreFiles, access: Access = 'write'): Tables {
+  return openEnvironment(path, access, (root) => {
     const table = (name: string): Table => openTable(root, name)
     return { root, files, payloads: table('payloads'), live: table('live'), meta: table('meta') }
   })

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
@@ -19,8 +20,11 @@ export interface WriterOptions extends WriterSetup {
   readonly logger: Logger
   /** Called with the reason when changes begin to be refused; called with undefined when they are accepted again. */
   readonly onBlocked: (reason: WritesBlocked | undefined) => void
-  /** Called when the thread has closed its files because of a failure. Nothing will be written after it. */
-  readonly onBroken: () => void
+  /**
+   * Makes sure that everything can be read. Called when the thread has closed its files because of a failure: nothing
+   * will be written after it. Called again if it fails.
+   */
+  readonly reopen: () => Promise<void>
   /** Node's options for the thread. Tests use them to make its disk fail. */
   readonly execArgv?: readonly string[] | undefined
 }
@@ -70,7 +74,7 @@ export class Writer {
       this.#ended.resolve()
     })
     this.#ended.promise.then(() => {
-      if (this.#poison !== undefined) options.onBroken()
+      if (this.#poison !== undefined) void this.#reopen()
     })
   }
 
@@ -206,6 +210,18 @@ export class Writer {
     return this.#poison!
   }
 
+  async #reopen(): Promise<void> {
+    const { reopen, logger } = this.#options
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await reopen()
+      } catch (err) {
+        if (attempt === 1) logger.error({ err }, 'payloads cannot be read: trying again every second')
+      }
+      await sleep(reopenMs, undefined, { ref: false })
+    }
+  }
+
   /** Handles a thread that could not start. It ends on its own. */
   #refuse(error: unknown): void {
     this.#isClosing = true
@@ -243,6 +259,8 @@ export class Writer {
 }
 
 const logIntervalMs = 60_000
+/** The delay before the files are opened again for reading, after that has failed. */
+const reopenMs = 1_000
 
 function stateOf({ databaseId, meta, rowFileBytes }: StoredState): StoredState {
   return { databaseId, meta, rowFileBytes }

@@ -63,11 +63,17 @@ export class ChildService implements AsyncDisposable {
     throw new Error(`the service ended before it was ready:\n${lines.join('\n')}`)
   }
 
-  /** Stops the process as an operator would and waits until it has ended. */
+  /** Stops the process as an operator would. Returns its exit code when it has ended; null if a signal ended it. */
+  async stop(): Promise<number | null> {
+    if (this.#process.exitCode === null && this.#process.signalCode === null) {
+      const ended = once(this.#process, 'exit')
+      this.#process.kill('SIGTERM')
+      await ended
+    }
+    return this.#process.exitCode
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#process.exitCode !== null || this.#process.signalCode !== null) return
-    const ended = once(this.#process, 'exit')
-    this.#process.kill('SIGTERM')
-    await ended
+    await this.stop()
   }
 }

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
-import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, rmSync, truncateSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 
 /** A file system in memory that is full after `sizeBytes`. */
 export class SmallDisk implements Disposable {
@@ -21,6 +21,34 @@ export class SmallDisk implements Disposable {
       rmSync(path, { recursive: true })
       return undefined
     }
+  }
+
+  /**
+   * Mounts an ext4 file system, which becomes read-only at its first error, also while files on it are open for
+   * writing. Returns undefined if this process may not mount, or where there is no ext4.
+   */
+  static mountExt4(sizeBytes: number): SmallDisk | undefined {
+    const path = mkdtempSync(join(tmpdir(), 'vicinal-ext4-'))
+    const image = `${path}.img`
+    try {
+      writeFileSync(image, '')
+      truncateSync(image, sizeBytes)
+      execFileSync('mkfs.ext4', ['-q', image], { stdio: 'ignore' })
+      execFileSync('mount', ['-o', 'loop,errors=remount-ro', image, path], { stdio: 'ignore' })
+      return new SmallDisk(path)
+    } catch {
+      rmSync(path, { recursive: true })
+      return undefined
+    } finally {
+      // The mount keeps it.
+      rmSync(image, { force: true })
+    }
+  }
+
+  /** Makes an ext4 file system read-only, as an error of its device would. */
+  failToReadOnly(): void {
+    const source = execFileSync('findmnt', ['-n', '-o', 'SOURCE', this.path], { encoding: 'utf8' })
+    writeFileSync(`/sys/fs/ext4/${basename(source.trim())}/trigger_fs_error`, '1')
   }
 
   /** A disk that another process has mounted. */
