@@ -115,7 +115,8 @@ export function describedSettings(config: Config, sources?: SettingSources): rea
 /** @returns null for a setting that is not set */
 function shownValue(value: Config[SettingName], isSecret: boolean): SettingInfo['value'] {
   if (value === undefined) return null
-  if (isSecret) return maskedSecret
+  // An empty list, such as no log servers, is not set either.
+  if (isSecret) return Array.isArray(value) && value.length === 0 ? null : maskedSecret
   return typeof value === 'object' ? value.join(', ') : value
 }
 

@@ -7,7 +7,6 @@ import { Icon } from './parts/icon.tsx'
 import { KeyForm } from './parts/key-form.tsx'
 import { Navigation } from './parts/navigation.tsx'
 import { Toasts } from './parts/toast.tsx'
-import { detectCapabilities } from './state/capabilities.ts'
 import { collections, currentCollection, loadCollections } from './state/collections.ts'
 import { watchMetrics } from './state/metrics.ts'
 import { collectionName, hrefOf, route, type ViewName } from './state/route.ts'
@@ -38,13 +37,12 @@ export function App(): JSX.Element {
 }
 
 function Console(): JSX.Element {
-  // Views wait until the server's capabilities are known. Otherwise they would render one version and then another.
+  // Views wait until it is known what the service is. Otherwise they would render one version and then another.
   const isReady = useSignal(false)
   useEffect(() => {
-    detectCapabilities().then(() => {
+    loadServiceConfig().then(() => {
       isReady.value = true
     })
-    loadServiceConfig()
     loadCollections()
     let timer = 0
     const poll = (): void => {

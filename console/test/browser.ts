@@ -26,6 +26,8 @@ export const httpKey: string = `${apiKey}-of-http`
 export interface PageBrowser extends AsyncDisposable {
   /** Requests to other hosts, exceptions, and violations of the page's content security policy. */
   readonly faults: string[]
+  /** Every error that the browser has logged, refused requests included: some tests make some on purpose. */
+  readonly logged: string[]
   open(hash: string, options?: OpenOptions): Promise<Page>
 }
 
@@ -48,9 +50,9 @@ export async function startConsole(settings: Readonly<Record<string, string>> = 
     await service[Symbol.asyncDispose]()
     throw error
   })
-  const { faults, open, [Symbol.asyncDispose]: close } = browser
+  const { faults, logged, open, [Symbol.asyncDispose]: close } = browser
   return {
-    ...{ service, faults, open },
+    ...{ service, faults, logged, open },
     async [Symbol.asyncDispose]() {
       await close()
       await service[Symbol.asyncDispose]()
@@ -62,9 +64,11 @@ export async function startConsole(settings: Readonly<Record<string, string>> = 
 export async function startBrowser(service: { readonly httpUrl: string }): Promise<PageBrowser> {
   const browser = await launchChromium()
   const faults: string[] = []
+  const logged: string[] = []
   return {
     faults,
-    open: (hash, options = {}) => openPage(browser, service.httpUrl, faults, hash, options),
+    logged,
+    open: (hash, options = {}) => openPage(browser, service.httpUrl, { faults, logged }, hash, options),
     [Symbol.asyncDispose]: () => browser.close(),
   }
 }
@@ -81,7 +85,7 @@ export function launchChromium(): Promise<Browser> {
 async function openPage(
   browser: Browser,
   httpUrl: string,
-  faults: string[],
+  { faults, logged }: Pick<PageBrowser, 'faults' | 'logged'>,
   hash: string,
   { width = 1280, height = 900, colorScheme = 'light', isWatched = true }: OpenOptions,
 ): Promise<Page> {
@@ -100,6 +104,7 @@ async function openPage(
   page.on('pageerror', (error) => faults.push(error.stack ?? error.message))
   page.on('console', (message) => {
     if (message.text().includes('Content Security Policy')) faults.push(message.text())
+    if (message.type() === 'error') logged.push(`${message.text()} ${message.location().url}`)
   })
   await page.goto(`${httpUrl}/console/${hash}`)
   return page

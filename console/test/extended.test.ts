@@ -47,7 +47,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     await page.getByText('240 points', { exact: true }).waitFor()
     await page.locator('.facets').getByRole('button', { name: /^verb/ }).click()
     await page.getByText('80 points match').waitFor()
-    await page.locator('.chip', { hasText: 'kind = "verb"' }).waitFor()
+    await page.locator('.chip', { hasText: 'kind is verb' }).waitFor()
     await keepScreenshot(page, 'points')
     await page.getByRole('button', { name: 'Show more' }).click()
     await page.getByText('80 shown').waitFor({ state: 'detached' })

@@ -79,6 +79,10 @@ describe('what an operator sees in the console', { skip: missingChromium }, () =
     await row('HNSW_EF').getByText('default: 128').waitFor()
     await row('MAX_BUFFERED_BYTES').getByText('268435456 (256 MiB)').waitFor()
     await row('GRPC_ROOT_PASSWORD').getByText('set, hidden').waitFor()
+    // Secrets that are not set: a key and a list.
+    await row('HTTP_API_KEY').getByText('none', { exact: false }).first().waitFor()
+    await row('CLUSTER_NATS_URL').getByText('none: one node').waitFor()
+    assert.equal(await page.getByText('set, hidden').count(), 1)
     assert.ok(!(await page.content()).includes(apiKey))
     await page.getByLabel('Find a setting').fill('breadth')
     await row('HNSW_M').waitFor({ state: 'detached' })

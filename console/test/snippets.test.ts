@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
@@ -12,10 +12,16 @@ import { httpKey } from './browser.ts'
 const root = join(import.meta.dirname, '../..')
 const run = promisify(execFile)
 
+/** What the Python client imports. `PYTHON` may name the interpreter of a virtual environment that has it. */
+const pythonPackages = 'httpcore, httptools, httpx, numpy, orjson'
+const python = process.env.PYTHON ?? 'python3'
+
 /** By language, why its snippets cannot run here; undefined if they can. */
 const missing: Readonly<Partial<Record<Language, string>>> = {
   ...((await can('curl', ['--version'])) ? {} : { curl: 'curl is not installed' }),
-  ...((await can('python3', ['-c', 'import requests'])) ? {} : { python: 'Python has no package requests' }),
+  ...((await can(python, ['-c', `import ${pythonPackages}`]))
+    ? {}
+    : { python: `${python} lacks one of the packages ${pythonPackages}` }),
 }
 
 async function can(program: string, parameters: readonly string[]): Promise<boolean> {
@@ -31,6 +37,7 @@ describe('a query as code, as the console shows it', () => {
   const directory = mkdtempSync(join(tmpdir(), 'vicinal-snippets-'))
 
   before(async () => {
+    await installClient(directory)
     service = await startTestService({ HTTP_API_KEY: httpKey })
     await request('PUT', 'collections/shop', {})
     const vectors = Array.from({ length: 40 }, (_, index) => ({
@@ -42,7 +49,9 @@ describe('a query as code, as the console shows it', () => {
           kind: index % 2 === 0 ? "even's" : 'odd',
           index,
           big: index > 9,
-          since: { $date: '2026-01-01T00:00:00Z' },
+          since: { $date: '2026-01-01T00:00:00.000001Z' },
+          place: { $geo: { lat: index, lon: 8.5 } },
+          'two words': 'a "quoted" text',
         },
       },
     }))
@@ -66,8 +75,10 @@ describe('a query as code, as the console shows it', () => {
           kind: "even's",
           big: true,
           index: { $gte: 2, $in: [10, 12, 14, 16] },
-          since: { $lt: { $date: '2027-01-01T00:00:00Z' } },
-          $not: { absent: { $exists: true } },
+          since: { $gt: { $date: '2026-01-01T00:00:00Z' }, $lte: { $date: '2026-01-01T00:00:00.000001Z' } },
+          place: { $near: { lat: 12, lon: 8.5, radius_m: 1_000_000 } },
+          'two words': 'a "quoted" text',
+          $not: { $or: [{ absent: { $exists: true } }, { kind: null }] },
         },
       },
     ],
@@ -94,14 +105,16 @@ describe('a query as code, as the console shows it', () => {
     },
     typescript: async (text) => {
       const path = join(directory, 'query.ts')
-      writeFileSync(path, `${text}\nexport {}\n`)
+      writeFileSync(path, text)
+      await run(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', directory])
       const { stdout } = await run(process.execPath, [path], { env: environment(httpKey) })
       return idsIn(stdout)
     },
     python: async (text) => {
       const path = join(directory, 'query.py')
       writeFileSync(path, text)
-      return idsIn((await run('python3', [path], { env: environment(httpKey) })).stdout)
+      const env = { ...environment(httpKey), PYTHONPATH: join(root, 'clients/python/src') }
+      return idsIn((await run(python, [path], { env })).stdout)
     },
     grpc: async (text) => {
       // The tests have buf but not grpcurl, so this translates the call to `buf curl`.
@@ -130,7 +143,6 @@ describe('a query as code, as the console shows it', () => {
       limit: 5,
       ef: undefined,
       filter: {},
-      withPayload: true,
       ...part,
     }
   }
@@ -154,6 +166,20 @@ describe('a query as code, as the console shows it', () => {
     return (await response.json()) as Readonly<Record<string, unknown>>
   }
 })
+
+/** Builds the client package as a program that depends on it would find it, and lets the compiler check such programs. */
+async function installClient(directory: string): Promise<void> {
+  const packagePath = join(directory, 'node_modules/vicinal-client')
+  mkdirSync(packagePath, { recursive: true })
+  cpSync(join(root, 'clients/typescript/package.json'), join(packagePath, 'package.json'))
+  await run(process.execPath, [join(root, 'clients/typescript/build.ts'), join(packagePath, 'dist')])
+  writeFileSync(join(directory, 'package.json'), '{"type": "module"}')
+  const compilerOptions = {
+    ...{ strict: true, noEmit: true, target: 'es2024', module: 'nodenext', lib: ['es2024', 'dom'] },
+    ...{ types: ['node'], typeRoots: [join(root, 'node_modules/@types')] },
+  }
+  writeFileSync(join(directory, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['query.ts'] }))
+}
 
 function idsIn(printed: string): readonly string[] {
   return printed

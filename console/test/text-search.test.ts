@@ -36,7 +36,15 @@ describe('the console, with an embedding endpoint', { skip: missingChromium }, (
 
   it('searches near a text only after it is submitted, and keeps it in the address', async () => {
     const page = await console.open('#/search')
-    await page.getByText('By text').click()
+    // A text comes first, and is what the view begins with.
+    const ways = page.getByRole('group', { name: 'Search by' }).getByRole('radio')
+    await page.waitForFunction(() => document.querySelectorAll('.segments input').length >= 3)
+    assert.deepEqual(await ways.evaluateAll((all) => all.map((way) => way.parentElement!.textContent)), [
+      'By text',
+      'By point',
+      'By vector',
+    ])
+    assert.equal(await ways.first().isChecked(), true)
     const asked = endpoint.requests.length
     const field = page.getByLabel('Text', { exact: true })
     await field.fill('bb and more')

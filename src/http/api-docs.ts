@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import swagger, { type StaticDocumentSpec } from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
@@ -15,6 +15,15 @@ const openApiDocument = { toJSON: () => parse(openApiText) as object }
  */
 const contentSecurityPolicy =
   "default-src 'self'; img-src 'self' data:; font-src 'self' data:; object-src 'none'; base-uri 'self'; frame-ancestors 'none'"
+
+/** The console's icon. It is absent in a checkout whose console is not built. */
+const iconPath = fileURLToPath(new URL('./generated/console/icon.svg', import.meta.url))
+
+function icon(): object {
+  if (!existsSync(iconPath)) return {}
+  const content = readFileSync(iconPath)
+  return { favicon: [{ filename: 'icon.svg', rel: 'icon', type: 'image/svg+xml', sizes: 'any', content }] }
+}
 
 /** Adds the OpenAPI description and a page that shows it. */
 export async function addDocs(app: FastifyInstance): Promise<void> {
@@ -34,7 +43,9 @@ export async function addDocs(app: FastifyInstance): Promise<void> {
   await app.register(swaggerUi, {
     routePrefix: '/docs',
     staticCSP: contentSecurityPolicy,
-    theme: { title: 'Vicinal API' },
-    uiConfig: { validatorUrl: null, docExpansion: 'list' },
+    theme: { title: 'Vicinal API', ...icon() },
+    // Not the default layout, whose top bar has another project's logo and a field for the address of any description. It
+    // also inserts a style sheet that the content security policy forbids.
+    uiConfig: { validatorUrl: null, docExpansion: 'list', layout: 'BaseLayout' },
   })
 }

@@ -40,8 +40,17 @@ function contentSecurityPolicy(imageOrigins: readonly string[]): string {
   ].join('; ')
 }
 
-/** Serves the console. Its requests use the same API and the same keys as any other client. */
-export async function addConsole(app: FastifyInstance, options: ConsoleOptions): Promise<void> {
+/**
+ * Serves the console. Its requests use the same API and the same keys as any other client.
+ *
+ * @param isCluster whether this is a node of a cluster. The pages read it here, because a request of /cluster that finds
+ * none would be an error in the browser's log.
+ */
+export async function addConsole(
+  app: FastifyInstance,
+  options: ConsoleOptions,
+  isCluster: boolean,
+): Promise<void> {
   if (!existsSync(join(assetsPath, 'index.html'))) {
     const text = 'The console is not built. In a checkout, run: npm run build:console\n'
     app.get(consolePath, (_request, reply) => reply.code(404).type(plainText).send(text))
@@ -50,10 +59,12 @@ export async function addConsole(app: FastifyInstance, options: ConsoleOptions):
   // Relative, so that it also works behind a proxy that serves the API below another path.
   app.get(consolePath, (_request, reply) => reply.redirect('console/', 308))
   const { imageOrigins, grpcPort } = options
-  // The settings that the pages need. Not secret, so no key is needed: the policy has the origins, a scan finds the
-  // port.
+  // What the pages need to know of the service. Not secret, so no key is needed: the policy has the origins, a scan
+  // finds the port, and a node of a cluster answers at /cluster.
   app.get(`${consolePath}/config.json`, (_request, reply) =>
-    reply.header('cache-control', 'no-cache').send({ image_origins: imageOrigins, grpc_port: grpcPort }),
+    reply
+      .header('cache-control', 'no-cache')
+      .send({ image_origins: imageOrigins, grpc_port: grpcPort, cluster: isCluster }),
   )
   const policy = contentSecurityPolicy(imageOrigins)
   await app.register(fastifyStatic, {

@@ -1,6 +1,6 @@
-import { distance, type Metric } from '../lib/distance.ts'
+import type { Metric } from '../lib/distance.ts'
 import { isEmptyFilter } from '../lib/filters.ts'
-import { ApiError, call, collectionPath, timedCall } from './client.ts'
+import { call, collectionPath, timedCall } from './client.ts'
 import type { FacetCount, Hit, JsonObject, NewPoint, Point, Profile } from './types.ts'
 
 export interface SearchInput {
@@ -29,81 +29,30 @@ interface SearchAnswer {
   readonly profile?: Profile
 }
 
-/** Searches a server that returns distances, payloads and profiles with the hits. */
-export async function searchExtended(input: SearchInput): Promise<SearchOutput> {
+export async function search(input: SearchInput): Promise<SearchOutput> {
   const details = input.idsOnly === true ? {} : { include: { distance: true, payload: true }, profile: true }
   const body = {
     ...input.near,
-    ...searchFields(input),
+    ...{ similarity: input.metric, limit: input.limit },
+    ...(input.ef === undefined ? {} : { ef: input.ef }),
     ...(isEmptyFilter(input.filter) ? {} : { filter: input.filter }),
     ...(input.exact === true ? { exact: true } : {}),
     ...details,
   }
-  const { value, tookMs } = await timedCall<SearchAnswer>('POST', searchPath(input), {
-    body,
-    signal: input.signal,
-  })
+  const { value, tookMs } = await timedCall<SearchAnswer>(
+    'POST',
+    `${collectionPath(input.collection)}/points/search`,
+    {
+      body,
+      signal: input.signal,
+    },
+  )
   return { hits: value.hits ?? value.results.map((id) => ({ id })), tookMs, profile: value.profile }
-}
-
-function searchFields({ metric, limit, ef }: SearchInput): JsonObject {
-  return { similarity: metric, limit, ...(ef === undefined ? {} : { ef }) }
-}
-
-function searchPath({ collection }: SearchInput): string {
-  return `${collectionPath(collection)}/points/search`
-}
-
-/** Searches a server that returns only ids. Fetches the query point for its vector, and each hit for its distance. */
-export async function searchPlain(input: SearchInput): Promise<SearchOutput> {
-  const { near, collection, signal } = input
-  // A server that embeds texts also has the extended search.
-  if ('text' in near) return await searchExtended(input)
-  const isPoint = 'id' in near
-  const vector = isPoint ? (await getPoint(collection, near.id, signal)).vector! : near.vector
-  // The query point is nearest to its own vector. It is removed from the hits, so ask for one more.
-  const limit = isPoint ? input.limit + 1 : input.limit
-  const { value, tookMs } = await timedCall<SearchAnswer>('POST', searchPath(input), {
-    body: { vector, ...searchFields({ ...input, limit }) },
-    signal,
-  })
-  const ids = value.results.filter((id) => !isPoint || id !== near.id).slice(0, input.limit)
-  const points = await getPoints(collection, ids, signal)
-  const hits = points.map(({ id, payload, vector: found }) => ({
-    id,
-    payload,
-    distance: distance(input.metric, vector, found!),
-  }))
-  return { hits, tookMs, profile: undefined }
 }
 
 export async function getPoint(collection: string, id: string, signal?: AbortSignal): Promise<Point> {
   const path = `${collectionPath(collection)}/points/${encodeURIComponent(id)}?version=true`
   return await call<Point>('GET', path, { signal })
-}
-
-/** The number of concurrent fetches: browsers open this many connections to a host over HTTP/1.1. */
-const concurrentFetches = 6
-
-/** The points in the order of `ids`, without any that were deleted meanwhile. */
-async function getPoints(
-  collection: string,
-  ids: readonly string[],
-  signal: AbortSignal,
-): Promise<readonly Point[]> {
-  const points: (Point | undefined)[] = new Array(ids.length)
-  let next = 0
-  const take = async (): Promise<void> => {
-    while (next < ids.length) {
-      const index = next++
-      points[index] = await getPoint(collection, ids[index]!, signal).catch((error: unknown) => {
-        if (error instanceof ApiError && error.status === 404) return undefined
-        throw error
-      })
-    }
-  }
-  await Promise.all(Array.from({ length: concurrentFetches }, take))
-  return points.filter((point) => point !== undefined)
 }
 
 /** The id of an arbitrary point: the one nearest to a random vector. */

@@ -96,15 +96,17 @@ function numberOf(name: string, text: string): number {
   throw new Error(`${name} is not a number: ${shortened(text)}`)
 }
 
-/** Completes a date and time to RFC 3339. A date without a time means midnight UTC; a time without a zone is UTC. */
-function momentOf(name: string, text: string): string {
-  if (/^\d{4}-\d\d-\d\d$/.test(text)) return `${text}T00:00:00Z`
-  const parts = /^(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)([Zz]|[+-]\d\d:\d\d)?$/.exec(text)
-  if (parts === null) {
-    throw new Error(`${name} is not a date and time such as 2026-01-31T12:00:00Z: ${shortened(text)}`)
-  }
-  const time = parts[2]!.length === 5 ? `${parts[2]}:00` : parts[2]
-  return `${parts[1]}T${time}${(parts[3] ?? 'Z').toUpperCase()}`
+/**
+ * Completes a date and time to RFC 3339. A date without a time means midnight UTC; a time without a zone is UTC.
+ *
+ * @throws Error that names the attribute
+ */
+export function momentOf(name: string, text: string): string {
+  const [, day, time = '00:00:00', zone = 'Z'] =
+    /^(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)([Zz]|[+-]\d\d:\d\d)?)?$/.exec(text) ?? []
+  const moment = `${day}T${time.length === 5 ? `${time}:00` : time}${zone.toUpperCase()}`
+  if (day !== undefined && !Number.isNaN(Date.parse(moment))) return moment
+  throw new Error(`${name} is not a date and time such as 2026-01-31T12:00:00Z: ${shortened(text)}`)
 }
 
 function shortened(text: string): string {

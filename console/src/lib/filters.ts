@@ -9,21 +9,6 @@ export interface Chip {
   readonly text: string
 }
 
-/** The operators that the form offers, with their labels. */
-export const operators = [
-  ['$eq', '='],
-  ['$ne', '≠'],
-  ['$gt', '>'],
-  ['$gte', '≥'],
-  ['$lt', '<'],
-  ['$lte', '≤'],
-  ['$in', 'is one of'],
-  ['$nin', 'is none of'],
-  ['$prefix', 'begins with'],
-  ['$exists', 'exists'],
-] as const
-export type Operator = (typeof operators)[number][0]
-
 export const emptyFilter: JsonObject = {}
 
 export function isEmptyFilter(filter: JsonObject): boolean {
@@ -48,21 +33,48 @@ export function parseFilter(text: string): ParsedFilter {
 }
 
 export function chipsOf(filter: JsonObject): readonly Chip[] {
-  return Object.entries(filter).flatMap(([key, value]): Chip[] => {
-    if (key === '$or' && Array.isArray(value)) return [logical(key, `any of ${value.length} conditions`)]
-    if (key === '$and' && Array.isArray(value)) return [logical(key, `all of ${value.length} conditions`)]
-    if (key === '$not') return [logical(key, `not ${shortJson(value)}`)]
-    if (!isTest(value)) return [{ key, operator: undefined, text: `${key} = ${shortJson(value)}` }]
-    return Object.entries(value).map(([operator, operand]) => ({
-      key,
-      operator,
-      text: testText(key, operator, operand),
-    }))
-  })
+  return Object.entries(filter).flatMap(([key, value]): Chip[] =>
+    isLogical(key) || !isTest(value)
+      ? [{ key, operator: undefined, text: shortened(conditionWords(key, value)) }]
+      : Object.entries(value).map(([operator, operand]) => ({
+          key,
+          operator,
+          text: shortened(testWords(key, operator, operand)),
+        })),
+  )
 }
 
-function logical(key: string, text: string): Chip {
-  return { key, operator: undefined, text }
+function isLogical(key: string): boolean {
+  return key === '$or' || key === '$and' || key === '$not'
+}
+
+/** A longer chip would fill several lines. The JSON shows all of it. */
+const chipCharacters = 90
+
+function shortened(text: string): string {
+  return text.length > chipCharacters ? `${text.slice(0, chipCharacters - 1)}…` : text
+}
+
+/** All conditions of a filter in words. */
+function filterWords(filter: JsonValue): string {
+  if (!isObject(filter)) return JSON.stringify(filter)
+  const all = Object.entries(filter).map(([key, value]) => conditionWords(key, value))
+  return all.length === 0 ? 'anything' : all.join(' and ')
+}
+
+function conditionWords(key: string, value: JsonValue): string {
+  if (key === '$not') return `not (${filterWords(value)})`
+  if ((key === '$or' || key === '$and') && Array.isArray(value)) {
+    const parts = value.map((part: JsonValue) => {
+      const isSingle = isObject(part) && Object.keys(part).length === 1
+      return isSingle ? filterWords(part) : `(${filterWords(part)})`
+    })
+    return parts.join(key === '$or' ? ' or ' : ' and ')
+  }
+  if (!isTest(value)) return testWords(key, '$eq', value)
+  return Object.entries(value)
+    .map(([operator, operand]) => testWords(key, operator, operand))
+    .join(' and ')
 }
 
 /** Whether a value is an object of operators, and not a value such as {"$date": …}. */
@@ -72,18 +84,43 @@ export function isTest(value: JsonValue): value is JsonObject {
   return keys.length > 0 && keys.every((key) => key.startsWith('$') && key !== '$date' && key !== '$geo')
 }
 
-function testText(key: string, operator: string, operand: JsonValue): string {
-  if (operator === '$exists') return operand === true ? `${key} exists` : `${key} is absent`
-  const sign = operators.find(([name]) => name === operator)?.[1] ?? operator
-  return `${key} ${sign} ${shortJson(operand)}`
+const words: Readonly<Record<string, string>> = {
+  $eq: 'is',
+  $ne: 'is not',
+  $gt: '>',
+  $gte: '≥',
+  $lt: '<',
+  $lte: '≤',
+  $in: 'is one of',
+  $nin: 'is none of',
+  $all: 'has all of',
+  $prefix: 'begins with',
 }
 
-function shortJson(value: JsonValue): string {
-  if (isObject(value) && typeof value.$date === 'string') return value.$date
-  const text = Array.isArray(value)
-    ? value.map((each) => JSON.stringify(each)).join(', ')
-    : JSON.stringify(value)
-  return text.length > 60 ? `${text.slice(0, 59)}…` : text
+function testWords(key: string, operator: string, operand: JsonValue): string {
+  if (operator === '$exists') return operand === false ? `${key} is absent` : `${key} exists`
+  if (operand === null && operator === '$eq') return `${key} is absent`
+  if (operand === null && operator === '$ne') return `${key} exists`
+  if (operator === '$near' && isObject(operand)) {
+    return `${key} is within ${plainText(operand.radius_m ?? 0)} m of ${placeWords(operand)}`
+  }
+  if (operator === '$box' && isObject(operand)) {
+    return `${key} is between ${placeWords(operand.south_west)} and ${placeWords(operand.north_east)}`
+  }
+  return `${key} ${words[operator] ?? operator} ${operandWords(operand)}`
+}
+
+/** Text that could be taken for another type is in quotes. */
+function operandWords(operand: JsonValue): string {
+  if (Array.isArray(operand)) return operand.map(operandWords).join(', ')
+  if (typeof operand !== 'string') return plainText(operand)
+  return operand === '' || /[",]|^\s|\s$|^(?:true|false|null|[-+.\d][-+.\d\w:]*)$/.test(operand)
+    ? JSON.stringify(operand)
+    : operand
+}
+
+function placeWords(place: JsonValue | undefined): string {
+  return isObject(place) ? `${place.lat}, ${place.lon}` : ''
 }
 
 export function withoutChip(filter: JsonObject, { key, operator }: Chip): JsonObject {
@@ -91,42 +128,6 @@ export function withoutChip(filter: JsonObject, { key, operator }: Chip): JsonOb
   if (operator === undefined || !isObject(value)) return rest
   const { [operator]: _removed, ...tests } = value
   return Object.keys(tests).length === 0 ? rest : { ...rest, [key]: tests }
-}
-
-/** Adds a condition. It joins other conditions on the same path, but equality replaces them. */
-export function withCondition(
-  filter: JsonObject,
-  path: string,
-  operator: Operator,
-  operand: JsonValue,
-): JsonObject {
-  const old = filter[path]
-  const isPlain = operator === '$eq'
-  if (old !== undefined && isTest(old) && !isPlain)
-    return { ...filter, [path]: { ...old, [operator]: operand } }
-  return { ...filter, [path]: isPlain ? operand : { [operator]: operand } }
-}
-
-/** The value of a typed text: a JSON scalar or a timestamp if it looks like one, otherwise the text itself. */
-export function operandOf(operator: Operator, text: string): JsonValue {
-  if (operator === '$exists') return text.trim() !== 'false'
-  if (operator === '$prefix') return text
-  if (operator === '$in' || operator === '$nin') {
-    return text
-      .split(',')
-      .map((part) => part.trim())
-      .filter((part) => part !== '')
-      .map(scalarOf)
-  }
-  return scalarOf(text.trim())
-}
-
-function scalarOf(text: string): JsonValue {
-  if (/^\d{4}-\d\d-\d\dT/.test(text)) return { $date: text }
-  if (/^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/.test(text)) {
-    return JSON.parse(text) as JsonValue
-  }
-  return /^".*"$/.test(text) ? String(JSON.parse(text)) : text
 }
 
 /** The paths of all values in attributes, in the notation of filters. */
@@ -138,14 +139,43 @@ export function pathsOf(attributes: JsonObject, prefix = ''): readonly string[] 
   })
 }
 
+/** The value at a path, in the notation of filters. */
+export function valueAt(attributes: JsonObject, path: string): JsonValue | undefined {
+  if (path in attributes) return attributes[path]
+  const [name, ...rest] = path.split('.')
+  const inner = attributes[name!]
+  return isObject(inner) ? valueAt(inner, rest.join('.')) : undefined
+}
+
 /** The top-level paths that a filter tests. */
 export function testedPaths(filter: JsonObject): ReadonlySet<string> {
   return new Set(Object.keys(filter).filter((key) => !key.startsWith('$')))
 }
 
-/** A readable text of an attribute value. */
+/** The exact text of an attribute value, from which forms read it back. */
 export function valueText(value: JsonValue | undefined): string {
   if (typeof value === 'string') return value
   if (isObject(value) && typeof value.$date === 'string') return value.$date
   return JSON.stringify(value ?? null)
+}
+
+/** An attribute value for people, without the notation of JSON. */
+export function plainText(value: JsonValue | undefined): string {
+  if (value === undefined || value === null) return 'none'
+  if (Array.isArray(value)) return value.length === 0 ? 'empty list' : value.map(plainText).join(', ')
+  if (!isObject(value)) return String(value)
+  if (typeof value.$date === 'string') return plainMoment(value.$date)
+  if (isObject(value.$geo)) return placeWords(value.$geo)
+  const fields = Object.entries(value).map(([name, inner]) => `${name}: ${plainText(inner)}`)
+  return fields.length === 0 ? 'empty map' : fields.join(', ')
+}
+
+/** Midnight UTC is shown as its day, and a whole minute without its seconds. */
+function plainMoment(text: string): string {
+  const [, day, minutes, seconds, zone] =
+    /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(:\d\d(?:\.\d+)?)(Z|[+-]\d\d:\d\d)$/.exec(text) ?? []
+  if (day === undefined) return text
+  const time = `${minutes}${seconds === ':00' ? '' : seconds}`
+  if (time === '00:00' && zone === 'Z') return day
+  return `${day} ${time} ${zone === 'Z' ? 'UTC' : zone}`
 }

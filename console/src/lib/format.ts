@@ -43,6 +43,18 @@ export function formatDistance(distance: number): string {
   return distance.toPrecision(4)
 }
 
+/** One clock of 24 hours everywhere, whatever the language of the browser prefers. */
+const clock = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' } as const
+
+export function formatTime(date: Date, withSeconds = true): string {
+  const { second: _second, ...short } = clock
+  return date.toLocaleTimeString([], withSeconds ? clock : short)
+}
+
+export function formatMoment(date: Date): string {
+  return date.toLocaleString([], { year: 'numeric', month: 'short', day: 'numeric', ...clock })
+}
+
 export function plural(count: number, one: string, many = `${one}s`): string {
   return `${formatCount(count)} ${count === 1 ? one : many}`
 }

@@ -12,7 +12,6 @@ const query: QueryToShow = {
   limit: 5,
   ef: 64,
   filter: { name: "it's", new: true },
-  withPayload: true,
 }
 
 describe('a query as code', () => {
@@ -23,13 +22,13 @@ describe('a query as code', () => {
 
   it('is quoted for the shell, and uses Python literals', () => {
     assert.match(snippet('curl', query, true), /"filter": \{"name":"it'\\''s","new":true\}/)
-    assert.match(snippet('python', query, true), /"filter": \{"name":"it's","new":True\}/)
+    assert.match(snippet('python', query, true), /filter=\{"name":"it's","new":True\}/)
   })
 
   it('includes the collection, the key and the point if the query has them', () => {
     const other = { ...query, collection: 'books', needsKey: true, near: { id: 'an-id' } } as const
     assert.match(snippet('curl', other, true), /3000\/collections\/books\/points\/search/)
-    assert.match(snippet('typescript', other, true), /authorization/)
+    assert.match(snippet('typescript', other, true), /collection: "books",\n {2}apiKey/)
     assert.match(snippet('grpc', other, true), /-H 'collection: books'/)
     assert.match(snippet('grpc', other, true), /"near_id"/)
     assert.match(snippet('grpc', other, true), /"path":"name"/)

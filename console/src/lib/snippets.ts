@@ -1,7 +1,7 @@
-import type { JsonObject } from '../api/types.ts'
+import type { JsonObject, JsonValue } from '../api/types.ts'
 import type { Metric } from './distance.ts'
 import { filterMessage } from './filter-message.ts'
-import { isEmptyFilter } from './filters.ts'
+import { isEmptyFilter, isObject } from './filters.ts'
 import { vectorPreview } from './vector-text.ts'
 
 /** Code that sends a query, in several languages. */
@@ -16,7 +16,6 @@ export interface QueryToShow {
   readonly limit: number
   readonly ef: number | undefined
   readonly filter: JsonObject
-  readonly withPayload: boolean
 }
 
 export const languages = [
@@ -44,37 +43,47 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
       `${inner(fields(query, text), '    ').replaceAll("'", "'\\''")}`,
       `  }'`,
     ].join('\n'),
-  typescript: (query, text) =>
-    [
-      `const response = await fetch('${query.url}${path(query)}/search', {`,
-      `  method: 'POST',`,
-      `  headers: { 'content-type': 'application/json'${query.needsKey ? ', authorization: process.env.KEY!' : ''} },`,
-      `  body: JSON.stringify({`,
-      inner(fields(query, text), '    '),
-      `  }),`,
-      `})`,
-      `if (!response.ok) throw new Error(await response.text())`,
-      `const { ${query.withPayload ? 'hits' : 'results'} } = await response.json()`,
-      query.withPayload
-        ? 'for (const { id, distance, payload } of hits) console.log(id, distance, payload.content)'
-        : 'for (const id of results) console.log(id)',
-    ].join('\n'),
-  python: (query, text) =>
-    [
-      `import os, requests`,
+  typescript: (query, text) => {
+    const filter = scriptText(query.filter)
+    const classes = ['DateTime', 'GeoPoint'].filter((name) => filter.includes(`new ${name}(`))
+    return [
+      `import { ${['createHttpClient', ...classes].join(', ')} } from 'vicinal-client'`,
       ``,
-      `response = requests.post('${query.url}${path(query)}/search',`,
-      ...(query.needsKey ? [`    headers={'authorization': os.environ['KEY']},`] : []),
-      `    json={`,
-      pythonLiterals(inner(fields(query, text), '        ')),
-      `    })`,
-      `response.raise_for_status()`,
-      ...(query.withPayload
-        ? [
-            `for hit in response.json()['hits']:`,
-            `    print(hit['id'], hit['distance'], hit['payload']['content'])`,
-          ]
-        : [`for id in response.json()['results']:`, `    print(id)`]),
+      `const client = createHttpClient({`,
+      `  baseUrl: ${JSON.stringify(query.url)},`,
+      ...(query.collection === 'default' ? [] : [`  collection: ${JSON.stringify(query.collection)},`]),
+      ...(query.needsKey ? [`  apiKey: process.env.KEY!,`] : []),
+      `})`,
+      `const { hits } = await client.searchHits({`,
+      `  ${scriptNear(query.near, text)},`,
+      `  metric: ${JSON.stringify(query.metric)},`,
+      `  limit: ${query.limit},`,
+      ...(query.ef === undefined ? [] : [`  ef: ${query.ef},`]),
+      ...(isEmptyFilter(query.filter) ? [] : [`  filter: ${filter},`]),
+      `  include: { distance: true, payload: true },`,
+      `})`,
+      `for (const { id, distance, payload } of hits) console.log(id, distance, payload?.content)`,
+    ].join('\n')
+  },
+  python: ({ near, ...query }, text) =>
+    [
+      ...(query.needsKey ? [`import os`] : []),
+      `from vicinal import ${'text' in near ? 'Text, ' : ''}Vicinal`,
+      ``,
+      `client = Vicinal(`,
+      `    ${JSON.stringify(query.url)},`,
+      ...(query.collection === 'default' ? [] : [`    collection=${JSON.stringify(query.collection)},`]),
+      ...(query.needsKey ? [`    api_key=os.environ["KEY"],`] : []),
+      `)`,
+      `result = client.search(`,
+      `    ${'vector' in near ? text(near.vector) : 'id' in near ? JSON.stringify(near.id) : `Text(${JSON.stringify(near.text)})`},`,
+      `    ${JSON.stringify(query.metric)},`,
+      `    limit=${query.limit},`,
+      ...(query.ef === undefined ? [] : [`    ef=${query.ef},`]),
+      ...(isEmptyFilter(query.filter) ? [] : [`    filter=${pythonLiterals(JSON.stringify(query.filter))},`]),
+      `)`,
+      `for hit in result.hits:`,
+      `    print(hit.id, hit.distance, hit.content)`,
     ].join('\n'),
   grpc: (query, text) =>
     [
@@ -98,7 +107,7 @@ function fields(query: QueryToShow, text: VectorText): readonly Field[] {
     ['limit', String(query.limit)],
     ...(query.ef === undefined ? [] : [['ef', String(query.ef)] as const]),
     ...(isEmptyFilter(query.filter) ? [] : [['filter', JSON.stringify(query.filter)] as const]),
-    ...(query.withPayload ? [['include', '{"distance": true, "payload": true}'] as const] : []),
+    ['include', '{"distance": true, "payload": true}'],
   ]
 }
 
@@ -121,12 +130,38 @@ function grpcFields(query: QueryToShow, text: VectorText): readonly Field[] {
     ...(isEmptyFilter(query.filter)
       ? []
       : [['filter', JSON.stringify(filterMessage(query.filter))] as const]),
-    ...(query.withPayload ? [['include', '{"distance": true, "payload": true}'] as const] : []),
+    ['include', '{"distance": true, "payload": true}'],
   ]
 }
 
 function inner(list: readonly Field[], indent: string): string {
   return list.map(([name, json]) => `${indent}"${name}": ${json}`).join(',\n')
+}
+
+function scriptNear(near: QueryToShow['near'], text: VectorText): string {
+  if ('vector' in near) return `vector: ${text(near.vector)}`
+  return 'id' in near ? `id: ${JSON.stringify(near.id)}` : `text: ${JSON.stringify(near.text)}`
+}
+
+/** A value of a filter in TypeScript: what JSON has to tag is an object of a class there. */
+function scriptText(value: JsonValue): string {
+  if (Array.isArray(value)) return `[${value.map(scriptText).join(', ')}]`
+  if (!isObject(value)) return JSON.stringify(value)
+  if (typeof value.$date === 'string') return scriptMoment(value.$date)
+  if (isObject(value.$geo)) return `new GeoPoint(${value.$geo.lat}, ${value.$geo.lon})`
+  const fields = Object.entries(value).map(([name, inner]) => {
+    const key = /^[\w$]+$/.test(name) && !/^\d/.test(name) ? name : JSON.stringify(name)
+    return `${key}: ${scriptText(inner)}`
+  })
+  return fields.length === 0 ? '{}' : `{ ${fields.join(', ')} }`
+}
+
+/** Date holds milliseconds, DateTime microseconds since 1970. */
+function scriptMoment(text: string): string {
+  const [, digits = ''] = /\.(\d+)/.exec(text) ?? []
+  if (digits.length <= 3) return `new Date(${JSON.stringify(text)})`
+  const wholeMs = Date.parse(text.replace(/\.\d+/, ''))
+  return `new DateTime(${wholeMs * 1000 + Number(digits.padEnd(6, '0').slice(0, 6))})`
 }
 
 /** Replaces true, false and null outside strings by their Python names. */

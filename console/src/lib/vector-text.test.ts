@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { distance } from './distance.ts'
 import { parseVector, vectorPreview, vectorText } from './vector-text.ts'
 
 describe('a pasted vector', () => {
@@ -26,16 +25,5 @@ describe('a pasted vector', () => {
     const vector = [0.1, -1 / 3, 1e-30, 123456789]
     assert.deepEqual(parseVector(vectorText(vector)), { vector })
     assert.equal(vectorPreview(vector, 2), '[0.1, -0.3333, … 4 numbers]')
-  })
-})
-
-describe('distances', () => {
-  it('match the definitions of the API', () => {
-    assert.equal(distance('Euclidean', [0, 0], [3, 4]), 5)
-    assert.equal(distance('Manhattan', [0, 0], [3, -4]), 7)
-    assert.equal(distance('Hamming', [1, 0, 2], [1, -0, 3]), 1)
-    assert.equal(distance('Cosine', [1, 0], [0, 2]), 1)
-    assert.equal(distance('Cosine', [0, 0], [0, 2]), 1)
-    assert.equal(distance('Cosine', [0.1, 0.7], [0.1, 0.7]), 0)
   })
 })

@@ -1,5 +1,5 @@
 import type { JsonValue } from '../api/types.ts'
-import { valueText } from '../lib/filters.ts'
+import { plainText } from '../lib/filters.ts'
 
 /** Colours that are easy to tell apart on light and dark backgrounds. */
 const palette = [
@@ -43,7 +43,7 @@ export function colouringOf(values: readonly (JsonValue | undefined)[]): Colouri
 }
 
 function categoriesOf(values: readonly (JsonValue | undefined)[]): Colouring {
-  const texts = values.map((value) => (value === undefined ? undefined : valueText(value)))
+  const texts = values.map((value) => (value === undefined ? undefined : plainText(value)))
   const counts = new Map<string | undefined, number>()
   for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1)
   const frequent = [...counts]

@@ -206,3 +206,14 @@ export function Code(props: {
     </div>
   )
 }
+
+/**
+ * For a row that opens something when it is clicked. Its links and buttons do their own work, and a click that ends a
+ * selection of text only selects. Keyboards and screen readers use the button that each such row has.
+ */
+export function onRowClick(open: () => void): (event: MouseEvent) => void {
+  return ({ target }) => {
+    if ((target as Element).closest('a, button') !== null || getSelection()?.isCollapsed === false) return
+    open()
+  }
+}

@@ -2,6 +2,7 @@ import type { JSX } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
+import { formatTime } from '../lib/format.ts'
 import { isDark } from '../state/theme.ts'
 
 export interface Series {
@@ -84,7 +85,8 @@ function optionsOf(
         space: 90,
         size: 28,
         gap: 8,
-        values: (_plot, times) => times.map(clock),
+        values: (_plot, times, _axis, _space, stepS) =>
+          times.map((timeS) => formatTime(new Date(timeS * 1000), stepS < 60)),
       },
       { ...axis, size: 58, space: 40, values: (_plot, values) => values.map((value) => props.format(value)) },
     ],
@@ -100,16 +102,6 @@ function optionsOf(
       })),
     ],
   }
-}
-
-function clock(timeS: number, stepS: number): string {
-  const seconds = stepS < 60 ? ({ second: '2-digit' } as const) : {}
-  return new Date(timeS * 1000).toLocaleTimeString([], {
-    hour: '2-digit',
-    minute: '2-digit',
-    hour12: false,
-    ...seconds,
-  })
 }
 
 /** Keeps the line below the top edge, and gives an idle server an axis. */

@@ -68,11 +68,12 @@ const colours = HighlightStyle.define([
 
 const look = EditorView.theme({
   '&': { fontSize: '0.86rem', color: 'var(--text)', borderRadius: '7px' },
-  '&.cm-focused': { outline: '2px solid var(--accent)' },
+  // The box around the editor shows the focus: an outline of its own would be a second, smaller box.
+  '&.cm-focused': { outline: 'none' },
   '.cm-scroller': {
     fontFamily: 'var(--mono)',
     lineHeight: '1.55',
-    minHeight: '6rem',
+    minHeight: 'calc(7rem - 2px)',
     maxHeight: '22rem',
     overflow: 'auto',
   },

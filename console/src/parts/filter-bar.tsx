@@ -1,25 +1,41 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useId, useLayoutEffect, useRef } from 'preact/hooks'
+import { useId, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import type { JsonObject } from '../api/types.ts'
+import type { AttributeType } from '../lib/attribute-rows.ts'
 import {
-  chipsOf,
-  isEmptyFilter,
+  type KnownTypes,
   type Operator,
-  operandOf,
   operators,
-  parseFilter,
+  suggestedPaths,
+  typeAt,
+  typesIn,
   withCondition,
-  withoutChip,
-} from '../lib/filters.ts'
-import { Button } from './basics.tsx'
+} from '../lib/conditions.ts'
+import { chipsOf, isEmptyFilter, parseFilter, withoutChip } from '../lib/filters.ts'
+import { Button, Empty, Panel } from './basics.tsx'
 import { JsonEditor } from './json-editor.tsx'
+
+/**
+ * The attribute types of all points that a view has shown so far. They outlive a filter that nothing matches, whose
+ * next condition needs them just as much.
+ */
+export function useKnownTypes(shown: readonly { readonly attributes?: JsonObject }[]): KnownTypes {
+  const known = useRef<KnownTypes>(new Map())
+  return useMemo(() => {
+    known.current = typesIn(
+      shown.map(({ attributes }) => attributes),
+      known.current,
+    )
+    return known.current
+  }, [shown])
+}
 
 /** A filter as chips, with a form that adds a condition and a JSON editor. Chips and JSON stay in sync. */
 export function FilterBar(props: {
   readonly filter: JsonObject
-  /** Attribute paths to suggest. */
-  readonly paths: readonly string[]
+  /** The attributes to suggest, with the types that typed values are converted to. */
+  readonly types: KnownTypes
   readonly onChange: (filter: JsonObject) => void
 }): JSX.Element {
   const adding = useSignal(false)
@@ -67,9 +83,9 @@ export function FilterBar(props: {
       </div>
       {adding.value && (
         <ConditionForm
-          paths={props.paths}
+          types={props.types}
           onAdd={(path, operator, text) => {
-            props.onChange(withCondition(props.filter, path, operator, operandOf(operator, text)))
+            props.onChange(withCondition(props.filter, path, operator, text, props.types))
             adding.value = false
           }}
         />
@@ -79,20 +95,49 @@ export function FilterBar(props: {
   )
 }
 
+/** Shown in place of points when a filter matches none. */
+export function NoMatch({ onClear }: { readonly onClear: () => void }): JSX.Element {
+  return (
+    <Panel>
+      <Empty icon="filter" title="No points match the filter.">
+        <p>Remove one of its conditions, or all:</p>
+        <Button onClick={onClear}>Clear the filter</Button>
+      </Empty>
+    </Panel>
+  )
+}
+
+const valueExamples: Readonly<Record<AttributeType, string>> = {
+  text: 'value',
+  number: '12.5',
+  'true or false': 'true',
+  'date and time': '2026-01-31',
+  location: '',
+  'list or map': '',
+}
+
 function ConditionForm(props: {
-  readonly paths: readonly string[]
+  readonly types: KnownTypes
+  /** @throws Error that says what is wrong with the text */
   readonly onAdd: (path: string, operator: Operator, text: string) => void
 }): JSX.Element {
   const id = useId()
   const path = useSignal('')
   const operator = useSignal<Operator>('$eq')
   const text = useSignal('')
+  const fault = useSignal<string | undefined>(undefined)
+  const type = typeAt(props.types, path.value.trim())
+  const example = type === undefined ? 'value' : valueExamples[type]
   return (
     <form
       class="condition-form"
       onSubmit={(event) => {
         event.preventDefault()
-        props.onAdd(path.value.trim(), operator.value, text.value)
+        try {
+          props.onAdd(path.value.trim(), operator.value, text.value)
+        } catch (error) {
+          fault.value = (error as Error).message
+        }
       }}
     >
       <input
@@ -107,7 +152,7 @@ function ConditionForm(props: {
         }}
       />
       <datalist id={`${id}-paths`}>
-        {[...props.paths, '$content_type', '$id', '$expires_at', '$version'].map((each) => (
+        {suggestedPaths(props.types).map((each) => (
           <option key={each} value={each} />
         ))}
       </datalist>
@@ -127,7 +172,7 @@ function ConditionForm(props: {
       {operator.value !== '$exists' && (
         <input
           aria-label="Value"
-          placeholder={operator.value.endsWith('in') ? 'a, b, c' : 'value'}
+          placeholder={operator.value.endsWith('in') ? `${example}, …` : example}
           spellcheck={false}
           value={text.value}
           onInput={(event) => {
@@ -138,6 +183,11 @@ function ConditionForm(props: {
       <Button type="submit" kind="primary">
         Add
       </Button>
+      {fault.value !== undefined && (
+        <p class="hint fault" role="alert">
+          {fault.value}
+        </p>
+      )}
     </form>
   )
 }

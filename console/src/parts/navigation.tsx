@@ -2,9 +2,9 @@ import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useEffect, useId } from 'preact/hooks'
 import { formatCompact } from '../lib/format.ts'
-import { isCluster, isExtended } from '../state/capabilities.ts'
 import { collections } from '../state/collections.ts'
 import { collectionName, hrefOf, navigate, route, type ViewName } from '../state/route.ts'
+import { serviceConfig } from '../state/service-config.ts'
 import { type Theme, theme, themes } from '../state/theme.ts'
 import { Icon, type IconName } from './icon.tsx'
 
@@ -27,10 +27,8 @@ const serverViews: readonly Entry[] = [
   { view: 'settings', text: 'Settings' },
 ]
 
-/** Whether the server supports a view. */
 function isServed({ view }: Entry): boolean {
-  if (view === 'cluster') return isCluster.value
-  return view !== 'map' || isExtended.value
+  return view !== 'cluster' || serviceConfig.value.isCluster
 }
 
 export function Brand(): JSX.Element {
@@ -75,7 +73,7 @@ export function Navigation(): JSX.Element {
         </ul>
         <CollectionPicker />
         <ul aria-label="Collection">
-          {dataViews.filter(isServed).map((entry) => (
+          {dataViews.map((entry) => (
             <NavigationLink key={entry.view} {...entry} />
           ))}
         </ul>

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import type { JsonObject, Payload } from '../api/types.ts'
-import { pathsOf, valueText } from '../lib/filters.ts'
+import { pathsOf, plainText, valueAt } from '../lib/filters.ts'
 import { imageSourceOf, webOriginOf } from '../lib/image-source.ts'
 import { serviceConfig } from '../state/service-config.ts'
 import { Icon } from './icon.tsx'
@@ -79,21 +79,12 @@ export function AttributeTags(props: {
       {first.map((path) => (
         <li key={path} class={matched.has(path) ? 'tag matched' : 'tag'}>
           <Colour value={valueAt(attributes, path)} />
-          {path}: {valueText(valueAt(attributes, path))}
+          {path}: {plainText(valueAt(attributes, path))}
         </li>
       ))}
       {paths.length > first.length && <li class="tag">{paths.length - first.length} more</li>}
     </ul>
   )
-}
-
-export function valueAt(attributes: JsonObject, path: string): JsonObject[string] | undefined {
-  if (path in attributes) return attributes[path]
-  const [name, ...rest] = path.split('.')
-  const inner = attributes[name!]
-  return typeof inner === 'object' && inner !== null && !Array.isArray(inner)
-    ? valueAt(inner as JsonObject, rest.join('.'))
-    : undefined
 }
 
 /** A swatch for a value that is a hexadecimal colour. */

@@ -4,16 +4,15 @@ import { useEffect, useRef } from 'preact/hooks'
 import { isAbort, messageOf } from '../api/client.ts'
 import { deletePoint, getPoint, patchPoint } from '../api/points.ts'
 import type { JsonObject, Payload, Point } from '../api/types.ts'
-import { textOf, typeOf } from '../lib/attribute-rows.ts'
-import { pathsOf } from '../lib/filters.ts'
-import { formatCount } from '../lib/format.ts'
+import { typeOf } from '../lib/attribute-rows.ts'
+import { pathsOf, plainText, valueAt } from '../lib/filters.ts'
+import { formatCount, formatMoment } from '../lib/format.ts'
 import { vectorText } from '../lib/vector-text.ts'
-import { isExtended } from '../state/capabilities.ts'
 import { hrefOf } from '../state/route.ts'
 import { AttributeForm, attributesIn, useAttributeDraft } from './attribute-form.tsx'
 import { Button, CopyButton, Fault, Field } from './basics.tsx'
 import { Dialog, FormDialog, isOpen } from './dialog.tsx'
-import { PointContent, valueAt } from './point-content.tsx'
+import { PointContent } from './point-content.tsx'
 import { report } from './toast.tsx'
 import { VectorStrip } from './vector-strip.tsx'
 
@@ -65,22 +64,20 @@ export function PointDialog(props: {
             {point.value.payload.expires_at !== undefined && (
               <div>
                 <dt>Expires</dt>
-                <dd>{new Date(point.value.payload.expires_at).toLocaleString()}</dd>
+                <dd>{formatMoment(new Date(point.value.payload.expires_at))}</dd>
               </div>
             )}
           </dl>
-          {isExtended.value && (
-            <AttributeEditor
-              key={point.value.version}
-              collection={collection}
-              point={point.value}
-              isShown={() => isOpen(element)}
-              onSaved={async () => {
-                await load()
-                props.onChange(point.value?.payload)
-              }}
-            />
-          )}
+          <AttributeEditor
+            key={point.value.version}
+            collection={collection}
+            point={point.value}
+            isShown={() => isOpen(element)}
+            onSaved={async () => {
+              await load()
+              props.onChange(point.value?.payload)
+            }}
+          />
           <VectorPart vector={point.value.vector ?? []} />
           <div class="dialog-foot spread">
             <Button
@@ -271,14 +268,13 @@ function AttributeList({ attributes }: { readonly attributes: JsonObject }): JSX
       <tbody>
         {paths.map((path) => {
           const value = valueAt(attributes, path)!
-          const type = typeOf(value)
           return (
             <tr key={path}>
               <th scope="row" class="attribute-name">
                 {path}
               </th>
-              <td class="attribute-value">{textOf(value, type)}</td>
-              <td class="attribute-value attribute-type muted">{type}</td>
+              <td class="attribute-value">{plainText(value)}</td>
+              <td class="attribute-value attribute-type muted">{typeOf(value)}</td>
             </tr>
           )
         })}

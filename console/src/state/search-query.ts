@@ -3,6 +3,7 @@ import type { JsonObject } from '../api/types.ts'
 import { isMetric, type Metric } from '../lib/distance.ts'
 import { parseFilter } from '../lib/filters.ts'
 import { parseVector } from '../lib/vector-text.ts'
+import { embeddingModel } from './collections.ts'
 import { route } from './route.ts'
 
 /** The query of the search view. The address holds it, so that a link to the page includes the query. */
@@ -34,7 +35,7 @@ export const searchQuery: ReadonlySignal<SearchQuery> = computed(() => {
   const metric = params.get('metric')
   const filter = parseFilter(params.get('filter') ?? '')
   return {
-    by: ways.find((each) => each === params.get('by')) ?? 'id',
+    by: ways.find((each) => each === params.get('by')) ?? wayOf(params),
     vectorText: params.get('vector') ?? '',
     id: params.get('id') ?? '',
     text: params.get('text') ?? '',
@@ -46,6 +47,13 @@ export const searchQuery: ReadonlySignal<SearchQuery> = computed(() => {
     form: params.get('as') === 'cards' ? 'cards' : 'rows',
   }
 })
+
+/** How to search if the address does not say so: a text is the easiest to type, if the server can embed it. */
+function wayOf(params: URLSearchParams): SearchQuery['by'] {
+  if (params.has('id')) return 'id'
+  if (params.has('vector')) return 'vector'
+  return embeddingModel.value === undefined ? 'id' : 'text'
+}
 
 function positive(text: string | null): number | undefined {
   const value = Number(text)

@@ -1,7 +1,6 @@
 import { type Signal, signal } from '@preact/signals'
 import { isAbort, messageOf } from '../api/client.ts'
-import { type SearchInput, type SearchOutput, searchExtended, searchPlain } from '../api/points.ts'
-import { isExtended } from './capabilities.ts'
+import { type SearchInput, type SearchOutput, search } from '../api/points.ts'
 
 /** The outcome of a search with one value of ef, for comparison with other values. */
 export interface Try {
@@ -39,7 +38,7 @@ export class SearchRun {
       const question = JSON.stringify(rest)
       if (question !== this.#question) this.tries.value = []
       this.#question = question
-      const output = await (isExtended.peek() ? searchExtended : searchPlain)({ ...input, signal })
+      const output = await search({ ...input, signal })
       if (signal.aborted) return
       this.output.value = output
       this.fault.value = undefined
@@ -70,7 +69,7 @@ export class SearchRun {
 
   async #recallOf({ hits }: SearchOutput, question: string, input: SearchInput): Promise<number> {
     if (this.#exact?.question !== question) {
-      const exact = await searchExtended({ ...input, exact: true, idsOnly: true })
+      const exact = await search({ ...input, exact: true, idsOnly: true })
       this.#exact = { question, ids: new Set(exact.hits.map(({ id }) => id)) }
     }
     const { ids } = this.#exact

@@ -1,14 +1,16 @@
 import { type Signal, signal } from '@preact/signals'
 
-/** The settings of the service that the console needs. */
+/** What the console needs to know of the service before it shows a view. */
 export interface ServiceConfig {
   /** The origins that images may be loaded from. The page's content security policy blocks all others. */
   readonly imageOrigins: readonly string[]
   readonly grpcPort: number
+  /** Whether the service is a node of a cluster. */
+  readonly isCluster: boolean
 }
 
 /** The configuration until it is loaded: no image may be loaded from another origin. */
-const unknown: ServiceConfig = { imageOrigins: [], grpcPort: 50_051 }
+const unknown: ServiceConfig = { imageOrigins: [], grpcPort: 50_051, isCluster: false }
 
 export const serviceConfig: Signal<ServiceConfig> = signal(unknown)
 
@@ -20,8 +22,13 @@ export async function loadServiceConfig(): Promise<void> {
     const found = (await response.json()) as {
       readonly image_origins: readonly string[]
       readonly grpc_port: number
+      readonly cluster: boolean
     }
-    serviceConfig.value = { imageOrigins: found.image_origins, grpcPort: found.grpc_port }
+    serviceConfig.value = {
+      imageOrigins: found.image_origins,
+      grpcPort: found.grpc_port,
+      isCluster: found.cluster,
+    }
   } catch {
     // The server does not respond, which every view reports.
   }

@@ -13,14 +13,14 @@ import { Button, Empty, Fault, Page, Panel } from '../parts/basics.tsx'
 import { FormDialog } from '../parts/dialog.tsx'
 import { Figure, FindingItem } from '../parts/findings.tsx'
 import { report } from '../parts/toast.tsx'
-import { isCluster } from '../state/capabilities.ts'
 import { usePolled } from '../state/polled.ts'
+import { serviceConfig } from '../state/service-config.ts'
 
 /** Nodes exchange their status every second. */
 const periodMs = 2000
 
 export function Cluster(): JSX.Element {
-  return isCluster.value ? <ClusterPage /> : <NoCluster />
+  return serviceConfig.value.isCluster ? <ClusterPage /> : <NoCluster />
 }
 
 /** Shown when a link leads to this page on a server without a cluster. */

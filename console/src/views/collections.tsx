@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { call, collectionPath } from '../api/client.ts'
+import { call, collectionPath, send } from '../api/client.ts'
 import type { CollectionInfo } from '../api/types.ts'
 import { formatCount, plural } from '../lib/format.ts'
 import { Button, Fault, Field, Page, Panel } from '../parts/basics.tsx'
@@ -176,7 +176,9 @@ function CreateDialog({ onClose }: { readonly onClose: () => void }): JSX.Elemen
       ...numberField('dimension', dimension.value),
       ...(Object.keys(hnsw).length === 0 ? {} : { hnsw }),
     }
-    await call('PUT', collectionPath(name.value), { body })
+    const { status } = await send('PUT', collectionPath(name.value), { body })
+    // The request may be repeated, so an equal collection is no error to the server; here, it is not what was asked.
+    if (status !== 201) throw new Error(`The collection ${name.value} already exists. Nothing was changed.`)
     await loadCollections()
     report(`Created ${name.value}.`)
   }

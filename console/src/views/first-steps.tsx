@@ -5,7 +5,6 @@ import { loadSample } from '../api/sample.ts'
 import { sampleName, samplePoints } from '../lib/sample.ts'
 import { Button, Code, Fault, Panel, Segments } from '../parts/basics.tsx'
 import { report } from '../parts/toast.tsx'
-import { isExtended } from '../state/capabilities.ts'
 import { loadCollections } from '../state/collections.ts'
 import { hrefOf, navigate } from '../state/route.ts'
 import { key } from '../state/session.ts'
@@ -19,7 +18,7 @@ export function FirstSteps(): JSX.Element {
     busy.value = true
     fault.value = undefined
     try {
-      const count = await loadSample(isExtended.value)
+      const count = await loadSample()
       await loadCollections()
       report(`Stored ${count} colours in the collection ${sampleName}.`)
       navigate('search', { c: sampleName, by: 'vector', vector: '60,60,40', metric: 'Euclidean' })
@@ -91,24 +90,20 @@ curl -s ${url}/points/search \\
   -H 'content-type: application/json'${keyOption()} -d '{
   "vector": [0.1, -0.4, 0.3], "similarity": "Cosine", "limit": 5
 }'`,
-  typescript: (url) => `import { createHttpClient } from 'vicinal/client'
+  typescript: (url) => `import { createHttpClient } from 'vicinal-client'
 
-const client = createHttpClient({ baseUrl: '${url}'${key.value === undefined ? '' : ', apiKey: process.env.KEY'} })
+const client = createHttpClient({ baseUrl: '${url}'${key.value === undefined ? '' : ', apiKey: process.env.KEY!'} })
 await client.insert({
   vector: [0.12, -0.5, 0.33],
   payload: { contentType: 'Text', content: 'a small fox' },
 })
 const ids = await client.search({ vector: [0.1, -0.4, 0.3], metric: 'Cosine', limit: 5 })`,
-  python: (url) => `import os, requests
+  python: (url) => `${key.value === undefined ? '' : 'import os\n'}from vicinal import Vicinal
 
-server = requests.Session()${key.value === undefined ? '' : "\nserver.headers['authorization'] = os.environ['KEY']"}
-server.post('${url}/points', json={
-    'vector': [0.12, -0.5, 0.33],
-    'payload': {'content_type': 'Text', 'content': 'a small fox'},
-}).raise_for_status()
-found = server.post('${url}/points/search', json={
-    'vector': [0.1, -0.4, 0.3], 'similarity': 'Cosine', 'limit': 5,
-}).json()['results']`,
+client = Vicinal("${url}"${key.value === undefined ? '' : ', api_key=os.environ["KEY"]'})
+client.insert([0.12, -0.5, 0.33], "a small fox")
+for hit in client.search([0.1, -0.4, 0.3], "Cosine", limit=5).hits:
+    print(hit.distance, hit.content)`,
 }
 
 function keyOption(): string {

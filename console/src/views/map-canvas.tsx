@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks'
 import type { JsonValue } from '../api/types.ts'
-import { valueText } from '../lib/filters.ts'
+import { plainText } from '../lib/filters.ts'
 import type { Colouring } from '../map/colours.ts'
 import type { MapPoint } from '../map/sample.ts'
 import { Stage } from '../map/stage.ts'
@@ -106,7 +106,7 @@ function bytesOf(props: {
     const isBright =
       (found === undefined || found.has(point)) &&
       (chosen === undefined || chosen.has(point)) &&
-      (isolated === undefined || (value !== undefined && valueText(value) === isolated))
+      (isolated === undefined || (value !== undefined && plainText(value) === isolated))
     bytes[point * 4 + 3] = isBright ? shownAlpha : dimmedAlpha
   }
   return bytes

@@ -2,16 +2,14 @@ import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useLayoutEffect, useMemo } from 'preact/hooks'
 import { distanceMetrics, isMetric, type Metric } from '../lib/distance.ts'
-import { parseFilter } from '../lib/filters.ts'
+import { parseFilter, valueAt } from '../lib/filters.ts'
 import { formatCount, plural } from '../lib/format.ts'
 import { colouringOf } from '../map/colours.ts'
 import type { MapSample, SampleQuery } from '../map/sample.ts'
 import { Button, Empty, Fault, Field, Page, Panel } from '../parts/basics.tsx'
-import { FilterBar } from '../parts/filter-bar.tsx'
-import { valueAt } from '../parts/point-content.tsx'
+import { FilterBar, useKnownTypes } from '../parts/filter-bar.tsx'
 import { PointDialog } from '../parts/point-dialog.tsx'
 import { useUnmount } from '../parts/use-unmount.ts'
-import { isExtended } from '../state/capabilities.ts'
 import { MapRun } from '../state/map-run.ts'
 import { collectionName, replaceParams, route } from '../state/route.ts'
 import { MapCanvas } from './map-canvas.tsx'
@@ -20,18 +18,8 @@ import { Legend, Selection } from './map-side.tsx'
 const limits = [1000, 5000, 20_000, 50_000, 100_000] as const
 const defaultLimit = 5000
 const maxSeed = 0xffff_ffff
-
-export function MapView(): JSX.Element {
-  return isExtended.value ? (
-    <Drawn />
-  ) : (
-    <Page title="Map">
-      <Panel>
-        <Empty icon="map" title="This server cannot list points, so there is no map." />
-      </Panel>
-    </Page>
-  )
-}
+/** So many points tell the types of the attributes. */
+const typedPoints = 1000
 
 function queryOf(params: URLSearchParams): SampleQuery {
   const metric = params.get('metric')
@@ -48,7 +36,7 @@ function queryOf(params: URLSearchParams): SampleQuery {
   }
 }
 
-function Drawn(): JSX.Element {
+export function MapView(): JSX.Element {
   const run = useMemo(() => new MapRun(), [])
   const { params } = route.value
   const query = queryOf(params)
@@ -62,6 +50,11 @@ function Drawn(): JSX.Element {
   useUnmount(() => run.stop())
   const sample = run.sample.value
   const attributes = sample?.paths ?? []
+  const payloads = useMemo(
+    () => (sample?.points ?? []).slice(0, typedPoints).map(({ payload }) => payload),
+    [sample],
+  )
+  const types = useKnownTypes(payloads)
   return (
     <Page
       title="Map"
@@ -74,7 +67,7 @@ function Drawn(): JSX.Element {
     >
       <FilterBar
         filter={query.filter}
-        paths={attributes}
+        types={types}
         onChange={(filter) =>
           replaceParams({ filter: Object.keys(filter).length === 0 ? undefined : JSON.stringify(filter) })
         }

@@ -70,11 +70,11 @@ function Nodes({
     <div>
       <h3 class="sub-title">On the nodes of the cluster</h3>
       <div class="table-wrap">
-        <table class="recall-table">
+        <table class="stacking recall-table">
           <thead>
             <tr>
               <th scope="col">Node</th>
-              {['Points', 'Linked', 'Waiting', 'Tombstones', 'Memory', 'Disk'].map((name) => (
+              {nodeColumns.map((name) => (
                 <th key={name} scope="col" class="right">
                   {name}
                 </th>
@@ -98,6 +98,8 @@ function Nodes({
   )
 }
 
+const nodeColumns = ['Points', 'Linked', 'Waiting', 'Tombstones', 'Memory', 'Disk'] as const
+
 function NodeRow({ stats }: { readonly stats: NodeStats }): JSX.Element {
   const name = <th scope="row">{stats.node}</th>
   if (!stats.answers) {
@@ -115,7 +117,7 @@ function NodeRow({ stats }: { readonly stats: NodeStats }): JSX.Element {
     <tr>
       {name}
       {[...counts, ...bytes].map((text, column) => (
-        <td key={column} class="right number">
+        <td key={column} class="right number" data-label={nodeColumns[column]}>
           {text}
         </td>
       ))}
@@ -132,7 +134,7 @@ function Recalls({ searches }: { readonly searches: readonly SearchState[] }): J
   const bins = searches[0]?.filtered.map(({ matching_share }) => matching_share) ?? []
   return (
     <div class="table-wrap">
-      <table class="recall-table">
+      <table class="stacking recall-table">
         <thead>
           <tr>
             <th scope="col">Metric</th>
@@ -151,15 +153,23 @@ function Recalls({ searches }: { readonly searches: readonly SearchState[] }): J
           {searches.map(({ similarity, plan, ef_multiplier, recall, filtered }) => (
             <tr key={similarity}>
               <th scope="row">{similarity}</th>
-              <td>
-                {plan}
-                {ef_multiplier !== null && ef_multiplier > 1 && (
-                  <span class="muted"> ef × {ef_multiplier}</span>
-                )}
+              <td data-label="Plan">
+                <span>
+                  {plan}
+                  {ef_multiplier !== null && ef_multiplier > 1 && (
+                    <span class="muted"> ef × {ef_multiplier}</span>
+                  )}
+                </span>
               </td>
-              <td class="right number">{recallText(plan, recall)}</td>
+              <td class="right number" data-label="No filter">
+                {recallText(plan, recall)}
+              </td>
               {filtered.map((bin) => (
-                <td key={bin.matching_share} class="right number">
+                <td
+                  key={bin.matching_share}
+                  class="right number"
+                  data-label={`Filter, ${binText(bin.matching_share)}`}
+                >
                   {recallText(plan, bin.recall)}
                 </td>
               ))}

@@ -1,6 +1,6 @@
 import type { JSX } from 'preact'
 import type { SlowQueries, SlowQuery } from '../api/types.ts'
-import { formatCount, formatMs } from '../lib/format.ts'
+import { formatCount, formatMs, formatTime } from '../lib/format.ts'
 import { Fault, Panel } from '../parts/basics.tsx'
 import { usePolled } from '../state/polled.ts'
 
@@ -68,7 +68,7 @@ function Row({ query }: { readonly query: SlowQuery }): JSX.Element {
         {formatMs(took_ms)}
       </td>
       <td class="nowrap" data-label="When">
-        <time dateTime={time}>{new Date(time).toLocaleTimeString()}</time>
+        <time dateTime={time}>{formatTime(new Date(time))}</time>
       </td>
       <td data-label="Request">
         <div>

@@ -8,7 +8,6 @@ import { AttributeForm, attributesIn, useAttributeDraft } from '../parts/attribu
 import { Field, Segments } from '../parts/basics.tsx'
 import { FormDialog } from '../parts/dialog.tsx'
 import { report } from '../parts/toast.tsx'
-import { isExtended } from '../state/capabilities.ts'
 import { currentCollection, embeddingModel } from '../state/collections.ts'
 import { collectionName, replaceParams } from '../state/route.ts'
 
@@ -93,25 +92,21 @@ export function InsertDialog(props: {
           />
         )}
       </Field>
-      {isExtended.value && (
-        <>
-          <AttributeForm label="Attributes" draft={attributes} />
-          <Field label="Id" hint="A UUID. If empty, the server chooses one.">
-            {({ id, describedBy }) => (
-              <input
-                id={id}
-                class="mono"
-                aria-describedby={describedBy}
-                spellcheck={false}
-                value={idText.value}
-                onInput={(event) => {
-                  idText.value = event.currentTarget.value
-                }}
-              />
-            )}
-          </Field>
-        </>
-      )}
+      <AttributeForm label="Attributes" draft={attributes} />
+      <Field label="Id" hint="A UUID. If empty, the server chooses one.">
+        {({ id, describedBy }) => (
+          <input
+            id={id}
+            class="mono"
+            aria-describedby={describedBy}
+            spellcheck={false}
+            value={idText.value}
+            onInput={(event) => {
+              idText.value = event.currentTarget.value
+            }}
+          />
+        )}
+      </Field>
     </FormDialog>
   )
 }

@@ -2,15 +2,14 @@ import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useEffect, useMemo } from 'preact/hooks'
 import type { JsonObject, Point } from '../api/types.ts'
-import { parseFilter, pathsOf, testedPaths, withCondition } from '../lib/filters.ts'
+import { isEmptyFilter, parseFilter, testedPaths } from '../lib/filters.ts'
 import { formatCount, plural, shortId } from '../lib/format.ts'
-import { Button, Empty, Fault, Page, Panel } from '../parts/basics.tsx'
-import { FilterBar } from '../parts/filter-bar.tsx'
+import { Button, Empty, Fault, onRowClick, Page, Panel } from '../parts/basics.tsx'
+import { FilterBar, NoMatch, useKnownTypes } from '../parts/filter-bar.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { AttributeTags, PointContent } from '../parts/point-content.tsx'
 import { PointDialog } from '../parts/point-dialog.tsx'
 import { useUnmount } from '../parts/use-unmount.ts'
-import { isExtended } from '../state/capabilities.ts'
 import { currentCollection, loadCollections } from '../state/collections.ts'
 import { PointList } from '../state/point-list.ts'
 import { collectionName, hrefOf, replaceParams, route } from '../state/route.ts'
@@ -31,11 +30,11 @@ export function Points(): JSX.Element {
   const refresh = (): void => {
     loadCollections()
     // A bulk change calls this after its dialog was closed, so the filter may be another one now.
-    if (isExtended.value) list.reload()
+    list.reload()
   }
   useEffect(() => {
-    if (isExtended.value) list.load(filter)
-  }, [filterText, isExtended.value])
+    list.load(filter)
+  }, [filterText])
   useUnmount(() => list.stop())
   const close = (): void => {
     open.value = undefined
@@ -65,21 +64,15 @@ export function Points(): JSX.Element {
       }
       actions={insert}
     >
-      {isExtended.value ? (
-        <Listing
-          list={list}
-          filter={filter}
-          onFilter={(next) =>
-            replaceParams({ filter: Object.keys(next).length === 0 ? undefined : JSON.stringify(next) })
-          }
-          onShow={show}
-          onBulk={(kind) => {
-            open.value = kind
-          }}
-        />
-      ) : (
-        <OpenById onShow={show} />
-      )}
+      <Listing
+        list={list}
+        filter={filter}
+        onFilter={(next) => replaceParams({ filter: isEmptyFilter(next) ? undefined : JSON.stringify(next) })}
+        onShow={show}
+        onOpen={(chosen) => {
+          open.value = chosen
+        }}
+      />
       {shown !== undefined && (
         <PointDialog
           collection={collectionName.value}
@@ -101,55 +94,50 @@ function Listing(props: {
   readonly filter: JsonObject
   readonly onFilter: (filter: JsonObject) => void
   readonly onShow: (id: string) => void
-  readonly onBulk: (kind: 'update' | 'delete') => void
+  readonly onOpen: (chosen: Open) => void
 }): JSX.Element {
   const { list, filter } = props
   const points = list.points.value
-  const paths = useMemo(
-    () => [...new Set((points ?? []).flatMap(({ payload }) => pathsOf(payload.attributes ?? {})))].sort(),
-    [points],
-  )
+  const payloads = useMemo(() => (points ?? []).map(({ payload }) => payload), [points])
+  const types = useKnownTypes(payloads)
+  const isAll = isEmptyFilter(filter)
   return (
     <>
-      <FilterBar filter={filter} paths={paths} onChange={props.onFilter} />
+      <FilterBar filter={filter} types={types} onChange={props.onFilter} />
       <Fault text={list.fault.value} />
       <div class="points-layout">
         <FacetsPanel
           filter={filter}
-          paths={paths}
-          onChoose={(path, value) => props.onFilter(withCondition(filter, path, '$eq', value))}
+          paths={[...types.keys()]}
+          onChoose={(path, value) => props.onFilter({ ...filter, [path]: value })}
         />
         <div class="points-main">
           <div class="results-head">
             <p role="status">
-              {list.count.value !== undefined && (
-                <strong>{countText(list.count.value, Object.keys(filter).length > 0)}</strong>
-              )}
+              {list.count.value !== undefined && <strong>{countText(list.count.value, !isAll)}</strong>}
             </p>
             <div class="actions">
-              <Button icon="edit" disabled={list.count.value === 0} onClick={() => props.onBulk('update')}>
-                {Object.keys(filter).length === 0 ? 'Update all' : 'Update matching'}
+              <Button icon="edit" disabled={list.count.value === 0} onClick={() => props.onOpen('update')}>
+                {isAll ? 'Update all' : 'Update matching'}
               </Button>
               <Button
                 kind="danger"
                 icon="trash"
                 disabled={list.count.value === 0}
-                onClick={() => props.onBulk('delete')}
+                onClick={() => props.onOpen('delete')}
               >
-                {Object.keys(filter).length === 0 ? 'Delete all' : 'Delete matching'}
+                {isAll ? 'Delete all' : 'Delete matching'}
               </Button>
             </div>
           </div>
-          {points?.length === 0 && (
+          {points?.length === 0 && isAll && (
             <Panel>
-              <Empty
-                icon="points"
-                title={Object.keys(filter).length === 0 ? 'No points yet.' : 'No points match.'}
-              >
+              <Empty icon="points" title="No points yet.">
                 <a href={hrefOf('import')}>Import points</a>
               </Empty>
             </Panel>
           )}
+          {points?.length === 0 && !isAll && <NoMatch onClear={() => props.onFilter({})} />}
           {points !== undefined && points.length > 0 && (
             <ul class="point-list" aria-label="Points in insertion order">
               {points.map((point) => (
@@ -183,7 +171,8 @@ function PointRow(props: {
 }): JSX.Element {
   const { id, payload } = props.point
   return (
-    <li class="point-row">
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the button with the id does the same for the keyboard
+    <li class="point-row opens" onClick={onRowClick(() => props.onShow(id))}>
       <div class="result-body">
         <PointContent payload={payload} />
         <AttributeTags attributes={payload.attributes} matched={testedPaths(props.filter)} />
@@ -198,38 +187,5 @@ function PointRow(props: {
         </a>
       </div>
     </li>
-  )
-}
-
-/** Opens a point by its id, on a server that cannot list points. */
-function OpenById({ onShow }: { readonly onShow: (id: string) => void }): JSX.Element {
-  const id = useSignal('')
-  return (
-    <Panel title="Open a point">
-      <form
-        class="open-by-id"
-        onSubmit={(event) => {
-          event.preventDefault()
-          onShow(id.value.trim())
-        }}
-      >
-        <input
-          class="mono"
-          aria-label="Id of the point"
-          placeholder="8f14e45f-ceea-467f-a8d0-2b4e1c9f7a63"
-          required
-          pattern="\s*[0-9a-fA-F\-]{36}\s*"
-          spellcheck={false}
-          value={id.value}
-          onInput={(event) => {
-            id.value = event.currentTarget.value
-          }}
-        />
-        <Button type="submit">Open</Button>
-      </form>
-      <p class="muted below">
-        To find an id, <a href={hrefOf('search')}>search</a>.
-      </p>
-    </Panel>
   )
 }

@@ -10,7 +10,14 @@ import type { Try } from '../state/search-run.ts'
  */
 const places = [0, 10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096] as const
 
-export function EfSlider({ query }: { readonly query: SearchQuery }): JSX.Element {
+export function EfSlider({
+  query,
+  plan,
+}: {
+  readonly query: SearchQuery
+  /** How the server answered the last search; undefined if it has not yet. */
+  readonly plan: string | undefined
+}): JSX.Element {
   const id = useId()
   const ef = query.ef ?? 0
   const place = places.findLastIndex((each) => each <= ef)
@@ -36,9 +43,18 @@ export function EfSlider({ query }: { readonly query: SearchQuery }): JSX.Elemen
           replaceParams({ ef: chosen === 0 ? undefined : String(chosen) })
         }}
       />
-      <p class="hint">The breadth of the search. A larger value is slower but misses fewer points.</p>
+      <p class="hint">{effectOf(plan)}</p>
     </div>
   )
+}
+
+function effectOf(plan: string | undefined): string {
+  if (plan === undefined || plan === 'graph') {
+    return 'The breadth of the search. A larger value is slower but misses fewer points.'
+  }
+  return plan === 'scan of matching points'
+    ? 'ef has no effect on this search: it compares every point that matches the filter, and misses none.'
+    : 'ef has no effect on this search: it compares every point, and misses none.'
 }
 
 /** The values of ef that were tried for this query, with their time and recall. */

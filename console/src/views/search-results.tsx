@@ -2,9 +2,10 @@ import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import type { SearchOutput } from '../api/points.ts'
 import type { Hit } from '../api/types.ts'
-import { testedPaths } from '../lib/filters.ts'
+import { isEmptyFilter, testedPaths } from '../lib/filters.ts'
 import { formatDistance, formatMs, plural, shortId } from '../lib/format.ts'
-import { CopyButton, Empty, Panel, Segments } from '../parts/basics.tsx'
+import { CopyButton, Empty, onRowClick, Panel, Segments } from '../parts/basics.tsx'
+import { NoMatch } from '../parts/filter-bar.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { AttributeTags, PointContent } from '../parts/point-content.tsx'
 import { PointDialog } from '../parts/point-dialog.tsx'
@@ -17,11 +18,13 @@ export function Results(props: {
   readonly output: SearchOutput
   readonly query: SearchQuery
   readonly run: SearchRun
+  readonly onClearFilter: () => void
 }): JSX.Element {
   const { output, query, run } = props
   const open = useSignal<string | undefined>(undefined)
   const recall = run.tries.value.find(({ ef }) => ef === (query.ef ?? 0))?.recall
-  const farthest = Math.max(0, ...output.hits.map(({ distance }) => distance ?? 0))
+  const distances = output.hits.map(({ distance }) => distance ?? 0)
+  const range = { nearest: Math.min(...distances), farthest: Math.max(...distances) }
   return (
     <>
       <div class={`results-head${run.busy.value ? ' busy' : ''}`}>
@@ -42,18 +45,20 @@ export function Results(props: {
           onChange={(chosen) => replaceParams({ as: chosen === 'rows' ? undefined : chosen })}
         />
       </div>
-      {output.hits.length === 0 ? (
+      {output.hits.length === 0 && !isEmptyFilter(query.filter) && <NoMatch onClear={props.onClearFilter} />}
+      {output.hits.length === 0 && isEmptyFilter(query.filter) && (
         <Panel>
-          <Empty icon="search" title="No points match." />
+          <Empty icon="search" title="There are no other points." />
         </Panel>
-      ) : (
+      )}
+      {output.hits.length > 0 && (
         <ol class={`results ${query.form}`}>
           {output.hits.map((hit, index) => (
             <ResultItem
               key={hit.id}
               hit={hit}
               rank={index + 1}
-              farthest={farthest}
+              range={range}
               query={query}
               onOpen={() => {
                 open.value = hit.id
@@ -77,14 +82,27 @@ export function Results(props: {
   )
 }
 
+interface DistanceRange {
+  readonly nearest: number
+  readonly farthest: number
+}
+
+const shortestBar = 0.1
+
+/** The length of a bar: 1 for the nearest hit, and the shortest for the farthest one. */
+function nearnessOf(distance: number, { nearest, farthest }: DistanceRange): number {
+  if (farthest === nearest) return 1
+  return 1 - ((distance - nearest) / (farthest - nearest)) * (1 - shortestBar)
+}
+
 function ResultItem(props: {
   readonly hit: Hit
   readonly rank: number
-  readonly farthest: number
+  readonly range: DistanceRange
   readonly query: SearchQuery
   readonly onOpen: () => void
 }): JSX.Element {
-  const { hit, rank, farthest, query } = props
+  const { hit, rank, range, query } = props
   const similar = hrefOf('search', {
     by: 'id',
     id: hit.id,
@@ -94,7 +112,8 @@ function ResultItem(props: {
     ...(query.form === 'rows' ? {} : { as: query.form }),
   })
   return (
-    <li class="result">
+    // biome-ignore lint/a11y/useKeyWithClickEvents: the button with the id does the same for the keyboard
+    <li class="result opens" onClick={onRowClick(props.onOpen)}>
       <span class="rank number" aria-hidden="true">
         {rank}
       </span>
@@ -110,7 +129,7 @@ function ResultItem(props: {
               {formatDistance(hit.distance)}
             </span>
             <span class="bar" aria-hidden="true">
-              <span style={{ width: `${farthest === 0 ? 0 : (hit.distance / farthest) * 100}%` }} />
+              <span style={{ width: `${nearnessOf(hit.distance, range) * 100}%` }} />
             </span>
           </div>
         )}

@@ -3,13 +3,13 @@ import type { JSX } from 'preact'
 import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks'
 import { apiRoot, messageOf } from '../api/client.ts'
 import { somePoint } from '../api/points.ts'
+import type { JsonObject } from '../api/types.ts'
 import { distanceMetrics } from '../lib/distance.ts'
-import { pathsOf } from '../lib/filters.ts'
+import { isEmptyFilter } from '../lib/filters.ts'
 import { languages, type QueryToShow, snippet } from '../lib/snippets.ts'
 import { vectorPreview } from '../lib/vector-text.ts'
 import { Button, Code, Empty, Fault, Field, Page, Panel, Segments } from '../parts/basics.tsx'
-import { FilterBar } from '../parts/filter-bar.tsx'
-import { isExtended } from '../state/capabilities.ts'
+import { FilterBar, useKnownTypes } from '../parts/filter-bar.tsx'
 import { currentCollection, embeddingModel } from '../state/collections.ts'
 import { collectionName, hrefOf, replaceParams } from '../state/route.ts'
 import { maxLimit, type Near, nearOf, type SearchQuery, searchQuery } from '../state/search-query.ts'
@@ -30,12 +30,12 @@ export function Search(): JSX.Element {
   const query = searchQuery.value
   const collection = currentCollection.value
   const near = nearOf(query, collection?.dimension)
-  const question = JSON.stringify([query, near, isExtended.value])
+  const question = JSON.stringify([query, near])
   useEffect(() => {
     if (near === undefined || 'fault' in near) return
     const { metric, limit, ef, filter, compare } = query
     const input = { collection: collectionName.value, near, metric, limit, ef, filter }
-    const search = (): unknown => run.run(input, compare && isExtended.value)
+    const search = (): unknown => run.run(input, compare)
     const isFirst = performance.now() - changedMs.current > pauseMs
     changedMs.current = performance.now()
     if (isFirst) {
@@ -49,6 +49,10 @@ export function Search(): JSX.Element {
   useEffect(() => () => run.stop(), [])
   const isReady = near !== undefined && !('fault' in near)
   const output = run.output.value
+  const payloads = useMemo(() => (output?.hits ?? []).map(({ payload }) => payload ?? {}), [output])
+  const types = useKnownTypes(payloads)
+  const setFilter = (filter: JsonObject): void =>
+    replaceParams({ filter: isEmptyFilter(filter) ? undefined : JSON.stringify(filter) })
   return (
     <Page
       title="Search"
@@ -63,32 +67,17 @@ export function Search(): JSX.Element {
           <QueryPanel query={query} near={near} run={run} />
         </div>
         <div class="search-main">
-          {isExtended.value && (
-            <FilterBar
-              filter={query.filter}
-              paths={knownPaths(output)}
-              onChange={(filter) =>
-                replaceParams({ filter: isEmpty(filter) ? undefined : JSON.stringify(filter) })
-              }
-            />
-          )}
+          <FilterBar filter={query.filter} types={types} onChange={setFilter} />
           <Fault text={run.fault.value} />
-          {isReady && output !== undefined && <Results output={output} query={query} run={run} />}
+          {isReady && output !== undefined && (
+            <Results output={output} query={query} run={run} onClearFilter={() => setFilter({})} />
+          )}
           {!isReady && <Start />}
           {isReady && <AsCode query={query} near={near} />}
         </div>
       </div>
     </Page>
   )
-}
-
-function isEmpty(filter: object): boolean {
-  return Object.keys(filter).length === 0
-}
-
-function knownPaths(output: SearchRun['output']['value']): readonly string[] {
-  const paths = (output?.hits ?? []).flatMap(({ payload }) => pathsOf(payload?.attributes ?? {}))
-  return [...new Set(paths)].sort()
 }
 
 function Start(): JSX.Element {
@@ -108,7 +97,7 @@ function Start(): JSX.Element {
         <p>
           {embeddingModel.value === undefined
             ? 'Paste a vector or the id of a point.'
-            : 'Paste a vector or the id of a point, or enter a text.'}{' '}
+            : 'Enter a text, or paste a vector or the id of a point.'}{' '}
           Or start from a random point:
         </p>
         <RandomPoint text="Random point" />
@@ -150,7 +139,7 @@ function shownParams(): Readonly<Record<string, string | undefined>> {
     metric,
     limit: String(limit),
     ef: ef === undefined ? undefined : String(ef),
-    filter: isEmpty(filter) ? undefined : JSON.stringify(filter),
+    filter: isEmptyFilter(filter) ? undefined : JSON.stringify(filter),
     compare: compare ? '1' : undefined,
     as: form === 'rows' ? undefined : form,
   }
@@ -163,9 +152,9 @@ const waysToSearch: readonly (readonly [SearchQuery['by'], string])[] = [
 
 /** Shorter, so that three options fit into one row. */
 const waysWithText: readonly (readonly [SearchQuery['by'], string])[] = [
+  ['text', 'By text'],
   ['id', 'By point'],
   ['vector', 'By vector'],
-  ['text', 'By text'],
 ]
 
 function QueryPanel(props: {
@@ -249,17 +238,15 @@ function QueryPanel(props: {
         </Field>
         <Field label="Limit">{({ id }) => <LimitInput id={id} limit={query.limit} />}</Field>
       </div>
-      <EfSlider query={query} />
-      {isExtended.value && (
-        <label class="check">
-          <input
-            type="checkbox"
-            checked={query.compare}
-            onChange={(event) => replaceParams({ compare: event.currentTarget.checked ? '1' : undefined })}
-          />
-          Measure recall against an exact search
-        </label>
-      )}
+      <EfSlider query={query} plan={props.run.output.value?.profile?.plan} />
+      <label class="check">
+        <input
+          type="checkbox"
+          checked={query.compare}
+          onChange={(event) => replaceParams({ compare: event.currentTarget.checked ? '1' : undefined })}
+        />
+        Measure recall against an exact search
+      </label>
       <Tries tries={props.run.tries.value} shown={query.ef ?? 0} />
     </Panel>
   )
@@ -297,7 +284,6 @@ function AsCode({ query, near }: { readonly query: SearchQuery; readonly near: N
     grpcPort: serviceConfig.value.grpcPort,
     collection: collectionName.value,
     needsKey: key.value !== undefined,
-    withPayload: isExtended.value,
   }
   return (
     <Panel

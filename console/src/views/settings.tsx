@@ -1,5 +1,6 @@
 import type { ComponentChildren, JSX } from 'preact'
 import { apiRoot } from '../api/client.ts'
+import { formatMoment } from '../lib/format.ts'
 import { type Samples, single } from '../lib/prometheus.ts'
 import { Button, Page, Panel, Segments } from '../parts/basics.tsx'
 import { latest } from '../state/metrics.ts'
@@ -62,7 +63,7 @@ function ServerFacts({ samples }: { readonly samples: Samples | undefined }): JS
         {info.platform} {info.arch}
       </Row>
       <Row name="Kernels">{info.simd}</Row>
-      <Row name="Running since">{startS === undefined ? '' : new Date(startS * 1000).toLocaleString()}</Row>
+      <Row name="Running since">{startS === undefined ? '' : formatMoment(new Date(startS * 1000))}</Row>
     </dl>
   )
 }
