@@ -58,6 +58,20 @@ def test_a_few_idle_connections_are_kept() -> None:
     assert [connection.is_closed for connection in connections] == [True] * 5 + [False] * 20
 
 
+def test_after_a_fork_no_lock_is_awaited_and_no_connection_is_used() -> None:
+    pool: Pool[Connection] = Pool()
+    idle, used = Connection(pool), Connection(pool)
+    pool.put_back(idle)
+    # A thread of the parent process.
+    pool._lock.acquire()
+    pool.after_fork()
+    assert pool.take() is None
+    assert idle.is_closed
+    assert used.is_closed
+    pool.put_back(Connection(pool))
+    assert pool.take() is not None
+
+
 def test_a_closed_pool_closes_what_is_idle_in_use_and_new() -> None:
     pool: Pool[Connection] = Pool()
     idle, used = Connection(pool), Connection(pool)

@@ -50,7 +50,8 @@ def _awaiting(
 
 class AsyncVicinal:
     """
-    A client for the points of one collection and for the collections themselves, for one event loop of asyncio.
+    A client for the points of one collection and for the collections themselves. Each event loop of asyncio, and each
+    forked process, has its own connections; an `http_client` is for one loop.
 
     The parameters are those of `Vicinal`. Cancelling a task cancels its request; a change may have taken effect.
     """

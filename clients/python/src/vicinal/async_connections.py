@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Protocol
 
@@ -12,9 +12,10 @@ import httpx
 
 from .answer_reader import AnswerReader
 from .asyncio_stream import AsyncioStream, connect
+from .errors import ClosedError
 from .http_codec import httpx_arguments, response_of
 from .operation import HttpRequest, HttpResponse
-from .pool import CONNECTIONS_MAX, Pool
+from .pool import CONNECTIONS_MAX, NOT_SHARED, Pool
 from .target import Streamed, Target, needs_httpx
 
 
@@ -34,12 +35,30 @@ class AsyncConnections(Protocol):
     async def close(self) -> None:
         """Close the connections, unless they belong to the caller."""
 
+    def abandon(self) -> None:
+        """End the connections from outside of their event loop, which may have ended."""
 
-def async_connections_to(target: Target, client: httpx.AsyncClient | None) -> AsyncConnections:
-    """Return the connections that the client uses, in one event loop."""
-    if client is None and not needs_httpx(target.url):
-        return _AsyncOwnConnections(target)
-    return _AsyncHttpxConnections(target, client)
+
+def async_connections_to(target: Target, client: httpx.AsyncClient | None) -> Callable[[], AsyncConnections]:
+    """Return a function that makes the connections of an event loop."""
+    if client is not None:
+        return _Once(_AsyncHttpxConnections(target, client))
+    kind = _AsyncHttpxConnections if needs_httpx(target.url) else _AsyncOwnConnections
+    return lambda: kind(target)
+
+
+class _Once:
+    """Returns the connections over the caller's client to its first event loop, and refuses them to others."""
+
+    def __init__(self, connections: AsyncConnections) -> None:
+        self._connections = connections
+        self._is_used = False
+
+    def __call__(self) -> AsyncConnections:
+        if self._is_used:
+            raise ClosedError(NOT_SHARED)
+        self._is_used = True
+        return self._connections
 
 
 class _AsyncOwnConnections:
@@ -74,6 +93,10 @@ class _AsyncOwnConnections:
         self._pool.close()
         # The sockets are closed in the next turn of the loop. Wait for it, in case the loop ends.
         await asyncio.sleep(0)
+
+    def abandon(self) -> None:
+        for connection in self._pool.end():
+            connection.abandon()
 
     async def _wait_until_free(self) -> None:
         try:
@@ -128,9 +151,12 @@ class _AsyncConnection:
     def close(self) -> None:
         self._stream.close()
 
+    def abandon(self) -> None:
+        self._stream.abandon()
+
 
 class _AsyncHttpxConnections:
-    def __init__(self, target: Target, client: httpx.AsyncClient | None) -> None:
+    def __init__(self, target: Target, client: httpx.AsyncClient | None = None) -> None:
         self._target = target
         self._is_owned = client is None
         self._client = client or httpx.AsyncClient(timeout=target.timeout_s)
@@ -150,3 +176,6 @@ class _AsyncHttpxConnections:
     async def close(self) -> None:
         if self._is_owned:
             await self._client.aclose()
+
+    def abandon(self) -> None:
+        """Do nothing: httpx closes connections only in their loop; the garbage collector closes their sockets."""

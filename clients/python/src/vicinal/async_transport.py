@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import httpx
 
-from .async_connections import async_connections_to
+from .async_connections import AsyncConnections, async_connections_to
 from .clusters import POSITION, Consistency, Session
 from .errors import ClosedError
 from .exchange import Pause, Retry, Send, Steps, Unanswered, exchange
@@ -23,6 +23,7 @@ from .http_codec import (
     unanswered,
     with_headers,
 )
+from .loops import PerLoop
 from .operation import HttpRequest, HttpResponse, Operation
 from .snapshots import SnapshotFile, SnapshotInfo
 from .target import Target
@@ -65,7 +66,7 @@ async def drive(
 
 
 class AsyncHttpTransport:
-    """HTTP, for one event loop."""
+    """HTTP. Each event loop has its own connections."""
 
     def __init__(
         self,
@@ -77,7 +78,11 @@ class AsyncHttpTransport:
     ) -> None:
         self._url = base_of(url)
         self._session = Session(consistency)
-        self._connections = async_connections_to(Target(self._url, headers, timeout_s), client)
+        self._is_closed = False
+        self._connections = PerLoop(
+            async_connections_to(Target(self._url, headers, timeout_s), client),
+            lambda connections: connections.abandon(),
+        )
 
     async def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Run an operation."""
@@ -94,9 +99,9 @@ class AsyncHttpTransport:
         """Write a snapshot to a file."""
 
         async def attempt(request: HttpRequest) -> SnapshotInfo | Unanswered:
-            self._check_open()
+            connections = self._open_connections()
             try:
-                async with self._connections.stream(self._telling(request)) as response:
+                async with connections.stream(self._telling(request)) as response:
                     self._session.note(response.headers.get(POSITION))
                     if response.status != 200:
                         return refused(response, b"".join([chunk async for chunk in response.chunks]))
@@ -117,12 +122,13 @@ class AsyncHttpTransport:
 
     async def close(self) -> None:
         """Close the connections, unless they belong to the caller."""
-        await self._connections.close()
+        self._is_closed = True
+        await self._connections.close(lambda connections: connections.close())
 
     async def _send(self, request: HttpRequest) -> HttpResponse | Unanswered:
-        self._check_open()
+        connections = self._open_connections()
         try:
-            response = await self._connections.send(self._telling(request))
+            response = await connections.send(self._telling(request))
         except NETWORK_ERRORS as error:
             return unanswered(error, self._url)
         self._session.note(response.headers.get(POSITION))
@@ -132,6 +138,9 @@ class AsyncHttpTransport:
         """Return a request for its next try, with the cluster position that the session has seen until then."""
         return with_headers(request, self._session.headers)
 
-    def _check_open(self) -> None:
-        if self._connections.is_closed:
-            raise ClosedError("the client is closed")
+    def _open_connections(self) -> AsyncConnections:
+        if not self._is_closed:
+            connections = self._connections.value()
+            if not connections.is_closed:
+                return connections
+        raise ClosedError("the client is closed")

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from contextlib import suppress
 from typing import cast
 
 import httpcore
@@ -94,6 +95,16 @@ class AsyncioStream(asyncio.Protocol):
     def close(self) -> None:
         """Close the connection. Discards unsent data, which belongs to a cancelled request."""
         self._transport.abort()
+
+    def abandon(self) -> None:
+        """
+        End the connection where the transport cannot be closed: its loop has ended, or runs in another thread. The
+        garbage collector closes the socket.
+        """
+        connection = cast(socket.socket, self._transport.get_extra_info("socket"))
+        with suppress(OSError):
+            # The service may have ended the connection already.
+            connection.shutdown(socket.SHUT_RDWR)
 
     @property
     def is_readable(self) -> bool:

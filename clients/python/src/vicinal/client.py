@@ -50,7 +50,8 @@ def _blocking(
 
 class Vicinal:
     """
-    A client for the points of one collection and for the collections themselves. Threads may share a client.
+    A client for the points of one collection and for the collections themselves. Threads may share a client. A forked
+    process has its own connections.
 
     :param url: `http://…` or `https://…`; with `vicinal[grpc]` installed also `grpc://host:port` or `grpcs://…`
     :param api_key: needed for gRPC, and for HTTP if the service has keys

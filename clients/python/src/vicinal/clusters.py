@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from .errors import InvalidArgumentError
+from .forks import renew_after_fork
 
 Consistency: TypeAlias = Literal["session", "latest", "available"]
 """
@@ -55,6 +56,11 @@ class Session:
         self.consistency = _checked(consistency)
         self._lock = threading.Lock()
         self._seen: tuple[int, Mapping[str, str]] = (-1, _NOTHING)
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Replace the lock, which a thread of the parent process may hold."""
+        self._lock = threading.Lock()
 
     @property
     def headers(self) -> Mapping[str, str]:

@@ -18,9 +18,11 @@ import httpcore
 import httpx
 
 from .answer_reader import AnswerReader
+from .errors import ClosedError
+from .forks import renew_after_fork
 from .http_codec import httpx_arguments, response_of
 from .operation import HttpRequest, HttpResponse
-from .pool import CONNECTIONS_MAX, Pool
+from .pool import CONNECTIONS_MAX, NOT_SHARED, Pool
 from .target import Streamed, Target, needs_httpx
 
 _READ_BYTES = 64 * 1024
@@ -54,6 +56,12 @@ class _OwnConnections:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._pool: Pool[_Connection] = Pool()
+        self._free = threading.Semaphore(CONNECTIONS_MAX)
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Open own connections from now on. Threads that had acquired the semaphore are not in this process."""
+        self._pool.after_fork()
         self._free = threading.Semaphore(CONNECTIONS_MAX)
 
     @property
@@ -133,20 +141,40 @@ class _HttpxConnections:
     def __init__(self, target: Target, client: httpx.Client | None) -> None:
         self._target = target
         self._is_owned = client is None
-        self._client = client or httpx.Client(timeout=target.timeout_s)
+        self._client = client or self._own_client()
+        self._is_used = False
+        self._is_of_parent = False
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Use another client from now on: httpx closes connections with locks that may be held for ever."""
+        if not self._is_used:
+            return
+        self._is_of_parent = not self._is_owned
+        if self._is_owned and not self.is_closed:
+            self._client = self._own_client()
 
     @property
     def is_closed(self) -> bool:
         return self._client.is_closed
 
     def send(self, request: HttpRequest) -> HttpResponse:
-        return response_of(self._client.request(**httpx_arguments(self._target, request)))
+        return response_of(self._used_client().request(**httpx_arguments(self._target, request)))
 
     @contextmanager
     def stream(self, request: HttpRequest) -> Iterator[Streamed[Iterator[bytes]]]:
-        with self._client.stream(**httpx_arguments(self._target, request)) as response:
+        with self._used_client().stream(**httpx_arguments(self._target, request)) as response:
             yield Streamed(response.status_code, response.headers, response.iter_raw())
 
     def close(self) -> None:
         if self._is_owned:
             self._client.close()
+
+    def _own_client(self) -> httpx.Client:
+        return httpx.Client(timeout=self._target.timeout_s)
+
+    def _used_client(self) -> httpx.Client:
+        if self._is_of_parent:
+            raise ClosedError(NOT_SHARED)
+        self._is_used = True
+        return self._client

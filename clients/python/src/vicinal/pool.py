@@ -8,6 +8,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+NOT_SHARED = (
+    "http_client was used before a fork, or in another event loop: its connections cannot be shared; "
+    "create it, and the client of Vicinal, in each process and loop"
+)
 CONNECTIONS_MAX = 100
 """Requests beyond it wait for a connection."""
 _IDLE_CONNECTIONS_MAX = 20
@@ -82,13 +86,26 @@ class Pool(Generic[Connection]):
 
     def close(self) -> None:
         """Close all connections, including those in use."""
+        for connection in self.end():
+            connection.close()
+
+    def end(self) -> list[Connection]:
+        """Keep no more connections, and return all of them, including those in use."""
         with self._lock:
             self.is_closed = True
-            connections = [*self._used, *(connection for _, connection in self._idle)]
-            self._used.clear()
-            self._idle.clear()
-        for connection in connections:
+            return self._remove_all()
+
+    def after_fork(self) -> None:
+        """Close the connections in this process, which does not end them: the parent process has them, too."""
+        self._lock = threading.Lock()
+        for connection in self._remove_all():
             connection.close()
+
+    def _remove_all(self) -> list[Connection]:
+        connections = [*self._used, *(connection for _, connection in self._idle)]
+        self._used.clear()
+        self._idle.clear()
+        return connections
 
     def _close(self, connection: Connection) -> None:
         with self._lock:

@@ -37,7 +37,7 @@ class VicinalVectorStore(VectorStore):
     :param embedding: embeds texts
     :param client: a client for the collection with the documents, or for its alias, unless `collection` is given
     :param collection: the name of the collection; it is created if it does not exist
-    :param async_client: for one event loop. Without it, async methods use `client` in a thread
+    :param async_client: without it, async methods use `client` in a thread
     :param metric: measures distances
     """
 

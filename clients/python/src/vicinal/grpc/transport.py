@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import struct
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import grpc
@@ -27,6 +29,8 @@ from ..errors import (
     error_of_code,
 )
 from ..exchange import Retry, Steps, Unanswered, exchange
+from ..forks import renew_after_fork
+from ..loops import PerLoop
 from ..operation import Operation
 from ..point_operations import Delete
 from ..snapshots import SnapshotInfo
@@ -55,21 +59,36 @@ except those of a cluster node, whose answers have a position.
 _NO_TRAILER: Mapping[str, str] = {}
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A channel, and its methods by name."""
+
+    channel: Any
+    methods: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+
 class GrpcTransport:
-    """A blocking transport. Threads may share it."""
+    """
+    A blocking transport. Threads may share it. After a fork it opens another channel: grpcio prepares a channel for a
+    fork, but not if a call is running in another thread.
+    """
 
     def __init__(self, url: str, api_key: str | None, timeout_s: float, consistency: Consistency | None = None) -> None:
-        address, credentials = _target_of(url)
-        self._address = address
+        self._address, self._credentials = _target_of(url)
         self._key = _key_of(api_key)
         self._session = Session(consistency)
         self._timeout_s = timeout_s
-        self._methods: dict[str, Callable[..., Any]] = {}
-        self._channel = (
-            grpc.insecure_channel(address, _OPTIONS)
-            if credentials is None
-            else grpc.secure_channel(address, credentials, _OPTIONS)
-        )
+        self._opened: _Opened | None = None
+        self._of_parent: list[object] = []
+        self._is_closed = False
+        self._lock = threading.Lock()
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """Keep the parent's channel, but do not use it: closing it could end the parent's connection."""
+        self._of_parent.append(self._opened)
+        self._opened = None
+        self._lock = threading.Lock()
 
     def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Run an operation."""
@@ -81,13 +100,17 @@ class GrpcTransport:
 
     def close(self) -> None:
         """Close the connection."""
-        self._channel.close()
+        with self._lock:
+            self._is_closed = True
+            if self._opened is not None:
+                self._opened.channel.close()
 
     def _send(self, call: GrpcCall[Any]) -> Answer | Unanswered:
-        method = self._methods.get(call.method)
+        opened = self._opened or self._open()
+        method = opened.methods.get(call.method)
         if method is None:
             # Cached, because creating a method takes a twentieth of the time of a call.
-            method = self._methods[call.method] = self._channel.unary_unary(call.method).with_call
+            method = opened.methods[call.method] = opened.channel.unary_unary(call.method).with_call
         try:
             metadata = (*self._key, *call.metadata, *self._session.headers.items())
             data, answered = method(call.message, metadata=metadata, timeout=self._timeout_s)
@@ -97,18 +120,32 @@ class GrpcTransport:
         except ValueError as error:
             raise ClosedError("the client is closed") from error
 
+    def _open(self) -> _Opened:
+        with self._lock:
+            if self._is_closed:
+                raise ClosedError("the client is closed")
+            if self._opened is None:
+                self._opened = _Opened(_channel(grpc, self._address, self._credentials))
+            return self._opened
+
 
 class AsyncGrpcTransport:
-    """An async transport for one event loop: the loop of its first call."""
+    """
+    An async transport. Each event loop has its own channel. The thread of grpcio that serves all of them does not exist
+    after a fork, so a child process is refused instead of waiting for ever.
+    """
+
+    _process: ClassVar[int | None] = None
+    """The process that has started the thread."""
 
     def __init__(self, url: str, api_key: str | None, timeout_s: float, consistency: Consistency | None = None) -> None:
         self._address, self._credentials = _target_of(url)
         self._key = _key_of(api_key)
         self._session = Session(consistency)
         self._timeout_s = timeout_s
-        self._methods: dict[str, Callable[..., Any]] = {}
-        self._channel: grpc.aio.Channel | None = None
-        self._closed = False
+        self._is_closed = False
+        # An abandoned channel is closed when it is deleted.
+        self._opened = PerLoop(self._open, lambda opened: None)
 
     async def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Run an operation."""
@@ -120,15 +157,16 @@ class AsyncGrpcTransport:
 
     async def close(self) -> None:
         """Close the connection."""
-        self._closed = True
-        if self._channel is not None:
-            await self._channel.close()
+        self._is_closed = True
+        await self._opened.close(lambda opened: opened.channel.close())
 
     async def _send(self, call: GrpcCall[Any]) -> Answer | Unanswered:
-        channel = self._opened()
-        method = self._methods.get(call.method)
+        if self._is_closed:
+            raise ClosedError("the client is closed")
+        opened = self._opened.value()
+        method = opened.methods.get(call.method)
         if method is None:
-            method = self._methods[call.method] = channel.unary_unary(call.method)
+            method = opened.methods[call.method] = opened.channel.unary_unary(call.method)
         try:
             metadata = (*self._key, *call.metadata, *self._session.headers.items())
             running = method(call.message, metadata=metadata, timeout=self._timeout_s)
@@ -136,17 +174,15 @@ class AsyncGrpcTransport:
         except grpc.RpcError as error:
             return _failure(error, self._address, self._session)
 
-    def _opened(self) -> grpc.aio.Channel:
-        if self._closed:
-            raise ClosedError("the client is closed")
-        if self._channel is None:
-            # A channel belongs to the running loop, and a client may be created before there is one.
-            self._channel = (
-                grpc.aio.insecure_channel(self._address, _OPTIONS)
-                if self._credentials is None
-                else grpc.aio.secure_channel(self._address, self._credentials, _OPTIONS)
+    def _open(self) -> _Opened:
+        process = AsyncGrpcTransport._process
+        if process is not None and process != os.getpid():
+            raise UnsupportedError(
+                "async gRPC was used before this process was forked, and does not work after that: "
+                "use HTTP, or call the service only in the forked processes"
             )
-        return self._channel
+        AsyncGrpcTransport._process = os.getpid()
+        return _Opened(_channel(grpc.aio, self._address, self._credentials))
 
 
 def _steps_of(operation: Operation[Result], session: Session, retry: Retry) -> Steps[GrpcCall[Any], Answer, Result]:
@@ -196,6 +232,13 @@ def _target_of(url: str) -> tuple[str, grpc.ChannelCredentials | None]:
     if re.fullmatch(r".+:\d+", parts.netloc) is None or parts.path not in ("", "/"):
         raise InvalidArgumentError(f"{url} is not an address like grpc://localhost:50051")
     return parts.netloc, grpc.ssl_channel_credentials() if parts.scheme == "grpcs" else None
+
+
+def _channel(kind: Any, address: str, credentials: grpc.ChannelCredentials | None) -> Any:
+    """Return a blocking channel for `grpc`, or an async one for `grpc.aio`."""
+    if credentials is None:
+        return kind.insecure_channel(address, _OPTIONS)
+    return kind.secure_channel(address, credentials, _OPTIONS)
 
 
 def _key_of(api_key: str | None) -> Sequence[tuple[str, str]]:
