@@ -7,5 +7,5 @@ if ! python3 -c 'import ensurepip, sys, venv; assert sys.version_info >= (3, 11)
   exit 0
 fi
 scripts/make-venv.sh examples/embeddings-server requirements.txt
-node_modules/.bin/node --test --test-reporter=spec test/embeddings-model.test.ts
-node_modules/.bin/node --test --test-reporter=spec --test-name-pattern='docs/embeddings.md' test/docs.test.ts
+node_modules/.bin/node --test --test-reporter=spec test/product/embeddings-model.test.ts
+node_modules/.bin/node --test --test-reporter=spec --test-name-pattern='docs/embeddings.md' test/product/docs.test.ts

@@ -25,7 +25,9 @@ async function runHere(): Promise<void> {
   }
 
   const { runProgram } = await import('./program.ts')
-  await runProgram(process.argv, process.env)
+  process.exitCode = await runProgram(process.argv.slice(2), process.env)
+  // After a signal, pending input or a request in progress must not delay the exit.
+  if (process.exitCode > 128) process.exit()
 }
 
 function runOnOther(): void {

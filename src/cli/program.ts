@@ -20,19 +20,22 @@ import type { SourceOptions } from './snapshot-bytes.ts'
 import { Interrupted } from './stop-signal.ts'
 import { type Environment, UsageError } from './usage.ts'
 
-/** Runs one command line and sets the exit code: 0 done, 1 failed, 2 usage error. */
-export async function runProgram(argv: readonly string[], environment: Environment): Promise<void> {
+/**
+ * Runs one command line. Returns the exit code: 0 done, 1 failed, 2 usage error, 130 and 143 stopped by a signal.
+ *
+ * @param args without the program and its script
+ */
+export async function runProgram(args: readonly string[], environment: Environment): Promise<number> {
   const program = createProgram(environment)
   let options: ConnectionOptions = {}
   program.hook('preAction', (_, command) => {
     options = command.opts()
   })
   try {
-    await program.parseAsync([...argv])
+    await program.parseAsync([...args], { from: 'user' })
+    return 0
   } catch (error) {
-    process.exitCode = report(error, () => keyOrigin(options, environment))
-    // Pending input or a request in progress must not delay the exit.
-    if (error instanceof Interrupted) process.exit()
+    return report(error, () => keyOrigin(options, environment))
   }
 }
 

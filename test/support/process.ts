@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { StringDecoder } from 'node:string_decoder'
+import { runProgram } from '../../src/cli/program.ts'
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts')
 
@@ -62,13 +65,61 @@ export class Command {
   }
 }
 
-/** Runs `vicinal` to its end. */
-export function run(
+/**
+ * Runs a command line of `vicinal` to its end: in this process, since starting one takes far longer than most commands.
+ * The service, and commands with variables for Node itself, get a process of their own, and so do tests of signals and
+ * standard input, through `Command`.
+ */
+export async function run(
   args: readonly string[],
   environment: Readonly<Record<string, string>> = {},
 ): Promise<Ended> {
-  return new Command(args, environment).ended
+  const needsProcess =
+    args[0] === 'serve' || Object.keys(environment).some((name) => name.startsWith('NODE_'))
+  if (needsProcess) return await new Command(args, environment).ended
+  const captured = {
+    stdout: new StringDecoder(),
+    stderr: new StringDecoder(),
+    text: { stdout: '', stderr: '' },
+  }
+  captureOutput()
+  const before = stopSignals.map((signal) => process.listeners(signal))
+  const code = await outputs.run(captured, () => runProgram(args, environment))
+  // A command that can be interrupted listens until its process ends.
+  for (const [index, signal] of stopSignals.entries()) {
+    for (const listener of process.listeners(signal)) {
+      if (!before[index]!.includes(listener)) process.removeListener(signal, listener)
+    }
+  }
+  return { code, ...captured.text }
 }
+
+/** What the commands in progress write. */
+const outputs = new AsyncLocalStorage<
+  Readonly<Record<OutputName, StringDecoder>> & { readonly text: Record<OutputName, string> }
+>()
+
+type OutputName = 'stdout' | 'stderr'
+
+/** From then on, what a command writes to standard output and standard error goes to its result. */
+function captureOutput(): void {
+  if (isCapturing) return
+  isCapturing = true
+  for (const name of ['stdout', 'stderr'] as const) {
+    const write = process[name].write.bind(process[name])
+    process[name].write = (chunk: string | Uint8Array, ...rest: readonly unknown[]): boolean => {
+      const output = outputs.getStore()
+      if (output === undefined) return (write as (...args: readonly unknown[]) => boolean)(chunk, ...rest)
+      output.text[name] += typeof chunk === 'string' ? chunk : output[name].write(Buffer.from(chunk))
+      for (const each of rest) if (typeof each === 'function') process.nextTick(each)
+      return true
+    }
+  }
+}
+
+let isCapturing = false
+
+const stopSignals = ['SIGINT', 'SIGTERM'] as const
 
 /** @param stderr expected standard error, by default empty */
 export function assertEnded(ended: Ended, code: number, stderr: RegExp | '' = ''): void {

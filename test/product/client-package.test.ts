@@ -4,10 +4,10 @@ import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
-import { clientProject } from './support/client-project.ts'
-import { apiKey, startTestService, type TestService } from './support/service.ts'
+import { clientProject } from '../support/client-project.ts'
+import { apiKey, startTestService, type TestService } from '../support/service.ts'
 
-const root = join(import.meta.dirname, '..')
+const root = join(import.meta.dirname, '../..')
 const execute = promisify(execFile)
 
 /** The TypeScript client, packed and installed into an empty project, as users get it. */

@@ -7,11 +7,11 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { promisify } from 'node:util'
-import { startTestService } from './support/service.ts'
+import { startTestService } from '../support/service.ts'
 
-const root = join(import.meta.dirname, '..')
+const root = join(import.meta.dirname, '../..')
 
-/** test/docs.test.ts runs the recipe without an endpoint; then it prints its prompt. */
+/** test/product/docs.test.ts runs the recipe without an endpoint; then it prints its prompt. */
 describe('the recipe for retrieval in TypeScript', () => {
   it('sends the prompt to an OpenAI-compatible endpoint and prints the answer', async () => {
     await using service = await startTestService()

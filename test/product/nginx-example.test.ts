@@ -10,12 +10,12 @@ import { after, before, describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
-import { VectorDB } from '../src/client/generated/vectordb_pb.js'
-import { freePort } from './support/free-ports.ts'
-import { run, temporaryDirectory } from './support/process.ts'
-import { apiKey, startTestService, type TestService } from './support/service.ts'
+import { VectorDB } from '../../src/client/generated/vectordb_pb.js'
+import { freePort } from '../support/free-ports.ts'
+import { run, temporaryDirectory } from '../support/process.ts'
+import { apiKey, startTestService, type TestService } from '../support/service.ts'
 
-const example = join(import.meta.dirname, '../docs/examples/nginx.conf')
+const example = join(import.meta.dirname, '../../docs/examples/nginx.conf')
 
 const missing = ['nginx', 'openssl'].filter((program) => spawnSync(program, ['-v']).error !== undefined)
 

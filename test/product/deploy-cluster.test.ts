@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { parse, parseAllDocuments } from 'yaml'
-import { settings } from '../src/settings/table.ts'
-import { makeCertificates } from './support/certificates.ts'
-import { type NatsPlace, NatsServers, natsMissing } from './support/nats-servers.ts'
-import { startTestCluster, startTestService, type TestService } from './support/service.ts'
-import { until } from './support/until.ts'
+import { settings } from '../../src/settings/table.ts'
+import { makeCertificates } from '../support/certificates.ts'
+import { type NatsPlace, NatsServers, natsMissing } from '../support/nats-servers.ts'
+import { startTestCluster, startTestService, type TestService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
-const examples = join(import.meta.dirname, '../docs/examples')
+const examples = join(import.meta.dirname, '../../docs/examples')
 const files = join(examples, 'cluster')
 const read = (name: string): string => readFileSync(join(files, name), 'utf8')
 const known = new Set(Object.values(settings).map(({ env }) => env))

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { globSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { auditedLocks, verdictOf } from '../scripts/audit.ts'
+import { auditedLocks, verdictOf } from '../../scripts/audit.ts'
 
 /** The part of npm 11's answer that the audit reads. */
 function answerWith(vulnerabilities: Record<string, { severity: string }>): string {
@@ -35,7 +35,7 @@ describe('the audit of dependencies', () => {
   })
 
   it('covers each lock file whose packages reach users, once', () => {
-    const root = join(import.meta.dirname, '..')
+    const root = join(import.meta.dirname, '../..')
     const locks = globSync('**/package-lock.json', { cwd: root, exclude: ['**/node_modules'] }).map(dirname)
     const inner = ['bench', 'bench/service', 'clients/typescript/runtimes']
     assert.deepEqual(

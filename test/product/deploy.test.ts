@@ -3,10 +3,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { parse, parseAllDocuments } from 'yaml'
-import { settings } from '../src/settings/table.ts'
-import { startTestService } from './support/service.ts'
+import { settings } from '../../src/settings/table.ts'
+import { startTestService } from '../support/service.ts'
 
-const root = join(import.meta.dirname, '..')
+const root = join(import.meta.dirname, '../..')
 const examples = join(root, 'docs/examples')
 const read = (name: string): string => readFileSync(join(examples, name), 'utf8')
 const known = new Set(Object.values(settings).map(({ env }) => env))

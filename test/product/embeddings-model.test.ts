@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { createGrpcClient, createHttpClient, type VectorClient } from '../src/client/index.ts'
-import { ModelServer, withoutModel } from './support/model-server.ts'
-import { run } from './support/process.ts'
-import { apiKey, startTestService, type TestService } from './support/service.ts'
+import { createGrpcClient, createHttpClient, type VectorClient } from '../../src/client/index.ts'
+import { ModelServer, withoutModel } from '../support/model-server.ts'
+import { run } from '../support/process.ts'
+import { apiKey, startTestService, type TestService } from '../support/service.ts'
 
 /** Texts instead of vectors, with a real model: all-MiniLM-L6-v2, in the server of the examples. */
 describe('a service with a real embedding model', { skip: withoutModel }, () => {

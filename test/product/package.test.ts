@@ -13,17 +13,17 @@ import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
-import { buildPackage } from './support/built-package.ts'
-import { freePort } from './support/free-ports.ts'
-import { temporaryDirectory } from './support/process.ts'
-import { until } from './support/until.ts'
+import { buildPackage } from '../support/built-package.ts'
+import { freePort } from '../support/free-ports.ts'
+import { temporaryDirectory } from '../support/process.ts'
+import { until } from '../support/until.ts'
 
 /**
  * The built package as npm installs it: the modules that its client imports, and the command `vicinal` started by an
  * older Node, by npx and by shells, and how it ends.
  */
 
-const root = join(import.meta.dirname, '..')
+const root = join(import.meta.dirname, '../..')
 
 /** The path outside of npm scripts, which put the bundled Node first. */
 const path = process.env

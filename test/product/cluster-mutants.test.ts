@@ -1,10 +1,16 @@
 import { describe, it } from 'node:test'
-import { clusterMutants } from './support/cluster-mutants.ts'
-import { movingMutants } from './support/moving-mutants.ts'
-import { shardMutants } from './support/shard-mutants.ts'
-import { assertFoundOut } from './support/simulate-cluster.ts'
+import { clusterMutants } from '../support/cluster-mutants.ts'
+import { movingMutants } from '../support/moving-mutants.ts'
+import { shardMutants } from '../support/shard-mutants.ts'
+import { assertFoundOut } from '../support/simulate-cluster.ts'
 
 const size = { replicas: 2, clients: 6, operations: 30 }
+
+describe('a simulated cluster whose nodes each have all points', () => {
+  for (const [name, mutant] of Object.entries(clusterMutants)) {
+    it(`is caught when ${name}`, () => assertFoundOut(mutant, { nodes: 3, clients: 6, operations: 80 }))
+  }
+})
 
 describe('a simulated cluster whose nodes each have a part of the points', () => {
   it('is caught when an insert is acknowledged before it is in the log', () => {

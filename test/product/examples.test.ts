@@ -4,14 +4,14 @@ import { globSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSy
 import { delimiter, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { promisify } from 'node:util'
-import { createHttpClient } from '../src/client/index.ts'
-import { settings } from '../src/settings/table.ts'
-import { run, temporaryDirectory } from './support/process.ts'
-import { startTestService, type TestService } from './support/service.ts'
+import { createHttpClient } from '../../src/client/index.ts'
+import { settings } from '../../src/settings/table.ts'
+import { run, temporaryDirectory } from '../support/process.ts'
+import { startTestService, type TestService } from '../support/service.ts'
 
 /** The files of docs/examples that operators install, run unchanged. nginx.conf has a separate test. */
 
-const root = join(import.meta.dirname, '..')
+const root = join(import.meta.dirname, '../..')
 const examples = join(root, 'docs/examples')
 const units = globSync('*.{service,timer}', { cwd: examples })
 

@@ -5,21 +5,21 @@ import { dirname, join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { status } from '@grpc/grpc-js'
-import { settingsDoc } from '../scripts/write-settings-doc.ts'
-import { removedSettings } from '../src/cli/removed-settings.ts'
-import { settings } from '../src/settings/table.ts'
+import { settingsDoc } from '../../scripts/write-settings-doc.ts'
+import { removedSettings } from '../../src/cli/removed-settings.ts'
+import { settings } from '../../src/settings/table.ts'
 import {
   clusterFormatVersion,
   collectionsFormatVersion,
   extendedFormatVersion,
   formatVersion,
   keyedFormatVersion,
-} from '../src/storage/key-layout.ts'
-import { snapshotVersion } from '../src/storage/snapshot-format.ts'
-import { ModelServer, withoutModel } from './support/model-server.ts'
-import { startTestService, type TestService } from './support/service.ts'
+} from '../../src/storage/key-layout.ts'
+import { snapshotVersion } from '../../src/storage/snapshot-format.ts'
+import { ModelServer, withoutModel } from '../support/model-server.ts'
+import { startTestService, type TestService } from '../support/service.ts'
 
-const root = join(import.meta.dirname, '..')
+const root = join(import.meta.dirname, '../..')
 const pages = [
   'README.md',
   'CHANGELOG.md',
