@@ -373,6 +373,12 @@ const refused: readonly (Request & { readonly message: string; readonly overGrpc
     message: 'the filter is empty: send "everything": true to mean all points',
   },
   {
+    name: 'DeletePoints',
+    body: '{"filter":{"$not":{"$or":[]}}}',
+    bytes: bytesOf('deletePoints', grpc.filterField({ $not: { $or: [] } })),
+    message: 'the filter matches every point: send "everything": true to mean all points',
+  },
+  {
     name: 'ListPoints',
     body: '{"limit":1001}',
     bytes: bytesOf('listPoints', { limit: 1001n }),

@@ -176,6 +176,17 @@ describe('the extended interface over HTTP', () => {
       ],
       ['/points/delete', {}, /^the filter is missing: send "everything": true to mean all points$/],
       ['/points/delete', { filter: { $and: [{}] } }, /^the filter is empty: /],
+      ['/points/delete', { filter: { $or: [{}] } }, /^the filter matches every point: /],
+      [
+        '/points/delete',
+        { filter: { $id: { $nin: [] } }, dry_run: true },
+        /^the filter matches every point: /,
+      ],
+      [
+        '/points/update',
+        { filter: { $version: { $gt: 0 } }, set: { a: 1 } },
+        /^the filter matches every point: /,
+      ],
       ['/points/update', { filter: { a: 1 } }, /^there is nothing to change/],
       ['/points/update', { filter: { a: 1 }, content: 'x' }, /^content cannot be changed by filter/],
       [

@@ -1,3 +1,4 @@
+import { matchesEveryPoint } from '../base/every-point.ts'
 import type { Filter } from '../base/filter.ts'
 import type { Patch } from '../base/point.ts'
 import { type ApiContext, type Call, invalid } from './call.ts'
@@ -10,7 +11,7 @@ export interface ChangeByFilterInput {
   readonly patch?: PatchInput | undefined
   readonly limit?: IntegerInput | undefined
   readonly dryRun?: boolean | undefined
-  /** Whether the caller really means all points: an empty or missing filter is refused otherwise. */
+  /** Whether the caller really means all points: a filter that matches every point, or none, is refused otherwise. */
   readonly everything?: boolean | undefined
 }
 
@@ -56,10 +57,9 @@ async function changeByFilter(
 ): Promise<Changed> {
   const checkedLimit =
     limit === undefined ? undefined : checkWhole(limit, 'limit', { min: 1, max: Number.MAX_SAFE_INTEGER })
-  if (!everything && (filter === undefined || isEmpty(filter))) {
-    throw invalid(
-      `the filter is ${filter === undefined ? 'missing' : 'empty'}: send "everything": true to mean all points`,
-    )
+  if (!everything && (filter === undefined || matchesEveryPoint(filter))) {
+    const what = filter === undefined ? 'is missing' : isEmpty(filter) ? 'is empty' : 'matches every point'
+    throw invalid(`the filter ${what}: send "everything": true to mean all points`)
   }
   const request = { filter: filter ?? allPoints, change, limit: checkedLimit, dryRun }
   call.decoded?.()

@@ -99,7 +99,7 @@ function addSelection(command: Command): Command {
     .option('--filter <json>', filterHelp)
     .option('--limit <n>', 'the most points to change', whole)
     .option('--dry-run', 'only count them')
-    .option('--everything', 'confirm an empty filter, which selects all points')
+    .option('--everything', 'confirm a filter that matches every point, like {}')
 }
 
 export const filterHelp = 'a filter, like {"price": {"$lt": 10}}'

@@ -221,8 +221,8 @@ class UpdateWhere(Operation[Changed]):
     """
     Change all matching points, at most 100,000 in one step: repeat while there are `more`.
 
-    If you repeat it, the filter must no longer match changed points. `dry_run` only counts. An empty filter is refused
-    unless `everything` is true.
+    If you repeat it, the filter must no longer match changed points. `dry_run` only counts. A filter that
+    matches every point is refused unless `everything` is true.
     """
 
     place: Place
@@ -254,7 +254,7 @@ class DeleteWhere(Operation[Changed]):
     """
     Delete all matching points, at most 100,000 in one step: repeat while there are `more`.
 
-    `dry_run` only counts. An empty filter is refused unless `everything` is true.
+    `dry_run` only counts. A filter that matches every point is refused unless `everything` is true.
     """
 
     place: Place
