@@ -83,13 +83,32 @@ export class PartitionsUnavailable extends DatabaseError {
 }
 
 /**
- * Turns any thrown value into an error that may be sent: a `DatabaseError` stays unchanged, everything else becomes
- * `internal` with the original as its cause.
+ * Turns any thrown value into an error that may be sent: a `DatabaseError` stays unchanged, a file that cannot be opened
+ * for now becomes `files_exhausted`, everything else `internal`, with the original as its cause.
  */
 export function toDatabaseError(thrown: unknown): DatabaseError {
   if (thrown instanceof DatabaseError) return thrown
+  if (isOpenFailure(thrown)) return filesExhausted(thrown)
   return new DatabaseError('internal', internalMessage, { cause: thrown })
 }
+
+/**
+ * Whether an error only says that a file could not be opened or created now, because too many files are open or memory
+ * is short. A failed open loses nothing, unlike a failed write or sync: what was written before is as it was, so the
+ * disk can still be trusted.
+ */
+export function isOpenFailure(error: unknown): boolean {
+  const { code = '', syscall = '' } = (error ?? {}) as NodeJS.ErrnoException
+  return passingCodes.includes(code) && openCalls.includes(syscall)
+}
+
+export function filesExhausted(cause: unknown): DatabaseError {
+  const what = 'a file cannot be opened, because the server has too many open files or too little memory'
+  return new DatabaseError('files_exhausted', `${what}: try again later`, { cause })
+}
+
+const openCalls: readonly string[] = ['open', 'mkdir', 'scandir']
+const passingCodes: readonly string[] = ['EMFILE', 'ENFILE', 'ENOMEM']
 
 /** The error of an aborted call: the signal's reason, if that may be sent. */
 export function cancellation(signal: AbortSignal): DatabaseError {

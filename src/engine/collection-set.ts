@@ -378,9 +378,10 @@ export class CollectionSet implements Collections {
   #end(entry: Entry, end: (collection: Collection) => Promise<void>): Promise<void> {
     entry.closing ??= (async () => {
       try {
+        await using _ = { [Symbol.asyncDispose]: async () => await entry.store?.close() }
         if (entry.collection !== undefined) await end(entry.collection)
       } finally {
-        await entry.store?.close()
+        // Also if it could not be closed properly: otherwise it could never be opened again.
         this.#forget(entry)
         // Metrics may have asked for it while it was being closed.
         this.#closedPoints.delete(entry.record.number)

@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { pathToFileURL } from 'node:url'
 import { FailingDisk } from '../../test/support/failing-disk.ts'
 import { noSmallDisk, SmallDisk } from '../../test/support/small-disk.ts'
 import {
@@ -447,6 +448,55 @@ describe('a disk that fails', () => {
       assert.deepEqual([...data.collections.keys()].sort(), ['one', 'other'])
       assert.equal((await contentsOf(await data.open(1))).size, 1)
     })
+  })
+
+  it('whose thread cannot start for now fails only the requests that need it', async () => {
+    const program = join(dataDir, '../loaded-first.mjs')
+    writeFileSync(program, '')
+    const reported: unknown[] = []
+    await withData(
+      async (data) => {
+        rmSync(program)
+        const refusal = { reason: 'files_exhausted', message: /too many open files or too little memory/ }
+        for (let attempt = 0; attempt < 2; attempt += 1) {
+          await assert.rejects(data.create({ name: 'one' }), refusal)
+        }
+        await data.main.commit(groupOf(insertionsOf(1)))
+        assert.ok(data.diskBytes > 0)
+        writeFileSync(program, '')
+        const one = await filled(data, 'one', insertionsOf(2))
+        assert.equal((await contentsOf(one)).size, 2)
+      },
+      {
+        writerExecArgv: ['--import', pathToFileURL(program).href],
+        onWritesBlocked: (reason) => reported.push(reason),
+      },
+    )
+    assert.deepEqual(reported, [])
+    await withData(async (data) => assert.equal(data.collections.size, 1))
+  })
+
+  it('whose file system is read-only opens collections for reading', async (context) => {
+    using disk = SmallDisk.mountExt4(16 * 1024 * 1024)
+    if (disk === undefined) return context.skip('mounting an ext4 file system needs root')
+    const onDisk = { dataDir: join(disk.path, 'data') }
+    await withData(async (data) => {
+      await filled(data, 'used', insertionsOf(1))
+      await filled(data, 'unused', insertionsOf(2))
+    }, onDisk)
+    await withData(async (data) => {
+      const open = (name: string): Promise<Store> => data.open(data.collections.get(name)!.number)
+      const used = await open('used')
+      disk.failToReadOnly()
+      const unused = await open('unused')
+      for (const store of [unused, used]) {
+        const change = groupOf([insertion(store.slotCount, store.sequence + 1)])
+        await assert.rejects(store.commit(change), /writes are stopped .*; reads continue/)
+      }
+      assert.deepEqual([(await contentsOf(used)).size, (await contentsOf(unused)).size], [1, 2])
+      await unused.close()
+      assert.equal((await contentsOf(await open('unused'))).size, 2)
+    }, onDisk)
   })
 
   it('whose files cannot be opened for now fails only the changes that need them', async () => {

@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { dirname } from 'node:path'
 import { open as openLmdb, type RootDatabase } from 'lmdb'
-import { DatabaseError } from '../base/errors.ts'
+import { DatabaseError, isOpenFailure } from '../base/errors.ts'
 import { syncDirectory } from '../base/sync-directory.ts'
 import { beyondRepair } from './data-directory.ts'
 
@@ -168,7 +168,8 @@ export function tryDescriptors(path: string, access: Access = 'write'): void {
 }
 
 function cannotOpen(path: string, cause: unknown): DatabaseError {
-  return new DatabaseError('internal', `${path} cannot be opened: ${(cause as Error).message}`, { cause })
+  const reason = isOpenFailure(cause) ? 'files_exhausted' : 'internal'
+  return new DatabaseError(reason, `${path} cannot be opened: ${(cause as Error).message}`, { cause })
 }
 
 function lockPath(path: string): string {

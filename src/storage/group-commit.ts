@@ -1,8 +1,8 @@
 import type { RootDatabase } from 'lmdb'
+import { isOpenFailure } from '../base/errors.ts'
 import { isDiskFull } from './disk-full.ts'
 import type { GroupWriter } from './group-writer.ts'
 import { RequestFault } from './keyed-requests.ts'
-import { isOpenFailure } from './open-failure.ts'
 import type { PageRoom } from './page-room.ts'
 import type { ReserveFile } from './reserve-file.ts'
 

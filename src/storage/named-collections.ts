@@ -13,6 +13,7 @@ import {
   openCheckedCollections,
   openCollectionsToRead,
 } from './collection-tables.ts'
+import { CollectionWriter } from './collection-writer.ts'
 import { collectionDirectory, collectionsPath, damaged } from './data-directory.ts'
 import { isDiskFull } from './disk-full.ts'
 import { ReadEnvironment } from './environment.ts'
@@ -21,9 +22,9 @@ import { emptyMeta, encodeDatabaseId, encodeMeta, metaKeys } from './key-layout.
 import { requestBoundsOf, type StoreOptions } from './lmdb-store.ts'
 import { PointStore } from './point-store.ts'
 import type { CollectionRecord, CollectionSummary, NewCollection, Store } from './store.ts'
-import { readMeta } from './tables.ts'
-import { Writer } from './writer.ts'
-import type { CollectionsChange, EntryChange } from './writer-messages.ts'
+import { checkCounts, readDatabaseId, readLive, readMeta, type Tables } from './tables.ts'
+import { NotWritable, Writer } from './writer.ts'
+import type { CollectionsChange, EntryChange, StoredState } from './writer-messages.ts'
 
 /**
  * The named collections of a data directory. They share one LMDB environment and, from the first use on, one writer
@@ -140,9 +141,10 @@ export class NamedCollections {
     if (fault !== undefined) {
       throw damaged(collectionsPath(this.#options.dataDir), `collection ${name}: ${fault}`)
     }
-    const writer = await this.#thread().open({ collection: number, name })
+    const its = tables.of(number, name)
+    const writer = await this.#openWriter(number, its)
     const store = new PointStore({
-      tables: tables.of(number, name),
+      tables: its,
       writer,
       heldReads: this.#heldReads,
       onCommit: this.#options.onCommit,
@@ -157,6 +159,19 @@ export class NamedCollections {
     this.#stores.set(number, store)
     this.#rowFileBytes.delete(number)
     return store
+  }
+
+  /** Opens a collection for writing, or only for reading where writes have stopped. */
+  async #openWriter(collection: number, tables: Tables): Promise<CollectionWriter> {
+    const thread = this.#thread()
+    try {
+      return await thread.open({ collection, name: tables.files.collection! })
+    } catch (error) {
+      if (!(error instanceof NotWritable)) throw error
+      const writer = new CollectionWriter(collection, readState(tables), thread)
+      writer.poison(error)
+      return writer
+    }
   }
 
   summary(number: number): CollectionSummary {
@@ -205,9 +220,11 @@ export class NamedCollections {
     this.#environment = new ReadEnvironment(openCheckedCollections(dataDir)!)
   }
 
+  /** Returns the writer thread. Starts it at the first use, and again when it could not start at an earlier one. */
   #thread(): Writer {
+    if (this.#writer !== undefined && !this.#writer.isRefused) return this.#writer
     const { dataDir, logger, writerExecArgv } = this.#options
-    this.#writer ??= new Writer({
+    this.#writer = new Writer({
       dataDir,
       isNamed: true,
       requestBounds: requestBoundsOf(this.#options),
@@ -257,6 +274,15 @@ export class NamedCollections {
 /** The directory for the index of a named collection. */
 export function collectionIndexDirectory(dataDir: string, number: number): string {
   return join(collectionDirectory(dataDir, number), 'index')
+}
+
+/** Reads the state of a collection without its writer. @throws DatabaseError if the collection is damaged */
+function readState(tables: Tables): StoredState {
+  tables.root.resetReadTxn()
+  const meta = readMeta(tables) ?? emptyMeta
+  checkCounts(tables, meta, readLive(tables))
+  const rowFileBytes = statSync(tables.files.rows, { throwIfNoEntry: false })?.size ?? 0
+  return { meta, databaseId: readDatabaseId(tables) ?? newId(), rowFileBytes }
 }
 
 /** The meta records of a new collection. */

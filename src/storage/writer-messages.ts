@@ -10,7 +10,7 @@ import type { RecordExtras } from './payload-record.ts'
  *   main thread                                      writer thread
  *   ───────────                                      ─────────────
  *   new Worker(workerData: WriterSetup) ───────────> opens LMDB
- *        <────────────────────────────────────────── RefusedMessage, if it cannot; then it ends
+ *        <────────────────────────────────────────── StartedMessage, or RefusedMessage if it cannot; then it ends
  *   OpenMessage ───────────────────────────────────> reads the state of a collection, opens its row file
  *        <────────────────────────────────────────── OpenedMessage, or NotOpenedMessage
  *   GroupPart, GroupPart ... ──────────────────────> checksums and writes each part's rows as they arrive
@@ -130,14 +130,23 @@ export interface OpenedMessage extends StoredState {
   readonly collection: number
 }
 
+export interface StartedMessage {
+  readonly kind: 'started'
+}
+
+/** Why a file cannot be opened for writing now, if that can pass. */
+export type Hindrance = 'files exhausted' | 'read-only'
+
 export interface NotOpenedMessage {
   readonly kind: 'not opened'
   readonly collection: number
+  readonly hindrance: Hindrance | undefined
   readonly error: unknown
 }
 
 export interface RefusedMessage {
   readonly kind: 'refused'
+  readonly hindrance: Hindrance | undefined
   readonly error: unknown
 }
 
@@ -188,5 +197,6 @@ export type FromWriter =
   | FailedMessage
   | ChangedMessage
   | NotChangedMessage
+  | StartedMessage
   | ShutDoneMessage
   | ReleasedMessage

@@ -1,7 +1,8 @@
 import { parentPort, workerData } from 'node:worker_threads'
+import { DatabaseError, isOpenFailure } from '../base/errors.ts'
 import { IncomingGroups } from './incoming-groups.ts'
 import { WriterEnvironment } from './writer-environment.ts'
-import type { ChangeMessage, FromWriter, OpenMessage, ToWriter } from './writer-messages.ts'
+import type { ChangeMessage, FromWriter, Hindrance, OpenMessage, ToWriter } from './writer-messages.ts'
 
 /** The code of a writer thread: see writer-messages.ts for its messages. */
 const port = parentPort!
@@ -10,9 +11,11 @@ if (environment !== undefined) serve(environment)
 
 function open(): WriterEnvironment | undefined {
   try {
-    return new WriterEnvironment(workerData)
+    const opened = new WriterEnvironment(workerData)
+    say({ kind: 'started' })
+    return opened
   } catch (error) {
-    say({ kind: 'refused', error })
+    say({ kind: 'refused', hindrance: hindranceOf(error), error })
     return undefined
   }
 }
@@ -47,8 +50,15 @@ function openCollection(environment: WriterEnvironment, message: OpenMessage): v
     environment.holdReserve()
     say({ kind: 'opened', collection, ...state })
   } catch (error) {
-    say({ kind: 'not opened', collection, error })
+    say({ kind: 'not opened', collection, hindrance: hindranceOf(error), error })
   }
+}
+
+function hindranceOf(error: unknown): Hindrance | undefined {
+  // tables.ts names the file in an error of its own.
+  const cause = error instanceof DatabaseError ? error.cause : error
+  if (isOpenFailure(cause)) return 'files exhausted'
+  return (cause as NodeJS.ErrnoException | undefined)?.code === 'EROFS' ? 'read-only' : undefined
 }
 
 function change(environment: WriterEnvironment, message: ChangeMessage): void {

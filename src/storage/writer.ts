@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { DatabaseError } from '../base/errors.ts'
+import { DatabaseError, filesExhausted } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.ts'
 import { CollectionWriter } from './collection-writer.ts'
@@ -38,6 +38,8 @@ export interface WriterOptions extends WriterSetup {
  * refused.
  */
 export class Writer {
+  /** Of all writers, because a thread that could not start is replaced by another. */
+  static #openFailureLoggedMs = Number.NEGATIVE_INFINITY
   readonly #options: WriterOptions
   readonly #worker: Worker
   /** Open collections by number. */
@@ -49,13 +51,13 @@ export class Writer {
   /** Resolves when the thread has closed its files. */
   readonly #ended: PromiseWithResolvers<void> = Promise.withResolvers()
   #poison: DatabaseError | undefined
+  #hasStarted = false
   /** Why the thread could not start. */
   #refusal: { readonly error: unknown } | undefined
   #isClosing = false
   #isFull = false
   /** When a full disk was last logged. */
   #fullLoggedMs = Number.NEGATIVE_INFINITY
-  #openFailureLoggedMs = Number.NEGATIVE_INFINITY
   #isEndOwed = false
 
   constructor(options: WriterOptions) {
@@ -67,15 +69,19 @@ export class Writer {
       ...(execArgv === undefined ? {} : { execArgv: [...execArgv] }),
     })
     this.#worker.on('message', (message: FromWriter) => this.#hear(message))
-    this.#worker.on('error', (error) => this.fail('the storage writer failed', error))
+    this.#worker.on('error', (error) => this.#end(error))
     this.#worker.on('exit', (code) => {
-      if (!this.#isClosing)
-        this.fail('the storage writer failed', new Error(`its thread ended with code ${code}`))
+      if (!this.#isClosing) this.#end(new Error(`the thread of the storage writer ended with code ${code}`))
       this.#ended.resolve()
     })
     this.#ended.promise.then(() => {
       if (this.#poison !== undefined) void this.#reopen()
     })
+  }
+
+  /** Whether the thread could not start. Nothing was written, so another one may be started. */
+  get isRefused(): boolean {
+    return this.#refusal !== undefined
   }
 
   /** Whether writing has failed for good. */
@@ -91,7 +97,8 @@ export class Writer {
   /**
    * Opens a collection for writing.
    *
-   * @throws Error if the collection is damaged, or the thread cannot write
+   * @throws NotWritable if the collection can only be read
+   * @throws Error if the collection is damaged, or cannot be opened now
    */
   async open(message: Omit<OpenMessage, 'kind'>): Promise<CollectionWriter> {
     this.checkTrusted()
@@ -157,6 +164,13 @@ export class Writer {
     this.#isEndOwed = false
   }
 
+  /** Handles the death of the thread. */
+  #end(error: Error): void {
+    if (this.#hasStarted) this.fail('the storage writer failed', error)
+    // It could not load its program, or not even begin. Node reports that in many ways.
+    else this.#refuse(this.#noteOpenFailure(error))
+  }
+
   /** Poisons the writer: nothing is written after this. */
   fail(what: string, cause: unknown): void {
     if (this.#poison === undefined) {
@@ -174,7 +188,8 @@ export class Writer {
   }
 
   #hear(message: FromWriter): void {
-    if (message.kind === 'refused') this.#refuse(message.error)
+    if (message.kind === 'refused') this.#refuse(this.#openErrorOf(message))
+    else if (message.kind === 'started') this.#hasStarted = true
     else if (message.kind === 'committed') {
       this.#collections.get(message.collection)?.committed(stateOf(message))
     } else if (message.kind === 'failed') this.#hearFailure(message)
@@ -193,13 +208,20 @@ export class Writer {
     const opened = this.#opening.get(message.collection)
     this.#opening.delete(message.collection)
     if (message.kind === 'opened') opened?.resolve(stateOf(message))
-    else opened?.reject(message.error)
+    else opened?.reject(this.#openErrorOf(message))
   }
 
   #hearFailure(message: FromWriter & { readonly kind: 'failed' }): void {
     const collection = this.#collections.get(message.collection)
     if (message.scope === 'collection') collection?.poison(stopped('a record is damaged', message.error))
     else collection?.settle(this.#errorOf(message))
+  }
+
+  /** The error for the caller who wants to open a collection. */
+  #openErrorOf({ hindrance, error }: Pick<NotOpenedMessage, 'hindrance' | 'error'>): unknown {
+    if (hindrance === 'files exhausted') return this.#noteOpenFailure(error)
+    if (hindrance === 'read-only') return stopped('the file system is read-only', error)
+    return error
   }
 
   /** The error for the caller of a change. */
@@ -224,6 +246,7 @@ export class Writer {
 
   /** Handles a thread that could not start. It ends on its own. */
   #refuse(error: unknown): void {
+    if (this.#refusal !== undefined) return
     this.#isClosing = true
     this.#refusal = { error }
     for (const opened of this.#opening.values()) opened.reject(error)
@@ -241,9 +264,9 @@ export class Writer {
   }
 
   #noteOpenFailure(cause: unknown): DatabaseError {
-    const error = openFailed(cause)
-    if (performance.now() - this.#openFailureLoggedMs >= logIntervalMs) {
-      this.#openFailureLoggedMs = performance.now()
+    const error = filesExhausted(cause)
+    if (performance.now() - Writer.#openFailureLoggedMs >= logIntervalMs) {
+      Writer.#openFailureLoggedMs = performance.now()
       this.#options.logger.error({ err: cause }, error.message)
     }
     return error
@@ -266,17 +289,15 @@ function stateOf({ databaseId, meta, rowFileBytes }: StoredState): StoredState {
   return { databaseId, meta, rowFileBytes }
 }
 
+/** The error of a write where writes have stopped and reads continue. */
+export class NotWritable extends DatabaseError {}
+
 function stopped(what: string, cause: unknown): DatabaseError {
-  return new DatabaseError(
+  return new NotWritable(
     'internal',
     `${what}: writes are stopped until the server is restarted; reads continue`,
     { cause },
   )
-}
-
-function openFailed(cause: unknown): DatabaseError {
-  const what = 'a file cannot be opened, because the server has too many open files or too little memory'
-  return new DatabaseError('files_exhausted', `${what}: try again later`, { cause })
 }
 
 function diskFull(dataDir: string, cause: unknown): DatabaseError {
