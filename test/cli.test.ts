@@ -187,12 +187,12 @@ describe('vicinal import', () => {
     await using desk = await Desk.open()
     const bad: readonly (readonly [string, RegExp])[] = [
       ['{"vector": [1, 2', /not JSON/],
-      ['{"vector": [1, "2"], "content": "x"}', /`vector` is not an array of numbers/],
-      ['{"vector": [1, 2]}', /`content` is not a string/],
+      ['{"vector": [1, "2"], "content": "x"}', /`vector` is not made of numbers: "2"/],
+      ['{"vector": [1, 2]}', /`content` is missing/],
       ['{"vector": [1, 2], "content": "x", "content_type": "Sound"}', /`content_type` is not Text or Image/],
       ['{"vector": [1, 1e39], "content": "x"}', /`vector` has 1e\+39 at 1: not a finite float32/],
-      ['{"vector": [1, 2, 3], "content": "x"}', /vector has 3 dimensions, the collection has 2/],
-      ['null', /`vector` is not an array of numbers/],
+      ['{"vector": [1, 2, 3], "content": "x"}', /vector has 3 dimensions, the database has 2/],
+      ['null', /not a JSON object/],
     ]
     for (const [index, [line, fault]] of bad.entries()) {
       const file = desk.file(`bad-${index}.jsonl`, `${jsonLines(linesOf(1))}${line}\n`)
@@ -228,17 +228,21 @@ describe('vicinal import', () => {
     const text = desk.file('text', 'one\n')
     const cases: readonly (readonly [readonly string[], number, RegExp])[] = [
       [[five], 2, /format i8 needs --dimension/],
-      [[five, '--dimension', '2'], 2, /five.i8 has 5 bytes, which is not a whole number of rows of 2 bytes/],
-      [[two, '--dimension', '2', '--texts', text], 1, /text has 1 lines, .*two.i8 has more rows/],
+      [
+        [five, '--dimension', '2'],
+        2,
+        /five.i8: it has 5 bytes, which is not a whole number of rows of 2 bytes/,
+      ],
+      [[two, '--dimension', '2', '--texts', text], 1, /two.i8: .*text has 1 lines, the file has more rows/],
       [
         [two, '--dimension', '4', '--texts', desk.file('more', 'a\nb\n')],
         1,
-        /two.i8 has 1 rows, .*more has more lines/,
+        /two.i8: the file has 1 rows, .*more has more lines/,
       ],
       [
         [desk.file('x.fvecs', Buffer.alloc(12))],
         1,
-        /x.fvecs is not an .fvecs file: it has a row of 0 components/,
+        /x.fvecs: it is not an .fvecs file: it has a row of 0 components/,
       ],
       [[desk.path('missing')], 2, /missing does not exist/],
       [[desk.path('.')], 2, /is a directory, it must be a file/],
@@ -647,7 +651,11 @@ describe('vicinal query, get and delete', () => {
     await using desk = await Desk.open()
     const id = await desk.client.insert({ vector: [1.5, 2], payload: { contentType: 'Image', content: 'c' } })
     const file = desk.file('one.jsonl', (await desk.vicinal('get', id)).stdout)
-    assertEnded(await desk.vicinal('import', file), 0)
+    assertEnded(
+      await desk.vicinal('import', file),
+      0,
+      /^not stored: column id \(1 row\); --keep-ids stores ids\n$/,
+    )
     const [first, second] = await allPoints(desk.client)
     assert.deepEqual({ ...second, id: '' }, { ...first, id: '' })
   })
@@ -679,7 +687,7 @@ describe('vicinal query, get and delete', () => {
       [['query', '--vector', '[1,2]', '--row', '1'], 2, /--row needs --vector-file/],
       [['query', '--vector', '[1,2]', '--limit', '0'], 2, /'--limit <n>' argument '0' is invalid/],
       [['query', '--vector', '[1,2]', '--metric', 'Taxicab'], 2, /Allowed choices are Euclidean/],
-      [['query', '--vector', '[1,2,3]'], 1, /query_vector has 3 dimensions, the collection has 2/],
+      [['query', '--vector', '[1,2,3]'], 1, /query_vector has 3 dimensions, the database has 2/],
       [['query', '--vector', '[1,2]', '--limit', '99999'], 1, /MAX_LIMIT/],
     ]
     for (const [args, code, stderr] of cases) assertEnded(await desk.vicinal(...args), code, stderr)
@@ -778,41 +786,18 @@ describe('vicinal', () => {
   })
 
   it('explains every setting', async () => {
-    const { code, stdout } = await run(['serve', '--help'])
-    assert.equal(code, 0)
+    const [overview, { code, stdout }] = await Promise.all([run(['--help']), run(['serve', '--help'])])
+    assert.deepEqual([overview.code, code], [0, 0])
     const words = stdout.replace(/\s+/g, ' ')
     for (const row of Object.values(settings)) {
+      assert.ok(overview.stdout.includes(`\n  ${row.env}  `), `${row.env} must be followed by two spaces`)
       assert.ok(stdout.includes(`--${row.flag} `), row.flag)
       assert.ok(words.includes(`${row.doc} (env: ${row.env}, default: ${defaultText(row)})`), row.doc)
     }
   })
 
-  it('lists every command on one screen, and describes it in one line', async () => {
-    const { code, stdout } = await run(['--help'])
-    assert.equal(code, 0)
-    const lines = stdout.trimEnd().split('\n')
-    assert.ok(lines.length <= 34, `${lines.length} lines`)
-    for (const line of lines) assert.ok(line.length <= 80, line)
-    const first = lines.indexOf('Commands:') + 1
-    const names = lines.slice(first, lines.indexOf('', first)).map((line) => /^ {2}(\w+)/.exec(line)?.[1])
-    assert.ok(names.length > 15)
-    for (const name of names) assertEnded(await run([name!, '--help']), 0)
-  })
-
-  it('suggests the command that was meant', async () => {
-    for (const [typed, meant] of [
-      [['qery'], 'query'],
-      [['colections', 'list'], 'collections'],
-      [['cluster', 'statsu'], 'status'],
-    ] as const) {
-      const said = new RegExp(`^error: unknown command '\\w+'\\n\\(Did you mean ${meant}\\?\\)\\n`)
-      assertEnded(await run(typed), 2, said)
-    }
-  })
-
   it('refuses unknown commands and options', async () => {
     assertEnded(await run(['frobnicate']), 2, /^error: unknown command 'frobnicate'\n/)
-    assertEnded(await run(['serve', 'frobnicate']), 2, /^error: too many arguments for 'serve'/)
     assertEnded(await run(['--frobnicate']), 2, /^error: unknown option '--frobnicate'\n/)
     assertEnded(await run(['import']), 2, /missing required argument 'file'/)
     assertEnded(await run(['query', '--frobnicate']), 2, /unknown option.*\n\(see vicinal query --help\)/)

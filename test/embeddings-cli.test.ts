@@ -62,7 +62,7 @@ describe('vicinal, with an embedding endpoint', () => {
 
   it('refuses records without vectors unless told to embed them', async () => {
     const json = desk.file('plain.jsonl', '{"content":"a"}\n')
-    assertEnded(await desk.vicinal('import', json), 1, /plain\.jsonl:1: `vector` is not an array of numbers/)
+    assertEnded(await desk.vicinal('import', json), 2, /plain\.jsonl: it has no column vector or embedding/)
     const csv = desk.file('plain.csv', 'content\na\n')
     assertEnded(await desk.vicinal('import', csv), 2, /has no column vector or embedding/)
   })

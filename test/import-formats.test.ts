@@ -41,7 +41,7 @@ describe('import of CSV', () => {
 ${uuid(1)},"a ""fox""\r
 on two lines","[0.5, -0]",5.25,01234,12345,TRUE,2026-01-31T12:00:00+01:00,"x, y",2100-01-01T00:00:00Z,Image\r
 \r
-${uuid(2)},b,0.25 125e-3,-1e3,9007199254740993,07,no,2026-01-31,,,\r
+${uuid(2)},b,0.25 125e-3,-1e3,12,7,no,2026-01-31,,,\r
 ${uuid(3)},c,"[1 2]",,,,,,,,\r
 `,
     )
@@ -56,7 +56,7 @@ ${uuid(3)},c,"[1 2]",,,,,,,,\r
           price: 5.25,
           zip: '01234',
           code: '12345',
-          open: true,
+          open: 'TRUE',
           seen: { $date: '2026-01-31T11:00:00Z' },
           note: 'x, y',
         },
@@ -67,7 +67,13 @@ ${uuid(3)},c,"[1 2]",,,,,,,,\r
         vector: [0.25, 0.125],
         content_type: 'Text',
         content: 'b',
-        attributes: { price: -1000, zip: '9007199254740993', code: '07', open: 'no', seen: '2026-01-31' },
+        attributes: {
+          price: -1000,
+          zip: '12',
+          code: '7',
+          open: 'no',
+          seen: { $date: '2026-01-31T00:00:00Z' },
+        },
       },
       { id: uuid(3), vector: [1, 2], content_type: 'Text', content: 'c' },
     ])
@@ -77,7 +83,8 @@ ${uuid(3)},c,"[1 2]",,,,,,,,\r
     await using desk = await Desk.open()
     const file = desk.file('points.tsv', 'body\tdim_10\tdim_9\tdim_name\tprice\nx\t2\t1\tn\t5\n')
     const flags = ['--vector-prefix', 'dim_', '--content-column', 'body']
-    assertEnded(await desk.vicinal('import', file, ...flags, '--attribute-columns', 'price'), 0)
+    const named = await desk.vicinal('import', file, ...flags, '--attribute-columns', 'price')
+    assertEnded(named, 0, /^not stored: column dim_name \(1 row\)\n$/)
     const child = new Command(['import', '-', '--format', 'csv', ...flags, ...desk.overHttp])
     child.child.stdin.end('dim_0,dim_1,body\n3,4,y\n')
     assertEnded(await child.ended, 0)
@@ -158,7 +165,7 @@ ${uuid(3)},c,"[1 2]",,,,,,,,\r
   it('refuses a file that is not a table, and lists its columns', async () => {
     await using desk = await Desk.open()
     const refusals: (readonly [string, readonly string[], number, RegExp])[] = [
-      ['', [], 1, /points\.csv is empty: its first row must name the columns/],
+      ['', [], 1, /points\.csv: it is empty: its first row must name the columns/],
       [
         'content,emb\n',
         [],
@@ -170,7 +177,12 @@ ${uuid(3)},c,"[1 2]",,,,,,,,\r
       ['vector,content,content\n', [], 2, /two columns named content/],
       ['vector,content,a.b\n', [], 2, /column `a\.b` cannot become an attribute/],
       ['d0,d2,content\n', ['--vector-prefix', 'd'], 2, /no column d1, but has later ones/],
-      ['vector,content\n1 2,"never closed\n', [], 1, /points\.csv:\d+: .*Quote/],
+      [
+        'vector,content\n1 2,"never closed\n',
+        [],
+        1,
+        /points\.csv:2: a quote opens a field here and is never closed/,
+      ],
     ]
     for (const [text, flags, code, message] of refusals) {
       assertEnded(await desk.vicinal('import', desk.file('points.csv', text), ...flags), code, message)
@@ -228,13 +240,12 @@ describe('import of .npy', () => {
     await using desk = await Desk.open()
     const four = Float32Array.of(1, 2, 3, 4)
     const refusals: (readonly [Uint8Array, RegExp])[] = [
-      [Buffer.alloc(0), /is not an \.npy file/],
+      [Buffer.alloc(0), /it is not an \.npy file/],
       [npy('<f4', '(2, 2)', four).subarray(0, 60), /its header is cut off/],
       [npy('<f4', '(2, 2)', four).subarray(0, -1), /has 143 bytes, its header says 144/],
-      [npy('<f4', '(2, 2)', four, 'True'), /Fortran order/],
       [npy('<f4', '(4,)', four), /has the shape \(4\)/],
       [npy('<f4', '(1, 2, 2)', four), /has the shape \(1, 2, 2\)/],
-      [npy('>f4', '(2, 2)', four), /components of type >f4: it must be one of <f8, <f4/],
+      [npy('<c8', '(2, 2)', four), /components are of type <c8: they must be numbers or booleans/],
     ]
     for (const [bytes, message] of refusals) {
       assertEnded(await desk.vicinal('import', desk.file('a.npy', bytes)), 1, message)
@@ -324,11 +335,11 @@ describe('import of Parquet', () => {
       'p.parquet',
       parquet(vectors, [1n, undefined, undefined, undefined, 2n ** 53n + 1n, -(2n ** 53n)]),
     )
-    assertEnded(await desk.vicinal('import', file), 1, /p\.parquet, row 1: `vector` is not a list of numbers/)
+    assertEnded(await desk.vicinal('import', file), 1, /p\.parquet, row 1: `vector` is empty/)
     const ended = await desk.vicinal('import', file, '--skip-invalid')
     assert.equal(ended.code, 0, ended.stderr)
     const messages = [
-      'row 1: `vector` is not a list of numbers',
+      'row 1: `vector` is empty',
       'row 2: `vector` has no number',
       'row 3: vector has 3 dimensions',
       'row 4: `big` is 9007199254740993, which a number cannot represent exactly',

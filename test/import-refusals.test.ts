@@ -19,7 +19,7 @@ const faulty: readonly (readonly [line: string, fault: RegExp])[] = [
   ],
   [whole('{"a":[{"n":-12345678901234567890}]}'), /:2: `attributes\.a\[0\]\.n` is -12345678901234567890: /],
   [
-    `{"payload":${whole('{"n":9007199254740993}')},"attributes":{"n":1},"vector":[1,2]}`,
+    '{"payload":{"content":"x","attributes":{"n":9007199254740993}},"vector":[1,2]}',
     /:2: `attributes\.n` is 9007199254740993: /,
   ],
 ]

@@ -19,6 +19,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   grpc: ['base', 'api'],
   http: ['base', 'kernels', 'api'],
   client: ['base', 'api'],
+  import: ['base'],
   settings: ['base'],
   'config.ts': ['base', 'settings'],
   'config.test.ts': ['base', 'settings', 'config.ts'],
@@ -28,7 +29,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     ...['base', 'config.ts', 'storage', 'engine', 'cluster', 'embeddings'],
     ...['api', 'transports.ts', 'service'],
   ],
-  cli: ['base', 'settings', 'config.ts', 'client', 'service', 'main.ts'],
+  cli: ['base', 'settings', 'config.ts', 'client', 'import', 'service', 'main.ts'],
 }
 
 /**

@@ -40,6 +40,8 @@ describe('an import in the console', { skip: missingChromium }, () => {
     )
     assert.equal(await page.getByLabel('Vector').inputValue(), 'v0 … v3')
     assert.equal(await page.getByLabel('Type of zip').inputValue(), 'text')
+    await page.getByLabel('Content', { exact: true }).selectOption('name')
+    assert.equal(await page.getByLabel('Type of price').inputValue(), 'text')
     await page.getByLabel('Type of price').selectOption('number')
     await page.getByRole('checkbox', { name: 'secret' }).uncheck()
     await page.getByText('desk, large').waitFor()
@@ -47,8 +49,8 @@ describe('an import in the console', { skip: missingChromium }, () => {
     await start(page, 'shop.csv')
     await page.getByText('2 points stored').waitFor()
     assert.deepEqual(await page.locator('.line-faults li').allTextContents(), [
-      'line 4 v0 … v3 contains a value that is not a number: three',
-      'line 5 price is not a number: cheap',
+      'line 4 `v2` is not made of numbers: "three"',
+      'line 5 `price` is not a number, as the column is: "cheap"',
     ])
     assert.deepEqual(await storedPoints('shop'), [
       point([1, 2, 3, 4], 'lamp', { price: 12.5, since: { $date: '2026-01-31T00:00:00Z' }, zip: '00501' }),
@@ -96,10 +98,7 @@ describe('an import in the console', { skip: missingChromium }, () => {
     const page = await choose('numpy', 'a.npy', bytes)
     await start(page, 'a.npy')
     await page.getByText('2 points stored').waitFor()
-    assert.deepEqual(await storedPoints('numpy'), [
-      point([1, 2, 3], '', { row: 0 }),
-      point([4, 5, 6], '', { row: 1 }),
-    ])
+    assert.deepEqual(await storedPoints('numpy'), [point([1, 2, 3], 'row 0'), point([4, 5, 6], 'row 1')])
     await page.close()
   })
 
@@ -129,6 +128,40 @@ describe('an import in the console', { skip: missingChromium }, () => {
     await page.getByText('1,200 points stored').waitFor()
     assert.equal(lost, 1)
     assert.equal(await countOf('lost'), 1200)
+    await page.close()
+  })
+
+  it('of JSON lines stores fields that begin late, and names columns that it leaves out', async () => {
+    const late = Array.from({ length: 300 }, (_, index) =>
+      JSON.stringify({ vector: [index, 1], text: 'a', k: 1, ...(index < 200 ? {} : { late: index }) }),
+    )
+    const page = await choose('late', 'late.jsonl', late.join('\n'))
+    await page.getByRole('checkbox', { name: 'k', exact: true }).uncheck()
+    await start(page, 'late.jsonl')
+    await page.getByText('300 points stored').waitFor()
+    await page.getByText('not stored: column k (300 rows)').waitFor()
+    const filter = { late: { $exists: true }, k: { $exists: false } }
+    assert.equal((await post('collections/late/points/count', { filter })).count, 100)
+    await page.close()
+  })
+
+  it('warns before it stores a file again, unless its points are gone', async () => {
+    const page = await choose('again', 'again.jsonl', lines(3))
+    await start(page, 'again.jsonl')
+    await page.getByText('3 points stored').waitFor()
+    const reopen = async (): Promise<void> => {
+      await page.reload()
+      await page.locator('input[type=file]').setInputFiles(join(directory, 'again.jsonl'))
+    }
+    await reopen()
+    await page.getByText('This file was imported before: 3 points.').waitFor()
+    await fetch(`${console.service.httpUrl}/collections/again`, { method: 'DELETE' })
+    await fetch(`${console.service.httpUrl}/collections/again`, { method: 'PUT' })
+    const counted = page.waitForResponse(/points\/count/)
+    await reopen()
+    await counted
+    await page.getByRole('button', { name: 'Import again.jsonl', exact: true }).waitFor()
+    assert.equal(await page.getByText('This file was imported before').count(), 0)
     await page.close()
   })
 
@@ -214,9 +247,10 @@ async function start(page: Page, name: string): Promise<void> {
 function point(
   vector: readonly number[],
   content: string,
-  attributes: StoredPoint['payload']['attributes'] & {},
+  attributes?: StoredPoint['payload']['attributes'] & {},
 ): unknown {
-  return { vector, payload: { content_type: 'Text', content, attributes } }
+  const payload = { content_type: 'Text', content, ...(attributes === undefined ? {} : { attributes }) }
+  return { vector, payload }
 }
 
 /** `count` points as JSON lines. */

@@ -22,3 +22,10 @@ export function finite(text: string): number {
 export function names(text: string): string[] {
   return text === '' ? [] : text.split(',').map((name) => name.trim())
 }
+
+/** Parses the separator of a CSV file; a tab may be written as `tab`. */
+export function separator(text: string): string {
+  const sign = text === 'tab' || text === '\\t' ? '\t' : text
+  if (/^[\t -!#-~]$/.test(sign)) return sign
+  throw new InvalidArgumentError('It is not one character of ASCII, or tab.')
+}

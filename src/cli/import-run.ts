@@ -8,9 +8,9 @@ import { payloadBytes } from '../base/payload-bytes.ts'
 import type { NewPoint } from '../base/point.ts'
 import { hashPoint } from '../base/point-hash.ts'
 import type { PointsClient, PointToInsert } from '../client/client.ts'
-import type { Item } from './items.ts'
 import type { Journal, SentBatch } from './journal.ts'
 import type { Progress } from './progress.ts'
+import type { Item } from './readers.ts'
 
 /** Options for sending the points of a file. */
 export interface RunOptions {

@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto'
 import { closeSync, fstatSync, ftruncateSync, openSync, statSync } from 'node:fs'
 import { defaultCollection } from '../base/collection.ts'
 import type { PointsClient, VectorClient } from '../client/client.ts'
+import { notStoredWords } from '../import/points.ts'
 import { connect } from './clients.ts'
 import { type ConnectionOptions, collectionOf, targetOf } from './connection.ts'
 import { checkReadable } from './files.ts'
 import { ImportRun, type RunOptions } from './import-run.ts'
-import type { ReaderOptions } from './items.ts'
 import { type ImportSource, Journal } from './journal.ts'
 import { Progress } from './progress.ts'
-import { readItems } from './readers.ts'
+import { type ReaderOptions, readItems } from './readers.ts'
 import { Interrupted, stopSignal } from './stop-signal.ts'
 import type { Environment } from './usage.ts'
 
@@ -76,9 +76,11 @@ async function importInto(client: PointsClient, file: string, options: Import): 
   if (journal !== undefined) noteResumption(journal, progress)
   const importId = journal?.id ?? randomUUID()
   const run = new ImportRun({ client, options, journal, importId, progress })
+  const notStored = new Map<string, number>()
   const startedMs = performance.now()
   try {
-    await Promise.race([run.all(readItems(file, options)), interruption])
+    const items = readItems(file, options, journal?.startedMs, notStored)
+    await Promise.race([run.all(items), interruption])
   } catch (error) {
     progress.stop()
     noteStored(run, journal)
@@ -88,6 +90,9 @@ async function importInto(client: PointsClient, file: string, options: Import): 
   }
   journal?.finish()
   console.log(summaryOf(run, (performance.now() - startedMs) / 1000))
+  const leftOut = notStoredWords(notStored)
+  if (leftOut !== undefined)
+    console.error(notStored.has('id') ? `${leftOut}; --keep-ids stores ids` : leftOut)
 }
 
 function noteResumption({ done, sent }: Journal, progress: Progress): void {
@@ -122,9 +127,10 @@ function openJournal(client: PointsClient, file: string, options: Import): Promi
 
 /** The flags that affect the stored points, by their names. */
 function flagsOf(options: Import): ImportSource['flags'] {
-  const { format, dimension, scale, normalize } = options
+  const { format, separator, dimension, scale, normalize } = options
   const given = {
     format,
+    separator,
     dimension,
     scale,
     normalize,

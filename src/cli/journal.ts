@@ -81,6 +81,9 @@ export class Journal {
     if (finished !== undefined && again) return begin(found)
     const change = changeOf(found.source, source)
     if (finished === undefined && change !== undefined) throw changedSource(path, found, change)
+    if (finished !== undefined && found.source.target !== source.target) {
+      throw finishedBefore(path, found, finished)
+    }
     const expected = done.sample.length
     const stored = expected === 0 ? 0 : await storedOf(done.sample)
     if (expected > 0 && stored === 0) {

@@ -11,12 +11,12 @@ import {
 import type { Changed, Hit, Patch, PointsClient, Precondition, Selection } from '../client/client.ts'
 import type { Filter } from '../client/filters.ts'
 import { payloadJson } from '../client/http-bodies.ts'
+import { parseWithDigits, roundedNumberIn } from '../import/whole-numbers.ts'
 import { withClient } from './clients.ts'
 import type { ConnectionOptions } from './connection.ts'
 import { type PartialOptions, partialOptions } from './partial-answers.ts'
 import { type Environment, UsageError } from './usage.ts'
 import { vectorIn } from './vectors.ts'
-import { parseWithDigits, roundedNumberIn } from './whole-numbers.ts'
 
 /** The commands on points. They print points and values in the JSON of the HTTP interface. */
 

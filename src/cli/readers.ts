@@ -1,45 +1,115 @@
-import { type Format, formats, type Item, type ReaderOptions } from './items.ts'
-import { readJsonLines } from './json-lines.ts'
-import { readRows } from './raw-rows.ts'
+import type { NewPoint } from '../base/point.ts'
+import { columnsOf } from '../import/columns.ts'
+import type { ImportFile } from '../import/file.ts'
+import { columnsUsed, type Mapping, type MappingOptions, planMapping } from '../import/mapping.ts'
+import { type OpenOptions, openTable } from '../import/open.ts'
+import { PointMaker } from '../import/points.ts'
+import { isStreamed, OptionError, type Table } from '../import/table.ts'
+import { withTexts } from '../import/texts.ts'
+import { openImportFile } from './import-file.ts'
 import { UsageError } from './usage.ts'
+
+export interface ReaderOptions extends MappingOptions, OpenOptions {
+  readonly scale?: number
+  readonly normalize?: boolean
+  /** A file with the contents of a file of vectors. */
+  readonly texts?: string
+  /** Whether a column that is not stored is an error. */
+  readonly strict?: boolean
+}
+
+/** One record of a file: a point, or its fault. `where` is like `file:12`. */
+export interface Item {
+  readonly where: string
+  /** Bytes of the record in the file, including blank lines before it. */
+  readonly bytes: number
+  readonly point?: NewPoint | undefined
+  readonly fault?: string | undefined
+}
 
 /**
  * Reads a file record by record. Memory use does not depend on the size of the file; if the format has row groups, one
- * of them is in memory. `-` is standard input. Readers that need a library are loaded when they are used.
+ * of them is in memory. `-` is standard input.
+ *
+ * @param startedMs when the import began, in milliseconds since 1970
+ * @param notStored receives the columns that are not stored, with their numbers of rows
  */
-export async function* readItems(file: string, options: ReaderOptions): AsyncGenerator<Item> {
-  const format = options.format ?? formatOf(file)
-  if (file === '-' && !streamed.includes(format)) {
-    throw new UsageError(`format ${format} cannot be read from standard input: name a file`)
+export async function* readItems(
+  path: string,
+  options: ReaderOptions,
+  startedMs: number = Date.now(),
+  notStored: Map<string, number> = new Map(),
+): AsyncGenerator<Item> {
+  // Otherwise a command without input would wait for it, only to refuse it.
+  if (path === '-' && !isStreamed(options.format ?? 'jsonl')) {
+    throw new UsageError(`format ${options.format} cannot be read from standard input: name a file`)
   }
-  switch (format) {
-    case 'jsonl':
-      return yield* readJsonLines(file, options)
-    case 'csv':
-      return yield* (await import('./csv.ts')).readCsv(file, ',', options)
-    case 'tsv':
-      return yield* (await import('./csv.ts')).readCsv(file, '\t', options)
-    case 'parquet':
-      return yield* (await import('./parquet.ts')).readParquet(file, options)
-    case 'npy':
-      return yield* (await import('./npy.ts')).readNpy(file, options)
-    default:
-      return yield* readRows(file, format, options)
+  await using file = await openImportFile(path)
+  await using texts = options.texts === undefined ? undefined : await openImportFile(options.texts)
+  try {
+    yield* itemsOf(file, texts, options, startedMs, notStored)
+  } catch (error) {
+    throw named(error, file.name)
   }
 }
 
-/** The format of a file by the ending of its name. JSON lines for any other ending. */
-export function formatOf(file: string): Format {
-  const name = file.toLowerCase()
-  if (/\.(?:h5|hdf5|he5)$/.test(name)) throw new UsageError(`${file}: ${hdf5Words}`)
-  return formats.find((format) => name.endsWith(`.${format}`)) ?? 'jsonl'
+async function* itemsOf(
+  file: ImportFile,
+  texts: ImportFile | undefined,
+  options: ReaderOptions,
+  startedMs: number,
+  notStored: Map<string, number>,
+): AsyncGenerator<Item> {
+  const opened = await openTable(file, options)
+  const table = texts === undefined ? opened : withTexts(opened, texts)
+  const mapping = await mappingOf(table, options)
+  if (options.strict) refuseLeftOut(mapping)
+  const { scale, normalize, embed, strict } = options
+  const { isText } = table
+  const maker = new PointMaker(mapping, { isText, scale, normalize, embed, startedMs }, notStored)
+  let bytesBefore = 0
+  for await (const row of table.rows('all', columnsUsed(mapping))) {
+    const where = table.unit === 'line' ? `${file.name}:${row.place}` : `${file.name}, row ${row.place - 1}`
+    yield { where, bytes: row.endBytes - bytesBefore, ...maker.make(row) }
+    bytesBefore = row.endBytes
+    if (strict && notStored.size > 0) throw new Error(`${where}: ${leftOutWords([...notStored.keys()])}`)
+  }
 }
 
-/**
- * HDF5 is refused: h5wasm, the only library for it, returns zeros in place of an error for chunks that are damaged or
- * compressed by a filter that it lacks.
- */
-export const hdf5Words: string = `HDF5 cannot be imported: convert the dataset with h5py and numpy (numpy.save('rows.npy', h5py.File('rows.hdf5')['train'][:])), and import rows.npy`
+/** The roles of the columns. Of typed columns, only those are read whose values tell their roles. */
+async function mappingOf(table: Table, options: MappingOptions): Promise<Mapping> {
+  const { names } = table
+  const isVectorNamed = ['vector', 'embedding', options.vectorColumn].some((name) =>
+    names?.includes(name ?? ''),
+  )
+  const telling =
+    isVectorNamed || options.vectorPrefix !== undefined ? names?.filter((name) => name === 'id') : names
+  const columns = await columnsOf(table, telling)
+  // Without a good record, each record tells what is wrong with it.
+  const isUnknown = names === undefined && columns.length === 0
+  const usual = ['vector', 'content'].map(
+    (name) => ({ name, isVector: false, isId: false, type: 'own', samples: [] }) as const,
+  )
+  return planMapping(isUnknown ? usual : columns, isUnknown ? {} : options)
+}
 
-/** Formats that can be read as a stream. */
-const streamed: readonly Format[] = ['jsonl', 'csv', 'tsv']
+function refuseLeftOut({ attributes }: Mapping): void {
+  const left = attributes.filter(({ kept }) => !kept).map(({ column }) => column)
+  if (left.length > 0) throw new OptionError(leftOutWords(left))
+}
+
+function leftOutWords(columns: readonly string[]): string {
+  const ids = columns.includes('id') ? '; --keep-ids stores ids' : ''
+  return `${columns.length === 1 ? 'column' : 'columns'} ${columns.join(', ')} would not be stored, which --strict refuses${ids}`
+}
+
+/** Adds the name of the file to an error of the importer: `file:12: …` or `file: …`. */
+function named(error: unknown, name: string): unknown {
+  if (!(error instanceof Error) || error instanceof UsageError || 'code' in error) return error
+  const isNamed = error.message.startsWith(name)
+  const message = isNamed
+    ? error.message
+    : `${name}: ${error.message}`.replace(/: line (\d+): /, ':$1: ').replace(/: (rows \d+ to \d+)/, ', $1')
+  const also = { cause: error }
+  return error instanceof OptionError ? new UsageError(message, also) : new Error(message, also)
+}

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { GeoPoint } from '../base/attributes.ts'
+import { halfSurrogateIn } from '../base/half-surrogates.ts'
 import type { AttributesInput } from './attributes.ts'
 import { patchMessage, pointMessage, queryMessage } from './grpc-messages.ts'
-import { halfSurrogateIn, refuseHalfSurrogates } from './half-surrogates.ts'
+import { refuseHalfSurrogates } from './half-surrogates.ts'
 
 const half = 'a\ud800b'
 

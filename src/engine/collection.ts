@@ -62,7 +62,7 @@ export async function openCollection(
 }
 
 const replicaAlone =
-  'the data directory is that of a node of a cluster: set CLUSTER_NATS_URL. To use the points without the cluster, restore a backup (`vicinal backup`) to another directory'
+  'the data directory is that of a node of a cluster: set CLUSTER_NATS_URL. To use the points without the cluster, restore a backup (`vicinal cluster backup`), or a snapshot of the default collection (`vicinal snapshot create --data-dir`), to another directory'
 
 /**
  * One named set of points: connects the points in memory, the write path, the indexer and the threads of the process.
@@ -293,19 +293,15 @@ export class Collection implements Database, AsyncDisposable {
   }
 
   /** On a node of a cluster: see `checkRoom` in replica-room.ts. */
-  checkRoom(points: readonly Pick<NewPoint, 'vector' | 'payload'>[]): Promise<void> {
-    const { livePoints } = this
-    return livePoints.withRoom(() => checkRoom(livePoints, points, this.#slots.slotCountAfter(points.length)))
+  checkRoom(points: readonly Pick<NewPoint, 'vector' | 'payload'>[]): void {
+    checkRoom(this.livePoints, points, this.#slots.slotCountAfter(points.length))
   }
 
   /** Like `checkRoom`, for a patch; checks nothing if this node does not have the point. */
-  checkPatchRoom(id: string, patch: Patch): Promise<void> {
-    const { livePoints } = this
-    return livePoints.withRoom(() => {
-      const slot = livePoints.find(id)
-      const before = slot === -1 ? undefined : this.#store.record(slot, id)?.payload
-      checkPatchRoom(livePoints, before, patch)
-    })
+  checkPatchRoom(id: string, patch: Patch): void {
+    const slot = this.livePoints.find(id)
+    const before = slot === -1 ? undefined : this.#store.record(slot, id)?.payload
+    checkPatchRoom(this.livePoints, before, patch)
   }
 
   /** Returns what a change by filter would change now. */
@@ -485,7 +481,6 @@ export class Collection implements Database, AsyncDisposable {
   }
 
   async #end(steps: () => Promise<void>): Promise<void> {
-    this.livePoints.beginToEnd()
     try {
       await steps()
     } finally {

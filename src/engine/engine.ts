@@ -55,10 +55,6 @@ export class Engine implements AsyncDisposable {
   readonly #stop = new AbortController()
   #closing: Promise<void> | undefined
   #collecting: NodeJS.Timeout | undefined
-  /** When that timer is due, by `performance.now()`. */
-  #collectingMs = 0
-  /** Memory of closed collections that was not freed yet. */
-  #uncollectedBytes = 0
 
   /** Use `startEngine`. */
   constructor(parts: EngineParts) {
@@ -110,18 +106,11 @@ export class Engine implements AsyncDisposable {
     this.#open.delete(collection)
     // A process that is about to end frees everything anyway.
     if (this.#closing !== undefined) return
-    this.#uncollectedBytes += collection.claimedBytes
     // Delayed, because the caller still references the collection. One run serves all collections closed meanwhile.
-    const delayMs = this.#uncollectedBytes < uncollectedBytesMax ? collectGarbageMs : collectSoonMs
-    const dueMs = performance.now() + delayMs
-    if (this.#collecting !== undefined && this.#collectingMs <= dueMs) return
-    clearTimeout(this.#collecting)
-    this.#collectingMs = dueMs
-    this.#collecting = setTimeout(() => {
+    this.#collecting ??= setTimeout(() => {
       this.#collecting = undefined
-      this.#uncollectedBytes = 0
       collectGarbage()
-    }, delayMs).unref()
+    }, collectGarbageMs).unref()
   }
 
   /**
@@ -147,7 +136,5 @@ export class Engine implements AsyncDisposable {
   }
 }
 
-/** The delay between closing a collection and freeing its memory, and the delay when much memory can be freed. */
+/** The delay between closing a collection and freeing its memory. */
 const collectGarbageMs = 1000
-const collectSoonMs = 50
-const uncollectedBytesMax = 64 * 1024 * 1024

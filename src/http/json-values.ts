@@ -59,17 +59,15 @@ const fieldsMax = 10_000
 /**
  * Skips an unknown field; yields from time to time.
  *
- * @param path of the object, with a trailing dot
- * @param names the known fields of the object
+ * @param path of the object, with a trailing dot; the index of a batch's item is left out of the recorded name
  */
 export function* skipUnknown(
   json: JsonScanner,
   path: string,
   key: string,
   notes: FieldNotes,
-  names: readonly string[],
 ): Generator<undefined, void, void> {
-  noteIgnored(notes, path, key, names)
+  noteIgnored(notes, path.replace(/\[\d+\]/, '[]'), key)
   yield* json.skipInTurns()
 }
 

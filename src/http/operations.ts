@@ -27,7 +27,7 @@ export function addOperations(app: FastifyInstance, options: HttpServerOptions):
       app.route({
         method: routes[name].method,
         url,
-        config: { role: operationRoles[name], ...(name === 'GetPoint' && { parameters: ['version'] }) },
+        config: { role: operationRoles[name] },
         handler: (request, reply) => answer(runner, name, request, reply),
       })
     }

@@ -98,12 +98,7 @@ export interface PageOfPoints {
 
 export async function listPoints(
   collection: string,
-  query: {
-    readonly filter: JsonObject
-    readonly limit: number
-    readonly cursor: string | undefined
-    readonly withVectors?: boolean
-  },
+  query: { readonly filter: JsonObject; readonly limit: number; readonly cursor: string | undefined },
   signal: AbortSignal,
 ): Promise<PageOfPoints> {
   const { filter, limit, cursor } = query
@@ -111,7 +106,7 @@ export async function listPoints(
     filter,
     limit,
     ...(cursor === undefined ? {} : { cursor }),
-    include: { payload: true, version: true, vector: query.withVectors === true },
+    include: { payload: true, version: true },
   }
   return await call<PageOfPoints>('POST', `${collectionPath(collection)}/points/list`, { body, signal })
 }
@@ -155,7 +150,6 @@ export async function changeByFilter(
   dryRun: boolean,
 ): Promise<BulkResult> {
   const { kind, ...rest } = change
-  // Before a change, the user has seen how many points it concerns, even if these are all.
-  const body = { ...rest, dry_run: dryRun, everything: true }
+  const body = { ...rest, dry_run: dryRun, ...(isEmptyFilter(change.filter) ? { everything: true } : {}) }
   return await call<BulkResult>('POST', `${collectionPath(collection)}/points/${kind}`, { body })
 }

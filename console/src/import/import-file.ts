@@ -1,7 +1,7 @@
-import type { NewPoint } from '../api/types.ts'
+import { columnsUsed } from '../../../src/import/mapping.ts'
+import { type Outcome, PointMaker } from '../../../src/import/points.ts'
+import type { Table } from '../../../src/import/table.ts'
 import type { Job, RowFault } from './messages.ts'
-import { pointOf } from './point.ts'
-import type { RowSource } from './rows.ts'
 import { type Item, Sender } from './sender.ts'
 
 /** A batch ends when it reaches one of these limits: well below the server's default of 64 MiB per request. */
@@ -14,7 +14,7 @@ export interface ImportEvents {
   readonly onWaiting: (reason: string | undefined) => void
   /** Called when all rows up to `place` are stored or reported as faulty. */
   readonly onStored: (done: {
-    readonly stored: number
+    readonly ids: readonly string[]
     readonly place: number
     readonly endBytes: number
   }) => void
@@ -31,13 +31,15 @@ interface Batch {
 /**
  * Stores the rows of a file batch by batch. Reports bad rows and stores the others. The next batch is read while the
  * current one is being stored, so two batches are in memory.
+ *
+ * @returns the columns that are not stored, with their numbers of rows
  */
 export async function importFile(
-  source: RowSource,
+  table: Table,
   job: Job,
   events: ImportEvents,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<ReadonlyMap<string, number>> {
   const sender = new Sender(
     job,
     {
@@ -47,12 +49,14 @@ export async function importFile(
     signal,
   )
   const store = async ({ items, place, endBytes }: Batch): Promise<void> => {
-    const stored = await sender.store(items)
-    events.onStored({ stored, place, endBytes })
+    events.onStored({ ids: await sender.store(items), place, endBytes })
   }
+  const notStored = new Map<string, number>()
+  const { isText } = table
+  const maker = new PointMaker(job.mapping, { isText, startedMs: job.startedMs }, notStored)
   let underWay = Promise.resolve()
   try {
-    for await (const batch of batchesOf(source, job, events.onFault)) {
+    for await (const batch of batchesOf(table, maker, job, events.onFault)) {
       await underWay
       await events.whilePaused()
       signal.throwIfAborted()
@@ -63,10 +67,12 @@ export async function importFile(
   } finally {
     await underWay
   }
+  return notStored
 }
 
 async function* batchesOf(
-  source: RowSource,
+  table: Table,
+  maker: PointMaker,
   job: Job,
   onFault: (fault: RowFault) => void,
 ): AsyncGenerator<Batch> {
@@ -75,18 +81,18 @@ async function* batchesOf(
   let characters = 0
   let place = 0
   let endBytes = 0
-  for await (const row of source.rows()) {
+  for await (const row of table.rows('all', columnsUsed(job.mapping))) {
+    // Also for rows that are stored: the columns that are not stored are counted in the whole file.
+    const outcome: Outcome = maker.make(row)
     if (row.place <= job.after) continue
     place = row.place
     endBytes = row.endBytes
-    const outcome =
-      'fault' in row ? row : pointOrFault(() => pointOf(row.record, job.mapping, source.isTyped))
-    if ('fault' in outcome) {
+    if (outcome.fault !== undefined) {
       onFault({ place, message: outcome.fault })
       continue
     }
     items.push({ place, point: outcome.point })
-    numbers += outcome.point.vector?.length ?? 0
+    numbers += outcome.point.vector.length
     characters += outcome.point.payload.content.length
     if (items.length < batchPoints && numbers < batchNumbers && characters < batchCharacters) continue
     yield { items, place, endBytes }
@@ -95,12 +101,4 @@ async function* batchesOf(
     characters = 0
   }
   if (place > job.after) yield { items, place, endBytes }
-}
-
-function pointOrFault(make: () => NewPoint): { readonly point: NewPoint } | { readonly fault: string } {
-  try {
-    return { point: make() }
-  } catch (error) {
-    return { fault: (error as Error).message }
-  }
 }

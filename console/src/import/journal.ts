@@ -1,16 +1,21 @@
-import type { Mapping } from './mapping.ts'
+import type { Mapping } from '../../../src/import/mapping.ts'
 
-/** How far the import of a file got, so that it can resume after the page was closed. */
+/** How far the import of a file got: it resumes after the page was closed, and is not repeated by mistake. */
 export interface JournalEntry {
   readonly importId: string
   readonly mapping: Mapping
+  readonly startedMs: number
   /** The last row that was processed. */
   readonly place: number
   readonly stored: number
   readonly atMs: number
+  /** Ids of some stored points, by which the collection is recognized. */
+  readonly sample: readonly string[]
+  readonly isFinished: boolean
 }
 
-const prefix = 'vicinal-import '
+/** The number changes with the form of an entry. */
+const prefix = 'vicinal-import-2 '
 /** The server discards idempotency keys after a day. One hour less leaves room for clock differences. */
 const lifeMs = 23 * 3_600_000
 const maxEntries = 20
@@ -20,10 +25,12 @@ export function journalName(file: File, collection: string): string {
   return `${prefix}${JSON.stringify([collection, file.name, file.size, file.lastModified])}`
 }
 
+/** An entry that is finished, or from which an import can resume. */
 export function readJournal(name: string): JournalEntry | undefined {
   try {
     const entry = JSON.parse(localStorage.getItem(name) ?? 'null') as JournalEntry | null
-    return entry !== null && entry.place > 0 && Date.now() - entry.atMs < lifeMs ? entry : undefined
+    if (entry === null || entry.place === 0) return undefined
+    return entry.isFinished || Date.now() - entry.atMs < lifeMs ? entry : undefined
   } catch {
     // Another version wrote the entry, or storage is forbidden: treat it as missing.
     return undefined
@@ -46,6 +53,15 @@ export function removeJournal(name: string): void {
     // If storage is forbidden, there is no entry to remove.
   }
 }
+
+/** Adds an id to a sample. Of too many ids, every other one stays, and always the last: a spread over the file. */
+export function sampleWith(sample: readonly string[], id: string | undefined): readonly string[] {
+  if (id === undefined) return sample
+  const added = [...sample, id]
+  return added.length <= sampleMax ? added : added.filter((_, index) => (added.length - index) % 2 === 1)
+}
+
+const sampleMax = 16
 
 function oldestBeyond(count: number): readonly string[] {
   const names = Object.keys(localStorage).filter((name) => name.startsWith(prefix))

@@ -1,6 +1,7 @@
-import type { JsonObject } from '../api/types.ts'
-import type { Mapping } from './mapping.ts'
-import type { Format } from './rows.ts'
+import type { Column } from '../../../src/import/columns.ts'
+import type { Mapping } from '../../../src/import/mapping.ts'
+import type { Table } from '../../../src/import/table.ts'
+import type { NewPoint } from '../api/types.ts'
 
 /** The messages between the page and the import worker. */
 
@@ -11,24 +12,27 @@ export interface Job {
   readonly key: string | undefined
   /** Part of each idempotency key. A resumed import keeps its id. */
   readonly importId: string
+  /** When the import began: times to live count from then. A resumed import keeps it. */
+  readonly startedMs: number
   /** Rows up to this one were stored by an earlier run. */
   readonly after: number
 }
 
 export type ToWorker =
   | { readonly kind: 'inspect'; readonly file: File }
+  | { readonly kind: 'preview'; readonly mapping: Mapping }
   | { readonly kind: 'start'; readonly job: Job }
   | { readonly kind: 'pause' }
   | { readonly kind: 'resume' }
   | { readonly kind: 'stop' }
 
-/** The beginning of a file. */
-export interface Inspection {
-  readonly format: Format
-  readonly unit: 'line' | 'row'
-  readonly isTyped: boolean
-  readonly records: readonly JsonObject[]
+/** The columns of a file. Their types are decided from the whole file. */
+export interface Inspection extends Pick<Table, 'format' | 'unit' | 'isText'> {
+  readonly columns: readonly Column[]
 }
+
+/** One of the first rows: a point, or what is wrong with it. */
+export type PreviewRow = { readonly point: NewPoint } | { readonly fault: string }
 
 export interface RowFault {
   readonly place: number
@@ -41,6 +45,8 @@ export interface Progress {
   readonly readBytes: number
   /** The last row that was processed. */
   readonly place: number
+  /** An id of the last stored batch. */
+  readonly lastId: string | undefined
   /** Faults since the last message. Beyond the limit, only `faultCount` grows. */
   readonly faults: readonly RowFault[]
   readonly faultCount: number
@@ -50,7 +56,9 @@ export interface Progress {
 
 export type FromWorker =
   | { readonly kind: 'inspected'; readonly inspection: Inspection }
+  | { readonly kind: 'preview'; readonly rows: readonly PreviewRow[] }
   | { readonly kind: 'refused'; readonly message: string }
   | { readonly kind: 'progress'; readonly progress: Progress }
-  | { readonly kind: 'done' }
+  /** `notStored` names the columns that were left out, if any. */
+  | { readonly kind: 'done'; readonly notStored: string | undefined }
   | { readonly kind: 'failed'; readonly message: string; readonly isStopped: boolean }

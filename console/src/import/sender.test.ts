@@ -4,7 +4,10 @@ import { afterEach, beforeEach, describe, it, mock } from 'node:test'
 import type { Job } from './messages.ts'
 import { type Item, Sender } from './sender.ts'
 
-const item: Item = { place: 1, point: { vector: [1], payload: { content_type: 'Text', content: 'a' } } }
+const item: Item = {
+  place: 1,
+  point: { vector: Float32Array.of(1), payload: { contentType: 'Text', content: 'a' } },
+}
 
 describe('the sender of an import', () => {
   let statuses: number[] = []
@@ -16,7 +19,7 @@ describe('the sender of an import', () => {
     mock.timers.enable({ apis: ['setTimeout'] })
     mock.method(globalThis, 'fetch', async () => {
       const status = statuses.shift()!
-      return new Response(status === 201 ? '' : 'the server is busy', { status })
+      return new Response(status === 201 ? '{"point_ids":["a"]}' : 'the server is busy', { status })
     })
     reasons = []
   })
@@ -46,7 +49,7 @@ describe('the sender of an import', () => {
       assert.equal(getEventListeners(signal, 'abort').length, 1)
       mock.timers.tick(ms)
     }
-    assert.equal(await storing, 1)
+    assert.deepEqual(await storing, ['a'])
     assert.deepEqual(reasons, ['the server is busy', 'the server is busy', undefined])
     assert.equal(getEventListeners(signal, 'abort').length, 0)
   })

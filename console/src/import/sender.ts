@@ -1,6 +1,7 @@
-import type { NewPoint } from '../api/types.ts'
+import type { NewPoint } from '../../../src/base/point.ts'
 import { wait } from '../lib/wait.ts'
 import type { Job } from './messages.ts'
+import { pointJson } from './point-json.ts'
 
 export interface Item {
   readonly place: number
@@ -32,33 +33,33 @@ export class Sender {
   }
 
   /**
-   * Stores a batch and returns the number of stored items. If the server names a bad item, sends the batch again
-   * without it.
+   * Stores a batch and returns the ids of its points. If the server names a bad item, sends the batch again without it.
    */
-  async store(batch: readonly Item[]): Promise<number> {
+  async store(batch: readonly Item[]): Promise<readonly string[]> {
     const items = [...batch]
     while (items.length > 0) {
-      const refusal = await this.#send(items)
-      if (refusal === undefined) break
+      const answer = await this.#send(items)
+      if (typeof answer !== 'string') return answer
+      const refusal = answer
       const match = /^vectors\[(\d+)\]\.?(.*)/s.exec(refusal)
       const bad = match === null ? undefined : items[Number(match[1])]
       if (bad === undefined) throw new Error(refusal)
       this.#events.onRefused(bad.place, match![2]!)
       items.splice(Number(match![1]), 1)
     }
-    return items.length
+    return []
   }
 
-  /** @returns why the server refuses the batch; undefined if it stored it */
-  async #send(items: readonly Item[]): Promise<string | undefined> {
-    const body = JSON.stringify({ vectors: items.map(({ point }) => point) })
+  /** @returns the ids of the stored points, or why the server refuses the batch */
+  async #send(items: readonly Item[]): Promise<readonly string[] | string> {
+    const body = `{"vectors":[${items.map(({ point }) => pointJson(point)).join(',')}]}`
     // The key depends on the points, so other points never share it. A resumed import computes the same key.
     const key = `console-${this.#job.importId}-${items[0]!.place}-${items.length}-${digestOf(body)}`
     for (let tried = 0; ; tried++) {
       const answer = await this.#post(body, key)
       if (answer.status === 200 || answer.status === 201) {
         if (tried > 0) this.#events.onWaiting(undefined)
-        return undefined
+        return (JSON.parse(answer.text) as { readonly point_ids: readonly string[] }).point_ids
       }
       const isTemporary = [0, 429, 503].includes(answer.status)
       if (!isTemporary || tried === retries) return answer.text
@@ -86,9 +87,7 @@ export class Sender {
         signal: this.#signal,
         cache: 'no-store',
       })
-      // The ids are not needed, but the connection becomes free only when the whole body has been read.
-      const text = (await response.text()).trim()
-      return { status: response.status, text: response.ok ? '' : text }
+      return { status: response.status, text: (await response.text()).trim() }
     } catch (error) {
       this.#signal.throwIfAborted()
       return { status: 0, text: error instanceof TypeError ? 'The server does not respond.' : String(error) }

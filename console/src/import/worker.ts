@@ -1,27 +1,35 @@
-import type { JsonObject } from '../api/types.ts'
-import { openRows } from './formats.ts'
+import { columnsOf } from '../../../src/import/columns.ts'
+import type { Mapping } from '../../../src/import/mapping.ts'
+import { openTable } from '../../../src/import/open.ts'
+import { notStoredWords, PointMaker } from '../../../src/import/points.ts'
+import { placeText, type Row, type Table } from '../../../src/import/table.ts'
+import type { NewPoint } from '../api/types.ts'
+import { blobFile } from './blob-file.ts'
 import { importFile } from './import-file.ts'
-import type { FromWorker, Job, RowFault, ToWorker } from './messages.ts'
-import type { RowSource } from './rows.ts'
+import type { FromWorker, Job, PreviewRow, RowFault, ToWorker } from './messages.ts'
+import { pointJson } from './point-json.ts'
 
 /**
  * Reads a file, converts its rows to points and sends them. It runs in a worker, so that the page stays responsive.
  * Each file has its own worker.
  */
 
-/** The number of rows from which columns and their types are guessed. */
-const inspectedRows = 100
-/** Vectors are long, so inspection also stops after this many numbers. */
-const inspectedNumbers = 1_000_000
+/** The number of rows that are shown before the import. */
+const previewRows = 5
+/** If none of these can be read, the file is refused. */
+const triedRows = 100
 const reportMs = 100
 
-let source: RowSource | undefined
+let table: Table | undefined
+let firstRows: readonly Row[] = []
 let isPaused = false
 let resume: (() => void) | undefined
 const stop = new AbortController()
 
 addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
   if (data.kind === 'inspect') inspect(data.file)
+  else if (data.kind === 'preview')
+    tell({ kind: 'preview', rows: firstRows.map((row) => previewOf(row, data.mapping)) })
   else if (data.kind === 'start') run(data.job)
   else if (data.kind === 'pause') isPaused = true
   else {
@@ -37,36 +45,42 @@ function tell(message: FromWorker): void {
 
 async function inspect(file: File): Promise<void> {
   try {
-    source = await openRows(file)
-    const { format, unit, isTyped } = source
-    const records = await firstRecords(source)
-    tell({ kind: 'inspected', inspection: { format, unit, isTyped, records } })
+    if (file.size === 0) throw new Error('the file is empty')
+    table = await openTable(blobFile(file))
+    firstRows = await readFirst(table)
+    const { format, unit, isText } = table
+    tell({ kind: 'inspected', inspection: { format, unit, isText, columns: await columnsOf(table) } })
   } catch (error) {
     tell({ kind: 'refused', message: messageOf(error) })
   }
 }
 
 /** The first rows that can be read. The import itself reports rows that cannot be read. */
-async function firstRecords(opened: RowSource): Promise<readonly JsonObject[]> {
-  const records: JsonObject[] = []
+async function readFirst({ rows, unit }: Table): Promise<readonly Row[]> {
+  const found: Row[] = []
   let firstFault: string | undefined
   let tried = 0
-  let numbers = 0
-  for await (const row of opened.rows()) {
-    if ('record' in row) {
-      records.push(row.record)
-      for (const value of Object.values(row.record)) numbers += Array.isArray(value) ? value.length : 1
-    } else firstFault ??= `${opened.unit} ${row.place}: ${row.fault}`
+  for await (const row of rows('sample')) {
+    if (row.fault === undefined) found.push(row)
+    else firstFault ??= `${placeText(unit, row.place)}: ${row.fault}`
     tried++
-    if (tried === inspectedRows || numbers > inspectedNumbers) break
+    if (found.length === previewRows || tried === triedRows) break
   }
-  if (records.length > 0) return records
-  throw new Error(firstFault === undefined ? 'The file has no rows.' : `No row can be read. ${firstFault}`)
+  if (found.length > 0) return found
+  throw new Error(firstFault === undefined ? 'the file has no rows' : `no row can be read. ${firstFault}`)
+}
+
+function previewOf(row: Row, mapping: Mapping): PreviewRow {
+  if (mapping.vector.length === 0) return { fault: 'No column is selected as the vector.' }
+  const maker = new PointMaker(mapping, { isText: table!.isText, startedMs: Date.now() }, new Map())
+  const { point, fault } = maker.make(row)
+  return point === undefined ? { fault } : { point: JSON.parse(pointJson(point)) as NewPoint }
 }
 
 async function run(job: Job): Promise<void> {
   let stored = 0
   let readBytes = 0
+  let lastId: string | undefined
   let place = job.after
   let faults: RowFault[] = []
   let faultCount = 0
@@ -74,12 +88,12 @@ async function run(job: Job): Promise<void> {
   let reportedMs = 0
   const report = (): void => {
     reportedMs = performance.now()
-    tell({ kind: 'progress', progress: { stored, readBytes, place, faults, faultCount, waiting } })
+    tell({ kind: 'progress', progress: { stored, readBytes, place, lastId, faults, faultCount, waiting } })
     faults = []
   }
   try {
-    await importFile(
-      source!,
+    const notStored = await importFile(
+      table!,
       job,
       {
         onFault: (fault) => {
@@ -92,7 +106,8 @@ async function run(job: Job): Promise<void> {
           report()
         },
         onStored: (done) => {
-          stored += done.stored
+          stored += done.ids.length
+          lastId = done.ids.at(-1) ?? lastId
           readBytes = done.endBytes
           place = done.place
           // Report every batch: an interrupted import resumes from the last report.
@@ -109,7 +124,7 @@ async function run(job: Job): Promise<void> {
       stop.signal,
     )
     report()
-    tell({ kind: 'done' })
+    tell({ kind: 'done', notStored: notStoredWords(notStored) })
   } catch (error) {
     report()
     tell({ kind: 'failed', message: messageOf(error), isStopped: stop.signal.aborted })

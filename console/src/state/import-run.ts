@@ -1,11 +1,23 @@
 import { type Signal, signal } from '@preact/signals'
-import { apiRoot, collectionPath } from '../api/client.ts'
-import { journalName, readJournal, removeJournal, writeJournal } from '../import/journal.ts'
-import type { Mapping } from '../import/mapping.ts'
-import type { FromWorker, Inspection, Progress, RowFault, ToWorker } from '../import/messages.ts'
+import type { Mapping } from '../../../src/import/mapping.ts'
+import { apiRoot, call, collectionPath } from '../api/client.ts'
+import {
+  type JournalEntry,
+  journalName,
+  readJournal,
+  removeJournal,
+  sampleWith,
+  writeJournal,
+} from '../import/journal.ts'
+import type { FromWorker, Inspection, PreviewRow, Progress, RowFault, ToWorker } from '../import/messages.ts'
 import { key } from './session.ts'
 
 export type Phase = 'reading' | 'ready' | 'refused' | 'running' | 'paused' | 'done' | 'stopped' | 'failed'
+
+/** An earlier import of the same file into the collection. `lost`: some of its points are no longer stored. */
+export interface EarlierImport extends JournalEntry {
+  readonly kind: 'interrupted' | 'finished' | 'lost'
+}
 
 /** The import of one file into a collection. Each import has its own worker. */
 export class ImportRun {
@@ -19,11 +31,15 @@ export class ImportRun {
   readonly faultCount: Signal<number> = signal(0)
   readonly waiting: Signal<string | undefined> = signal(undefined)
   readonly message: Signal<string | undefined> = signal(undefined)
-  /** How far an earlier import of this file got. */
-  readonly interrupted: Signal<{ readonly place: number; readonly stored: number } | undefined>
+  readonly preview: Signal<readonly PreviewRow[]> = signal([])
+  /** The columns that were left out, when the import is done. */
+  readonly notStored: Signal<string | undefined> = signal(undefined)
+  readonly earlier: Signal<EarlierImport | undefined> = signal(undefined)
   readonly #journal: string
   #worker: Worker
   #importId = ''
+  #startedMs = 0
+  #sample: readonly string[] = []
   #mapping: Mapping | undefined
   #place = 0
   /** The points stored by earlier runs of this import. */
@@ -34,13 +50,39 @@ export class ImportRun {
     this.file = file
     this.collection = collection
     this.#journal = journalName(file, collection)
-    this.interrupted = signal(readJournal(this.#journal))
     this.#worker = this.#open()
+    this.#findEarlier()
+  }
+
+  /**
+   * A collection that was deleted and created again has the same name, so the journal counts only if its points are
+   * stored.
+   */
+  async #findEarlier(): Promise<void> {
+    const entry = readJournal(this.#journal)
+    if (entry === undefined) return
+    const { sample, isFinished } = entry
+    const body = { filter: { $id: { $in: sample } } }
+    const path = `${collectionPath(this.collection)}/points/count`
+    const { count } = await call<{ readonly count: number }>('POST', path, { body }).catch(() => ({
+      // The import itself reports a server that does not respond.
+      count: sample.length,
+    }))
+    if (count === 0 && sample.length > 0) return removeJournal(this.#journal)
+    const kind = isFinished ? 'finished' : count < sample.length ? 'lost' : 'interrupted'
+    this.earlier.value = { ...entry, kind }
+  }
+
+  /** Shows the first rows as points. */
+  showPreview(mapping: Mapping): void {
+    this.#tell({ kind: 'preview', mapping })
   }
 
   /** Stores all rows, including any that an earlier import has stored. */
   start(mapping: Mapping): void {
     this.#importId = randomText()
+    this.#startedMs = Date.now()
+    this.#sample = []
     this.#place = 0
     this.#storedBefore = 0
     this.#run(mapping)
@@ -48,8 +90,10 @@ export class ImportRun {
 
   /** Resumes the interrupted import of this file, with its mapping. */
   resumeInterrupted(): void {
-    const entry = readJournal(this.#journal)!
+    const entry = this.earlier.value!
     this.#importId = entry.importId
+    this.#startedMs = entry.startedMs
+    this.#sample = entry.sample
     this.#place = entry.place
     this.#storedBefore = entry.stored
     this.#run(entry.mapping)
@@ -117,6 +161,7 @@ export class ImportRun {
         url: new URL(`${collectionPath(this.collection)}/points/batch`, apiRoot).href,
         key: key.peek(),
         importId: this.#importId,
+        startedMs: this.#startedMs,
         after: this.#place,
       },
     })
@@ -131,18 +176,20 @@ export class ImportRun {
     } else if (message.kind === 'refused') {
       this.phase.value = 'refused'
       this.message.value = message.message
-    } else if (message.kind === 'progress') this.#note(message.progress)
+    } else if (message.kind === 'preview') this.preview.value = message.rows
+    else if (message.kind === 'progress') this.#note(message.progress)
     else if (message.kind === 'done') {
       this.phase.value = 'done'
       this.readBytes.value = this.file.size
-      removeJournal(this.#journal)
+      this.notStored.value = message.notStored
+      this.#writeJournal(true)
     } else {
       this.phase.value = message.isStopped ? 'stopped' : 'failed'
       this.message.value = message.isStopped ? undefined : message.message
     }
   }
 
-  #note({ stored, readBytes, place, faults, faultCount, waiting }: Progress): void {
+  #note({ stored, readBytes, place, lastId, faults, faultCount, waiting }: Progress): void {
     this.stored.value = this.#storedBefore + stored
     this.readBytes.value = readBytes
     this.faultCount.value = this.#faultsBefore + faultCount
@@ -150,8 +197,21 @@ export class ImportRun {
     this.waiting.value = waiting
     if (place === this.#place) return
     this.#place = place
-    const entry = { importId: this.#importId, mapping: this.#mapping!, place, stored: this.stored.value }
-    writeJournal(this.#journal, { ...entry, atMs: Date.now() })
+    this.#sample = sampleWith(this.#sample, lastId)
+    this.#writeJournal(false)
+  }
+
+  #writeJournal(isFinished: boolean): void {
+    writeJournal(this.#journal, {
+      importId: this.#importId,
+      mapping: this.#mapping!,
+      startedMs: this.#startedMs,
+      place: this.#place,
+      stored: this.stored.value,
+      atMs: Date.now(),
+      sample: this.#sample,
+      isFinished,
+    })
   }
 }
 

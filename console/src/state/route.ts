@@ -15,7 +15,6 @@ export const viewNames = [
   'snapshots',
   'cluster',
   'settings',
-  'requests',
 ] as const
 export type ViewName = (typeof viewNames)[number]
 

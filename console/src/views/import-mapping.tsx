@@ -1,16 +1,14 @@
 import type { Signal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { type Column, columnsOf, fieldAt, isVector, numbersIn } from '../import/columns.ts'
+import type { Column } from '../../../src/import/columns.ts'
 import {
   type AttributeMapping,
   isAttributeName,
   type Mapping,
-  type ValueType,
-  valueTypes,
   withRole,
-} from '../import/mapping.ts'
+} from '../../../src/import/mapping.ts'
+import { type ValueType, valueTypes } from '../../../src/import/values.ts'
 import type { Inspection } from '../import/messages.ts'
-import { valueText } from '../lib/filters.ts'
 import { plural } from '../lib/format.ts'
 import { Field, Panel } from '../parts/basics.tsx'
 import { currentCollection } from '../state/collections.ts'
@@ -22,22 +20,21 @@ interface MappingProps {
 
 /** Selects the columns for the vector, the content and the id. */
 export function RolesPanel({ inspection, mapping }: MappingProps): JSX.Element {
-  const columns = columnsOf(inspection.records)
+  const { columns } = inspection
   const vectors = columns.filter(({ isVector }) => isVector)
   const others = columns.filter(({ isVector }) => !isVector)
-  const { contentType } = mapping.value
+  const { contentType, contentTypeColumn } = mapping.value
   const choose = (role: 'vector' | 'content' | 'id') => (chosen: string) => {
     mapping.value = withRole(mapping.value, role, chosen, columns)
   }
-  const typeColumn = typeof contentType === 'object' ? contentType.column : undefined
   return (
     <Panel title="Column roles">
       <div class="fields">
         <Choice
           label="Vector"
           options={vectors}
-          value={mapping.value.vector}
-          none={vectors.length === 0 ? 'no column holds numbers' : undefined}
+          value={vectorColumn(columns, mapping.value)?.name ?? ''}
+          none={vectors.length === 0 ? 'no column holds numbers' : 'choose a column'}
           fault={dimensionFault(inspection, mapping.value)}
           onChange={choose('vector')}
         />
@@ -45,21 +42,25 @@ export function RolesPanel({ inspection, mapping }: MappingProps): JSX.Element {
           label="Content"
           options={others}
           value={mapping.value.content}
-          none="none"
+          none="none: points without a text"
           onChange={choose('content')}
         />
         <Field label="Content type">
           {({ id }) => (
             <select
               id={id}
-              value={typeColumn === undefined ? String(contentType) : 'column'}
+              value={contentTypeColumn === '' ? contentType : 'column'}
               onChange={(event) => {
                 const chosen = event.currentTarget.value
                 if (chosen === 'column') return
-                mapping.value = { ...mapping.value, contentType: chosen === 'Image' ? 'Image' : 'Text' }
+                mapping.value = {
+                  ...mapping.value,
+                  contentTypeColumn: '',
+                  contentType: chosen === 'Image' ? 'Image' : 'Text',
+                }
               }}
             >
-              {typeColumn !== undefined && <option value="column">from {typeColumn}</option>}
+              {contentTypeColumn !== '' && <option value="column">from {contentTypeColumn}</option>}
               <option value="Text">Text</option>
               <option value="Image">Image</option>
             </select>
@@ -77,18 +78,15 @@ export function RolesPanel({ inspection, mapping }: MappingProps): JSX.Element {
   )
 }
 
+/** The column of the vector, or the group of its columns. */
+function vectorColumn(columns: readonly Column[], { vector, isSplit }: Mapping): Column | undefined {
+  return columns.find(({ name, members }) => (isSplit ? members?.[0] : name) === vector[0])
+}
+
 /** Why no row can be stored: the dimension is wrong. Undefined if it fits or is unknown. */
-export function dimensionFault({ records }: Inspection, mapping: Mapping): string | undefined {
+export function dimensionFault({ columns }: Inspection, mapping: Mapping): string | undefined {
   const needed = currentCollection.value?.dimension
-  const first = records.map((record) => fieldAt(record, mapping.vector)).find((value) => value !== undefined)
-  const length =
-    mapping.components.length > 0
-      ? mapping.components.length
-      : isVector(first)
-        ? first.length
-        : typeof first === 'string'
-          ? numbersIn(first).length
-          : undefined
+  const length = vectorColumn(columns, mapping)?.dimension
   return needed === undefined || length === undefined || length === needed
     ? undefined
     : `The vector has ${length} numbers; the collection needs ${needed}.`
@@ -124,7 +122,7 @@ function Choice(props: {
 }
 
 const typeTexts: Readonly<Record<ValueType, string>> = {
-  auto: 'automatic',
+  own: 'as in the file',
   text: 'text',
   number: 'number',
   boolean: 'true or false',
@@ -134,7 +132,7 @@ const typeTexts: Readonly<Record<ValueType, string>> = {
 /** Selects which other columns to store as attributes, and their types. */
 export function AttributesPanel({ inspection, mapping }: MappingProps): JSX.Element | null {
   const { attributes } = mapping.value
-  const columns = columnsOf(inspection.records)
+  const { columns, isText } = inspection
   if (attributes.length === 0) return null
   const change = (changed: AttributeMapping): void => {
     mapping.value = {
@@ -159,6 +157,7 @@ export function AttributesPanel({ inspection, mapping }: MappingProps): JSX.Elem
               <AttributeRow
                 key={each.column}
                 attribute={each}
+                isText={isText}
                 samples={columns.find(({ name }) => name === each.column)?.samples ?? []}
                 onChange={change}
               />
@@ -170,18 +169,17 @@ export function AttributesPanel({ inspection, mapping }: MappingProps): JSX.Elem
   )
 }
 
-const shownSamples = 3
 const shownCharacters = 40
 
 function AttributeRow(props: {
   readonly attribute: AttributeMapping
+  readonly isText: boolean
   readonly samples: Column['samples']
   readonly onChange: (changed: AttributeMapping) => void
 }): JSX.Element {
   const { attribute, samples } = props
   const { column, kept, type } = attribute
   const isPossible = isAttributeName(column)
-  const texts = [...new Set(samples.map(valueText))].slice(0, shownSamples)
   return (
     <tr class={kept ? '' : 'left-out'}>
       <td>
@@ -208,15 +206,17 @@ function AttributeRow(props: {
             })
           }
         >
-          {valueTypes.map((each) => (
-            <option key={each} value={each}>
-              {typeTexts[each]}
-            </option>
-          ))}
+          {valueTypes
+            .filter((each) => each !== 'own' || !props.isText)
+            .map((each) => (
+              <option key={each} value={each}>
+                {typeTexts[each]}
+              </option>
+            ))}
         </select>
       </td>
       <td class="muted sample-cell" data-label="First values">
-        {texts
+        {samples
           .map((text) => (text.length > shownCharacters ? `${text.slice(0, shownCharacters)}…` : text))
           .join(' · ')}
       </td>

@@ -1,29 +1,20 @@
 import type { JSX } from 'preact'
-import type { JsonObject, NewPoint } from '../api/types.ts'
-import type { Mapping } from '../import/mapping.ts'
-import type { Inspection } from '../import/messages.ts'
-import { pointOf } from '../import/point.ts'
+import type { PreviewRow } from '../import/messages.ts'
 import { plural } from '../lib/format.ts'
 import { vectorPreview } from '../lib/vector-text.ts'
 import { Panel } from '../parts/basics.tsx'
 import { AttributeTags, PointContent } from '../parts/point-content.tsx'
 
-const shownPoints = 5
 const nothingMatched: ReadonlySet<string> = new Set()
 
 /** A preview of the first rows as points. */
-export function PreviewPanel(props: {
-  readonly inspection: Inspection
-  readonly mapping: Mapping
-}): JSX.Element {
-  const { inspection, mapping } = props
-  const records = inspection.records.slice(0, shownPoints)
+export function PreviewPanel({ rows }: { readonly rows: readonly PreviewRow[] }): JSX.Element {
   return (
-    <Panel title={`The first ${plural(records.length, 'point')}`} class="flush titled">
+    <Panel title={`The first ${plural(rows.length, 'point')}`} class="flush titled">
       <ol class="preview-list">
-        {records.map((record, index) => (
+        {rows.map((row, index) => (
           <li key={index} class="point-row">
-            <PreviewItem made={pointOrFault(record, mapping, inspection.isTyped)} />
+            <PreviewItem row={row} />
           </li>
         ))}
       </ol>
@@ -31,17 +22,9 @@ export function PreviewPanel(props: {
   )
 }
 
-function pointOrFault(record: JsonObject, mapping: Mapping, isTyped: boolean): NewPoint | string {
-  if (mapping.vector === '') return 'No column is selected as the vector.'
-  try {
-    return pointOf(record, mapping, isTyped)
-  } catch (error) {
-    return (error as Error).message
-  }
-}
-
-function PreviewItem({ made }: { readonly made: NewPoint | string }): JSX.Element {
-  if (typeof made === 'string') return <p class="hint fault">Skipped: {made}</p>
+function PreviewItem({ row }: { readonly row: PreviewRow }): JSX.Element {
+  if ('fault' in row) return <p class="hint fault">Skipped: {row.fault}</p>
+  const { point: made } = row
   return (
     <div class="result-body">
       <PointContent payload={made.payload} />

@@ -1,4 +1,5 @@
 import type { JSX } from 'preact'
+import { placeText } from '../../../src/import/table.ts'
 import { formatBytes, formatCount, plural } from '../lib/format.ts'
 import { Button, Fault, Panel } from '../parts/basics.tsx'
 import type { ImportRun, Phase } from '../state/import-run.ts'
@@ -48,6 +49,7 @@ export function ImportProgress(props: {
             The stored points are kept. To resume later, choose the same file again within 23 hours.
           </p>
         )}
+        {run.notStored.value !== undefined && <p class="muted below">{run.notStored.value}</p>}
         <Fault text={run.message.value} />
         {isOver && <Next {...props} />}
       </Panel>
@@ -92,7 +94,13 @@ function Next({ run, onOther }: { readonly run: ImportRun; readonly onOther: () 
   )
 }
 
-function Skipped({ run, unit }: { readonly run: ImportRun; readonly unit: string }): JSX.Element | null {
+function Skipped({
+  run,
+  unit,
+}: {
+  readonly run: ImportRun
+  readonly unit: 'line' | 'row'
+}): JSX.Element | null {
   const count = run.faultCount.value
   if (count === 0) return null
   const faults = [...run.faults.value].sort((a, b) => a.place - b.place)
@@ -101,10 +109,7 @@ function Skipped({ run, unit }: { readonly run: ImportRun; readonly unit: string
       <ul class="line-faults">
         {faults.map(({ place, message }) => (
           <li key={place}>
-            <span class="muted number">
-              {unit} {formatCount(place)}
-            </span>{' '}
-            {message}
+            <span class="muted number">{placeText(unit, place, formatCount)}</span> {message}
           </li>
         ))}
       </ul>

@@ -2,14 +2,15 @@ import '../styles/import.css'
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useEffect, useId } from 'preact/hooks'
-import { acceptedFiles } from '../import/formats.ts'
-import { guessMapping, type Mapping } from '../import/mapping.ts'
+import { guessMapping, type Mapping } from '../../../src/import/mapping.ts'
+import { placeText } from '../../../src/import/table.ts'
+import type { Inspection } from '../import/messages.ts'
 import { formatBytes, formatCount } from '../lib/format.ts'
 import { Button, Fault, Page, Panel } from '../parts/basics.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { useUnmount } from '../parts/use-unmount.ts'
 import { loadCollections } from '../state/collections.ts'
-import { ImportRun } from '../state/import-run.ts'
+import { type EarlierImport, ImportRun } from '../state/import-run.ts'
 import { collectionName, hrefOf } from '../state/route.ts'
 import { AttributesPanel, dimensionFault, RolesPanel } from './import-mapping.tsx'
 import { PreviewPanel } from './import-preview.tsx'
@@ -73,25 +74,17 @@ function Opened({ run, onOther }: { readonly run: ImportRun; readonly onOther: (
 /** The choices that the user makes before anything is stored. */
 function Prepare({ run, onOther }: { readonly run: ImportRun; readonly onOther: () => void }): JSX.Element {
   const inspection = run.inspection.value!
-  const mapping = useSignal<Mapping>(guessMapping(inspection.records, inspection.isTyped))
-  const interrupted = run.interrupted.value
+  const mapping = useSignal<Mapping>(guessMapping(inspection.columns))
+  const earlier = run.earlier.value
+  const canResume = earlier?.kind === 'interrupted'
+  useEffect(() => run.showPreview(mapping.value), [mapping.value])
   const isWrong = dimensionFault(inspection, mapping.value) !== undefined
   return (
     <>
-      {interrupted !== undefined && (
-        <div class="notice with-actions">
-          <p>
-            An import of this file was interrupted after {inspection.unit} {formatCount(interrupted.place)},
-            with {formatCount(interrupted.stored)} points stored.
-          </p>
-          <Button kind="primary" icon="play" onClick={() => run.resumeInterrupted()}>
-            Resume from there
-          </Button>
-        </div>
-      )}
+      {earlier !== undefined && <EarlierNotice run={run} earlier={earlier} unit={inspection.unit} />}
       <RolesPanel inspection={inspection} mapping={mapping} />
       <AttributesPanel inspection={inspection} mapping={mapping} />
-      <PreviewPanel inspection={inspection} mapping={mapping.value} />
+      <PreviewPanel rows={run.preview.value} />
       {isWrong && (
         <p class="notice">
           No row fits the collection {run.collection}. Choose another collection in the side bar, or{' '}
@@ -100,19 +93,56 @@ function Prepare({ run, onOther }: { readonly run: ImportRun; readonly onOther: 
       )}
       <div class="actions">
         <Button
-          kind={interrupted === undefined ? 'primary' : 'plain'}
+          kind={canResume ? 'plain' : 'primary'}
           icon="import"
-          disabled={mapping.value.vector === '' || isWrong}
+          disabled={mapping.value.vector.length === 0 || isWrong}
           onClick={() => run.start(mapping.value)}
         >
           Import {run.file.name}
+          {earlier?.kind === 'finished' && ' again'}
         </Button>
         <Button onClick={onOther}>Choose another file</Button>
         <span class="muted">
-          {inspection.format}, {formatBytes(run.file.size)}
+          {formatNames[inspection.format]}, {formatBytes(run.file.size)}
         </span>
       </div>
     </>
+  )
+}
+
+/** What an earlier import of the same file has stored. */
+function EarlierNotice(props: {
+  readonly run: ImportRun
+  readonly earlier: EarlierImport
+  readonly unit: Inspection['unit']
+}): JSX.Element {
+  const { run, earlier, unit } = props
+  const stored = formatCount(earlier.stored)
+  if (earlier.kind === 'finished') {
+    return (
+      <p class="notice">
+        This file was imported before: {stored} points. Importing it again stores every point twice.
+      </p>
+    )
+  }
+  if (earlier.kind === 'lost') {
+    return (
+      <p class="notice">
+        An import of this file was interrupted after {placeText(unit, earlier.place, formatCount)}. It cannot
+        resume, because some of its {stored} points are no longer stored.
+      </p>
+    )
+  }
+  return (
+    <div class="notice with-actions">
+      <p>
+        An import of this file was interrupted after {placeText(unit, earlier.place, formatCount)}, with{' '}
+        {stored} points stored.
+      </p>
+      <Button kind="primary" icon="play" onClick={() => run.resumeInterrupted()}>
+        Resume from there
+      </Button>
+    </div>
   )
 }
 
@@ -156,6 +186,20 @@ function DropZone({ onFile }: { readonly onFile: (file: File) => void }): JSX.El
   )
 }
 
+const acceptedFiles =
+  '.jsonl,.ndjson,.json,.csv,.tsv,.tab,.txt,.parquet,.npy,.fvecs,application/x-ndjson,text/csv'
+
+const formatNames = {
+  jsonl: 'JSON lines',
+  csv: 'CSV',
+  tsv: 'CSV',
+  parquet: 'Parquet',
+  npy: 'NumPy',
+  fvecs: 'fvecs',
+  f32: 'float32',
+  i8: 'int8',
+} as const
+
 const formats = [
   [
     'JSON lines',
@@ -165,14 +209,10 @@ const formats = [
   [
     'CSV',
     '.csv, .tsv',
-    'The first row names the columns. The vector is one column of lists, or one column per number.',
+    'The first row names the columns, and all values of a column decide its type. The vector is one column of lists, or one column per number.',
   ],
   ['Parquet', '.parquet', 'A column of lists is the vector; the other columns keep their types.'],
-  [
-    'NumPy',
-    '.npy',
-    'A two-dimensional array: each row is a vector, and the row number becomes an attribute.',
-  ],
+  ['NumPy', '.npy', 'A two-dimensional array: each row is a vector, and its content is the row number.'],
 ] as const
 
 function Formats(): JSX.Element {

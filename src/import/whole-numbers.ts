@@ -23,7 +23,8 @@ export function roundedNumberIn(value: unknown, exact: () => unknown, at: string
 /** Parses JSON. A whole number that float64 could round, written without an exponent, becomes an object. */
 export function parseWithDigits(text: string): unknown {
   return JSON.parse(text, (_, value: unknown, context?: { readonly source?: string }) => {
-    const source = context?.source ?? ''
+    // Without the source, as in older browsers, a number of this size may be rounded.
+    const source = context?.source ?? String(BigInt(Number.isInteger(value) ? (value as number) : 0))
     return typeof value === 'number' && isRounded(value, source) ? new LongNumber(source) : value
   })
 }

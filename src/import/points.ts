@@ -1,0 +1,219 @@
+import type { Attributes, AttributeValue } from '../base/attributes.ts'
+import { DateTime } from '../base/attributes.ts'
+import { halfSurrogateIn, halfSurrogateWords } from '../base/half-surrogates.ts'
+import type { NewPoint, Payload } from '../base/point.ts'
+import { isAttributeName, type Mapping } from './mapping.ts'
+import { type Row, unread } from './table.ts'
+import {
+  attributeOf,
+  componentOf,
+  contentOf,
+  isIdCell,
+  isMissing,
+  momentIn,
+  PlacedError,
+  type ValueType,
+  vectorOf,
+} from './values.ts'
+import { parseWithDigits, roundedNumberIn } from './whole-numbers.ts'
+
+export interface PointOptions {
+  /** Whether all values of the file are text. */
+  readonly isText: boolean
+  readonly scale?: number | undefined
+  readonly normalize?: boolean | undefined
+  /** Whether the service embeds the content of a record without a vector. */
+  readonly embed?: boolean | undefined
+  /** When the import began, in milliseconds since 1970: times to live count from then. */
+  readonly startedMs: number
+}
+
+/** A point, or what is wrong with its row. The vector of a point that the service embeds is empty. */
+export type Outcome =
+  | { readonly point: NewPoint; readonly fault?: undefined }
+  | { readonly fault: string; readonly point?: undefined }
+
+type GoodRow = Row & { readonly fault?: undefined }
+
+/** Converts rows to points, and counts what it leaves out. */
+export class PointMaker {
+  readonly #mapping: Mapping
+  readonly #options: PointOptions
+  readonly #types: ReadonlyMap<string, ValueType>
+  readonly #roles: ReadonlySet<string>
+  readonly #known: ReadonlySet<string>
+  readonly #notStored: Map<string, number>
+
+  /** @param notStored receives the columns that are not stored, with the number of rows in which they have a value */
+  constructor(mapping: Mapping, options: PointOptions, notStored: Map<string, number>) {
+    this.#mapping = mapping
+    this.#options = options
+    this.#notStored = notStored
+    this.#known = new Set(mapping.attributes.map(({ column }) => column))
+    const kept = mapping.attributes.filter((each) => each.kept)
+    this.#types = new Map(kept.map(({ column, type }) => [column, type]))
+    const { vector, content, id, contentTypeColumn, map, expiresAt, ttlSeconds } = mapping
+    this.#roles = new Set([...vector, content, id, contentTypeColumn, map, expiresAt, ttlSeconds])
+  }
+
+  make(row: Row): Outcome {
+    if (row.fault !== undefined) return { fault: row.fault }
+    try {
+      const others = this.#others(row)
+      const point = this.#point(row, others)
+      const place = halfSurrogateIn(point.payload)
+      return place === undefined ? { point } : { fault: `\`${place.slice(1)}\` ${halfSurrogateWords}` }
+    } catch (error) {
+      return { fault: (error as Error).message }
+    }
+  }
+
+  #point(row: GoodRow, attributes: Attributes): NewPoint {
+    const { contentTypeColumn, contentType, content, id } = this.#mapping
+    const vector = this.#vector(row)
+    const expiresAtUs = this.#expiry(row)
+    const type = contentTypeColumn === '' ? undefined : row.cell(contentTypeColumn)
+    if (!isMissing(type) && type !== '' && type !== 'Text' && type !== 'Image') {
+      throw new Error(`\`${contentTypeColumn}\` is not Text or Image`)
+    }
+    const payload: Payload = {
+      contentType: type === 'Text' || type === 'Image' ? type : contentType,
+      content: content === '' ? '' : inColumn(content, () => contentOf(row.cell(content))),
+      ...(attributes.size === 0 ? {} : { attributes }),
+      ...(expiresAtUs === undefined ? {} : { expiresAtUs }),
+    }
+    if (id === '') return { vector, payload }
+    const own = row.cell(id)
+    if (!isIdCell(own)) throw new Error(`\`${id}\` is not a UUID`)
+    return { vector, payload, id: (own as string).toLowerCase() }
+  }
+
+  #vector(row: GoodRow): Float32Array {
+    const { vector: columns, isSplit } = this.#mapping
+    const { isText, embed = false } = this.#options
+    if (isSplit) {
+      return this.#scaled(columns.map((name) => inColumn(name, () => componentOf(row.cell(name), isText))))
+    }
+    const [name] = columns
+    const cell = name === undefined ? undefined : row.cell(name)
+    if (name === undefined || (embed && (isMissing(cell) || cell === ''))) return noVector
+    return this.#scaled(inColumn(name, () => vectorOf(cell, isText)))
+  }
+
+  #scaled(components: ArrayLike<number>): Float32Array {
+    const { scale = 1, normalize = false } = this.#options
+    const factor = normalize ? 1 / (lengthOf(components) || 1) : scale
+    const vector = new Float32Array(components.length)
+    for (let index = 0; index < components.length; index += 1) {
+      vector[index] = components[index]! * factor
+      if (!Number.isFinite(vector[index])) {
+        throw new Error(`\`vector\` has ${components[index]! * factor} at ${index}: not a finite float32`)
+      }
+    }
+    return vector
+  }
+
+  /** The attributes: the map, and the columns without another role. */
+  #others(row: GoodRow): Attributes {
+    const { map, keepsLater } = this.#mapping
+    const attributes = new Map<string, AttributeValue>()
+    const read = row.exact ?? row.cell
+    if (map !== '') for (const [name, value] of mapOf(read(map), map)) attributes.set(name, value)
+    for (const name of row.names) {
+      if (this.#roles.has(name)) continue
+      const type = this.#types.get(name) ?? (keepsLater && !this.#known.has(name) ? 'own' : undefined)
+      if (type === undefined) {
+        const cell = row.cell(name)
+        if (cell === unread || (!isMissing(cell) && cell !== '')) this.#leaveOut(name)
+        continue
+      }
+      const value = inColumn(name, () => attributeOf(read(name), type))
+      if (value === undefined) continue
+      if (!isAttributeName(name)) throw new Error(`\`${name}\` cannot be the name of an attribute`)
+      if (attributes.has(name)) throw new Error(`\`${name}\` is given twice, also in \`${map}\``)
+      attributes.set(name, value)
+    }
+    return attributes
+  }
+
+  #leaveOut(name: string): void {
+    this.#notStored.set(name, (this.#notStored.get(name) ?? 0) + 1)
+  }
+
+  #expiry(row: GoodRow): number | undefined {
+    const { expiresAt, ttlSeconds } = this.#mapping
+    const at = expiresAt === '' ? undefined : row.cell(expiresAt)
+    const life = ttlSeconds === '' ? undefined : row.cell(ttlSeconds)
+    const hasLife = !isMissing(life) && life !== ''
+    if (isMissing(at) || at === '') {
+      return hasLife
+        ? this.#options.startedMs * 1000 + Math.round(secondsIn(life, ttlSeconds) * 1e6)
+        : undefined
+    }
+    if (hasLife)
+      throw new Error(`\`${expiresAt}\` and \`${ttlSeconds}\` are both given: a point has one of them`)
+    const moment = inColumn(expiresAt, () => attributeOf(at, 'own'))
+    const parsed = typeof moment === 'string' ? momentIn(moment) : moment
+    if (parsed instanceof DateTime) return parsed.us
+    throw new Error(`\`${expiresAt}\` is not a time like 2026-01-31T00:00:00Z`)
+  }
+}
+
+function secondsIn(cell: unknown, column: string): number {
+  const seconds = inColumn(column, () => attributeOf(cell, typeof cell === 'string' ? 'number' : 'own'))
+  if (typeof seconds === 'number' && seconds > 0 && seconds <= ttlSecondsMax) return seconds
+  throw new Error(`\`${column}\` must be a number greater than 0 and at most ${ttlSecondsMax} (100 years)`)
+}
+
+/** The limit of the service. */
+const ttlSecondsMax = 3_155_760_000
+
+/** A map of attributes; in text, JSON. */
+function mapOf(cell: unknown, column: string): Attributes {
+  if (isMissing(cell) || (typeof cell === 'string' && cell.trim() === '')) return new Map()
+  const value = typeof cell === 'string' ? parsedMap(cell, column) : cell
+  const map = inColumn(column, () => attributeOf(value, 'own'))
+  if (map instanceof Map) return map as Attributes
+  throw new Error(
+    `\`${column}\` is not an object with values, like {"price": 5, "at": {"$date": "2026-01-31T00:00:00Z"}}`,
+  )
+}
+
+function parsedMap(text: string, column: string): unknown {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch (error) {
+    throw new Error(`\`${column}\` is not JSON: ${(error as Error).message}`)
+  }
+  const rounded = roundedNumberIn(value, () => parseWithDigits(text), column)
+  if (rounded !== undefined) throw new Error(rounded)
+  return value
+}
+
+function inColumn<T>(column: string, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (error instanceof PlacedError) throw error
+    throw new Error(`\`${column}\` ${(error as Error).message}`)
+  }
+}
+
+function lengthOf(components: ArrayLike<number>): number {
+  let sum = 0
+  for (let index = 0; index < components.length; index += 1) sum += components[index]! ** 2
+  return Math.sqrt(sum)
+}
+
+const noVector = new Float32Array()
+
+/** What was not stored, in words for the end of an import: `not stored: column lang (5,000 rows)`. */
+export function notStoredWords(columns: ReadonlyMap<string, number>): string | undefined {
+  if (columns.size === 0) return undefined
+  const each = [...columns].map(
+    ([name, rows]) => `${name} (${rows.toLocaleString('en')} ${rows === 1 ? 'row' : 'rows'})`,
+  )
+  const shown = each.length > 20 ? [...each.slice(0, 20), `${each.length - 20} more`] : each
+  return `not stored: ${columns.size === 1 ? 'column' : 'columns'} ${shown.join(', ')}`
+}

@@ -1,0 +1,246 @@
+import { type Attributes, type AttributeValue, DateTime, GeoPoint } from '../base/attributes.ts'
+import { parseDateTime } from '../base/datetime.ts'
+import type { Cell } from './table.ts'
+
+/**
+ * The rules by which values of a file become values of a point. The text rules apply to CSV, whose values have no types;
+ * docs/import.md lists them, and its test runs that list.
+ */
+
+/** The types of a column. `own`: each value keeps the type that the file gives it. */
+export const valueTypes = ['own', 'text', 'number', 'boolean', 'moment'] as const
+export type ValueType = (typeof valueTypes)[number]
+
+const numberText = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/
+const infinityText = /^[+-]?inf(?:inity)?$/i
+const booleanText = /^(?:true|false)$/i
+/** What tools write for a missing value. Only in columns that are not text: NA is also a country. */
+const missingText = /^(?:|nan|-nan|na|n\/a|<na>|nat|null|none)$/i
+const notANumberText = /^-?nan$/i
+
+/** What one text of a column may be. */
+export type TextKind = 'missing' | 'nan' | 'number' | 'boolean' | 'moment' | 'text'
+
+export function kindOfText(text: string): TextKind {
+  const inner = text.trim()
+  if (missingText.test(inner)) return notANumberText.test(inner) ? 'nan' : 'missing'
+  if (isNumber(inner)) return 'number'
+  if (booleanText.test(inner)) return 'boolean'
+  return momentIn(inner) === undefined ? 'text' : 'moment'
+}
+
+/**
+ * The type of a column whose texts have these kinds: the one that fits all of them, or else text. Numbers with leading
+ * zeros, or with more digits than float64 can hold, are codes such as postal codes, and make their column text.
+ */
+export function typeOfTexts(kinds: ReadonlySet<TextKind>): ValueType {
+  const types = (['number', 'boolean', 'moment', 'text'] as const).filter((kind) => kinds.has(kind))
+  if (types.length === 1) return types[0]!
+  return types.length === 0 && kinds.has('nan') ? 'number' : 'text'
+}
+
+function isNumber(text: string): boolean {
+  if (infinityText.test(text)) return true
+  if (!numberText.test(text) || /^[+-]?0\d/.test(text)) return false
+  const value = Number(text)
+  return Number.isFinite(value) && (!/^[+-]?\d+$/.test(text) || Math.abs(value) <= Number.MAX_SAFE_INTEGER)
+}
+
+/**
+ * Parses a moment: RFC 3339, also with a space in place of T, without seconds, or with up to 9 digits of a second of
+ * which the last 3 are zeros, as pandas writes them; or a date. Without a zone it is UTC.
+ */
+export function momentIn(text: string): DateTime | undefined {
+  const match = momentText.exec(text)
+  if (match === null) return undefined
+  const [, date, minutes = '00:00', seconds = ':00', fraction = '', zone = 'Z'] = match
+  const digits = fraction.replace(/0+$/, '')
+  const offset = /^[Zz]|UTC$/.test(zone) ? 'Z' : zone.replace(/^(...):?(..)$/, '$1:$2')
+  return parseDateTime(`${date}T${minutes}${seconds}${digits === '.' ? '' : digits}${offset}`)
+}
+
+const momentText =
+  /^(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d)(?:(:\d\d)(\.\d{1,9})?)?(?: ?(Z|z|UTC|[+-]\d\d:?\d\d))?)?$/
+
+/**
+ * Converts the value of a column to an attribute; undefined if it is missing.
+ *
+ * @throws Error that says what is wrong, to be read after the name of the column
+ */
+export function attributeOf(cell: Cell, type: ValueType): AttributeValue | undefined {
+  if (type === 'own') return ownValue(cell)
+  if (type === 'text') return typeof cell === 'string' ? textOrMissing(cell) : textOfValue(ownValue(cell))
+  if (typeof cell !== 'string') return checkedType(ownValue(cell), type)
+  const text = cell.trim()
+  if (missingText.test(text)) return undefined
+  if (type === 'number' && (numberText.test(text) || infinityText.test(text))) {
+    return ownValue(
+      Number(text.replace(infinityText, (word) => (word.startsWith('-') ? '-Infinity' : 'Infinity'))),
+    )
+  }
+  if (type === 'boolean' && booleanText.test(text)) return text.toLowerCase() === 'true'
+  const moment = type === 'moment' ? momentIn(text) : undefined
+  if (moment !== undefined) return moment
+  throw wrongType(cell, type)
+}
+
+function textOrMissing(text: string): string | undefined {
+  return text === '' ? undefined : text
+}
+
+function textOfValue(value: AttributeValue | undefined): string | undefined {
+  if (value === undefined || typeof value === 'string') return value
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value)
+  throw new Error('is not a text, a number or a boolean')
+}
+
+function checkedType(value: AttributeValue | undefined, type: ValueType): AttributeValue | undefined {
+  const fits = value === undefined || (type === 'moment' ? value instanceof DateTime : typeof value === type)
+  if (fits) return value
+  throw wrongType(value, type)
+}
+
+function wrongType(value: unknown, type: ValueType): Error {
+  const name = type === 'moment' ? 'date' : type
+  return new Error(`is not a ${name}, as the column is: ${shortened(String(value))}`)
+}
+
+export function shortened(text: string): string {
+  return JSON.stringify(text.slice(0, 40))
+}
+
+/** Converts a value that has a type of its own. NaN is a missing number to many tools. */
+function ownValue(cell: Cell): AttributeValue | undefined {
+  if (isMissing(cell)) return undefined
+  if (typeof cell === 'string' || typeof cell === 'boolean' || cell instanceof DateTime) return cell
+  if (typeof cell === 'bigint' || typeof cell === 'number') return exactNumber(cell)
+  if (cell instanceof LostValue)
+    throw cell.reason.startsWith('`') ? new PlacedError(cell.reason) : new Error(cell.reason)
+  if (cell instanceof Uint8Array) return textOfBytes(cell)
+  if (Array.isArray(cell) || ArrayBuffer.isView(cell)) {
+    return Array.from(cell as ArrayLike<unknown>, (each) => {
+      const value = ownValue(each)
+      if (value === undefined) throw new Error('is a list with a missing element')
+      return value
+    })
+  }
+  return taggedValue(cell as object) ?? mapOf(cell as object)
+}
+
+function mapOf(cell: object): Attributes {
+  const entries = Object.entries(cell).flatMap(([name, each]) => {
+    const value = ownValue(each)
+    return value === undefined ? [] : [[name, value] as const]
+  })
+  return new Map(entries)
+}
+
+/** A moment or a place in the JSON of points. No map looks like one, because no name begins with "$". */
+function taggedValue(cell: object): AttributeValue | undefined {
+  const { $date, $geo } = cell as { readonly $date?: unknown; readonly $geo?: unknown }
+  if ($date !== undefined) {
+    const moment = typeof $date === 'string' ? parseDateTime($date) : undefined
+    if (moment !== undefined) return moment
+    throw new Error('has a $date that is not a time like 2026-01-31T00:00:00Z')
+  }
+  if ($geo === undefined) return undefined
+  const { lat, lon } = ($geo ?? {}) as { readonly lat?: unknown; readonly lon?: unknown }
+  if (typeof lat === 'number' && typeof lon === 'number') return new GeoPoint(lat, lon)
+  throw new Error('has a $geo that is not {"lat": 1, "lon": 2}')
+}
+
+/** A message that names its place itself. */
+export class PlacedError extends Error {}
+
+/** A value that a point cannot hold exactly. */
+export class LostValue {
+  /** To be read after the name of the column, unless it begins with its own place in backquotes. */
+  readonly reason: string
+
+  constructor(reason: string) {
+    this.reason = reason
+  }
+}
+
+function exactNumber(cell: bigint | number): number {
+  const value = Number(cell)
+  if (!Number.isFinite(value)) throw new Error(`is ${value}`)
+  if (typeof cell === 'number' || (BigInt(value) === cell && Math.abs(value) <= 2 ** 53)) return value
+  throw new Error(`is ${cell}, which a number cannot represent exactly`)
+}
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+export function textOfBytes(bytes: Uint8Array): string {
+  try {
+    return utf8.decode(bytes)
+  } catch {
+    throw new Error('is not UTF-8')
+  }
+}
+
+export function isMissing(cell: Cell): boolean {
+  return cell === undefined || cell === null || Number.isNaN(cell)
+}
+
+/**
+ * Converts the value of a column to a vector.
+ *
+ * @throws Error that says what is wrong, to be read after the name of the column
+ */
+export function vectorOf(cell: Cell, isText: boolean): ArrayLike<number> {
+  if (isMissing(cell) || cell === '') throw new Error('is empty')
+  if (isText && typeof cell === 'string') return numbersIn(cell).map((part) => componentOf(part, true))
+  if (Array.isArray(cell)) return cell.map((each) => componentOf(each, false))
+  if (ArrayBuffer.isView(cell))
+    return Array.from(cell as unknown as ArrayLike<unknown>, (each) => componentOf(each, false))
+  throw new Error('is not a list of numbers')
+}
+
+/** Converts one component. Booleans are vectors of bits; a text is a number only in CSV. */
+export function componentOf(cell: Cell, isText: boolean): number {
+  if (typeof cell === 'number') return cell
+  if (typeof cell === 'bigint' || typeof cell === 'boolean') return Number(cell)
+  if (isMissing(cell)) throw new Error('has no number')
+  if (isText && typeof cell === 'string' && numberText.test(cell.trim())) return Number(cell)
+  throw new Error(`is not made of numbers: ${shortened(String(cell))}`)
+}
+
+/** The parts of `[1, 2]`, `1,2` or `1 2`: NumPy prints spaces, and other tools other brackets. */
+export function numbersIn(text: string): readonly string[] {
+  const inside = text
+    .trim()
+    .replace(/^(?:\[(.*)\]|\((.*)\)|\{(.*)\})$/s, '$1$2$3')
+    .trim()
+  return inside === '' ? [] : inside.split(/\s*[,;]\s*|\s+/)
+}
+
+/** Whether a value looks like a vector: a list of numbers, or in CSV a text with several. */
+export function isVectorCell(cell: Cell, isText: boolean): boolean {
+  if (isText && typeof cell === 'string') {
+    const parts = numbersIn(cell)
+    // 1,5 may be a number with a decimal comma.
+    const isList = /^\s*[[({]/.test(cell) || parts.length >= 4
+    return isList && parts.length > 0 && parts.every((part) => numberText.test(part))
+  }
+  const list = Array.isArray(cell)
+    ? cell
+    : ArrayBuffer.isView(cell)
+      ? Array.from(cell as unknown as ArrayLike<unknown>)
+      : []
+  return list.length > 0 && list.every((each) => ['number', 'bigint', 'boolean'].includes(typeof each))
+}
+
+/** An empty content is one; a missing one is not. */
+export function contentOf(cell: Cell): string {
+  if (typeof cell === 'string') return cell
+  if (cell instanceof Uint8Array) return textOfBytes(cell)
+  if (isMissing(cell)) throw new Error('is missing')
+  throw new Error('is not a text')
+}
+
+const uuid = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i
+
+export function isIdCell(cell: Cell): boolean {
+  return typeof cell === 'string' && uuid.test(cell)
+}
