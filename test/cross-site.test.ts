@@ -40,6 +40,28 @@ describe('a page of another origin', () => {
     }
   })
 
+  it('cannot make an open service search for an image, but may link to the console', async () => {
+    await using service = await startTestService({ CORS_ORIGINS: app })
+    const get = (path: string, headers: Readonly<Record<string, string>>): Promise<Response> =>
+      fetch(service.httpUrl + path, { headers })
+    const image = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'no-cors', 'sec-fetch-dest': 'image' }
+    for (const path of ['/map?limit=20000&k=32&ef=1024', '/collections/x/map', '/stats', '/metrics']) {
+      const answer = await get(path, image)
+      assert.deepEqual([answer.status, await answer.text()], refusal, path)
+    }
+    for (const path of ['/console', '/docs', '/health', '/']) {
+      assert.equal((await get(path, { ...image, 'sec-fetch-dest': 'document' })).status, 200, path)
+    }
+    for (const headers of [
+      {},
+      { 'sec-fetch-site': 'same-origin' },
+      { 'sec-fetch-site': 'none' },
+      { 'sec-fetch-site': 'cross-site', origin: app },
+    ]) {
+      assert.equal((await get('/map', headers)).status, 200, JSON.stringify(headers))
+    }
+  })
+
   it('needs a key if the service has one', async () => {
     await using service = await startTestService({ HTTP_API_KEY: apiKey })
     const url = `${service.httpUrl}/snapshots`

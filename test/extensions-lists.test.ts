@@ -77,6 +77,35 @@ describeBoth('many points', (transport) => {
     })
   })
 
+  it('are continued only in the same collection and with the same filter, however it is written', async () => {
+    const filter = { parity: 'odd', n: { $gte: 10 } }
+    const { nextCursor: cursor } = await client.list({ limit: 5, filter })
+    const same = { $and: [{ n: { $gte: 10 } }, { parity: 'odd' }] }
+    assert.equal((await client.list({ limit: 5, cursor, filter: same })).points[0]!.id, ids[21])
+    for (const other of [{ parity: 'odd' }, {}, undefined, { parity: 'even', n: { $gte: 10 } }]) {
+      await assert.rejects(client.list({ cursor, filter: other }), {
+        reason: 'invalid_argument',
+        message: 'cursor is of a list with another filter',
+      })
+    }
+    const all = (await client.list({ limit: 5 })).nextCursor
+    assert.equal((await client.list({ cursor: all, filter: {}, limit: 1 })).points[0]!.id, ids[5])
+    const name = `c-${randomUUID()}`
+    await transport.client.collections.put(name, {})
+    await transport.client.collection(name).insertBatch([pointOf(1)])
+    await assert.rejects(transport.client.collection(name).list({ cursor: all }), {
+      reason: 'invalid_argument',
+      message: 'cursor is of a list of another collection',
+    })
+    // An alias is another name of the same collection.
+    const alias = `a-${randomUUID()}`
+    await transport.client.collection(name).insert(pointOf(2))
+    await transport.client.collections.setAliases({ set: { [alias]: name } })
+    const byName = await transport.client.collection(name).list({ limit: 1 })
+    const byAlias = await transport.client.collection(alias).list({ cursor: byName.nextCursor })
+    assert.equal(byAlias.points.length, 1)
+  })
+
   it('keep their position in a list while others are changed, added and removed', async () => {
     const first = await client.list({ limit: 100 })
     await client.patch(ids[50]!, { set: { n: -1 }, vector: [0, 0] })

@@ -169,6 +169,14 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       assertPlain(await connection.answer(), 400, 'the host header is missing')
     })
 
+    it('answers a request with several hosts with 400', async () => {
+      for (const second of ['Host: evil.example', 'HOST: localhost']) {
+        using connection = await RawHttp.open(port)
+        connection.write(`GET /health HTTP/1.1\r\nhost: localhost\r\n${second}\r\n\r\n`)
+        assertPlain(await connection.answer(), 400, 'the host header is there more than once')
+      }
+    })
+
     it('serves HTTP/1.0, which has no host header', async () => {
       using connection = await RawHttp.open(port)
       connection.write('GET /health HTTP/1.0\r\n\r\n')

@@ -1,3 +1,4 @@
+import { defaultCollection } from '../base/collection.ts'
 import type { Consistency } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Embeddings } from '../embeddings/embeddings.ts'
@@ -101,4 +102,10 @@ export interface Call extends ReadCall {
 /** An error in what the caller sent: the message names the field, the value and the limit. */
 export function invalid(message: string): DatabaseError {
   return new DatabaseError('invalid_argument', message)
+}
+
+/** The name of a call's collection, which the call may refer to by an alias. */
+export function collectionNameOf({ collections }: ApiContext, { collection }: Call): string {
+  if (collection === undefined) return defaultCollection
+  return collections.aliases.get(collection) ?? collection
 }

@@ -1,7 +1,9 @@
+import { crc32 } from 'node:zlib'
 import type { Filter } from '../base/filter.ts'
+import { canonicalFilterInTurns } from '../base/filter-form.ts'
 import type { Include } from '../base/point.ts'
 import type { ListPage } from '../engine/database.ts'
-import type { ApiContext, Call } from './call.ts'
+import { type ApiContext, type Call, collectionNameOf, invalid } from './call.ts'
 import type { IntegerInput } from './checks.ts'
 import { checkListInclude, type IncludeInput } from './include.ts'
 import { checkLimit } from './validation.ts'
@@ -23,22 +25,58 @@ export interface ListAnswer {
 
 /**
  * Lists points in the order of their insertion, page by page. A point that stays stored is on exactly one page.
- * Fails with `invalid_argument` for a cursor that no page returned.
+ * Fails with `invalid_argument` for a cursor that no page of this list returned.
  */
 export async function listPoints(
-  { database, limits }: ApiContext,
+  context: ApiContext,
   input: ListPointsInput,
   call: Call,
 ): Promise<ListAnswer> {
-  const { filter, limit = Math.min(pageLimit, limits.maxLimit), cursor } = input
+  const { database, limits } = context
+  const { filter, limit = Math.min(pageLimit, limits.maxLimit) } = input
   const include = checkListInclude(input.include, 'include')
+  const list: ListIdentity = {
+    collection: hashOf(collectionNameOf(context, call)),
+    filter: hashOf(await canonicalFilterInTurns(filter ?? everything)),
+  }
+  const cursor = input.cursor === undefined || input.cursor === '' ? undefined : ownCursor(input.cursor, list)
   const query = {
     limit: checkLimit(limit, limits.maxLimit, 'limit'),
     include,
     ...(filter === undefined ? {} : { filter }),
-    ...(cursor === undefined || cursor === '' ? {} : { cursor }),
+    ...(cursor === undefined ? {} : { cursor }),
   }
-  return { include, page: await database.list(query, call) }
+  const { nextCursor, ...page } = await database.list(query, call)
+  return {
+    include,
+    page: nextCursor === undefined ? page : { ...page, nextCursor: shared(nextCursor, list) },
+  }
+}
+
+const everything: Filter = { kind: 'all', of: [] }
+
+/** What a cursor belongs to: with another filter, or in another collection, it would leave points out. */
+interface ListIdentity {
+  readonly collection: string
+  readonly filter: string
+}
+
+function hashOf(text: string): string {
+  return crc32(text).toString(16).padStart(8, '0')
+}
+
+/** The cursor that callers get: the engine's, a dot, and the hashes of the collection's name and of the filter. */
+function shared(cursor: string, { collection, filter }: ListIdentity): string {
+  return `${cursor}.${collection}${filter}`
+}
+
+/** Returns the engine's cursor. A cursor without hashes is of an earlier version. */
+function ownCursor(text: string, { collection, filter }: ListIdentity): string {
+  const [cursor, hashes] = text.split('.', 2) as [string, string?]
+  if (hashes === undefined) return cursor
+  if (!hashes.startsWith(collection)) throw invalid('cursor is of a list of another collection')
+  if (hashes !== collection + filter) throw invalid('cursor is of a list with another filter')
+  return cursor
 }
 
 /** The limit of a request that has none. */

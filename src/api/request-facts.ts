@@ -1,7 +1,6 @@
-import { defaultCollection } from '../base/collection.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterText } from '../base/filter-text.ts'
-import type { ApiContext, Call } from './call.ts'
+import type { ApiContext } from './call.ts'
 import type { OperationName } from './operations.ts'
 import type { SearchAnswer } from './search-answer.ts'
 import type { RequestFacts } from './slow-requests.ts'
@@ -36,12 +35,6 @@ const filtering: ReadonlySet<OperationName> = new Set([
   'UpdatePoints',
   'DeletePoints',
 ] as const)
-
-/** The name of a call's collection, which the call may refer to by an alias. */
-export function collectionNameOf({ collections }: ApiContext, { collection }: Call): string {
-  if (collection === undefined) return defaultCollection
-  return collections.aliases.get(collection) ?? collection
-}
 
 function isSearch(output: unknown): output is SearchAnswer {
   return typeof output === 'object' && output !== null && 'queries' in output && 'results' in output

@@ -2,12 +2,12 @@ import { type DatabaseError, PartitionsUnavailable, toDatabaseError } from '../b
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics, Transport } from '../base/metrics.ts'
 import type { PartialReads } from '../engine/database.ts'
-import type { ApiContext, Call, Database } from './call.ts'
+import { type ApiContext, type Call, collectionNameOf, type Database } from './call.ts'
 import { checkName } from './collections.ts'
 import { type Operation, type OperationName, type OperationTypes, operations } from './operations.ts'
 import { partialReads } from './partial-reads.ts'
 import { admit } from './read-position.ts'
-import { collectionNameOf, isDescribedByInput, isKeptIfSlow, requestFacts } from './request-facts.ts'
+import { isDescribedByInput, isKeptIfSlow, requestFacts } from './request-facts.ts'
 import type { SlowRequests } from './slow-requests.ts'
 
 /** What a transport passes to every call in addition to the input. */

@@ -7,14 +7,22 @@ const host = 'localhost:3000'
 const isAllowed = createOriginCheck({ hasKeys: false, corsOrigins: [app] })
 
 describe('the origin of a request to an open server', () => {
-  it('does not matter for reading', () => {
-    for (const method of ['GET', 'HEAD', 'OPTIONS']) {
-      assert.ok(isAllowed(method, { host, origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' }))
+  it('does not matter for asking for permission', () => {
+    assert.ok(isAllowed('OPTIONS', { host, origin: 'https://evil.example', 'sec-fetch-site': 'cross-site' }))
+  })
+
+  it('is not in requests for images, whose site is', () => {
+    for (const method of ['GET', 'HEAD']) {
+      assert.ok(!isAllowed(method, { host, 'sec-fetch-site': 'cross-site' }))
+      assert.ok(!isAllowed(method, { host, 'sec-fetch-site': 'same-site' }))
+      assert.ok(isAllowed(method, { host, 'sec-fetch-site': 'same-origin' }))
+      assert.ok(isAllowed(method, { host, 'sec-fetch-site': 'none' }))
+      assert.ok(isAllowed(method, { host }))
     }
   })
 
   it('may be the server itself, or one of CORS_ORIGINS', () => {
-    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE']) {
+    for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']) {
       assert.ok(isAllowed(method, { host, origin: 'http://localhost:3000', 'sec-fetch-site': 'same-origin' }))
       assert.ok(isAllowed(method, { host, origin: app, 'sec-fetch-site': 'cross-site' }))
       assert.ok(isAllowed(method, { host, origin: app }))

@@ -31,9 +31,7 @@ export function refuseRequests(
       await connections.stopped
       throw new DatabaseError('shutting_down', 'the server is shutting down')
     }
-    if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
-      throw new DatabaseError('invalid_argument', 'the host header is missing')
-    }
+    checkHostHeader(request)
     const isGuarded = !isOpen(request.routeOptions.url ?? '')
     // Health checks are never paused: they are cheap and do not delay others.
     if (isGuarded) {
@@ -73,6 +71,19 @@ export function refuseRequests(
       handler: (_request, reply) => reply.callNotFound(),
     })
   }
+}
+
+/** Node keeps the first of several Host headers, and a proxy in front may have decided by another one. */
+function checkHostHeader({ raw }: FastifyRequest): void {
+  if (raw.headers.host === undefined && raw.httpVersion === '1.1') {
+    throw new DatabaseError('invalid_argument', 'the host header is missing')
+  }
+  let hosts = 0
+  for (let at = 0; at < raw.rawHeaders.length; at += 2) {
+    const name = raw.rawHeaders[at]!
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1
+  }
+  if (hosts > 1) throw new DatabaseError('invalid_argument', 'the host header is there more than once')
 }
 
 /** The paths directly below `/points`, like `/points/search`. */
