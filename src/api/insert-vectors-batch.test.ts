@@ -51,6 +51,47 @@ async function insertKeyed(
 
 const text = (content: string): PointInput => ({ payload: { contentType: 'Text', content } })
 
+describe('the errors of a batch that continues', () => {
+  it('count all items of the request', async () => {
+    const database = {
+      dimension,
+      async insert(): Promise<Inserted> {
+        const message = 'vectors[1].id equals vectors[0].id: the ids of a request must differ'
+        return {
+          ids: ['id 0', null],
+          errors: [{ index: 1, error: new DatabaseError('invalid_argument', message) }],
+        }
+      },
+    }
+    const context: ApiContext = {
+      database: database as unknown as Database,
+      collections: noCollections,
+      limits: { maxLimit: 10, hnswEf: 10 },
+    }
+    const good = { vector: new Float32Array(dimension), payload: { contentType: 'Text', content: '' } }
+    const vectors = [{ payload: good.payload }, good, { payload: good.payload }, good]
+    // biome-ignore lint/correctness/useYield: the value is found in one step
+    const find = function* () {
+      return 'continue'
+    }
+    const call = { fields: httpFields }
+    const { ids, errors } = await insertVectorsBatch(
+      context,
+      { vectors, onError: { value: 'continue', find } },
+      call,
+    )
+    assert.deepEqual(ids, [null, 'id 0', null, null])
+    assert.deepEqual(
+      errors?.map(({ index, error }) => [index, error.message.slice(0, 33)]),
+      [
+        [0, 'vectors[0].vector is missing'],
+        [2, 'vectors[2].vector is missing'],
+        [3, 'vectors[3].id equals vectors[1].id'.slice(0, 33)],
+      ],
+    )
+  })
+})
+
 describe('a keyed batch that continues after errors', () => {
   it('is identified as by earlier versions if no text is refused', async () => {
     const { ids, bodyHash } = await insertKeyed([text('a'), text(' '), text('b')])

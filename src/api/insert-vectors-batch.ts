@@ -262,9 +262,15 @@ function answerOf(items: BatchChecker, inserted: Inserted): InsertedBatch {
   const refused = inserted.errors.map(({ index: at, error }): ItemError => {
     const index = indexes[at]!
     const named = nameConflict(error, items.points[at]!, `vectors[${index}].`)
-    return { index, error: named as DatabaseError }
+    return { index, error: named === error ? renumbered(error, indexes) : (named as DatabaseError) }
   })
   return { ids, errors: [...items.errors, ...refused].sort((a, b) => a.index - b.index) }
+}
+
+/** The engine counts the valid items alone; the caller counts all of them. */
+function renumbered(error: DatabaseError, indexes: readonly number[]): DatabaseError {
+  const message = error.message.replace(/vectors\[(\d+)\]/g, (_, at) => `vectors[${indexes[Number(at)]}]`)
+  return message === error.message ? error : new DatabaseError(error.reason, message)
 }
 
 /** The error for a used key if an unchanged request can get it, too. */

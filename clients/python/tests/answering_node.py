@@ -16,6 +16,7 @@ from typing import Any
 import grpc
 
 Headers = dict[str, str]
+ABOUT_CLUSTERS = ("vicinal-position", "vicinal-consistency", "vicinal-partial")
 
 _BODIES = {
     "count": b'{"count": 3}',
@@ -80,7 +81,7 @@ class AnsweringNode:
     def next_answer(self, said: Headers) -> Answer:
         """Record a request's headers, and return the answer to it."""
         with self._lock:
-            self.requests.append({name: value for name, value in said.items() if name.startswith("vicinal-")})
+            self.requests.append({name: value for name, value in said.items() if name in ABOUT_CLUSTERS})
             return self.answers.pop(0) if self.answers else Answer()
 
 

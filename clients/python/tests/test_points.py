@@ -1,18 +1,26 @@
 from __future__ import annotations
 
+import re
 import uuid
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from vicinal import (
     Columns,
+    F,
+    Include,
     InvalidArgumentError,
     KeyReusedError,
     NewPoint,
     NotFoundError,
     Vicinal,
 )
+
+
+def new_id() -> str:
+    return str(uuid.uuid4())
 
 
 def test_a_point_comes_back_as_it_was_stored(points: Vicinal) -> None:
@@ -59,6 +67,14 @@ def test_vectors_may_be_anything_that_numpy_reads(points: Vicinal, vector: list[
         ([1e39, 1], r"vector\[0\] is not a finite float32"),
         ([[1, 2]], r"vector has the shape \(1, 2\)"),
         (["a"], "vector cannot be read as float32"),
+        (["1", 2], r"vector\[0\] is '1'"),
+        ([1, None], r"vector\[1\] is None"),
+        ([1, 1j], r"vector\[1\] is 1j"),
+        (np.array([1, 1j]), r"vector\[0\] is \(1"),
+        (np.array(["1", "2"]), r"vector\[0\] is '1'"),
+        (np.array([1, 2], "m8[ns]"), "timedelta64"),
+        (np.ma.array([1, 2], mask=[False, True]), r"vector\[1\] is masked"),
+        ("12", "vector is '12'"),
     ],
 )
 def test_what_is_no_vector_never_leaves_the_client(points: Vicinal, vector: list[float], message: str) -> None:
@@ -78,6 +94,50 @@ def test_a_batch_with_a_bad_point_stores_nothing(points: Vicinal) -> None:
     with pytest.raises(InvalidArgumentError, match=r"vectors\[1\]"):
         points.insert_batch([good, NewPoint(vector=[1, 2, 3], content="bad")])
     assert points.search([1, 2], "Cosine", include=None).ids == [only]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda p: p.insert([1, 2], None), "content is None"),
+        (lambda p: p.put(new_id(), [1, 2], 5), "content is 5"),
+        (lambda p: p.insert([1, 2], "x", content_type="text"), 'content_type is "text", it must be one of Text, Image'),
+        (lambda p: p.insert([1, 2], "x", on_conflict="update"), 'on_conflict is "update", it must be one of error, r'),
+        (lambda p: p.search([1, 2], "cosine"), 'similarity is "cosine", it must be one of Euclidean, Manhattan'),
+        (lambda p: p.search([1, 2], "Cosine", include={"vector": True}), "include is a dict"),
+        (lambda p: p.list_points(include={"vector": True}), "include is a dict"),
+        (lambda p: p.search([1, 2], "Cosine", include=Include(attributes="tags")), "include.attributes is the text"),
+        (lambda p: p.patch(new_id(), set={"a": 1}, when={"version": 1}), "when is a dict"),
+        (lambda p: p.put(new_id(), [1, 2], "x", when={"absent": True}), "when is a dict"),
+        (lambda p: p.patch(new_id(), unset="abc"), "unset is the text 'abc'"),
+        (lambda p: p.patch(new_id(), content_type="text"), 'content_type is "text"'),
+        (lambda p: p.facets("tags"), "paths is the text 'tags'"),
+        (lambda p: p.collections.set_aliases(remove="abc"), "remove is the text 'abc'"),
+        (lambda p: p.count(F("tags").any_of("abc")), "the text 'abc'"),
+        (lambda p: p.insert_batch([{"vector": [1, 2], "content": "x"}]), r"vectors\[0\] is a dict"),
+    ],
+)
+def test_a_mistake_has_the_same_words_over_both_transports(
+    points: Vicinal, call: Callable[[Vicinal], object], message: str
+) -> None:
+    with pytest.raises(InvalidArgumentError) as raised:
+        call(points)
+    assert re.search(message if "[" in message else re.escape(message), str(raised.value))
+
+
+def test_an_unknown_parameter_is_named(points: Vicinal) -> None:
+    for name in ("search", "count", "delete_where", "insert", "bulk_insert"):
+        with pytest.raises(TypeError, match="filters"):
+            getattr(points, name)(filters={"tenant": "a"})
+
+
+def test_errors_of_a_batch_count_all_of_its_points(points: Vicinal) -> None:
+    id = new_id()
+    bad, same = NewPoint(vector=[1, 2, 3], content="bad"), NewPoint(vector=[1, 2], content="x", id=id)
+    points.insert([1, 2], "first")
+    stored = points.insert_valid([bad, same, bad, same])
+    assert [error.index for error in stored.errors] == [0, 2, 3]
+    assert str(stored.errors[2].error).startswith("vectors[3].id equals vectors[1].id")
 
 
 def test_a_deleted_point_is_gone_and_deleting_it_again_is_no_error(points: Vicinal) -> None:

@@ -46,6 +46,9 @@ def test_values_of_numpy_and_other_time_zones_are_written_plainly() -> None:
         ({"a": 2**53 + 1}, "attributes.a is 9007199254740993: integers beyond"),
         ({"a": float("inf")}, "attributes.a is inf"),
         ({"a": object()}, "attributes.a is a object"),
+        ({"a": b"xyz"}, "attributes.a is a bytes"),
+        ({"a": np.timedelta64(5, "ns")}, "attributes.a is a timedelta64"),
+        ({"a": np.array(["1970-01-01"], "M8[ns]")}, "attributes.a is a ndarray"),
         ({1: "a"}, "names must be text"),
     ],
 )

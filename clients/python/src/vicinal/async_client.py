@@ -17,6 +17,7 @@ from .async_transport import AsyncHttpTransport, AsyncTransport
 from .bulk import BATCH_POINTS, Batch, Batcher, Keys, Progress, ProgressBar, batches_of
 from .clusters import Consistency, OnPartial
 from .columns import Columns
+from .errors import VicinalError
 from .exchange import Retry
 from .filters import FilterLike
 from .http_codec import headers_of
@@ -154,26 +155,41 @@ class AsyncVicinal:
         batch is stored as a whole or not at all. Nothing happens before the first step of the iteration; to insert all
         points with one call, use `insert_all`.
 
+        Points with the same id are stored in their order: with `on_conflict="replace"`, the last one stays. Other
+        points of concurrent batches are stored in any order; `concurrency=1` keeps the order for lists. An error names
+        a point by its index among all points.
+
         :param concurrency: maximum number of concurrent batches; points are only read for these batches
         :param key_prefix: makes it safe to repeat an interrupted import, with the same points, within a day
         :param progress: True for a progress bar (needs tqdm), or a function that receives the number of points just
             stored
         """
         keys = Keys(key_prefix)
-        running: deque[asyncio.Future[list[str]]] = deque()
+        running: deque[tuple[Batch, asyncio.Future[list[str]]]] = deque()
+
+        async def first_ids() -> list[str]:
+            batch, insertion = running.popleft()
+            try:
+                return bar.counted(await insertion)
+            except VicinalError as error:
+                raise batch.named(error) from error
+
         with ProgressBar(progress, points) as bar:
             try:
                 async for batch in _batches(points, batch_size):
-                    insert = self.insert_batch(batch, idempotency_key=keys.next())
-                    running.append(asyncio.ensure_future(insert))
+                    # A later point with the same id must be stored later.
+                    while not all(batch.ids.isdisjoint(other.ids) for other, _ in running):
+                        yield await first_ids()
+                    insert = self.insert_batch(batch.points, idempotency_key=keys.next())
+                    running.append((batch, asyncio.ensure_future(insert)))
                     if len(running) >= concurrency:
-                        yield bar.counted(await running.popleft())
+                        yield await first_ids()
                 while running:
-                    yield bar.counted(await running.popleft())
+                    yield await first_ids()
             finally:
-                for insertion in running:
+                for _, insertion in running:
                     insertion.cancel()
-                await asyncio.gather(*running, return_exceptions=True)
+                await asyncio.gather(*(insertion for _, insertion in running), return_exceptions=True)
 
     async def insert_all(
         self,

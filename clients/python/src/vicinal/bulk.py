@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sized
+from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from .columns import Columns
+from .errors import InvalidArgumentError, VicinalError
 from .points import NewPoint
+from .values import Attributes
 from .vectors import Text
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
-Batch: TypeAlias = Columns | list[NewPoint]
 Progress: TypeAlias = bool | Callable[[int], object]
 """True for a progress bar of tqdm, or a function that is called with the number of points just stored."""
 
@@ -24,8 +27,49 @@ BATCH_POINTS = 1_000
 BATCH_BYTES = 8 * 2**20
 """Well below the 64 MiB that a request may have by default, because several batches are in memory at the same time."""
 
+_INDEX = re.compile(r"\bvectors\[([0-9]+)\]")
 _BYTES_OF_COMPONENT = 11
 _BYTES_OF_POINT = 150
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some of the points of a call, and the number of those before them."""
+
+    points: Columns | list[NewPoint]
+    start: int
+    ids: set[str]
+
+    def named(self, error: VicinalError) -> VicinalError:
+        """Return an error of this batch that names a point by its index in the whole call."""
+        message = _INDEX.sub(lambda found: f"vectors[{self.start + int(found[1])}]", error.message)
+        return type(error)(message, retry_after=error.retry_after)
+
+
+class _Filling:
+    """
+    What is known of a batch while it is filled. It ends before an id that it has already, because the service refuses
+    an id that a request has twice.
+    """
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.count = 0
+        self.ids: set[str] = set()
+        self._bytes = 0
+
+    def takes(self, bytes: int, id: str | None, points_max: int) -> bool:
+        """Add a point, if the batch has room for it. An empty batch takes any point."""
+        key = None if id is None else str(id).lower()
+        if self.count > 0 and (
+            self.count >= points_max or self._bytes + bytes > BATCH_BYTES or (key is not None and key in self.ids)
+        ):
+            return False
+        self.count += 1
+        self._bytes += bytes
+        if key is not None:
+            self.ids.add(key)
+        return True
 
 
 class Batcher:
@@ -34,19 +78,28 @@ class Batcher:
     def __init__(self, points_max: int) -> None:
         self._points_max = points_max
         self._points: list[NewPoint] = []
-        self._bytes = 0
+        self._filling = _Filling(0)
 
     def add(self, point: NewPoint) -> Batch | None:
-        """Add a point; return the batch if this point completes it."""
+        """Add a point; return a batch if this point completes it, or does not fit into it."""
+        if not isinstance(point, NewPoint):
+            index = self._filling.start + self._filling.count
+            raise InvalidArgumentError(f"vectors[{index}] is a {type(point).__name__}: a NewPoint is needed")
+        size = _bytes_of(point)
+        complete = None
+        if not self._filling.takes(size, point.id, self._points_max):
+            complete = self.rest()
+            self._filling.takes(size, point.id, self._points_max)
         self._points.append(point)
-        self._bytes += _bytes_of(point)
-        is_full = len(self._points) >= self._points_max or self._bytes >= BATCH_BYTES
-        return self.rest() if is_full else None
+        return self.rest() if len(self._points) >= self._points_max else complete
 
     def rest(self) -> Batch | None:
         """Return the incomplete batch, if it has points."""
-        batch, self._points, self._bytes = self._points, [], 0
-        return batch or None
+        if not self._points:
+            return None
+        batch = Batch(self._points, self._filling.start, self._filling.ids)
+        self._points, self._filling = [], _Filling(batch.start + len(batch.points))
+        return batch
 
 
 def batches_of(points: Columns | Iterable[NewPoint], points_max: int) -> Iterator[Batch]:
@@ -56,19 +109,27 @@ def batches_of(points: Columns | Iterable[NewPoint], points_max: int) -> Iterato
         return
     batcher = Batcher(points_max)
     for point in points:
-        full = batcher.add(point)
-        if full is not None:
-            yield full
+        complete = batcher.add(point)
+        if complete is not None:
+            yield complete
     rest = batcher.rest()
     if rest is not None:
         yield rest
 
 
-def _slices_of(columns: Columns, points_max: int) -> Iterator[Columns]:
-    dimension = columns.vectors.shape[1]
-    rows = max(1, min(points_max, BATCH_BYTES // (dimension * _BYTES_OF_COMPONENT + _BYTES_OF_POINT)))
-    for start in range(0, len(columns), rows):
-        yield columns[start : start + rows]
+def _slices_of(columns: Columns, points_max: int) -> Iterator[Batch]:
+    filling = _Filling(0)
+    vector_bytes = _BYTES_OF_COMPONENT * columns.vectors.shape[1]
+    for row, content in enumerate(columns.contents):
+        attributes = None if columns.attributes is None else columns.attributes[row]
+        id = None if columns.ids is None else columns.ids[row]
+        size = vector_bytes + _bytes_beside(content, attributes)
+        if not filling.takes(size, id, points_max):
+            yield Batch(columns[filling.start : row], filling.start, filling.ids)
+            filling = _Filling(row)
+            filling.takes(size, id, points_max)
+    if filling.count > 0:
+        yield Batch(columns[filling.start :], filling.start, filling.ids)
 
 
 class Keys:
@@ -126,10 +187,17 @@ def _bar_of(points: object) -> tqdm[Any]:
 
 
 def _bytes_of(point: NewPoint) -> int:
-    attributes = len(repr(point.attributes)) if point.attributes else 0
     vector = point.vector
     if isinstance(vector, Text):
-        target = len(vector.value)
+        target = _text_bytes(vector.value)
     else:
         target = 0 if vector is None else _BYTES_OF_COMPONENT * np.size(vector)
-    return _BYTES_OF_POINT + target + len(point.content) + attributes
+    return target + _bytes_beside(point.content, point.attributes)
+
+
+def _bytes_beside(content: str, attributes: Attributes | None) -> int:
+    return _BYTES_OF_POINT + _text_bytes(content) + (_text_bytes(repr(attributes)) if attributes else 0)
+
+
+def _text_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))

@@ -13,9 +13,10 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 import httpx
 
 from . import collection_operations, map_operations, point_operations, search_operations, service_operations
-from .bulk import BATCH_POINTS, Keys, Progress, ProgressBar, batches_of
+from .bulk import BATCH_POINTS, Batch, Keys, Progress, ProgressBar, batches_of
 from .clusters import Consistency, OnPartial
 from .columns import Columns
+from .errors import VicinalError
 from .exchange import Retry
 from .filters import FilterLike
 from .http_codec import headers_of
@@ -165,21 +166,37 @@ class Vicinal:
         batch is stored as a whole or not at all. Nothing happens before the first step of the iteration; to insert all
         points with one call, use `insert_all`.
 
+        Points with the same id are stored in their order: with `on_conflict="replace"`, the last one stays. Other
+        points of concurrent batches are stored in any order; `concurrency=1` keeps the order for lists. An error names
+        a point by its index among all points.
+
         :param concurrency: maximum number of concurrent batches; points are only read for these batches
         :param key_prefix: makes it safe to repeat an interrupted import, with the same points, within a day
         :param progress: True for a progress bar (needs tqdm), or a function that receives the number of points just
             stored
         """
         keys = Keys(key_prefix)
-        running: deque[Future[list[str]]] = deque()
+        running: deque[tuple[Batch, Future[list[str]]]] = deque()
+
+        def first_ids() -> list[str]:
+            batch, insertion = running.popleft()
+            try:
+                return bar.counted(insertion.result())
+            except VicinalError as error:
+                raise batch.named(error) from error
+
         with ProgressBar(progress, points) as bar, ThreadPoolExecutor(concurrency) as threads:
             try:
                 for batch in batches_of(points, batch_size):
-                    running.append(threads.submit(self.insert_batch, batch, idempotency_key=keys.next()))
+                    # A later point with the same id must be stored later.
+                    while not all(batch.ids.isdisjoint(other.ids) for other, _ in running):
+                        yield first_ids()
+                    insertion = threads.submit(self.insert_batch, batch.points, idempotency_key=keys.next())
+                    running.append((batch, insertion))
                     if len(running) >= concurrency:
-                        yield bar.counted(running.popleft().result())
+                        yield first_ids()
                 while running:
-                    yield bar.counted(running.popleft().result())
+                    yield first_ids()
             finally:
                 threads.shutdown(cancel_futures=True)
 

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from .clusters import Consistency
 from .operation import HttpRequest, HttpResponse, Operation, Place, check_name
-from .values import Json, to_json
+from .values import Json, texts_of, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class SetAliases(Operation[dict[str, str]]):
     remove: Sequence[str] = ()
 
     def request(self) -> HttpRequest:
-        body = {"set": dict(self.set or {}), "remove": list(self.remove)}
+        body = {"set": dict(self.set or {}), "remove": texts_of(self.remove, "remove")}
         return HttpRequest("PUT", "/aliases", to_json(body))
 
     def answer(self, response: HttpResponse) -> dict[str, str]:

@@ -73,15 +73,15 @@ class F:
 
     def any_of(self, values: Iterable[Scalar]) -> Filter:
         """Match points that have one of the values; without values, match no point."""
-        return self._test("$in", list(values))
+        return self._test("$in", _operands(values))
 
     def none_of(self, values: Iterable[Scalar]) -> Filter:
         """Match points that have none of the values, including points without the field."""
-        return self._test("$nin", list(values))
+        return self._test("$nin", _operands(values))
 
     def all_of(self, values: Iterable[Scalar]) -> Filter:
         """Match points whose list has each of the values."""
-        return self._test("$all", list(values))
+        return self._test("$all", _operands(values))
 
     def between(self, low: Scalar, high: Scalar) -> Filter:
         """Match values from `low` to `high`, inclusive."""
@@ -129,6 +129,12 @@ def _branches(value: object) -> Json:
         case list() | tuple():
             return [_branches(item) for item in value]
     return encode_value(value, "filter")
+
+
+def _operands(values: Iterable[Scalar]) -> list[Scalar]:
+    if isinstance(values, str):
+        raise InvalidArgumentError(f"the text {values!r} was given in place of a list of values")
+    return list(values)
 
 
 def _condition(path: str, test: Mapping[str, AttributeValue | None]) -> Filter:

@@ -40,7 +40,7 @@ def reader_of(operation: Operation[Result]) -> Callable[[HttpResponse], Result]:
     def read(response: HttpResponse) -> Result:
         if not 200 <= response.status < 300:
             raise error_of(response)
-        # This client sends only known fields, so a service that ignores one is older, and did less than requested.
+        # The service is older than `vicinal-strict`. It ignored a field, and did less than requested.
         ignored = response.headers.get("vicinal-ignored-fields")
         if ignored is not None:
             raise UnsupportedError(f"the service is older than this client and ignored: {ignored}")
@@ -143,7 +143,9 @@ def base_of(url: str) -> str:
 def headers_of(api_key: str | None, headers: Mapping[str, str] | None, version: str) -> dict[str, str]:
     """Return the headers of every request."""
     authorization = {} if api_key is None else {"authorization": api_key}
-    return {"user-agent": f"vicinal-python/{version}", **authorization, **(headers or {})}
+    # The service refuses unknown fields instead of ignoring them, which could do more than was asked.
+    strict = {"vicinal-strict": "true"}
+    return {"user-agent": f"vicinal-python/{version}", **strict, **authorization, **(headers or {})}
 
 
 def _seconds_of(retry_after: str | None) -> float | None:

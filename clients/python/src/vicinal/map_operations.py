@@ -11,7 +11,7 @@ from .clusters import Consistency, OnPartial
 from .filters import FilterLike, json_of_filter
 from .operation import HttpRequest, HttpResponse, Operation, Place
 from .points import Metric
-from .values import Attributes, decode_attributes
+from .values import Attributes, decode_attributes, texts_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class MapPoints(Operation[PointMap]):
             parameters.append(("content", self.content))
         if self.filter is not None:
             parameters.append(("filter", json.dumps(json_of_filter(self.filter))))
-        parameters += [("attributes", path) for path in self.attributes]
+        parameters += [("attributes", path) for path in texts_of(self.attributes, "attributes")]
         return HttpRequest("GET", f"{self.place.path}/map?{urlencode(parameters)}")
 
     def answer(self, response: HttpResponse) -> PointMap:

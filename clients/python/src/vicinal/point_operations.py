@@ -13,8 +13,8 @@ from .clusters import Consistency
 from .columns import Columns
 from .errors import VicinalError, error_of_status
 from .operation import HttpRequest, HttpResponse, Operation, Place
-from .points import ContentType, NewPoint, OnConflict, Point, When, json_of_when, point_of
-from .values import Attributes, Json, encode_moment, encode_value, to_json
+from .points import ContentType, NewPoint, OnConflict, Point, When, json_of_when, point_of, write_each
+from .values import Attributes, Json, encode_moment, encode_value, texts_of, to_json
 from .vectors import Text, VectorLike, json_of_vector
 
 Points = Columns | Iterable[NewPoint]
@@ -254,7 +254,7 @@ def json_of_changes(
     if set is not None:
         body["set"] = encode_value(set, "set")
     if unset is not None:
-        body["unset"] = list(unset)
+        body["unset"] = texts_of(unset, "unset")
     if expires_at is None:
         body["expires_at"] = None
     elif isinstance(expires_at, datetime):
@@ -266,10 +266,10 @@ def json_of_changes(
 
 def _batch(points: Points) -> dict[str, Json]:
     if not isinstance(points, Columns):
-        return {"vectors": [point.to_json() for point in points]}
+        return {"vectors": list(write_each(points, NewPoint.to_json))}
     # The vectors were checked together, so each row is written without another check.
-    rows = zip(points.vectors, points.rows(), strict=True)
-    return {"vectors": [{"vector": vector, **point.beside_vector()} for vector, point in rows]}
+    rows = zip(points.vectors, write_each(points.rows(), NewPoint.beside_vector), strict=True)
+    return {"vectors": [{"vector": vector, **beside} for vector, beside in rows]}
 
 
 def _insert_request(place: Place, path: str, body: Json, key: str | None) -> HttpRequest:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 
+from .errors import InvalidArgumentError
 from .filters import FilterLike, json_of_filter
 from .values import (
     Attributes,
     AttributeValue,
     Json,
+    check_choice,
     decode_attributes,
     decode_moment,
     encode_moment,
     encode_value,
+    texts_of,
 )
 from .vectors import MatrixLike, Text, Vector, VectorLike, json_of_vector, matrix_of
 
@@ -25,6 +28,8 @@ ContentType: TypeAlias = Literal["Text", "Image"]
 Metric: TypeAlias = Literal["Euclidean", "Manhattan", "Hamming", "Cosine"]
 OnConflict: TypeAlias = Literal["error", "replace", "skip"]
 """What an insert does if the id exists."""
+
+Written = TypeVar("Written")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +49,13 @@ class NewPoint:
     on_conflict: OnConflict | None = None
     expires_at: datetime | None = None
     ttl: timedelta | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.content, str):
+            raise InvalidArgumentError(f"content is {self.content!r}: a text is needed")
+        check_choice(self.content_type, get_args(ContentType), "content_type")
+        if self.on_conflict is not None:
+            check_choice(self.on_conflict, get_args(OnConflict), "on_conflict")
 
     def to_json(self) -> dict[str, Json]:
         """Return what the service reads."""
@@ -67,6 +79,17 @@ class NewPoint:
         if self.ttl is not None:
             payload["ttl_seconds"] = self.ttl.total_seconds()
         return payload
+
+
+def write_each(points: Iterable[NewPoint], write: Callable[[NewPoint], Written]) -> Iterator[Written]:
+    """Yield the points of a batch as they are sent. An error names the point as the service does."""
+    for index, point in enumerate(points):
+        if not isinstance(point, NewPoint):
+            raise InvalidArgumentError(f"vectors[{index}] is a {type(point).__name__}: a NewPoint is needed")
+        try:
+            yield write(point)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"vectors[{index}].{error}") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -114,7 +137,13 @@ class Include:
         flags = {name: True for name in ("distance", "payload", "vector", "version") if getattr(self, name)}
         if self.attributes is False:
             return {**flags}
-        return {**flags, "attributes": True if self.attributes is True else list(self.attributes)}
+        return {**flags, "attributes": self.attributes is True or texts_of(self.attributes, "include.attributes")}
+
+
+def check_include(include: Include | None) -> None:
+    """Refuse what is not an Include, like a dict."""
+    if include is not None and not isinstance(include, Include):
+        raise InvalidArgumentError(f"include is a {type(include).__name__}: an Include is needed")
 
 
 USUAL_HIT = Include(distance=True, payload=True)
@@ -139,6 +168,10 @@ class Query:
     exact: bool = False
     max_distance: float | None = None
     profile: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice(self.metric, get_args(Metric), "similarity")
+        check_include(self.include)
 
     def to_json(self) -> dict[str, Json]:
         """Return the JSON, without fields that have their defaults."""
@@ -228,6 +261,12 @@ def json_of_when(when: When) -> dict[str, Json]:
             return {"filter": json_of_filter(filter)}
         case IfAbsent():
             return {"absent": True}
+    raise unknown_when(when)
+
+
+def unknown_when(when: object) -> InvalidArgumentError:
+    """Return the error for what is not a condition, like a dict."""
+    return InvalidArgumentError(f"when is a {type(when).__name__}: IfVersion, IfMatches or IfAbsent is needed")
 
 
 def point_of(json: Json) -> Point:

@@ -19,10 +19,11 @@ from .points import (
     Query,
     SearchResult,
     StoredPoint,
+    check_include,
     listed_of,
     result_of,
 )
-from .values import Attributes, AttributeValue, Json, decode_value, to_json
+from .values import Attributes, AttributeValue, Json, decode_value, texts_of, to_json
 from .vectors import Text, VectorLike
 
 
@@ -139,6 +140,7 @@ class ListPoints(Operation[Page]):
         body: dict[str, Json] = {**_filter(self.filter), "limit": self.limit}
         if self.cursor is not None:
             body["cursor"] = self.cursor
+        check_include(self.include)
         body["include"] = (self.include or Include()).to_json()
         return _post(self.place, "list", body)
 
@@ -196,7 +198,7 @@ class Facets(Operation[dict[str, list[FacetCount]]]):
     partial_after_s: float | None = None
 
     def request(self) -> HttpRequest:
-        body: dict[str, Json] = {**_filter(self.filter), "paths": list(self.paths)}
+        body: dict[str, Json] = {**_filter(self.filter), "paths": texts_of(self.paths, "paths")}
         if self.limit is not None:
             body["limit"] = self.limit
         return _post(self.place, "facets", body)

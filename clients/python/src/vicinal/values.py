@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
@@ -52,10 +52,14 @@ def encode_value(value: object, path: str) -> Json:
             return {"$date": encode_moment(value, path)}
         case GeoPoint(lat, lon):
             return {"$geo": {"lat": encode_value(lat, f"{path}.lat"), "lon": encode_value(lon, f"{path}.lon")}}
-        case np.generic() | np.ndarray():
+        # NumPy converts some times to plain numbers.
+        case np.generic() | np.ndarray() if value.dtype.kind not in "mM":
             return encode_value(value.tolist(), path)
         case Mapping():
             return {_name(key, path): encode_value(item, f"{path}.{key}") for key, item in value.items()}
+        case bytes() | bytearray() | memoryview():
+            # Sequences of numbers, but surely not meant as such.
+            pass
         case Sequence() | set() | frozenset():
             return [encode_value(item, f"{path}[{index}]") for index, item in enumerate(value)]
     raise InvalidArgumentError(f"{path} is a {type(value).__name__}, which cannot be an attribute value")
@@ -79,6 +83,20 @@ def decode_value(value: Json) -> AttributeValue:
 def decode_attributes(attributes: Json) -> dict[str, AttributeValue]:
     """Return a point's attributes."""
     return {key: decode_value(item) for key, item in attributes.items()}
+
+
+def texts_of(values: Iterable[str], name: str) -> list[str]:
+    """Return a list of texts; refuse a single text, which is a sequence of its characters."""
+    if isinstance(values, str):
+        raise InvalidArgumentError(f"{name} is the text {values!r}: a list of texts is needed")
+    return list(values)
+
+
+def check_choice(value: object, choices: Sequence[str], name: str) -> None:
+    """Refuse a value that is not one of these texts, with the message of the service."""
+    if value not in choices:
+        shown = json.dumps(value) if isinstance(value, str) else repr(value)
+        raise InvalidArgumentError(f"{name} is {shown}, it must be one of {', '.join(choices)}")
 
 
 def encode_moment(moment: datetime, path: str) -> str:

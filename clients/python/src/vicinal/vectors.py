@@ -1,9 +1,11 @@
-"""Vectors: anything that NumPy reads, as finite float32."""
+"""Vectors: anything that NumPy reads as numbers, as finite float32."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +22,9 @@ VectorLike: TypeAlias = NDArray[Any] | Sequence[float]
 
 MatrixLike: TypeAlias = NDArray[Any] | Sequence[VectorLike]
 """Vectors of the same length, one per row."""
+
+_NUMBERS = "fiub"
+"""NumPy's kinds of numbers; booleans are 0 and 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,28 +43,86 @@ def json_of_vector(vector: VectorLike | Text | None) -> dict[str, Json]:
 
 def vector_of(values: VectorLike, name: str = "vector") -> Vector:
     """Return one vector; a float32 array is not copied."""
-    return _floats(values, 1, name)
+    array = _array_of(values, name)
+    if array.dtype.kind == "O":
+        array = _numbers_of(array, name)
+    return _floats(array, 1, name)
 
 
 def matrix_of(values: MatrixLike, name: str = "vectors") -> Vector:
     """Return vectors, one per row; a float32 array is not copied."""
-    return _floats(values, 2, name)
-
-
-def _floats(values: VectorLike | MatrixLike, dimensions: int, name: str) -> Vector:
+    if not isinstance(values, list | tuple):
+        array = _array_of(values, name)
+        if array.ndim == 0 or array.dtype.kind in _NUMBERS:
+            return _floats(array, 2, name)
+        return _stacked(list(array), name)
+    # NumPy drops the mask of an array in a list.
+    if any(isinstance(row, np.ma.MaskedArray) for row in values):
+        return _stacked(values, name)
     try:
-        if isinstance(values, np.ndarray) and values.dtype == np.float32:
-            floats = np.ascontiguousarray(values)
-        else:
-            # A number beyond float32 becomes infinite and is refused below, so NumPy's warning is not needed.
-            with np.errstate(over="ignore"):
-                floats = np.ascontiguousarray(values, dtype=np.float32)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgumentError(f"{name} cannot be read as float32 numbers: {error}") from error
-    if floats.ndim != dimensions:
-        raise InvalidArgumentError(f"{name} has the shape {floats.shape}: {dimensions} axes are needed")
+        array = np.asarray(values)
+    except (TypeError, ValueError):
+        return _stacked(values, name)
+    return _floats(array, 2, name) if array.dtype.kind in _NUMBERS else _stacked(values, name)
+
+
+def _stacked(values: Sequence[VectorLike], name: str) -> Vector:
+    """Return vectors that are read one by one, so that an error names the row."""
+    rows = [vector_of(row, f"{name}[{index}]") for index, row in enumerate(values)]
+    for index, row in enumerate(rows):
+        if len(row) != len(rows[0]):
+            raise InvalidArgumentError(
+                f"{name}[{index}] has {len(row)} components, {name}[0] has {len(rows[0])}: all need the same number"
+            )
+    return np.stack(rows)
+
+
+def _array_of(values: object, name: str) -> NDArray[Any]:
+    """Return an array of numbers, or of objects that may be numbers."""
+    if isinstance(values, np.ma.MaskedArray):
+        masked = np.argwhere(np.ma.getmaskarray(values))
+        if len(masked):
+            raise _not_numbers(f"{name}{_place(masked[0])} is masked", name)
+        values = np.ma.getdata(values)
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise _not_numbers(str(error), name) from error
+    if array.dtype.kind in _NUMBERS or array.dtype.kind == "O":
+        return array
+    if array.dtype.kind in "mM":
+        raise _not_numbers(f"{array.dtype} is not a number", name)
+    # NumPy would read "1.5" as a number, and drop the imaginary part of 1j.
+    return np.asarray(values, object)
+
+
+def _numbers_of(array: NDArray[Any], name: str) -> NDArray[Any]:
+    for index, value in np.ndenumerate(array):
+        if not isinstance(value, Real | Decimal | np.bool_):
+            shown = repr(value)
+            shown = shown if len(shown) <= 40 else f"{shown[:40]}…"
+            raise _not_numbers(f"{name}{_place(index)} is {shown}", name)
+    try:
+        return array.astype(np.float64)
+    except OverflowError as error:
+        raise _not_numbers(str(error), name) from error
+
+
+def _floats(array: NDArray[Any], dimensions: int, name: str) -> Vector:
+    if array.ndim != dimensions:
+        raise InvalidArgumentError(f"{name} has the shape {array.shape}: {dimensions} axes are needed")
+    # A number beyond float32 becomes infinite and is refused below, so NumPy's warning is not needed.
+    with np.errstate(over="ignore"):
+        floats = np.ascontiguousarray(array, dtype=np.float32)
     finite = np.isfinite(floats)
     if not finite.all():
-        place = "".join(f"[{index}]" for index in np.argwhere(~finite)[0])
-        raise InvalidArgumentError(f"{name}{place} is not a finite float32 number")
+        raise InvalidArgumentError(f"{name}{_place(np.argwhere(~finite)[0])} is not a finite float32 number")
     return floats
+
+
+def _place(indexes: Sequence[int] | NDArray[Any]) -> str:
+    return "".join(f"[{index}]" for index in indexes)
+
+
+def _not_numbers(fault: str, name: str) -> InvalidArgumentError:
+    return InvalidArgumentError(f"{name} cannot be read as float32 numbers: {fault}")

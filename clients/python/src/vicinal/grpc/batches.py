@@ -8,6 +8,7 @@ import numpy as np
 
 from ..columns import Columns
 from ..point_operations import Points
+from ..points import write_each
 from .messages import beside_vector, new_point
 from .values import read_point_id
 from .wire import fields, head, message, read_bytes
@@ -21,7 +22,7 @@ def batch_message(points: Points) -> bytes:
     """Return the points of an InsertVectorsBatchRequest."""
     if isinstance(points, Columns):
         return b"".join(_parts_of(points))
-    return b"".join(message(1, new_point(point)) for point in points)
+    return b"".join(message(1, point) for point in write_each(points, new_point))
 
 
 def _parts_of(columns: Columns) -> Iterator[bytes | memoryview]:
@@ -32,8 +33,7 @@ def _parts_of(columns: Columns) -> Iterator[bytes | memoryview]:
     width = len(vectors) // len(columns)
     packed = head(1, width)
     before = head(1, len(packed) + width) + packed
-    for row, point in enumerate(columns.rows()):
-        after = beside_vector(point)
+    for row, after in enumerate(write_each(columns.rows(), beside_vector)):
         yield head(1, len(before) + width + len(after))
         yield before
         yield vectors[row * width : (row + 1) * width]

@@ -18,8 +18,8 @@ from .. import service_operations as service
 from ..errors import InvalidArgumentError, NotReadyError, UnsupportedError, error_of_code
 from ..filters import FilterLike
 from ..operation import Operation, Place, check_name
-from ..points import ContentType, Include, NewPoint, Point, SearchResult, StoredPoint
-from ..values import Attributes
+from ..points import ContentType, Include, NewPoint, Point, SearchResult, StoredPoint, check_include
+from ..values import Attributes, check_choice, texts_of
 from ..vectors import Text, VectorLike
 from .batches import batch_message, read_ids
 from .messages import (
@@ -27,7 +27,7 @@ from .messages import (
     include_message,
     name_map,
     new_point,
-    payload,
+    payload_of,
     query_message,
     read_collection,
     read_name_map,
@@ -131,8 +131,14 @@ def _put(operation: points.Put) -> GrpcCall[points.PutResult]:
             read_point_id(read_bytes(parts[1])), read_unsigned(parts[2]), bool(read_unsigned(parts.get(3, 0)))
         )
 
-    stored = payload(
-        operation.content, operation.content_type, operation.attributes, operation.expires_at, operation.ttl
+    stored = payload_of(
+        NewPoint(
+            content=operation.content,
+            content_type=operation.content_type,
+            attributes=operation.attributes,
+            expires_at=operation.expires_at,
+            ttl=operation.ttl,
+        )
     )
     when = b"" if operation.when is None else message(4, when_message(operation.when))
     target = message(1, point_id(operation.id))
@@ -182,6 +188,7 @@ def _list(operation: searches.ListPoints) -> GrpcCall[searches.Page]:
         ]
         return searches.Page(listed, read_text(_part(data, 2, b"")) or None)
 
+    check_include(operation.include)
     body = b"".join(
         (
             _filter(operation.filter),
@@ -204,7 +211,8 @@ def _facets(operation: searches.Facets) -> GrpcCall[dict[str, list[searches.Face
         return dict(_facet(read_bytes(value)) for number, value in fields(data) if number == 1)
 
     limit = b"" if operation.limit is None else unsigned(3, operation.limit)
-    return _at("FacetPoints", operation.place, _filter(operation.filter) + texts(2, operation.paths) + limit, read)
+    paths = texts(2, texts_of(operation.paths, "paths"))
+    return _at("FacetPoints", operation.place, _filter(operation.filter) + paths + limit, read)
 
 
 @_call.register
@@ -250,7 +258,7 @@ def _delete_collection(operation: collections.DeleteCollection) -> GrpcCall[None
 
 @_call.register
 def _set_aliases(operation: collections.SetAliases) -> GrpcCall[dict[str, str]]:
-    body = name_map(1, operation.set or {}) + texts(2, operation.remove)
+    body = name_map(1, operation.set or {}) + texts(2, texts_of(operation.remove, "remove"))
     return _at("SetAliases", Place(), body, lambda data: read_name_map(1, data))
 
 
@@ -312,7 +320,9 @@ def _patch_message(
     vector_values: VectorLike | Text | None = None,
 ) -> bytes:
     # Protobuf has no null, so the paths to remove are listed.
-    removed = [*(unset or ()), *(path for path, value in (set or {}).items() if value is None)]
+    if content_type is not None:
+        check_choice(content_type, CONTENT_TYPES, "content_type")
+    removed = [*texts_of(unset or (), "unset"), *(path for path, value in (set or {}).items() if value is None)]
     if expires_at is None:
         removed.append("$expires_at")
     if ttl is not None:

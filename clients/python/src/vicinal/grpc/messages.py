@@ -21,8 +21,9 @@ from ..points import (
     Query,
     SearchResult,
     When,
+    unknown_when,
 )
-from ..values import Attributes, Json
+from ..values import Attributes, Json, texts_of
 from ..vectors import Text, VectorLike, vector_of
 from .usual_hits import read_usual_hit
 from .values import (
@@ -94,6 +95,11 @@ def payload(
     )
 
 
+def payload_of(point: NewPoint) -> bytes:
+    """Return the Payload of a point."""
+    return payload(point.content, point.content_type, point.attributes, point.expires_at, point.ttl)
+
+
 def new_point(point: NewPoint) -> bytes:
     """Return an InsertVectorRequest."""
     return vector_field(1, 5, point.vector) + beside_vector(point)
@@ -103,7 +109,7 @@ def beside_vector(point: NewPoint) -> bytes:
     """Return the fields of an InsertVectorRequest that follow the vector."""
     return b"".join(
         (
-            message(2, payload(point.content, point.content_type, point.attributes, point.expires_at, point.ttl)),
+            message(2, payload_of(point)),
             message(3, point_id(point.id)) if point.id is not None else b"",
             unsigned(4, _CONFLICT_RULES.index(point.on_conflict)) if point.on_conflict is not None else b"",
         )
@@ -112,11 +118,12 @@ def beside_vector(point: NewPoint) -> bytes:
 
 def include_message(include: Include) -> bytes:
     """Return an Include. Protobuf cannot ask for all attributes alone, so the payload is included, too."""
+    paths = include.attributes
     return b"".join(
         (
             flag(1, include.distance),
-            flag(2, include.payload or include.attributes is True),
-            texts(3, include.attributes) if not isinstance(include.attributes, bool) else b"",
+            flag(2, include.payload or paths is True),
+            texts(3, texts_of(paths, "include.attributes")) if not isinstance(paths, bool) else b"",
             flag(4, include.vector),
             flag(5, include.version),
         )
@@ -151,6 +158,7 @@ def when_message(when: When) -> bytes:
             return message(2, filter_message(filter))
         case IfAbsent():
             return flag(3, True)
+    raise unknown_when(when)
 
 
 def read_point(data: bytes, include: Include | None) -> dict[str, Json]:
