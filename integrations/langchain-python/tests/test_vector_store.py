@@ -3,7 +3,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePosixPath
+from uuid import UUID
 
+import numpy as np
 import pytest
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
@@ -79,10 +85,75 @@ def test_deleting_without_ids_deletes_everything(store: VicinalVectorStore) -> N
     assert store.client.count() == 0
 
 
-def test_what_cannot_be_a_name_is_refused(store: VicinalVectorStore) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"a\.b"):
-        store.add_texts(["1"], [{"a.b": 1}])
+class Colour(Enum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        (datetime(2026, 11, 27, 10, 30), datetime(2026, 11, 27, 10, 30, tzinfo=UTC)),
+        (date(2026, 11, 27), "2026-11-27"),
+        (Decimal("9.99"), 9.99),
+        (Decimal("0.12345678901234567890"), "0.12345678901234567890"),
+        (UUID(int=7), str(UUID(int=7))),
+        (2**53 + 1, "9007199254740993"),
+        (timedelta(minutes=1), 60),
+        (PurePosixPath("a/b"), "a/b"),
+        (Colour.RED, "red"),
+        (("a", None, "b"), ["a", "b"]),
+        ({"c.d": 1, 2: "x"}, {"c": {"d": 1}, "2": "x"}),
+        (np.float32(1.5), 1.5),
+    ],
+)
+def test_metadata_are_converted_where_attributes_have_no_such_value(
+    store: VicinalVectorStore, value: object, stored: object
+) -> None:
+    store.add_documents([Document("1", metadata={"a.b": value, "none": None, "nan": float("nan")}, id="it")])
+    assert store.get_by_ids(["it"])[0].metadata == {"a": {"b": stored}}
+
+
+def test_what_cannot_be_kept_is_named_and_nothing_is_stored(store: VicinalVectorStore) -> None:
+    documents = [
+        Document("1", id="fine", metadata={"a": 1}),
+        Document("2", id="x", metadata={"raw": b"123"}),
+        Document("3", id="y", metadata={"a": 1, "a.b": 2}),
+        Document("4", id="z", metadata={"deep": [{"$x": 2}]}),
+    ]
+    with pytest.raises(InvalidArgumentError) as raised:
+        store.add_documents(documents)
+    for expected in (
+        "document 1 ('x'): metadata.raw is a bytes",
+        "document 2 ('y'): metadata.a.b cannot be kept",
+        "document 3 ('z'): metadata.deep[0].$x cannot be kept",
+    ):
+        assert expected in str(raised.value)
+    assert store.get_by_ids(["fine"]) == []
     assert store.add_texts([]) == []
+
+
+def test_unknown_parameters_are_refused(store: VicinalVectorStore) -> None:
+    with pytest.raises(TypeError, match="filter"):
+        store.delete(filter={"angle": 0})
+    with pytest.raises(TypeError, match="metadata"):
+        store.add_texts(["1"], metadata=[{"angle": 0}])
+    with pytest.raises(TypeError, match="filters"):
+        store.similarity_search("1", filters={"angle": 0})
+    assert store.client.count() == 10
+
+
+def test_of_texts_with_one_id_the_last_one_stays(store: VicinalVectorStore) -> None:
+    store.add_texts(["1", "2", "3"], ids=["one", "two", "one"], batch_size=2)
+    assert contents(store.get_by_ids(["one"])) == ["3"]
+
+
+def test_a_time_weighted_retriever_works(store: VicinalVectorStore) -> None:
+    """LangChain's retriever stores its documents in this way, with times that have no zone."""
+    now = datetime.now()
+    remembered = {"last_accessed_at": now, "created_at": now, "buffer_idx": 0}
+    store.add_documents([Document("45", metadata=remembered)], current_time=now)
+    found = store.similarity_search_with_relevance_scores("45", k=1)
+    assert found[0][0].metadata["buffer_idx"] == 0
 
 
 @pytest.mark.parametrize("has_client", [True, False])

@@ -4,7 +4,10 @@ import asyncio
 import itertools
 import math
 from collections.abc import Iterator
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
 import pytest
 from llama_index.core import Document, StorageContext, VectorStoreIndex
@@ -20,7 +23,7 @@ from llama_index.core.vector_stores.types import (
     VectorStoreQueryMode,
 )
 from real_service import API_KEY, Service
-from vicinal import AsyncVicinal, Vicinal
+from vicinal import AsyncVicinal, InvalidArgumentError, Vicinal
 
 from llama_index.vector_stores.vicinal import VicinalVectorStore
 
@@ -145,6 +148,54 @@ def test_nodes_come_back_as_they_were(store: VicinalVectorStore) -> None:
         original = originals[node.node_id]
         assert isinstance(node, TextNode)
         assert (node.text, node.metadata, node.ref_doc_id) == (original.text, original.metadata, original.ref_doc_id)
+
+
+def test_large_metadata_are_stored_once(store: VicinalVectorStore) -> None:
+    metadata = {"notes": "\u00e4" * 20_000, "page": 1}
+    related = {
+        NodeRelationship.SOURCE: RelatedNodeInfo(node_id="doc", metadata=metadata),
+        NodeRelationship.NEXT: RelatedNodeInfo(node_id="next", metadata={**metadata, "page": 2}),
+        NodeRelationship.CHILD: [RelatedNodeInfo(node_id="child", metadata=metadata)],
+    }
+    node = TextNode(id_="large", text="x", metadata=metadata, relationships=related, embedding=direction(0))
+    store.add([node])
+    (found,) = store.get_nodes(["large"])
+    assert found.metadata == metadata
+    assert found.relationships == related
+
+
+def test_metadata_come_back_as_llamaindex_writes_them(store: VicinalVectorStore) -> None:
+    metadata: dict[str, Any] = {
+        "z": 1,
+        "a.b": 2,
+        "none": None,
+        "empty": [],
+        "whole": 3.0,
+        "big": 2**53 + 1,
+        "nested": {"a.b": [1, None]},
+        "flag": True,
+        "tags": ["a", "b"],
+        "doc_id": "mine",
+    }
+    times = {"at": datetime(2026, 11, 27), "day": date(2026, 11, 27), "price": Decimal("9.99"), "id": UUID(int=7)}
+    node = TextNode(id_="odd", text="x", metadata={**metadata, **times}, embedding=direction(0))
+    store.add([node])
+    (found,) = store.get_nodes(["odd"])
+    texts = {"at": "2026-11-27T00:00:00", "day": "2026-11-27", "price": "9.99", "id": str(UUID(int=7))}
+    assert found.metadata == {**metadata, **texts}
+    assert list(found.metadata) == [*metadata, *texts]
+    assert isinstance(found.metadata["whole"], float)
+    path = MetadataFilters(filters=[one("a.b", FilterOperator.EQ, 2)])
+    assert [each.node_id for each in store.get_nodes(filters=path)] == ["odd"]
+
+
+def test_what_cannot_be_kept_is_named(store: VicinalVectorStore) -> None:
+    bad = TextNode(id_="bad", text="x", metadata={"a": {"$b": 1}}, embedding=direction(0))
+    with pytest.raises(InvalidArgumentError, match=r"node 10 \('bad'\): metadata\.a\.\$b cannot be kept"):
+        store.add([*nodes(), bad])
+    with pytest.raises(TypeError, match="filter"):
+        store.delete_nodes(["node-0"], filter=MetadataFilters(filters=[LEAVES[0]]))
+    assert store.client.count() == 10
 
 
 def test_queries_can_be_restricted_to_ids(store: VicinalVectorStore) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from langchain_core.documents import Document
 from vicinal import Columns, StoredPoint, uuid_of
+from vicinal.metadata import attributes_of_all
 
 ID_ATTRIBUTE = "langchain_id"
 """The attribute with the document's id if that is not a UUID."""
@@ -25,11 +26,15 @@ def columns_of(
     metadatas: Iterable[Mapping[str, Any]] | None,
     ids: Sequence[str],
 ) -> Columns:
-    """Return documents as points: the text is the content, and metadata are attributes. Existing ids are replaced."""
+    """
+    Return documents as points: the text is the content, and metadata are attributes, converted where needed. Existing
+    ids are replaced.
+    """
     point_ids = [uuid_of(id) for id in ids]
     own = [{} if point_id == id.lower() else {ID_ATTRIBUTE: id} for point_id, id in zip(point_ids, ids, strict=True)]
     given: Iterable[Mapping[str, Any]] = [{}] * len(texts) if metadatas is None else metadatas
-    attributes = [{**metadata, **id} for metadata, id in zip(given, own, strict=True)]
+    converted = attributes_of_all(zip(ids, given, strict=True), "document")
+    attributes = [{**metadata, **id} for metadata, id in zip(converted, own, strict=True)]
     return Columns(list(vectors), texts, attributes=attributes, ids=point_ids, on_conflict="replace")
 
 

@@ -21,6 +21,7 @@ from vicinal import (
     Vicinal,
     uuid_of,
 )
+from vicinal.bulk import BATCH_POINTS
 
 from .documents import columns_of, document_of, ids_of, in_order
 
@@ -32,7 +33,7 @@ class VicinalVectorStore(VectorStore):
     A vector store with its documents in a collection of Vicinal, found by the vectors of their texts.
 
     Metadata are attributes, which can filter searches: `filter` is an expression like `F("price") < 10`, or a dict like
-    `{"price": {"$lt": 10}}`. Names in metadata have no dots and do not begin with "$". Scores are distances.
+    `{"price": {"$lt": 10}}`. Scores are distances.
 
     :param embedding: embeds texts
     :param client: a client for the collection with the documents, or for its alias, unless `collection` is given
@@ -75,14 +76,21 @@ class VicinalVectorStore(VectorStore):
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
+        batch_size: int = BATCH_POINTS,
+        current_time: object = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Store texts and return their ids. A text whose id exists replaces the stored one."""
+        """
+        Store texts and return their ids. A text whose id exists replaces the stored one; of texts with the same id, the
+        last one stays. LangChain's time-weighted retriever passes `current_time`, which is not used.
+        """
+        _refuse(kwargs)
         contents = list(texts)
         document_ids = ids_of(ids, len(contents))
         vectors = self._embedding.embed_documents(contents)
         if contents:
-            self._client.insert_all(columns_of(contents, vectors, metadatas, document_ids))
+            columns = columns_of(contents, vectors, metadatas, document_ids)
+            self._client.insert_all(columns, batch_size=batch_size)
         return document_ids
 
     async def aadd_texts(
@@ -91,20 +99,28 @@ class VicinalVectorStore(VectorStore):
         metadatas: list[dict[str, Any]] | None = None,
         *,
         ids: Sequence[str | None] | None = None,
+        batch_size: int = BATCH_POINTS,
+        current_time: object = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Store texts and return their ids. A text whose id exists replaces the stored one."""
+        """
+        Store texts and return their ids. A text whose id exists replaces the stored one; of texts with the same id, the
+        last one stays. LangChain's time-weighted retriever passes `current_time`, which is not used.
+        """
+        _refuse(kwargs)
         if self._async_client is None:
-            return await run_in_executor(None, self.add_texts, texts, metadatas, ids=ids, **kwargs)
+            return await run_in_executor(None, self.add_texts, texts, metadatas, ids=ids, batch_size=batch_size)
         contents = list(texts)
         document_ids = ids_of(ids, len(contents))
         vectors = await self._embedding.aembed_documents(contents)
         if contents:
-            await self._async_client.insert_all(columns_of(contents, vectors, metadatas, document_ids))
+            columns = columns_of(contents, vectors, metadatas, document_ids)
+            await self._async_client.insert_all(columns, batch_size=batch_size)
         return document_ids
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
         """Delete documents by id; without ids, all documents. Missing documents are not an error."""
+        _refuse(kwargs)
         more = True
         while more:
             more = self._client.delete_where(_of_ids(ids), everything=ids is None).more
@@ -112,8 +128,9 @@ class VicinalVectorStore(VectorStore):
 
     async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
         """Delete documents by id; without ids, all documents. Missing documents are not an error."""
+        _refuse(kwargs)
         if self._async_client is None:
-            return bool(await super().adelete(ids, **kwargs))
+            return bool(await super().adelete(ids))
         more = True
         while more:
             more = (await self._async_client.delete_where(_of_ids(ids), everything=ids is None)).more
@@ -286,6 +303,12 @@ class VicinalVectorStore(VectorStore):
         return (
             (lambda distance: 1 - distance / 2) if self._metric == "Cosine" else (lambda distance: 1 / (1 + distance))
         )
+
+
+def _refuse(unknown: dict[str, Any]) -> None:
+    """Refuse unknown parameters: a misspelt one could store or delete more than was meant."""
+    if unknown:
+        raise TypeError(f"unknown parameters: {', '.join(unknown)}")
 
 
 def _of_ids(ids: Sequence[str] | None) -> FilterLike:

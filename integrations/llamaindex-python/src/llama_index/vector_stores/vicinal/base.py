@@ -16,14 +16,13 @@ from llama_index.core.vector_stores.types import (
 )
 
 from llama_index.vector_stores.vicinal.filters import filter_of, filter_of_query
-from llama_index.vector_stores.vicinal.nodes import node_of, point_of, result_of, search_of
+from llama_index.vector_stores.vicinal.nodes import node_of, points_of, result_of, search_of
 from vicinal import AsyncVicinal, F, FilterLike, Metric, Vicinal
 
 
 class VicinalVectorStore(BasePydanticVectorStore):
     """
-    A vector store with its nodes in a collection of Vicinal. Metadata are attributes, which can filter queries. Names
-    in metadata have no dots and do not begin with "$".
+    A vector store with its nodes in a collection of Vicinal. Metadata are attributes, which can filter queries.
 
     :param client: a client for the collection with the nodes, or for its alias, unless `collection` is given
     :param collection: the name of the collection; it is created if it does not exist
@@ -68,28 +67,33 @@ class VicinalVectorStore(BasePydanticVectorStore):
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Store nodes and return their ids. A node whose id exists replaces the stored one."""
-        self._client.insert_all(point_of(node) for node in nodes)
+        _refuse(kwargs)
+        self._client.insert_all(points_of(nodes))
         return [node.node_id for node in nodes]
 
     async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
         """Store nodes and return their ids. A node whose id exists replaces the stored one."""
+        _refuse(kwargs)
         if self._async_client is None:
-            return await asyncio.to_thread(self.add, nodes, **kwargs)
-        await self._async_client.insert_all(point_of(node) for node in nodes)
+            return await asyncio.to_thread(self.add, nodes)
+        await self._async_client.insert_all(points_of(nodes))
         return [node.node_id for node in nodes]
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a document."""
+        _refuse(delete_kwargs)
         self._delete(F("ref_doc_id") == ref_doc_id)
 
     async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Delete the nodes of a document."""
+        _refuse(delete_kwargs)
         await self._adelete(F("ref_doc_id") == ref_doc_id)
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
         """Delete nodes that have one of the ids and match the filters; without both, delete nothing."""
+        _refuse(delete_kwargs)
         chosen = filter_of(filters, node_ids)
         if chosen is not None:
             self._delete(chosen)
@@ -98,6 +102,7 @@ class VicinalVectorStore(BasePydanticVectorStore):
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
         """Delete nodes that have one of the ids and match the filters; without both, delete nothing."""
+        _refuse(delete_kwargs)
         chosen = filter_of(filters, node_ids)
         if chosen is not None:
             await self._adelete(chosen)
@@ -148,6 +153,12 @@ class VicinalVectorStore(BasePydanticVectorStore):
             return
         while (await self._async_client.delete_where(filter, everything=filter == {})).more:
             pass
+
+
+def _refuse(unknown: dict[str, Any]) -> None:
+    """Refuse unknown parameters: a misspelt one could store or delete more than was meant."""
+    if unknown:
+        raise TypeError(f"unknown parameters: {', '.join(unknown)}")
 
 
 def _vector_of(query: VectorStoreQuery) -> list[float]:
