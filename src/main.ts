@@ -126,6 +126,7 @@ async function assemble(
     keys: keys.inForce,
     isReady,
     writesBlocked: () => writesBlocked,
+    rebuilding: () => data.loaded?.set.rebuilding ?? 0,
     embeddings: createEmbedder(config, metrics, logger),
     cluster,
   }
@@ -224,6 +225,7 @@ interface TransportParts {
   readonly keys: ApiKeys['inForce']
   readonly isReady: () => boolean
   readonly writesBlocked: () => WritesBlocked | undefined
+  readonly rebuilding: () => number
   readonly embeddings: Embedder | undefined
   readonly cluster: ClusterService | undefined
 }

@@ -23,6 +23,8 @@ export interface TransportsOptions {
   readonly keys: ServiceKeys
   readonly isReady: () => boolean
   readonly writesBlocked: () => WritesBlocked | undefined
+  /** The number of collections whose graph is being rebuilt. */
+  readonly rebuilding: () => number
   readonly ports: Ports
   /** Undefined outside a cluster. */
   readonly cluster?: ClusterPages | undefined
@@ -93,6 +95,7 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
       port: ports.http,
       isReady,
       writesBlocked,
+      rebuilding: options.rebuilding,
       cluster,
     })
     servers.push(http)

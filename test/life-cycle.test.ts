@@ -420,6 +420,7 @@ async function listenWithoutData(isReady: () => boolean): Promise<Transports> {
     keys: { grpc: [{ name: 'test', key: apiKey, role: 'write' }], http: undefined },
     isReady,
     writesBlocked: () => undefined,
+    rebuilding: () => 0,
     ports: { grpc: 0, http: 0 },
   })
 }

@@ -26,6 +26,8 @@ export interface ChangeTarget extends CurrentPoints {
   endPostponements(): Promise<void>
   /** A group is closed when it exceeds this many bytes, to limit how much reaches the index together. */
   readonly comingBytesMax: number
+  /** Whether a graph is being rebuilt, which slows inserts down: see `WriterRoom`. */
+  readonly isRebuilding: boolean
   /**
    * Undefined when the index can take more points now; otherwise resolves with whether it can, as soon as that is
    * known.

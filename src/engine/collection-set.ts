@@ -74,6 +74,12 @@ export class CollectionSet implements Collections {
     return storedPosition(this.#options.store)
   }
 
+  /** The number of open collections whose graph is being rebuilt. */
+  get rebuilding(): number {
+    const open = [this.#options.main, ...[...this.#entries.values()].map(({ collection }) => collection)]
+    return open.filter((collection) => collection?.isRebuilding).length
+  }
+
   /** The number of open collections, without the default one. */
   get openCount(): number {
     return this.#entries.size

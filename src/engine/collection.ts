@@ -191,6 +191,11 @@ export class Collection implements Database, AsyncDisposable {
     return points
   }
 
+  /** Whether so many points wait that the graph is not used: searches are exact until they are linked. */
+  get isRebuilding(): boolean {
+    return this.#indexer.isRebuilding
+  }
+
   /** Points that are not in the graph yet. */
   get unindexed(): number {
     return this.#indexer.unindexed

@@ -56,10 +56,11 @@ export class GraphBuilds {
   }
 
   #begin(graph: number, on: GraphDistanceSource, points: number): void {
-    const { graphs, links, plans, scheduler } = this.#options
+    const { graphs, links, plans, room, scheduler } = this.#options
     graphs.sources.choose(graph, on, points)
     if (!graphs.sources.isActive(graph)) return
     for (const { ordinal } of graphs.index.segments) links.enqueueUnlinked({ ordinal, graph })
+    room.expectBacklog()
     plans.expire(graphDistanceMetrics[graph]!)
     scheduler.dispatch()
   }

@@ -125,6 +125,14 @@ export class GraphSet {
     return this.sources.isActive(graph) && bytes <= Math.max(2 * this.#maxUnindexedBytes, buildingBytes)
   }
 
+  /**
+   * Whether so many points wait that the first graph is not used: after a start without a usable file, or while it
+   * begins. Searches are exact until then.
+   */
+  get isRebuilding(): boolean {
+    return this.isAttached && this.sources.isActive(0) && !this.isCaughtUp(0)
+  }
+
   #queueLength(graph: number): number {
     const index = this.#index
     if (index === undefined) return 0

@@ -91,7 +91,7 @@ export class Indexer {
     this.#graphs = new GraphSet(options.maxUnindexedBytes, options.graphBytesMin)
     this.#links = new LinkBatches(this.#graphs, {
       onLinked: ({ graph }, count) => {
-        this.#room.linked()
+        this.#room.linked(graph === 0 ? count : 0)
         this.#reachability.changed()
         if (graph === 0) this.#plans.linked(count)
       },
@@ -163,6 +163,7 @@ export class Indexer {
   async load(): Promise<void> {
     const loaded = await this.#checkpoints.load()
     for (const place of this.#graphs.activePlaces) this.#links.enqueueUnlinked(place)
+    this.#room.expectBacklog()
     const linked = this.#graphs.index.liveCount - this.#graphs.waiting
     for (const { meta } of loaded) {
       this.#plans.restore(meta.routes, linked)
@@ -206,6 +207,10 @@ export class Indexer {
     return (
       this.#graphs.isStale || this.#audits.isPending || this.#builds.isChecking || this.#graphs.waiting > 0
     )
+  }
+
+  get isRebuilding(): boolean {
+    return this.#graphs.isRebuilding
   }
 
   /** Resolves when no points wait, no graph contains removed points, and every linked point is reachable. */

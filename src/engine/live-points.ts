@@ -305,6 +305,10 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     return this.#indexer.comingBytesMax
   }
 
+  get isRebuilding(): boolean {
+    return this.#indexer.isRebuilding
+  }
+
   room(): Promise<boolean> | undefined {
     return this.#indexer.room()
   }

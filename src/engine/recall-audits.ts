@@ -55,7 +55,7 @@ export class RecallAudits {
 
   /** Stops a measurement that no search waits for, if writers would otherwise have to wait. */
   yieldToWriters(): void {
-    if (this.#canBePostponed && !this.#options.room.hasRoom) this.stop()
+    if (this.#canBePostponed && this.#options.room.isBehind) this.stop()
   }
 
   /** Starts to measure if a measurement is due and none is running. */
@@ -89,7 +89,7 @@ export class RecallAudits {
   async #measure(metric: Metric, ready: readonly boolean[]): Promise<readonly RouteRecall[] | undefined> {
     const { plans, room, graphs } = this.#options
     this.#canBePostponed = !plans.isAsked(metric)
-    if (this.#canBePostponed && !room.hasRoom) return undefined
+    if (this.#canBePostponed && room.isBehind) return undefined
     // The metrics before this one took seconds, and points were inserted and removed meanwhile.
     const request = plans.request(graphs.index, metric, ready, graphs.waiting, graphs.sources.active)
     return this.#searching((search) => auditRoutes(graphs.index, request, search))

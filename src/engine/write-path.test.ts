@@ -163,6 +163,7 @@ class Points implements ChangeTarget {
   }
 
   readonly comingBytesMax = Number.POSITIVE_INFINITY
+  isRebuilding = false
   /** Set to make inserts wait for it. */
   coming: PromiseWithResolvers<boolean> | undefined
 
@@ -677,8 +678,11 @@ describe('an index that has no room', () => {
       for (const refused of await Promise.all(waiting)) {
         assert.ok(refused instanceof DatabaseError)
         assert.equal(refused.reason, 'overloaded')
+        assert.match(refused.message, /^points arrive faster than they can be indexed/)
       }
       assert.equal(queued.used, 0)
+      points.isRebuilding = true
+      await assert.rejects(insertOne(writes), /^DatabaseError: the graph of the collection is being rebuilt/)
       points.coming = undefined
       await insertOne(writes)
       assert.equal(points.slots.size, 1)

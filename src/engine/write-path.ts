@@ -177,7 +177,7 @@ export class WritePath {
     const requests = this.#queue.takePassing()
     if (requests.length > 0) return requests
     const hasRoom = await Promise.race([room, this.#queue.nextPassing().then(() => true)])
-    if (!hasRoom) this.#queue.refuseVectors()
+    if (!hasRoom) this.#queue.refuseVectors(this.#target.isRebuilding)
     return []
   }
 

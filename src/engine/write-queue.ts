@@ -101,14 +101,15 @@ export class WriteQueue {
     return [...taken]
   }
 
-  /** Refuses the requests with vectors. */
-  refuseVectors(): void {
+  /** Refuses the requests with vectors, because the index has had no room for too long. */
+  refuseVectors(isRebuilding: boolean): void {
+    const cause = isRebuilding
+      ? 'the graph of the collection is being rebuilt, and points arrive faster than it can take them'
+      : 'points arrive faster than they can be indexed'
     const refused = this.#requests.filter(bringsVectors)
     this.#requests = this.#requests.filter((request) => !bringsVectors(request))
     for (const request of refused) {
-      request.reject(
-        new DatabaseError('overloaded', 'points arrive faster than they can be indexed: try again later'),
-      )
+      request.reject(new DatabaseError('overloaded', `${cause}: try again later`))
     }
   }
 

@@ -16,6 +16,7 @@ describe('writers that wait for room', () => {
     isStale: false,
     isStarting: false,
     waitingForGraph: 0,
+    unindexed: 0,
     index: { layout: { rowBytes } },
   }
   beforeEach(() => {
@@ -36,7 +37,7 @@ describe('writers that wait for room', () => {
   async function look(ms: number, isLinking = false): Promise<void> {
     for (const endMs = nowMs + ms; nowMs < endMs; ) {
       nowMs += 500
-      if (isLinking) room.linked()
+      if (isLinking) room.linked(0)
       room.refuseLate()
       await Promise.resolve()
     }
@@ -71,7 +72,7 @@ describe('writers that wait for room', () => {
     await look(1_000, true)
     await stall(60_000)
     assert.deepEqual(answers, [])
-    room.linked()
+    room.linked(0)
     await look(2_500)
     graphs.waitingForGraph = 100
     room.recheck()
@@ -96,6 +97,27 @@ describe('writers that wait for room', () => {
     assert.deepEqual(answers, [])
     await look(1_000)
     assert.deepEqual(answers, [false])
+  })
+
+  it('do not wait for points that were stored before a graph was rebuilt, but half of the links are for those', () => {
+    const stored = 1_000_000
+    const extra = roomBytes / rowBytes
+    graphs.unindexed = stored
+    graphs.waitingForGraph = stored
+    room.expectBacklog()
+    assert.equal(room.wait(), undefined)
+    graphs.waitingForGraph = stored + extra
+    assert.equal(room.wait(), undefined)
+    graphs.waitingForGraph += 1
+    assert.ok(room.wait())
+    let inserted = 0
+    for (let linked = 0; linked < stored; linked += 1_000) {
+      graphs.waitingForGraph -= 1_000
+      room.linked(1_000)
+      for (; room.hasRoom; inserted += 100) graphs.waitingForGraph += 100
+    }
+    assert.ok(inserted > stored / 2 - 1_000 && inserted < stored / 2 + 1_000, `${inserted} were inserted`)
+    assert.ok(graphs.waitingForGraph < stored)
   })
 
   it('have more room while a graph is being started; those that wait then are refused after 20 s', async () => {

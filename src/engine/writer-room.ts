@@ -1,11 +1,19 @@
 import { buildingBytes, type GraphSet } from './graph-set.ts'
 
-/** Makes writers wait while more points wait to be linked than searches should scan. Main thread only. */
+/**
+ * Makes writers wait while more points wait to be linked than searches should scan. Main thread only.
+ *
+ * While a graph is rebuilt, after a start without a usable file for example, points that were stored long ago wait too.
+ * They are no reason to refuse others: searches scan all of them anyway. One new point is then accepted for every two
+ * that are linked, so the backlog shrinks however many points arrive.
+ */
 export class WriterRoom {
   readonly #graphs: GraphSet
   readonly #maxUnindexedBytes: number
   /** Whether writers need not wait any more. */
   #isFree = false
+  /** How many points may wait while those of a backlog are being linked. */
+  #backlogMax = 0
   #lastLink = 0
   #lastLook: number = performance.now()
   #waiting: (PromiseWithResolvers<boolean> & { since: number }) | undefined
@@ -16,13 +24,24 @@ export class WriterRoom {
   }
 
   get hasRoom(): boolean {
-    if (!this.#graphs.isAttached || this.#isFree) return true
+    return !this.isBehind || this.#graphs.waitingForGraph <= this.#backlogMax
+  }
+
+  /** Whether more points wait than usual. */
+  get isBehind(): boolean {
+    if (!this.#graphs.isAttached || this.#isFree) return false
     const { isStale, isStarting, waitingForGraph, index } = this.#graphs
     // Nothing is linked while a graph is being started, or repaired after it was read from disk. As many points may wait
     // as while a graph is being built.
     const most = isStale || isStarting ? buildingBytes : 0
     const bytes = waitingForGraph * index.layout.rowBytes
-    return bytes <= Math.max(this.#maxUnindexedBytes, most)
+    return bytes > Math.max(this.#maxUnindexedBytes, most)
+  }
+
+  /** Call when points have been queued that were stored before. */
+  expectBacklog(): void {
+    const { unindexed, index } = this.#graphs
+    this.#backlogMax = unindexed + this.#maxUnindexedBytes / index.layout.rowBytes
   }
 
   /**
@@ -35,9 +54,10 @@ export class WriterRoom {
     return this.#waiting.promise
   }
 
-  /** Call when points have been linked. */
-  linked(): void {
+  /** Call when points have been linked; `count` is the number of those that searches need no longer scan. */
+  linked(count: number): void {
     this.#lastLink = performance.now()
+    this.#backlogMax -= count / 2
   }
 
   /**

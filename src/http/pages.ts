@@ -7,7 +7,7 @@ import type { HttpServerOptions } from './server-options.ts'
 /** Adds the start page, health, readiness and metrics. */
 export function addPages(
   app: FastifyInstance,
-  { metrics, isReady, writesBlocked, cluster }: HttpServerOptions,
+  { metrics, isReady, writesBlocked, rebuilding, cluster }: HttpServerOptions,
 ): void {
   app.get('/health', (_request, reply) => reply.type(plainText).send('OK'))
   app.get('/', (_request, reply) =>
@@ -23,9 +23,13 @@ export function addPages(
     if (notReady !== undefined) throw new DatabaseError('not_ready', notReady)
     // Still 200: a service that is taken out of rotation could not answer searches either.
     const blocked = writesBlocked()
-    return reply
-      .type(plainText)
-      .send(blocked === undefined ? 'ready' : `ready, but ${writesBlockedTexts[blocked]}`)
+    const notes = [
+      ...(blocked === undefined ? [] : [writesBlockedTexts[blocked]]),
+      ...(rebuilding() === 0
+        ? []
+        : [`graphs are being rebuilt (${rebuilding()}): searches are exact until then`]),
+    ]
+    return reply.type(plainText).send(notes.length === 0 ? 'ready' : `ready, but ${notes.join('; ')}`)
   })
   app.get('/metrics', { config: { role: 'read' } }, async (_request, reply) => {
     const { contentType, text } = await metrics.expose()

@@ -38,6 +38,8 @@ export interface HttpServerOptions {
   readonly logger: Logger
   readonly isReady: () => boolean
   readonly writesBlocked: () => WritesBlocked | undefined
+  /** The number of collections whose graph is being rebuilt. */
+  readonly rebuilding: () => number
   /** Undefined on a single node. */
   readonly cluster?: ClusterPages | undefined
 }

@@ -14,5 +14,6 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
     settings: [],
     isReady: () => false,
     writesBlocked: () => undefined,
+    rebuilding: () => 0,
   })
 }

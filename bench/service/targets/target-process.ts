@@ -87,6 +87,7 @@ async function startEcho(): Promise<Ports> {
     keys: { grpc: [{ name: 'bench', key: apiKey, role: 'write' }], http: undefined },
     isReady: () => true,
     writesBlocked: () => undefined,
+    rebuilding: () => 0,
     ports: { grpc: 0, http: 0 },
   })
   return { grpc: ports.grpc, http: ports.http! }
