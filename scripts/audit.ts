@@ -24,7 +24,7 @@ export interface AuditedLock {
 
 const root = join(import.meta.dirname, '..')
 
-/** The lock files to audit. Benchmarks (bench) and tests (clients/typescript/runtimes) do not reach users. */
+/** The lock files to audit. Benchmarks (bench) and tests (clients/typescript/runtimes, test/node-26) do not reach users. */
 export function auditedLocks(): readonly AuditedLock[] {
   const whole = globSync('{console,integrations/*}/package-lock.json', { cwd: root }).map(dirname)
   return [

@@ -185,9 +185,12 @@ export class CallBody implements ReceivedRequest {
     this.#timer = undefined
   }
 
-  /** Tells the client to stop sending its request; bytes that still arrive are discarded. */
+  /**
+   * Tells the client to stop sending its request; bytes that still arrive are discarded. Does so when the status has
+   * been written: nghttp2 drops the queued frames of a stream that it resets.
+   */
   #stopUpload(): void {
-    this.#call.stream.close(constants.NGHTTP2_NO_ERROR)
+    setImmediate(() => this.#call.stream.close(constants.NGHTTP2_NO_ERROR))
   }
 }
 

