@@ -71,6 +71,7 @@ async function tour(config: Config, service: Service): Promise<void> {
   const grpc = createGrpcClient({ address: grpcAddress, apiKey })
   say(`
 Vicinal is running: HTTP at ${httpUrl}, gRPC at ${grpcAddress}.
+The console, in your browser: ${httpUrl}/console
 
 It stores vectors and finds the nearest ones. Here each vector is the embedding of a dictionary gloss: ${dimension}
 numbers that a language model made of the text, so that texts of like meaning lie close together.
@@ -145,7 +146,9 @@ function explain(running: {
   const key = apiKeyPath === undefined ? '$GRPC_ROOT_PASSWORD' : `$(cat ${apiKeyPath})`
   const keyOption = apiKeyPath === undefined ? '' : ` --api-key-file ${apiKeyPath}`
   say(`
-Try it yourself, in another terminal, in this directory:
+Look at the points in the console: ${httpUrl}/console
+
+Or try it yourself, in another terminal, in this directory:
 
   HTTP: the ids of the nearest glosses, one complete gloss, and the API reference in your browser
     curl -s ${httpUrl}/points/search -H 'content-type: application/json' -d @${question}

@@ -8,6 +8,7 @@ import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from '
 import { join } from 'node:path'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { npmCommand } from './npm-command.ts'
+import { buildIfOutdated } from './up-to-date.ts'
 
 const root = join(import.meta.dirname, '..')
 const project = join(root, 'console')
@@ -17,8 +18,15 @@ if (isOutdated()) {
   const [command, args] = npmCommand(['ci', '--no-audit', '--no-fund', '--ignore-scripts'])
   execFileSync(command, args, { cwd: project, stdio: 'inherit' })
 }
-execFileSync(process.execPath, [vite, 'build', '--logLevel', 'warn'], { cwd: project, stdio: 'inherit' })
-compress(join(root, 'src/http/generated/console'))
+buildIfOutdated(
+  'console',
+  ['console', 'src', 'package.json'],
+  ['src/http/generated/console/index.html'],
+  () => {
+    execFileSync(process.execPath, [vite, 'build', '--logLevel', 'warn'], { cwd: project, stdio: 'inherit' })
+    compress(join(root, 'src/http/generated/console'))
+  },
+)
 
 /** Whether the installed packages are older than the lock file. npm writes a copy of the lock file when it installs. */
 function isOutdated(): boolean {

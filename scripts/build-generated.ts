@@ -6,22 +6,34 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { buildKernels } from './build-kernels.ts'
+import { buildIfOutdated } from './up-to-date.ts'
 import { provideExec } from './windows-exec.ts'
 
 const root = join(import.meta.dirname, '..')
 const binaries = join(root, 'node_modules', '.bin')
 
 provideExec(binaries)
-buildKernels(root)
-for (const part of ['client', 'grpc']) mkdirSync(join(root, 'src', part, 'generated'), { recursive: true })
-buf('generate')
-buf(
-  'build',
-  'proto',
-  '--as-file-descriptor-set',
-  '--exclude-source-info',
-  '--output=src/grpc/generated/descriptors.binpb',
+buildIfOutdated(
+  'generated',
+  ['proto', 'src/kernels/assembly', 'scripts/build-kernels.ts', 'buf.gen.yaml', 'package-lock.json'],
+  ['src/kernels/generated', 'src/client/generated', 'src/grpc/generated/descriptors.binpb'],
+  () => {
+    buildKernels(root)
+    buildMessages()
+  },
 )
+
+function buildMessages(): void {
+  for (const part of ['client', 'grpc']) mkdirSync(join(root, 'src', part, 'generated'), { recursive: true })
+  buf('generate')
+  buf(
+    'build',
+    'proto',
+    '--as-file-descriptor-set',
+    '--exclude-source-info',
+    '--output=src/grpc/generated/descriptors.binpb',
+  )
+}
 
 function buf(...command: readonly string[]): void {
   execFileSync(process.execPath, [join(root, 'node_modules/@bufbuild/buf/bin/buf'), ...command], {

@@ -24,11 +24,15 @@ const stranger: NodeJS.ProcessEnv = {
       ([name]) => !name.startsWith('npm_') || name === 'npm_config_registry',
     ),
   ),
+  npm_config_prefix: join(project, 'global'),
   PATH: process.env
     .PATH!.split(delimiter)
     .filter((directory) => !directory.includes('node_modules'))
     .join(delimiter),
 }
+
+/** Without Node. Most of it is lmdb, with binaries for four kinds of Node, fastify and grpc-js. */
+const installedMaxKilobytes = 90_000
 
 try {
   install()
@@ -44,10 +48,36 @@ try {
 }
 
 function install(): void {
-  run('npm', ['pack', '--pack-destination', project], root)
-  const archive = readdirSync(project).find((name) => name.endsWith('.tgz'))!
+  run('npm', ['pack', '--workspaces', '--include-workspace-root', '--pack-destination', project], root)
   writeFileSync(join(project, 'package.json'), JSON.stringify({ name: 'stranger', private: true }))
-  const { status, stderr } = spawnSync('npm', ['install', '--no-audit', '--no-fund', archive], {
+  npmInstall(archiveOf('vicinal'))
+  assert.equal(existsSync(join(project, 'node_modules/.bin/node')), false, 'npm scripts keep their Node')
+  const kilobytes = Number.parseInt(run('du', ['-sk', 'node_modules'], project), 10)
+  assert.ok(kilobytes < installedMaxKilobytes, `the package and its dependencies take ${kilobytes} kB`)
+  installNode()
+  npmInstall(archiveOf('vicinal-client'))
+}
+
+function archiveOf(name: string): string {
+  return readdirSync(project).find((file) => file.startsWith(name) && /^-\d/.test(file.slice(name.length)))!
+}
+
+/** An older Node of the machine is refused, until vicinal-node is installed. */
+function installNode(): void {
+  const [major] = run('node', ['-p', 'process.versions.node'], project).split('.')
+  if (Number(major) >= 24) return
+  const { status, stderr } = spawnSync('npx', ['--no-install', 'vicinal', '--version'], {
+    cwd: project,
+    encoding: 'utf8',
+    env: stranger,
+  })
+  assert.equal(status, 1)
+  assert.match(stderr, /^vicinal needs Node 24 or later.*npm install --global vicinal-node/)
+  npmInstall('--global', archiveOf('vicinal-node'))
+}
+
+function npmInstall(...args: readonly string[]): void {
+  const { status, stderr } = spawnSync('npm', ['install', '--no-audit', '--no-fund', ...args], {
     cwd: project,
     encoding: 'utf8',
     env: stranger,
@@ -134,7 +164,8 @@ async function ready(service: ChildProcess): Promise<Line[]> {
 function client(address: string, baseUrl: string): string {
   const program = `
     import { readFileSync } from 'node:fs'
-    import { createGrpcClient, createHttpClient } from 'vicinal/client'
+    import { createHttpClient } from 'vicinal-client'
+    import { createGrpcClient } from 'vicinal-client/grpc'
     const apiKey = readFileSync('data/api-key', 'utf8').trim()
     const grpc = createGrpcClient({ address: '${address}', apiKey })
     const { vector } = JSON.parse(readFileSync('${query}', 'utf8'))
@@ -148,7 +179,7 @@ function client(address: string, baseUrl: string): string {
 
 function checkTypes(): void {
   const program = `
-    import { createHttpClient, DatabaseError, type VectorClient } from 'vicinal/client'
+    import { createHttpClient, DatabaseError, type VectorClient } from 'vicinal-client'
     const client: VectorClient = createHttpClient({ baseUrl: 'http://127.0.0.1:3000' })
     export const ids: Promise<readonly string[]> = client.search({ vector: [1], metric: 'Cosine', limit: 1 })
     export const isMissing = (error: unknown): boolean => error instanceof DatabaseError && error.reason === 'not_found'

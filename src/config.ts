@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { SettingInfo, SettingSource } from './base/setting-info.ts'
 import { defaultText } from './settings/row.ts'
 import { type SettingName, type Settings, settingRows } from './settings/table.ts'
@@ -67,14 +68,13 @@ export function isHttpOpen({ httpApiKey, httpApiKeyNext, apiKeysFile }: Config):
 }
 
 /**
- * The settings in force by the names of their variables, for the log. Of secrets it shows only whether they are set.
+ * The settings that differ from their defaults, by the names of their variables, for the log. Of secrets it shows only
+ * that they are set.
  */
-export function effectiveSettings(config: Config): Readonly<Record<string, unknown>> {
-  const entries = settingRows.map(([name, row]) => {
+export function changedSettings(config: Config): Readonly<Record<string, unknown>> {
+  const entries = settingRows.flatMap(([name, row]) => {
     const value = config[name]
-    const isUnset = value === undefined || (row.secret && Array.isArray(value) && value.length === 0)
-    if (isUnset) return [row.env, defaultText(row)]
-    return [row.env, row.secret ? 'set' : value]
+    return isDeepStrictEqual(value, row.default) ? [] : [[row.env, row.secret ? 'set' : value]]
   })
   return Object.fromEntries(entries)
 }

@@ -9,7 +9,7 @@ import type { WritesBlocked } from './base/writes-blocked.ts'
 import { type ClusterTimings, registerCluster } from './cluster/cluster-metrics.ts'
 import type { ClusterService } from './cluster/cluster-service.ts'
 import type { OpenLog } from './cluster/cluster-service-options.ts'
-import { type Config, effectiveSettings, embeddingEndpoint, type SettingSources } from './config.ts'
+import { type Config, changedSettings, embeddingEndpoint, type SettingSources } from './config.ts'
 import type { Embedder } from './embeddings/embedder.ts'
 import { type Engine, startEngine } from './engine/engine.ts'
 import { registerCollections, registerEngine } from './engine/engine-metrics.ts'
@@ -60,7 +60,7 @@ export async function startService(
   const { node } = process.versions
   keepTicksFast()
   embeddingEndpoint(config)
-  logger.info({ version: version(), node, settings: effectiveSettings(config) }, 'vicinal starts')
+  logger.info({ version: version(), node, settings: changedSettings(config) }, 'vicinal starts')
   const closers: Closer[] = []
   const close = async (): Promise<void> => {
     const deadlineMs = performance.now() + config.shutdownTimeoutMs
@@ -256,7 +256,8 @@ async function openTransports(parts: TransportParts, closers: Closer[]): Promise
 
 function logPorts({ grpcHost, httpHost }: Config, { grpc, http }: Ports, logger: Logger): void {
   logger.info({ host: grpcHost, port: grpc }, 'gRPC listens')
-  if (http !== undefined) logger.info({ url: `http://${httpHost}:${http}`, docs: '/docs' }, 'HTTP listens')
+  if (http !== undefined)
+    logger.info({ url: `http://${httpHost}:${http}`, docs: '/docs', console: '/console' }, 'HTTP listens')
 }
 
 /** Time to write the index to disk, however long the running requests took to end. */

@@ -739,7 +739,7 @@ describe('a service that cannot be reached', () => {
     assertEnded(
       await run(vector, { DATA_DIR: desk.path('nowhere') }),
       2,
-      /no API key: there is no .*nowhere\/api-key/,
+      /no API key for gRPC: there is no .*nowhere\/api-key/,
     )
   })
 

@@ -33,7 +33,7 @@ function insert(service: ServerProcess, content: string, key = ''): Promise<Resp
 }
 
 describe('the log', () => {
-  it('begins with the version and the settings in force, and shows no secret', async () => {
+  it('begins with the version and the settings that differ from their defaults, and shows no secret', async () => {
     await using directory = await temporaryDirectory()
     const keys = { GRPC_ROOT_PASSWORD: grpcKey, HTTP_API_KEY: httpKey }
     await using service = await ServerProcess.start(directory.path, { ...keys, HNSW_EF: '99' })
@@ -45,7 +45,11 @@ describe('the log', () => {
       [settings.HNSW_EF, settings.DATA_DIR, settings.GRPC_ROOT_PASSWORD, settings.HTTP_API_KEY],
       [99, directory.path, 'set', 'set'],
     )
-    assert.equal(settings.DIMENSION, 'fixed by the first insert')
+    for (const unchanged of ['DIMENSION', 'HTTP_HOST', 'MAX_REQUEST_BYTES', 'API_KEYS_FILE']) {
+      assert.equal(settings[unchanged], undefined, unchanged)
+    }
+    const listening = linesOf(service).find(({ msg }) => msg === 'HTTP listens')
+    assert.deepEqual([listening!.docs, listening!.console], ['/docs', '/console'])
     for (const key of Object.values(keys)) assert.ok(!service.command.stdout.includes(key))
   })
 

@@ -5,12 +5,20 @@
 import { execFileSync } from 'node:child_process'
 import { copyFileSync, cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import { buildIfOutdated } from '../../scripts/up-to-date.ts'
 
 const here = import.meta.dirname
 const root = join(here, '../..')
 const target = process.argv[2] ?? join(here, 'dist')
-rmSync(target, { recursive: true, force: true })
-const tsc = join(root, 'node_modules/typescript/bin/tsc')
-execFileSync(process.execPath, [tsc, '-p', here, '--outDir', target], { stdio: 'inherit' })
-cpSync(join(root, 'src/client/generated'), join(target, 'client/generated'), { recursive: true })
-copyFileSync(join(root, 'LICENSE'), join(here, 'LICENSE'))
+const compile = (): void => {
+  rmSync(target, { recursive: true, force: true })
+  const tsc = join(root, 'node_modules/typescript/bin/tsc')
+  execFileSync(process.execPath, [tsc, '-p', here, '--outDir', target], { stdio: 'inherit' })
+  cpSync(join(root, 'src/client/generated'), join(target, 'client/generated'), { recursive: true })
+  copyFileSync(join(root, 'LICENSE'), join(here, 'LICENSE'))
+}
+if (process.argv[2] !== undefined) compile()
+else {
+  const inputs = ['src/client', 'src/base', 'src/api', 'proto', 'clients/typescript/tsconfig.json']
+  buildIfOutdated('client', inputs, ['clients/typescript/dist'], compile)
+}

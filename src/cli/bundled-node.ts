@@ -1,6 +1,7 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { constants } from 'node:os'
+import { join } from 'node:path'
 
 /*
  * An older Node also runs this file, parent-watch.ts and main.ts, so they only use the language and the library of Node
@@ -14,23 +15,33 @@ export function isNodeNewEnough(): boolean {
 }
 
 /**
- * Finds the Node that was installed with the package, from a module of the package. `npm install` also links it into
- * `node_modules/.bin` of a project, but only npm scripts have this directory first in their path.
+ * Finds the Node of the package vicinal-node: beside this package, where `npm install` puts it, or among npm's global
+ * packages.
  */
 export function findBundledNode(module: string): string | undefined {
+  return nodeFrom(module) ?? nodeFrom(join(globalPackages(), 'any'))
+}
+
+function nodeFrom(module: string): string | undefined {
   try {
-    return createRequire(module).resolve(`${bundlePackage}/bin/node`)
+    const installed = createRequire(module).resolve('vicinal-node/package.json')
+    return createRequire(installed).resolve(`node-${process.platform}-${process.arch}/bin/node`)
   } catch {
-    // Not installed: the optional dependency does not exist for this platform, or `--omit=optional` left it out.
+    // Not installed, or vicinal-node has no Node for this platform.
     return undefined
   }
+}
+
+function globalPackages(): string {
+  const { status, stdout } = spawnSync('npm', ['root', '--global'], { encoding: 'utf8' })
+  return status === 0 ? stdout.trim() : '/'
 }
 
 /** The message when there is no suitable Node. */
 export function noNodeMessage(): string {
   return (
-    `vicinal needs Node ${nodeMajorMin} or later: this is ${process.versions.node}, and ${bundlePackage}, ` +
-    'the optional package that contains one, is not installed'
+    `vicinal needs Node ${nodeMajorMin} or later, and this is ${process.versions.node}: install a newer one ` +
+    '(https://nodejs.org), or one for vicinal alone, on Linux: npm install --global vicinal-node'
   )
 }
 
@@ -56,7 +67,5 @@ export function runOn(node: string, script: string, environment: NodeJS.ProcessE
     process.kill(process.pid, signal)
   })
 }
-
-const bundlePackage = `node-${process.platform}-${process.arch}`
 
 const passedOn: readonly NodeJS.Signals[] = ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT']

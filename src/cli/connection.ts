@@ -183,7 +183,7 @@ function generatedKey(dataDir: string): string {
     )
   }
   throw new UsageError(
-    `no API key: there is no ${path} of a service on this machine; give --api-key-file, VICINAL_API_KEY or --api-key`,
+    `no API key for gRPC: there is no ${path} of a service on this machine; give --api-key-file, VICINAL_API_KEY or --api-key, or use HTTP (--http http://127.0.0.1:3000), which needs a key only if the service has HTTP_API_KEY`,
   )
 }
 

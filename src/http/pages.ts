@@ -13,7 +13,9 @@ export function addPages(
   app.get('/', (_request, reply) =>
     reply
       .type(plainText)
-      .send('The Vicinal vector database server is running. The API is described at /docs\n'),
+      .send(
+        'The Vicinal vector database server is running. The console is at /console, the description of the API at /docs.\n',
+      ),
   )
   app.get('/readyz', (_request, reply) => {
     const notReady = cluster?.notReady()

@@ -218,7 +218,6 @@ const othersInCapitals = [
 
 /** The paths in this checkout of the modules that examples import. */
 const modules: Readonly<Record<string, string>> = {
-  'vicinal/client': join(root, 'src/client/index.ts'),
   'vicinal-client': join(root, 'src/client/http.ts'),
   'vicinal-client/grpc': join(root, 'src/client/grpc-client.ts'),
 }

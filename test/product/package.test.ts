@@ -8,11 +8,12 @@ import {
 } from 'node:child_process'
 import { once } from 'node:events'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { delimiter, dirname, join, relative } from 'node:path'
+import { delimiter, dirname, join, posix, relative } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
+import { npmCommand } from '../../scripts/npm-command.ts'
 import { buildPackage } from '../support/built-package.ts'
 import { freePort } from '../support/free-ports.ts'
 import { temporaryDirectory } from '../support/process.ts'
@@ -91,6 +92,41 @@ describe('the client of the package', () => {
   }
 })
 
+describe('the files of the package', () => {
+  const packed = (directory: string): readonly string[] => {
+    const [command, args] = npmCommand(['pack', '--dry-run', '--json', '--ignore-scripts'])
+    const [pack] = JSON.parse(execFileSync(command, args, { cwd: join(root, directory), encoding: 'utf8' }))
+    return pack.files.map(({ path }: { path: string }) => path)
+  }
+
+  it('contain everything that their pages link to', () => {
+    const files = packed('.')
+    const pages = files.filter((file) => file.endsWith('.md'))
+    assert.ok(['README.md', 'docs/operations.md', 'SECURITY.md'].every((page) => pages.includes(page)))
+    const broken = pages.flatMap((page) => {
+      const links = readFileSync(join(root, page), 'utf8').matchAll(/\]\((?!https?:|mailto:|#)([^)#\s]+)/g)
+      return [...links]
+        .map(([, link]) => posix.join(posix.dirname(page), link!).replace(/\/$/, ''))
+        .filter((target) => !files.some((file) => file === target || file.startsWith(`${target}/`)))
+        .map((target) => `${page}: ${target}`)
+    })
+    assert.deepEqual(broken, [])
+  })
+
+  it('do not include a Node, which would replace that of the npm scripts of an application', () => {
+    const { packages } = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8')) as {
+      packages: Record<string, { bin?: Record<string, string>; dev?: boolean }>
+    }
+    const { dependencies, optionalDependencies } = packages[''] as Record<string, Record<string, string>>
+    const withNode = Object.keys(packages).filter((path) => packages[path]!.bin?.node !== undefined)
+    assert.ok(withNode.length > 0, 'the checkout has a Node')
+    for (const path of withNode) {
+      const name = path.replace(/.*node_modules\//, '')
+      assert.ok(!(name in { ...dependencies, ...optionalDependencies }), name)
+    }
+  })
+})
+
 describe('vicinal started by an older Node', { skip: withoutOlderNode }, () => {
   it('runs on the Node installed with it, and forwards arguments, output and exit codes', async () => {
     const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
@@ -126,7 +162,7 @@ describe('vicinal started by an older Node', { skip: withoutOlderNode }, () => {
     await service.isGone()
   })
 
-  it('names the missing package if the installation has no Node', async () => {
+  it('says which Node it needs, and how to install one, if there is none', async () => {
     await using directory = await temporaryDirectory()
     writeFileSync(join(directory.path, 'package.json'), '{"type":"module"}')
     for (const file of ['main.js', 'bundled-node.js', 'parent-watch.js']) {
@@ -138,7 +174,7 @@ describe('vicinal started by an older Node', { skip: withoutOlderNode }, () => {
     assert.equal(status, 1)
     assert.match(
       stderr,
-      /^vicinal needs Node 24 or later: this is \d+\.\d+\.\d+, and node-\w+-\w+, .*not installed\n$/,
+      /^vicinal needs Node 24 or later, and this is \d+\.\d+\.\d+: .* npm install --global vicinal-node\n$/,
     )
   })
 })
@@ -246,6 +282,7 @@ class Project implements AsyncDisposable {
     writeFileSync(join(project.path, 'package.json'), JSON.stringify({ name: 'stranger', private: true }))
     symlinkSync(built.path, join(project.path, 'node_modules/vicinal'))
     symlinkSync('../vicinal/dist/cli/main.js', project.vicinal)
+    symlinkSync(join(root, 'clients/typescript'), join(project.path, 'node_modules/vicinal-client'))
     return project
   }
 
