@@ -19,18 +19,22 @@ export function isNodeNewEnough(): boolean {
  * packages.
  */
 export function findBundledNode(module: string): string | undefined {
-  return nodeFrom(module) ?? nodeFrom(join(globalPackages(), 'any'))
+  return (
+    nodeOf(() => createRequire(module).resolve(manifest)) ?? nodeOf(() => join(globalPackages(), manifest))
+  )
 }
 
-function nodeFrom(module: string): string | undefined {
+/** @param find returns the path of vicinal-node's package.json */
+function nodeOf(find: () => string): string | undefined {
   try {
-    const installed = createRequire(module).resolve('vicinal-node/package.json')
-    return createRequire(installed).resolve(`node-${process.platform}-${process.arch}/bin/node`)
+    return createRequire(find()).resolve(`node-${process.platform}-${process.arch}/bin/node`)
   } catch {
     // Not installed, or vicinal-node has no Node for this platform.
     return undefined
   }
 }
+
+const manifest = 'vicinal-node/package.json'
 
 function globalPackages(): string {
   const { status, stdout } = spawnSync('npm', ['root', '--global'], { encoding: 'utf8' })

@@ -170,6 +170,7 @@ describe('vicinal started by an older Node', { skip: withoutOlderNode }, () => {
     }
     const { status, stderr } = spawnSync(olderNode!, [join(directory.path, 'main.js'), '--version'], {
       encoding: 'utf8',
+      env: { PATH: path },
     })
     assert.equal(status, 1)
     assert.match(
