@@ -1,8 +1,8 @@
 /**
- * `npm test` runs the suite; `npm run test:product` (`--product`) runs the checks of what users get beside the service:
- * packages, docs, examples, deployment, the console in a browser, benchmarks; and of the checkers themselves, with
- * mutants. Other arguments, including file names, are passed to `node --test`. Some tests kill a service at every nth
- * step; with `--all-steps`, they do so at every step. The test processes share a compile cache.
+ * `npm test` runs the suite. `npm run test:product` (`--product`) runs the checks of what users get beside the service
+ * (packages, docs, examples, deployment, the console in a browser, benchmarks) and, with mutants, of the checkers;
+ * `--mutants` adds slow ones. Other arguments, including file names, are passed to `node --test`. The test processes
+ * share a compile cache.
  *
  * At the end, it lists the files that took the most processor time.
  */
@@ -31,9 +31,9 @@ const product = [
 const suite = ['src/**/*.test.ts', 'test/**/*.test.ts']
 
 const root = join(import.meta.dirname, '..')
-const flags = ['--product', '--all-steps']
+const flags = ['--product', '--mutants']
 const isProduct = process.argv.includes('--product')
-const isEveryStep = process.argv.includes('--all-steps')
+const hasMutants = process.argv.includes('--mutants')
 const args = process.argv.slice(2).filter((arg) => !flags.includes(arg))
 const hasFiles = args.some((arg) => !arg.startsWith('-'))
 
@@ -64,7 +64,7 @@ function runTests(files: readonly string[]): number {
       ...process.env,
       NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/node-compile'),
       TEST_COSTS: costs,
-      ...(isEveryStep ? { ALL_STEPS: '1' } : {}),
+      ...(hasMutants ? { SLOW_MUTANTS: '1' } : {}),
     },
   })
   if (files.length > 0) printCosts(costs)

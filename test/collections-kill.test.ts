@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { createLogger } from '../src/base/log.ts'
 import { openDataStore } from '../src/storage/data-store.ts'
@@ -12,12 +13,10 @@ import { temporaryDirectory } from './support/process.ts'
 import { contentsOf, groupOf, insertionsOf, refusedRequest } from './support/stored-points.ts'
 
 /**
- * A process that changes the collections of a data directory is killed before each of its steps on the disk, in turn.
- * Afterwards, the directory has the old state or the complete change, and nothing is left behind. `npm test` kills
- * before every third step, `npm run test:kill-steps` before each.
+ * A process that changes the collections of a data directory is stopped before each of its steps on the disk, and the
+ * directory is copied: a process that is killed there leaves the same bytes. Each copy has the old state or the complete
+ * change, and nothing is left behind.
  */
-
-const stride = process.env.ALL_STEPS === '1' ? 1 : 3
 
 const oldPoints = 2500
 
@@ -59,37 +58,66 @@ async function everything(dataDir: string): Promise<object> {
   })
 }
 
-/** Runs the child and kills it before a step. Returns whether it reported `done`, and its steps. */
-async function change(
-  dataDir: string,
-  what: string,
-  before: number,
-): Promise<{ readonly isDone: boolean; readonly isKilled: boolean; readonly steps: number }> {
-  const preload = new URL('./support/kill-steps-preload.ts', import.meta.url)
-  const countPath = join(dataDir, '..', 'count')
-  rmSync(countPath, { force: true })
-  preload.searchParams.set('before', String(before))
-  preload.searchParams.set('count', countPath)
+/** What a killed process leaves behind. */
+interface Remains {
+  readonly dataDir: string
+  /** The step before which it was killed; undefined if it ended by itself. */
+  readonly step: number | undefined
+  /** Whether it had been told that the change is done. */
+  readonly isDone: boolean
+}
+
+/**
+ * Runs changing-child.ts on a copy of the template and yields what it would leave if it were killed before each of its
+ * disk steps, and at last what it leaves. Each is removed before the next.
+ */
+async function* killedBeforeEachStep(template: string, what: string): AsyncGenerator<Remains, void> {
+  const directory = dirname(template)
+  const [dataDir, copy, countPath, donePath] = ['data', 'copy', 'count', 'done'].map((name) =>
+    join(directory, name),
+  ) as [string, string, string, string]
+  cpSync(template, dataDir, { recursive: true })
+  const preload = new URL('./support/disk-steps-preload.ts', import.meta.url)
+  preload.search = new URLSearchParams({ before: '1', count: countPath, signal: 'SIGSTOP' }).toString()
+  const script = join(import.meta.dirname, 'support/changing-child.ts')
   const child = spawn(
     process.execPath,
-    [
-      '--import',
-      preload.href,
-      join(import.meta.dirname, 'support/changing-child.ts'),
-      dataDir,
-      what,
-      countPath,
-    ],
-    { stdio: ['ignore', 'pipe', 'inherit'] },
+    ['--import', preload.href, script, dataDir, what, countPath, donePath],
+    { stdio: ['ignore', 'inherit', 'inherit'] },
   )
-  let output = ''
-  child.stdout.on('data', (chunk) => {
-    output += chunk
-  })
-  const [code, signal] = await once(child, 'close')
-  assert.ok(signal === 'SIGKILL' || code === 0, `${what} ended with ${code ?? signal}`)
-  const steps = statSync(countPath).size
-  return { isDone: output.includes('done'), isKilled: signal === 'SIGKILL', steps }
+  const ended = once(child, 'close')
+  try {
+    for (let step = 1; await isStopped(child); step += 1) {
+      cpSync(dataDir, copy, { recursive: true })
+      yield { dataDir: copy, step, isDone: existsSync(donePath) }
+      rmSync(copy, { recursive: true })
+      child.kill('SIGCONT')
+    }
+    assert.deepEqual(await ended, [0, null])
+    yield { dataDir, step: undefined, isDone: true }
+  } finally {
+    child.kill('SIGKILL')
+    await ended
+  }
+}
+
+/** Waits until all threads of a process are stopped. Returns false if it ends. */
+async function isStopped(child: ChildProcess): Promise<boolean> {
+  const threads = `/proc/${child.pid}/task`
+  for (; child.exitCode === null && child.signalCode === null; await delay(1)) {
+    try {
+      const states = readdirSync(threads).map((thread) => {
+        const status = readFileSync(join(threads, thread, 'stat'), 'utf8')
+        // The name of the program, before the state, may contain spaces.
+        return status.slice(status.lastIndexOf(')') + 2)[0]
+      })
+      if (states.every((state) => state === 'T')) return true
+    } catch (error) {
+      // The process or one of its threads has just ended.
+      if (!['ENOENT', 'ESRCH'].includes((error as NodeJS.ErrnoException).code!)) throw error
+    }
+  }
+  return false
 }
 
 async function makeOld(dataDir: string): Promise<void> {
@@ -172,16 +200,17 @@ const cases: readonly {
   },
 ]
 
-describe('a process that is killed before any step', () => {
+describe('a process that is killed before any step', {
+  skip: process.platform !== 'linux' && 'it reads /proc',
+}, () => {
   for (const { what, make, before, after, directories, stepsMin } of cases) {
     it(`of ${what} leaves the old state or the complete change, and nothing else`, async () => {
       await using directory = await temporaryDirectory()
-      const [template, dataDir] = [join(directory.path, 'template'), join(directory.path, 'data')]
+      const template = join(directory.path, 'template')
       await make(template)
       let hasChanged = false
-      for (let step = 1; ; step += stride) {
-        cpSync(template, dataDir, { recursive: true })
-        const { isDone, isKilled, steps } = await change(dataDir, what, step)
+      let steps = 0
+      for await (const { dataDir, step, isDone } of killedBeforeEachStep(template, what)) {
         const found = await contents(dataDir)
         const [expected] = [before, after].filter((each) => isDeepStrictEqual(each, found))
         assert.deepEqual(found, expected ?? before, `killed before step ${step}`)
@@ -192,11 +221,9 @@ describe('a process that is killed before any step', () => {
         const left = await directoriesLeft(dataDir, directories.at(isChanged ? -1 : 0)!)
         assert.deepEqual(left, directories.at(isChanged ? -1 : 0))
         assert.ok(!readdirSync(dataDir).some((name) => name.includes('.new')))
-        rmSync(dataDir, { recursive: true })
-        if (isKilled) continue
-        assert.ok(steps >= stepsMin, `${steps} steps were counted`)
-        break
+        steps = step ?? steps
       }
+      assert.ok(steps >= stepsMin, `${steps} steps were counted`)
       assert.ok(hasChanged)
     })
   }
@@ -204,38 +231,29 @@ describe('a process that is killed before any step', () => {
   for (const what of ['changes', 'refusals']) {
     it(`of a commit of ${what} leaves points and keys unchanged or completely changed`, async () => {
       await using directory = await temporaryDirectory()
-      const [template, dataDir] = [join(directory.path, 'template'), join(directory.path, 'data')]
+      const template = join(directory.path, 'template')
       await makeOld(template)
       const before = await everything(template)
-      cpSync(template, dataDir, { recursive: true })
-      const { isDone: isDoneAtLast, steps } = await change(dataDir, what, Number.POSITIVE_INFINITY)
-      assert.ok(isDoneAtLast && steps > 0)
-      const after = await everything(dataDir)
-      assert.notDeepEqual(after, before)
-      for (let step = 1; step <= steps; step += stride) {
-        rmSync(dataDir, { recursive: true })
-        cpSync(template, dataDir, { recursive: true })
-        const { isDone } = await change(dataDir, what, step)
+      const changed: object[] = []
+      for await (const { dataDir, step, isDone } of killedBeforeEachStep(template, what)) {
         const found = await everything(dataDir)
-        const isChanged = isDeepStrictEqual(found, after)
-        if (!isChanged) assert.deepEqual(found, before, `killed before step ${step}`)
-        assert.ok(isChanged || !isDone, `step ${step}`)
+        if (isDeepStrictEqual(found, before)) assert.ok(!isDone && changed.length === 0, `step ${step}`)
+        else changed.push(found)
+        // The last one is complete.
+        if (step === undefined) for (const each of changed) assert.deepEqual(each, found)
       }
+      assert.ok(changed.length > 0)
     })
   }
 
   it('of inserts into two collections leaves each insert complete or absent', async () => {
     await using directory = await temporaryDirectory()
-    const [template, dataDir] = [join(directory.path, 'template'), join(directory.path, 'data')]
+    const template = join(directory.path, 'template')
     await makeOld(template)
-    for (let step = 1; ; step += stride) {
-      cpSync(template, dataDir, { recursive: true })
-      const { isDone, isKilled } = await change(dataDir, 'two inserts', step)
+    for await (const { dataDir, isDone } of killedBeforeEachStep(template, 'two inserts')) {
       const { points } = (await contents(dataDir)) as typeof old
       assert.ok([0, 3].includes(points.empty) && [2500, 2503].includes(points.old), JSON.stringify(points))
       if (isDone) assert.deepEqual(points, { default: 2, empty: 3, old: 2503 })
-      rmSync(dataDir, { recursive: true })
-      if (!isKilled) break
     }
   })
 })

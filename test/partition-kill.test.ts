@@ -18,8 +18,12 @@ async function live(directory: string, seed: number, life: number, before: numbe
   const countPath = join(directory, 'steps')
   rmSync(countPath, { force: true })
   const script = join(import.meta.dirname, 'support/moving-child.ts')
-  const preload = new URL('support/kill-steps-preload.ts', import.meta.url)
-  preload.search = new URLSearchParams({ before: String(before), count: countPath }).toString()
+  const preload = new URL('support/disk-steps-preload.ts', import.meta.url)
+  preload.search = new URLSearchParams({
+    before: String(before),
+    count: countPath,
+    signal: 'SIGKILL',
+  }).toString()
   const child = spawn(
     process.execPath,
     ['--import', preload.href, script, directory, ...[seed, records, life].map(String), countPath],

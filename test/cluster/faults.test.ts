@@ -16,7 +16,7 @@ const short: readonly (keyof typeof faults)[] = [
 const shortOfParts: readonly (keyof typeof faultsOfParts)[] = ['kill -9 of both ends of a move']
 
 /** A minute each, so they run only on request. */
-const withoutMutants = process.env.ALL_STEPS !== '1' && 'npm run test:cluster-mutants runs it'
+const withoutMutants = process.env.SLOW_MUTANTS !== '1' && 'npm run test:cluster-mutants runs it'
 
 /** What the checker must report for each mutant of mutants.ts. */
 const mutants = {

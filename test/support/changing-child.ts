@@ -1,4 +1,4 @@
-/** Opens a data directory and makes one change to its collections while kill-steps-preload.ts counts its disk steps. */
+/** Opens a data directory and makes one change to its collections while disk-steps-preload.ts counts its disk steps. */
 import { writeFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { createLogger } from '../../src/base/log.ts'
@@ -6,7 +6,7 @@ import { openCollectionTables } from '../../src/storage/collection-tables.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
 import { groupOf, insertionsOf, refusedRequest, variedChanges } from './stored-points.ts'
 
-const [dataDir, what, countPath] = process.argv.slice(2) as [string, string, string]
+const [dataDir, what, countPath, donePath] = process.argv.slice(2) as [string, string, string, string]
 const data = await openDataStore({ dataDir, logger: createLogger({ level: 'silent', pretty: false }) })
 const numberOf = (name: string): number => data.collections.get(name)!.number
 const commitTo = async (name: string): Promise<void> => {
@@ -49,5 +49,5 @@ const actions: Readonly<Record<string, () => Promise<void>>> = {
 }
 writeFileSync(countPath, '')
 await actions[what]!()
-console.log('done')
+writeFileSync(donePath, '')
 await data.close()

@@ -1,6 +1,8 @@
 /**
- * Loaded with `--import` before a program: kills the process before its nth disk step, in whichever thread. A step is a
- * call that changes or syncs a file, or an LMDB transaction. The count is the length of a file that all threads share.
+ * Loaded with `--import` before a program: sends it a signal before its nth disk step and each later one, in whichever
+ * thread. SIGKILL ends it there; SIGSTOP stops all its threads until SIGCONT, with what a killed process would leave on
+ * the disk. A step is a call that changes or syncs a file, or an LMDB transaction. The count is the length of a file
+ * that all threads share.
  */
 import { EventEmitter } from 'node:events'
 import fs from 'node:fs'
@@ -10,6 +12,7 @@ import { syncBuiltinESMExports } from 'node:module'
 const { searchParams } = new URL(import.meta.url)
 const before = Number(searchParams.get('before'))
 const countPath = searchParams.get('count')!
+const signal = searchParams.get('signal')!
 const { appendFileSync, existsSync, statSync } = fs
 
 /** Counts one step. Counting begins when the program creates the count file. */
@@ -17,7 +20,7 @@ function step(): void {
   if (!existsSync(countPath)) return
   appendFileSync(countPath, '.')
   // Steps of two threads at once: neither may see the number between them.
-  if (statSync(countPath).size >= before) process.kill(process.pid, 'SIGKILL')
+  if (statSync(countPath).size >= before) process.kill(process.pid, signal)
 }
 
 type Call = (...args: never[]) => unknown
