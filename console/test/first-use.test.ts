@@ -116,6 +116,10 @@ describe('the first use of the console', { skip: missingChromium }, () => {
       assert.equal(await page.locator('.chip').count(), 0)
       await page.close()
     }
+    const map = await console.open('#/map?c=shop&filter={"kind":"neither"}')
+    await map.getByRole('button', { name: 'Clear the filter' }).click()
+    await map.getByText('30 points', { exact: true }).waitFor()
+    await map.close()
   })
 
   it('opens a point by a click on its row, but not by a click on a link or the end of a selection', async () => {

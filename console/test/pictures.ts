@@ -75,6 +75,13 @@ async function takeAll(id: string): Promise<void> {
   })
   await take('collections', '#/collections', shown('tbody .chip'))
   await take('snapshots', '#/snapshots', shown('.snapshot-list li'))
+  const body = JSON.stringify({ paths: ['pos', 'topic'], limit: 3 }, null, 2)
+  const request = `method=POST&path=/points/facets&body=${encodeURIComponent(body)}`
+  await take('requests', `#/requests?${request}`, async (page) => {
+    await page.getByRole('button', { name: 'Send', exact: true }).click()
+    await page.getByText('200 OK').waitFor()
+    await page.locator('.json-editor').waitFor()
+  })
   await take('settings', '#/settings', shown('.rows'), 'dark')
   await take('overview', '#/', async (page) => {
     await page.locator('.chart canvas').first().waitFor()

@@ -1,17 +1,18 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useLayoutEffect, useMemo } from 'preact/hooks'
+import type { JsonObject } from '../api/types.ts'
 import { distanceMetrics, isMetric, type Metric } from '../lib/distance.ts'
-import { parseFilter, valueAt } from '../lib/filters.ts'
+import { isEmptyFilter, parseFilter, valueAt } from '../lib/filters.ts'
 import { formatCount, plural } from '../lib/format.ts'
 import { colouringOf } from '../map/colours.ts'
 import type { MapSample, SampleQuery } from '../map/sample.ts'
 import { Button, Empty, Fault, Field, Page, Panel } from '../parts/basics.tsx'
-import { FilterBar, useKnownTypes } from '../parts/filter-bar.tsx'
+import { FilterBar, NoMatch, useKnownTypes } from '../parts/filter-bar.tsx'
 import { PointDialog } from '../parts/point-dialog.tsx'
 import { useUnmount } from '../parts/use-unmount.ts'
 import { MapRun } from '../state/map-run.ts'
-import { collectionName, replaceParams, route } from '../state/route.ts'
+import { collectionName, hrefOf, replaceParams, route } from '../state/route.ts'
 import { MapCanvas } from './map-canvas.tsx'
 import { Legend, Selection } from './map-side.tsx'
 
@@ -55,6 +56,9 @@ export function MapView(): JSX.Element {
     [sample],
   )
   const types = useKnownTypes(payloads)
+  const isVoid = sample?.points.length === 0 && run.phase.value === 'done'
+  const setFilter = (filter: JsonObject): void =>
+    replaceParams({ filter: isEmptyFilter(filter) ? undefined : JSON.stringify(filter) })
   return (
     <Page
       title="Map"
@@ -65,21 +69,17 @@ export function MapView(): JSX.Element {
         </>
       }
     >
-      <FilterBar
-        filter={query.filter}
-        types={types}
-        onChange={(filter) =>
-          replaceParams({ filter: Object.keys(filter).length === 0 ? undefined : JSON.stringify(filter) })
-        }
-      />
+      <FilterBar filter={query.filter} types={types} onChange={setFilter} />
       <Controls query={query} attributes={attributes} colour={params.get('colour') ?? ''} run={run} />
       <Fault text={run.fault.value} />
-      {sample?.points.length === 0 && run.phase.value === 'done' ? (
+      {!isVoid && <Picture run={run} colour={params.get('colour') ?? ''} />}
+      {isVoid && !isEmptyFilter(query.filter) && <NoMatch onClear={() => setFilter({})} />}
+      {isVoid && isEmptyFilter(query.filter) && (
         <Panel>
-          <Empty icon="map" title="No point matches." />
+          <Empty icon="map" title="This collection has no points yet.">
+            <a href={hrefOf('import')}>Import points</a>
+          </Empty>
         </Panel>
-      ) : (
-        <Picture run={run} colour={params.get('colour') ?? ''} />
       )}
     </Page>
   )
