@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -10,13 +11,17 @@ import pytest
 from vicinal import (
     Columns,
     F,
+    IfVersion,
     Include,
     InvalidArgumentError,
     KeyReusedError,
     NewPoint,
     NotFoundError,
+    Query,
     Vicinal,
 )
+
+TIME = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def new_id() -> str:
@@ -111,6 +116,23 @@ def test_a_batch_with_a_bad_point_stores_nothing(points: Vicinal) -> None:
         (lambda p: p.put(new_id(), [1, 2], "x", when={"absent": True}), "when is a dict"),
         (lambda p: p.patch(new_id(), unset="abc"), "unset is the text 'abc'"),
         (lambda p: p.patch(new_id(), content_type="text"), 'content_type is "text"'),
+        (lambda p: p.insert([1, 2], "\ud800"), "content has half of a surrogate pair"),
+        (lambda p: p.insert([1, 2], "x", attributes={"a": "\ud800"}), "attributes.a has half of a surrogate pair"),
+        (lambda p: p.insert([1, 2], "x", attributes=["a"]), "attributes is a list"),
+        (lambda p: p.insert([1, 2], "x", ttl=timedelta(seconds=-1)), "a timedelta greater than 0 is needed"),
+        (lambda p: p.insert([1, 2], "x", ttl=5), "ttl is 5"),
+        (lambda p: p.insert([1, 2], "x", expires_at=datetime(2030, 1, 1)), "which has no time zone"),
+        (lambda p: p.patch(new_id(), expires_at="2030"), "expires_at is '2030': a datetime is needed"),
+        (lambda p: p.patch(new_id(), expires_at=TIME, ttl=timedelta(1)), "expires_at and ttl are both given"),
+        (lambda p: p.search([1, 2], "Cosine", limit=2.5), "limit is 2.5, it must be a whole number"),
+        (lambda p: p.search([1, 2], "Cosine", ef=-1), "ef is -1, it must be a whole number"),
+        (lambda p: p.list_points(limit=0), "limit is 0, it must be a whole number"),
+        (lambda p: p.facets(["a"], limit="5"), "limit is '5', it must be a whole number"),
+        (lambda p: p.delete_where({"a": 1}, limit=-1), "limit is -1, it must be a whole number"),
+        (lambda p: p.collections.put("x", "5"), "dimension is '5', it must be a whole number"),
+        (lambda p: p.put(new_id(), [1, 2], "x", when=IfVersion("a")), "when.version is 'a'"),  # type: ignore[arg-type]
+        (lambda p: p.search_batch(Query(metric="Cosine", near=[1, 2])), "queries is a Query"),
+        (lambda p: p.insert_batch(NewPoint(vector=[1, 2], content="x")), "points is a NewPoint"),
         (lambda p: p.facets("tags"), "paths is the text 'tags'"),
         (lambda p: p.collections.set_aliases(remove="abc"), "remove is the text 'abc'"),
         (lambda p: p.count(F("tags").any_of("abc")), "the text 'abc'"),

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 
 from .clusters import Consistency
 from .operation import HttpRequest, HttpResponse, Operation, Place, check_name
-from .values import Json, texts_of, to_json
+from .values import Json, check_whole, texts_of, to_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,11 @@ class Hnsw:
 
     m: int | None = None
     ef_construction: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("m", self.m), ("ef_construction", self.ef_construction)):
+            if value is not None:
+                check_whole(value, f"hnsw.{name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +95,10 @@ class PutCollection(Operation[PutCollectionResult]):
     dimension: int | None = None
     _: KW_ONLY
     hnsw: Hnsw | None = None
+
+    def __post_init__(self) -> None:
+        if self.dimension is not None:
+            check_whole(self.dimension, "dimension", 1)
 
     def request(self) -> HttpRequest:
         body: dict[str, Json] = {}

@@ -10,7 +10,7 @@ import numpy as np
 
 from .errors import InvalidArgumentError
 from .points import ContentType, NewPoint, OnConflict
-from .values import Attributes, AttributeValue
+from .values import Attributes, AttributeValue, check_text
 from .vectors import MatrixLike, Vector, matrix_of
 
 
@@ -37,8 +37,7 @@ class Columns:
             if column is not None and len(column) != len(self.vectors):
                 raise InvalidArgumentError(f"{name} has {len(column)} rows, vectors has {len(self.vectors)}")
         for row, content in enumerate(self.contents):
-            if not isinstance(content, str):
-                raise InvalidArgumentError(f"contents[{row}] is {content!r}: a text is needed")
+            check_text(content, f"contents[{row}]")
 
     @staticmethod
     def from_frame(

@@ -13,7 +13,18 @@ from .clusters import Consistency
 from .columns import Columns
 from .errors import VicinalError, error_of_status
 from .operation import HttpRequest, HttpResponse, Operation, Place
-from .points import ContentType, NewPoint, OnConflict, Point, When, json_of_when, point_of, write_each
+from .points import (
+    ContentType,
+    NewPoint,
+    OnConflict,
+    Point,
+    When,
+    check_attributes,
+    check_expiry,
+    json_of_when,
+    point_of,
+    write_each,
+)
 from .values import Attributes, Json, encode_moment, encode_value, texts_of, to_json
 from .vectors import Text, VectorLike, json_of_vector
 
@@ -250,6 +261,8 @@ def json_of_changes(
     ttl: timedelta | None,
 ) -> dict[str, Json]:
     """Return the JSON of changes of a payload."""
+    check_attributes(set, "set")
+    check_expiry(None if expires_at is ... else expires_at, ttl)
     body: dict[str, Json] = {}
     if set is not None:
         body["set"] = encode_value(set, "set")

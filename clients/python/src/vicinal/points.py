@@ -16,6 +16,8 @@ from .values import (
     AttributeValue,
     Json,
     check_choice,
+    check_text,
+    check_whole,
     decode_attributes,
     decode_moment,
     encode_moment,
@@ -51,8 +53,9 @@ class NewPoint:
     ttl: timedelta | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.content, str):
-            raise InvalidArgumentError(f"content is {self.content!r}: a text is needed")
+        check_text(self.content, "content")
+        check_attributes(self.attributes, "attributes")
+        check_expiry(self.expires_at, self.ttl)
         check_choice(self.content_type, get_args(ContentType), "content_type")
         if self.on_conflict is not None:
             check_choice(self.on_conflict, get_args(OnConflict), "on_conflict")
@@ -81,8 +84,28 @@ class NewPoint:
         return payload
 
 
+def check_attributes(attributes: object, path: str) -> None:
+    """Refuse attributes that are not a map."""
+    if attributes is not None and not isinstance(attributes, Mapping):
+        raise InvalidArgumentError(f"{path} is a {type(attributes).__name__}: a dict is needed")
+
+
+def check_expiry(expires_at: datetime | None, ttl: timedelta | None) -> None:
+    """Refuse what is not the time at which a point expires."""
+    if expires_at is not None:
+        encode_moment(expires_at, "expires_at")
+    if ttl is None:
+        return
+    if expires_at is not None:
+        raise InvalidArgumentError("expires_at and ttl are both given: a point has one of them")
+    if not isinstance(ttl, timedelta) or ttl <= timedelta(0):
+        raise InvalidArgumentError(f"ttl is {ttl!r}: a timedelta greater than 0 is needed")
+
+
 def write_each(points: Iterable[NewPoint], write: Callable[[NewPoint], Written]) -> Iterator[Written]:
     """Yield the points of a batch as they are sent. An error names the point as the service does."""
+    if isinstance(points, NewPoint):
+        raise InvalidArgumentError("points is a NewPoint: a list is needed")
     for index, point in enumerate(points):
         if not isinstance(point, NewPoint):
             raise InvalidArgumentError(f"vectors[{index}] is a {type(point).__name__}: a NewPoint is needed")
@@ -171,6 +194,9 @@ class Query:
 
     def __post_init__(self) -> None:
         check_choice(self.metric, get_args(Metric), "similarity")
+        check_whole(self.limit, "limit", 1)
+        if self.ef is not None:
+            check_whole(self.ef, "ef")
         check_include(self.include)
 
     def to_json(self) -> dict[str, Json]:
@@ -235,6 +261,9 @@ class IfVersion:
     """A condition of a write: the point has this version."""
 
     version: int
+
+    def __post_init__(self) -> None:
+        check_whole(self.version, "when.version")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from types import EllipsisType
 
 from .clusters import Consistency, OnPartial
+from .errors import InvalidArgumentError
 from .filters import FilterLike, json_of_filter
 from .operation import HttpRequest, HttpResponse, Operation, Place
 from .point_operations import json_of_changes
@@ -23,7 +24,7 @@ from .points import (
     listed_of,
     result_of,
 )
-from .values import Attributes, AttributeValue, Json, decode_value, texts_of, to_json
+from .values import Attributes, AttributeValue, Json, check_whole, decode_value, texts_of, to_json
 from .vectors import Text, VectorLike
 
 
@@ -97,6 +98,13 @@ class SearchBatch(Operation[list[SearchResult]]):
     on_partial: OnPartial | None = None
     partial_after_s: float | None = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.queries, Query):
+            raise InvalidArgumentError("queries is a Query: a list is needed")
+        for index, query in enumerate(self.queries):
+            if not isinstance(query, Query):
+                raise InvalidArgumentError(f"queries[{index}] is a {type(query).__name__}: a Query is needed")
+
     def request(self) -> HttpRequest:
         return _post(self.place, "search/batch", {"queries": [query.to_json() for query in self.queries]})
 
@@ -136,11 +144,14 @@ class ListPoints(Operation[Page]):
     on_partial: OnPartial | None = None
     partial_after_s: float | None = None
 
+    def __post_init__(self) -> None:
+        check_whole(self.limit, "limit", 1)
+        check_include(self.include)
+
     def request(self) -> HttpRequest:
         body: dict[str, Json] = {**_filter(self.filter), "limit": self.limit}
         if self.cursor is not None:
             body["cursor"] = self.cursor
-        check_include(self.include)
         body["include"] = (self.include or Include()).to_json()
         return _post(self.place, "list", body)
 
@@ -197,6 +208,10 @@ class Facets(Operation[dict[str, list[FacetCount]]]):
     on_partial: OnPartial | None = None
     partial_after_s: float | None = None
 
+    def __post_init__(self) -> None:
+        if self.limit is not None:
+            check_whole(self.limit, "limit", 1)
+
     def request(self) -> HttpRequest:
         body: dict[str, Json] = {**_filter(self.filter), "paths": texts_of(self.paths, "paths")}
         if self.limit is not None:
@@ -238,6 +253,10 @@ class UpdateWhere(Operation[Changed]):
     dry_run: bool = False
     everything: bool = False
 
+    def __post_init__(self) -> None:
+        if self.limit is not None:
+            check_whole(self.limit, "limit", 1)
+
     @property
     def repeatable(self) -> bool:
         """True for a dry run only: a repetition would change more than `limit`, and not count earlier changes."""
@@ -265,6 +284,10 @@ class DeleteWhere(Operation[Changed]):
     limit: int | None = None
     dry_run: bool = False
     everything: bool = False
+
+    def __post_init__(self) -> None:
+        if self.limit is not None:
+            check_whole(self.limit, "limit", 1)
 
     @property
     def repeatable(self) -> bool:

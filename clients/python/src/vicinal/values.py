@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 import orjson
@@ -38,7 +38,9 @@ Json: TypeAlias = Any
 def encode_value(value: object, path: str) -> Json:
     """Return the JSON of a value; `path` is its path in messages."""
     match value:
-        case None | str() | bool():
+        case str():
+            return check_text(value, path)
+        case None | bool():
             return value
         case int():
             if abs(value) > INTEGER_MAX:
@@ -85,6 +87,25 @@ def decode_attributes(attributes: Json) -> dict[str, AttributeValue]:
     return {key: decode_value(item) for key, item in attributes.items()}
 
 
+def check_text(value: object, path: str) -> str:
+    """Return a text, or refuse a value that is not a text of UTF-8."""
+    if not isinstance(value, str):
+        raise InvalidArgumentError(f"{path} is {value!r}: a text is needed")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidArgumentError(f"{path} has half of a surrogate pair, which UTF-8 cannot hold") from error
+    return value
+
+
+def check_whole(value: object, path: str, least: int = 0) -> None:
+    """Refuse a value that is not a whole number. The service knows the greatest one."""
+    is_whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not is_whole or cast(int, value) < least:
+        raise InvalidArgumentError(f"{path} is {value!r}, it must be a whole number from {least}")
+
+
 def texts_of(values: Iterable[str], name: str) -> list[str]:
     """Return a list of texts; refuse a single text, which is a sequence of its characters."""
     if isinstance(values, str):
@@ -101,6 +122,8 @@ def check_choice(value: object, choices: Sequence[str], name: str) -> None:
 
 def encode_moment(moment: datetime, path: str) -> str:
     """Return a moment as RFC 3339 in UTC."""
+    if not isinstance(moment, datetime):
+        raise InvalidArgumentError(f"{path} is {moment!r}: a datetime is needed")
     if moment.tzinfo is None:
         raise InvalidArgumentError(f"{path} is {moment.isoformat()}, which has no time zone")
     try:

@@ -18,7 +18,7 @@ from .. import service_operations as service
 from ..errors import InvalidArgumentError, NotReadyError, UnsupportedError, error_of_code
 from ..filters import FilterLike
 from ..operation import Operation, Place, check_name
-from ..points import ContentType, Include, NewPoint, Point, SearchResult, StoredPoint, check_include
+from ..points import ContentType, Include, NewPoint, Point, SearchResult, StoredPoint, check_attributes, check_expiry
 from ..values import Attributes, check_choice, texts_of
 from ..vectors import Text, VectorLike
 from .batches import batch_message, read_ids
@@ -188,7 +188,6 @@ def _list(operation: searches.ListPoints) -> GrpcCall[searches.Page]:
         ]
         return searches.Page(listed, read_text(_part(data, 2, b"")) or None)
 
-    check_include(operation.include)
     body = b"".join(
         (
             _filter(operation.filter),
@@ -320,6 +319,8 @@ def _patch_message(
     vector_values: VectorLike | Text | None = None,
 ) -> bytes:
     # Protobuf has no null, so the paths to remove are listed.
+    check_attributes(set, "set")
+    check_expiry(None if expires_at is ... else expires_at, ttl)
     if content_type is not None:
         check_choice(content_type, CONTENT_TYPES, "content_type")
     removed = [*texts_of(unset or (), "unset"), *(path for path, value in (set or {}).items() if value is None)]

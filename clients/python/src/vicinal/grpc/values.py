@@ -87,6 +87,8 @@ def _value(value: AttributeValue) -> bytes:
             return message(5, _geo(value.lat, value.lon))
         case Mapping():
             return message(7, _attributes(value))
+        case None:
+            raise InvalidArgumentError("a list of attributes has None: a list can only have values")
     return message(6, _values(value))
 
 
