@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { Client, credentials } from '@grpc/grpc-js'
+import { ByteBudget } from '../src/base/byte-budget.ts'
 import { DatabaseError } from '../src/base/errors.ts'
 import { createLogger } from '../src/base/log.ts'
 import { partitionCount } from '../src/base/partitions.ts'
@@ -8,6 +9,7 @@ import { PeerLink, type PeerLinkOptions } from '../src/cluster/peer-link.ts'
 import type { PeerMethod } from '../src/cluster/peer-methods.ts'
 import { linkPath } from '../src/cluster/peer-server.ts'
 import type { PeerHandler } from '../src/cluster/peers.ts'
+import { isRetryable } from '../src/cluster/scatter.ts'
 import { TestAuthority } from './support/certificates.ts'
 import { statusOf } from './support/cluster-status.ts'
 import { freePort } from './support/free-ports.ts'
@@ -93,6 +95,38 @@ describe('the link between nodes', () => {
     for (const [at, body] of bodies.entries()) {
       assert.ok(answers[at]!.equals(Buffer.concat([Buffer.from('a:'), body])))
     }
+  })
+
+  it('counts answers where they are made until they are sent, and where they arrive', async () => {
+    const budget = (): ByteBudget => {
+      return new ByteBudget({ maxBytes: 4_000_000, what: 'answers', setting: 'MAX_BUFFERED_BYTES' })
+    }
+    const [answerBytes, arrivedBytes] = [budget(), budget()]
+    const made: PeerHandler = async (body, { room }) => {
+      room!.add(Number(body.toString()))
+      return Buffer.alloc(Number(body.toString()))
+    }
+    const [a] = [await open('a'), await open('b', { answerBytes, handlers: new Map([[echo, made]]) })]
+    const ask = async (bytes: number): Promise<number> => {
+      const room = arrivedBytes.hold(0)
+      try {
+        await a.ask('b', echo, Buffer.from(String(bytes)), { room })
+        return room.bytes
+      } finally {
+        room.release()
+      }
+    }
+    assert.equal(await ask(2_000_000), 2_000_000)
+    assert.deepEqual([answerBytes.usedBytes, arrivedBytes.usedBytes], [0, 0])
+    const arrived = arrivedBytes.hold(2_000_000)
+    // Another answer of this size has no room on the asking node, which is not a reason to ask another node.
+    await assert.rejects(ask(2_000_000), (error) => hasReason('overloaded')(error) && !isRetryable(error))
+    arrived.release()
+    const held = answerBytes.hold(3_000_000)
+    await assert.rejects(ask(1_500_000), (error) => hasReason('overloaded')(error) && isRetryable(error))
+    held.release()
+    assert.equal(answerBytes.usedBytes, 0)
+    assert.equal(await ask(10), 10)
   })
 
   it('carries requests in both directions at the same time', async () => {

@@ -182,12 +182,12 @@ export class ScatteredReads {
   }
 
   /** Replaces the ids of points to search near with their vectors: other nodes may not hold these points. */
-  async #ranked(queries: readonly SearchQuery[], { signal }: ReadCall): Promise<VectorQuery[]> {
+  async #ranked(queries: readonly SearchQuery[], call: ReadCall): Promise<VectorQuery[]> {
     return await Promise.all(
       queries.map(async (query) => {
         const { vector } = query
         if (typeof vector !== 'string') return { ...query, vector, ranked: true }
-        const point = await this.get(vector, { signal })
+        const point = await this.get(vector, call)
         if (point === undefined)
           throw new DatabaseError('not_found', `point ${vector} to search near not found`)
         // The point itself is found too, and left out.
