@@ -191,7 +191,7 @@ describe('vicinal import', () => {
       ['{"vector": [1, 2]}', /`content` is missing/],
       ['{"vector": [1, 2], "content": "x", "content_type": "Sound"}', /`content_type` is not Text or Image/],
       ['{"vector": [1, 1e39], "content": "x"}', /`vector` has 1e\+39 at 1: not a finite float32/],
-      ['{"vector": [1, 2, 3], "content": "x"}', /vector has 3 dimensions, the database has 2/],
+      ['{"vector": [1, 2, 3], "content": "x"}', /vector has 3 dimensions, the collection has 2/],
       ['null', /not a JSON object/],
     ]
     for (const [index, [line, fault]] of bad.entries()) {
@@ -687,7 +687,7 @@ describe('vicinal query, get and delete', () => {
       [['query', '--vector', '[1,2]', '--row', '1'], 2, /--row needs --vector-file/],
       [['query', '--vector', '[1,2]', '--limit', '0'], 2, /'--limit <n>' argument '0' is invalid/],
       [['query', '--vector', '[1,2]', '--metric', 'Taxicab'], 2, /Allowed choices are Euclidean/],
-      [['query', '--vector', '[1,2,3]'], 1, /query_vector has 3 dimensions, the database has 2/],
+      [['query', '--vector', '[1,2,3]'], 1, /query_vector has 3 dimensions, the collection has 2/],
       [['query', '--vector', '[1,2]', '--limit', '99999'], 1, /MAX_LIMIT/],
     ]
     for (const [args, code, stderr] of cases) assertEnded(await desk.vicinal(...args), code, stderr)
@@ -786,18 +786,41 @@ describe('vicinal', () => {
   })
 
   it('explains every setting', async () => {
-    const [overview, { code, stdout }] = await Promise.all([run(['--help']), run(['serve', '--help'])])
-    assert.deepEqual([overview.code, code], [0, 0])
+    const { code, stdout } = await run(['serve', '--help'])
+    assert.equal(code, 0)
     const words = stdout.replace(/\s+/g, ' ')
     for (const row of Object.values(settings)) {
-      assert.ok(overview.stdout.includes(`\n  ${row.env}  `), `${row.env} must be followed by two spaces`)
       assert.ok(stdout.includes(`--${row.flag} `), row.flag)
       assert.ok(words.includes(`${row.doc} (env: ${row.env}, default: ${defaultText(row)})`), row.doc)
     }
   })
 
+  it('lists every command on one screen, and describes it in one line', async () => {
+    const { code, stdout } = await run(['--help'])
+    assert.equal(code, 0)
+    const lines = stdout.trimEnd().split('\n')
+    assert.ok(lines.length <= 34, `${lines.length} lines`)
+    for (const line of lines) assert.ok(line.length <= 80, line)
+    const first = lines.indexOf('Commands:') + 1
+    const names = lines.slice(first, lines.indexOf('', first)).map((line) => /^ {2}(\w+)/.exec(line)?.[1])
+    assert.ok(names.length > 15)
+    for (const name of names) assertEnded(await run([name!, '--help']), 0)
+  })
+
+  it('suggests the command that was meant', async () => {
+    for (const [typed, meant] of [
+      [['qery'], 'query'],
+      [['colections', 'list'], 'collections'],
+      [['cluster', 'statsu'], 'status'],
+    ] as const) {
+      const said = new RegExp(`^error: unknown command '\\w+'\\n\\(Did you mean ${meant}\\?\\)\\n`)
+      assertEnded(await run(typed), 2, said)
+    }
+  })
+
   it('refuses unknown commands and options', async () => {
     assertEnded(await run(['frobnicate']), 2, /^error: unknown command 'frobnicate'\n/)
+    assertEnded(await run(['serve', 'frobnicate']), 2, /^error: too many arguments for 'serve'/)
     assertEnded(await run(['--frobnicate']), 2, /^error: unknown option '--frobnicate'\n/)
     assertEnded(await run(['import']), 2, /missing required argument 'file'/)
     assertEnded(await run(['query', '--frobnicate']), 2, /unknown option.*\n\(see vicinal query --help\)/)

@@ -95,7 +95,7 @@ describe('a read over several nodes', () => {
     const search = reader.node.database.search([{ ...query, vector: new Float32Array(dimension + 1) }])
     const refused = assert.rejects(search, {
       reason: 'invalid_argument',
-      message: 'vector has 5 dimensions, the database has 4',
+      message: 'vector has 5 dimensions, the collection has 4',
     })
     await asked.promise
     // The refusal of another node is passed on when this one has applied as much.

@@ -236,7 +236,7 @@ describe('the command line', () => {
     assertEnded(await vicinal('refetch', 'b'), 2, /confirm with --yes/)
     assertEnded(await vicinal('refetch', 'nobody', '--yes'), 1, /no node nobody in this cluster/)
     const file = join(a.dataDir, 'backup.snapshot')
-    assertEnded(await vicinal('backup', file), 0, /^default: 5 points, \d+ bytes$/m)
+    assertEnded(await run(['backup', file, '--http', a.httpUrl]), 0, /^default: 5 points, \d+ bytes$/m)
     const restored = join(a.dataDir, 'restored')
     const done = await run(['snapshot', 'restore', file, '--data-dir', restored])
     assertEnded(done, 0)

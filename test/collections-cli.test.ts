@@ -205,8 +205,6 @@ describe('vicinal with collections', () => {
     } finally {
       await snapshots[Symbol.asyncDispose]()
     }
-    const offline = await run(['export', '--data-dir', path('data'), ...of])
-    assertEnded(offline, 2, /--collection .*and --data-dir exclude each other/)
   })
 
   it('shows the figures of a collection next to those of the service', async () => {

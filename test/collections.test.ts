@@ -335,7 +335,7 @@ describe('the dimension of an empty collection', () => {
     for (const [at, other] of others.entries()) {
       await assert.rejects(other, {
         reason: 'invalid_argument',
-        message: `${words[at]} dimensions, the database has 8`,
+        message: `${words[at]} dimensions, the collection has 8`,
       })
     }
     await late

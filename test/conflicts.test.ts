@@ -113,7 +113,7 @@ describe('a vector of another dimension', () => {
     await withPoints(async (collection) => {
       const [id] = await insertIds(collection, [pointOf('a')])
       const vector = Float32Array.of(1, 2, 3)
-      const refusal = { reason: 'invalid_argument', message: 'vector has 3 dimensions, the database has 2' }
+      const refusal = { reason: 'invalid_argument', message: 'vector has 3 dimensions, the collection has 2' }
       await assert.rejects(collection.patch(id!, { vector }), refusal)
       await assert.rejects(collection.put(newId(), { ...pointOf('b'), vector }), refusal)
       await assert.rejects(collection.insert([{ ...pointOf('b'), vector }]), refusal)

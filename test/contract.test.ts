@@ -242,7 +242,7 @@ for (const [name, open] of Object.entries(accesses)) {
       )
       await assert.rejects(client.insert({ ...newPoint(), vector: [1, 2, 3] }), {
         reason: 'invalid_argument',
-        message: 'vector has 3 dimensions, the database has 19',
+        message: 'vector has 3 dimensions, the collection has 19',
       })
     })
 

@@ -94,18 +94,18 @@ describe('decisions', () => {
   after(() => both.close())
 
   it('a vector of another dimension is refused, and the message states both lengths', async () => {
-    const text = 'vector has 3 dimensions, the database has 2'
+    const text = 'vector has 3 dimensions, the collection has 2'
     assertHttp(await both.http('POST', '/points', httpPoint([1, 2, 3])), 400, text)
     assertGrpc(await both.grpc.call('InsertVector', grpcPoint([1, 2, 3])), invalidArgument, text)
     assertHttp(
       await both.http('POST', '/points/search', httpQuery([1])),
       400,
-      'vector has 1 dimensions, the database has 2',
+      'vector has 1 dimensions, the collection has 2',
     )
     assertGrpc(
       await both.grpc.call('SearchPoints', grpcQuery([1])),
       invalidArgument,
-      'query_vector has 1 dimensions, the database has 2',
+      'query_vector has 1 dimensions, the collection has 2',
     )
   })
 
@@ -370,14 +370,14 @@ describe('decisions about starting', () => {
     assertHttp(
       await both.http('POST', '/points', httpPoint([1, 2])),
       400,
-      'vector has 2 dimensions, the database has 3',
+      'vector has 2 dimensions, the collection has 3',
     )
     both.grpc[Symbol.dispose]()
     await service.restart({ DIMENSION: '' })
     assertHttp(
       await both.http('POST', '/points', httpPoint([1, 2])),
       400,
-      'vector has 2 dimensions, the database has 3',
+      'vector has 2 dimensions, the collection has 3',
     )
     await assert.rejects(
       service.restart({ DIMENSION: '4' }),

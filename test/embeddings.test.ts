@@ -157,7 +157,7 @@ describe('with an embedding endpoint', () => {
         await client.collections.put('narrow', { dimension: 2 })
         const narrow = client.collection('narrow')
         const message = (path: string): string =>
-          `${path}, embedded by letters, has 4 dimensions, the database has 2`
+          `${path}, embedded by letters, has 4 dimensions, the collection has 2`
         assert.equal((await refusal(narrow.insert(text('a')))).message, message('payload.content'))
         const batch = narrow.insertBatch([text('x', { vector: [1, 2] }), text('a')])
         assert.equal((await refusal(batch)).message, message('vectors[1].payload.content'))

@@ -26,7 +26,7 @@ import { openDatabase } from '../src/storage/tables.ts'
 import { withCollection } from './support/collection.ts'
 import { FailingDisk } from './support/failing-disk.ts'
 import { insertIds } from './support/insert-ids.ts'
-import { Command, run, temporaryDirectory } from './support/process.ts'
+import { assertEnded, Command, run, temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom, type VectorKind, vectorKinds } from './support/random.ts'
 import { startTestService } from './support/service.ts'
 import { bytesOf, pieces, readSnapshot } from './support/snapshots.ts'
@@ -451,6 +451,80 @@ describe('a snapshot file', () => {
     const missing = await run(['snapshot', 'create', `${file}2`, '--data-dir', join(directory.path, 'none')])
     assert.match(missing.stderr, /nothing is stored in/)
     assert.deepEqual(readdirSync(directory.path), ['copy'])
+  })
+})
+
+describe('a backup', () => {
+  it('has all collections and aliases, of a running and of a stopped service', async () => {
+    await using directory = await temporaryDirectory()
+    const path = (name: string): string => join(directory.path, name)
+    const names = ['default', 'docs', 'empty'] as const
+    const contentsOf = async (baseUrl: string): Promise<unknown> => {
+      const client = createHttpClient({ baseUrl })
+      const infos = await client.collections.list()
+      const points = names.map(async (name) => {
+        const listed = []
+        const include = { vector: true, payload: true, version: true }
+        for await (const point of client.collection(name).listAll({ include })) listed.push(point)
+        return listed
+      })
+      return { infos, points: await Promise.all(points) }
+    }
+    let expected: unknown
+    const random = seededRandom(20_261_127)
+    mkdirSync(path('backups'))
+    {
+      await using service = await startTestService({ DATA_DIR: path('data') })
+      const client = createHttpClient({ baseUrl: service.httpUrl })
+      await client.collections.put('docs', { dimension: 3, hnsw: { m: 8 } })
+      await client.collections.put('empty', {})
+      await client.collections.setAliases({ set: { papers: 'docs', today: 'default' } })
+      const points = Array.from({ length: 40 }, (_, index) => pointOf(random, 3, `"${index}"`))
+      await client.collection('docs').insertBatch(points)
+      for (const command of [
+        ['snapshot', 'create', path('backups')],
+        ['export', path('points.jsonl')],
+      ]) {
+        const refused = await run([...command, '--http', service.httpUrl])
+        const said =
+          /only the collection default, with 0 points, and collection docs has 40: `vicinal backup`/
+        assertEnded(refused, 2, said)
+        // A collection that the caller names is what the caller wants.
+        const named = await run([...command, '--http', service.httpUrl, '--collection', 'default'])
+        assert.deepEqual([named.code, named.stderr], [0, ''])
+      }
+      await client.insert(pointOf(random, 2, 'main'))
+      const warned = await run(['snapshot', 'create', path('main.snapshot'), '--http', service.httpUrl])
+      assertEnded(warned, 0, /WARNING: this is only the collection default, with 1 points, and .*docs has 40/)
+      expected = await contentsOf(service.httpUrl)
+      for (const place of [path('running.backup'), path('backups')]) {
+        assertEnded(
+          await run(['backup', place, '--http', service.httpUrl]),
+          0,
+          /^docs: 40 points, \d+ bytes$/m,
+        )
+      }
+      const again = await run(['backup', path('running.backup'), '--http', service.httpUrl])
+      assertEnded(again, 2, /running\.backup already exists/)
+    }
+    assertEnded(
+      await run(['backup', path('stopped.backup'), '--data-dir', path('data')]),
+      0,
+      /^docs: 40 points/m,
+    )
+    const generated = readdirSync(path('backups')).filter((name) => name.endsWith('.backup'))
+    assert.match(generated.join(), /^vicinal-\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z\.backup$/)
+    for (const file of ['running.backup', 'stopped.backup', join('backups', generated[0]!)]) {
+      const verified = await run(['snapshot', 'verify', path(file)])
+      assert.match(verified.stdout, /^3 collections and 2 aliases, 41 points: every byte is undamaged$/m)
+      const dataDir = path(`restored-${basename(file)}`)
+      assertEnded(await run(['snapshot', 'restore', path(file), '--data-dir', dataDir]), 0)
+      await using service = await startTestService({ DATA_DIR: dataDir })
+      assert.deepEqual(await contentsOf(service.httpUrl), expected, file)
+    }
+    const missing = await run(['backup', path('never.backup'), '--data-dir', path('none')])
+    assertEnded(missing, 1, /nothing is stored in /)
+    assert.equal(existsSync(path('never.backup')), false)
   })
 })
 

@@ -82,7 +82,7 @@ describe('a batch that is decoded in turns', () => {
       insertVectorsBatch(contextOf(new NotingDatabase(2)), { vectors: items }, { fields }),
       {
         reason: 'invalid_argument',
-        message: 'vectors[1].vector has 1 dimensions, the database has 2',
+        message: 'vectors[1].vector has 1 dimensions, the collection has 2',
       },
     )
   })
@@ -113,7 +113,7 @@ describe('a batch that is decoded in turns', () => {
   })
 
   it('is refused when another call meanwhile stores the first point with a different dimension', async () => {
-    const message = /^(vectors|queries)\[0\]\.vector has 2 dimensions, the database has 3$/
+    const message = /^(vectors|queries)\[0\]\.vector has 2 dimensions, the collection has 3$/
     const inserting = new NotingDatabase()
     const vectors = slowly(20, point, () => {
       inserting.dimension = 3

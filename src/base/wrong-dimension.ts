@@ -8,6 +8,6 @@ import { DatabaseError } from './errors.ts'
 export function wrongDimension(path: string, length: number, dimension: number): DatabaseError {
   return new DatabaseError(
     'invalid_argument',
-    `${path} has ${length} dimensions, the database has ${dimension}`,
+    `${path} has ${length} dimensions, the collection has ${dimension}`,
   )
 }

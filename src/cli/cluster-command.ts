@@ -1,14 +1,12 @@
 import type { Command } from 'commander'
 import type { ClusterStatusOptions } from './cluster.ts'
 import type { RepairOptions } from './cluster-repair.ts'
-import { addCollectionOption, addHttpOptions, type HttpOptions } from './connection.ts'
+import { addHttpOptions, type HttpOptions } from './connection.ts'
 import type { Environment } from './usage.ts'
 
 /** Adds `vicinal cluster` with its subcommands. Their code is loaded when one runs. */
 export function addCluster(program: Command, environment: Environment): void {
-  const cluster = program
-    .command('cluster')
-    .description('show and change the cluster of a running service, over HTTP')
+  const cluster = program.command('cluster').description('show and change the cluster of a running service')
   const actions = (): Promise<typeof import('./cluster.ts')> => import('./cluster.ts')
 
   addHttpOptions(cluster.command('status'))
@@ -53,13 +51,6 @@ export function addCluster(program: Command, environment: Environment): void {
     .option('--yes', 'confirm the repair; without it, nothing is changed')
     .action(async (addresses: readonly string[], options: RepairOptions) =>
       (await import('./cluster-repair.ts')).repairLog(addresses, options, environment),
-    )
-  addHttpOptions(addCollectionOption(cluster.command('backup <file>')))
-    .description(
-      'write all collections and aliases to one file, with every write that any node acknowledged before; with --collection, a snapshot of one collection',
-    )
-    .action(async (file: string, options: HttpOptions) =>
-      (await actions()).backUp(file, options, environment),
     )
 }
 

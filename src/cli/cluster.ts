@@ -8,7 +8,6 @@ import {
 } from '../base/cluster-status.ts'
 import { type HttpService, refusalOf } from '../client/http-call.ts'
 import { aligned } from './aligned.ts'
-import { createBackup } from './backup.ts'
 import { fetchFrom, type HttpOptions, httpService } from './connection.ts'
 import { type Environment, UsageError } from './usage.ts'
 
@@ -99,16 +98,6 @@ export async function awaitJoin(options: HttpOptions, environment: Environment):
   const { name, node, position } = JSON.parse(await textFrom(service, '/cluster')) as ClusterStatus
   const drained = isDrained ? ', and is being drained' : ''
   console.log(`node ${node} has joined the cluster ${name}, at position ${position} of its log${drained}`)
-}
-
-/**
- * Writes all collections to a file, with every write that any node acknowledged before. It can be restored to a single
- * service, or to the first node of a new cluster.
- */
-export async function backUp(file: string, options: HttpOptions, environment: Environment): Promise<void> {
-  // This fails if there is no cluster: use `vicinal snapshot create` then.
-  await textFrom(httpService(options, environment), '/cluster')
-  await createBackup(file, options, environment)
 }
 
 async function changeNode(

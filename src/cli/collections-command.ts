@@ -9,7 +9,7 @@ import type { Environment } from './usage.ts'
 export function addCollections(program: Command, environment: Environment): void {
   const collections = program
     .command('collections')
-    .description('list, create and delete collections, and set their aliases')
+    .description('list, create and delete collections and aliases')
     .addHelpText('after', examples)
   const add = (usage: string, description: string): Command =>
     addConnectionOptions(collections.command(usage).description(description))

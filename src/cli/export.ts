@@ -6,7 +6,7 @@ import { formatDateTime } from '../base/datetime.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
 import type { Point } from '../base/point.ts'
 import { SnapshotReader, writeWholeFile } from '../service/stored-data.ts'
-import { type SourceOptions, snapshotBytes } from './snapshot-bytes.ts'
+import { checkOthers, type SourceOptions, snapshotBytes } from './snapshot-bytes.ts'
 import { type Environment, UsageError } from './usage.ts'
 
 type ExportFormat = 'jsonl' | 'parquet'
@@ -30,6 +30,7 @@ export async function exportPoints(
     const { points } = await writePoints(format, options, environment, async (chunk) => {
       if (!process.stdout.write(chunk)) await once(process.stdout, 'drain')
     })
+    await checkOthers(points, options, environment)
     console.error(`${points} points`)
     return
   }
@@ -37,6 +38,7 @@ export async function exportPoints(
     const { points, sequence } = await writePoints(format, options, environment, (chunk) =>
       handle.writeFile(chunk),
     )
+    await checkOthers(points, options, environment)
     console.log(`${points} points, sequence ${sequence}`)
     return file
   })

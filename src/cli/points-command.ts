@@ -23,7 +23,7 @@ export function addPoints(program: Command, environment: Environment): void {
   add('get <id>', 'print a point as JSON')
     .option('--with-version', 'also print its version')
     .action(async (id: string, options: GetOptions) => (await actions()).getPoint(id, options, environment))
-  add('put <id>', 'store a point with this id; replaces an existing point')
+  add('put <id>', 'store a point with this id')
     .addOption(new Option('--vector <numbers>', 'its vector, as a JSON array or as 1,2,3').conflicts('text'))
     .option('--text <text>', textHelp)
     .requiredOption('--content <text>', 'its content')
@@ -40,7 +40,7 @@ export function addPoints(program: Command, environment: Environment): void {
     .option('--text <text>', 'a text that the service embeds for its new vector')
     .option('--if-version <n>', 'only if it has this version', wholeOrNone)
     .action(async (id: string, options: SetOptions) => (await actions()).setPoint(id, options, environment))
-  addPartialOptions(add('list', 'print points as JSON, in the order of their insertion'))
+  addPartialOptions(add('list', 'print points as JSON, in the order of insertion'))
     .option('--filter <json>', filterHelp)
     .option('--limit <n>', 'the most points (default: all)', whole)
     .option('--vectors', 'also print their vectors')
@@ -48,9 +48,7 @@ export function addPoints(program: Command, environment: Environment): void {
   addPartialOptions(add('count', 'print how many points match'))
     .option('--filter <json>', filterHelp)
     .action(async (options: CountOptions) => (await actions()).countPoints(options, environment))
-  addPartialOptions(
-    add('facets <paths...>', 'print the most frequent values at these paths, with their counts'),
-  )
+  addPartialOptions(add('facets <paths...>', 'print the most frequent values at these paths'))
     .option('--filter <json>', filterHelp)
     .option('--limit <n>', 'values per path', whole, 10)
     .option('--json', 'print JSON')
@@ -60,7 +58,7 @@ export function addPoints(program: Command, environment: Environment): void {
   addSelection(addChange(add('update', 'change all points that match'))).action(
     async (options: UpdateOptions) => (await actions()).updatePoints(options, environment),
   )
-  addSelection(add('delete [id]', 'delete a point, or with --filter all points that match')).action(
+  addSelection(add('delete [id]', 'delete a point, or all points that match')).action(
     async (id: string | undefined, options: DeleteOptions) =>
       (await actions()).deletePoints(id, options, environment),
   )

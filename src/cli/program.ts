@@ -32,11 +32,21 @@ export async function runProgram(args: readonly string[], environment: Environme
     options = command.opts()
   })
   try {
-    await program.parseAsync([...args], { from: 'user' })
+    await program.parseAsync(withCommand(args), { from: 'user' })
     return 0
   } catch (error) {
     return report(error, () => keyOrigin(options, environment))
   }
+}
+
+/**
+ * Adds `serve` to a command line without a command. As commander's default command, `serve` would also get mistyped
+ * commands, and commander would not suggest the right one.
+ */
+function withCommand(args: readonly string[]): readonly string[] {
+  const [first] = args
+  const isOptionOfServe = first?.startsWith('-') && !['-h', '--help', '-V', '--version'].includes(first)
+  return first === undefined || isOptionOfServe ? ['serve', ...args] : args
 }
 
 /** Creates the commands. Each loads its code when it runs, so that help does not load a database. */
@@ -44,22 +54,25 @@ function createProgram(environment: Environment): Command {
   const program = new Command('vicinal')
     .description('A vector database service you install in a minute and trust with your data.')
     .version(version(), '-V, --version')
+    .usage('[command] [options]')
     .addHelpText('after', helpBelow)
   addServe(program, environment)
   addImport(program, environment)
-  addQuery(program, environment)
-  addSnapshot(program, environment)
   addExport(program, environment)
-  addCollections(program, environment)
-  addCluster(program, environment)
+  addQuery(program, environment)
   addPoints(program, environment)
+  addCollections(program, environment)
+  addBackup(program, environment)
+  addSnapshot(program, environment)
   addCollectionOption(addHttpOptions(program.command('stats')))
+    .summary('print figures of a running service')
     .description(
       'print figures of a running service, over HTTP; with --collection, also those of a collection',
     )
     .option('--json', 'print JSON')
     .action(async (options) => (await import('./stats.ts')).showStats(options, environment))
   addPointsOptions(program.command('mcp'))
+    .summary('serve the points to language models')
     .description('serve the points to language models, over the Model Context Protocol')
     .option('--write', 'add tools that store and delete points')
     .option(
@@ -70,6 +83,7 @@ function createProgram(environment: Environment): Command {
     .action(async (options: McpOptions) => (await import('./mcp.ts')).serveMcp(options, environment))
   program
     .command('doctor')
+    .summary('check all data of a stopped service')
     .description('check every checksum, id and link of the stored data; the service must not be running')
     .addOption(optionOf(settings.dataDir))
     .option(
@@ -80,6 +94,14 @@ function createProgram(environment: Environment): Command {
     .action(async ({ dataDir, ...options }) =>
       (await import('./doctor.ts')).examineDataDirectory(readConfig(environment, { dataDir }), options),
     )
+  addCluster(program, environment)
+  // One screen: every command has the options -h and --help.
+  program.configureHelp({
+    visibleOptions: () => [],
+    visibleCommands: ({ commands }) => [...commands],
+    subcommandTerm: (command) =>
+      `${command.name()} ${command.usage().replace(/\[(options|command)\] ?/g, '')}`,
+  })
   for (const command of withSubcommands(program)) {
     command.exitOverride().showHelpAfterError(`(see ${commandLine(command)} --help)`)
   }
@@ -96,14 +118,10 @@ function commandLine(command: Command): string {
 
 function addServe(program: Command, environment: Environment): void {
   const command = program
-    .command('serve', { isDefault: true })
+    .command('serve')
     .description('run the service in the foreground (the default command)')
-    // An unknown command ends up here, and "too many arguments for serve" would be a poor message.
-    .argument('[none...]')
-    .usage('[options]')
   for (const [, row] of settingRows) command.addOption(optionOf(row).helpGroup(`${row.group}:`))
-  command.action(async (unknown: readonly string[], options: Readonly<Record<string, string>>) => {
-    if (unknown.length > 0) command.error(`error: unknown command '${unknown[0]}'`)
+  command.action(async (options: Readonly<Record<string, string>>) => {
     const flags = Object.fromEntries(
       settingRows.flatMap(([name, { flag }]) => {
         const text = options[optionName(flag)]
@@ -146,9 +164,11 @@ function addRowOptions(command: Command): Command {
 }
 
 function addImport(program: Command, environment: Environment): void {
-  const command = addPointsOptions(program.command('import <file>')).description(
-    'store points from a file: JSON lines, CSV, Parquet, .npy, .fvecs, or raw rows; - is standard input',
-  )
+  const command = addPointsOptions(program.command('import <file>'))
+    .summary('store points from a file: JSON lines, CSV, Parquet, ...')
+    .description(
+      'store points from a file: JSON lines, CSV, Parquet, .npy, .fvecs, or raw rows; - is standard input',
+    )
   addRowOptions(command)
     .option(
       '--texts <file>',
@@ -217,24 +237,39 @@ function addQuery(program: Command, environment: Environment): void {
     .option('--profile', 'print how the search was answered, to standard error')
     .option('--json', 'print one JSON object per line')
     .action(async (options: QueryOptions) => (await import('./query.ts')).query(options, environment))
+    .addHelpText('after', queryBelow)
+}
+
+function addBackup(program: Command, environment: Environment): void {
+  addSourceOptions(addHttpOptions(program.command('backup <place>')))
+    .summary('copy all collections and aliases to a file')
+    .description(
+      'copy all collections and aliases to a file, or into a directory under a name with the time; `vicinal snapshot restore` restores them',
+    )
+    .action(async (place: string, options: SourceOptions) =>
+      (await import('./backup.ts')).createBackup(place, options, environment),
+    )
 }
 
 function addSnapshot(program: Command, environment: Environment): void {
-  const snapshot = program.command('snapshot').description('create, check and restore copies of all points')
-  addSourceOptions(snapshot.command('create <place>'))
-    .description('copy all points at one sequence number to a file or into a directory')
+  const snapshot = program
+    .command('snapshot')
+    .summary('create, check and restore copies of a collection')
+    .description('create copies of one collection; check and restore them, and backups of all collections')
+  addSourceOptions(addCollectionOption(addHttpOptions(snapshot.command('create <place>'))))
+    .description(
+      'copy all points of one collection at one sequence number to a file or into a directory; `vicinal backup` copies all collections',
+    )
     .action(async (place: string, options: SourceOptions) =>
       (await import('./snapshot.ts')).createSnapshot(place, options, environment),
     )
   snapshot
     .command('verify <snapshot>')
-    .description('check every byte of a snapshot, or of a backup of a cluster')
+    .description('check every byte of a snapshot or backup')
     .action(async (file: string) => (await import('./snapshot.ts')).verifySnapshot(file))
   snapshot
     .command('restore <snapshot>')
-    .description(
-      'create a data directory from a snapshot, or from a backup of a cluster; it must be new or empty',
-    )
+    .description('create a data directory from a snapshot or backup; it must be new or empty')
     .addOption(optionOf(settings.dataDir).makeOptionMandatory())
     .action(async (file: string, options: { dataDir: string }) =>
       (await import('./snapshot.ts')).restoreSnapshot(file, options),
@@ -242,9 +277,10 @@ function addSnapshot(program: Command, environment: Environment): void {
 }
 
 function addExport(program: Command, environment: Environment): void {
-  addSourceOptions(program.command('export [file]'))
+  addSourceOptions(addCollectionOption(addHttpOptions(program.command('export [file]'))))
+    .summary('write all points of a collection to a file')
     .description(
-      'write all points in a format that `import` reads: JSON lines or Parquet; without a file, to standard output',
+      'write all points of a collection in a format that `import` reads: JSON lines or Parquet; without a file, to standard output',
     )
     .addOption(
       new Option('--format <format>', 'format of the file (default: by its ending)').choices([
@@ -257,9 +293,8 @@ function addExport(program: Command, environment: Environment): void {
     )
 }
 
-/** Adds the options that choose where all points are read from. */
 function addSourceOptions(command: Command): Command {
-  return addCollectionOption(addHttpOptions(command)).option(
+  return command.option(
     '--data-dir <path>',
     'read this data directory instead; its service must not be running',
   )
@@ -267,31 +302,28 @@ function addSourceOptions(command: Command): Command {
 
 const helpBelow = `
 Examples:
-  vicinal                                             serve with the settings of the environment
   vicinal serve --data-dir /var/lib/vicinal --dimension 512
-  vicinal import glosses.jsonl
-  vicinal import articles.parquet --vector-column embedding --content-column body
-  vicinal import base.i8 --dimension 512 --normalize --texts texts.jsonl
-  vicinal query --like 3f2b8c1e-9d47-4a60-8b0e-5c1f0a7d2e94 --limit 5
-  vicinal import articles.csv --embed --content-column body
-  vicinal query --text 'how to mend a bicycle'
-  vicinal count --filter '{"price": {"$lt": 10}}'
-  vicinal update --filter '{"shop": "x"}' --set '{"open": false}' --dry-run
-  vicinal collections create glosses --dimension 512
-  vicinal import glosses.jsonl --collection glosses
-  vicinal stats
-  vicinal snapshot create /var/backups
-  vicinal snapshot restore today.snapshot --data-dir /var/lib/vicinal
-  vicinal export points.jsonl
-  vicinal export points.parquet
+  vicinal import articles.parquet --content-column body
+  vicinal query --text 'how to mend a bicycle' --filter '{"price": {"$lt": 10}}'
 
-Settings, as environment variables or as flags of serve (vicinal serve --help explains them), with their defaults:
-${settingsOverview()}
-
+\`vicinal <command> --help\` explains a command; that of serve lists all settings.
 Exit codes: 0 done, 1 failed, 2 usage error, 130 and 143 stopped by a signal.
 `
 
+const queryBelow = `
+Examples:
+  vicinal query --vector 0.1,0.7,0.2 --metric Euclidean
+  vicinal query --like 3f2b8c1e-9d47-4a60-8b0e-5c1f0a7d2e94 --limit 5
+  vicinal query --text 'how to mend a bicycle' --filter '{"price": {"$lt": 10}}'
+`
+
 const importBelow = `
+Examples:
+  vicinal import glosses.jsonl --collection glosses
+  vicinal import articles.parquet --vector-column embedding --content-column body
+  vicinal import articles.csv --embed --content-column body
+  vicinal import base.i8 --dimension 512 --normalize --texts texts.jsonl
+
 JSON lines have a field, CSV (.csv, .tsv) and Parquet files a column for each of vector, content, content_type, attributes (a
 map), expires_at, ttl_seconds and id; only vector and content are required, with --embed only content. All others become
 attributes. All values of a CSV column decide its type: numbers, true or false, moments, or else text. What is not stored,
@@ -303,18 +335,6 @@ import leaves its journal, so that it is not repeated by mistake (--again).
 With --collection, an alias is looked up once, at the start: all points go into one collection, even if the alias moves
 during the import. An interrupted import does not continue if its alias has moved since.
 `
-
-/** One line for each setting, below the titles of their groups. */
-function settingsOverview(): string {
-  const rows = settingRows.map(([, row]) => row)
-  const width = 2 + Math.max(...rows.map(({ env }) => env.length))
-  return [...Map.groupBy(rows, ({ group }) => group)]
-    .map(([title, members]) => {
-      const lines = members.map((row) => `  ${row.env.padEnd(width)}${defaultText(row)}`)
-      return `\n ${title}\n${lines.join('\n')}`
-    })
-    .join('\n')
-}
 
 /** Commander's name for a flag's value. */
 function optionName(flag: string): string {

@@ -14,7 +14,7 @@ import {
 } from '../service/stored-data.ts'
 import { collectionOf } from './connection.ts'
 import { checkReadable } from './files.ts'
-import { type SourceOptions, snapshotBytes } from './snapshot-bytes.ts'
+import { checkOthers, type SourceOptions, snapshotBytes } from './snapshot-bytes.ts'
 import { type Environment, UsageError } from './usage.ts'
 
 /**
@@ -32,6 +32,7 @@ export async function createSnapshot(
   const bytes = snapshotBytes(options, environment)
   const { path, isOld } = await writeWholeFile(`${base}.partial-${process.pid}`, async (file) => {
     const header = await verified(writtenTo(file, bytes))
+    await checkOthers(header.points, options, environment)
     console.log(summaryOf(header))
     return isDirectory ? join(place, nameOf(header, collectionOf(options, environment))) : place
   })

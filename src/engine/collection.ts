@@ -62,7 +62,7 @@ export async function openCollection(
 }
 
 const replicaAlone =
-  'the data directory is that of a node of a cluster: set CLUSTER_NATS_URL. To use the points without the cluster, restore a backup (`vicinal cluster backup`), or a snapshot of the default collection (`vicinal snapshot create --data-dir`), to another directory'
+  'the data directory is that of a node of a cluster: set CLUSTER_NATS_URL. To use the points without the cluster, restore a backup (`vicinal backup`) to another directory'
 
 /**
  * One named set of points: connects the points in memory, the write path, the indexer and the threads of the process.

@@ -1,16 +1,18 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { type CollectionSettings, defaultCollection } from '../base/collection.ts'
 import type { Config } from '../config.ts'
 import { type DirectoryDiagnosis, examineDirectory } from '../engine/directory-doctor.ts'
 import { type Backup, restoreBackup } from '../storage/backup.ts'
-import { databasePath } from '../storage/data-directory.ts'
+import { collectionsPath, databasePath } from '../storage/data-directory.ts'
+import { openDataStore } from '../storage/data-store.ts'
 import { DirectorySurvey } from '../storage/directory-survey.ts'
-import { openStore } from '../storage/lmdb-store.ts'
 import { repair } from '../storage/repair.ts'
 import { checkReplaced } from '../storage/replacement.ts'
 import type { SnapshotHeader } from '../storage/snapshot-format.ts'
 import { SnapshotReader } from '../storage/snapshot-reader.ts'
 import { restoreSnapshot } from '../storage/snapshot-restore.ts'
+import type { DataStore } from '../storage/store.ts'
 import { loggerOf } from './logger.ts'
 
 /** Operations on a data directory that no service uses. */
@@ -48,22 +50,62 @@ async function examineAnd(
   return await examineDirectory(survey, indexDirectory(config), act)
 }
 
+/** A collection of a data directory that no service uses. */
+export interface StoredCollection extends CollectionSettings {
+  readonly name: string
+  readonly points: number
+  readonly aliases: readonly string[]
+}
+
+/** Lists the collections of a data directory that no service uses, the default one first. @throws like `snapshotOfData` */
+export async function storedCollections(config: Config): Promise<readonly StoredCollection[]> {
+  await using data = await openStored(config)
+  const { main, collections, aliases } = data.store
+  const aliasesOf = (name: string): string[] =>
+    [...aliases].filter(([, target]) => target === name).map(([alias]) => alias)
+  const snapshot = main.snapshot(() => {})
+  const { points, dimension } = snapshot
+  snapshot.close()
+  return [
+    { name: defaultCollection, points, dimension, hnsw: {}, aliases: aliasesOf(defaultCollection) },
+    ...[...collections.values()].map(({ name, number, hnsw, dimension: given }) => {
+      const { points, dimension = given } = data.store.summary(number)
+      return { name, points, dimension, hnsw, aliases: aliasesOf(name) }
+    }),
+  ]
+}
+
 /**
- * Yields the bytes of a snapshot of a data directory that no service uses.
+ * Yields the bytes of a snapshot of a collection in a data directory that no service uses.
  *
  * @throws Error that says what is wrong: nothing is stored there, or the directory is in use or damaged
  */
-export async function* snapshotOfData(config: Config): AsyncGenerator<Buffer> {
-  const { dataDir } = config
-  checkReplaced(dataDir)
-  // Opening would create missing files.
-  if (!existsSync(databasePath(dataDir))) throw new Error(`nothing is stored in ${dataDir}`)
-  const store = await openStore({ dataDir, logger: loggerOf({ ...config, logLevel: 'silent' }) })
+export async function* snapshotOfData(
+  config: Config,
+  collection: string = defaultCollection,
+): AsyncGenerator<Buffer> {
+  await using data = await openStored(config)
+  const name = data.store.aliases.get(collection) ?? collection
+  if (name === defaultCollection) return yield* data.store.main.snapshot(() => {}).chunks()
+  const record = data.store.collections.get(name)
+  if (record === undefined) throw new Error(`${config.dataDir} has no collection ${collection}`)
+  const store = await data.store.open(record.number)
   try {
     yield* store.snapshot(() => {}).chunks()
   } finally {
     await store.close()
   }
+}
+
+async function openStored(config: Config): Promise<AsyncDisposable & { readonly store: DataStore }> {
+  const { dataDir } = config
+  checkReplaced(dataDir)
+  // Opening would create missing files.
+  if (![databasePath, collectionsPath].some((path) => existsSync(path(dataDir)))) {
+    throw new Error(`nothing is stored in ${dataDir}`)
+  }
+  const store = await openDataStore({ dataDir, logger: loggerOf({ ...config, logLevel: 'silent' }) })
+  return { store, [Symbol.asyncDispose]: () => store.close() }
 }
 
 /**

@@ -28,7 +28,7 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
       await send(a.url, 'POST', '/collections/pictures/points', pointOf([each, 3, 4], `pictures ${each}`))
     }
     const file = join(servers.directory, 'all.backup')
-    assertEnded(await run(['cluster', 'backup', file, '--http', b.url]), 0, /^docs: 10 points, \d+ bytes$/m)
+    assertEnded(await run(['backup', file, '--http', b.url]), 0, /^docs: 10 points, \d+ bytes$/m)
     const expected = await contentsOf(a.url)
     // Any tar can unpack it, and it contains ordinary snapshots.
     const unpacked = execFileSync('tar', ['-tf', file], { encoding: 'utf8' }).trim().split('\n')
@@ -96,7 +96,7 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
     const ofPapers = ['snapshot', 'create', snapshot, '--http', c.url, '--collection', 'papers']
     assertEnded(await run(ofPapers), 0)
     const file = join(servers.directory, 'all.backup')
-    assertEnded(await run(['cluster', 'backup', file, '--http', b.url]), 0, /^docs: 20 points, \d+ bytes$/m)
+    assertEnded(await run(['backup', file, '--http', b.url]), 0, /^docs: 20 points, \d+ bytes$/m)
     for (const [path, said] of [
       [snapshot, /^20 points of 2 dimensions/],
       [file, /^4 collections and 2 aliases, 60 points/m],

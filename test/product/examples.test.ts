@@ -56,35 +56,33 @@ describe('the units for systemd', () => {
 })
 
 describe('vicinal-backup', () => {
-  it('keeps the requested number of newest snapshots, each intact', async () => {
+  it('keeps the requested number of newest backups, each intact', async () => {
     await using place = await Place.open()
     for (const count of [1, 2, 3, 4]) {
       await place.insert()
       await place.backUp(2)
-      assert.equal(place.snapshots.length, Math.min(count, 2))
+      assert.equal(place.files.length, Math.min(count, 2))
     }
-    // Without a change, the snapshot is the same.
-    await place.backUp(2)
     const kept: string[] = []
-    for (const name of place.snapshots) {
+    for (const name of place.files) {
       const { code, stdout } = await run(['snapshot', 'verify', join(place.backups, name)])
       assert.equal(code, 0)
-      kept.push(/^(\d+) points/.exec(stdout)![1]!)
+      kept.push(/(\d+) points: every byte/.exec(stdout)![1]!)
     }
     assert.deepEqual(kept.sort(), ['3', '4'])
   })
 
-  it('deletes no other files, except leftovers of killed snapshots older than a day', async () => {
+  it('deletes no other files, except leftovers of killed backups older than a day', async () => {
     await using place = await Place.open()
     await place.insert()
-    for (const name of ['notes.txt', 'vicinal.snapshot.partial-1', 'vicinal.snapshot.partial-2']) {
+    for (const name of ['notes.txt', 'vicinal.backup.partial-1', 'vicinal.backup.partial-2']) {
       writeFileSync(join(place.backups, name), '')
     }
     const longAgo = Date.now() / 1000 - 3 * 24 * 3600
-    utimesSync(join(place.backups, 'vicinal.snapshot.partial-1'), longAgo, longAgo)
+    utimesSync(join(place.backups, 'vicinal.backup.partial-1'), longAgo, longAgo)
     await place.backUp(1)
-    const others = readdirSync(place.backups).filter((name) => !place.snapshots.includes(name))
-    assert.deepEqual(others.sort(), ['notes.txt', 'vicinal.snapshot.partial-2'])
+    const others = readdirSync(place.backups).filter((name) => !place.files.includes(name))
+    assert.deepEqual(others.sort(), ['notes.txt', 'vicinal.backup.partial-2'])
   })
 
   it('fails, and deletes nothing, when there is no service', async () => {
@@ -93,23 +91,23 @@ describe('vicinal-backup', () => {
     await place.backUp(2)
     await place.insert()
     await place.backUp(2)
-    const before = place.snapshots
+    const before = place.files
     await place.service.service.close()
     await assert.rejects(place.backUp(1), { code: 1, stderr: /no answer from/ })
-    assert.deepEqual(place.snapshots, before)
+    assert.deepEqual(place.files, before)
   })
 
-  it('sets a damaged snapshot aside and deletes nothing', async () => {
+  it('sets a damaged backup aside and deletes nothing', async () => {
     await using place = await Place.open()
     await place.insert()
     await place.backUp(1)
-    const before = place.snapshots
+    const before = place.files
     await place.insert()
     // The disk corrupts a byte in the middle of the newest file.
     place.damageWhatIsCreated()
-    await assert.rejects(place.backUp(1), { code: 1, stderr: /the new snapshot is damaged/ })
-    assert.deepEqual(place.snapshots, before)
-    assert.equal(readdirSync(place.backups).filter((name) => name.endsWith('.snapshot.damaged')).length, 1)
+    await assert.rejects(place.backUp(1), { code: 1, stderr: /the new backup is damaged/ })
+    assert.deepEqual(place.files, before)
+    assert.equal(readdirSync(place.backups).filter((name) => name.endsWith('.backup.damaged')).length, 1)
   })
 
   it('prints its usage when called wrongly', () => {
@@ -140,8 +138,8 @@ class Place implements AsyncDisposable {
     return new Place(await startTestService(), await temporaryDirectory())
   }
 
-  get snapshots(): string[] {
-    return globSync('vicinal-*.snapshot', { cwd: this.backups }).sort()
+  get files(): string[] {
+    return globSync('vicinal-*.backup', { cwd: this.backups }).sort()
   }
 
   async insert(): Promise<void> {
@@ -163,8 +161,8 @@ class Place implements AsyncDisposable {
     const flip =
       'const [, file] = process.argv, bytes = fs.readFileSync(file); bytes[50] ^= 1; fs.writeFileSync(file, bytes)'
     this.#writeCommand(`
-      test "$2" = create || exit 0
-      newest=$(ls -t "$3"/vicinal-*.snapshot | head -n 1)
+      test "$1" = backup || exit 0
+      newest=$(ls -t "$2"/vicinal-*.backup | head -n 1)
       '${process.execPath}' -e '${flip}' "$newest"
     `)
   }

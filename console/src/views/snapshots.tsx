@@ -11,7 +11,6 @@ import { useUnmount } from '../parts/use-unmount.ts'
 import type { SnapshotSummary } from '../snapshot/check.ts'
 import { verifySnapshot } from '../snapshot/verify.ts'
 import { collections, collectionsFault } from '../state/collections.ts'
-import { collectionName } from '../state/route.ts'
 
 export function Snapshots(): JSX.Element {
   return (
@@ -29,15 +28,15 @@ export function Snapshots(): JSX.Element {
       <VerifyPanel />
       <Panel title="On the command line">
         <p class="muted">
-          Use these commands for automated backups and to restore. Restore into an empty directory, with the
-          service stopped.
+          Use these commands for automated backups of all collections and to restore. Restore into an empty
+          directory, with the service stopped.
         </p>
         <div class="below">
           <Code
             label="the commands"
-            text={`vicinal snapshot create /var/backups${collectionName.value === 'default' ? '' : ` --collection ${collectionName.value}`}
-vicinal snapshot verify /var/backups/vicinal-….snapshot
-vicinal snapshot restore /var/backups/vicinal-….snapshot --data-dir ./restored`}
+            text={`vicinal backup /var/backups
+vicinal snapshot verify /var/backups/vicinal-….backup
+vicinal snapshot restore /var/backups/vicinal-….backup --data-dir ./restored`}
           />
         </div>
       </Panel>
