@@ -23,6 +23,7 @@ const views: Readonly<Record<ViewName, () => Promise<ComponentType>>> = {
   collections: async () => (await import('./views/collections.tsx')).Collections,
   snapshots: async () => (await import('./views/snapshots.tsx')).Snapshots,
   cluster: async () => (await import('./views/cluster.tsx')).Cluster,
+  requests: async () => (await import('./views/requests.tsx')).Requests,
   settings: async () => (await import('./views/settings.tsx')).Settings,
 }
 

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import type { Page } from 'playwright-core'
 import { type ConsoleBrowser, hear, keepScreenshot, missingChromium, startConsole } from './browser.ts'
@@ -40,7 +41,7 @@ describe('the first use of the console', { skip: missingChromium }, () => {
   it('logs no error in any view, and cuts nothing off, on a screen and on a phone', async () => {
     const views = [
       ...['overview', 'search', `search?id=${ids[0]}`, 'points', `points?id=${ids[0]}`, 'map', 'import'],
-      ...['collections', 'snapshots', 'settings', 'cluster'],
+      ...['collections', 'snapshots', 'settings', 'requests', 'cluster'],
     ]
     for (const width of [1280, 390]) {
       const page = await console.open('#/overview?c=shop', { width })
@@ -182,6 +183,86 @@ describe('the first use of the console', { skip: missingChromium }, () => {
     await dialog.getByLabel('Name').fill('shop-2')
     await dialog.getByRole('button', { name: 'Create', exact: true }).click()
     await hear(page, 'Created shop-2.')
+    await page.close()
+  })
+
+  it('counts all collections in the memory and the index of the overview', async () => {
+    const page = await console.open('#/overview')
+    await page.getByRole('heading', { name: 'Index of shop' }).waitFor()
+    const memory = page.locator('.figure', { hasText: 'Memory' }).locator('.figure-note')
+    await memory.getByText(/^points \d/).waitFor()
+    assert.doesNotMatch((await memory.textContent())!, /points 0 B/)
+    const row = page.locator('.collection-list tr', { hasText: 'shop' }).first()
+    await row.locator('td[data-label=Memory]', { hasText: /[1-9]/ }).waitFor()
+    await page.close()
+  })
+
+  it('exports the points that match, as JSON lines and as CSV, and stops on an error', async () => {
+    const page = await console.open('#/points?c=shop&filter={"kind":"odd"}')
+    // A headless browser cannot ask where to save.
+    await page.evaluate(() => Reflect.deleteProperty(globalThis, 'showSaveFilePicker'))
+    await page.getByRole('button', { name: 'Export matching' }).click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('15 points of shop that match the filter.').waitFor()
+    const exported = async (): Promise<string> => {
+      const [file] = await Promise.all([
+        page.waitForEvent('download'),
+        dialog.getByRole('button', { name: 'Export', exact: true }).click(),
+      ])
+      await dialog.getByText(`Saved 15 points to ${file.suggestedFilename()}.`).waitFor()
+      return readFileSync(await file.path(), 'utf8')
+    }
+    const lines = (await exported()).trimEnd().split('\n')
+    const points = lines.map((line) => JSON.parse(line) as Readonly<Record<string, unknown>>)
+    assert.deepEqual(
+      points.map(({ id }) => id),
+      ids.filter((_, index) => index % 2 === 1),
+    )
+    assert.deepEqual(points[0]!.vector, [10, 1, 1])
+    await dialog.getByText('CSV', { exact: true }).click()
+    await dialog.getByText('With vectors').click()
+    const rows = (await exported()).trimEnd().split('\n')
+    assert.equal(rows.length, 16)
+    assert.match(rows[0]!, /^id,content_type,content,expires_at,about,at,created,extra_00,.*,kind,zip$/)
+    assert.match(rows[1]!, /,point 1,,"\[""a"",""b""\]",/)
+    await page.route('**/points/list', (route) => route.fulfill({ status: 500, body: 'out of order' }))
+    await dialog.getByRole('button', { name: 'Export', exact: true }).click()
+    await dialog.getByRole('alert').getByText('out of order').waitFor()
+    await page.close()
+  })
+
+  it('sends any request, shows the answer, and asks before one that may delete', async () => {
+    const page = await console.open('#/requests?c=shop')
+    await page.getByLabel('Example').selectOption('Count points')
+    await page.waitForFunction(
+      () => document.querySelector('.json-editor')?.shadowRoot?.textContent?.includes('filter') === true,
+    )
+    await page.getByRole('button', { name: 'Send', exact: true }).click()
+    const answer = page.getByLabel('the answer', { exact: true })
+    await answer.getByText('"count": 30').waitFor()
+    await page.getByText('200 OK').waitFor()
+    await keepScreenshot(page, 'requests')
+    // The address holds the request, and only the button sends it.
+    const again = await console.open(new URL(page.url()).hash)
+    await again.getByText('No request has been sent yet.').waitFor()
+    assert.equal(await again.getByLabel('Path').inputValue(), '/collections/shop/points/count')
+    await again.close()
+    await page.getByLabel('Path').fill('//example.com/collections')
+    await page.getByLabel('Method').selectOption('GET')
+    await page.getByRole('button', { name: 'Send', exact: true }).click()
+    await page.getByText('404 Not Found').waitFor()
+    await page.getByLabel('Path').fill(`/collections/shop/points/${ids[29]}`)
+    await page.getByLabel('Method').selectOption('DELETE')
+    await page.getByRole('button', { name: 'Send', exact: true }).click()
+    const asked = page.getByRole('dialog')
+    await asked.getByText('This request may change or delete what is stored.').waitFor()
+    await asked.getByRole('button', { name: 'Cancel' }).click()
+    await asked.waitFor({ state: 'detached' })
+    assert.equal((await fetch(`${console.service.httpUrl}/collections/shop/points/${ids[29]}`)).status, 200)
+    await page.getByRole('button', { name: 'Send', exact: true }).click()
+    await asked.getByRole('button', { name: 'Send', exact: true }).click()
+    await page.getByText('204 No Content').waitFor()
+    assert.equal((await fetch(`${console.service.httpUrl}/collections/shop/points/${ids[29]}`)).status, 404)
     await page.close()
   })
 

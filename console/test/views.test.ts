@@ -36,7 +36,10 @@ describe('the console', { skip: missingChromium }, () => {
     const page = await console.open('')
     await page.getByText('Everything is in order.').waitFor()
     await page.locator('.figure', { hasText: 'Points' }).getByText('300', { exact: true }).waitFor()
-    await page.locator('.collection-list').getByText('512 dimensions').waitFor()
+    await page
+      .locator('.collection-list td[data-label=Dimension]')
+      .getByText('512', { exact: true })
+      .waitFor()
     // Wait until uPlot has drawn a chart.
     await page.locator('.chart canvas').first().waitFor()
     await keepScreenshot(page, 'overview')

@@ -61,11 +61,27 @@ export async function timedCall<T>(
  * @throws ApiError with the server's message
  */
 export async function send(method: Method, path: string, options: CallOptions = {}): Promise<Response> {
+  const response = await ask(method, path, options)
+  if (response.ok) return response
+  const message = (await response.text()).trim()
+  throw new ApiError(
+    response.status,
+    message === '' ? `The server responded with status ${response.status}.` : message,
+  )
+}
+
+/**
+ * Like `send`, but also returns responses with an error status.
+ *
+ * @param path below the root of the API: an address cannot lead to another server, which would learn the key
+ * @throws ApiError if there is no response
+ */
+export async function ask(method: Method, path: string, options: CallOptions = {}): Promise<Response> {
   const headers = new Headers(options.headers)
   const sent = key.value
   if (sent !== undefined) headers.set('authorization', sent)
   if (options.body !== undefined) headers.set('content-type', 'application/json')
-  const response = await fetch(new URL(path, apiRoot), {
+  const response = await fetch(`${apiRoot.href}${path}`, {
     method,
     headers,
     cache: 'no-store',
@@ -78,13 +94,8 @@ export async function send(method: Method, path: string, options: CallOptions = 
     throw new ApiError(0, 'The server does not respond. Is it running?')
   })
   isUnreachable.value = false
-  if (response.ok) return response
   if (response.status === 401) keyRefused(sent)
-  const message = (await response.text()).trim()
-  throw new ApiError(
-    response.status,
-    message === '' ? `The server responded with status ${response.status}.` : message,
-  )
+  return response
 }
 
 function encode(body: unknown): string {

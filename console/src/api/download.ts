@@ -1,9 +1,18 @@
 import { send } from './client.ts'
 
-export interface DownloadOptions {
+export interface SaveOptions {
   readonly suggestedName: string
   readonly signal: AbortSignal
+}
+
+export interface DownloadOptions extends SaveOptions {
   readonly onProgress: (receivedBytes: number) => void
+}
+
+/** What to save, and how the server names it. */
+export interface Source {
+  readonly body: ReadableStream<Uint8Array<ArrayBuffer>>
+  readonly name?: string | undefined
 }
 
 export interface SavedFile {
@@ -20,24 +29,29 @@ interface FilePicker {
   }>
 }
 
+/** Saves a response to a file. A plain link cannot do this, because it would not send the API key. */
+export async function download(path: string, options: DownloadOptions): Promise<SavedFile> {
+  return await saveStream(options, async () => {
+    const response = await send('POST', path, { signal: options.signal })
+    return { body: response.body!.pipeThrough(counting(options.onProgress)), name: nameIn(response) }
+  })
+}
+
 /**
- * Saves a response to a file. A plain link cannot do this, because it would not send the API key. Browsers with the
- * File System Access API write to the file while the response arrives. Others first collect it in a Blob, which they
- * keep on disk if it is large.
+ * Saves a stream to a file. Browsers with the File System Access API write to the file while the stream is read. Others
+ * first collect it in a Blob, which they keep on disk if it is large.
  *
+ * @param open comes after the choice of the file, because a browser offers that only right after a click
  * @returns the saved file
  */
-export async function download(path: string, options: DownloadOptions): Promise<SavedFile> {
+export async function saveStream(options: SaveOptions, open: () => Promise<Source>): Promise<SavedFile> {
   const picker = (globalThis as FilePicker).showSaveFilePicker
-  // The picker comes before the request, because a browser opens it only right after a click.
   const file = await picker?.call(globalThis, { suggestedName: options.suggestedName })
-  const response = await send('POST', path, { signal: options.signal })
-  const body = response.body!.pipeThrough(counting(options.onProgress))
+  const { body, name = options.suggestedName } = await open()
   if (file !== undefined) {
     await body.pipeTo(await file.createWritable(), { signal: options.signal })
     return { name: file.name, content: await file.getFile() }
   }
-  const name = nameIn(response) ?? options.suggestedName
   const content = await new Response(body).blob()
   save(content, name)
   return { name, content }

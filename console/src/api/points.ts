@@ -98,7 +98,12 @@ export interface PageOfPoints {
 
 export async function listPoints(
   collection: string,
-  query: { readonly filter: JsonObject; readonly limit: number; readonly cursor: string | undefined },
+  query: {
+    readonly filter: JsonObject
+    readonly limit: number
+    readonly cursor: string | undefined
+    readonly withVectors?: boolean
+  },
   signal: AbortSignal,
 ): Promise<PageOfPoints> {
   const { filter, limit, cursor } = query
@@ -106,7 +111,7 @@ export async function listPoints(
     filter,
     limit,
     ...(cursor === undefined ? {} : { cursor }),
-    include: { payload: true, version: true },
+    include: { payload: true, version: true, vector: query.withVectors === true },
   }
   return await call<PageOfPoints>('POST', `${collectionPath(collection)}/points/list`, { body, signal })
 }
@@ -150,6 +155,7 @@ export async function changeByFilter(
   dryRun: boolean,
 ): Promise<BulkResult> {
   const { kind, ...rest } = change
-  const body = { ...rest, dry_run: dryRun, ...(isEmptyFilter(change.filter) ? { everything: true } : {}) }
+  // Before a change, the user has seen how many points it concerns, even if these are all.
+  const body = { ...rest, dry_run: dryRun, everything: true }
   return await call<BulkResult>('POST', `${collectionPath(collection)}/points/${kind}`, { body })
 }

@@ -12,6 +12,7 @@ export interface Finding {
 const lowDiskShare = 0.2
 const lowRecall = 0.95
 const waitingShare = 0.2
+const fullMemoryShare = 0.9
 
 /**
  * The findings for the operator of a server, worst first.
@@ -60,20 +61,30 @@ export function findingsOf(
       'Send fewer requests at a time, or raise the limits.',
     )
   }
-  const points = total(samples, 'vicinal_points')
-  const waiting = total(samples, 'vicinal_index_waiting_points')
-  if (points > 10_000 && waiting > waitingShare * points) {
+  const memory = total(samples, 'vicinal_memory_bytes')
+  const memoryMax = total(samples, 'vicinal_memory_max_bytes')
+  if (memoryMax > 0 && memory > fullMemoryShare * memoryMax) {
     add(
       'warning',
-      'Indexing is behind.',
-      'Searches scan the waiting points, and are slower until indexing has caught up.',
+      'The memory for points is nearly full.',
+      'At MAX_MEMORY_BYTES, inserts are refused. Raise it, or delete points.',
     )
   }
-  for (const { labels, value } of samples.get('vicinal_index_recall') ?? []) {
+  for (const [name, { points, waiting }] of waitingByCollection(samples)) {
+    if (points > 10_000 && waiting > waitingShare * points) {
+      add(
+        'warning',
+        `Indexing of ${name} is behind.`,
+        'Searches scan the waiting points, and are slower until indexing has caught up.',
+      )
+    }
+  }
+  const recalls = ['vicinal_index_recall', 'vicinal_collection_recall']
+  for (const { labels, value } of recalls.flatMap((name) => samples.get(name) ?? [])) {
     if (value > 0 && value < lowRecall) {
       add(
         'warning',
-        `Recall under ${labels.metric} is ${value.toFixed(3)}.`,
+        `Recall of ${labels.collection ?? 'default'} under ${labels.metric} is ${value.toFixed(3)}.`,
         'Raise ef for these searches, or rebuild with a larger m.',
       )
     }
@@ -86,4 +97,20 @@ export function findingsOf(
     )
   }
   return found
+}
+
+/** The default collection has metrics of its own; the others have labels. */
+function waitingByCollection(
+  samples: Samples,
+): readonly (readonly [string, { readonly points: number; readonly waiting: number }])[] {
+  const named = (samples.get('vicinal_collection_points') ?? []).map(({ labels, value }) => {
+    const { collection = '' } = labels
+    const waiting = total(samples, 'vicinal_collection_waiting_points', { collection })
+    return [collection, { points: value, waiting }] as const
+  })
+  const own = {
+    points: total(samples, 'vicinal_points'),
+    waiting: total(samples, 'vicinal_index_waiting_points'),
+  }
+  return [['default', own], ...named]
 }

@@ -25,6 +25,7 @@ const serverViews: readonly Entry[] = [
   { view: 'snapshots', text: 'Snapshots' },
   { view: 'cluster', text: 'Cluster' },
   { view: 'settings', text: 'Settings' },
+  { view: 'requests', text: 'Requests' },
 ]
 
 function isServed({ view }: Entry): boolean {

@@ -15,6 +15,7 @@ export const viewNames = [
   'snapshots',
   'cluster',
   'settings',
+  'requests',
 ] as const
 export type ViewName = (typeof viewNames)[number]
 

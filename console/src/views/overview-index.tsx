@@ -4,13 +4,11 @@ import type { CollectionStats, NodeStats, SearchState } from '../api/types.ts'
 import { formatBytes, formatCount } from '../lib/format.ts'
 import { Fault, Panel } from '../parts/basics.tsx'
 import { usePolled } from '../state/polled.ts'
-import { collectionName } from '../state/route.ts'
 
 const periodMs = 5000
 
-/** The state of the selected collection's index. */
-export function IndexPanel(): JSX.Element {
-  const name = collectionName.value
+/** The state of a collection's index. */
+export function IndexPanel({ name }: { readonly name: string }): JSX.Element {
   const { value, fault } = usePolled<CollectionStats>(`${collectionPath(name)}/stats`, periodMs)
   const stats = value.value
   return (

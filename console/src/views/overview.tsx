@@ -7,7 +7,7 @@ import { Chart } from '../parts/chart.tsx'
 import { Figure, FindingItem } from '../parts/findings.tsx'
 import { collections, collectionsFault, uncounted } from '../state/collections.ts'
 import { type Activity, activity, growth, latest, metricsFault } from '../state/metrics.ts'
-import { hrefOf } from '../state/route.ts'
+import { collectionName, hrefOf } from '../state/route.ts'
 import { FirstSteps } from './first-steps.tsx'
 import { IndexPanel } from './overview-index.tsx'
 import { SlowPanel } from './overview-slow.tsx'
@@ -30,9 +30,9 @@ export function Overview(): JSX.Element {
           <Health samples={samples} />
           <Figures samples={samples} />
           <Charts activity={activity.value} />
-          <IndexPanel />
+          <IndexPanel name={indexedName()} />
           <SlowPanel />
-          <CollectionList />
+          <CollectionList samples={samples} />
         </>
       )}
     </Page>
@@ -95,7 +95,7 @@ function Figures({ samples }: { readonly samples: Samples }): JSX.Element {
       <Figure
         name="Memory"
         value={formatBytes(single(samples, 'process_resident_memory_bytes') ?? 0)}
-        note={`vectors and graphs ${formatBytes(total(samples, 'vicinal_index_memory_bytes'))}`}
+        note={memoryNote(samples)}
       />
       <Figure
         name="Disk"
@@ -104,6 +104,13 @@ function Figures({ samples }: { readonly samples: Samples }): JSX.Element {
       />
     </dl>
   )
+}
+
+/** How much of the memory the points of all collections take, and of how much they may take. */
+function memoryNote(samples: Samples): string {
+  const max = total(samples, 'vicinal_memory_max_bytes')
+  const used = formatBytes(total(samples, 'vicinal_memory_bytes'))
+  return `points ${used}${max === 0 ? '' : ` of ${formatBytes(max)}`}`
 }
 
 function latencyNote(now: Activity | undefined): string {
@@ -163,23 +170,70 @@ function Legend({ entries }: { readonly entries: readonly string[] }): JSX.Eleme
 /** How many of the largest collections are listed. The Collections view lists all of them. */
 const shownCollections = 8
 
-function CollectionList(): JSX.Element {
+/** The largest collections, with what this node has of each in memory. */
+function CollectionList({ samples }: { readonly samples: Samples }): JSX.Element {
   const largest = [...(collections.value ?? [])]
     .sort((a, b) => b.points - a.points)
     .slice(0, shownCollections)
   return (
-    <Panel title="Collections" actions={<a href={hrefOf('collections')}>All</a>}>
-      <ul class="collection-list">
-        {largest.map(({ name, points, dimension }) => (
-          <li key={name}>
-            <a href={hrefOf('search', { c: name })}>{name}</a>
-            <span class="muted number">
-              {dimension === undefined ? 'no dimension yet' : `${formatCount(dimension)} dimensions`}
-            </span>
-            <span class="number">{formatCount(points)}</span>
-          </li>
-        ))}
-      </ul>
+    <Panel title="Collections" class="flush titled" actions={<a href={hrefOf('collections')}>All</a>}>
+      <div class="table-wrap">
+        <table class="stacking collection-list">
+          <thead>
+            <tr>
+              {['Name', 'Points', 'Dimension', 'Waiting', 'Memory'].map((name, column) => (
+                <th key={name} scope="col" class={column === 0 ? '' : 'right'}>
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {largest.map(({ name, points, dimension }) => (
+              <tr key={name}>
+                <td data-label="Name">
+                  <a href={hrefOf('search', { c: name })}>{name}</a>
+                </td>
+                <td class="right" data-label="Points">
+                  {formatCount(points)}
+                </td>
+                <td class="right" data-label="Dimension">
+                  {dimension === undefined ? 'none yet' : formatCount(dimension)}
+                </td>
+                <td class="right" data-label="Waiting">
+                  {formatCount(waitingOf(samples, name))}
+                </td>
+                <td class="right" data-label="Memory">
+                  {memoryOf(samples, name)}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
     </Panel>
   )
+}
+
+function waitingOf(samples: Samples, collection: string): number {
+  return collection === 'default'
+    ? total(samples, 'vicinal_index_waiting_points')
+    : total(samples, 'vicinal_collection_waiting_points', { collection })
+}
+
+function memoryOf(samples: Samples, collection: string): string {
+  const named = 'vicinal_collection_memory_bytes'
+  // The default collection has what no other one has.
+  if (collection === 'default')
+    return formatBytes(total(samples, 'vicinal_memory_bytes') - total(samples, named))
+  const bytes = single(samples, named, { collection })
+  return bytes === undefined ? 'not loaded' : formatBytes(bytes)
+}
+
+/** The collection whose index is shown: the selected one, or the largest if nobody uses the collection `default`. */
+function indexedName(): string {
+  const name = collectionName.value
+  const all = collections.value ?? []
+  if (name !== 'default' || all.some((each) => each.name === name && each.points > 0)) return name
+  return [...all].sort((a, b) => b.points - a.points)[0]?.name ?? name
 }

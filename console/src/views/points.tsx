@@ -14,10 +14,11 @@ import { currentCollection, loadCollections } from '../state/collections.ts'
 import { PointList } from '../state/point-list.ts'
 import { collectionName, hrefOf, replaceParams, route } from '../state/route.ts'
 import { BulkDialog } from './points-bulk.tsx'
+import { ExportDialog } from './points-export.tsx'
 import { FacetsPanel } from './points-facets.tsx'
 import { InsertDialog } from './points-insert.tsx'
 
-type Open = 'insert' | 'update' | 'delete'
+type Open = 'insert' | 'update' | 'delete' | 'export'
 
 export function Points(): JSX.Element {
   const open = useSignal<Open | undefined>(undefined)
@@ -82,6 +83,9 @@ export function Points(): JSX.Element {
         />
       )}
       {open.value === 'insert' && <InsertDialog onInserted={refresh} onClose={close} />}
+      {open.value === 'export' && (
+        <ExportDialog filter={filter} count={list.count.value ?? 0} onClose={close} />
+      )}
       {(open.value === 'update' || open.value === 'delete') && (
         <BulkDialog kind={open.value} filter={filter} onChanged={refresh} onClose={close} />
       )}
@@ -117,6 +121,13 @@ function Listing(props: {
               {list.count.value !== undefined && <strong>{countText(list.count.value, !isAll)}</strong>}
             </p>
             <div class="actions">
+              <Button
+                icon="download"
+                disabled={list.count.value === 0}
+                onClick={() => props.onOpen('export')}
+              >
+                {isAll ? 'Export all' : 'Export matching'}
+              </Button>
               <Button icon="edit" disabled={list.count.value === 0} onClick={() => props.onOpen('update')}>
                 {isAll ? 'Update all' : 'Update matching'}
               </Button>
