@@ -159,7 +159,10 @@ describe('the OpenAPI description', () => {
       const ofPath = (description.paths[path]!.parameters ?? []).map(parameterOf)
       const declared = ofPath.filter((parameter) => parameter.in === 'path')
       const shared = ofPath.filter((parameter) => parameter.in !== 'path').map(({ name }) => name)
-      assert.ok(shared.length === 0 || shared.join() === 'Vicinal-Consistency,Vicinal-Position', path)
+      assert.ok(
+        shared.length === 0 || shared.join() === 'Vicinal-Consistency,Vicinal-Position,Vicinal-Strict',
+        path,
+      )
       assert.deepEqual(declared.map(({ name }) => name).sort(), inPath.sort(), path)
       assert.ok(
         declared.every((parameter) => parameter.required === true),

@@ -1,3 +1,4 @@
+import { editDistance } from '../base/edit-distance.ts'
 import { settingRows } from '../settings/table.ts'
 import { removedSettings } from './removed-settings.ts'
 
@@ -73,26 +74,4 @@ function isWithoutOne(words: readonly string[], all: readonly string[]): boolean
   return (
     all.length === words.length + 1 && all.toSpliced(missing, 1).every((word, index) => word === words[index])
   )
-}
-
-/** The restricted Damerau-Levenshtein distance: letters to insert, remove, replace, or swap with the next letter. */
-function editDistance(left: string, right: string): number {
-  let before: number[] = []
-  let last = Array.from({ length: right.length + 1 }, (_, column) => column)
-  for (let row = 1; row <= left.length; row += 1) {
-    const next = [row]
-    for (let column = 1; column <= right.length; column += 1) {
-      const isSame = left[row - 1] === right[column - 1]
-      const isSwapped = left[row - 1] === right[column - 2] && left[row - 2] === right[column - 1]
-      next[column] = Math.min(
-        last[column]! + 1,
-        next[column - 1]! + 1,
-        last[column - 1]! + (isSame ? 0 : 1),
-        isSwapped ? before[column - 2]! + 1 : Number.POSITIVE_INFINITY,
-      )
-    }
-    before = last
-    last = next
-  }
-  return last[right.length]!
 }

@@ -90,18 +90,26 @@ export function addCluster(app: FastifyInstance, cluster: ClusterPages, options:
   app.post<Named>('/cluster/nodes/:name/refetch', ({ params: { name } }, reply) =>
     change(name, cluster.refetch(name), reply),
   )
-  app.put<{ Querystring: { count?: string } }>('/cluster/replicas', async ({ query }, reply) => {
-    await cluster.setReplicas(replicasIn(query.count))
-    return reply.status(204).send()
-  })
+  app.put<{ Querystring: { count?: string } }>(
+    '/cluster/replicas',
+    { config: { parameters: ['count'] } },
+    async ({ query }, reply) => {
+      await cluster.setReplicas(replicasIn(query.count))
+      return reply.status(204).send()
+    },
+  )
   app.get('/cluster/repair', async (_request, reply) =>
     reply.type('application/json; charset=utf-8').send(JSON.stringify(await cluster.heldPart())),
   )
-  app.post<{ Querystring: { position?: string } }>('/cluster/repair', async ({ query, body }, reply) => {
-    const position = query.position === undefined ? undefined : positionIn(query.position)
-    const repaired = await cluster.repair(position, planIn(body))
-    return reply.type('application/json; charset=utf-8').send(JSON.stringify(repaired))
-  })
+  app.post<{ Querystring: { position?: string } }>(
+    '/cluster/repair',
+    { config: { parameters: ['position'] } },
+    async ({ query, body }, reply) => {
+      const position = query.position === undefined ? undefined : positionIn(query.position)
+      const repaired = await cluster.repair(position, planIn(body))
+      return reply.type('application/json; charset=utf-8').send(JSON.stringify(repaired))
+    },
+  )
   addReplica(app, cluster.replica, options)
 }
 
@@ -112,6 +120,7 @@ function addReplica(app: FastifyInstance, replica: ReplicaPages, options: Cluste
   )
   app.post<{ Params: { collection: string }; Querystring: { position?: string } }>(
     '/cluster/replica/:collection',
+    { config: { parameters: ['position'] } },
     async ({ params, query }, reply) => {
       const position = positionIn(query.position ?? '0')
       const { chunks, close } = await replica.collection(params.collection, position)

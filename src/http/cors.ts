@@ -2,6 +2,7 @@ import cors from '@fastify/cors'
 import type { FastifyInstance } from 'fastify'
 import { consistencyHeader, positionHeader } from '../base/consistency.ts'
 import { partialHeader } from '../base/partial-reads.ts'
+import { strictHeader } from './ignored-fields.ts'
 
 /**
  * Allows pages of other origins to call the service from a browser. Without origins, no answer has CORS headers, and
@@ -15,7 +16,7 @@ export async function allowOrigins(app: FastifyInstance, origins: readonly strin
     origin: [...origins],
     methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
     allowedHeaders: [
-      ...['content-type', 'authorization', 'idempotency-key', 'if-match'],
+      ...['content-type', 'authorization', 'idempotency-key', 'if-match', strictHeader],
       ...[consistencyHeader, positionHeader, partialHeader],
     ],
     exposedHeaders: [

@@ -1,17 +1,54 @@
+import { editDistance } from '../base/edit-distance.ts'
+import { DatabaseError } from '../base/errors.ts'
+
 /**
  * The unknown fields of a body. They are ignored, like unknown protobuf fields, but the answer names them: otherwise
- * nobody would notice a typing error in a field's name.
+ * nobody would notice a typing error in a field's name. A strict request is refused instead.
  */
 
 /** Collects unknown fields; undefined as long as there are none. */
 export interface FieldNotes {
   ignoredFields: IgnoredFields | undefined
+  /** Whether an unknown field is an error. */
+  readonly isStrict?: boolean
 }
 
-/** @param path of the field's parent, without indices, with a trailing dot or empty: like `vectors[].` */
-export function noteIgnored(notes: FieldNotes, path: string, field: string): void {
+/** The header of strict requests. */
+export const strictHeader = 'vicinal-strict'
+
+/** @throws DatabaseError `invalid_argument` */
+export function readStrictHeader(value: string | readonly string[] | undefined): boolean {
+  if (value === undefined || value === 'false') return false
+  if (value === 'true') return true
+  throw new DatabaseError(
+    'invalid_argument',
+    `${strictHeader} is ${JSON.stringify(value).slice(0, nameLengthMax)}, it must be true or false`,
+  )
+}
+
+/**
+ * @param path of the field's parent, with a trailing dot or empty: like `vectors[3].`
+ * @param names the fields that the parent can have
+ * @throws DatabaseError `invalid_argument` in a strict request
+ */
+export function noteIgnored(notes: FieldNotes, path: string, field: string, names: readonly string[]): void {
+  if (notes.isStrict) throw unknownField(path, field, names)
   notes.ignoredFields ??= new IgnoredFields()
-  notes.ignoredFields.add(path, field)
+  // All items of a batch are one entry.
+  notes.ignoredFields.add(path.replace(/\[\d+\]/, '[]'), field)
+}
+
+function unknownField(path: string, field: string, names: readonly string[]): DatabaseError {
+  const shown = headerText(`${path}${field.slice(0, nameLengthMax + 1)}`)
+  const far = Math.max(2, Math.floor(field.length / 2))
+  const [nearest] = names
+    .filter((name) => Math.abs(name.length - field.length) <= far)
+    .map((name) => ({ name, distance: editDistance(name, field.toLowerCase()) }))
+    .filter(({ distance }) => distance <= far)
+    .sort((one, other) => one.distance - other.distance)
+  const known = names.length === 0 ? 'there are none here' : `they are ${names.join(', ')}`
+  const hint = nearest === undefined ? known : `did you mean ${nearest.name}?`
+  return new DatabaseError('invalid_argument', `${shown} is not a known field or parameter: ${hint}`)
 }
 
 /** The first distinct fields, in the order of the request. */

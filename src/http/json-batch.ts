@@ -40,7 +40,7 @@ export class BatchBody implements OnErrorInput {
       } else if (onError && key === onErrorField) {
         this.#onError = readString(json, onErrorField)
       } else {
-        yield* skipUnknown(json, '', key, this.#notes)
+        yield* skipUnknown(json, '', key, this.#notes, onError ? [field, onErrorField] : [field])
       }
       if (json.isTurnOver()) yield undefined
     }

@@ -65,7 +65,7 @@ function* readPoint(
     else if (key === 'payload') point.payload = yield* readPayload(json, `${path}payload`, notes)
     else if (key === 'id') point.id = readString(json, `${path}id`)
     else if (key === 'on_conflict') point.onConflict = readString(json, `${path}on_conflict`)
-    else yield* skipUnknown(json, path, key, notes)
+    else yield* skipUnknown(json, path, key, notes, pointFields)
     if (json.isTurnOver()) yield undefined
   }
   return point
@@ -83,7 +83,7 @@ export function* readPayload(
     else if (key === 'attributes') payload.attributes = readAttributes(json, `${path}.attributes`)
     else if (key === 'expires_at') payload.expiresAtUs = readExpiry(json, `${path}.expires_at`) ?? undefined
     else if (key === 'ttl_seconds') payload.ttlSeconds = readNumber(json, `${path}.ttl_seconds`)
-    else yield* skipUnknown(json, `${path}.`, key, notes)
+    else yield* skipUnknown(json, `${path}.`, key, notes, payloadFields)
     if (json.isTurnOver()) yield undefined
   }
   return payload
@@ -115,8 +115,26 @@ function* readQuery(
     else if (key === 'max_distance') query.maxDistance = readNumber(json, `${path}max_distance`)
     else if (key === 'include') query.include = yield* readInclude(json, `${path}include`)
     else if (key === 'profile') query.profile = readBoolean(json, `${path}profile`)
-    else yield* skipUnknown(json, path, key, notes)
+    else yield* skipUnknown(json, path, key, notes, queryFields)
     if (json.isTurnOver()) yield undefined
   }
   return query
 }
+
+const pointFields = ['vector', 'text', 'payload', 'id', 'on_conflict']
+const payloadFields = ['content_type', 'content', 'attributes', 'expires_at', 'ttl_seconds']
+const queryFields = [
+  ...[
+    'vector',
+    'text',
+    'id',
+    'similarity',
+    'limit',
+    'ef',
+    'filter',
+    'exact',
+    'max_distance',
+    'include',
+    'profile',
+  ],
+]

@@ -30,7 +30,7 @@ function* readCollection(
   for (const key of membersAt(json, '')) {
     if (key === 'dimension') dimension = readNumber(json, 'dimension')
     else if (key === 'hnsw') hnsw = yield* readHnsw(json, notes)
-    else yield* skipUnknown(json, '', key, notes)
+    else yield* skipUnknown(json, '', key, notes, ['dimension', 'hnsw'])
     if (json.isTurnOver()) yield undefined
   }
   return { dimension, hnsw }
@@ -45,7 +45,7 @@ function* readHnsw(
   for (const key of membersAt(json, 'hnsw.')) {
     if (key === 'm') m = readNumber(json, 'hnsw.m')
     else if (key === 'ef_construction') efConstruction = readNumber(json, 'hnsw.ef_construction')
-    else yield* skipUnknown(json, 'hnsw.', key, notes)
+    else yield* skipUnknown(json, 'hnsw.', key, notes, ['m', 'ef_construction'])
     if (json.isTurnOver()) yield undefined
   }
   return { m, efConstruction }
@@ -73,7 +73,7 @@ function* readAliases(json: JsonScanner, notes: FieldNotes): Generator<undefined
         if (index === aliasesMax) throw tooManyAliases()
         remove.push(readString(json, `remove[${index}]`))
       }
-    } else yield* skipUnknown(json, '', key, notes)
+    } else yield* skipUnknown(json, '', key, notes, ['set', 'remove'])
     if (json.isTurnOver()) yield undefined
   }
   return { set, remove }

@@ -21,7 +21,7 @@ export function decodeList(body: Buffer, notes: FieldNotes): ListPointsInput | P
         else if (key === 'limit') input.limit = readNumber(json, 'limit')
         else if (key === 'cursor') input.cursor = readString(json, 'cursor')
         else if (key === 'include') input.include = yield* readInclude(json, 'include')
-        else yield* skipUnknown(json, '', key, notes)
+        else yield* skipUnknown(json, '', key, notes, ['filter', 'limit', 'cursor', 'include'])
         if (json.isTurnOver()) yield undefined
       }
       return input
@@ -35,7 +35,7 @@ export function decodeCount(body: Buffer, notes: FieldNotes): CountPointsInput |
       const input: Writable<CountPointsInput> = {}
       for (const key of membersAt(json, '')) {
         if (key === 'filter') input.filter = yield* readFilterInTurns(json, 'filter')
-        else yield* skipUnknown(json, '', key, notes)
+        else yield* skipUnknown(json, '', key, notes, ['filter'])
         if (json.isTurnOver()) yield undefined
       }
       return input
@@ -51,7 +51,7 @@ export function decodeFacets(body: Buffer, notes: FieldNotes): FacetPointsInput 
         if (key === 'filter') input.filter = yield* readFilterInTurns(json, 'filter')
         else if (key === 'paths') input.paths = readPaths(json, 'paths')
         else if (key === 'limit') input.limit = readNumber(json, 'limit')
-        else yield* skipUnknown(json, '', key, notes)
+        else yield* skipUnknown(json, '', key, notes, ['filter', 'paths', 'limit'])
         if (json.isTurnOver()) yield undefined
       }
       return input

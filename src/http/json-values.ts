@@ -59,15 +59,17 @@ const fieldsMax = 10_000
 /**
  * Skips an unknown field; yields from time to time.
  *
- * @param path of the object, with a trailing dot; the index of a batch's item is left out of the recorded name
+ * @param path of the object, with a trailing dot
+ * @param names the known fields of the object
  */
 export function* skipUnknown(
   json: JsonScanner,
   path: string,
   key: string,
   notes: FieldNotes,
+  names: readonly string[],
 ): Generator<undefined, void, void> {
-  noteIgnored(notes, path.replace(/\[\d+\]/, '[]'), key)
+  noteIgnored(notes, path, key, names)
   yield* json.skipInTurns()
 }
 

@@ -39,7 +39,7 @@ function* readPut(json: JsonScanner, notes: FieldNotes): Generator<undefined, Pu
     else if (key === 'text') input.text = readText(json, 'text')
     else if (key === 'payload') input.payload = yield* readPayload(json, 'payload', notes)
     else if (key === 'when') input.when = yield* readPrecondition(json, 'when')
-    else yield* skipUnknown(json, '', key, notes)
+    else yield* skipUnknown(json, '', key, notes, putFields)
     if (json.isTurnOver()) yield undefined
   }
   return input
@@ -56,7 +56,7 @@ function* readPatch(json: JsonScanner, notes: FieldNotes): Generator<undefined, 
     if (patch.read(key)) {
       // Its value has been read.
     } else if (key === 'when') when = yield* readPrecondition(json, 'when')
-    else yield* skipUnknown(json, '', key, notes)
+    else yield* skipUnknown(json, '', key, notes, ['when', ...patchFields])
     if (json.isTurnOver()) yield undefined
   }
   return { patch: patch.input, when }
@@ -69,7 +69,7 @@ export function decodeUpdate(
   return inTurns(
     wholeInTurns(body, function* (json) {
       const patch = new PatchReader(json)
-      const input = yield* readChange(json, notes, (key) => patch.read(key))
+      const input = yield* readChange(json, notes, (key) => patch.read(key), patchFields)
       return { ...input, patch: patch.input }
     }),
   )
@@ -79,14 +79,18 @@ export function decodeDelete(
   body: Buffer,
   notes: FieldNotes,
 ): ChangeByFilterInput | Promise<ChangeByFilterInput> {
-  return inTurns(wholeInTurns(body, (json) => readChange(json, notes, () => false)))
+  return inTurns(wholeInTurns(body, (json) => readChange(json, notes, () => false, [])))
 }
 
-/** @param readOther reads a field that only one of the operations has; returns false for an unknown field */
+/**
+ * @param readOther reads a field that only one of the operations has; returns false for an unknown field
+ * @param otherFields the names of these fields
+ */
 function* readChange(
   json: JsonScanner,
   notes: FieldNotes,
   readOther: (key: string) => boolean,
+  otherFields: readonly string[],
 ): Generator<undefined, ChangeByFilterInput, void> {
   const input: Writable<ChangeByFilterInput> = {}
   for (const key of membersAt(json, '')) {
@@ -94,11 +98,15 @@ function* readChange(
     else if (key === 'limit') input.limit = readNumber(json, 'limit')
     else if (key === 'dry_run') input.dryRun = readBoolean(json, 'dry_run')
     else if (key === 'everything') input.everything = readBoolean(json, 'everything')
-    else if (!readOther(key)) yield* skipUnknown(json, '', key, notes)
+    else if (!readOther(key)) yield* skipUnknown(json, '', key, notes, [...changeFields, ...otherFields])
     if (json.isTurnOver()) yield undefined
   }
   return input
 }
+
+const putFields = ['vector', 'text', 'payload', 'when']
+const patchFields = ['set', 'unset', 'content', 'content_type', 'expires_at', 'ttl_seconds', 'vector', 'text']
+const changeFields = ['filter', 'limit', 'dry_run', 'everything']
 
 /** Reads the fields of a patch, which are fields of the body among others. */
 class PatchReader {

@@ -27,7 +27,7 @@ export function addMap(app: FastifyInstance, options: StreamOptions): void {
       url,
       // A HEAD request would run all searches and send nothing.
       exposeHeadRoute: false,
-      config: { role: 'read' },
+      config: { role: 'read', parameters: parameterNames },
       handler: (request, reply) =>
         streamPoints(options, request, reply, {
           operation: 'MapPoints',

@@ -27,7 +27,7 @@ export function addOperations(app: FastifyInstance, options: HttpServerOptions):
       app.route({
         method: routes[name].method,
         url,
-        config: { role: operationRoles[name] },
+        config: { role: operationRoles[name], ...(name === 'GetPoint' && { parameters: ['version'] }) },
         handler: (request, reply) => answer(runner, name, request, reply),
       })
     }

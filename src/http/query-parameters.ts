@@ -11,7 +11,8 @@ export class QueryParameters {
   /** @param names the known ones */
   constructor(query: unknown, names: readonly string[], notes: FieldNotes) {
     this.#values = query as Readonly<Record<string, string | readonly string[]>>
-    for (const name of Object.keys(this.#values)) if (!names.includes(name)) noteIgnored(notes, '', name)
+    for (const name of Object.keys(this.#values))
+      if (!names.includes(name)) noteIgnored(notes, '', name, names)
   }
 
   text(name: string): string | undefined {

@@ -12,7 +12,7 @@ import { Connections } from './connections.ts'
 import { addConsole } from './console.ts'
 import { allowOrigins } from './cors.ts'
 import { errorOfFramework, headOf, otherType, sendError } from './errors.ts'
-import type { FieldNotes } from './ignored-fields.ts'
+import { type FieldNotes, noteIgnored, readStrictHeader, strictHeader } from './ignored-fields.ts'
 import { addInspection } from './inspection.ts'
 import { addMap } from './map.ts'
 import { onClosed } from './on-closed.ts'
@@ -137,16 +137,38 @@ function cutSlowReaders(app: FastifyInstance, timeoutMs: number): void {
 }
 
 declare module 'fastify' {
-  interface FastifyReply extends FieldNotes {}
+  interface FastifyReply extends Omit<FieldNotes, 'isStrict'> {
+    isStrict: boolean
+  }
   interface FastifyContextConfig {
     /** The role that the route needs; `write` if absent. */
     role?: Role
+    /** The names of its query parameters; none if absent. */
+    parameters?: readonly string[]
   }
 }
 
-/** Adds the names of ignored fields to every answer, errors included. */
+/**
+ * Adds the names of ignored fields to every answer, errors included. In a strict request, unknown fields and parameters
+ * are errors.
+ */
 function nameIgnoredFields(app: FastifyInstance): void {
   app.decorateReply('ignoredFields', undefined)
+  app.decorateReply('isStrict', false)
+  app.addHook('preHandler', (request, reply, done) => {
+    const header = request.headers[strictHeader]
+    if (header === undefined) return done()
+    try {
+      reply.isStrict = readStrictHeader(header)
+      const { parameters = [] } = request.routeOptions.config
+      for (const name of Object.keys(reply.isStrict ? (request.query as object) : {})) {
+        if (!parameters.includes(name)) noteIgnored(reply, '', name, parameters)
+      }
+      done()
+    } catch (error) {
+      done(error as DatabaseError)
+    }
+  })
   app.addHook('onSend', (_request, reply, _payload, done) => {
     if (reply.ignoredFields !== undefined) {
       reply.header('vicinal-ignored-fields', reply.ignoredFields.toString())
