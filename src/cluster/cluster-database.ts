@@ -134,7 +134,7 @@ export class ClusterDatabase implements Database {
 
   async insert(points: readonly NewPoint[], options: InsertOptions = {}): Promise<Inserted> {
     const { onError = 'abort', identity, signal } = options
-    this.#collection.checkRoom(points)
+    await this.#collection.checkRoom(points)
     const idSeed = randomBytes(idSeedBytes)
     const request: LoggedInsert = { kind: 'insert', points, onError, identity, idSeed }
     const { isPartitioned } = this.#writes
@@ -164,7 +164,7 @@ export class ClusterDatabase implements Database {
     when?: Precondition,
     signal?: AbortSignal,
   ): Promise<{ readonly version: number; readonly created: boolean }> {
-    this.#collection.checkRoom([point])
+    await this.#collection.checkRoom([point])
     return await this.#write({ kind: 'put', id, point, when }, signal, partitionOf(id))
   }
 
@@ -174,7 +174,7 @@ export class ClusterDatabase implements Database {
     when?: Precondition,
     signal?: AbortSignal,
   ): Promise<{ readonly version: number }> {
-    this.#collection.checkPatchRoom(id, patch)
+    await this.#collection.checkPatchRoom(id, patch)
     return await this.#write({ kind: 'patch', id, patch, when }, signal, partitionOf(id))
   }
 

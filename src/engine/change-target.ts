@@ -11,6 +11,8 @@ export interface ChangeTarget extends CurrentPoints {
    * not.
    */
   roomCheck(): { add(payload: Payload): void }
+  /** Runs an attempt again after `memory_full` if memory that nobody uses could be freed. */
+  withRoom<Result>(attempt: () => Result | Promise<Result>): Promise<Result>
   /** Call when the dimension for which memory was last reserved is on disk. */
   fixDimension(): void
   /** Call when nothing was stored of what memory was last reserved for. */

@@ -12,7 +12,7 @@ import { createLogger } from '../base/log.ts'
 import type { Payload } from '../base/point.ts'
 import { openDataStore } from '../storage/data-store.ts'
 import { collectGarbage } from './collect-garbage.ts'
-import { CollectionSet } from './collection-set.ts'
+import { CollectionSet, openCollectionBytes } from './collection-set.ts'
 import { startEngine } from './engine.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -39,7 +39,11 @@ interface Opened extends AsyncDisposable {
 
 async function open(
   dataDir: string,
-  options: { readonly maxOpenCollections?: number; readonly idleMs?: number } = {},
+  options: {
+    readonly maxOpenCollections?: number
+    readonly maxMemoryBytes?: number
+    readonly idleMs?: number
+  } = {},
 ): Promise<Opened> {
   const config = { ...settings, ...options }
   const engine = startEngine(config)
@@ -178,6 +182,53 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     assert.equal(set.openCount, 1 + count)
     const bytes = process.memoryUsage().arrayBuffers - before
     assert.ok(bytes < count * 1024 * 1024, `${bytes} bytes for ${count} collections`)
+  })
+
+  it('closes unused collections when all together exceed MAX_MEMORY_BYTES, the longest unused first', async () => {
+    await using directory = await temporaryDirectory()
+    const maxMemoryBytes = 4 * openCollectionBytes
+    await using opened = await open(directory.path, { maxMemoryBytes })
+    const { set } = opened
+    const names = ['a', 'b', 'c', 'd', 'e', 'f']
+    const ids = new Map<string, readonly string[]>()
+    for (const name of names) {
+      await set.put(name, { hnsw: {} })
+      ids.set(name, await insert(set, name, [[1, 2]]))
+      await until(() => set.totals.memoryBytes <= maxMemoryBytes)
+    }
+    assert.deepEqual(set.open.map(([name]) => name).sort(), ['d', 'e', 'f'])
+    for (const name of names) {
+      assert.deepEqual(await nearest(set, name, [1, 2]), ids.get(name))
+      await until(() => set.totals.memoryBytes <= maxMemoryBytes)
+    }
+    const leases = await Promise.all(names.map(async (name) => await set.lease(name)))
+    assert.equal(set.openCount, names.length, 'collections in use stay open')
+    for (const lease of leases) lease[Symbol.dispose]()
+    await until(() => set.totals.memoryBytes <= maxMemoryBytes)
+  })
+
+  it('closes unused collections to make room for an insert, and refuses it if all are in use', async () => {
+    await using directory = await temporaryDirectory()
+    const maxMemoryBytes = 8 * openCollectionBytes
+    await using opened = await open(directory.path, { maxMemoryBytes })
+    const { set } = opened
+    for (const name of ['a', 'b', 'c', 'd', 'e']) {
+      await set.put(name, { hnsw: {} })
+      await insert(set, name, [[1, 2]])
+    }
+    assert.equal(set.openCount, 5)
+    const vectors = Array.from({ length: 1000 }, (_, at) => new Array(512).fill(at))
+    using a = await set.lease('a')
+    assert.equal((await insert(set, 'default', vectors)).length, 1000)
+    assert.ok(set.totals.memoryBytes <= maxMemoryBytes)
+    const names = set.open.map(([name]) => name)
+    assert.ok(names.includes('a') && !names.includes('b'), String(names))
+    await assert.rejects(insert(set, 'default', vectors.slice(0, 800)), failsWith('memory_full'))
+    assert.deepEqual(
+      set.open.map(([name]) => name),
+      ['a'],
+    )
+    assert.equal(a.database.points, 1)
   })
 
   it('closes a small collection that is unused for a while, and opens it again', async () => {

@@ -50,6 +50,8 @@ export class CollectionSet implements Collections {
   /** Numbers of collections whose dimension is known to be fixed. */
   readonly #fixed = new Set<number>()
   readonly #timer: NodeJS.Timeout
+  /** Whether collections in use take more than MAX_MEMORY_BYTES: some are closed when they are not used any more. */
+  #isBeyondMemory = false
   /** The last change of collections or aliases. */
   #changes: Promise<unknown> = Promise.resolve()
 
@@ -57,6 +59,7 @@ export class CollectionSet implements Collections {
     this.#options = options
     this.#mainLease = { name: defaultCollection, database: options.main, [Symbol.dispose]() {} }
     const { idleMs = smallIdleMs } = options
+    options.engine.memory.makeRoom = (bytes) => this.#makeRoom(bytes)
     this.#timer = setInterval(() => this.#closeIdle(performance.now() - idleMs), idleMs / 4).unref()
   }
 
@@ -299,13 +302,16 @@ export class CollectionSet implements Collections {
         continue
       }
       const collection = await entry.opening
-      if (entry.closing === undefined) return entry.use(collection)
+      if (entry.closing !== undefined) continue
+      const lease = entry.use(collection)
+      this.#closeBeyondMemory()
+      return lease
     }
   }
 
   #begin(record: CollectionRecord): Entry {
     this.#closedPoints.delete(record.number)
-    const entry = new Entry(record, () => this.#closeBeyondBound())
+    const entry = new Entry(record, () => this.#closeBeyondBounds())
     entry.opening = this.#load(record, entry).catch((error) => {
       this.#forget(entry)
       throw error
@@ -356,14 +362,55 @@ export class CollectionSet implements Collections {
     for (const entry of this.#entries.values()) {
       if (entry.isUnused && entry.usedMs < unusedSinceMs && this.#isSmall(entry)) this.#closeSoon(entry)
     }
+    // Reads can have filled the filter caches of many collections.
+    this.#closeBeyondMemory()
   }
 
-  #closeBeyondBound(): void {
-    const open = [...this.#entries.values()].filter(({ closing }) => closing === undefined)
-    const over = open.length - this.#options.maxOpenCollections
-    if (over <= 0) return
-    const unused = open.filter(({ isUnused }) => isUnused).sort((a, b) => a.usedMs - b.usedMs)
-    for (const entry of unused.slice(0, over)) this.#closeSoon(entry)
+  /** Call when a collection was opened or is not used any more. */
+  #closeBeyondBounds(): void {
+    const over = this.#openEntries().length - this.#options.maxOpenCollections
+    if (over > 0) for (const entry of this.#leastRecentlyUsed().slice(0, over)) this.#closeSoon(entry)
+    if (this.#isBeyondMemory) this.#closeBeyondMemory()
+  }
+
+  /** One collection always stays open: closing it after each request would help nobody. */
+  #closeBeyondMemory(): void {
+    const { maxBytes } = this.#options.engine.memory
+    if (maxBytes > 0) this.#isBeyondMemory = this.#closeUntil(maxBytes, 1) > maxBytes
+  }
+
+  /** See `MemoryBudget.makeRoom`. Some more is freed, so that the next changes need not wait, too. */
+  async #makeRoom(bytes: number): Promise<boolean> {
+    const { usedBytes, maxBytes } = this.#options.engine.memory
+    this.#closeUntil(usedBytes - bytes - maxBytes / 16, 0)
+    const closing = [...this.#entries.values()].flatMap((entry) => entry.closing ?? [])
+    await Promise.allSettled(closing)
+    return closing.length > 0
+  }
+
+  /**
+   * Closes unused collections, the least recently used first, until the others take no more than this.
+   *
+   * @param openMin how many stay open in any case
+   * @returns what the others take
+   */
+  #closeUntil(bytesMax: number, openMin: number): number {
+    const entries = this.#openEntries()
+    let bytes = entries.reduce((sum, entry) => sum + entry.bytes, this.#options.main.claimedBytes)
+    for (const entry of this.#leastRecentlyUsed().slice(0, entries.length - openMin)) {
+      if (bytes <= bytesMax) break
+      bytes -= entry.bytes
+      this.#closeSoon(entry)
+    }
+    return bytes
+  }
+
+  #openEntries(): readonly Entry[] {
+    return [...this.#entries.values()].filter(({ closing }) => closing === undefined)
+  }
+
+  #leastRecentlyUsed(): readonly Entry[] {
+    return [...this.#entries.values()].filter(({ isUnused }) => isUnused).sort((a, b) => a.usedMs - b.usedMs)
   }
 
   /** Whether the collection may be closed when idle. Larger ones take long to open. */
@@ -459,26 +506,32 @@ class Entry implements MemoryUser {
   closing: Promise<void> | undefined
   /** When the collection was last used, by `performance.now()`. */
   usedMs: number = performance.now()
-  #users = 0
+  /** Undefined until the caller for whom the collection was opened uses it. */
+  #users: number | undefined
 
   constructor(record: CollectionRecord, onUnused: () => void) {
     this.record = record
     this.#onUnused = onUnused
   }
 
+  /** What the collection counts towards MAX_MEMORY_BYTES. */
+  get bytes(): number {
+    return this.claimedBytes + (this.collection?.claimedBytes ?? 0)
+  }
+
   get isUnused(): boolean {
-    return this.collection !== undefined && this.#users === 0 && this.closing === undefined
+    return this.#users === 0 && this.closing === undefined
   }
 
   use(database: Collection): CollectionLease {
-    this.#users += 1
+    this.#users = (this.#users ?? 0) + 1
     let isReleased = false
     return {
       ...{ name: this.record.name, database },
       [Symbol.dispose]: () => {
         if (isReleased) return
         isReleased = true
-        this.#users -= 1
+        this.#users! -= 1
         this.usedMs = performance.now()
         if (this.#users === 0) this.#onUnused()
       },

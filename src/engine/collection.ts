@@ -298,15 +298,19 @@ export class Collection implements Database, AsyncDisposable {
   }
 
   /** On a node of a cluster: see `checkRoom` in replica-room.ts. */
-  checkRoom(points: readonly Pick<NewPoint, 'vector' | 'payload'>[]): void {
-    checkRoom(this.livePoints, points, this.#slots.slotCountAfter(points.length))
+  checkRoom(points: readonly Pick<NewPoint, 'vector' | 'payload'>[]): Promise<void> {
+    const { livePoints } = this
+    return livePoints.withRoom(() => checkRoom(livePoints, points, this.#slots.slotCountAfter(points.length)))
   }
 
   /** Like `checkRoom`, for a patch; checks nothing if this node does not have the point. */
-  checkPatchRoom(id: string, patch: Patch): void {
-    const slot = this.livePoints.find(id)
-    const before = slot === -1 ? undefined : this.#store.record(slot, id)?.payload
-    checkPatchRoom(this.livePoints, before, patch)
+  checkPatchRoom(id: string, patch: Patch): Promise<void> {
+    const { livePoints } = this
+    return livePoints.withRoom(() => {
+      const slot = livePoints.find(id)
+      const before = slot === -1 ? undefined : this.#store.record(slot, id)?.payload
+      checkPatchRoom(livePoints, before, patch)
+    })
   }
 
   /** Returns what a change by filter would change now. */
@@ -486,6 +490,7 @@ export class Collection implements Database, AsyncDisposable {
   }
 
   async #end(steps: () => Promise<void>): Promise<void> {
+    this.livePoints.beginToEnd()
     try {
       await steps()
     } finally {

@@ -55,6 +55,10 @@ export class Engine implements AsyncDisposable {
   readonly #stop = new AbortController()
   #closing: Promise<void> | undefined
   #collecting: NodeJS.Timeout | undefined
+  /** When that timer is due, by `performance.now()`. */
+  #collectingMs = 0
+  /** Memory of closed collections that was not freed yet. */
+  #uncollectedBytes = 0
 
   /** Use `startEngine`. */
   constructor(parts: EngineParts) {
@@ -106,11 +110,18 @@ export class Engine implements AsyncDisposable {
     this.#open.delete(collection)
     // A process that is about to end frees everything anyway.
     if (this.#closing !== undefined) return
+    this.#uncollectedBytes += collection.claimedBytes
     // Delayed, because the caller still references the collection. One run serves all collections closed meanwhile.
-    this.#collecting ??= setTimeout(() => {
+    const delayMs = this.#uncollectedBytes < uncollectedBytesMax ? collectGarbageMs : collectSoonMs
+    const dueMs = performance.now() + delayMs
+    if (this.#collecting !== undefined && this.#collectingMs <= dueMs) return
+    clearTimeout(this.#collecting)
+    this.#collectingMs = dueMs
+    this.#collecting = setTimeout(() => {
       this.#collecting = undefined
+      this.#uncollectedBytes = 0
       collectGarbage()
-    }, collectGarbageMs).unref()
+    }, delayMs).unref()
   }
 
   /**
@@ -136,5 +147,7 @@ export class Engine implements AsyncDisposable {
   }
 }
 
-/** The delay between closing a collection and freeing its memory. */
+/** The delay between closing a collection and freeing its memory, and the delay when much memory can be freed. */
 const collectGarbageMs = 1000
+const collectSoonMs = 50
+const uncollectedBytesMax = 64 * 1024 * 1024

@@ -79,7 +79,11 @@ export class GroupSteps {
    *
    * @throws DatabaseError `memory_full`
    */
-  async place(decision: Decision, turn: Turn): Promise<Placed> {
+  place(decision: Decision, turn: Turn): Promise<Placed> {
+    return this.#target.withRoom(() => this.#place(decision, turn))
+  }
+
+  async #place(decision: Decision, turn: Turn): Promise<Placed> {
     const { changes, dimension } = decision
     if (dimension !== undefined) this.#target.reserve(this.#slots.slotCountAfter(0), dimension)
     const placement = await this.#placement(changes, turn)

@@ -1,10 +1,9 @@
 import { AttributeIndex } from '../attributes/attribute-index.ts'
 import { assert } from '../base/assert.ts'
-import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { Payload } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
-import type { MemoryUser } from '../index/memory-budget.ts'
+import { MemoryFull, type MemoryUser } from '../index/memory-budget.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import type { Change, Insertion, PointRecord, Store, Update } from '../storage/store.ts'
 import type { ChangeTarget } from './change-target.ts'
@@ -44,6 +43,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
   readonly expirations: Expirations
   /** On a node of a cluster: the clock of its log, as of the last record that this collection has decided. */
   #logClockUs: number
+  #isEnding = false
   /** Set from the first point on, when the threads know the index. */
   searches: IndexSearches | undefined
 
@@ -230,6 +230,22 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     return { add: (payload) => payload.attributes !== undefined && check.add(payload) }
   }
 
+  async withRoom<Result>(attempt: () => Result | Promise<Result>): Promise<Result> {
+    for (let attempts = 1; ; attempts += 1) {
+      try {
+        return await attempt()
+      } catch (error) {
+        if (!(error instanceof MemoryFull) || this.#isEnding || attempts === attemptsMax) throw error
+        if (!(await this.#options.parts.memory.makeRoom(error.missingBytes))) throw error
+      }
+    }
+  }
+
+  /** Call when the collection begins to close: its changes then no longer wait until others are closed. */
+  beginToEnd(): void {
+    this.#isEnding = true
+  }
+
   fixDimension(): void {
     if (this.searches !== undefined) return
     this.attach()
@@ -338,12 +354,13 @@ export class LivePoints implements ChangeTarget, MemoryUser {
   #checkAttributeMemory(bytes: number): void {
     if (bytes <= this.#attributeBytesMax) return
     const { memory } = this.#options.parts
-    throw new DatabaseError(
-      'memory_full',
-      `points with their attributes would take ${memory.totalWith(this.attributes, bytes)} bytes of memory, the maximum is ${memory.maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
-    )
+    const total = memory.totalWith(this.attributes, bytes)
+    throw new MemoryFull('points with their attributes', total, memory.maxBytes)
   }
 }
+
+/** Others may take the room that was made for this change. */
+const attemptsMax = 3
 
 function systemClockUs(): number {
   return Date.now() * 1000

@@ -66,8 +66,9 @@ async function fill(
   const rows = store.rows()
   if (rows === undefined) return
   index.extend(rows.slotCount)
-  if (index.isBeyondLimit) {
-    const { maxMemoryBytes, logger } = options
+  const { maxMemoryBytes, logger } = options
+  // Room beside other collections is made by closing those that nobody uses.
+  if (maxMemoryBytes > 0 && index.claimedBytes > maxMemoryBytes) {
     logger.warn(
       { maxMemoryBytes },
       'the stored points take more memory than MAX_MEMORY_BYTES: inserts are refused until points are deleted or the limit is raised',

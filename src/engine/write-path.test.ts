@@ -130,6 +130,10 @@ class Points implements ChangeTarget {
   reserved: number | undefined
   failedCommits = 0
 
+  async withRoom<Result>(attempt: () => Result | Promise<Result>): Promise<Result> {
+    return await attempt()
+  }
+
   reserve(_slotCount: number, dimension: number): void {
     this.reserved = dimension
   }

@@ -1,13 +1,34 @@
+import { DatabaseError } from '../base/errors.ts'
+
 /** An object whose memory counts towards a `MemoryBudget`. */
 export interface MemoryUser {
   /** Bytes that the object uses or has reserved. */
   readonly claimedBytes: number
 }
 
+/** The error of a change for which MAX_MEMORY_BYTES leaves no room. */
+export class MemoryFull extends DatabaseError {
+  /** How far the change would exceed the limit. */
+  readonly missingBytes: number
+
+  constructor(points: string, bytes: number, maxBytes: number) {
+    super(
+      'memory_full',
+      `${points} would take ${bytes} bytes of memory, the maximum is ${maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
+    )
+    this.missingBytes = bytes - maxBytes
+  }
+}
+
 /** A limit on the memory that several indexes use together. Main thread only. */
 export class MemoryBudget {
   /** 0 for no limit. */
   readonly maxBytes: number
+  /**
+   * Frees this many bytes, or as many as nobody uses at the moment; resolves with whether there were any. Set by the
+   * owner of what can be freed.
+   */
+  makeRoom: (bytes: number) => Promise<boolean> = async () => false
   readonly #users = new Set<MemoryUser>()
 
   constructor(maxBytes: number) {

@@ -3,7 +3,7 @@ import { DatabaseError } from '../base/errors.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import { GraphState, writeGraphHeader } from './graph-state.ts'
 import { LinkQueue } from './link-queue.ts'
-import type { MemoryBudget, MemoryUser } from './memory-budget.ts'
+import { type MemoryBudget, MemoryFull, type MemoryUser } from './memory-budget.ts'
 import {
   type CodeBits,
   graphBytes,
@@ -127,19 +127,11 @@ export class VectorIndex implements MemoryUser {
    */
   reserve(slotCount: number): void {
     if (slotCount > this.#slotCount && this.#isBeyondLimit(slotCount)) {
-      const { memoryBudget } = this.#options
-      throw new DatabaseError(
-        'memory_full',
-        `points would take ${memoryBudget!.totalWith(this, this.#neededBytes(slotCount))} bytes of memory, the maximum is ${memoryBudget!.maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
-      )
+      const memory = this.#options.memoryBudget!
+      throw new MemoryFull('points', memory.totalWith(this, this.#neededBytes(slotCount)), memory.maxBytes)
     }
     this.#eachSegment(slotCount, (segment, slots) => segment.grow(slots))
     this.#reservedSlots = Math.max(this.#reservedSlots, slotCount)
-  }
-
-  /** Whether the slots use more than MAX_MEMORY_BYTES, which can happen after that was lowered. */
-  get isBeyondLimit(): boolean {
-    return this.#isBeyondLimit(this.#slotCount)
   }
 
   #isBeyondLimit(slotCount: number): boolean {

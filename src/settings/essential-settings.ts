@@ -41,7 +41,7 @@ export class EssentialSettings {
   readonly maxMemoryBytes: Row<number> = bytes(0, Number.MAX_SAFE_INTEGER, {
     default: 0,
     defaultText: '0 (no limit)',
-    doc: 'Memory that points may take: vectors, index, ids. An insert that would exceed it is refused; a start with more stored points is not. The process takes some 200 MiB in addition. 0 sets no limit.',
+    doc: 'Memory that points may take: vectors, index, ids, attributes, and 512 KiB for each open named collection. Beyond it, collections that nobody uses are closed; an insert for which that makes too little room is refused. Stored points are always loaded. The process takes some 200 MiB in addition. 0 sets no limit.',
   })
 
   readonly logLevel: Row<LogLevel> = oneOf(logLevels, {
