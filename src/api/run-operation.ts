@@ -161,7 +161,11 @@ export function noteRequest(
 
 /** Logs internal errors only: others, such as a full disk, are logged once, by the storage. */
 function logFault(runner: OperationRunner, operation: OperationName, error: DatabaseError): void {
-  if (error.reason === 'internal') {
+  // A collection that cannot be opened refuses many calls with one error.
+  if (error.reason === 'internal' && !loggedFaults.has(error)) {
+    loggedFaults.add(error)
     runner.logger.error({ operation, transport: runner.transport, err: error.cause ?? error }, error.message)
   }
 }
+
+const loggedFaults = new WeakSet<DatabaseError>()

@@ -1,11 +1,13 @@
+import { join } from 'node:path'
 import { type CollectionInfo, type CollectionSettings, defaultCollection } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
 import type { MemoryUser } from '../index/memory-budget.ts'
+import { damageIn } from '../storage/data-directory.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
-import type { CollectionRecord, DataStore, Store } from '../storage/store.ts'
+import type { CollectionRecord, CollectionSummary, DataStore, Store } from '../storage/store.ts'
 import { storedPosition } from '../storage/stored-position.ts'
 import type { Collections, CollectionTotals, Lease } from './collections.ts'
 import type { Collection, CollectionOptions, Engine } from './engine.ts'
@@ -47,6 +49,8 @@ export class CollectionSet implements Collections {
   readonly #dropping = new Set<number>()
   /** By number: the points of collections that are not open, so that metrics read each from disk only once. */
   readonly #closedPoints = new Map<number, number>()
+  /** By number: collections that could not be opened because their files are missing or damaged. */
+  readonly #failures = new Map<number, OpenFailure>()
   /** Numbers of collections whose dimension is known to be fixed. */
   readonly #fixed = new Set<number>()
   readonly #timer: NodeJS.Timeout
@@ -59,8 +63,26 @@ export class CollectionSet implements Collections {
     this.#options = options
     this.#mainLease = { name: defaultCollection, database: options.main, [Symbol.dispose]() {} }
     const { idleMs = smallIdleMs } = options
+    this.#lookForDamage()
     options.engine.memory.makeRoom = (bytes) => this.#makeRoom(bytes)
     this.#timer = setInterval(() => this.#closeIdle(performance.now() - idleMs), idleMs / 4).unref()
+  }
+
+  /** Reports damage that can be seen without opening collections. Whether one can be opened is decided when it is used. */
+  #lookForDamage(): void {
+    const { store, logger } = this.#options
+    for (const { name, number } of store.collections.values()) {
+      const { fault, mark } = store.look(number)
+      if (fault === undefined) continue
+      this.#failures.set(number, { error: this.#unusable(name, fault), mark, retryMs: 0 })
+      if (this.#failures.size <= faultsLoggedMax) logger.error({ err: fault, collection: name }, cannotOpen)
+    }
+  }
+
+  #unusable(name: string, fault: Error): DatabaseError {
+    // Callers need not know where the data directory is.
+    const text = fault.message.replaceAll(join(this.#options.store.dataDir, '/'), '')
+    return new DatabaseError('internal', `the collection ${name} cannot be opened: ${text}`, { cause: fault })
   }
 
   get aliases(): ReadonlyMap<string, string> {
@@ -88,6 +110,11 @@ export class CollectionSet implements Collections {
     return this.#entries.size
   }
 
+  /** The number of collections that could not be opened when last tried, because their files are missing or damaged. */
+  get damagedCount(): number {
+    return this.#failures.size
+  }
+
   /** The open collections with their names, without the default one; those with the most points first. */
   get open(): readonly (readonly [string, Collection])[] {
     const open = [...this.#entries.values()].flatMap(({ record, collection }) =>
@@ -104,6 +131,7 @@ export class CollectionSet implements Collections {
     return {
       collections: this.count,
       open: open.length,
+      damaged: this.damagedCount,
       points: sum(({ points }) => points) + this.#pointsOfClosed(),
       unindexed: sum(({ unindexed }) => unindexed),
       tombstones: sum(({ tombstones }) => tombstones),
@@ -117,7 +145,7 @@ export class CollectionSet implements Collections {
     let points = 0
     for (const { number } of store.collections.values()) {
       if (this.#dropping.has(number) || this.#entries.get(number)?.collection !== undefined) continue
-      const known = this.#closedPoints.get(number) ?? store.summary(number).points
+      const known = this.#closedPoints.get(number) ?? this.#summary(number).points
       this.#closedPoints.set(number, known)
       points += known
     }
@@ -194,6 +222,16 @@ export class CollectionSet implements Collections {
     return await lease.database.pointsIn(partitions)
   }
 
+  /** A collection whose record is damaged is listed without its points. */
+  #summary(number: number): Pick<CollectionSummary, 'dimension' | 'points'> {
+    try {
+      return this.#options.store.summary(number)
+    } catch (error) {
+      if (damageIn(error) === undefined) throw error
+      return { dimension: undefined, points: 0 }
+    }
+  }
+
   get(name: string): CollectionInfo {
     const record = this.#find(name)
     return this.#infoOf(record?.name ?? defaultCollection, this.#aliasesByTarget())
@@ -237,6 +275,7 @@ export class CollectionSet implements Collections {
       } finally {
         this.#dropping.delete(record.number)
         this.#closedPoints.delete(record.number)
+        this.#failures.delete(record.number)
       }
     })
   }
@@ -309,16 +348,31 @@ export class CollectionSet implements Collections {
     }
   }
 
+  /** @throws DatabaseError of the last attempt if it found damage a short time ago and the files are as they were */
   #begin(record: CollectionRecord): Entry {
+    const failure = this.#failures.get(record.number)
+    if (failure !== undefined && performance.now() < failure.retryMs) {
+      if (this.#options.store.look(record.number).mark === failure.mark) throw failure.error
+    }
     this.#closedPoints.delete(record.number)
     const entry = new Entry(record, () => this.#closeBeyondBounds())
     entry.opening = this.#load(record, entry).catch((error) => {
       this.#forget(entry)
-      throw error
+      throw this.#noted(record, error)
     })
     this.#entries.set(record.number, entry)
     this.#options.engine.memory.add(entry)
     return entry
+  }
+
+  /** Remembers the damage for which a collection cannot be opened, so that not each request reads its files again. */
+  #noted({ name, number }: CollectionRecord, error: unknown): unknown {
+    const fault = damageIn(error)
+    if (fault === undefined) return error
+    const { mark } = this.#options.store.look(number)
+    const failure = { error: this.#unusable(name, fault), mark, retryMs: performance.now() + retryMs }
+    this.#failures.set(number, failure)
+    return failure.error
   }
 
   async #load(record: CollectionRecord, entry: Entry): Promise<Collection> {
@@ -327,6 +381,7 @@ export class CollectionSet implements Collections {
     try {
       entry.store = points
       entry.collection = await engine.openCollection(points, this.#optionsOf(record))
+      this.#failures.delete(record.number)
       return entry.collection
     } catch (error) {
       await points.close()
@@ -464,7 +519,7 @@ export class CollectionSet implements Collections {
     const record = store.collections.get(name)
     const common = { name, hnsw: this.#hnswOf(record?.hnsw ?? {}), aliases: aliases.get(name) ?? [] }
     const open = record === undefined ? main : this.#entries.get(record.number)?.collection
-    const { dimension, points } = open ?? store.summary(record!.number)
+    const { dimension, points } = open ?? this.#summary(record!.number)
     return { ...common, dimension: dimension ?? record?.dimension, points }
   }
 
@@ -491,6 +546,15 @@ export interface CollectionLease extends Lease {
   /** The collection's own name, not an alias. */
   readonly name: string
   readonly database: Collection
+}
+
+/** Why a collection could not be opened. */
+interface OpenFailure {
+  readonly error: DatabaseError
+  /** See `CollectionFiles`. */
+  readonly mark: string
+  /** When to try again although the files have not changed, by `performance.now()`. */
+  readonly retryMs: number
 }
 
 /** A collection that is being opened, open, or being closed. */
@@ -562,6 +626,13 @@ function tooMany(count: number): DatabaseError {
 
 /** Names and settings are in memory: a few hundred bytes a collection. */
 const collectionsMax = 100_000
+
+const cannotOpen = 'a collection cannot be opened'
+/** The metric counts all. */
+const faultsLoggedMax = 20
+
+/** Reading a large collection up to its damage can take seconds. */
+const retryMs = 30_000
 
 const smallIdleMs = 60_000
 

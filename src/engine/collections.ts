@@ -62,6 +62,8 @@ export interface CollectionTotals {
   readonly collections: number
   /** Those whose points are in memory. */
   readonly open: number
+  /** Those that could not be opened when last tried, because their files are missing or damaged. */
+  readonly damaged: number
   readonly points: number
   /** Points of open collections that are not in a graph yet. */
   readonly unindexed: number

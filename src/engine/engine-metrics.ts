@@ -107,6 +107,11 @@ export function registerCollections(metrics: ServiceMetrics, engine: Engine, dat
     () => data.loaded?.set.openCount ?? 0,
   )
   metrics.gauge(
+    'vicinal_damaged_collections',
+    'Named collections that could not be opened when last tried, because their files are missing or damaged.',
+    () => data.loaded?.set.damagedCount ?? 0,
+  )
+  metrics.gauge(
     'vicinal_stored_points',
     'Points of all collections.',
     () => data.loaded?.set.totals.points ?? 0,

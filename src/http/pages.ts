@@ -7,7 +7,7 @@ import type { HttpServerOptions } from './server-options.ts'
 /** Adds the start page, health, readiness and metrics. */
 export function addPages(
   app: FastifyInstance,
-  { metrics, isReady, writesBlocked, rebuilding, cluster }: HttpServerOptions,
+  { metrics, isReady, writesBlocked, rebuilding, cluster, context }: HttpServerOptions,
 ): void {
   app.get('/health', (_request, reply) => reply.type(plainText).send('OK'))
   app.get('/', (_request, reply) =>
@@ -25,11 +25,15 @@ export function addPages(
     if (notReady !== undefined) throw new DatabaseError('not_ready', notReady)
     // Still 200: a service that is taken out of rotation could not answer searches either.
     const blocked = writesBlocked()
+    const { damaged, collections } = context.collections.totals
     const notes = [
       ...(blocked === undefined ? [] : [writesBlockedTexts[blocked]]),
       ...(rebuilding() === 0
         ? []
         : [`graphs are being rebuilt (${rebuilding()}): searches are exact until then`]),
+      ...(damaged === 0
+        ? []
+        : [`${damaged} of ${collections} collections cannot be opened: the log names them`]),
     ]
     return reply.type(plainText).send(notes.length === 0 ? 'ready' : `ready, but ${notes.join('; ')}`)
   })

@@ -55,9 +55,9 @@ export function statsOfNodesJson(collection: string, { points, missing, nodes }:
 
 /** What `/stats` adds: all collections together, as the node that answers has them. */
 export function totalsJson(totals: CollectionTotals): object {
-  const { collections, open, points, unindexed, tombstones, memoryBytes, memoryBytesMax } = totals
+  const { collections, open, damaged, points, unindexed, tombstones, memoryBytes, memoryBytesMax } = totals
   return {
-    ...{ collections, open, points, waiting: unindexed, tombstones, memory_bytes: memoryBytes },
+    ...{ collections, open, damaged, points, waiting: unindexed, tombstones, memory_bytes: memoryBytes },
     memory_bytes_max: memoryBytesMax === 0 ? null : memoryBytesMax,
   }
 }

@@ -2,7 +2,14 @@ import { resolve } from 'node:path'
 import type { WritesBlocked } from '../base/writes-blocked.ts'
 import { openMain, type StoreOptions } from './lmdb-store.ts'
 import { collectionIndexDirectory, NamedCollections } from './named-collections.ts'
-import type { CollectionRecord, CollectionSummary, DataStore, NewCollection, Store } from './store.ts'
+import type {
+  CollectionFiles,
+  CollectionRecord,
+  CollectionSummary,
+  DataStore,
+  NewCollection,
+  Store,
+} from './store.ts'
 
 /**
  * Opens everything in `dataDir`, creates it if missing, and locks it against other processes. Removes the leftovers of
@@ -29,11 +36,11 @@ export async function openDataStore(given: StoreOptions): Promise<DataStore> {
 
 class DirectoryStore implements DataStore {
   readonly main: Store
-  readonly #dataDir: string
+  readonly dataDir: string
   readonly #named: NamedCollections
 
   constructor(dataDir: string, main: Store, named: NamedCollections) {
-    this.#dataDir = dataDir
+    this.dataDir = dataDir
     this.main = main
     this.#named = named
   }
@@ -70,8 +77,12 @@ class DirectoryStore implements DataStore {
     return this.#named.summary(number)
   }
 
+  look(number: number): CollectionFiles {
+    return this.#named.look(number)
+  }
+
   indexDirectory(number: number): string {
-    return collectionIndexDirectory(this.#dataDir, number)
+    return collectionIndexDirectory(this.dataDir, number)
   }
 
   async close(): Promise<void> {

@@ -14,14 +14,22 @@ import {
   openCollectionsToRead,
 } from './collection-tables.ts'
 import { CollectionWriter } from './collection-writer.ts'
-import { collectionDirectory, collectionsPath, damaged } from './data-directory.ts'
+import { beyondRepair, collectionDirectory, collectionsPath, damaged } from './data-directory.ts'
 import { isDiskFull } from './disk-full.ts'
 import { ReadEnvironment } from './environment.ts'
 import { HeldReads } from './held-reads.ts'
-import { emptyMeta, encodeDatabaseId, encodeMeta, metaKeys } from './key-layout.ts'
+import {
+  emptyMeta,
+  encodeDatabaseId,
+  encodeMeta,
+  type Meta,
+  metaKeys,
+  rowBytesOf,
+  rowsHeaderBytes,
+} from './key-layout.ts'
 import { requestBoundsOf, type StoreOptions } from './lmdb-store.ts'
 import { PointStore } from './point-store.ts'
-import type { CollectionRecord, CollectionSummary, NewCollection, Store } from './store.ts'
+import type { CollectionFiles, CollectionRecord, CollectionSummary, NewCollection, Store } from './store.ts'
 import { checkCounts, readDatabaseId, readLive, readMeta, type Tables } from './tables.ts'
 import { NotWritable, Writer } from './writer.ts'
 import type { CollectionsChange, EntryChange, StoredState } from './writer-messages.ts'
@@ -136,12 +144,8 @@ export class NamedCollections {
     const name = this.catalog.nameOf(number)
     assert(name !== undefined && this.#environment !== undefined, 'an opened collection exists')
     assert(!this.#stores.has(number), 'a collection has one store at a time')
-    const { tables, faults } = this.#environment.opened
-    const fault = faults.get(number)
-    if (fault !== undefined) {
-      throw damaged(collectionsPath(this.#options.dataDir), `collection ${name}: ${fault}`)
-    }
-    const its = tables.of(number, name)
+    this.#checkTables(number)
+    const its = this.#environment.opened.tables.of(number, name)
     const writer = await this.#openWriter(number, its)
     const store = new PointStore({
       tables: its,
@@ -177,11 +181,40 @@ export class NamedCollections {
   summary(number: number): CollectionSummary {
     const name = this.catalog.nameOf(number)
     assert(name !== undefined && this.#environment !== undefined, 'a collection with a summary exists')
-    const { tables } = this.#environment.opened
+    const { dimension, pointCount, applied } = this.#meta(number)
+    return { dimension, points: pointCount, applied }
+  }
+
+  look(number: number): CollectionFiles {
+    const { rows } = collectionFiles(this.#options.dataDir, number, { name: this.catalog.nameOf(number)! })
+    const found = statSync(rows, { throwIfNoEntry: false })
+    const mark = found === undefined ? '' : `${found.ino} ${found.size} ${found.mtimeMs}`
+    try {
+      this.#checkTables(number)
+      const { dimension, slotCount } = this.#meta(number)
+      if (dimension === undefined) return { fault: undefined, mark }
+      if (found === undefined) return { fault: beyondRepair(rows, 'it is missing'), mark }
+      const bytes = rowsHeaderBytes + slotCount * rowBytesOf(dimension)
+      const fault = `it has ${found.size} bytes, its ${slotCount} rows take ${bytes}`
+      return { fault: found.size < bytes ? damaged(rows, fault) : undefined, mark }
+    } catch (fault) {
+      return { fault: fault as Error, mark }
+    }
+  }
+
+  /** @throws DatabaseError if the check at the start has found damage of the collection's tables */
+  #checkTables(number: number): void {
+    const fault = this.#environment!.opened.faults.get(number)
+    if (fault === undefined) return
+    const name = this.catalog.nameOf(number)
+    throw damaged(collectionsPath(this.#options.dataDir), `collection ${name}: ${fault}`)
+  }
+
+  #meta(number: number): Meta {
+    const { tables } = this.#environment!.opened
     // The read transaction can be older than the last commit.
     tables.root.resetReadTxn()
-    const { dimension, pointCount, applied } = readMeta(tables.of(number, name)) ?? emptyMeta
-    return { dimension, points: pointCount, applied }
+    return readMeta(tables.of(number, this.catalog.nameOf(number)!)) ?? emptyMeta
   }
 
   async close(): Promise<void> {

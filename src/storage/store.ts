@@ -284,6 +284,14 @@ export interface NewCollection extends Partial<CollectionSettings> {
   readonly name: string
 }
 
+/** What can be seen of the files of a named collection without opening it. */
+export interface CollectionFiles {
+  /** Damage for which it cannot be opened; other damage is only found by opening it. */
+  readonly fault: Error | undefined
+  /** Differs after the files were replaced or repaired. */
+  readonly mark: string
+}
+
 /** A summary of a collection, as of the last commit. */
 export interface CollectionSummary {
   readonly dimension: number | undefined
@@ -299,6 +307,7 @@ export interface CollectionSummary {
 export interface DataStore {
   /** The default collection. Closing the data store closes it. */
   readonly main: Store
+  readonly dataDir: string
   /** Named collections by name, as committed. */
   readonly collections: ReadonlyMap<string, CollectionRecord>
   /** The name of the collection, which may be `defaultCollection`, by alias. */
@@ -345,6 +354,9 @@ export interface DataStore {
    * @throws DatabaseError if its record is damaged
    */
   summary(number: number): CollectionSummary
+
+  /** Looks at the files of a named collection, without opening it. */
+  look(number: number): CollectionFiles
 
   /** The directory for the index of a named collection. It is removed with the collection. */
   indexDirectory(number: number): string
