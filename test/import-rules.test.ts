@@ -5,6 +5,11 @@ import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { attributesToJson } from '../src/base/attribute-json.ts'
 import { type ReaderOptions, readItems } from '../src/cli/readers.ts'
+import { columnsOf } from '../src/import/columns.ts'
+import type { ImportFile } from '../src/import/file.ts'
+import { type MappingOptions, planMapping } from '../src/import/mapping.ts'
+import { openTable } from '../src/import/open.ts'
+import { PointMaker } from '../src/import/points.ts'
 
 /** The rules of docs/import.md, with the importer alone. */
 
@@ -154,6 +159,46 @@ describe('a CSV file', () => {
     assert.deepEqual(attributesIn(rows), [
       { 'Unnamed: 0': 0, id: 7 },
       { 'Unnamed: 0': 1, id: 8 },
+    ])
+  })
+})
+
+describe('a CSV stream', () => {
+  it('has types by its first part, and reports the line and column of a later value that does not fit', async () => {
+    const text = 'content,vector,n,late\na,1 2,1,\nb,1 2,2,\nc,1 2,three,x\n'
+    // The sample ends inside a row.
+    const cut = Buffer.from(text.slice(0, text.indexOf('2,\nc') - 3))
+    const whole = async function* (bytes: Uint8Array): AsyncGenerator<Uint8Array> {
+      yield bytes
+    }
+    const stream: ImportFile = {
+      name: 'standard input',
+      size: undefined,
+      read: () => Promise.reject(new Error('not for streams')),
+      chunks: () => whole(Buffer.from(text)),
+      sample: () => whole(cut),
+      isSampleCut: true,
+    }
+    const table = await openTable(stream, { format: 'csv' })
+    const columns = await columnsOf(table)
+    const outcomesWith = async (options: MappingOptions): Promise<unknown[]> => {
+      const maker = new PointMaker(planMapping(columns, options), { isText: true, startedMs: 0 }, new Map())
+      const outcomes: unknown[] = []
+      for await (const row of table.rows('all')) {
+        const { point, fault } = maker.make(row)
+        outcomes.push(fault ?? Object.fromEntries(point!.payload.attributes ?? []))
+      }
+      return outcomes
+    }
+    assert.deepEqual(await outcomesWith({}), [
+      { n: 1 },
+      { n: 2 },
+      '`n` is not a number, as the column is: "three"',
+    ])
+    assert.deepEqual(await outcomesWith({ textColumns: ['n'] }), [
+      { n: '1' },
+      { n: '2' },
+      { n: 'three', late: 'x' },
     ])
   })
 })

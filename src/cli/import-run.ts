@@ -8,7 +8,7 @@ import { payloadBytes } from '../base/payload-bytes.ts'
 import type { NewPoint } from '../base/point.ts'
 import { hashPoint } from '../base/point-hash.ts'
 import type { PointsClient, PointToInsert } from '../client/client.ts'
-import type { Journal, SentBatch } from './journal.ts'
+import type { Journal, SampledPoint, SentBatch } from './journal.ts'
 import type { Progress } from './progress.ts'
 import type { Item } from './readers.ts'
 
@@ -68,7 +68,7 @@ export class ImportRun {
   #uncertainEnd: number | undefined
   #points: number
   #idsBytes: number
-  #sample: readonly string[]
+  #sample: readonly SampledPoint[]
   #lastStoredMs: number = performance.now()
   #isWaiting = false
   #failure: unknown
@@ -162,7 +162,9 @@ export class ImportRun {
   /** Compares the stored part of the file with the journal. The rest of the file may have been corrected. */
   #checkDone(): void {
     if (this.#readHash.copy().digest('hex') === this.#journal!.done.digest) return
-    throw changedBefore('has changed in the part that is stored')
+    throw changedBefore(
+      'has changed in the part that is stored (in CSV, a later value can change the type of its column)',
+    )
   }
 
   /** Handles an uncertain batch whose records have changed: the service cannot recognize it. */
@@ -274,7 +276,7 @@ export class ImportRun {
       this.stored += ids!.length
       this.#points += ids!.length
       for (const { point } of records) this.vectorBytes += point.vector.length * 4
-      this.#sample = sampleWith(this.#sample, lastingIds(records, ids!))
+      this.#sample = sampleWith(this.#sample, records, ids!)
       if (this.#options.ids !== undefined) {
         const text = ids!.map((id) => `${id}\n`).join('')
         appendFileSync(this.#options.ids, text)
@@ -296,15 +298,16 @@ export class ImportRun {
   }
 }
 
-/** The ids of points that do not expire. */
-function lastingIds(records: readonly FileRecord[], ids: readonly string[]): readonly string[] {
-  return ids.filter((_, index) => records[index]!.point.payload.expiresAtUs === undefined)
-}
-
-/** Adds the last id of a batch. Of too many ids, every other one stays, and always the last: a spread over the file. */
-function sampleWith(sample: readonly string[], batch: readonly string[]): readonly string[] {
-  const added = [...sample, ...batch.slice(-1)]
-  return added.length <= sampleIdsMax ? added : added.filter((_, index) => (added.length - index) % 2 === 1)
+/** Adds the last point of a batch. Of too many, every other one stays, and always the last: a spread over the file. */
+function sampleWith(
+  sample: readonly SampledPoint[],
+  records: readonly FileRecord[],
+  ids: readonly string[],
+): readonly SampledPoint[] {
+  const id = ids.at(-1)
+  if (id === undefined) return sample
+  const added = [...sample, { id, expiresAtUs: records.at(-1)?.point.payload.expiresAtUs }]
+  return added.length <= sampleMax ? added : added.filter((_, index) => (added.length - index) % 2 === 1)
 }
 
 function emptyBatch(after: number): Batch {
@@ -377,6 +380,6 @@ const batchBytesMax = 8 * 1024 * 1024
 /** The clocks of the service and of this machine may differ, and sending takes time. */
 const clockDifferenceMs = 3_600_000
 /** One call counts them. */
-const sampleIdsMax = 64
+const sampleMax = 64
 /** How long an import retries while the service stores nothing. */
 const patienceMs = 30_000

@@ -30,8 +30,13 @@ export interface Done {
   readonly points: number
   /** Length of the file of ids. */
   readonly idsBytes: number
-  /** Ids of some of the stored points, in file order, by which the collection is recognized. */
-  readonly sample: readonly string[]
+  /** Some of the stored points, in file order, by which the collection is recognized. */
+  readonly sample: readonly SampledPoint[]
+}
+
+export interface SampledPoint {
+  readonly id: string
+  readonly expiresAtUs?: number | undefined
 }
 
 /**
@@ -84,8 +89,9 @@ export class Journal {
     if (finished !== undefined && found.source.target !== source.target) {
       throw finishedBefore(path, found, finished)
     }
-    const expected = done.sample.length
-    const stored = expected === 0 ? 0 : await storedOf(done.sample)
+    const lasting = done.sample.filter(isLasting).map(({ id }) => id)
+    const expected = lasting.length
+    const stored = expected === 0 ? 0 : await storedOf(lasting)
     if (expected > 0 && stored === 0) {
       note(
         `none of the ${done.points} points that ${path} notes are stored in ${source.target} any more: importing the file from its beginning`,
@@ -93,7 +99,7 @@ export class Journal {
       return begin()
     }
     if (finished !== undefined) throw finishedBefore(path, found, finished)
-    if (stored < expected) throw partlyLost(path, found, stored)
+    if (stored < expected) throw partlyLost(path, found, stored, expected)
     return new Journal(path, found)
   }
 
@@ -205,10 +211,15 @@ function finishedBefore(path: string, { source, done }: State, finished: string)
   )
 }
 
+/** Whether a point has not expired, also if the clock of the service is a little ahead. */
+function isLasting({ expiresAtUs = Number.POSITIVE_INFINITY }: SampledPoint): boolean {
+  return expiresAtUs > (Date.now() + 60_000) * 1000
+}
+
 /** Points were deleted, or a backup from the middle of the import was restored: nobody can say which rows are missing. */
-function partlyLost(path: string, { done, source }: State, stored: number): UsageError {
+function partlyLost(path: string, { done, source }: State, stored: number, expected: number): UsageError {
   return new UsageError(
-    `${path} notes ${done.points} points as stored in ${source.target}, but of ${done.sample.length} of them only ${stored} are there: points have been deleted, or an older snapshot was restored. To import the whole file, empty the collection first; to import only the records after ${done.records}, put them in a separate file`,
+    `${path} notes ${done.points} points as stored in ${source.target}, but of ${expected} of them only ${stored} are there: points have been deleted, or an older snapshot was restored. To import the whole file, empty the collection first; to import only the records after ${done.records}, put them in a separate file`,
   )
 }
 

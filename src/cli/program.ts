@@ -172,7 +172,7 @@ function addImport(program: Command, environment: Environment): void {
   addRowOptions(command)
     .option(
       '--texts <file>',
-      'contents of files with vectors only: JSON lines with `text` or `content`, or plain lines',
+      'contents of files with vectors only: plain lines, or JSON lines with `content` or `text`, and attributes',
     )
     .option('--content-column <name>', 'the column with contents (default: content or text)')
     .option('--id-column <name>', 'the column with ids, for --keep-ids (default: id)')

@@ -1,7 +1,7 @@
 import type { NewPoint } from '../base/point.ts'
 import { columnsOf } from '../import/columns.ts'
 import type { ImportFile } from '../import/file.ts'
-import { columnsUsed, type Mapping, type MappingOptions, planMapping } from '../import/mapping.ts'
+import { columnsUsed, isNumbered, type Mapping, type MappingOptions, planMapping } from '../import/mapping.ts'
 import { type OpenOptions, openTable } from '../import/open.ts'
 import { PointMaker } from '../import/points.ts'
 import { isStreamed, OptionError, type Table } from '../import/table.ts'
@@ -76,14 +76,14 @@ async function* itemsOf(
   }
 }
 
-/** The roles of the columns. Of typed columns, only those are read whose values tell their roles. */
-async function mappingOf(table: Table, options: MappingOptions): Promise<Mapping> {
-  const { names } = table
-  const isVectorNamed = ['vector', 'embedding', options.vectorColumn].some((name) =>
-    names?.includes(name ?? ''),
-  )
-  const telling =
-    isVectorNamed || options.vectorPrefix !== undefined ? names?.filter((name) => name === 'id') : names
+/** The roles of the columns. */
+async function mappingOf(table: Table, options: ReaderOptions): Promise<Mapping> {
+  const { names, isText } = table
+  const { vectorPrefix } = options
+  // Of typed columns, only the ids tell something by their values; of columns of text, all but those of a vector.
+  const telling = isText
+    ? names?.filter((name) => vectorPrefix === undefined || !isNumbered(name, vectorPrefix))
+    : names?.filter((name) => name === 'id')
   const columns = await columnsOf(table, telling)
   // Without a good record, each record tells what is wrong with it.
   const isUnknown = names === undefined && columns.length === 0

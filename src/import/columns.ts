@@ -32,12 +32,14 @@ export interface Column {
 const membersMin = 4
 /** What a column holds is decided from the first values, its type from all of them. */
 const inspectedRows = 100
+/** Further fields of JSON are stored as attributes, without being known before. */
+const columnsMax = 10_000
 
 /**
  * Reads a table to find its columns and their types. A column's type is decided from all its values, because its last
  * one may be the only text; for a stream, from those of its sample. Tables with typed columns are only read in part.
  *
- * @param columns the columns to read; without it, all
+ * @param columns the columns to inspect; without it, all
  */
 export async function columnsOf(table: Table, columns?: readonly string[]): Promise<readonly Column[]> {
   const found = new Map<string, Inspected>()
@@ -46,10 +48,10 @@ export async function columnsOf(table: Table, columns?: readonly string[]): Prom
   let rows = 0
   for await (const row of completeRows(table, columns)) {
     if (row.fault !== undefined) continue
-    for (const name of row.names) {
+    for (const name of columns ?? row.names) {
       const known = found.get(name)
       if (known !== undefined) known.add(row.cell(name))
-      else found.set(name, new Inspected(table.isText, row.cell(name)))
+      else if (found.size < columnsMax) found.set(name, new Inspected(table.isText, row.cell(name)))
     }
     rows += 1
     if (isDecidedEarly && rows === inspectedRows) break

@@ -145,7 +145,7 @@ function missingColumn(names: readonly string[], missing: string, flag: string):
 /** Finds the columns named by the prefix and a number, in the order of the numbers. None may be missing in between. */
 function splitColumns(names: readonly string[], prefix: string): string[] {
   const numbered = names
-    .filter((name) => name.startsWith(prefix) && /^\d+$/.test(name.slice(prefix.length)))
+    .filter((name) => isNumbered(name, prefix))
     .map((name) => ({ name, number: Number(name.slice(prefix.length)) }))
     .sort((a, b) => a.number - b.number)
   const [first] = numbered
@@ -153,6 +153,11 @@ function splitColumns(names: readonly string[], prefix: string): string[] {
   const gap = numbered.findIndex(({ number }, index) => number !== first.number + index)
   if (gap === -1) return numbered.map(({ name }) => name)
   throw new OptionError(`it has no column ${prefix}${first.number + gap}, but has later ones`)
+}
+
+/** Whether a name is a prefix and a number. */
+export function isNumbered(name: string, prefix: string): boolean {
+  return name.startsWith(prefix) && /^\d+$/.test(name.slice(prefix.length))
 }
 
 interface Chosen extends Pick<Mapping, 'vector' | 'isSplit' | 'content' | 'id'> {

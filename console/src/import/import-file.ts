@@ -1,7 +1,7 @@
 import { columnsUsed } from '../../../src/import/mapping.ts'
 import { type Outcome, PointMaker } from '../../../src/import/points.ts'
 import type { Table } from '../../../src/import/table.ts'
-import type { Job, RowFault } from './messages.ts'
+import type { Job, RowFault, SampledPoint } from './messages.ts'
 import { type Item, Sender } from './sender.ts'
 
 /** A batch ends when it reaches one of these limits: well below the server's default of 64 MiB per request. */
@@ -14,7 +14,8 @@ export interface ImportEvents {
   readonly onWaiting: (reason: string | undefined) => void
   /** Called when all rows up to `place` are stored or reported as faulty. */
   readonly onStored: (done: {
-    readonly ids: readonly string[]
+    readonly stored: number
+    readonly last: SampledPoint | undefined
     readonly place: number
     readonly endBytes: number
   }) => void
@@ -49,7 +50,10 @@ export async function importFile(
     signal,
   )
   const store = async ({ items, place, endBytes }: Batch): Promise<void> => {
-    events.onStored({ ids: await sender.store(items), place, endBytes })
+    const ids = await sender.store(items)
+    const id = ids.at(-1)
+    const last = id === undefined ? undefined : { id, expiresAtUs: items.at(-1)!.point.payload.expiresAtUs }
+    events.onStored({ stored: ids.length, last, place, endBytes })
   }
   const notStored = new Map<string, number>()
   const { isText } = table

@@ -39,14 +39,20 @@ export interface RowFault {
   readonly message: string
 }
 
+/** A stored point, by which the collection is recognized later. */
+export interface SampledPoint {
+  readonly id: string
+  readonly expiresAtUs?: number | undefined
+}
+
 export interface Progress {
   /** Points stored by this run. */
   readonly stored: number
   readonly readBytes: number
   /** The last row that was processed. */
   readonly place: number
-  /** An id of the last stored batch. */
-  readonly lastId: string | undefined
+  /** A point of the last stored batch. */
+  readonly last: SampledPoint | undefined
   /** Faults since the last message. Beyond the limit, only `faultCount` grows. */
   readonly faults: readonly RowFault[]
   readonly faultCount: number

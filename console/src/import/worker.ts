@@ -6,7 +6,7 @@ import { placeText, type Row, type Table } from '../../../src/import/table.ts'
 import type { NewPoint } from '../api/types.ts'
 import { blobFile } from './blob-file.ts'
 import { importFile } from './import-file.ts'
-import type { FromWorker, Job, PreviewRow, RowFault, ToWorker } from './messages.ts'
+import type { FromWorker, Job, PreviewRow, RowFault, SampledPoint, ToWorker } from './messages.ts'
 import { pointJson } from './point-json.ts'
 
 /**
@@ -80,7 +80,7 @@ function previewOf(row: Row, mapping: Mapping): PreviewRow {
 async function run(job: Job): Promise<void> {
   let stored = 0
   let readBytes = 0
-  let lastId: string | undefined
+  let last: SampledPoint | undefined
   let place = job.after
   let faults: RowFault[] = []
   let faultCount = 0
@@ -88,7 +88,7 @@ async function run(job: Job): Promise<void> {
   let reportedMs = 0
   const report = (): void => {
     reportedMs = performance.now()
-    tell({ kind: 'progress', progress: { stored, readBytes, place, lastId, faults, faultCount, waiting } })
+    tell({ kind: 'progress', progress: { stored, readBytes, place, last, faults, faultCount, waiting } })
     faults = []
   }
   try {
@@ -106,8 +106,8 @@ async function run(job: Job): Promise<void> {
           report()
         },
         onStored: (done) => {
-          stored += done.ids.length
-          lastId = done.ids.at(-1) ?? lastId
+          stored += done.stored
+          last = done.last ?? last
           readBytes = done.endBytes
           place = done.place
           // Report every batch: an interrupted import resumes from the last report.

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { parse } from 'csv-parse/sync'
+import { openCsv } from '../../../src/import/csv.ts'
 import type { Point } from '../api/types.ts'
+import { blobFile } from '../import/blob-file.ts'
 import { CsvText, jsonLine } from './export-text.ts'
 
 const point: Point = {
@@ -29,9 +30,15 @@ describe('exported points', () => {
     assert.ok(!('vector' in JSON.parse(jsonLine({ id: 'x', payload: point.payload }))))
   })
 
-  it('are a table with a column for each attribute', () => {
+  it('are a table with a column for each attribute, which the importer reads', async () => {
     const csv = new CsvText(['at', 'id', 'none', 'other', 'tags', 'text'], true)
-    const rows = parse(csv.header() + csv.row(point), { columns: true }) as readonly unknown[]
+    const file = new File([csv.header() + csv.row(point)], 'points.csv')
+    const { names = [], rows: read } = await openCsv(blobFile(file), 'csv', undefined)
+    const rows: unknown[] = []
+    for await (const row of read('all')) {
+      assert.ok(row.fault === undefined)
+      rows.push(Object.fromEntries(names.map((name) => [name, row.cell(name)])))
+    }
     assert.deepEqual(rows, [
       {
         ...{ id: 'an-id', content_type: 'Text', content: point.payload.content },

@@ -4,12 +4,21 @@ import { apiRoot, call, collectionPath } from '../api/client.ts'
 import {
   type JournalEntry,
   journalName,
+  lastingIds,
   readJournal,
   removeJournal,
   sampleWith,
   writeJournal,
 } from '../import/journal.ts'
-import type { FromWorker, Inspection, PreviewRow, Progress, RowFault, ToWorker } from '../import/messages.ts'
+import type {
+  FromWorker,
+  Inspection,
+  PreviewRow,
+  Progress,
+  RowFault,
+  SampledPoint,
+  ToWorker,
+} from '../import/messages.ts'
 import { key } from './session.ts'
 
 export type Phase = 'reading' | 'ready' | 'refused' | 'running' | 'paused' | 'done' | 'stopped' | 'failed'
@@ -39,7 +48,7 @@ export class ImportRun {
   #worker: Worker
   #importId = ''
   #startedMs = 0
-  #sample: readonly string[] = []
+  #sample: readonly SampledPoint[] = []
   #mapping: Mapping | undefined
   #place = 0
   /** The points stored by earlier runs of this import. */
@@ -61,15 +70,15 @@ export class ImportRun {
   async #findEarlier(): Promise<void> {
     const entry = readJournal(this.#journal)
     if (entry === undefined) return
-    const { sample, isFinished } = entry
-    const body = { filter: { $id: { $in: sample } } }
+    const ids = lastingIds(entry.sample)
+    const body = { filter: { $id: { $in: ids } } }
     const path = `${collectionPath(this.collection)}/points/count`
     const { count } = await call<{ readonly count: number }>('POST', path, { body }).catch(() => ({
       // The import itself reports a server that does not respond.
-      count: sample.length,
+      count: ids.length,
     }))
-    if (count === 0 && sample.length > 0) return removeJournal(this.#journal)
-    const kind = isFinished ? 'finished' : count < sample.length ? 'lost' : 'interrupted'
+    if (count === 0 && ids.length > 0) return removeJournal(this.#journal)
+    const kind = entry.isFinished ? 'finished' : count < ids.length ? 'lost' : 'interrupted'
     this.earlier.value = { ...entry, kind }
   }
 
@@ -189,7 +198,7 @@ export class ImportRun {
     }
   }
 
-  #note({ stored, readBytes, place, lastId, faults, faultCount, waiting }: Progress): void {
+  #note({ stored, readBytes, place, last, faults, faultCount, waiting }: Progress): void {
     this.stored.value = this.#storedBefore + stored
     this.readBytes.value = readBytes
     this.faultCount.value = this.#faultsBefore + faultCount
@@ -197,7 +206,7 @@ export class ImportRun {
     this.waiting.value = waiting
     if (place === this.#place) return
     this.#place = place
-    this.#sample = sampleWith(this.#sample, lastId)
+    this.#sample = sampleWith(this.#sample, last)
     this.#writeJournal(false)
   }
 
