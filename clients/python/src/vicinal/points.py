@@ -33,6 +33,8 @@ OnConflict: TypeAlias = Literal["error", "replace", "skip"]
 
 Written = TypeVar("Written")
 
+_CONTENT_TYPES, _METRICS, _CONFLICT_RULES = get_args(ContentType), get_args(Metric), get_args(OnConflict)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPoint:
@@ -56,9 +58,9 @@ class NewPoint:
         check_text(self.content, "content")
         check_attributes(self.attributes, "attributes")
         check_expiry(self.expires_at, self.ttl)
-        check_choice(self.content_type, get_args(ContentType), "content_type")
+        check_choice(self.content_type, _CONTENT_TYPES, "content_type")
         if self.on_conflict is not None:
-            check_choice(self.on_conflict, get_args(OnConflict), "on_conflict")
+            check_choice(self.on_conflict, _CONFLICT_RULES, "on_conflict")
 
     def to_json(self) -> dict[str, Json]:
         """Return what the service reads."""
@@ -193,7 +195,7 @@ class Query:
     profile: bool = False
 
     def __post_init__(self) -> None:
-        check_choice(self.metric, get_args(Metric), "similarity")
+        check_choice(self.metric, _METRICS, "similarity")
         check_whole(self.limit, "limit", 1)
         if self.ef is not None:
             check_whole(self.ef, "ef")
