@@ -1,4 +1,3 @@
-import { setFlagsFromString } from 'node:v8'
 import {
   logVerbosity,
   Metadata,
@@ -30,6 +29,7 @@ import type { ServiceMetrics } from '../base/metrics.ts'
 import { missingText, partialHeader } from '../base/partial-reads.ts'
 import type { ReadScheduler } from '../base/read-scheduler.ts'
 import type { RefusedKeys } from '../base/refused-keys.ts'
+import { setV8Flags, v8Flags } from '../base/v8-flags.ts'
 import { boundBody, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
 import { codecs } from './codec.ts'
 import { Health } from './health.ts'
@@ -84,7 +84,7 @@ const healthPrefix = '/grpc.health.v1.Health/'
 export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {
   // The objects of calls survive minor GCs as long as their streams do (`detachListeners` in bodies.ts). V8 would learn
   // from that and allocate later ones in the old generation, where they keep other objects alive until a major GC.
-  setFlagsFromString('--no-allocation-site-pretenuring')
+  setV8Flags(v8Flags().allocateYoung)
   // grpc-js also throws everything that it would write to standard error, bypassing our log.
   setLogVerbosity(logVerbosity.NONE)
   const streams = new Set<ServerInterceptingCallInterface>()

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { it } from 'node:test'
 import { Worker } from 'node:worker_threads'
+import { v8Flags } from '../base/v8-flags.ts'
 import { instantiateKernels, kernelVariants, loadKernels } from './wasm-module.ts'
 
 it('a thread sees the full length of a memory that grows while the memory is posted to it', async () => {
@@ -38,4 +39,12 @@ it('kernels have no data segments, which would overwrite the memory', (test) => 
     const written = new Uint8Array(memory.buffer).findIndex((byte) => byte !== 0)
     assert.equal(written, -1, `${variant} writes at ${written}`)
   }
+})
+
+it('kernels run without V8 flags on a version of Node for which no flags are known', () => {
+  for (const node of ['22.23.3', '25.9.0', '27.0.0']) {
+    const kernels = loadKernels(undefined, undefined, v8Flags(node))
+    assert.equal(kernels.isWide, false, node)
+  }
+  assert.ok(v8Flags().widenWasm.length > 0, 'the Node that runs this test has flags')
 })

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { setFlagsFromString } from 'node:v8'
+import { type V8Flags, v8Flags, withV8Flags } from '../base/v8-flags.ts'
 import type { KernelExports } from './kernel-exports.ts'
 import { selfTest, selfTestPages } from './self-test.ts'
 
@@ -20,20 +20,27 @@ export interface KernelModule {
  *
  * V8 can join pairs of 128-bit operations into 256-bit ones, which makes a search 1.1 to 1.2 times as fast. V8 calls
  * this experimental, so it is used only if the result passes the self-test. All code is optimized immediately, not only
- * when a function has become hot, so that the tested code is the code that runs.
+ * when a function has become hot, so that the tested code is the code that runs. Without flags, for a version of Node
+ * that CI does not run, V8 compiles the kernels as it compiles all WebAssembly.
  *
  * @throws WebAssembly.CompileError if the requested build, or every build, is refused
  */
-export function loadKernels(requested?: KernelVariant, isWide?: boolean): KernelModule {
+export function loadKernels(
+  requested?: KernelVariant,
+  isWide?: boolean,
+  flags: V8Flags = v8Flags(),
+): KernelModule {
+  const canWiden = flags.widenWasm.length > 0
+  const widths = isWide === undefined ? (canWiden ? [true, false] : [false]) : [isWide]
   const builds = (requested === undefined ? kernelVariants : [requested]).flatMap((variant) =>
-    (isWide === undefined ? [true, false] : [isWide]).map((wide) => ({ variant, isWide: wide })),
+    widths.map((wide) => ({ variant, isWide: wide })),
   )
   let refusal: unknown
   for (const build of builds) {
     const url = new URL(`./generated/kernels-${build.variant}.wasm`, import.meta.url)
     const bytes = readFileSync(fileURLToPath(url))
     try {
-      const kernels = { ...build, module: compile(bytes, build.isWide) }
+      const kernels = { ...build, module: compile(bytes, build.isWide, flags) }
       const fault = faultOf(kernels)
       if (fault === undefined) return kernels
       refusal = new WebAssembly.CompileError(`the ${build.variant} kernels failed their self-test: ${fault}`)
@@ -45,19 +52,14 @@ export function loadKernels(requested?: KernelVariant, isWide?: boolean): Kernel
   throw refusal
 }
 
-/** Compiles with V8's optimizing compiler only. The options apply to this module alone. */
-function compile(bytes: Buffer, isWide: boolean): WebAssembly.Module {
-  const options = ['liftoff', 'wasm-lazy-compilation']
-  for (const option of options) setFlagsFromString(`--no-${option}`)
-  if (isWide) setFlagsFromString('--experimental-wasm-revectorize')
-  try {
-    // V8 caches compiled modules by their bytes. An empty custom section distinguishes the two builds.
-    const mark = Buffer.from([0, 2, 1, isWide ? 0x77 : 0x6e])
-    return new WebAssembly.Module(Buffer.concat([bytes, mark]))
-  } finally {
-    for (const option of options) setFlagsFromString(`--${option}`)
-    if (isWide) setFlagsFromString('--no-experimental-wasm-revectorize')
-  }
+/** The flags apply to this module alone. */
+function compile(bytes: Buffer, isWide: boolean, { optimizeWasm, widenWasm }: V8Flags): WebAssembly.Module {
+  // V8 caches compiled modules by their bytes. An empty custom section distinguishes the two builds.
+  const mark = Buffer.from([0, 2, 1, isWide ? 0x77 : 0x6e])
+  return withV8Flags(
+    isWide ? [...optimizeWasm, ...widenWasm] : optimizeWasm,
+    () => new WebAssembly.Module(Buffer.concat([bytes, mark])),
+  )
 }
 
 function faultOf(kernels: KernelModule): string | undefined {
