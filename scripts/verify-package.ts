@@ -31,7 +31,7 @@ const stranger: NodeJS.ProcessEnv = {
     .join(delimiter),
 }
 
-/** Without Node. Most of it is lmdb, with binaries for four kinds of Node, fastify and grpc-js. */
+/** Without Node. A fifth of it is lmdb, which has binaries for four kinds of Node. */
 const installedMaxKilobytes = 90_000
 
 try {

@@ -80,7 +80,9 @@ function createProgram(environment: Environment): Command {
       'use Streamable HTTP on this port of 127.0.0.1 in place of standard input and output',
       wholeOrNone,
     )
-    .action(async (options: McpOptions) => (await import('./mcp.ts')).serveMcp(options, environment))
+    .action(async (options: McpOptions) =>
+      (await import('./mcp.ts').catch(explainMcp)).serveMcp(options, environment),
+    )
   program
     .command('doctor')
     .summary('check all data of a stopped service')
@@ -106,6 +108,15 @@ function createProgram(environment: Environment): Command {
     command.exitOverride().showHelpAfterError(`(see ${commandLine(command)} --help)`)
   }
   return program
+}
+
+/** The packages of `mcp` are peer dependencies, because they would be a fifth of what everybody installs. */
+function explainMcp(error: NodeJS.ErrnoException): never {
+  if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error
+  const packages = '@modelcontextprotocol/server@2 @modelcontextprotocol/node@2 zod@4'
+  throw new UsageError(
+    `mcp needs packages that are not installed with vicinal; install them beside it: npm install ${packages}`,
+  )
 }
 
 function withSubcommands(command: Command): Command[] {
