@@ -1,5 +1,14 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { basename, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -29,6 +38,7 @@ import { insertIds } from './support/insert-ids.ts'
 import { assertEnded, Command, run, temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom, type VectorKind, vectorKinds } from './support/random.ts'
 import { startTestService } from './support/service.ts'
+import { noSmallDisk, SmallDisk } from './support/small-disk.ts'
 import { bytesOf, pieces, readSnapshot } from './support/snapshots.ts'
 import { groupOf, type PlacedChange } from './support/stored-points.ts'
 import { until } from './support/until.ts'
@@ -206,7 +216,7 @@ describe('a snapshot', () => {
     })
   })
 
-  it('is aborted when the disk fails and the store is reopened for reading', async () => {
+  it('goes on when a write fails and LMDB can still read', async () => {
     await using directory = await temporaryDirectory()
     using disk = new FailingDisk()
     const store = await openStore({
@@ -222,16 +232,20 @@ describe('a snapshot', () => {
     const insertions = Array.from({ length: 2000 }, (_, slot) => insertion(slot))
     await store.commit(groupOf(insertions))
     let closed = 0
-    const chunks = store
-      .snapshot(() => {
-        closed += 1
-      })
-      .chunks()
-    for (let count = 0; count < 3; count += 1) assert.equal((await chunks.next()).done, false)
+    const snapshot = store.snapshot(() => {
+      closed += 1
+    })
+    const chunks = snapshot.chunks()
+    const first: Buffer[] = []
+    for (let count = 0; count < 3; count += 1) first.push((await chunks.next()).value as Buffer)
     disk.fail({ operation: 'fdatasync', code: 'EIO' })
     await assert.rejects(store.commit(groupOf([insertion(2000)])), /the disk failed/)
-    await until(() => closed > 0, 'the snapshot is closed')
-    await assert.rejects(bytesOf(chunks), { reason: 'cancelled' })
+    // By then the writer has closed its side.
+    await delay(100)
+    const { points } = await readSnapshot(pieces(Buffer.concat([...first, await bytesOf(chunks)])))
+    assert.equal(points.size, 2000)
+    assert.equal(closed, 0)
+    snapshot.close()
     assert.equal(store.record(0, insertions[0]!.id)?.payload.content.length, 2000)
     await store.close()
     assert.equal(closed, 1)
@@ -451,6 +465,43 @@ describe('a snapshot file', () => {
     const missing = await run(['snapshot', 'create', `${file}2`, '--data-dir', join(directory.path, 'none')])
     assert.match(missing.stderr, /nothing is stored in/)
     assert.deepEqual(readdirSync(directory.path), ['copy'])
+  })
+
+  it('is restored into the directory that a link leads to', async () => {
+    await using directory = await temporaryDirectory()
+    const [link, target] = [join(directory.path, 'link'), join(directory.path, 'target')]
+    symlinkSync('target', link)
+    const restoring = async (): Promise<void> =>
+      restoreSnapshot(await SnapshotReader.open(pieces(await smallSnapshot())), link, logger)
+    await assert.rejects(restoring(), {
+      message: `${link} is a link to target, which does not exist: create it, or remove the link`,
+    })
+    mkdirSync(target)
+    await restoring()
+    assert.ok(lstatSync(link).isSymbolicLink())
+    assert.ok(existsSync(join(target, 'points.mdb')))
+    assert.deepEqual(readdirSync(directory.path), ['link', 'target'])
+  })
+
+  it('is neither written to a full disk nor restored to one, and the message says so', async (context) => {
+    using disk = SmallDisk.mount(1024 * 1024)
+    if (disk === undefined) return context.skip(noSmallDisk)
+    await using directory = await temporaryDirectory()
+    await withPoints(directory.path, (collection) =>
+      collection.insert([
+        { vector: Float32Array.of(1), payload: { contentType: 'Text', content: 'x'.repeat(2 ** 20) } },
+      ]),
+    )
+    const full = (what: string): string =>
+      `vicinal: the disk of ${disk.path} is full: ${what}; free some space, or name another directory\n`
+    const file = join(disk.path, 'copy')
+    const created = await run(['snapshot', 'create', file, '--data-dir', directory.path])
+    assert.deepEqual([created.code, created.stderr], [1, full('no file was written')])
+    const copy = join(directory.path, 'copy')
+    assert.equal((await run(['snapshot', 'create', copy, '--data-dir', directory.path])).code, 0)
+    const restored = await run(['snapshot', 'restore', copy, '--data-dir', file])
+    assert.deepEqual([restored.code, restored.stderr], [1, full('nothing was restored')])
+    assert.deepEqual(readdirSync(disk.path), [])
   })
 })
 

@@ -1,4 +1,13 @@
-import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import {
+  existsSync,
+  lstatSync,
+  readdirSync,
+  readlinkSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
@@ -40,7 +49,7 @@ export async function restoreSnapshot(
 
 /** Creates a data directory by filling a new one next to it: `dataDir` is either unchanged or complete. */
 export async function restoreInto(dataDir: string, fill: (building: string) => Promise<void>): Promise<void> {
-  const place = resolve(dataDir)
+  const place = placeOf(dataDir)
   const building = `${place}.restoring`
   checkPlace(place)
   makeDirectory(dirname(place))
@@ -52,8 +61,20 @@ export async function restoreInto(dataDir: string, fill: (building: string) => P
     syncDirectory(dirname(place))
   } catch (error) {
     rmSync(building, { recursive: true, force: true })
-    throw error
+    if (!(error instanceof DatabaseError) || error.reason !== 'disk_full') throw error
+    const what = `the disk of ${dirname(place)} is full: nothing was restored; free some space, or name another directory`
+    throw new DatabaseError('disk_full', what, { cause: error })
   }
+}
+
+/** Returns the directory to create or to replace: of a link, the directory that it leads to. */
+function placeOf(dataDir: string): string {
+  const place = resolve(dataDir)
+  if (lstatSync(place, { throwIfNoEntry: false })?.isSymbolicLink() !== true) return place
+  if (existsSync(place)) return realpathSync(place)
+  throw refused(
+    `${place} is a link to ${readlinkSync(place)}, which does not exist: create it, or remove the link`,
+  )
 }
 
 function checkPlace(place: string): void {

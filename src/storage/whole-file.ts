@@ -1,8 +1,9 @@
 import { existsSync } from 'node:fs'
 import { type FileHandle, link, open, rename, rm } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { dirname, resolve } from 'node:path'
 import { DatabaseError } from '../base/errors.ts'
 import { syncDirectory } from '../base/sync-directory.ts'
+import { isDiskFull } from './disk-full.ts'
 
 /**
  * Writes a file atomically: writes it under the name `partial`, and renames it when its content is durable. A killed
@@ -10,7 +11,7 @@ import { syncDirectory } from '../base/sync-directory.ts'
  *
  * @param fill writes the content, and resolves with the final path of the file, in the same directory
  * @returns this path, and whether the file already existed with the same content
- * @throws DatabaseError `invalid_argument` if a file with other content has this path
+ * @throws DatabaseError `invalid_argument` if a file with other content has this path; `disk_full`
  */
 export async function writeWholeFile(
   partial: string,
@@ -29,6 +30,11 @@ export async function writeWholeFile(
     }
     syncDirectory(dirname(path))
     return { path, isOld }
+  } catch (cause) {
+    if (!isDiskFull(cause, dirname(partial))) throw cause
+    const directory = resolve(dirname(partial))
+    const what = `the disk of ${directory} is full: no file was written; free some space, or name another directory`
+    throw new DatabaseError('disk_full', what, { cause })
   } finally {
     await file.close()
     await rm(partial, { force: true })
