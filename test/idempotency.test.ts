@@ -87,7 +87,7 @@ describe('inserts with a key', () => {
     assert.equal((await send('/points', '{"vector":[1]}'))[0], 400)
     await assert.rejects(http.insertBatch(pointsOf(2), { idempotencyKey: key }), { reason: 'key_reused' })
     await assert.rejects(grpc.insertBatch(pointsOf(2), { idempotencyKey: key }), {
-      reason: 'invalid_argument',
+      reason: 'key_reused',
       message: /^another request was stored under this idempotency key: /,
     })
     assert.deepEqual(await http.insertBatch([], { idempotencyKey: key }), [])

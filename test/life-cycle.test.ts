@@ -340,12 +340,12 @@ describe('a running server', () => {
       ['a-wrong-key-that-came-in', 'unauthenticated'],
     ] as const) {
       const grpc = createGrpcClient({ address: server.grpcAddress, apiKey: key, retries: 0 })
-      await assert.rejects(grpc.get('nonsense'), { reason })
+      await assert.rejects(grpc.list({ cursor: 'nonsense' }), { reason })
       await grpc.close()
     }
     const http = createHttpClient({ baseUrl: server.httpUrl, apiKey: `${apiKey}-http` })
     await http.insert(point)
-    await assert.rejects(http.get('nonsense'), DatabaseError)
+    await assert.rejects(http.list({ cursor: 'nonsense' }), DatabaseError)
     server.command.kill('SIGTERM')
     const { stdout, stderr } = await server.command.ended
     for (const line of stdout.trim().split('\n')) assert.equal(typeof JSON.parse(line), 'object')

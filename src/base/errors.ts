@@ -54,6 +54,14 @@ export const reasons: Readonly<Record<Reason, { readonly grpc: number; readonly 
   internal: { grpc: 13, http: 500 },
 }
 
+/** The header, or the metadata of a gRPC status, with the reason of an error: several reasons share a status. */
+export const reasonHeader = 'vicinal-reason'
+
+/** The reason that a header names; undefined for any other text, as a proxy may send it. */
+export function reasonIn(text: string | null | undefined): Reason | undefined {
+  return text !== null && text !== undefined && Object.hasOwn(reasons, text) ? (text as Reason) : undefined
+}
+
 /** The message to the caller of an internal error. The cause is only logged. */
 export const internalMessage = 'internal error: the server log has the details'
 

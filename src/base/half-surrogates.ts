@@ -4,28 +4,22 @@ export const halfSurrogateWords = 'has half of a surrogate pair, it must be text
 /**
  * Finds text with half of a surrogate pair, which UTF-8 cannot hold.
  *
- * @param unwrapped returns what an object holds, if it is only a wrapper that no place should name
  * @returns its place below `value`, like `.content` or `[1].a`; undefined if there is none
  */
-export function halfSurrogateIn(
-  value: unknown,
-  unwrapped: (value: object) => unknown = (each) => each,
-): string | undefined {
+export function halfSurrogateIn(value: unknown): string | undefined {
   if (typeof value === 'string') return value.isWellFormed() ? undefined : ''
   if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return undefined
   // Each caller adds its part of the place, so that nothing is built for text without a fault.
   if (Array.isArray(value)) {
     for (let index = 0; index < value.length; index += 1) {
-      const place = halfSurrogateIn(value[index], unwrapped)
+      const place = halfSurrogateIn(value[index])
       if (place !== undefined) return `[${index}]${place}`
     }
     return undefined
   }
-  const content = unwrapped(value)
-  if (content !== value) return halfSurrogateIn(content, unwrapped)
   for (const [name, each] of value instanceof Map ? value : Object.entries(value)) {
     if (!name.isWellFormed()) return `.${JSON.stringify(name)}`
-    const place = halfSurrogateIn(each, unwrapped)
+    const place = halfSurrogateIn(each)
     if (place !== undefined) return `.${name}${place}`
   }
   return undefined

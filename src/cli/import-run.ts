@@ -2,12 +2,14 @@ import { createHash, type Hash } from 'node:crypto'
 import { appendFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { DateTime } from '../base/attributes.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { DatabaseError, type Reason } from '../base/errors.ts'
 import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
 import { payloadBytes } from '../base/payload-bytes.ts'
 import type { NewPoint } from '../base/point.ts'
 import { hashPoint } from '../base/point-hash.ts'
+import { batchBytesMax } from '../client/bulk-insert.ts'
 import type { PointsClient, PointToInsert } from '../client/client.ts'
+import { passingReasons } from '../client/retries.ts'
 import type { Journal, SampledPoint, SentBatch } from './journal.ts'
 import type { Progress } from './progress.ts'
 import type { Item } from './readers.ts'
@@ -234,7 +236,7 @@ export class ImportRun {
         return await this.#insert(batch)
       } catch (error) {
         if (!this.#isWorthWaiting(error) || this.#failure !== undefined) throw error
-        if (error.reason === 'not_ready' && !this.#isWaiting) {
+        if (error.reason !== 'overloaded' && !this.#isWaiting) {
           this.#isWaiting = true
           this.#progress.note(
             `the service does not answer: trying for ${patienceMs / 1000} s, with the same idempotency keys`,
@@ -249,7 +251,7 @@ export class ImportRun {
   /** Whether to retry: a service that has answered before may be restarting; one that never did is not running. */
   #isWorthWaiting(error: unknown): error is DatabaseError {
     if (!(error instanceof DatabaseError) || performance.now() - this.#lastStoredMs > patienceMs) return false
-    return error.reason === 'overloaded' || (error.reason === 'not_ready' && this.stored > 0)
+    return error.reason === 'overloaded' || (passingReasons.has(error.reason) && this.stored > 0)
   }
 
   /** Sends a batch. Reports records that the service refuses by their place in the file, and skips them if allowed. */
@@ -328,11 +330,11 @@ function emptyBatch(after: number): Batch {
 /** Converts a point for the client, which has its own type for moments. */
 function pointToSend(point: NewPoint): PointToInsert {
   const { payload, vector, ...others } = point
-  const { expiresAtUs } = payload
+  const { expiresAtUs, ...stored } = payload
   return {
     ...others,
     ...(vector.length === 0 ? {} : { vector }),
-    payload: expiresAtUs === undefined ? payload : { ...payload, expiresAt: new DateTime(expiresAtUs) },
+    payload: expiresAtUs === undefined ? stored : { ...stored, expiresAt: new DateTime(expiresAtUs) },
   }
 }
 
@@ -358,7 +360,14 @@ function changedBefore(change: string): Error {
  */
 function leavesDoubt(error: unknown): boolean {
   if (!(error instanceof DatabaseError)) return true
-  const isAnswer = !['not_ready', 'internal', 'cancelled', 'deadline_exceeded'].includes(error.reason)
+  const doubtful: readonly Reason[] = [
+    'not_ready',
+    'shutting_down',
+    'internal',
+    'cancelled',
+    'deadline_exceeded',
+  ]
+  const isAnswer = !doubtful.includes(error.reason)
   return !isAnswer && !noConnection.test(error.message)
 }
 
@@ -375,8 +384,6 @@ function refusedIndex(error: unknown): number | undefined {
   return index === undefined ? undefined : Number(index)
 }
 
-/** Well below the server's default MAX_REQUEST_BYTES, in any format of the numbers. */
-const batchBytesMax = 8 * 1024 * 1024
 /** The clocks of the service and of this machine may differ, and sending takes time. */
 const clockDifferenceMs = 3_600_000
 /** One call counts them. */

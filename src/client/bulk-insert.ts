@@ -1,40 +1,144 @@
-import type { BulkOptions } from './call-options.ts'
-import type { PointsClient, PointToInsert } from './client.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { payloadBytes } from '../base/payload-bytes.ts'
+import { type BulkOptions, type InsertOptions, optionsIn } from './call-options.ts'
+import type { InsertReport, PointToInsert } from './client.ts'
+import { type CheckedPoint, optional, pointIn, wholeIn } from './input.ts'
+import { ServiceError } from './service-error.ts'
+
+/** Stores all points of a batch or none. */
+export interface BatchInsert {
+  insertChecked(points: readonly CheckedPoint[], options?: InsertOptions): Promise<readonly string[]>
+}
+
+interface Batch {
+  /** Index of its first point in the whole call. */
+  readonly start: number
+  readonly points: CheckedPoint[]
+  readonly ids: Set<string>
+  bytes: number
+}
+
+interface SentBatch {
+  readonly ids: ReadonlySet<string>
+  readonly stored: Promise<readonly string[]>
+}
 
 /**
  * Inserts points in batches. Reads points only as fast as requests finish. Yields the ids of each batch, in the order
  * of the points. After a failure, the yielded batches are stored; later batches may be.
+ *
+ * Points with the same id are never in the same batch, nor in two batches that are sent at the same time: otherwise the
+ * service would refuse them, or store them in any order.
  */
 export async function* insertInBatches(
-  insertBatch: PointsClient['insertBatch'],
+  insertChecked: BatchInsert['insertChecked'],
   points: AsyncIterable<PointToInsert> | Iterable<PointToInsert>,
-  { batchSize = 500, concurrency = 2, signal }: BulkOptions = {},
+  options: BulkOptions | undefined,
 ): AsyncGenerator<readonly string[]> {
-  const underWay: Promise<readonly string[]>[] = []
+  const { batchSize, concurrency, ...details } = optionsIn<BulkOptions>(options, ['batchSize', 'concurrency'])
+  const size = optional(batchSize, atLeastOne, 'batchSize') ?? 500
+  const window = optional(concurrency, atLeastOne, 'concurrency') ?? 2
+  const sent: SentBatch[] = []
   try {
-    for await (const batch of batchesOf(points, batchSize)) {
-      if (underWay.length >= concurrency) yield await underWay.shift()!
-      const inserted = insertBatch(batch, signal === undefined ? {} : { signal })
+    for await (const { start, points: some, ids } of batchesOf(points, size)) {
+      while (sent.length >= window || sent.some((earlier) => haveCommon(earlier.ids, ids))) {
+        yield await sent.shift()!.stored
+      }
+      const stored = insertChecked(some, details).catch((error: unknown) => {
+        throw withPlaceInCall(error, start)
+      })
       // The failure is thrown later, when this batch is the first in the queue.
-      inserted.catch(() => {})
-      underWay.push(inserted)
+      stored.catch(() => {})
+      sent.push({ ids, stored })
     }
-    while (underWay.length > 0) yield await underWay.shift()!
+    while (sent.length > 0) yield await sent.shift()!.stored
   } finally {
-    await Promise.allSettled(underWay)
+    await Promise.allSettled(sent.map(({ stored }) => stored))
   }
 }
 
-async function* batchesOf<Item>(
-  items: AsyncIterable<Item> | Iterable<Item>,
+async function* batchesOf(
+  points: AsyncIterable<PointToInsert> | Iterable<PointToInsert>,
   size: number,
-): AsyncGenerator<Item[]> {
-  let batch: Item[] = []
-  for await (const item of items) {
-    batch.push(item)
-    if (batch.length < size) continue
+): AsyncGenerator<Batch> {
+  let index = 0
+  let batch = emptyBatch(index)
+  for await (const given of points) {
+    const point = pointIn(given, `vectors[${index}].`)
+    const bytes = bytesOf(point)
+    const id = point.id?.toLowerCase()
+    const isRepeated = id !== undefined && batch.ids.has(id)
+    if (isRepeated || (batch.points.length > 0 && batch.bytes + bytes > batchBytesMax)) {
+      yield batch
+      batch = emptyBatch(index)
+    }
+    batch.points.push(point)
+    batch.bytes += bytes
+    if (id !== undefined) batch.ids.add(id)
+    index += 1
+    if (batch.points.length < size) continue
     yield batch
-    batch = []
+    batch = emptyBatch(index)
   }
-  if (batch.length > 0) yield batch
+  if (batch.points.length > 0) yield batch
+}
+
+function emptyBatch(start: number): Batch {
+  return { start, points: [], ids: new Set(), bytes: 0 }
+}
+
+function haveCommon(some: ReadonlySet<string>, others: ReadonlySet<string>): boolean {
+  for (const id of others) if (some.has(id)) return true
+  return false
+}
+
+function bytesOf({ vector, text = '', payload }: CheckedPoint): number {
+  return (vector?.length ?? 0) * Float32Array.BYTES_PER_ELEMENT + text.length + payloadBytes(payload)
+}
+
+/** Well below the server's default MAX_REQUEST_BYTES, in any format of the numbers. */
+export const batchBytesMax: number = 8 * 1024 * 1024
+
+function atLeastOne(value: unknown, at: string): number {
+  return wholeIn(value, at, 1)
+}
+
+/** Replaces the place of a point in its batch by its place in the whole call. */
+function withPlaceInCall(error: unknown, start: number): unknown {
+  if (!(error instanceof DatabaseError)) return error
+  const { reason, cause } = error
+  const message = moved(error.message, (index) => start + index)
+  if (!(error instanceof ServiceError)) return new DatabaseError(reason, message, { cause })
+  const { retryAfterMs, isUncertain } = error
+  return new ServiceError(reason, message, { cause, retryAfterMs, isUncertain })
+}
+
+function moved(message: string, indexOf: (index: number) => number): string {
+  return message.replaceAll(/vectors\[(\d+)\]/g, (_, index) => `vectors[${indexOf(Number(index))}]`)
+}
+
+/** Stores the points that can be sent and are valid; reports the others. @param send stores valid points */
+export async function insertEachOf(
+  points: readonly PointToInsert[],
+  send: (points: readonly CheckedPoint[]) => Promise<InsertReport>,
+): Promise<InsertReport> {
+  const checked: CheckedPoint[] = []
+  const indexes: number[] = []
+  const errors: InsertReport['errors'][number][] = []
+  for (let index = 0; index < points.length; index += 1) {
+    try {
+      checked.push(pointIn(points[index]!, `vectors[${index}].`))
+      indexes.push(index)
+    } catch (error) {
+      if (!(error instanceof DatabaseError)) throw error
+      errors.push({ index, reason: error.reason, message: error.message })
+    }
+  }
+  const report = await send(checked)
+  const ids = new Array<string | null>(points.length).fill(null)
+  for (const [at, id] of report.ids.entries()) ids[indexes[at]!] = id
+  for (const { index, reason, message } of report.errors) {
+    errors.push({ index: indexes[index]!, reason, message: moved(message, (at) => indexes[at]!) })
+  }
+  return { ids, errors: errors.sort((a, b) => a.index - b.index) }
 }

@@ -2,6 +2,7 @@ import type { Consistency } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { faultOfIdempotencyKey } from '../base/idempotency-key.ts'
 import { allowanceText, type Missing, missingOf, partialHeader } from '../base/partial-reads.ts'
+import { fieldsOf, textIn } from './input.ts'
 
 export interface CallOptions {
   /** How up to date a cluster's answer to a read must be; `session` by default. Has no effect elsewhere. */
@@ -33,7 +34,7 @@ export interface InsertOptions extends CallOptions {
 
 /** Options for inserting any number of points. */
 export interface BulkOptions extends CallOptions {
-  /** Points per request; 500 by default. */
+  /** The most points per request; 500 by default. Large points are sent in smaller requests, of about 8 MiB. */
   readonly batchSize?: number | undefined
   /** Maximum number of concurrent requests; 2 by default. */
   readonly concurrency?: number | undefined
@@ -47,14 +48,29 @@ export interface CallDetails extends InsertOptions {
 
 /** Adds a random key to an insert whose caller gave none, so that the insert can be retried. */
 export function withKey(options: InsertOptions | undefined): CallDetails {
-  const idempotencyKey = options?.idempotencyKey ?? randomKey()
-  return { ...options, idempotencyKey, isRepeatable: true }
+  const { idempotencyKey = randomKey(), ...others } = optionsIn<InsertOptions>(options, ['idempotencyKey'])
+  return { ...others, idempotencyKey, isRepeatable: true }
 }
 
 /** Marks a call as idempotent. */
 export function repeatable(options: CallOptions | undefined): CallDetails {
-  return { ...options, isRepeatable: true }
+  return { ...optionsIn(options), isRepeatable: true }
 }
+
+/**
+ * Reads the options of a call.
+ *
+ * @param more the names of the options that the call has in addition to those of every call
+ * @throws DatabaseError `invalid_argument` for other options
+ */
+export function optionsIn<Options extends CallOptions = CallOptions>(
+  options: Options | undefined,
+  more: readonly (keyof Options & string)[] = [],
+): Options {
+  return fieldsOf(options ?? {}, [...callFields, ...more], 'the options') as unknown as Options
+}
+
+const callFields = ['consistency', 'onPartial', 'partialAfterMs', 'signal'] as const
 
 /**
  * The headers or metadata of a request that concern partial answers.
@@ -89,7 +105,8 @@ function randomKey(): string {
 
 /** The key of a call's options. @throws DatabaseError `invalid_argument` for a key that no transport can carry */
 export function idempotencyKeyOf({ idempotencyKey }: InsertOptions = {}): string | undefined {
-  const fault = idempotencyKey === undefined ? undefined : faultOfIdempotencyKey(idempotencyKey)
+  if (idempotencyKey === undefined) return undefined
+  const fault = faultOfIdempotencyKey(textIn(idempotencyKey, 'idempotencyKey'))
   if (fault !== undefined) throw new DatabaseError('invalid_argument', `idempotencyKey ${fault}`)
   return idempotencyKey
 }

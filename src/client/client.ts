@@ -145,6 +145,12 @@ export interface ListPage {
   readonly nextCursor?: string | undefined
 }
 
+export interface FacetsQuery {
+  readonly filter?: Filter | undefined
+  readonly paths: readonly string[]
+  readonly limit?: number | undefined
+}
+
 export interface FacetCount {
   readonly value: AttributesOutput[string]
   readonly count: number
@@ -179,6 +185,8 @@ export interface PointsClient {
   insertEach(points: readonly PointToInsert[], options?: InsertOptions): Promise<InsertReport>
   /**
    * Stores any number of points in batches; yields the ids of each batch. Reads points only as fast as requests finish.
+   * Points with the same id are stored one after another, so with `replace` the last one wins; in all other respects,
+   * concurrent batches may be stored in any order.
    */
   insertAll(
     points: AsyncIterable<PointToInsert> | Iterable<PointToInsert>,
@@ -194,7 +202,7 @@ export interface PointsClient {
   patch(id: string, patch: Patch, options?: WriteOptions): Promise<{ readonly version: number }>
   /** Returns a point. Fails with `not_found` if there is none with this id. */
   get(id: string, options?: GetOptions): Promise<Point>
-  /** Deletes a point. If there is none with this id, fails with `not_found` over gRPC, and succeeds over HTTP. */
+  /** Deletes a point. Also succeeds if there is none with this id. */
   delete(id: string, options?: CallOptions): Promise<void>
   /** Returns the ids of the nearest points, closest first. */
   search(query: Query, options?: CallOptions): Promise<readonly string[]>
@@ -210,14 +218,7 @@ export interface PointsClient {
   /** Counts the points that match; all points without a filter. */
   count(filter?: Filter, options?: CallOptions): Promise<number>
   /** Returns, for each path, the most frequent values among the matching points. */
-  facets(
-    query: {
-      readonly filter?: Filter | undefined
-      readonly paths: readonly string[]
-      readonly limit?: number | undefined
-    },
-    options?: CallOptions,
-  ): Promise<Readonly<Record<string, readonly FacetCount[]>>>
+  facets(query: FacetsQuery, options?: CallOptions): Promise<Readonly<Record<string, readonly FacetCount[]>>>
   /** Changes the points that match, up to 100,000 in one atomic step. */
   updateMatching(
     request: Selection & Pick<Patch, 'set' | 'unset' | 'expiresAt'>,

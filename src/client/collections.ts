@@ -4,8 +4,10 @@ import {
   collectionName,
   collectionNameRule,
 } from '../base/collection.ts'
-import { DatabaseError, type Reason } from '../base/errors.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { objectOf } from './attributes.ts'
 import type { CallOptions } from './call-options.ts'
+import { fieldsOf, optional, textIn, textsIn, wholeIn } from './input.ts'
 
 /** The settings that are fixed when a collection is created. The service or the first insert decides absent fields. */
 export type NewCollection = Partial<CollectionSettings>
@@ -46,17 +48,32 @@ export interface CollectionsClient {
  * @throws DatabaseError `invalid_argument`
  */
 export function checkCollectionName(name: string): string {
-  if (collectionName.test(name)) return name
+  if (typeof name === 'string' && collectionName.test(name)) return name
   throw new DatabaseError(
     'invalid_argument',
     `${JSON.stringify(name)} cannot be the name of a collection: ${collectionNameRule}`,
   )
 }
 
-/**
- * The status is the same for a missing point and a missing collection, but only messages about a point begin with
- * "point".
- */
-export function reasonOfMissing(text: string): Reason {
-  return /^point/i.test(text) ? 'not_found' : 'collection_not_found'
+/** Reads the settings of a new collection. @throws DatabaseError `invalid_argument` */
+export function settingsIn(settings: NewCollection = {}): NewCollection {
+  const { dimension, hnsw } = fieldsOf(settings, ['dimension', 'hnsw'], 'the settings')
+  const { m, efConstruction } = fieldsOf(hnsw ?? {}, ['m', 'efConstruction'], 'hnsw')
+  return {
+    ...(dimension === undefined ? {} : { dimension: wholeIn(dimension, 'dimension') }),
+    hnsw: {
+      m: optional(m, wholeIn, 'hnsw.m'),
+      efConstruction: optional(efConstruction, wholeIn, 'hnsw.efConstruction'),
+    },
+  }
+}
+
+/** Reads changes of aliases. @throws DatabaseError `invalid_argument` */
+export function aliasChangesIn(changes: AliasChanges): Required<AliasChanges> {
+  const { set = {}, remove } = fieldsOf(changes, ['set', 'remove'], 'the changes')
+  const aliases = Object.entries(set as object).map(([alias, name]): [string, string] => [
+    textIn(alias, 'set'),
+    textIn(name, `set.${alias}`),
+  ])
+  return { set: objectOf(aliases, (name) => name), remove: optional(remove, textsIn, 'remove') ?? [] }
 }

@@ -1,5 +1,4 @@
 import { DateTime, GeoPoint } from '../base/attributes.ts'
-import { DatabaseError } from '../base/errors.ts'
 import { isList, type Moment, momentText, objectOf } from './attributes.ts'
 
 /** A value that a filter compares with. null stands for an absent value. */
@@ -27,7 +26,8 @@ export interface FilterTests {
  * `$expires_at` and `$version` are paths, too. A point that does not match a test matches its complement: a missing
  * attribute matches `$ne`, `$nin` and `$not`.
  *
- * undefined is refused anywhere in a filter: without that test, the filter would match more points than intended.
+ * undefined is refused anywhere in a filter, and so is every value that cannot be sent: without that test, the filter
+ * would match more points than intended.
  *
  * @example { shop: 'x', price: { $gte: 5, $lt: 10 }, $or: [{ tags: 'new' }, { stock: { $gt: 0 } }] }
  */
@@ -38,38 +38,9 @@ export interface Filter {
   readonly $not?: Filter
 }
 
-/**
- * Converts a filter to its JSON for HTTP, where moments and places are tagged.
- *
- * @param at the filter's place in the request, for messages
- * @throws DatabaseError `invalid_argument` for values that JSON cannot hold
- */
-export function filterJson(filter: Filter | undefined, at = 'filter'): unknown {
-  if (filter === undefined) return undefined
-  checkFilterValues(filter, at)
-  return valueJson(filter)
-}
-
-/**
- * Refuses values that JSON cannot hold. `JSON.stringify` leaves out undefined, and turns NaN into null, which stands for
- * an absent attribute: the filter would match other points.
- *
- * @throws DatabaseError `invalid_argument` that names the place of the value
- */
-export function checkFilterValues(value: unknown, at: string): void {
-  if (isList(value)) {
-    for (const [index, each] of value.entries()) checkFilterValues(each, `${at}[${index}]`)
-  } else if (typeof value === 'object' && value !== null) {
-    for (const [name, each] of Object.entries(value)) checkFilterValues(each, `${at}.${name}`)
-  } else if (value === undefined) {
-    throw invalid(`${at} is undefined: leave it out, or use null for an absent attribute`)
-  } else if (typeof value === 'number' && !Number.isFinite(value)) {
-    throw invalid(`${at} is ${value}, it must be a finite number`)
-  }
-}
-
-function invalid(message: string): DatabaseError {
-  return new DatabaseError('invalid_argument', message)
+/** Converts a checked filter to its JSON for HTTP, where moments and places are tagged. */
+export function filterJson(filter: Filter | undefined): unknown {
+  return filter && valueJson(filter)
 }
 
 function valueJson(value: unknown): unknown {
@@ -80,13 +51,12 @@ function valueJson(value: unknown): unknown {
   return objectOf(Object.entries(value).map(entryJson), (each) => each)
 }
 
+/** The corners of a box are places without a tag. */
 function entryJson([name, value]: [string, unknown]): [string, unknown] {
-  if (name !== '$box') return [name, valueJson(value)]
-  const { south_west: southWest, north_east: northEast } = value as NonNullable<FilterTests['$box']>
-  return [name, { south_west: placeJson(southWest), north_east: placeJson(northEast) }]
-}
-
-/** Converts a corner, which is a place without a tag. */
-function placeJson({ lat, lon }: GeoPoint): unknown {
-  return { lat, lon }
+  if (name !== '$box' || typeof value !== 'object' || value === null) return [name, valueJson(value)]
+  const corners = Object.entries(value).map(([corner, at]): [string, unknown] => [
+    corner,
+    at instanceof GeoPoint ? { lat: at.lat, lon: at.lon } : valueJson(at),
+  ])
+  return [name, objectOf(corners, (each) => each)]
 }

@@ -8,12 +8,11 @@ import {
 } from '@bufbuild/protobuf'
 import { type Client, type ServiceError as GrpcError, Metadata, status } from '@grpc/grpc-js'
 import { positionHeader } from '../base/consistency.ts'
-import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
+import { cancellation, DatabaseError, type Reason, reasonHeader, reasonIn, reasons } from '../base/errors.ts'
 import { partialHeader } from '../base/partial-reads.ts'
+import { boundsIn, type CallBounds, noAnswerInTime, tooLarge } from './call-bounds.ts'
 import { type CallDetails, idempotencyKeyOf, notePartial, partialHeaders } from './call-options.ts'
-import { reasonOfMissing } from './collections.ts'
-import { refuseHalfSurrogates } from './half-surrogates.ts'
-import { type RetryOptions, withRetries } from './retries.ts'
+import { withRetries } from './retries.ts'
 import { ServiceError } from './service-error.ts'
 import type { Session } from './session.ts'
 import { tlsFault } from './tls-fault.ts'
@@ -32,19 +31,19 @@ interface GrpcDetails extends CallDetails {
 }
 
 /** What the calls of one client have in common. */
-export interface GrpcCallOptions extends RetryOptions {
+export interface GrpcCallOptions extends CallBounds {
   readonly address: string
   readonly apiKey: string
   /** The collection of the calls. */
   readonly collection?: string | undefined
-  readonly timeoutMs?: number
 }
 
 export function grpcCaller(
   client: Client,
   session: Session,
-  { address, apiKey, collection, timeoutMs, retries }: GrpcCallOptions,
+  { address, apiKey, collection, ...bounds }: GrpcCallOptions,
 ): GrpcCaller {
+  const { retries, timeoutMs, maxRequestBytes } = boundsIn(bounds)
   const common = new Metadata()
   common.set('authorization', apiKey)
   if (collection !== undefined) common.set('collection', collection)
@@ -61,7 +60,8 @@ export function grpcCaller(
       ...partialHeaders(details),
     })
     const bytes = encoded(method, request)
-    const { message, partial } = await withRetries({ retries }, { signal, isRepeatable }, () =>
+    if (bytes.length > maxRequestBytes) throw tooLarge(maxRequestBytes)
+    const { message, partial } = await withRetries(retries, { signal, isRepeatable }, () =>
       attempt(method, bytes, metadata, signal),
     )
     notePartial(details, partial())
@@ -83,10 +83,10 @@ export function grpcCaller(
         (answer: Buffer) => fromBinary(method.output, answer) as MessageShape<Method['output']>,
         bytes,
         metadata,
-        timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs },
+        { deadline: Date.now() + timeoutMs },
         (error, answer) => {
           signal?.removeEventListener('abort', cancel)
-          if (error) reject(errorOf(error, address))
+          if (error) reject(errorOf(error, address, timeoutMs))
           else resolve({ message: answer as MessageShape<Method['output']>, partial: () => partial })
         },
       )
@@ -116,15 +116,11 @@ function withMore(common: Metadata, more: Readonly<Record<string, string | undef
   return metadata
 }
 
-/**
- * Encodes a request. Refuses values that cannot be encoded, such as a number beyond float32, a fractional limit or half
- * of a surrogate pair.
- */
+/** Encodes a request. Refuses values that cannot be encoded, such as a whole number beyond 32 bits. */
 function encoded<Method extends DescMethodUnary>(
   method: Method,
   request: MessageInitShape<Method['input']>,
 ): Buffer {
-  refuseHalfSurrogates(request, '')
   try {
     return Buffer.from(toBinary(method.input, create(method.input, request)))
   } catch (error) {
@@ -132,23 +128,18 @@ function encoded<Method extends DescMethodUnary>(
   }
 }
 
-/**
- * Converts an error. Several reasons share a status code; the first one in the table stands for all of them, with two
- * exceptions. `retry-after-ms` marks an overload, and the text distinguishes a missing point from a missing collection.
- */
-function errorOf(error: GrpcError, address: string): ServiceError {
-  const [asked] = error.metadata?.get('retry-after-ms') ?? []
-  return new ServiceError(reasonOf(error), messageOf(error, address), {
+/** Converts an error. A status without a reason is not from the service; then the code has to do. */
+function errorOf(error: GrpcError, address: string, timeoutMs: number): ServiceError {
+  const { code, metadata } = error
+  const [asked] = metadata?.get('retry-after-ms') ?? []
+  const named = reasonIn(metadata?.get(reasonHeader)[0]?.toString())
+  if (code === status.DEADLINE_EXCEEDED && named === undefined)
+    return noAnswerInTime(address, timeoutMs, error)
+  return new ServiceError(named ?? reasonOfCode(code), messageOf(error, address), {
     cause: error,
     retryAfterMs: asked === undefined ? undefined : Number(asked),
-    isUncertain: error.code === status.UNAVAILABLE && asked === undefined,
+    isUncertain: code === status.UNAVAILABLE && asked === undefined,
   })
-}
-
-function reasonOf({ code, details, metadata }: GrpcError): Reason {
-  if (metadata?.get('retry-after-ms').length > 0) return 'overloaded'
-  if (code === status.NOT_FOUND) return reasonOfMissing(details)
-  return reasonOfCode(code)
 }
 
 /** The first reason with a gRPC status. */

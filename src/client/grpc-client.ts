@@ -1,11 +1,13 @@
 import { type ChannelCredentials, Client, credentials } from '@grpc/grpc-js'
+import { DatabaseError } from '../base/errors.ts'
 import { objectOf } from './attributes.ts'
-import { insertInBatches } from './bulk-insert.ts'
+import { type BatchInsert, insertEachOf, insertInBatches } from './bulk-insert.ts'
 import { keepByteOrderMarks } from './byte-order-marks.ts'
-import { repeatable, withKey } from './call-options.ts'
-import type { PointsClient, StoredPayload, VectorClient } from './client.ts'
+import type { CallBounds } from './call-bounds.ts'
+import { type CallOptions, optionsIn, repeatable, withKey } from './call-options.ts'
+import type { GetOptions, PointsClient, Query, StoredPayload, VectorClient, WriteOptions } from './client.ts'
 import { checkCollectionName } from './collections.ts'
-import { VectorDB } from './generated/vectordb_pb.js'
+import { type SearchResponse, VectorDB } from './generated/vectordb_pb.js'
 import { type GrpcCaller, grpcCaller, reasonOfCode } from './grpc-call.ts'
 import { grpcCollections } from './grpc-collections.ts'
 import {
@@ -23,23 +25,36 @@ import {
   queryMessage,
   selectionMessage,
   storedMessage,
-  unsigned,
   whenField,
 } from './grpc-messages.ts'
+import {
+  facetsIn,
+  fieldsOf,
+  filterIn,
+  idIn,
+  listIn,
+  optional,
+  patchIn,
+  pointIn,
+  pointsIn,
+  pointToPutIn,
+  preconditionIn,
+  queriesIn,
+  queryIn,
+  selectionIn,
+  updateIn,
+} from './input.ts'
 import { pagesOf } from './pages.ts'
-import type { RetryOptions } from './retries.ts'
 import { Session } from './session.ts'
 
 keepByteOrderMarks()
 
-export interface GrpcClientOptions extends RetryOptions {
+export interface GrpcClientOptions extends CallBounds {
   /** `host:port`. */
   readonly address: string
   readonly apiKey: string
   /** Name or alias of the collection whose points the client accesses; the default collection if absent. */
   readonly collection?: string | undefined
-  /** Deadline of each call; none by default. */
-  readonly timeoutMs?: number
   /**
    * For a service behind a TLS proxy, like the one in docs/examples. `true` trusts the authorities that Node knows;
    * `ca` trusts only those of this PEM text. Without it, calls and key are sent unencrypted.
@@ -49,6 +64,8 @@ export interface GrpcClientOptions extends RetryOptions {
 
 /** Creates a client that speaks gRPC; all calls share one connection. */
 export function createGrpcClient(options: GrpcClientOptions): VectorClient {
+  const names = ['address', 'apiKey', 'collection', 'tls', 'retries', 'timeoutMs', 'maxRequestBytes'] as const
+  fieldsOf(options, names, 'the options')
   const client = new Client(options.address, credentialsOf(options), {
     'grpc.max_send_message_length': -1,
     'grpc.max_receive_message_length': -1,
@@ -77,52 +94,67 @@ function pointsOf(call: GrpcCaller): Omit<PointsClient, 'close'> {
     ...writes,
     ...readsOf(call),
     ...selectionsOf(call),
-    insertAll: (points, options) => insertInBatches(writes.insertBatch, points, options),
+    insertAll: (points, options) => insertInBatches(writes.insertChecked, points, options),
   }
 }
 
 function writesOf(
   call: GrpcCaller,
-): Pick<PointsClient, 'insert' | 'insertBatch' | 'insertEach' | 'put' | 'patch' | 'delete'> {
+): Pick<PointsClient, 'insert' | 'insertBatch' | 'insertEach' | 'put' | 'patch' | 'delete'> & BatchInsert {
+  const insertChecked: BatchInsert['insertChecked'] = async (points, options) => {
+    const request = { vectors: points.map(pointMessage) }
+    const { ids } = await call(method.insertVectorsBatch, request, withKey(options))
+    return ids.map(idOf)
+  }
   return {
+    insertChecked,
     insert: async (point, options) =>
-      idOf(await call(method.insertVector, pointMessage(point), withKey(options))),
-    async insertBatch(points, options) {
-      const { ids } = await call(
-        method.insertVectorsBatch,
-        { vectors: points.map(pointMessage) },
-        withKey(options),
-      )
-      return ids.map(idOf)
-    },
-    async insertEach(points, options) {
-      const request = { vectors: points.map(pointMessage), continueOnError: true }
-      const { ids, errors } = await call(method.insertVectorsBatch, request, withKey(options))
-      const failed = errors.map(({ index, code, message }) => ({
-        index,
-        reason: reasonOfCode(code),
-        message,
-      }))
-      return { ids: ids.map((id) => idOf(id) || null), errors: failed }
-    },
-    async put(id, point, { when, ...options } = {}) {
-      const request = { id: idMessage(id), ...storedMessage(point), ...whenField(when) }
+      idOf(await call(method.insertVector, pointMessage(pointIn(point)), withKey(options))),
+    insertBatch: async (points, options) => insertChecked(pointsIn(points), options),
+    insertEach: (points, options) =>
+      insertEachOf(points, async (checked) => {
+        const request = { vectors: checked.map(pointMessage), continueOnError: true }
+        const { ids, errors } = await call(method.insertVectorsBatch, request, withKey(options))
+        const failed = errors.map(({ index, code, message }) => ({
+          index,
+          reason: reasonOfCode(code),
+          message,
+        }))
+        return { ids: ids.map((id) => idOf(id) || null), errors: failed }
+      }),
+    async put(id, point, options) {
+      const { when, ...details } = optionsIn<WriteOptions>(options, ['when'])
+      const request = {
+        id: idMessage(idIn(id, 'id')),
+        ...storedMessage(pointToPutIn(point)),
+        ...whenField(preconditionIn(when)),
+      }
       const { version, created } = await call(method.putPoint, request, {
-        ...options,
+        ...details,
         isRepeatable: when === undefined,
       })
       return { version: Number(version), created }
     },
-    async patch(id, patch, { when, ...options } = {}) {
-      const request = { id: idMessage(id), patch: patchMessage(patch), ...whenField(when) }
+    async patch(id, patch, options) {
+      const { when, ...details } = optionsIn<WriteOptions>(options, ['when'])
+      const request = {
+        id: idMessage(idIn(id, 'id')),
+        patch: patchMessage(patchIn(patch)),
+        ...whenField(preconditionIn(when)),
+      }
       const { version } = await call(method.patchPoint, request, {
-        ...options,
+        ...details,
         isRepeatable: when === undefined,
       })
       return { version: Number(version) }
     },
     async delete(id, options) {
-      await call(method.deletePoint, idMessage(id), options)
+      try {
+        await call(method.deletePoint, idMessage(idIn(id, 'id')), repeatable(options))
+      } catch (error) {
+        // Over HTTP, this is a success.
+        if (!(error instanceof DatabaseError && error.reason === 'not_found')) throw error
+      }
     },
   }
 }
@@ -130,10 +162,20 @@ function writesOf(
 function readsOf(
   call: GrpcCaller,
 ): Pick<PointsClient, 'get' | 'search' | 'searchBatch' | 'searchHits' | 'searchHitsBatch'> {
+  const search = (query: Query, options: CallOptions | undefined): Promise<SearchResponse> =>
+    call(method.searchPoints, queryMessage(queryIn(query)), repeatable(options))
+  const searchBatch = async (
+    queries: readonly Query[],
+    options: CallOptions | undefined,
+  ): Promise<readonly SearchResponse[]> => {
+    const request = { queries: queriesIn(queries).map(queryMessage) }
+    return (await call(method.searchPointsBatch, request, repeatable(options))).results
+  }
   return {
-    async get(id, { version: withVersion = false, ...options } = {}) {
-      const details = { ...repeatable(options), version: withVersion }
-      const { vector, payload, version } = await call(method.getPoint, idMessage(id), details)
+    async get(id, options) {
+      const { version: withVersion = false, ...given } = optionsIn<GetOptions>(options, ['version'])
+      const details = { ...repeatable(given), version: withVersion }
+      const { vector, payload, version } = await call(method.getPoint, idMessage(idIn(id, 'id')), details)
       return {
         id: id.toLowerCase(),
         vector: Float32Array.from(vector?.values ?? []),
@@ -141,39 +183,22 @@ function readsOf(
         ...(version === undefined ? {} : { version: Number(version) }),
       }
     },
-    async search(query, options) {
-      const { resultPointIds } = await call(method.searchPoints, queryMessage(query), repeatable(options))
-      return resultPointIds.map(idOf)
-    },
-    async searchBatch(queries, options) {
-      const { results } = await call(
-        method.searchPointsBatch,
-        { queries: queries.map(queryMessage) },
-        options,
-      )
-      return results.map(({ resultPointIds }) => resultPointIds.map(idOf))
-    },
-    async searchHits(query, options) {
-      return answerOf(await call(method.searchPoints, queryMessage(query), repeatable(options)))
-    },
-    async searchHitsBatch(queries, options) {
-      const { results } = await call(
-        method.searchPointsBatch,
-        { queries: queries.map(queryMessage) },
-        options,
-      )
-      return results.map(answerOf)
-    },
+    search: async (query, options) => (await search(query, options)).resultPointIds.map(idOf),
+    searchBatch: async (queries, options) =>
+      (await searchBatch(queries, options)).map(({ resultPointIds }) => resultPointIds.map(idOf)),
+    searchHits: async (query, options) => answerOf(await search(query, options)),
+    searchHitsBatch: async (queries, options) => (await searchBatch(queries, options)).map(answerOf),
   }
 }
 
 function selectionsOf(
   call: GrpcCaller,
 ): Pick<PointsClient, 'list' | 'listAll' | 'count' | 'facets' | 'updateMatching' | 'deleteMatching'> {
-  const list: PointsClient['list'] = async ({ filter, limit, cursor, include } = {}, options) => {
+  const list: PointsClient['list'] = async (query, options) => {
+    const { filter, limit, cursor, include } = listIn(query)
     const request = {
       ...filterField(filter),
-      ...(limit === undefined ? {} : { limit: unsigned(limit, 'limit') }),
+      ...(limit === undefined ? {} : { limit: BigInt(limit) }),
       ...(cursor === undefined ? {} : { cursor }),
       ...(include === undefined ? {} : { include: includeMessage(include) }),
     }
@@ -184,9 +209,11 @@ function selectionsOf(
     list,
     listAll: (query, options) => pagesOf(list, query, options),
     async count(filter, options) {
-      return Number((await call(method.countPoints, filterField(filter), repeatable(options))).count)
+      const request = filterField(optional(filter, filterIn, 'filter'))
+      return Number((await call(method.countPoints, request, repeatable(options))).count)
     },
-    async facets({ filter, paths, limit }, options) {
+    async facets(query, options) {
+      const { filter, paths, limit } = facetsIn(query)
       const request = { ...filterField(filter), paths: [...paths], ...(limit === undefined ? {} : { limit }) }
       const { facets } = await call(method.facetPoints, request, repeatable(options))
       return objectOf(
@@ -194,12 +221,14 @@ function selectionsOf(
         (counts) => counts.map(facetCount),
       )
     },
-    async updateMatching({ set, unset, expiresAt, ...selection }, options) {
-      const patch = patchMessage({ set, unset, expiresAt })
-      return changedOf(await call(method.updatePoints, selectionMessage(selection, patch), options))
+    async updateMatching(request, options) {
+      const { set, unset, expiresAt, ...selection } = updateIn(request)
+      const message = selectionMessage(selection, patchMessage({ set, unset, expiresAt }))
+      return changedOf(await call(method.updatePoints, message, optionsIn(options)))
     },
     async deleteMatching(selection, options) {
-      return changedOf(await call(method.deletePoints, selectionMessage(selection), options))
+      const message = selectionMessage(selectionIn(selection))
+      return changedOf(await call(method.deletePoints, message, optionsIn(options)))
     },
   }
 }

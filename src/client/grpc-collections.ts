@@ -1,6 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { CollectionInfo } from '../base/collection.ts'
-import { type CollectionsClient, checkCollectionName, type NewCollection } from './collections.ts'
+import { optionsIn, repeatable } from './call-options.ts'
+import {
+  aliasChangesIn,
+  type CollectionsClient,
+  checkCollectionName,
+  type NewCollection,
+  settingsIn,
+} from './collections.ts'
 import { type Collection, type PutCollectionRequestSchema, VectorDB } from './generated/vectordb_pb.js'
 import type { GrpcCaller } from './grpc-call.ts'
 
@@ -9,27 +16,29 @@ export function grpcCollections(call: GrpcCaller): CollectionsClient {
   const { listCollections, getCollection, putCollection, deleteCollection, setAliases } = VectorDB.method
   return {
     async list(options) {
-      return (await call(listCollections, {}, options)).collections.map(infoOf)
+      return (await call(listCollections, {}, repeatable(options))).collections.map(infoOf)
     },
     async get(name, options) {
-      return infoOf(await call(getCollection, { name: checkCollectionName(name) }, options))
+      return infoOf(await call(getCollection, { name: checkCollectionName(name) }, repeatable(options)))
     },
     async put(name, settings, options) {
-      const { created, collection } = await call(putCollection, putMessage(name, settings), options)
+      const message = putMessage(name, settingsIn(settings))
+      const { created, collection } = await call(putCollection, message, optionsIn(options))
       return { created, info: infoOf(collection!) }
     },
     async delete(name, options) {
-      await call(deleteCollection, { name: checkCollectionName(name) }, options)
+      await call(deleteCollection, { name: checkCollectionName(name) }, optionsIn(options))
     },
-    async setAliases({ set = {}, remove = [] }, options) {
-      return (await call(setAliases, { set: { ...set }, remove: [...remove] }, options)).aliases
+    async setAliases(changes, options) {
+      const { set, remove } = aliasChangesIn(changes)
+      return (await call(setAliases, { set: { ...set }, remove: [...remove] }, optionsIn(options))).aliases
     },
   }
 }
 
 function putMessage(
   name: string,
-  { dimension, hnsw = {} }: NewCollection = {},
+  { dimension, hnsw = {} }: NewCollection,
 ): MessageInitShape<typeof PutCollectionRequestSchema> {
   return {
     name: checkCollectionName(name),

@@ -2,24 +2,22 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { DateTime, GeoPoint } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { type AttributeInput, isList } from './attributes.ts'
-import { checkFilterValues, type Filter, type FilterTests } from './filters.ts'
+import type { Filter, FilterTests, FilterValue } from './filters.ts'
 import type { ConditionSchema, FilterSchema } from './generated/vectordb_pb.js'
 import { type ValueMessage, valueMessage } from './grpc-values.ts'
-import { refuseHalfSurrogates } from './half-surrogates.ts'
+import { isUuid } from './uuid-of.ts'
 
 export type FilterMessage = MessageInitShape<typeof FilterSchema>
 type ConditionTest = NonNullable<MessageInitShape<typeof ConditionSchema>['test']>
 
 /**
- * Converts a filter to its protobuf message. What the message cannot show is refused here, as the service refuses it over
+ * Converts a filter, as `input.ts` has checked its values, to its protobuf message. What the message cannot show is refused here, as the service refuses it over
  * HTTP: a filter that lacks a part would match other points than intended, and a delete would remove them.
  *
  * @param at the filter's place in the request, for messages
  * @throws DatabaseError `invalid_argument` that names the place of the fault
  */
 export function filterMessage(filter: Filter, at = 'filter'): FilterMessage {
-  checkFilterValues(filter, at)
-  refuseHalfSurrogates(filter, at)
   return nodeOf(filter, at)
 }
 
@@ -40,7 +38,7 @@ function entryNodes(name: string, value: unknown, at: string): FilterMessage[] {
   if (name === '$or') return [{ node: { case: 'any', value: { items: filtersIn(value, at) } } }]
   if (name === '$not') return [negate(nodeOf(value, at))]
   if (isTests(value)) return testNodes(name, value, at)
-  return [equality(name, value as AttributeInput)]
+  return [equality(name, value as AttributeInput, at)]
 }
 
 function filtersIn(value: unknown, at: string): FilterMessage[] {
@@ -71,7 +69,7 @@ function testNodes(path: string, tests: FilterTests, at: string): FilterMessage[
   const bounds = { gt: $gt, gte: $gte, lt: $lt, lte: $lte }
   const range: Record<string, ValueMessage> = {}
   for (const [name, bound] of Object.entries(bounds))
-    if (bound !== undefined) range[name] = valueMessage(bound)
+    if (bound !== undefined) range[name] = singleMessage(bound, `${at}.$${name}`)
   if (Object.keys(range).length > 0) nodes.push(condition(path, { case: 'range', value: range }))
   return nodes
 }
@@ -85,8 +83,8 @@ function testNode(path: string, operator: string, operand: unknown, at: string):
 type MakeTest = (path: string, operand: unknown, at: string) => FilterMessage
 
 const tests: Readonly<Record<string, MakeTest>> = {
-  $eq: (path, value) => equality(path, value as AttributeInput),
-  $ne: (path, value) => negate(equality(path, value as AttributeInput)),
+  $eq: (path, value, at) => equality(path, value as AttributeInput, at),
+  $ne: (path, value, at) => negate(equality(path, value as AttributeInput, at)),
   $in: (path, values, at) => condition(path, { case: 'anyOf', value: valuesMessage(values, at) }),
   $nin: (path, values, at) => condition(path, { case: 'noneOf', value: valuesMessage(values, at) }),
   $exists: (path, value, at) => {
@@ -116,7 +114,7 @@ const tests: Readonly<Record<string, MakeTest>> = {
 
 function valuesMessage(values: unknown, at: string): { items: ValueMessage[] } {
   if (!isList(values)) throw invalid(`${at} must be an array of values`)
-  return { items: values.map(valueMessage) }
+  return { items: values.map((value, index) => singleMessage(value, `${at}[${index}]`)) }
 }
 
 function cornerIn(value: unknown, at: string): { lat: number; lon: number } {
@@ -151,23 +149,41 @@ function condition(path: string, test: ConditionTest): FilterMessage {
 }
 
 /** null stands for an absent value. */
-function equality(path: string, value: AttributeInput): FilterMessage {
-  if (path === '$id') return hasId([value])
+function equality(path: string, value: AttributeInput, at: string): FilterMessage {
+  if (path === '$id') return hasId([value], at)
   if (value === null) return condition(path, { case: 'exists', value: false })
-  return condition(path, { case: 'eq', value: valueMessage(value) })
+  if (isList(value)) {
+    throw invalid(
+      `${at} is an array: {"$in": […]} is for one of several values, {"$all": […]} for each of them`,
+    )
+  }
+  return condition(path, { case: 'eq', value: singleMessage(value, at) })
+}
+
+/** Refuses what is no single value, in the words that the service has over HTTP. */
+function singleMessage(value: unknown, at: string): ValueMessage {
+  const isObject = typeof value === 'object'
+  if (!isObject || value instanceof DateTime || value instanceof GeoPoint)
+    return valueMessage(value as FilterValue)
+  const kind = value === null ? 'null' : isList(value) ? 'an array' : 'an object'
+  throw invalid(`${at} is ${kind}, it must be a single value`)
 }
 
 function idNodes(tests: FilterTests, at: string): FilterMessage[] {
   return Object.entries(tests).map(([operator, operand]) => {
+    const place = `${at}.${operator}`
     const ids = isList(operand) ? operand : [operand as AttributeInput]
-    if (operator === '$eq' || operator === '$in') return hasId(ids)
-    if (operator === '$ne' || operator === '$nin') return negate(hasId(ids))
-    throw unknownOperator(`${at}.${operator}`)
+    if (operator === '$eq' || operator === '$in') return hasId(ids, place)
+    if (operator === '$ne' || operator === '$nin') return negate(hasId(ids, place))
+    throw unknownOperator(place)
   })
 }
 
-function hasId(ids: readonly AttributeInput[]): FilterMessage {
-  const items = ids.map((id) => ({ id: { value: String(id) } }))
+function hasId(ids: readonly AttributeInput[], at: string): FilterMessage {
+  const items = ids.map((id) => {
+    if (typeof id === 'string' && isUuid(id)) return { id: { value: id } }
+    throw invalid(`${at} is ${JSON.stringify(id)}, it must be a UUID as text`)
+  })
   return { node: { case: 'hasId', value: { items } } }
 }
 

@@ -1,6 +1,5 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
-import { BinaryWriter, FLOAT32_MAX, WireType } from '@bufbuild/protobuf/wire'
-import { DatabaseError } from '../base/errors.ts'
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { conflictRules, contentTypes, distanceMetrics } from '../base/point.ts'
 import type { Profile } from '../base/profile.ts'
 import { momentOf } from './attributes.ts'
@@ -43,7 +42,7 @@ import {
 import { type FilterMessage, filterMessage } from './grpc-filters.ts'
 import { attributesFromMessage, attributesMessage, int64Of, valueFromMessage } from './grpc-values.ts'
 
-/** Conversions between the client's types and protobuf messages. */
+/** Conversions between the client's types, as `input.ts` has checked them, and protobuf messages. */
 
 export function pointMessage(point: PointToInsert): MessageInitShape<typeof InsertVectorRequestSchema> {
   const { id, onConflict } = point
@@ -99,8 +98,8 @@ export function queryMessage(
     ...(id === undefined ? {} : { nearId: idMessage(id) }),
     ...(text === undefined ? {} : { text }),
     similarity: distanceMetrics.indexOf(metric),
-    limit: unsigned(limit, 'limit'),
-    ...(ef === undefined ? {} : { ef: unsigned(ef, 'ef') }),
+    limit: BigInt(limit),
+    ...(ef === undefined ? {} : { ef: BigInt(ef) }),
     ...filterField(filter),
     ...(exact === undefined ? {} : { exact }),
     ...(maxDistance === undefined ? {} : { maxDistance }),
@@ -125,7 +124,7 @@ export function whenField(when: Precondition | undefined): {
 } {
   if (when === undefined) return {}
   if ('version' in when) {
-    return { when: { test: { case: 'version', value: unsigned(when.version, 'when.version') } } }
+    return { when: { test: { case: 'version', value: BigInt(when.version) } } }
   }
   if ('filter' in when)
     return { when: { test: { case: 'filter', value: filterMessage(when.filter, 'when.filter') } } }
@@ -138,7 +137,7 @@ export function selectionMessage(
 ): MessageInitShape<typeof ChangeByFilterRequestSchema> {
   return {
     filter: filterMessage(filter),
-    ...(limit === undefined ? {} : { limit: unsigned(limit, 'limit') }),
+    ...(limit === undefined ? {} : { limit: BigInt(limit) }),
     ...(patch === undefined ? {} : { patch }),
     dryRun,
     everything,
@@ -203,9 +202,7 @@ function profileOf(message: ProfileMessage): Profile {
  * of the time of an import. The components are passed as an unknown field, which protobuf-es writes unchanged.
  */
 function vectorMessage(vector: ArrayLike<number>): MessageInitShape<typeof DenseVectorSchema> {
-  const floats = vector instanceof Float32Array ? vector : floatsOf(vector)
-  // protobuf-es refuses the bad component and names it.
-  if (floats === undefined) return { values: Array.from(vector) }
+  const floats = vector instanceof Float32Array ? vector : new Float32Array(vector)
   const bytes = new Uint8Array(floats.buffer, floats.byteOffset, floats.byteLength)
   const message = create(DenseVectorSchema)
   const data = new BinaryWriter().bytes(bytes).finish()
@@ -214,24 +211,6 @@ function vectorMessage(vector: ArrayLike<number>): MessageInitShape<typeof Dense
 }
 
 const valuesNumber = DenseVectorSchema.field.values.number
-
-/** Returns undefined if a component is not a number or beyond float32. */
-function floatsOf(vector: ArrayLike<number>): Float32Array | undefined {
-  const floats = new Float32Array(vector.length)
-  for (let index = 0; index < floats.length; index += 1) {
-    const component = vector[index]
-    const isFloat =
-      typeof component === 'number' && !(Number.isFinite(component) && Math.abs(component) > FLOAT32_MAX)
-    if (!isFloat) return undefined
-    floats[index] = component
-  }
-  return floats
-}
-
-export function unsigned(value: number, name: string): bigint {
-  if (Number.isSafeInteger(value) && value >= 0) return BigInt(value)
-  throw new DatabaseError('invalid_argument', `${name} is ${value}, it must be a whole number`)
-}
 
 export function idMessage(id: string): MessageInitShape<typeof PointIDSchema> {
   return { id: { value: id } }

@@ -13,7 +13,7 @@ import type {
 } from './client.ts'
 import { filterJson } from './filters.ts'
 
-/** Conversions between the client's types and the JSON of HTTP. */
+/** Conversions between the client's types, as `input.ts` has checked them, and the JSON of HTTP. */
 
 export function pointBody(point: PointToInsert): string {
   return withVector(point.vector, {
@@ -96,14 +96,17 @@ export function hitOf({ payload, vector, ...rest }: HitAnswer): Hit {
   }
 }
 
-/** The JSON of an object that begins with a vector, whose numbers parse to the same float32 values. */
+/**
+ * The JSON of an object that begins with a vector, whose numbers parse to the same float32 values. The vector is written
+ * without quotes, so it is written from an array that can hold nothing but numbers.
+ */
 function withVector(
   vector: ArrayLike<number> | undefined,
   fields: Readonly<Record<string, unknown>>,
 ): string {
   const rest = JSON.stringify(fields)
   if (vector === undefined) return rest
-  return `{"vector":${jsonNumbers(vector)}${rest === '{}' ? '}' : `,${rest.slice(1)}`}`
+  return `{"vector":${jsonNumbers(new Float64Array(vector))}${rest === '{}' ? '}' : `,${rest.slice(1)}`}`
 }
 
 export function payloadJson({
@@ -121,5 +124,5 @@ export function payloadJson({
 }
 
 function preconditionJson(when: Precondition | undefined): unknown {
-  return when !== undefined && 'filter' in when ? { filter: filterJson(when.filter, 'when.filter') } : when
+  return when !== undefined && 'filter' in when ? { filter: filterJson(when.filter) } : when
 }

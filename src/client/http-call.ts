@@ -1,15 +1,15 @@
 import { positionHeader } from '../base/consistency.ts'
-import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
+import { cancellation, DatabaseError, type Reason, reasonHeader, reasonIn, reasons } from '../base/errors.ts'
 import { partialHeader } from '../base/partial-reads.ts'
+import { boundsIn, type CallBounds, noAnswerInTime, tooLarge } from './call-bounds.ts'
 import { type CallDetails, idempotencyKeyOf, notePartial, partialHeaders } from './call-options.ts'
-import { reasonOfMissing } from './collections.ts'
-import { type RetryOptions, withRetries } from './retries.ts'
+import { withRetries } from './retries.ts'
 import { ServiceError } from './service-error.ts'
 import { Session } from './session.ts'
 import { tlsFault } from './tls-fault.ts'
 
 /** The address of an HTTP service, and the credentials for it. */
-export interface HttpService extends RetryOptions {
+export interface HttpService extends CallBounds {
   /** Like `http://127.0.0.1:3000`. */
   readonly baseUrl: string
   /** For a server with HTTP_API_KEY. */
@@ -19,30 +19,43 @@ export interface HttpService extends RetryOptions {
 }
 
 /** Calls the service; resolves with the status of a success and its JSON, undefined if the body is empty. */
-export type HttpCaller = <Answer>(
-  method: string,
-  path: string,
-  body: string | undefined,
-  options?: CallDetails,
-) => Promise<{ readonly status: number; readonly answer: Answer }>
+export interface HttpCaller {
+  <Answer>(
+    method: string,
+    path: string,
+    body: string | undefined,
+    options?: CallDetails,
+  ): Promise<{ readonly status: number; readonly answer: Answer }>
+  readonly maxRequestBytes: number
+}
 
 export function httpCaller(options: HttpService): HttpCaller {
   const base = options.baseUrl.replace(/\/+$/, '')
+  const { retries, timeoutMs, maxRequestBytes } = boundsIn(options)
   const authorization = authorizationOf(options)
   const session = new Session()
-  return async <Answer>(method: string, path: string, body: string | undefined, details?: CallDetails) => {
+  const call = async <Answer>(
+    method: string,
+    path: string,
+    body: string | undefined,
+    details?: CallDetails,
+  ) => {
     const { signal, isRepeatable = false, consistency } = details ?? {}
     const key = idempotencyKeyOf(details)
     const own = {
+      // The service refuses fields that it does not know, which a newer client could send.
+      ...(body === undefined ? {} : { 'content-type': 'application/json', 'vicinal-strict': 'true' }),
       ...partialHeaders(details),
       ...(key === undefined ? {} : { 'idempotency-key': key }),
     }
-    const { partial, ...answered } = await withRetries(options, { signal, isRepeatable }, () =>
+    if (body !== undefined && body.length > maxRequestBytes) throw tooLarge(maxRequestBytes)
+    const { partial, ...answered } = await withRetries(retries, { signal, isRepeatable }, () =>
       attempt<Answer>(method, path, body, { ...session.headers(consistency), ...own }, signal),
     )
     notePartial(details, partial)
     return answered
   }
+  return Object.assign(call, { maxRequestBytes })
 
   async function attempt<Answer>(
     method: string,
@@ -51,26 +64,31 @@ export function httpCaller(options: HttpService): HttpCaller {
     headers: Readonly<Record<string, string>>,
     signal: AbortSignal | undefined,
   ): Promise<{ readonly status: number; readonly answer: Answer; readonly partial: string | null }> {
+    if (signal?.aborted) throw cancellation(signal)
+    const stop = new AbortController()
+    const cancel = (): void => stop.abort()
+    signal?.addEventListener('abort', cancel, { once: true })
+    const timer = setTimeout(cancel, timeoutMs)
     try {
       const response = await fetch(base + path, {
         method,
-        headers: {
-          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-          ...authorization,
-          ...headers,
-        },
+        headers: { ...authorization, ...headers },
         ...(body === undefined ? {} : { body }),
-        ...(signal === undefined ? {} : { signal }),
+        signal: stop.signal,
       })
       session.note(response.headers.get(positionHeader))
       const text = await response.text()
-      if (!response.ok) throw errorOf(response, path, refusalOf(response, text))
+      if (!response.ok) throw errorOf(response, refusalOf(response, text))
       const answer = (text === '' ? undefined : JSON.parse(text)) as Answer
       return { status: response.status, answer, partial: response.headers.get(partialHeader) }
     } catch (error) {
       if (error instanceof DatabaseError) throw error
       if (signal?.aborted) throw cancellation(signal)
+      if (stop.signal.aborted) throw noAnswerInTime(base, timeoutMs, error)
       throw noAnswer(base, error)
+    } finally {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', cancel)
     }
   }
 }
@@ -112,15 +130,10 @@ function noAnswer(base: string, error: unknown): DatabaseError {
   return new ServiceError('not_ready', message, { cause: error, isUncertain: true })
 }
 
-/**
- * Converts an error. Several reasons share a status; the first one in the table stands for all of them. The text
- * distinguishes a missing point from a missing collection.
- */
-function errorOf({ status, headers }: Response, path: string, text: string): ServiceError {
-  const isAboutCollection = /^\/(collections|aliases)\b/.test(path) && !text.startsWith('no such path')
-  const reason = status === 404 && isAboutCollection ? reasonOfMissing(text) : reasonOfStatus(status)
+/** Converts an error. An answer without a reason is not from the service; then the status has to do. */
+function errorOf({ status, headers }: Response, text: string): ServiceError {
   const seconds = Number(headers.get('retry-after') ?? Number.NaN)
-  return new ServiceError(reason, text, {
+  return new ServiceError(reasonIn(headers.get(reasonHeader)) ?? reasonOfStatus(status), text, {
     ...(Number.isFinite(seconds) ? { retryAfterMs: seconds * 1000 } : {}),
     // A cluster did not learn in time whether its log has the change.
     isUncertain: status === 503 && text.includes('may have been stored'),

@@ -1,7 +1,8 @@
 import { attributeFromJson, objectOf } from './attributes.ts'
-import { insertInBatches } from './bulk-insert.ts'
-import { type CallDetails, repeatable, withKey } from './call-options.ts'
-import type { PointsClient, Query, Selection, VectorClient } from './client.ts'
+import { type BatchInsert, insertEachOf, insertInBatches } from './bulk-insert.ts'
+import { tooLarge } from './call-bounds.ts'
+import { type CallDetails, type CallOptions, optionsIn, repeatable, withKey } from './call-options.ts'
+import type { GetOptions, PointsClient, Query, Selection, VectorClient, WriteOptions } from './client.ts'
 import { filterJson } from './filters.ts'
 import {
   changeJson,
@@ -17,6 +18,23 @@ import {
 import { type HttpCaller, type HttpService, httpCaller, reasonOfStatus } from './http-call.ts'
 import { httpCollections, pathOfCollection } from './http-collections.ts'
 import { inspectionOf } from './http-inspection.ts'
+import {
+  facetsIn,
+  fieldsOf,
+  filterIn,
+  idIn,
+  listIn,
+  optional,
+  patchIn,
+  pointIn,
+  pointsIn,
+  pointToPutIn,
+  preconditionIn,
+  queriesIn,
+  queryIn,
+  selectionIn,
+  updateIn,
+} from './input.ts'
 import type { InspectionClient } from './inspection.ts'
 import { pagesOf } from './pages.ts'
 import { type ProfileAnswer, profileOf } from './profile.ts'
@@ -33,6 +51,16 @@ export interface HttpClient extends VectorClient, InspectionClient {
 
 /** Creates a client that speaks HTTP/JSON through the built-in fetch. */
 export function createHttpClient(options: HttpClientOptions): HttpClient {
+  const names = [
+    'baseUrl',
+    'apiKey',
+    'basicAuth',
+    'collection',
+    'retries',
+    'timeoutMs',
+    'maxRequestBytes',
+  ] as const
+  fieldsOf(options, names, 'the options')
   const { collection, ...service } = options
   return clientOf(httpCaller(service), collection)
 }
@@ -52,13 +80,13 @@ function clientOf(call: HttpCaller, collection: string | undefined): HttpClient 
 /** @param base prefix of the paths of points */
 function pointsOf(call: HttpCaller, base: string): Omit<PointsClient, 'close'> {
   const path = `${base}/points`
-  const pathOf = (id: string): string => `${path}/${encodeURIComponent(id)}`
+  const pathOf = (id: string): string => `${path}/${idIn(id, 'id')}`
   const writes = writesOf(call, path, pathOf)
   return {
     ...writes,
     ...readsOf(call, path, pathOf),
     ...selectionsOf(call, path),
-    insertAll: (points, options) => insertInBatches(writes.insertBatch, points, options),
+    insertAll: (points, options) => insertInBatches(writes.insertChecked, points, options),
   }
 }
 
@@ -68,40 +96,46 @@ function writesOf(
   call: HttpCaller,
   path: string,
   pathOf: PathOf,
-): Pick<PointsClient, 'insert' | 'insertBatch' | 'insertEach' | 'put' | 'patch' | 'delete'> {
+): Pick<PointsClient, 'insert' | 'insertBatch' | 'insertEach' | 'put' | 'patch' | 'delete'> & BatchInsert {
+  const insertChecked: BatchInsert['insertChecked'] = async (points, options) => {
+    const body = batchBody(call, '{"vectors":[', points, pointBody)
+    const { answer } = await call<{ point_ids: string[] }>('POST', `${path}/batch`, body, withKey(options))
+    return answer.point_ids
+  }
   return {
+    insertChecked,
     async insert(point, options) {
-      const { answer } = await call<{ point_id: string }>('POST', path, pointBody(point), withKey(options))
+      const body = pointBody(pointIn(point))
+      const { answer } = await call<{ point_id: string }>('POST', path, body, withKey(options))
       return answer.point_id
     },
-    async insertBatch(points, options) {
-      const body = `{"vectors":[${points.map(pointBody).join(',')}]}`
-      const { answer } = await call<{ point_ids: string[] }>('POST', `${path}/batch`, body, withKey(options))
-      return answer.point_ids
-    },
-    async insertEach(points, options) {
-      const body = `{"on_error":"continue","vectors":[${points.map(pointBody).join(',')}]}`
-      const { answer } = await call<ReportAnswer>('POST', `${path}/batch`, body, withKey(options))
-      const { point_ids: ids, errors = [] } = answer
-      return {
-        ids,
-        errors: errors.map(({ index, status, message }) => ({
+    insertBatch: async (points, options) => insertChecked(pointsIn(points), options),
+    insertEach: (points, options) =>
+      insertEachOf(points, async (checked) => {
+        const body = batchBody(call, '{"on_error":"continue","vectors":[', checked, pointBody)
+        const { answer } = await call<ReportAnswer>('POST', `${path}/batch`, body, withKey(options))
+        const { point_ids: ids, errors = [] } = answer
+        const failed = errors.map(({ index, status, message }) => ({
           index,
           reason: reasonOfStatus(status),
           message,
-        })),
-      }
-    },
-    async put(id, point, { when, ...options } = {}) {
-      const { answer } = await call<PutAnswer>('PUT', pathOf(id), putBody(point, when), {
-        ...options,
+        }))
+        return { ids, errors: failed }
+      }),
+    async put(id, point, options) {
+      const { when, ...details } = optionsIn<WriteOptions>(options, ['when'])
+      const body = putBody(pointToPutIn(point), preconditionIn(when))
+      const { answer } = await call<PutAnswer>('PUT', pathOf(id), body, {
+        ...details,
         isRepeatable: when === undefined,
       })
       return { version: answer.version, created: answer.created }
     },
-    async patch(id, patch, { when, ...options } = {}) {
-      const { answer } = await call<{ version: number }>('PATCH', pathOf(id), patchBody(patch, when), {
-        ...options,
+    async patch(id, patch, options) {
+      const { when, ...details } = optionsIn<WriteOptions>(options, ['when'])
+      const body = patchBody(patchIn(patch), preconditionIn(when))
+      const { answer } = await call<{ version: number }>('PATCH', pathOf(id), body, {
+        ...details,
         isRepeatable: when === undefined,
       })
       return { version: answer.version }
@@ -112,20 +146,49 @@ function writesOf(
   }
 }
 
+/** The JSON of a batch. Stops at the bound: much longer text could not be built, and would take minutes. */
+function batchBody<Item>(
+  { maxRequestBytes }: HttpCaller,
+  start: string,
+  items: readonly Item[],
+  bodyOf: (item: Item) => string,
+): string {
+  const bodies: string[] = []
+  let length = start.length
+  for (const item of items) {
+    const body = bodyOf(item)
+    length += body.length + 1
+    if (length > maxRequestBytes) throw tooLarge(maxRequestBytes)
+    bodies.push(body)
+  }
+  return `${start}${bodies.join(',')}]}`
+}
+
 function readsOf(
   call: HttpCaller,
   path: string,
   pathOf: PathOf,
 ): Pick<PointsClient, 'get' | 'search' | 'searchBatch' | 'searchHits' | 'searchHitsBatch'> {
-  const batchOf = (queries: readonly Query[]): string => `{"queries":[${queries.map(queryBody).join(',')}]}`
+  const search = async <Answer>(query: Query, options: CallOptions | undefined): Promise<Answer> => {
+    const body = queryBody(queryIn(query))
+    return (await call<Answer>('POST', `${path}/search`, body, repeatable(options))).answer
+  }
+  const searchBatch = async <Answer>(
+    queries: readonly Query[],
+    options: CallOptions | undefined,
+  ): Promise<Answer> => {
+    const body = batchBody(call, '{"queries":[', queriesIn(queries), queryBody)
+    return (await call<Answer>('POST', `${path}/search/batch`, body, repeatable(options))).answer
+  }
   return {
-    async get(id, { version = false, ...options } = {}) {
+    async get(id, options) {
+      const { version = false, ...details } = optionsIn<GetOptions>(options, ['version'])
       const query = version ? '?version=true' : ''
       const { answer } = await call<PointAnswer>(
         'GET',
         `${pathOf(id)}${query}`,
         undefined,
-        repeatable(options),
+        repeatable(details),
       )
       const { id: stored, vector, payload, version: found } = answer
       return {
@@ -135,40 +198,15 @@ function readsOf(
         ...(found === undefined ? {} : { version: found }),
       }
     },
-    async search(query, options) {
-      const { answer } = await call<{ results: string[] }>(
-        'POST',
-        `${path}/search`,
-        queryBody(query),
-        options,
-      )
-      return answer.results
-    },
-    async searchBatch(queries, options) {
-      const { answer } = await call<{ results: string[][] }>(
-        'POST',
-        `${path}/search/batch`,
-        batchOf(queries),
-        repeatable(options),
-      )
-      return answer.results
-    },
+    search: async (query, options) => (await search<{ results: string[] }>(query, options)).results,
+    searchBatch: async (queries, options) =>
+      (await searchBatch<{ results: string[][] }>(queries, options)).results,
     async searchHits(query, options) {
-      const { answer } = await call<HitsAnswer>(
-        'POST',
-        `${path}/search`,
-        queryBody(query),
-        repeatable(options),
-      )
-      return { hits: answer.hits.map(hitOf), profile: answer.profile && profileOf(answer.profile) }
+      const { hits, profile } = await search<HitsAnswer>(query, options)
+      return { hits: hits.map(hitOf), profile: profile && profileOf(profile) }
     },
     async searchHitsBatch(queries, options) {
-      const { answer } = await call<HitsBatchAnswer>(
-        'POST',
-        `${path}/search/batch`,
-        batchOf(queries),
-        repeatable(options),
-      )
+      const answer = await searchBatch<HitsBatchAnswer>(queries, options)
       return answer.hits.map((hits, index) => {
         const profile = answer.profile?.[index]
         return { hits: hits.map(hitOf), profile: profile ? profileOf(profile) : undefined }
@@ -181,33 +219,39 @@ function selectionsOf(
   call: HttpCaller,
   path: string,
 ): Pick<PointsClient, 'list' | 'listAll' | 'count' | 'facets' | 'updateMatching' | 'deleteMatching'> {
-  const post = async <Answer>(name: string, body: unknown, options?: CallDetails): Promise<Answer> =>
+  const post = async <Answer>(name: string, body: unknown, options: CallDetails): Promise<Answer> =>
     (await call<Answer>('POST', `${path}/${name}`, JSON.stringify(body), options)).answer
-  const list: PointsClient['list'] = async ({ filter, limit, cursor, include } = {}, options) => {
-    const body = { filter: filterJson(filter), limit, cursor, include }
-    const answer = await post<ListAnswer>('list', body, repeatable(options))
+  const list: PointsClient['list'] = async (query, options) => {
+    const { filter, ...others } = listIn(query)
+    const answer = await post<ListAnswer>(
+      'list',
+      { filter: filterJson(filter), ...others },
+      repeatable(options),
+    )
     return { points: answer.points.map(hitOf), nextCursor: answer.next_cursor }
   }
   return {
     list,
     listAll: (query, options) => pagesOf(list, query, options),
     async count(filter, options) {
-      return (await post<{ count: number }>('count', { filter: filterJson(filter) }, repeatable(options)))
-        .count
+      const body = { filter: filterJson(optional(filter, filterIn, 'filter')) }
+      return (await post<{ count: number }>('count', body, repeatable(options))).count
     },
-    async facets({ filter, paths, limit }, options) {
-      const body = { filter: filterJson(filter), paths, limit }
+    async facets(query, options) {
+      const { filter, ...others } = facetsIn(query)
+      const body = { filter: filterJson(filter), ...others }
       const { facets } = await post<FacetsAnswer>('facets', body, repeatable(options))
       return objectOf(Object.entries(facets), (counts) =>
         counts.map(({ value, count }) => ({ value: attributeFromJson(value), count })),
       )
     },
-    async updateMatching({ set, unset, expiresAt, ...selection }, options) {
+    async updateMatching(request, options) {
+      const { set, unset, expiresAt, ...selection } = updateIn(request)
       const change = changeJson({ set, unset, expiresAt })
-      return await post('update', { ...selectionJson(selection), ...change }, options)
+      return await post('update', { ...selectionJson(selection), ...change }, optionsIn(options))
     },
     async deleteMatching(selection, options) {
-      return await post('delete', selectionJson(selection), options)
+      return await post('delete', selectionJson(selectionIn(selection)), optionsIn(options))
     },
   }
 }

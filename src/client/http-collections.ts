@@ -1,9 +1,12 @@
 import type { CollectionInfo } from '../base/collection.ts'
+import { optionsIn, repeatable } from './call-options.ts'
 import {
   type Aliases,
+  aliasChangesIn,
   type CollectionsClient,
   checkCollectionName,
   type NewCollection,
+  settingsIn,
 } from './collections.ts'
 import type { HttpCaller } from './http-call.ts'
 
@@ -11,24 +14,39 @@ import type { HttpCaller } from './http-call.ts'
 export function httpCollections(call: HttpCaller): CollectionsClient {
   return {
     async list(options) {
-      const { answer } = await call<{ collections: CollectionAnswer[] }>('GET', root, undefined, options)
+      const { answer } = await call<{ collections: CollectionAnswer[] }>(
+        'GET',
+        root,
+        undefined,
+        repeatable(options),
+      )
       return answer.collections.map(infoOf)
     },
     async get(name, options) {
-      const { answer } = await call<CollectionAnswer>('GET', pathOfCollection(name), undefined, options)
+      const { answer } = await call<CollectionAnswer>(
+        'GET',
+        pathOfCollection(name),
+        undefined,
+        repeatable(options),
+      )
       return infoOf(answer)
     },
     async put(name, settings, options) {
-      const body = settingsBody(settings)
-      const { status, answer } = await call<CollectionAnswer>('PUT', pathOfCollection(name), body, options)
+      const body = settingsBody(settingsIn(settings))
+      const { status, answer } = await call<CollectionAnswer>(
+        'PUT',
+        pathOfCollection(name),
+        body,
+        optionsIn(options),
+      )
       return { created: status === 201, info: infoOf(answer) }
     },
     async delete(name, options) {
-      await call('DELETE', pathOfCollection(name), undefined, options)
+      await call('DELETE', pathOfCollection(name), undefined, optionsIn(options))
     },
-    async setAliases({ set, remove }, options) {
-      const body = JSON.stringify({ set, remove })
-      return (await call<{ aliases: Aliases }>('PUT', '/aliases', body, options)).answer.aliases
+    async setAliases(changes, options) {
+      const body = JSON.stringify(aliasChangesIn(changes))
+      return (await call<{ aliases: Aliases }>('PUT', '/aliases', body, optionsIn(options))).answer.aliases
     },
   }
 }
@@ -59,6 +77,6 @@ function infoOf(answer: CollectionAnswer): CollectionInfo {
 }
 
 /** JSON.stringify leaves out undefined fields. */
-function settingsBody({ dimension, hnsw }: NewCollection = {}): string {
+function settingsBody({ dimension, hnsw }: NewCollection): string {
   return JSON.stringify({ dimension, hnsw: hnsw && { m: hnsw.m, ef_construction: hnsw.efConstruction } })
 }

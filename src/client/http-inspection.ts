@@ -1,8 +1,9 @@
-import type { ContentType, Metric } from '../base/point.ts'
+import { type ContentType, distanceMetrics, type Metric } from '../base/point.ts'
 import { attributesFromJson } from './attributes.ts'
 import { repeatable } from './call-options.ts'
 import { filterJson } from './filters.ts'
 import type { HttpCaller } from './http-call.ts'
+import { fieldsOf, filterIn, oneOf, optional, textsIn, wholeIn } from './input.ts'
 import type {
   CollectionStats,
   InspectionClient,
@@ -40,15 +41,17 @@ export function inspectionOf(call: HttpCaller, base: string): InspectionClient {
 }
 
 function parametersOf(query: MapQuery): URLSearchParams {
-  const { metric, filter, attributes = [], ...numbers } = query
+  const { metric, filter, attributes, ...numbers } = fieldsOf(query, mapFields, 'the query')
   const parameters = new URLSearchParams()
   for (const [name, value] of Object.entries(numbers))
-    if (value !== undefined) parameters.set(name, String(value))
-  if (metric !== undefined) parameters.set('similarity', metric)
-  if (filter !== undefined) parameters.set('filter', JSON.stringify(filterJson(filter)))
-  for (const path of attributes) parameters.append('attributes', path)
+    if (value !== undefined) parameters.set(name, String(wholeIn(value, name)))
+  if (metric !== undefined) parameters.set('similarity', oneOf(metric, distanceMetrics, 'metric'))
+  if (filter !== undefined) parameters.set('filter', JSON.stringify(filterJson(filterIn(filter, 'filter'))))
+  for (const path of optional(attributes, textsIn, 'attributes') ?? []) parameters.append('attributes', path)
   return parameters
 }
+
+const mapFields = ['limit', 'metric', 'k', 'seed', 'ef', 'filter', 'attributes', 'content'] as const
 
 function mapPointOf({ content_type, attributes, ...point }: MapAnswer['points'][number]): MapPoint {
   const read = attributesFromJson(attributes)

@@ -15,12 +15,12 @@ export type {
   AttributesOutput,
   Moment,
 } from './attributes.ts'
+export type { CallBounds } from './call-bounds.ts'
 export type { BulkOptions, CallOptions, InsertOptions } from './call-options.ts'
 export type * from './client.ts'
 export type { AliasChanges, Aliases, CollectionsClient, NewCollection, PutResult } from './collections.ts'
 export type { Filter, FilterTests, FilterValue } from './filters.ts'
 export { createHttpClient, type HttpClient, type HttpClientOptions } from './http-client.ts'
 export type * from './inspection.ts'
-export type { RetryOptions } from './retries.ts'
 export { ServiceError } from './service-error.ts'
 export { uuidOf } from './uuid-of.ts'

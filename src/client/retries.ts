@@ -1,12 +1,6 @@
 import { cancellation, type Reason } from '../base/errors.ts'
 import { ServiceError } from './service-error.ts'
 
-/** How often a call is retried after the service was busy, starting or unreachable. */
-export interface RetryOptions {
-  /** 4 by default; 0 disables retries. */
-  readonly retries?: number | undefined
-}
-
 /** What the retries of one call depend on. */
 export interface Attempts {
   readonly signal: AbortSignal | undefined
@@ -20,7 +14,7 @@ export interface Attempts {
  * asks.
  */
 export async function withRetries<Result>(
-  { retries = usualRetries }: RetryOptions,
+  retries: number,
   { isRepeatable, signal }: Attempts,
   attempt: () => Promise<Result>,
 ): Promise<Result> {
@@ -37,11 +31,15 @@ export async function withRetries<Result>(
 }
 
 function mayBeRetried(error: unknown, isRepeatable: boolean): boolean {
-  return error instanceof ServiceError && passing.has(error.reason) && (isRepeatable || !error.isUncertain)
+  return (
+    error instanceof ServiceError && passingReasons.has(error.reason) && (isRepeatable || !error.isUncertain)
+  )
 }
 
 /** Reasons for failures that are temporary. */
-const passing: ReadonlySet<Reason> = new Set(['overloaded', 'not_ready', 'shutting_down'])
+export const passingReasons: ReadonlySet<Reason> = new Set([
+  ...(['overloaded', 'not_ready', 'shutting_down', 'embeddings_unavailable'] as const),
+])
 
 function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
@@ -58,6 +56,5 @@ function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
   })
 }
 
-const usualRetries = 4
 const firstWaitMs = 100
 const waitMaxMs = 10_000

@@ -1,7 +1,12 @@
 /** The namespace of version 5 UUIDs made from text. The Python client uses the same one, so both make the same ids. */
 const namespace = '7d6b0f0e-6f9c-5b0a-9a55-3f1d5f0c2f6e'
 
-const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+/** Whether a text is a UUID in its 36-character form, of any version and in either case. */
+export function isUuid(text: string): boolean {
+  return uuidForm.test(text)
+}
 
 /**
  * Returns the point id for an id of another system. A UUID is returned in lower case; any other text is mapped to a
@@ -10,8 +15,7 @@ const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$
  * @example await client.put(uuidOf('invoice-17'), point)
  */
 export function uuidOf(text: string): string {
-  const lower = text.toLowerCase()
-  if (uuidForm.test(lower)) return lower
+  if (isUuid(text)) return text.toLowerCase()
   const name = new TextEncoder().encode(text)
   const bytes = new Uint8Array(16 + name.length)
   bytes.set(Uint8Array.from(namespace.replaceAll('-', '').match(/../g)!, (hex) => Number.parseInt(hex, 16)))

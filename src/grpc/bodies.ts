@@ -3,7 +3,7 @@ import { constants, type Http2Session, type ServerHttp2Stream } from 'node:http2
 import { Metadata, type ServerInterceptingCallInterface, type StatusObject, status } from '@grpc/grpc-js'
 import { assert } from '../base/assert.ts'
 import type { BodyBudgets, ByteHold } from '../base/byte-budget.ts'
-import { DatabaseError, reasons } from '../base/errors.ts'
+import { DatabaseError, reasonHeader, reasons } from '../base/errors.ts'
 import type { ReadScheduler } from '../base/read-scheduler.ts'
 import { frameOf } from './frames.ts'
 import { MessageReader } from './message-reader.ts'
@@ -252,6 +252,7 @@ export function statusOf(error: DatabaseError): StatusObject {
   // A message can quote text with half of a surrogate pair, which grpc-js cannot send: `encodeURI` throws.
   const details = error.message.toWellFormed()
   const metadata = new Metadata()
+  metadata.set(reasonHeader, error.reason)
   if (error.reason === 'overloaded') metadata.set('retry-after-ms', '1000')
   return { code: reasons[error.reason].grpc, details, metadata }
 }

@@ -1,6 +1,7 @@
 import cors from '@fastify/cors'
 import type { FastifyInstance } from 'fastify'
 import { consistencyHeader, positionHeader } from '../base/consistency.ts'
+import { reasonHeader } from '../base/errors.ts'
 import { partialHeader } from '../base/partial-reads.ts'
 import { strictHeader } from './ignored-fields.ts'
 
@@ -21,7 +22,7 @@ export async function allowOrigins(app: FastifyInstance, origins: readonly strin
     ],
     exposedHeaders: [
       ...['vicinal-ignored-fields', 'vicinal-sequence', 'vicinal-points', 'retry-after', 'allow'],
-      ...[positionHeader, partialHeader],
+      ...[positionHeader, partialHeader, reasonHeader],
     ],
     maxAge: maxAgeSeconds,
   })

@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyReply } from 'fastify'
-import { DatabaseError, reasons, toDatabaseError } from '../base/errors.ts'
+import { DatabaseError, reasonHeader, reasons, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 
 export const plainText = 'text/plain; charset=utf-8'
@@ -19,7 +19,7 @@ export function headOf({ reason }: DatabaseError): {
 } {
   const { http } = reasons[reason]
   const retry = http === 429 || http === 503 ? { 'retry-after': '1' } : {}
-  return { status: http, headers: { 'content-type': plainText, ...retry } }
+  return { status: http, headers: { 'content-type': plainText, [reasonHeader]: reason, ...retry } }
 }
 
 /** Converts the framework's errors to ours; unexpected ones become internal, and are logged. */

@@ -1,0 +1,509 @@
+import {
+  checkDateText,
+  checkDateTime,
+  checkDepth,
+  checkGeo,
+  checkNumber,
+  checkText,
+  placeOf,
+  shownText,
+} from '../base/attribute-checks.ts'
+import { wholeMax } from '../base/attribute-json.ts'
+import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { conflictRules, contentTypes, dimensionMax, distanceMetrics } from '../base/point.ts'
+import { type Moment, microsecondsIn, objectOf } from './attributes.ts'
+import type {
+  DetailedQuery,
+  FacetsQuery,
+  Include,
+  ListQuery,
+  Patch,
+  PayloadToStore,
+  PointToInsert,
+  PointToStore,
+  Precondition,
+  Query,
+  Selection,
+} from './client.ts'
+import type { Filter } from './filters.ts'
+import { isUuid } from './uuid-of.ts'
+
+/**
+ * The only place that reads what a caller passes. Every function returns a copy with nothing but checked values, which
+ * both transports encode without checking again:
+ *
+ *   caller's object ─> one read of each field ─> copy ─┬─> JSON ─────> HTTP
+ *                              │                       └─> protobuf ─> gRPC
+ *                              └ invalid_argument, the same words over both transports
+ *
+ * A value is read once, so that a getter or a proxy cannot return something else after the check. Refused is what a
+ * transport would drop or change: unknown fields, numbers that are not finite, objects of classes, half of a surrogate
+ * pair. All limits of the service are left to the service.
+ *
+ * `at` is always the place of the value in the request, for messages; `path` is such a place with a trailing dot, or ''.
+ */
+
+/** A checked vector: typed arrays hold numbers and nothing else. */
+export type Components = Float32Array | Float64Array
+
+/** The attributes and the expiry of a checked payload have a single form. */
+export interface CheckedPayload extends PayloadToStore {
+  readonly attributes: Attributes | undefined
+  readonly expiresAt: DateTime | undefined
+}
+
+export interface CheckedPoint extends PointToInsert {
+  readonly vector: Components | undefined
+  readonly payload: CheckedPayload
+}
+
+export function pointIn(point: PointToInsert, path = ''): CheckedPoint {
+  const { id, onConflict, ...stored } = fieldsOf(
+    point,
+    ['vector', 'text', 'payload', 'id', 'onConflict'],
+    place(path, 'the point'),
+  )
+  return {
+    ...storedIn(stored, path),
+    id: optional(id, textIn, `${path}id`),
+    onConflict: optional(onConflict, (value, at) => oneOf(value, conflictRules, at), `${path}onConflict`),
+  }
+}
+
+export function pointsIn(points: readonly PointToInsert[]): CheckedPoint[] {
+  if (!Array.isArray(points)) throw wrongKind(points, 'vectors', 'an array of points')
+  return itemsOf(points, 'vectors', (point, at) => pointIn(point as PointToInsert, `${at}.`))
+}
+
+/** A point without an id of its own, as `put` takes it. */
+export function pointToPutIn(point: PointToStore): CheckedPoint {
+  return storedIn(fieldsOf(point, ['vector', 'text', 'payload'], 'the point'), '')
+}
+
+function storedIn(
+  { vector, text, payload }: Readonly<Record<'vector' | 'text' | 'payload', unknown>>,
+  path: string,
+): CheckedPoint {
+  return {
+    vector: optional(vector, vectorIn, `${path}vector`),
+    text: optional(text, textIn, `${path}text`),
+    payload: payloadIn(payload, `${path}payload`),
+  }
+}
+
+function payloadIn(payload: unknown, at: string): CheckedPayload {
+  const fields = fieldsOf(payload, ['contentType', 'content', 'attributes', 'expiresAt'], at)
+  return {
+    contentType: oneOf(fields.contentType, contentTypes, `${at}.contentType`),
+    content: textIn(fields.content, `${at}.content`),
+    attributes: optional(fields.attributes, attributesIn, `${at}.attributes`),
+    expiresAt: optional(fields.expiresAt, momentIn, `${at}.expiresAt`),
+  }
+}
+
+export function queryIn(query: Query, path = ''): Query & Partial<DetailedQuery> {
+  const { metric, limit, ...fields } = fieldsOf(
+    query,
+    ['vector', 'id', 'text', 'metric', 'limit', 'ef', 'filter', 'exact', 'maxDistance', 'include', 'profile'],
+    place(path, 'the query'),
+  )
+  const targets = [fields.vector, fields.id, fields.text].filter((each) => each !== undefined)
+  if (targets.length !== 1) {
+    const whole = place(path, 'the query')
+    throw invalid(`${whole} has ${targets.length} of vector, id and text, it must have one of them`)
+  }
+  return {
+    vector: optional(fields.vector, vectorIn, `${path}vector`),
+    id: optional(fields.id, textIn, `${path}id`),
+    text: optional(fields.text, textIn, `${path}text`),
+    metric: oneOf(metric, distanceMetrics, `${path}metric`),
+    limit: limitIn(limit, `${path}limit`),
+    ef: optional(fields.ef, wholeIn, `${path}ef`),
+    filter: optional(fields.filter, filterIn, `${path}filter`),
+    exact: optional(fields.exact, flagIn, `${path}exact`),
+    maxDistance: optional(fields.maxDistance, finiteIn, `${path}maxDistance`),
+    ...(fields.include === undefined ? {} : { include: includeIn(fields.include, `${path}include`) }),
+    profile: optional(fields.profile, flagIn, `${path}profile`),
+  }
+}
+
+export function queriesIn(queries: readonly Query[]): (Query & Partial<DetailedQuery>)[] {
+  if (!Array.isArray(queries)) throw wrongKind(queries, 'queries', 'an array of queries')
+  return itemsOf(queries, 'queries', (query, at) => queryIn(query as Query, `${at}.`))
+}
+
+export function listIn(query: ListQuery = {}): ListQuery {
+  const { filter, limit, cursor, include } = fieldsOf(
+    query,
+    ['filter', 'limit', 'cursor', 'include'],
+    'the query',
+  )
+  return {
+    filter: optional(filter, filterIn, 'filter'),
+    limit: optional(limit, limitIn, 'limit'),
+    cursor: optional(cursor, textIn, 'cursor'),
+    include: optional(include, includeIn, 'include'),
+  }
+}
+
+export function facetsIn(query: FacetsQuery): FacetsQuery {
+  const { filter, paths, limit } = fieldsOf(query, ['filter', 'paths', 'limit'], 'the query')
+  return {
+    filter: optional(filter, filterIn, 'filter'),
+    paths: textsIn(paths, 'paths'),
+    limit: optional(limit, limitIn, 'limit'),
+  }
+}
+
+function includeIn(include: unknown, at: string): Include {
+  const { attributes, ...flags } = fieldsOf(
+    include,
+    ['distance', 'payload', 'attributes', 'vector', 'version'],
+    at,
+  )
+  const read: Record<string, boolean | readonly string[]> = {}
+  for (const [name, value] of Object.entries(flags))
+    if (value !== undefined) read[name] = flagIn(value, `${at}.${name}`)
+  if (typeof attributes === 'boolean') read.attributes = attributes
+  else if (attributes !== undefined) read.attributes = textsIn(attributes, `${at}.attributes`)
+  return read
+}
+
+const patchFields = ['set', 'unset', 'content', 'contentType', 'expiresAt', 'vector', 'text'] as const
+
+export function patchIn(patch: Patch): Patch {
+  const fields = fieldsOf(patch, patchFields, 'the patch')
+  if (Object.values(fields).every((value) => value === undefined)) {
+    throw invalid(`there is nothing to change: send ${patchFields.join(', ')}`)
+  }
+  return {
+    ...changeIn(fields),
+    content: optional(fields.content, textIn, 'content'),
+    contentType: optional(fields.contentType, (value, at) => oneOf(value, contentTypes, at), 'contentType'),
+    vector: optional(fields.vector, vectorIn, 'vector'),
+    text: optional(fields.text, textIn, 'text'),
+  }
+}
+
+/** The part of a patch that can apply to many points. A value that is null in `set` is removed. */
+function changeIn(
+  fields: Readonly<Record<'set' | 'unset' | 'expiresAt', unknown>>,
+): Pick<Patch, 'set' | 'unset' | 'expiresAt'> {
+  const unset = optional(fields.unset, textsIn, 'unset')
+  const removed: string[] = []
+  const set = optional(fields.set, (value, at) => mapIn(value, at, 1, removed), 'set')
+  return {
+    set,
+    unset: removed.length === 0 ? unset : [...(unset ?? []), ...removed],
+    expiresAt: fields.expiresAt === null ? null : optional(fields.expiresAt, momentIn, 'expiresAt'),
+  }
+}
+
+const selectionFields = ['filter', 'limit', 'dryRun', 'everything'] as const
+
+export function selectionIn(selection: Selection): Selection {
+  return checkedSelection(fieldsOf(selection, selectionFields, 'the request'))
+}
+
+export function updateIn(
+  request: Selection & Pick<Patch, 'set' | 'unset' | 'expiresAt'>,
+): Selection & Pick<Patch, 'set' | 'unset' | 'expiresAt'> {
+  const fields = fieldsOf(request, [...selectionFields, 'set', 'unset', 'expiresAt'], 'the request')
+  return { ...checkedSelection(fields), ...changeIn(fields) }
+}
+
+function checkedSelection(fields: Readonly<Record<(typeof selectionFields)[number], unknown>>): Selection {
+  return {
+    filter: filterIn(fields.filter, 'filter'),
+    limit: optional(fields.limit, limitIn, 'limit'),
+    dryRun: optional(fields.dryRun, flagIn, 'dryRun'),
+    everything: optional(fields.everything, flagIn, 'everything'),
+  }
+}
+
+export function preconditionIn(when: Precondition | undefined): Precondition | undefined {
+  if (when === undefined) return undefined
+  const { version, filter, absent } = fieldsOf(when, ['version', 'filter', 'absent'], 'when')
+  const given = [version, filter, absent].filter((each) => each !== undefined)
+  if (given.length !== 1) {
+    throw invalid(`when has ${given.length} conditions, it must have one of version, filter and absent`)
+  }
+  if (version !== undefined) return { version: wholeIn(version, 'when.version', 0, Number.MAX_SAFE_INTEGER) }
+  if (filter !== undefined) return { filter: filterIn(filter, 'when.filter') }
+  if (absent === true) return { absent }
+  throw invalid(`when.absent is ${kindOf(absent)}, it must be true`)
+}
+
+/** @returns a copy in which every value is text, a finite number, a boolean, null, a list, a plain object, or of a class */
+export function filterIn(filter: unknown, at: string): Filter {
+  return filterValueIn(filter, at, 0) as Filter
+}
+
+function filterValueIn(value: unknown, at: string, depth: number): unknown {
+  if (value === null) return null
+  if (value === undefined) {
+    throw invalid(`${at} is undefined: leave it out, or use null for an absent attribute`)
+  }
+  const scalar = scalarIn(value, at)
+  if (scalar !== undefined) return scalar
+  // The service counts levels of filters; this bound only ends a filter that contains itself.
+  if (depth === filterDepthMax) throw invalid(`${at} is nested deeper than ${filterDepthMax} levels`)
+  if (Array.isArray(value)) return itemsOf(value, at, (each, place) => filterValueIn(each, place, depth + 1))
+  if (!isPlain(value))
+    throw wrongKind(value, at, 'text, a number, a boolean, a Date, a place, a list or tests')
+  const entries = Object.entries(value).map(([name, each]): [string, unknown] => {
+    const place = placeOf(at, name)
+    return [checkText(name, place), filterValueIn(each, place, depth + 1)]
+  })
+  return objectOf(entries, (each) => each)
+}
+
+/** More than twice the levels that the service accepts, because each can be an object in a list. */
+const filterDepthMax = 100
+
+/** @throws DatabaseError `invalid_argument` for attributes that could not be stored exactly */
+export function attributesIn(attributes: unknown, at: string): Attributes {
+  return mapIn(attributes, at, 1)
+}
+
+/** @param nulls receives the names whose value is null; without it, null is the same as undefined */
+function mapIn(value: unknown, at: string, depth: number, nulls?: string[]): Attributes {
+  const isMap = value instanceof Map
+  if (!isMap && !isPlain(value)) throw wrongKind(value, at, 'a plain object or a Map')
+  checkDepth(depth, at)
+  const map = new Map<string, AttributeValue>()
+  for (const [name, each] of isMap ? value : Object.entries(value)) {
+    if (typeof name !== 'string') throw invalid(`${at} has ${kindOf(name)} as a name, names are text`)
+    const place = placeOf(at, name)
+    checkText(name, place)
+    if (each === null) nulls?.push(name)
+    const read = attributeIn(each, place, depth + 1)
+    if (read !== undefined) map.set(name, read)
+  }
+  return map
+}
+
+/** @returns undefined for an absent value */
+function attributeIn(value: unknown, at: string, depth: number): AttributeValue | undefined {
+  if (value === undefined || value === null) return undefined
+  const scalar = scalarIn(value, at)
+  if (scalar !== undefined) return scalar
+  if (Array.isArray(value)) {
+    checkDepth(depth, at)
+    return itemsOf(value, at, (each, place) => {
+      const item = attributeIn(each, place, depth + 1)
+      if (item === undefined) throw invalid(`${place} is ${each}, a list can only have values`)
+      return item
+    })
+  }
+  if (value instanceof Map || isPlain(value)) return mapIn(value, at, depth)
+  throw wrongKind(
+    value,
+    at,
+    'text, a finite number, a boolean, a Date, a DateTime, a GeoPoint, an array, a plain object or a Map',
+  )
+}
+
+/** Reads text, a number, a boolean, a moment or a place, also in its JSON of HTTP; undefined for anything else. */
+function scalarIn(value: unknown, at: string): Scalar | undefined {
+  if (typeof value === 'string') return checkText(value, at)
+  if (typeof value === 'number') return exactIn(value, at)
+  if (typeof value === 'boolean') return value
+  if (value instanceof Date || value instanceof DateTime) return momentIn(value, at)
+  if (value instanceof GeoPoint) return geoIn(value.lat, value.lon, at)
+  if (!isPlain(value)) return undefined
+  const [name, ...others] = Object.keys(value)
+  if (others.length > 0) return undefined
+  if (name === '$date') return checkDateText(textIn((value as Tagged).$date, `${at}.$date`), `${at}.$date`)
+  if (name !== '$geo') return undefined
+  const { lat, lon } = fieldsOf((value as Tagged).$geo, ['lat', 'lon'], `${at}.$geo`)
+  return geoIn(lat, lon, `${at}.$geo`)
+}
+
+interface Tagged {
+  readonly $date?: unknown
+  readonly $geo?: unknown
+}
+
+/**
+ * A number of an attribute or a filter. JavaScript has rounded a longer whole number before anyone could see it, so it is
+ * refused; from 1e21 on, nobody writes all digits.
+ */
+function exactIn(value: number, at: string): number {
+  if (Number.isInteger(value) && Math.abs(value) > wholeMax && Math.abs(value) < 1e21) {
+    throw invalid(
+      `${at} is ${value}, whole numbers are at most 2^53 (${wholeMax}); text can hold longer ones`,
+    )
+  }
+  return checkNumber(value, at)
+}
+
+function momentIn(value: unknown, at: string): DateTime {
+  if (value instanceof Date || value instanceof DateTime) {
+    return checkDateTime(microsecondsIn(value as Moment), at)
+  }
+  throw wrongKind(value, at, 'a Date or a DateTime')
+}
+
+function geoIn(lat: unknown, lon: unknown, at: string): GeoPoint {
+  return checkGeo(optional(lat, finiteIn, `${at}.lat`), optional(lon, finiteIn, `${at}.lon`), at)
+}
+
+/** Copies a vector, component by component: an array can hold text, and text could end the array in JSON. */
+export function vectorIn(vector: unknown, at: string): Components {
+  const { length } = (typeof vector === 'object' && vector !== null ? vector : {}) as ArrayLike<unknown>
+  if (!Number.isSafeInteger(length) || length < 0) throw wrongKind(vector, at, 'an array of numbers')
+  if (length > dimensionMax) throw invalid(`${at} has ${length} dimensions, the maximum is ${dimensionMax}`)
+  const copy = vector instanceof Float32Array ? new Float32Array(length) : new Float64Array(length)
+  for (let index = 0; index < length; index += 1) {
+    const component = (vector as ArrayLike<unknown>)[index]
+    if (typeof component !== 'number') throw wrongKind(component, `${at}[${index}]`, 'a number')
+    if (!Number.isFinite(Math.fround(component))) {
+      throw invalid(`${at}[${index}] is ${component}, it must be a finite float32 number`)
+    }
+    copy[index] = component
+  }
+  return copy
+}
+
+/** The id in the path of an HTTP request, where `..` would lead to another route. */
+export function idIn(id: unknown, at: string): string {
+  if (id === undefined || id === '') throw invalid(`${at} is missing: a point id is a UUID`)
+  if (typeof id !== 'string') throw wrongKind(id, at, 'a UUID')
+  if (!isUuid(id)) throw invalid(`${at} ${shownText(id)} is not a UUID`)
+  return id
+}
+
+export function textIn(value: unknown, at: string): string {
+  if (typeof value !== 'string') throw wrongKind(value, at, 'a string')
+  return checkText(value, at)
+}
+
+export function textsIn(value: unknown, at: string): string[] {
+  if (!Array.isArray(value)) throw wrongKind(value, at, 'an array of strings')
+  return itemsOf(value, at, textIn)
+}
+
+function flagIn(value: unknown, at: string): boolean {
+  if (typeof value !== 'boolean') throw wrongKind(value, at, 'a boolean')
+  return value
+}
+
+function finiteIn(value: unknown, at: string): number {
+  if (typeof value !== 'number') throw wrongKind(value, at, 'a number')
+  return checkNumber(value, at)
+}
+
+/** By default up to the greatest number that each field of protobuf can hold. */
+export function wholeIn(value: unknown, at: string, min = 0, max: number = 2 ** 32 - 1): number {
+  if (typeof value !== 'number') throw wrongKind(value, at, 'a number')
+  if (Number.isSafeInteger(value) && value >= min && value <= max) return value
+  throw invalid(`${at} is ${value}, it must be a whole number from ${min} to ${max}`)
+}
+
+/** In protobuf, a limit of 0 would be no limit. */
+function limitIn(value: unknown, at: string): number {
+  return wholeIn(value, at, 1)
+}
+
+/** One of some names, also for the metric of a map. */
+export function oneOf<Name extends string>(value: unknown, names: readonly Name[], at: string): Name {
+  const name = names.find((each) => each === value)
+  if (name !== undefined) return name
+  const fault =
+    value === undefined ? 'is missing' : `is ${typeof value === 'string' ? shownText(value) : kindOf(value)}`
+  throw invalid(`${at} ${fault}, it must be one of ${names.join(', ')}`)
+}
+
+/** Reads a value that may be undefined. */
+export function optional<Value>(
+  value: unknown,
+  read: (value: unknown, at: string) => Value,
+  at: string,
+): Value | undefined {
+  return value === undefined ? undefined : read(value, at)
+}
+
+/** Reads each item of an array once; a hole is undefined. */
+function itemsOf<Item>(
+  items: readonly unknown[],
+  at: string,
+  read: (item: unknown, at: string) => Item,
+): Item[] {
+  return Array.from({ length: items.length }, (_, index) => read(items[index], `${at}[${index}]`))
+}
+
+/**
+ * Reads the fields of an object, each once. Refuses other fields, so that a typing error in `filter` does not select
+ * everything.
+ */
+export function fieldsOf<Name extends string>(
+  value: unknown,
+  names: readonly Name[],
+  at: string,
+): Readonly<Record<Name, unknown>> {
+  if (value === undefined) throw invalid(`${at} is missing`)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw wrongKind(value, at, 'an object')
+  }
+  const object = value as Readonly<Record<string, unknown>>
+  for (const name of Object.keys(object)) {
+    if ((names as readonly string[]).includes(name) || object[name] === undefined) continue
+    const near = names.find((each) => isNear(plain(each), plain(name)))
+    const remedy = near === undefined ? `the fields are ${names.join(', ')}` : `did you mean ${near}?`
+    throw invalid(`${shownName(name)} is not a field of ${at}: ${remedy}`)
+  }
+  return Object.fromEntries(names.map((name) => [name, object[name]])) as Record<Name, unknown>
+}
+
+function shownName(name: string): string {
+  return placeOf('', name).slice(1)
+}
+
+/** `on_conflict` and `onconflict` mean `onConflict`. */
+function plain(name: string): string {
+  return name.toLowerCase().replace(/[^a-z0-9]/g, '')
+}
+
+/** Whether texts differ in one letter, or in the order of two neighbouring ones. */
+function isNear(one: string, other: string): boolean {
+  let start = 0
+  while (start < one.length && one[start] === other[start]) start += 1
+  let end = 0
+  while (end < one.length - start && end < other.length - start && one.at(-1 - end) === other.at(-1 - end)) {
+    end += 1
+  }
+  const [left, right] = [one.slice(start, one.length - end), other.slice(start, other.length - end)]
+  return (
+    Math.max(left.length, right.length) <= 1 || (left.length === 2 && left === [...right].reverse().join(''))
+  )
+}
+
+/** Whether a value is an object literal or from JSON, in any realm: its prototype is null or has none itself. */
+function isPlain(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || Object.getPrototypeOf(prototype) === null
+}
+
+function place(path: string, whole: string): string {
+  return path === '' ? whole : path.slice(0, -1)
+}
+
+function kindOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value)
+  if (Array.isArray(value)) return 'an array'
+  if (typeof value !== 'object') return `a ${typeof value}`
+  const name: unknown = Object.getPrototypeOf(value)?.constructor?.name
+  return name && name !== 'Object' ? `an object of the class ${name}` : 'an object'
+}
+
+function wrongKind(value: unknown, at: string, expected: string): DatabaseError {
+  if (value === undefined) return invalid(`${at} is missing, it must be ${expected}`)
+  return invalid(`${at} is ${kindOf(value)}, it must be ${expected}`)
+}
+
+function invalid(message: string): DatabaseError {
+  return new DatabaseError('invalid_argument', message)
+}
