@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
+import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { describe, it } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { insertInBatches } from '../src/client/bulk-insert.ts'
@@ -124,7 +124,11 @@ describeBoth('a bulk insert', (transport) => {
     const { client } = transport
     await client.delete(idOf(12345))
     const missing = client.collection('missing')
-    for (const call of [missing.delete(idOf(1)), missing.count(), client.collections.get('missing')]) {
+    for (const call of [
+      () => missing.delete(idOf(1)),
+      () => missing.count(),
+      () => client.collections.get('missing'),
+    ]) {
       await assert.rejects(call, { reason: 'collection_not_found' })
     }
     await client.insert(pointOf('one'), { idempotencyKey: 'k' })
@@ -143,7 +147,7 @@ describe('the bounds of a client', () => {
     ]) {
       const refusal = { reason: 'request_too_large', message: /10000 bytes \(maxRequestBytes .*insertAll/ }
       const points = Array.from({ length: 100 }, () => pointOf('x'.repeat(200)))
-      const query = { vector: new Float32Array(3000), metric: 'Cosine', limit: 1 } as const
+      const query = { vector: new Float32Array(6000), metric: 'Cosine', limit: 1 } as const
       await assert.rejects(client.insertBatch(points), refusal)
       await assert.rejects(client.insert(pointOf('x'.repeat(20_000))), refusal)
       await assert.rejects(client.searchBatch([query]), refusal)
@@ -153,7 +157,8 @@ describe('the bounds of a client', () => {
   })
 
   it('end a call that gets no answer', async () => {
-    const silent = createServer((socket) => socket.resume()).listen(0, '127.0.0.1')
+    const sockets: Socket[] = []
+    const silent = createServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1')
     await once(silent, 'listening')
     const address = `127.0.0.1:${(silent.address() as AddressInfo).port}`
     const bounds = { timeoutMs: 50, retries: 0 }
@@ -170,6 +175,7 @@ describe('the bounds of a client', () => {
       await client.close()
     }
     silent.close()
+    for (const socket of sockets) socket.destroy()
   })
 
   it('are whole numbers', () => {

@@ -115,7 +115,7 @@ export function queryIn(query: Query, path = ''): Query & Partial<DetailedQuery>
   }
   return {
     vector: optional(fields.vector, vectorIn, `${path}vector`),
-    id: optional(fields.id, textIn, `${path}id`),
+    id: optional(fields.id, idIn, `${path}id`),
     text: optional(fields.text, textIn, `${path}text`),
     metric: oneOf(metric, distanceMetrics, `${path}metric`),
     limit: limitIn(limit, `${path}limit`),
@@ -367,7 +367,7 @@ export function vectorIn(vector: unknown, at: string): Components {
   return copy
 }
 
-/** The id in the path of an HTTP request, where `..` would lead to another route. */
+/** An id in the path of an HTTP request, where `..` would lead to another route, or of a query. */
 export function idIn(id: unknown, at: string): string {
   if (id === undefined || id === '') throw invalid(`${at} is missing: a point id is a UUID`)
   if (typeof id !== 'string') throw wrongKind(id, at, 'a UUID')
