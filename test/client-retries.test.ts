@@ -89,6 +89,24 @@ describe('a client of a service behind an unreliable network', () => {
     assert.deepEqual(found, [id])
   })
 
+  it('retries every read when the answer is lost', async () => {
+    const client = createHttpClient({ baseUrl: url })
+    const query = { vector: [1, 2], metric: 'Euclidean', limit: 1 } as const
+    for (const read of [
+      () => client.search(query),
+      () => client.searchBatch([query]),
+      () => client.searchHits({ ...query, include: {} }),
+      () => client.list(),
+      () => client.count(),
+      () => client.collections.list(),
+      () => client.collections.get('default'),
+    ]) {
+      proxy.next('answer is lost')
+      await read()
+      assert.equal(proxy.requests, 2)
+    }
+  })
+
   it('retries refused requests until its retries are used up', async () => {
     const client = createHttpClient({ baseUrl: url, retries: 2 })
     proxy.next('refused', 'refused')
