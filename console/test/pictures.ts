@@ -19,7 +19,7 @@ const dimension = 512
 const quality = 0.82
 const chartSeconds = 60
 
-const lamps = `name,v0,v1,v2,v3,price,zip,in_stock,since
+const lamps = `content,v0,v1,v2,v3,price,zip,in_stock,since
 Desk lamp,0.12,0.5,-0.3,0.8,39.5,10115,true,2026-01-31
 "Floor lamp, brass",0.1,0.45,-0.2,0.9,129,00501,false,2025-11-02
 Lantern,-0.4,0.2,0.7,0.1,24.9,80331,true,2026-03-14
