@@ -154,6 +154,14 @@ describe('a CSV file', () => {
     assert.deepEqual(numbered, [{ vector: [1, 2, 3, 4], content: 'a', attributes: { n: 5 } }])
   })
 
+  it('has attributes with the names of roles as the console exports them', async () => {
+    const rows = await read(
+      'c.csv',
+      'id,content,vector,attributes.id,attributes.text\n8f14e45f-ceea-467f-a8d0-2b4e1c9f7a63,a,1 2,7,b\n',
+    )
+    assert.deepEqual(attributesIn(rows), [{ id: 7, text: 'b' }])
+  })
+
   it('names columns without a name as pandas does, and keeps ids of its own as attributes', async () => {
     const rows = await read('p.csv', ',id,content,vector\n0,7,a,1 2\n1,8,b,1 2\n')
     assert.deepEqual(attributesIn(rows), [

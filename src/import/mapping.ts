@@ -225,8 +225,14 @@ export function withRole(
 /**
  * Whether the service accepts a name. Filter paths consist of attribute names, so these exclude dots and a leading $.
  */
-export function isAttributeName(name: string): boolean {
+export function isAttributeName(column: string): boolean {
+  const name = attributeNameOf(column)
   return name !== '' && !name.startsWith('$') && !name.includes('.')
+}
+
+/** The console exports an attribute whose name is that of a role, such as id, as the column `attributes.id`. */
+export function attributeNameOf(column: string): string {
+  return column.startsWith('attributes.') ? column.slice('attributes.'.length) : column
 }
 
 /** The columns of a file that a mapping uses. */

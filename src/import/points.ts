@@ -2,7 +2,7 @@ import type { Attributes, AttributeValue } from '../base/attributes.ts'
 import { DateTime } from '../base/attributes.ts'
 import { halfSurrogateIn, halfSurrogateWords } from '../base/half-surrogates.ts'
 import type { NewPoint, Payload } from '../base/point.ts'
-import { isAttributeName, type Mapping } from './mapping.ts'
+import { attributeNameOf, isAttributeName, type Mapping } from './mapping.ts'
 import { type Row, unread } from './table.ts'
 import {
   attributeOf,
@@ -130,8 +130,10 @@ export class PointMaker {
       const value = inColumn(name, () => attributeOf(read(name), type))
       if (value === undefined) continue
       if (!isAttributeName(name)) throw new Error(`\`${name}\` cannot be the name of an attribute`)
-      if (attributes.has(name)) throw new Error(`\`${name}\` is given twice, also in \`${map}\``)
-      attributes.set(name, value)
+      const attribute = attributeNameOf(name)
+      if (attributes.has(attribute))
+        throw new Error(`\`${attribute}\` is given twice, also in \`attributes\``)
+      attributes.set(attribute, value)
     }
     return attributes
   }
