@@ -13,7 +13,7 @@ export async function connect(options: ConnectionOptions, environment: Environme
     const collection = collectionOf(options, environment)
     const service = httpService(options, environment)
     const { createHttpClient } = await import('../client/http-client.ts')
-    return createHttpClient({ ...service, collection, retries: 0 })
+    return createHttpClient({ ...service, collection, retries: 0, maxRequestBytes })
   }
   if (options.user !== undefined || options.passwordFile !== undefined) {
     throw new UsageError('--user and --password-file are for HTTP: give --http, or the API key for gRPC')
@@ -24,8 +24,11 @@ export async function connect(options: ConnectionOptions, environment: Environme
   const collection = collectionOf(options, environment)
   const address = targetOf(options, environment)
   const { createGrpcClient } = await import('../client/grpc-client.ts')
-  return createGrpcClient({ address, apiKey, tls, collection, retries: 0 })
+  return createGrpcClient({ address, apiKey, tls, collection, retries: 0, maxRequestBytes })
 }
+
+/** An import bounds its requests itself, and a record that is larger than that is for the service to refuse. */
+const maxRequestBytes = 2 ** 32 - 1
 
 /** Connects, calls `use`, and closes the connection. */
 export async function withClient<Result>(
