@@ -128,7 +128,10 @@ const notAttributes: readonly (readonly [attributes: unknown, message: RegExp])[
 ]
 
 /** Requests with a field or a value that would be ignored or changed. */
-const wrongRequests: readonly (readonly [call: (client: VectorClient) => unknown, message: RegExp])[] = [
+const wrongRequests: readonly (readonly [
+  call: (client: VectorClient) => unknown,
+  message: RegExp | string,
+])[] = [
   [
     (client) => client.search({ ...queryOf([1, 2]), filters: { a: 1 } } as Query),
     /^filters is not a field of the query: did you mean filter\?$/,
@@ -221,6 +224,36 @@ const wrongRequests: readonly (readonly [call: (client: VectorClient) => unknown
   [
     (client) => client.collections.put('docs', { dimensions: 2 } as object),
     /^dimensions is not a field of the settings: did you mean dimension\?$/,
+  ],
+  [
+    (client) => client.count({}, { consistency: 'lates' as 'latest' }),
+    'consistency is "lates", it must be one of session, latest, available',
+  ],
+  [
+    (client) => client.count({}, { consistency: 'a\r\nb: c' as 'latest' }),
+    'consistency is "a\\r\\nb: c", it must be one of session, latest, available',
+  ],
+  [
+    (client) => client.count({}, { signal: {} as AbortSignal }),
+    'signal is an object, it must be an AbortSignal',
+  ],
+  [
+    (client) => client.count({}, { onPartial: 'yes' as never }),
+    'onPartial is a string, it must be a function',
+  ],
+  [
+    (client) => client.get(missingId, { version: 'no' as never }),
+    'version is a string, it must be a boolean',
+  ],
+  [(client) => client.insertEach(undefined as never), 'vectors is missing, it must be an array of points'],
+  [(client) => client.insertAll(null as never).next(), 'points is null, it must be an iterable of points'],
+  [
+    (client) => client.collections.setAliases({ set: new Map([['a', 'docs']]) as never }),
+    'set is an object of the class Map, it must be a plain object',
+  ],
+  [
+    (client) => client.collections.setAliases({ set: null as never }),
+    'set is null, it must be a plain object',
   ],
 ]
 

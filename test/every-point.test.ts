@@ -50,6 +50,8 @@ const all = [
   '{"$content_type":{"$in":["Text","Image"]}}',
   '{"$or":[{"$content_type":"Text"},{"$content_type":"Image"}]}',
   '{"$or":[{"$expires_at":{"$exists":false}},{"$expires_at":{"$exists":true}}]}',
+  '{"$or":[{"$expires_at":null},{"$expires_at":{"$gte":"0001-01-01T00:00:00Z"}}]}',
+  '{"$or":[{"$expires_at":null},{"$expires_at":{"$lte":"9999-12-31T23:59:59.999968Z"}}]}',
 ]
 
 /** Filters like those, which some point does not match. */
@@ -77,6 +79,10 @@ const some = [
   '{"$version":{"$lte":1000000}}',
   '{"$or":[{"$version":{"$lt":5}},{"$version":{"$gt":5}}]}',
   '{"$content_type":{"$ne":"Text"}}',
+  '{"$expires_at":null}',
+  '{"$expires_at":{"$exists":false}}',
+  '{"$or":[{"$expires_at":null},{"$expires_at":{"$in":["1970-01-01T00:00:00Z","2026-01-01T00:00:00Z"]}}]}',
+  '{"$or":[{"$expires_at":null},{"$expires_at":{"$gt":"1970-01-01T00:00:00Z"}}]}',
   '{"$or":[{"$expires_at":{"$lt":{"$date":"2026-01-01T00:00:00Z"}}},{"$expires_at":{"$gte":{"$date":"2026-01-01T00:00:00Z"}}}]}',
 ]
 

@@ -1,4 +1,5 @@
 import { DateTime, GeoPoint, type Scalar } from './attributes.ts'
+import { dateTimeOf } from './datetime.ts'
 import type { Bounds, Filter, Ordered, Test } from './filter.ts'
 import { kindOf } from './filter-builder.ts'
 import { idBytes } from './ids.ts'
@@ -167,7 +168,13 @@ function isExists(test: FactTest): boolean {
 /** The values to try at a path that is not one of attributes. */
 function metaValues(path: string, tests: readonly FactTest[]): readonly Value[] {
   if (path === '$content_type') return contentTypes
-  if (path === '$expires_at') return [undefined, ...tests.flatMap(valuesOf)]
+  if (path === '$expires_at') {
+    // A point can expire at a moment that no test names.
+    const moments = tests.flatMap(valuesOf).filter((value) => value instanceof DateTime)
+    return [undefined, new DateTime(0), ...moments, ...moments.map(after)].filter(
+      (value) => value === undefined || dateTimeOf((value as DateTime).us) !== undefined,
+    )
+  }
   // The empty one is an id that no filter names.
   if (path === '$id') return [new Uint8Array(), ...tests.flatMap(valuesOf)]
   const versions = tests.flatMap(valuesOf).filter((value) => typeof value === 'number')

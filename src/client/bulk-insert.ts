@@ -2,7 +2,7 @@ import { DatabaseError } from '../base/errors.ts'
 import { payloadBytes } from '../base/payload-bytes.ts'
 import { type BulkOptions, type InsertOptions, optionsIn } from './call-options.ts'
 import type { InsertReport, PointToInsert } from './client.ts'
-import { type CheckedPoint, optional, pointIn, wholeIn } from './input.ts'
+import { type CheckedPoint, checkPoints, optional, pointIn, wholeIn, wrongKind } from './input.ts'
 import { ServiceError } from './service-error.ts'
 
 /** Stores all points of a batch or none. */
@@ -38,6 +38,10 @@ export async function* insertInBatches(
   const { batchSize, concurrency, ...details } = optionsIn<BulkOptions>(options, ['batchSize', 'concurrency'])
   const size = optional(batchSize, atLeastOne, 'batchSize') ?? 500
   const window = optional(concurrency, atLeastOne, 'concurrency') ?? 2
+  const iterable = points as Partial<AsyncIterable<unknown> & Iterable<unknown>> | undefined | null
+  if (!iterable?.[Symbol.asyncIterator] && !iterable?.[Symbol.iterator]) {
+    throw wrongKind(points, 'points', 'an iterable of points')
+  }
   const sent: SentBatch[] = []
   try {
     for await (const { start, points: some, ids } of batchesOf(points, size)) {
@@ -122,6 +126,7 @@ export async function insertEachOf(
   points: readonly PointToInsert[],
   send: (points: readonly CheckedPoint[]) => Promise<InsertReport>,
 ): Promise<InsertReport> {
+  checkPoints(points)
   const checked: CheckedPoint[] = []
   const indexes: number[] = []
   const errors: InsertReport['errors'][number][] = []

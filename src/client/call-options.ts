@@ -1,8 +1,8 @@
-import type { Consistency } from '../base/consistency.ts'
+import { type Consistency, consistencies } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { faultOfIdempotencyKey } from '../base/idempotency-key.ts'
 import { allowanceText, type Missing, missingOf, partialHeader } from '../base/partial-reads.ts'
-import { fieldsOf, textIn } from './input.ts'
+import { fieldsOf, flagIn, oneOf, optional, textIn, wrongKind } from './input.ts'
 
 export interface CallOptions {
   /** How up to date a cluster's answer to a read must be; `session` by default. Has no effect elsewhere. */
@@ -67,7 +67,26 @@ export function optionsIn<Options extends CallOptions = CallOptions>(
   options: Options | undefined,
   more: readonly (keyof Options & string)[] = [],
 ): Options {
-  return fieldsOf(options ?? {}, [...callFields, ...more], 'the options') as unknown as Options
+  const names: readonly string[] = [...callFields, ...more]
+  const fields: Readonly<Record<string, unknown>> = fieldsOf(options ?? {}, names, 'the options')
+  // A header would be made of any text, and a misspelt consistency has no effect outside a cluster.
+  optional(fields.consistency, (value, at) => oneOf(value, consistencies, at), 'consistency')
+  optional(fields.onPartial, functionIn, 'onPartial')
+  optional(fields.signal, signalIn, 'signal')
+  optional(fields.version, flagIn, 'version')
+  return fields as unknown as Options
+}
+
+function functionIn(value: unknown, at: string): void {
+  if (typeof value !== 'function') throw wrongKind(value, at, 'a function')
+}
+
+/** The signal of another realm or of a library is one, too. */
+function signalIn(value: unknown, at: string): void {
+  const { aborted, addEventListener } = (value ?? {}) as Partial<AbortSignal>
+  if (typeof aborted !== 'boolean' || typeof addEventListener !== 'function') {
+    throw wrongKind(value, at, 'an AbortSignal')
+  }
 }
 
 const callFields = ['consistency', 'onPartial', 'partialAfterMs', 'signal'] as const

@@ -7,7 +7,7 @@ import {
 import { DatabaseError } from '../base/errors.ts'
 import { objectOf } from './attributes.ts'
 import type { CallOptions } from './call-options.ts'
-import { fieldsOf, optional, textIn, textsIn, wholeIn } from './input.ts'
+import { fieldsOf, isPlain, optional, textIn, textsIn, wholeIn, wrongKind } from './input.ts'
 
 /** The settings that are fixed when a collection is created. The service or the first insert decides absent fields. */
 export type NewCollection = Partial<CollectionSettings>
@@ -71,7 +71,8 @@ export function settingsIn(settings: NewCollection = {}): NewCollection {
 /** Reads changes of aliases. @throws DatabaseError `invalid_argument` */
 export function aliasChangesIn(changes: AliasChanges): Required<AliasChanges> {
   const { set = {}, remove } = fieldsOf(changes, ['set', 'remove'], 'the changes')
-  const aliases = Object.entries(set as object).map(([alias, name]): [string, string] => [
+  if (!isPlain(set)) throw wrongKind(set, 'set', 'a plain object')
+  const aliases = Object.entries(set).map(([alias, name]): [string, string] => [
     textIn(alias, 'set'),
     textIn(name, `set.${alias}`),
   ])

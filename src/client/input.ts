@@ -72,8 +72,12 @@ export function pointIn(point: PointToInsert, path = ''): CheckedPoint {
 }
 
 export function pointsIn(points: readonly PointToInsert[]): CheckedPoint[] {
-  if (!Array.isArray(points)) throw wrongKind(points, 'vectors', 'an array of points')
+  checkPoints(points)
   return itemsOf(points, 'vectors', (point, at) => pointIn(point as PointToInsert, `${at}.`))
+}
+
+export function checkPoints(points: readonly PointToInsert[]): void {
+  if (!Array.isArray(points)) throw wrongKind(points, 'vectors', 'an array of points')
 }
 
 /** A point without an id of its own, as `put` takes it. */
@@ -385,7 +389,7 @@ export function textsIn(value: unknown, at: string): string[] {
   return itemsOf(value, at, textIn)
 }
 
-function flagIn(value: unknown, at: string): boolean {
+export function flagIn(value: unknown, at: string): boolean {
   if (typeof value !== 'boolean') throw wrongKind(value, at, 'a boolean')
   return value
 }
@@ -481,7 +485,7 @@ function isNear(one: string, other: string): boolean {
 }
 
 /** Whether a value is an object literal or from JSON, in any realm: its prototype is null or has none itself. */
-function isPlain(value: unknown): value is object {
+export function isPlain(value: unknown): value is object {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || Object.getPrototypeOf(prototype) === null
@@ -499,7 +503,7 @@ function kindOf(value: unknown): string {
   return name && name !== 'Object' ? `an object of the class ${name}` : 'an object'
 }
 
-function wrongKind(value: unknown, at: string, expected: string): DatabaseError {
+export function wrongKind(value: unknown, at: string, expected: string): DatabaseError {
   if (value === undefined) return invalid(`${at} is missing, it must be ${expected}`)
   return invalid(`${at} is ${kindOf(value)}, it must be ${expected}`)
 }
