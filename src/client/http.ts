@@ -22,5 +22,6 @@ export type { AliasChanges, Aliases, CollectionsClient, NewCollection, PutResult
 export type { Filter, FilterTests, FilterValue } from './filters.ts'
 export { createHttpClient, type HttpClient, type HttpClientOptions } from './http-client.ts'
 export type * from './inspection.ts'
+export { attributesOfMetadata } from './metadata.ts'
 export { ServiceError } from './service-error.ts'
 export { uuidOf } from './uuid-of.ts'

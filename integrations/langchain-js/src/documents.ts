@@ -1,7 +1,7 @@
 import { Document, type DocumentInterface } from '@langchain/core/documents'
 import {
-  type AttributesInput,
   type AttributesOutput,
+  attributesOfMetadata,
   DatabaseError,
   type Hit,
   type PointToInsert,
@@ -21,8 +21,9 @@ export function idsOf(
 }
 
 /**
- * Converts documents to points: the text is the content, and metadata are attributes. Existing ids are replaced. If
- * several documents have the same id, only the last one is returned, because a request accepts only one point per id.
+ * Converts documents to points: the text is the content, and metadata are attributes, converted by
+ * `attributesOfMetadata`. Existing ids are replaced. If several documents have the same id, only the last one is
+ * returned, because a request accepts only one point per id.
  */
 export function pointsOf(
   vectors: readonly (readonly number[])[],
@@ -34,7 +35,7 @@ export function pointsOf(
   documents.forEach(({ pageContent, metadata }, index) => {
     const id = uuidOf(ids[index]!)
     const own = id === ids[index] ? {} : { [idAttribute]: ids[index] }
-    const attributes = { ...metadata, ...own } as AttributesInput
+    const attributes = { ...attributesOfMetadata(metadata), ...own }
     const payload = { contentType: 'Text', content: pageContent, attributes } as const
     points.set(id, { id, vector: vectors[index]!, payload, onConflict: 'replace' })
   })

@@ -207,7 +207,25 @@ describe('VicinalVectorStore', () => {
   })
 
   it('names refused metadata in the error', async () => {
-    const dotted = new Document({ pageContent: 'x', metadata: { 'a.b': 1 } })
-    await assert.rejects(store.addDocuments([dotted]), { reason: 'invalid_argument', message: /a\.b/ })
+    const reserved = new Document({ pageContent: 'x', metadata: { a: { $b: 1 } } })
+    await assert.rejects(store.addDocuments([reserved]), { reason: 'invalid_argument', message: /a\.\$b/ })
+  })
+
+  it('keeps metadata of kinds that attributes do not have', async () => {
+    class Info {
+      readonly pages = 3
+      readonly hidden = undefined
+    }
+    const metadata = {
+      pdf: { info: new Info() },
+      'loc.line': 7,
+      tags: new Set(['a']),
+      size: 2n ** 60n,
+      at: Number.NaN,
+    }
+    await store.addDocuments([new Document({ pageContent: 'kinds', metadata })])
+    const found = await store.similaritySearch('kinds', 1)
+    const kept = { pdf: { info: { pages: 3 } }, loc: { line: 7 }, tags: ['a'], size: '1152921504606846976' }
+    assert.deepEqual(found[0]!.metadata, kept)
   })
 })

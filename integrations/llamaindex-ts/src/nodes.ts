@@ -1,11 +1,17 @@
 import { type BaseNode, MetadataMode } from '@llamaindex/core/schema'
 import { metadataDictToNode, nodeToMetadata } from '@llamaindex/core/vector-store'
-import { type AttributesInput, type Hit, type PointToInsert, uuidOf } from 'vicinal-client'
+import {
+  type AttributesInput,
+  attributesOfMetadata,
+  type Hit,
+  type PointToInsert,
+  uuidOf,
+} from 'vicinal-client'
 
 /**
- * Converts nodes to points: the text is the content, and metadata are attributes. LlamaIndex's own `_node_content` has
- * the rest of a node, including its id. Existing ids are replaced. If several nodes have the same id, only the last one
- * is returned, because a request accepts only one point per id.
+ * Converts nodes to points: the text is the content, and metadata are attributes, converted by `attributesOfMetadata`.
+ * LlamaIndex's own `_node_content` has the rest of a node, including its id. Existing ids are replaced. If several nodes
+ * have the same id, only the last one is returned, because a request accepts only one point per id.
  */
 export function pointsOf(nodes: readonly BaseNode[]): PointToInsert[] {
   const points = new Map<string, PointToInsert>()
@@ -27,7 +33,7 @@ export function nodeOf({ payload, vector }: Hit): BaseNode {
 }
 
 function attributesOf(node: BaseNode): AttributesInput {
-  const entries = Object.entries(nodeToMetadata(node, true)).filter(([name, value]) => {
+  const entries = Object.entries(attributesOfMetadata(nodeToMetadata(node, true))).filter(([name, value]) => {
     // For a node without a document, LlamaIndex writes the text "None", which could also be an id.
     if (node.sourceNode === undefined && documentNames.has(name)) return false
     // No filter distinguishes an empty list from others, so empty lists are absent.

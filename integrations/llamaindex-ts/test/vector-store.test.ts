@@ -99,6 +99,14 @@ describe('VicinalVectorStore', () => {
     assert.equal(found.sourceNode?.nodeId, 'd')
   })
 
+  it('keeps metadata of kinds that attributes do not have', async () => {
+    const metadata = { large: 'x'.repeat(40_000), tags: new Set(['a']), size: 2n ** 60n, 'loc.line': 7 }
+    await store.add([new TextNode({ id_: 'kinds', text: 'a text', embedding: [1, 0], metadata })])
+    const [found] = (await store.query(query)).nodes!
+    const kept = { large: metadata.large, tags: ['a'], size: '1152921504606846976', loc: { line: 7 } }
+    assert.deepEqual(found!.metadata, kept)
+  })
+
   it('stores a node under a UUID made from its id, and replaces the node that has the id', async () => {
     await store.add(animals().slice(0, 1))
     await store.add([new TextNode({ id_: 'node/0', text: 'new', embedding: [1, 0] })])
