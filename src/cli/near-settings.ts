@@ -1,4 +1,4 @@
-import { editDistance } from '../base/edit-distance.ts'
+import { editDistance } from '../base/spelling.ts'
 import { settingRows } from '../settings/table.ts'
 import { removedSettings } from './removed-settings.ts'
 

@@ -12,6 +12,7 @@ import { wholeMax } from '../base/attribute-json.ts'
 import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { conflictRules, contentTypes, dimensionMax, distanceMetrics } from '../base/point.ts'
+import { nearestName } from '../base/spelling.ts'
 import { type Moment, microsecondsIn, objectOf } from './attributes.ts'
 import type {
   DetailedQuery,
@@ -454,7 +455,7 @@ export function fieldsOf<Name extends string>(
   const object = value as Readonly<Record<string, unknown>>
   for (const name of Object.keys(object)) {
     if ((names as readonly string[]).includes(name) || object[name] === undefined) continue
-    const near = names.find((each) => isNear(plain(each), plain(name)))
+    const near = nearestName(name, names)
     const remedy = near === undefined ? `the fields are ${names.join(', ')}` : `did you mean ${near}?`
     throw invalid(`${shownName(name)} is not a field of ${at}: ${remedy}`)
   }
@@ -463,25 +464,6 @@ export function fieldsOf<Name extends string>(
 
 function shownName(name: string): string {
   return placeOf('', name).slice(1)
-}
-
-/** `on_conflict` and `onconflict` mean `onConflict`. */
-function plain(name: string): string {
-  return name.toLowerCase().replace(/[^a-z0-9]/g, '')
-}
-
-/** Whether texts differ in one letter, or in the order of two neighbouring ones. */
-function isNear(one: string, other: string): boolean {
-  let start = 0
-  while (start < one.length && one[start] === other[start]) start += 1
-  let end = 0
-  while (end < one.length - start && end < other.length - start && one.at(-1 - end) === other.at(-1 - end)) {
-    end += 1
-  }
-  const [left, right] = [one.slice(start, one.length - end), other.slice(start, other.length - end)]
-  return (
-    Math.max(left.length, right.length) <= 1 || (left.length === 2 && left === [...right].reverse().join(''))
-  )
 }
 
 /** Whether a value is an object literal or from JSON, in any realm: its prototype is null or has none itself. */

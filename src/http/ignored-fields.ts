@@ -1,5 +1,5 @@
-import { editDistance } from '../base/edit-distance.ts'
 import { DatabaseError } from '../base/errors.ts'
+import { nearestName } from '../base/spelling.ts'
 
 /**
  * The unknown fields of a body. They are ignored, like unknown protobuf fields, but the answer names them: otherwise
@@ -40,14 +40,9 @@ export function noteIgnored(notes: FieldNotes, path: string, field: string, name
 
 function unknownField(path: string, field: string, names: readonly string[]): DatabaseError {
   const shown = headerText(`${path}${field.slice(0, nameLengthMax + 1)}`)
-  const far = Math.max(2, Math.floor(field.length / 2))
-  const [nearest] = names
-    .filter((name) => Math.abs(name.length - field.length) <= far)
-    .map((name) => ({ name, distance: editDistance(name, field.toLowerCase()) }))
-    .filter(({ distance }) => distance <= far)
-    .sort((one, other) => one.distance - other.distance)
+  const near = nearestName(field, names)
   const known = names.length === 0 ? 'there are none here' : `they are ${names.join(', ')}`
-  const hint = nearest === undefined ? known : `did you mean ${nearest.name}?`
+  const hint = near === undefined ? known : `did you mean ${near}?`
   return new DatabaseError('invalid_argument', `${shown} is not a known field or parameter: ${hint}`)
 }
 
