@@ -148,8 +148,10 @@ export function shownText(text: string): string {
   return JSON.stringify(text.length > 64 ? `${text.slice(0, 64)}…` : text)
 }
 
+export const halfSurrogateWords = 'has half of a surrogate pair, it must be text that UTF-8 can hold'
+
 function halfSurrogate(at: string): DatabaseError {
-  return invalid(`${at} has half of a surrogate pair, it must be text that UTF-8 can hold`)
+  return invalid(`${at} ${halfSurrogateWords}`)
 }
 
 function invalid(message: string): DatabaseError {

@@ -7,8 +7,8 @@ import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
 import { payloadBytes } from '../base/payload-bytes.ts'
 import type { NewPoint } from '../base/point.ts'
 import { hashPoint } from '../base/point-hash.ts'
-import { batchBytesMax } from '../client/bulk-insert.ts'
-import type { PointsClient, PointToInsert } from '../client/client.ts'
+import { type BatchInsert, batchBytesMax } from '../client/bulk-insert.ts'
+import type { CheckedPoint } from '../client/input.ts'
 import { passingReasons } from '../client/retries.ts'
 import type { Journal, SampledPoint, SentBatch } from './journal.ts'
 import type { Progress } from './progress.ts'
@@ -55,7 +55,7 @@ interface Batch {
  * order. The window bounds memory, and slows reading down to the pace of the service.
  */
 export class ImportRun {
-  readonly #client: PointsClient
+  readonly #insertChecked: BatchInsert['insertChecked']
   readonly #options: RunOptions
   readonly #journal: Journal | undefined
   readonly #importId: string
@@ -80,13 +80,13 @@ export class ImportRun {
 
   /** @param parts.importId the start of the idempotency keys of all batches */
   constructor(parts: {
-    readonly client: PointsClient
+    readonly insertChecked: BatchInsert['insertChecked']
     readonly options: RunOptions
     readonly journal: Journal | undefined
     readonly importId: string
     readonly progress: Progress
   }) {
-    this.#client = parts.client
+    this.#insertChecked = parts.insertChecked
     this.#options = parts.options
     this.#journal = parts.journal
     this.#importId = parts.importId
@@ -260,7 +260,7 @@ export class ImportRun {
     while (records.length > 0) {
       try {
         const points = records.map(({ point }) => pointToSend(point))
-        return await this.#client.insertBatch(points, { idempotencyKey })
+        return await this.#insertChecked(points, { idempotencyKey })
       } catch (error) {
         batch.isUncertain ||= leavesDoubt(error)
         const refused = refusedIndex(error)
@@ -327,14 +327,18 @@ function emptyBatch(after: number): Batch {
   }
 }
 
-/** Converts a point for the client, which has its own type for moments. */
-function pointToSend(point: NewPoint): PointToInsert {
-  const { payload, vector, ...others } = point
-  const { expiresAtUs, ...stored } = payload
+/**
+ * Converts a point for the client, which has its own type for moments. It is not checked again: in a file, 9e15 is an
+ * exact number, but as a value of JavaScript it may be a rounded one, which a client refuses.
+ */
+function pointToSend({ vector, payload, id, onConflict }: NewPoint): CheckedPoint {
+  const { expiresAtUs, contentType, content, attributes } = payload
+  const expiresAt = expiresAtUs === undefined ? undefined : new DateTime(expiresAtUs)
   return {
-    ...others,
-    ...(vector.length === 0 ? {} : { vector }),
-    payload: expiresAtUs === undefined ? stored : { ...stored, expiresAt: new DateTime(expiresAtUs) },
+    id,
+    onConflict,
+    vector: vector.length === 0 ? undefined : vector,
+    payload: { contentType, content, attributes, expiresAt },
   }
 }
 

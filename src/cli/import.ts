@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { closeSync, fstatSync, ftruncateSync, openSync, statSync } from 'node:fs'
 import { defaultCollection } from '../base/collection.ts'
+import { insertCheckedOf } from '../client/bulk-insert.ts'
 import type { PointsClient, VectorClient } from '../client/client.ts'
 import { notStoredWords } from '../import/points.ts'
 import { connect } from './clients.ts'
@@ -75,7 +76,8 @@ async function importInto(client: PointsClient, file: string, options: Import): 
   const progress = new Progress(file === '-' ? undefined : statSync(file).size)
   if (journal !== undefined) noteResumption(journal, progress)
   const importId = journal?.id ?? randomUUID()
-  const run = new ImportRun({ client, options, journal, importId, progress })
+  const insertChecked = insertCheckedOf(client)
+  const run = new ImportRun({ insertChecked, options, journal, importId, progress })
   const notStored = new Map<string, number>()
   const startedMs = performance.now()
   try {

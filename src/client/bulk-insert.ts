@@ -1,13 +1,20 @@
+import { assert } from '../base/assert.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { payloadBytes } from '../base/payload-bytes.ts'
 import { type BulkOptions, type InsertOptions, optionsIn } from './call-options.ts'
-import type { InsertReport, PointToInsert } from './client.ts'
+import type { InsertReport, PointsClient, PointToInsert } from './client.ts'
 import { type CheckedPoint, checkPoints, optional, pointIn, wholeIn, wrongKind } from './input.ts'
 import { ServiceError } from './service-error.ts'
 
 /** Stores all points of a batch or none. */
 export interface BatchInsert {
   insertChecked(points: readonly CheckedPoint[], options?: InsertOptions): Promise<readonly string[]>
+}
+
+/** The method of a client for the importer, which checks its points itself. Users of the client do not see it. */
+export function insertCheckedOf(client: PointsClient & Partial<BatchInsert>): BatchInsert['insertChecked'] {
+  assert(client.insertChecked !== undefined, 'a client of this package can insert checked points')
+  return client.insertChecked
 }
 
 interface Batch {

@@ -1,6 +1,6 @@
-import type { Attributes, AttributeValue } from '../base/attributes.ts'
-import { DateTime } from '../base/attributes.ts'
-import { halfSurrogateIn, halfSurrogateWords } from '../base/half-surrogates.ts'
+import { halfSurrogateWords } from '../base/attribute-checks.ts'
+import { isMap } from '../base/attribute-json.ts'
+import { type Attributes, type AttributeValue, DateTime } from '../base/attributes.ts'
 import type { NewPoint, Payload } from '../base/point.ts'
 import { attributeNameOf, isAttributeName, type Mapping } from './mapping.ts'
 import { type Row, unread } from './table.ts'
@@ -61,8 +61,10 @@ export class PointMaker {
     try {
       const others = this.#others(row)
       const point = this.#point(row, others)
-      const place = halfSurrogateIn(point.payload)
-      return place === undefined ? { point } : { fault: `\`${place.slice(1)}\` ${halfSurrogateWords}` }
+      const { content, attributes = noAttributes } = point.payload
+      if (!content.isWellFormed()) return { fault: `\`content\` ${halfSurrogateWords}` }
+      const place = halfSurrogateIn(attributes)
+      return place === undefined ? { point } : { fault: `\`attributes${place}\` ${halfSurrogateWords}` }
     } catch (error) {
       return { fault: (error as Error).message }
     }
@@ -209,6 +211,30 @@ function lengthOf(components: ArrayLike<number>): number {
 }
 
 const noVector = new Float32Array()
+const noAttributes: Attributes = new Map()
+
+/**
+ * Finds text with half of a surrogate pair, which UTF-8 cannot hold. In a file, only escapes of JSON can.
+ *
+ * @returns its place below `value`, like `.a[1]`; undefined if there is none
+ */
+function halfSurrogateIn(value: AttributeValue): string | undefined {
+  if (typeof value === 'string') return value.isWellFormed() ? undefined : ''
+  // Each caller adds its part of the place, so that nothing is built for text without a fault.
+  if (Array.isArray(value)) {
+    for (let index = 0; index < value.length; index += 1) {
+      const place = halfSurrogateIn(value[index]!)
+      if (place !== undefined) return `[${index}]${place}`
+    }
+  } else if (isMap(value)) {
+    for (const [name, each] of value) {
+      if (!name.isWellFormed()) return `.${JSON.stringify(name)}`
+      const place = halfSurrogateIn(each)
+      if (place !== undefined) return `.${name}${place}`
+    }
+  }
+  return undefined
+}
 
 /** What was not stored, in words for the end of an import: `not stored: column lang (5,000 rows)`. */
 export function notStoredWords(columns: ReadonlyMap<string, number>): string | undefined {
