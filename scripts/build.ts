@@ -6,6 +6,7 @@ import { join } from 'node:path'
 const root = join(import.meta.dirname, '..')
 rmSync(join(root, 'dist'), { recursive: true, force: true })
 run('scripts/build-generated.ts')
+run('scripts/build-docs-page.ts')
 run('scripts/build-console.ts')
 run('node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json')
 run('scripts/copy-assets.ts')

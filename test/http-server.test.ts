@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createConnection } from 'node:net'
 import { after, before, describe, it } from 'node:test'
+import { parse } from 'yaml'
 import { DatabaseError } from '../src/base/errors.ts'
 import { startFailingHttpServer } from './support/failing-http-server.ts'
 import { freePort } from './support/free-ports.ts'
@@ -584,6 +585,8 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       const initializer = await (await fetch(`${service.httpUrl}/docs/static/swagger-initializer.js`)).text()
       assert.match(initializer, /resolveUrl\('\.\/json'\)/)
       const shown = await (await fetch(`${service.httpUrl}/docs/json`)).json()
+      const served = await (await fetch(`${service.httpUrl}/docs/openapi.yaml`)).text()
+      assert.deepEqual(shown, parse(served))
       assert.deepEqual(Object.keys(shown.paths).includes('/points/search/batch'), true)
     })
   })

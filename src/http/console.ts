@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import fastifyStatic from '@fastify/static'
-import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { plainText } from './errors.ts'
+import { addPageFiles } from './page-files.ts'
 
 /** The built pages of `console/`, made by `npm run build:console`. */
 const assetsPath = fileURLToPath(new URL('./generated/console/', import.meta.url))
@@ -46,11 +46,7 @@ function contentSecurityPolicy(imageOrigins: readonly string[]): string {
  * @param isCluster whether this is a node of a cluster. The pages read it here, because a request of /cluster that finds
  * none would be an error in the browser's log.
  */
-export async function addConsole(
-  app: FastifyInstance,
-  options: ConsoleOptions,
-  isCluster: boolean,
-): Promise<void> {
+export function addConsole(app: FastifyInstance, options: ConsoleOptions, isCluster: boolean): void {
   if (!existsSync(join(assetsPath, 'index.html'))) {
     const text = 'The console is not built. In a checkout, run: npm run build:console\n'
     app.get(consolePath, (_request, reply) => reply.code(404).type(plainText).send(text))
@@ -67,26 +63,12 @@ export async function addConsole(
       .send({ image_origins: imageOrigins, grpc_port: grpcPort, cluster: isCluster }),
   )
   const policy = contentSecurityPolicy(imageOrigins)
-  await app.register(fastifyStatic, {
-    root: assetsPath,
-    prefix: `${consolePath}/`,
-    decorateReply: false,
-    preCompressed: true,
-    cacheControl: false,
-    setHeaders: (reply, path) => addHeaders(reply, path, policy),
-  })
-}
-
-function addHeaders(reply: FastifyReply, path: string, policy: string): void {
-  reply
-    .header('content-security-policy', policy)
-    .header('x-frame-options', 'DENY')
-    .header('referrer-policy', 'no-referrer')
-    .header('cross-origin-opener-policy', 'same-origin')
+  addPageFiles(app, assetsPath, `${consolePath}/`, (path) => ({
+    'content-security-policy': policy,
+    'x-frame-options': 'DENY',
+    'referrer-policy': 'no-referrer',
+    'cross-origin-opener-policy': 'same-origin',
     // Names of assets contain their hash; the page that refers to them is revalidated each time.
-    .header('cache-control', isHashed(path) ? 'public, max-age=31536000, immutable' : 'no-cache')
-}
-
-function isHashed(path: string): boolean {
-  return path.startsWith(join(assetsPath, 'assets'))
+    'cache-control': path.startsWith('assets/') ? 'public, max-age=31536000, immutable' : 'no-cache',
+  }))
 }

@@ -81,8 +81,8 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   addInspection(app, options)
   addPages(app, options)
   if (options.cluster !== undefined) addCluster(app, options.cluster, options)
-  await addDocs(app)
-  await addConsole(app, options.console, options.cluster !== undefined)
+  addDocs(app)
+  addConsole(app, options.console, options.cluster !== undefined)
   await listen(app, options)
   const { port } = app.server.address() as AddressInfo
   return {
