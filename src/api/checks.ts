@@ -1,4 +1,4 @@
-import { isWellFormedId } from '../base/ids.ts'
+import { isUuid } from '../base/point.ts'
 import { invalid } from './call.ts'
 
 /** Checks of single values. `path` is a value's path in the request, in the transport's spelling. */
@@ -12,7 +12,7 @@ export type IntegerInput = number | bigint
 /** Returns a well-formed id in lower case, the form in which ids are stored. */
 export function checkId(id: string | undefined, path: string): string {
   if (id === undefined || id === '') throw invalid(`${path} is missing: a point id is a UUID`)
-  if (!isWellFormedId(id)) throw invalid(`${path} ${shown(id)} is not a UUID`)
+  if (!isUuid(id)) throw invalid(`${path} ${shown(id)} is not a UUID`)
   return id.toLowerCase()
 }
 

@@ -32,7 +32,7 @@ export interface InsertedBatch {
   readonly errors?: readonly ItemError[] | undefined
 }
 
-export const errorRules = ['abort', 'continue'] as const
+const errorRules = ['abort', 'continue'] as const
 
 /**
  * Stores all points atomically and resolves with their ids in input order; an empty batch stores nothing. In an empty

@@ -1,5 +1,5 @@
 import type { Attributes } from '../base/attributes.ts'
-import { type ContentType, contentTypes, type Payload } from '../base/point.ts'
+import { type ContentType, contentTypes, type Payload, ttlSecondsMax } from '../base/point.ts'
 import { invalid } from './call.ts'
 import { checkEnum, type EnumInput } from './checks.ts'
 
@@ -53,6 +53,3 @@ export function checkExpiry<Expiry extends number | null | undefined>(
   }
   return nowUs + Math.round(ttlSeconds * 1e6)
 }
-
-/** Up to this, every expiry is exact in float64. */
-const ttlSecondsMax = 3_155_760_000

@@ -2,8 +2,8 @@ import { checkDateText, shownText } from './attribute-checks.ts'
 import { DateTime, type Scalar } from './attributes.ts'
 import { DatabaseError } from './errors.ts'
 import { sortIdsInTurns } from './id-sort.ts'
-import { idBytes, isWellFormedId, writeIdBytes } from './ids.ts'
-import { contentTypes } from './point.ts'
+import { idBytes, writeIdBytes } from './ids.ts'
+import { contentTypes, isUuid } from './point.ts'
 
 /** Counts the values of a whole filter, and throws when there are too many. */
 export interface ValueCount {
@@ -45,7 +45,7 @@ export class FilterOperands {
   }
 
   #addId(value: Scalar, at: string, index: number | undefined): void {
-    if (typeof value !== 'string' || !isWellFormedId(value)) {
+    if (typeof value !== 'string' || !isUuid(value)) {
       throw wrong(at, index, value, 'a UUID as text')
     }
     const offset = this.#idCount * idBytes

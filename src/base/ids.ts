@@ -10,8 +10,6 @@ export const idBytes = 16
 /** Characters of an id as text. */
 export const idLength = 36
 
-const wellFormed = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
-
 /** A fresh random point id, lower-case UUID v4. */
 export function newId(): string {
   return randomUUID()
@@ -35,11 +33,6 @@ export function idsFromSeed(seed: Uint8Array, count: number, isPartitioned = fal
     ids[at + 8] = (ids[at + 8]! & 0x3f) | 0x80
   }
   return ids
-}
-
-/** Whether `text` is a UUID in its 36-character form, of any version and in either case. */
-export function isWellFormedId(text: string): boolean {
-  return text.length === idLength && wellFormed.test(text)
 }
 
 /** Writes the 16 bytes of a well-formed id to `target` at `offset`. */

@@ -9,8 +9,18 @@ export type Metric = (typeof distanceMetrics)[number]
 export const contentTypes = ['Image', 'Text'] as const
 export type ContentType = (typeof contentTypes)[number]
 
+const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+/** Whether a text can be the id of a point: a UUID in its 36-character form, of any version and in either case. */
+export function isUuid(text: string): boolean {
+  return uuid.test(text)
+}
+
 /** The longest vector that can be stored: `DIMENSION` is 1..65,535. */
 export const dimensionMax = 65_535
+
+/** The longest time to live, 100 years: up to this, every expiry is exact in float64. */
+export const ttlSecondsMax = 3_155_760_000
 
 /** The data that is stored with a vector. */
 export interface Payload {

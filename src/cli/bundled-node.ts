@@ -8,7 +8,7 @@ import { join } from 'node:path'
  * 18.
  */
 
-export const nodeMajorMin = 24
+const nodeMajorMin = 24
 
 export function isNodeNewEnough(): boolean {
   return Number.parseInt(process.versions.node, 10) >= nodeMajorMin

@@ -160,7 +160,7 @@ function trust(caFile: string | undefined, url: string): void {
 }
 
 /** @throws UsageError if `text` is not an HTTP address */
-export function httpUrl(text: string): string {
+function httpUrl(text: string): string {
   const url = /^https?:\/\//.test(text) ? URL.parse(text) : null
   if (url !== null && url.username + url.password !== '') {
     throw new UsageError('--http: give user and password with --user and --password-file, not in the address')

@@ -10,7 +10,8 @@ import { hashPoint } from '../base/point-hash.ts'
 import { type BatchInsert, batchBytesMax } from '../client/bulk-insert.ts'
 import type { CheckedPoint } from '../client/input.ts'
 import { passingReasons } from '../client/retries.ts'
-import type { Journal, SampledPoint, SentBatch } from './journal.ts'
+import { type SampledPoint, sampleWith } from '../import/stored-sample.ts'
+import type { Journal, SentBatch } from './journal.ts'
 import type { Progress } from './progress.ts'
 import type { Item } from './readers.ts'
 
@@ -278,7 +279,9 @@ export class ImportRun {
       this.stored += ids!.length
       this.#points += ids!.length
       for (const { point } of records) this.vectorBytes += point.vector.length * 4
-      this.#sample = sampleWith(this.#sample, records, ids!)
+      const id = ids!.at(-1)
+      const expiresAtUs = records.at(-1)?.point.payload.expiresAtUs
+      this.#sample = sampleWith(this.#sample, id === undefined ? undefined : { id, expiresAtUs })
       if (this.#options.ids !== undefined) {
         const text = ids!.map((id) => `${id}\n`).join('')
         appendFileSync(this.#options.ids, text)
@@ -298,18 +301,6 @@ export class ImportRun {
       }
     }
   }
-}
-
-/** Adds the last point of a batch. Of too many, every other one stays, and always the last: a spread over the file. */
-function sampleWith(
-  sample: readonly SampledPoint[],
-  records: readonly FileRecord[],
-  ids: readonly string[],
-): readonly SampledPoint[] {
-  const id = ids.at(-1)
-  if (id === undefined) return sample
-  const added = [...sample, { id, expiresAtUs: records.at(-1)?.point.payload.expiresAtUs }]
-  return added.length <= sampleMax ? added : added.filter((_, index) => (added.length - index) % 2 === 1)
 }
 
 function emptyBatch(after: number): Batch {
@@ -390,7 +381,5 @@ function refusedIndex(error: unknown): number | undefined {
 
 /** The clocks of the service and of this machine may differ, and sending takes time. */
 const clockDifferenceMs = 3_600_000
-/** One call counts them. */
-const sampleMax = 64
 /** How long an import retries while the service stores nothing. */
 const patienceMs = 30_000

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { lastingIds, type SampledPoint } from '../import/stored-sample.ts'
 import { UsageError } from './usage.ts'
 
 /** Identifies an import. Kept as text, because messages show it to people. */
@@ -34,11 +35,6 @@ export interface Done {
   readonly sample: readonly SampledPoint[]
 }
 
-export interface SampledPoint {
-  readonly id: string
-  readonly expiresAtUs?: number | undefined
-}
-
 /**
  * The progress of an import, on disk. Each batch is sent with an idempotency key, which follows from the import's id
  * and the batch's bounds and records. The bounds are written to the journal before the batch is sent. An interrupted
@@ -64,9 +60,7 @@ export class Journal {
   }
 
   /**
-   * Continues the import of the journal at `path`, or begins one. A collection that was deleted and created again, or a
-   * service with another data directory, has the same name and address as before: whether it is the collection of the
-   * journal, only its points tell.
+   * Continues the import of the journal at `path`, or begins one.
    *
    * @param options.again whether to repeat a finished import
    * @param options.storedOf how many points with these ids are stored
@@ -89,7 +83,7 @@ export class Journal {
     if (finished !== undefined && found.source.target !== source.target) {
       throw finishedBefore(path, found, finished)
     }
-    const lasting = done.sample.filter(isLasting).map(({ id }) => id)
+    const lasting = lastingIds(done.sample)
     const expected = lasting.length
     const stored = expected === 0 ? 0 : await storedOf(lasting)
     if (expected > 0 && stored === 0) {
@@ -209,11 +203,6 @@ function finishedBefore(path: string, { source, done }: State, finished: string)
   return new UsageError(
     `${source.file} was already imported into ${source.target}: ${done.points} points, finished ${finished} (${path}). --again imports it once more: then every point is stored twice`,
   )
-}
-
-/** Whether a point has not expired, also if the clock of the service is a little ahead. */
-function isLasting({ expiresAtUs = Number.POSITIVE_INFINITY }: SampledPoint): boolean {
-  return expiresAtUs > (Date.now() + 60_000) * 1000
 }
 
 /** Points were deleted, or a backup from the middle of the import was restored: nobody can say which rows are missing. */

@@ -11,7 +11,7 @@ import {
 import { wholeMax } from '../base/attribute-json.ts'
 import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
-import { conflictRules, contentTypes, dimensionMax, distanceMetrics } from '../base/point.ts'
+import { conflictRules, contentTypes, dimensionMax, distanceMetrics, isUuid } from '../base/point.ts'
 import { nearestName } from '../base/spelling.ts'
 import { type Moment, microsecondsIn, objectOf } from './attributes.ts'
 import type {
@@ -28,7 +28,6 @@ import type {
   Selection,
 } from './client.ts'
 import type { Filter } from './filters.ts'
-import { isUuid } from './uuid-of.ts'
 
 /**
  * The only place that reads what a caller passes. Every function returns a copy with nothing but checked values, which
@@ -268,7 +267,7 @@ function filterValueIn(value: unknown, at: string, depth: number): unknown {
 const filterDepthMax = 100
 
 /** @throws DatabaseError `invalid_argument` for attributes that could not be stored exactly */
-export function attributesIn(attributes: unknown, at: string): Attributes {
+function attributesIn(attributes: unknown, at: string): Attributes {
   return mapIn(attributes, at, 1)
 }
 
@@ -356,7 +355,7 @@ function geoIn(lat: unknown, lon: unknown, at: string): GeoPoint {
 }
 
 /** Copies a vector, component by component: an array can hold text, and text could end the array in JSON. */
-export function vectorIn(vector: unknown, at: string): Components {
+function vectorIn(vector: unknown, at: string): Components {
   const { length } = (typeof vector === 'object' && vector !== null ? vector : {}) as ArrayLike<unknown>
   if (!Number.isSafeInteger(length) || length < 0) throw wrongKind(vector, at, 'an array of numbers')
   if (length > dimensionMax) throw invalid(`${at} has ${length} dimensions, the maximum is ${dimensionMax}`)

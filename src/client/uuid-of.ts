@@ -1,12 +1,7 @@
+import { isUuid } from '../base/point.ts'
+
 /** The namespace of version 5 UUIDs made from text. The Python client uses the same one, so both make the same ids. */
 const namespace = '7d6b0f0e-6f9c-5b0a-9a55-3f1d5f0c2f6e'
-
-const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
-
-/** Whether a text is a UUID in its 36-character form, of any version and in either case. */
-export function isUuid(text: string): boolean {
-  return uuidForm.test(text)
-}
 
 /**
  * Returns the point id for an id of another system. A UUID is returned in lower case; any other text is mapped to a

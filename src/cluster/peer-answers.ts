@@ -192,6 +192,6 @@ class AnsweredCall {
 }
 
 /** Messages of an answer that may be sent before the caller has taken the first. */
-export const firstCredit = 4
+const firstCredit = 4
 
 const noBytes = new Uint8Array()

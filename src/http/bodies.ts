@@ -68,7 +68,7 @@ export async function readBody(request: IncomingMessage, bounds: BodyBounds): Pr
   }
 }
 
-export function tooLarge(maxRequestBytes: number): DatabaseError {
+function tooLarge(maxRequestBytes: number): DatabaseError {
   return new DatabaseError(
     'request_too_large',
     `the request body is larger than ${maxRequestBytes} bytes (MAX_REQUEST_BYTES)`,

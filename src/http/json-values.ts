@@ -87,7 +87,7 @@ export function wrongType(kind: JsonKind, path: string, expected: string): Datab
   return invalid(`${path} is ${nameOf(kind)}, it must be ${expected}`)
 }
 
-export function nameOf(kind: JsonKind): string {
+function nameOf(kind: JsonKind): string {
   if (kind === 'null') return kind
   return kind === 'object' || kind === 'array' ? `an ${kind}` : `a ${kind}`
 }

@@ -6,7 +6,7 @@ import { OptionError, type Row, type Table } from './table.ts'
  * lines, and doubled double quotes; a double quote inside a field without quotes is a character like any other.
  */
 
-export const separators = [',', ';', '\t', '|'] as const
+const separators = [',', ';', '\t', '|'] as const
 
 /**
  * Opens a table whose first record names the columns.

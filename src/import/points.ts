@@ -1,7 +1,7 @@
 import { halfSurrogateWords } from '../base/attribute-checks.ts'
 import { isMap } from '../base/attribute-json.ts'
 import { type Attributes, type AttributeValue, DateTime } from '../base/attributes.ts'
-import type { NewPoint, Payload } from '../base/point.ts'
+import { type NewPoint, type Payload, ttlSecondsMax } from '../base/point.ts'
 import { attributeNameOf, isAttributeName, type Mapping } from './mapping.ts'
 import { type Row, unread } from './table.ts'
 import {
@@ -168,9 +168,6 @@ function secondsIn(cell: unknown, column: string): number {
   if (typeof seconds === 'number' && seconds > 0 && seconds <= ttlSecondsMax) return seconds
   throw new Error(`\`${column}\` must be a number greater than 0 and at most ${ttlSecondsMax} (100 years)`)
 }
-
-/** The limit of the service. */
-const ttlSecondsMax = 3_155_760_000
 
 /** A map of attributes; in text, JSON. */
 function mapOf(cell: unknown, column: string): Attributes {

@@ -1,5 +1,6 @@
 import { type Attributes, type AttributeValue, DateTime, GeoPoint } from '../base/attributes.ts'
 import { parseDateTime } from '../base/datetime.ts'
+import { isUuid } from '../base/point.ts'
 import type { Cell } from './table.ts'
 
 /**
@@ -105,7 +106,7 @@ function wrongType(value: unknown, type: ValueType): Error {
   return new Error(`is not a ${name}, as the column is: ${shortened(String(value))}`)
 }
 
-export function shortened(text: string): string {
+function shortened(text: string): string {
   return JSON.stringify(text.slice(0, 40))
 }
 
@@ -207,7 +208,7 @@ export function componentOf(cell: Cell, isText: boolean): number {
 }
 
 /** The parts of `[1, 2]`, `1,2` or `1 2`: NumPy prints spaces, and other tools other brackets. */
-export function numbersIn(text: string): readonly string[] {
+function numbersIn(text: string): readonly string[] {
   const inside = text
     .trim()
     .replace(/^(?:\[(.*)\]|\((.*)\)|\{(.*)\})$/s, '$1$2$3')
@@ -239,8 +240,6 @@ export function contentOf(cell: Cell): string {
   throw new Error('is not a text')
 }
 
-const uuid = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i
-
 export function isIdCell(cell: Cell): boolean {
-  return typeof cell === 'string' && uuid.test(cell)
+  return typeof cell === 'string' && isUuid(cell)
 }

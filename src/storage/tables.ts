@@ -32,7 +32,7 @@ export interface StoreFiles {
 }
 
 /** The files of the default collection. */
-export function mainFiles(dataDir: string): StoreFiles {
+function mainFiles(dataDir: string): StoreFiles {
   return { database: databasePath(dataDir), rows: rowFilePath(dataDir) }
 }
 

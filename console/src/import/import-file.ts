@@ -1,7 +1,8 @@
 import { columnsUsed } from '../../../src/import/mapping.ts'
 import { type Outcome, PointMaker } from '../../../src/import/points.ts'
+import type { SampledPoint } from '../../../src/import/stored-sample.ts'
 import type { Table } from '../../../src/import/table.ts'
-import type { Job, RowFault, SampledPoint } from './messages.ts'
+import type { Job, RowFault } from './messages.ts'
 import { type Item, Sender } from './sender.ts'
 
 /** A batch ends when it reaches one of these limits: well below the server's default of 64 MiB per request. */

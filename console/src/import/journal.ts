@@ -1,5 +1,5 @@
 import type { Mapping } from '../../../src/import/mapping.ts'
-import type { SampledPoint } from './messages.ts'
+import type { SampledPoint } from '../../../src/import/stored-sample.ts'
 
 /** How far the import of a file got: it resumes after the page was closed, and is not repeated by mistake. */
 export interface JournalEntry {
@@ -53,26 +53,6 @@ export function removeJournal(name: string): void {
     // If storage is forbidden, there is no entry to remove.
   }
 }
-
-/** Adds a point to a sample. Of too many, every other one stays, and always the last: a spread over the file. */
-export function sampleWith(
-  sample: readonly SampledPoint[],
-  point: SampledPoint | undefined,
-): readonly SampledPoint[] {
-  if (point === undefined) return sample
-  const added = [...sample, point]
-  return added.length <= sampleMax ? added : added.filter((_, index) => (added.length - index) % 2 === 1)
-}
-
-/** The ids of the points that have not expired, also if the clock of the server is a little ahead. */
-export function lastingIds(sample: readonly SampledPoint[]): readonly string[] {
-  const soonUs = (Date.now() + 60_000) * 1000
-  return sample
-    .filter(({ expiresAtUs = Number.POSITIVE_INFINITY }) => expiresAtUs > soonUs)
-    .map(({ id }) => id)
-}
-
-const sampleMax = 16
 
 function oldestBeyond(count: number): readonly string[] {
   const names = Object.keys(localStorage).filter((name) => name.startsWith(prefix))

@@ -1,5 +1,6 @@
 import type { Column } from '../../../src/import/columns.ts'
 import type { Mapping } from '../../../src/import/mapping.ts'
+import type { SampledPoint } from '../../../src/import/stored-sample.ts'
 import type { Table } from '../../../src/import/table.ts'
 import type { NewPoint } from '../api/types.ts'
 
@@ -37,12 +38,6 @@ export type PreviewRow = { readonly point: NewPoint } | { readonly fault: string
 export interface RowFault {
   readonly place: number
   readonly message: string
-}
-
-/** A stored point, by which the collection is recognized later. */
-export interface SampledPoint {
-  readonly id: string
-  readonly expiresAtUs?: number | undefined
 }
 
 export interface Progress {

@@ -2,11 +2,12 @@ import { columnsOf } from '../../../src/import/columns.ts'
 import type { Mapping } from '../../../src/import/mapping.ts'
 import { openTable } from '../../../src/import/open.ts'
 import { notStoredWords, PointMaker } from '../../../src/import/points.ts'
+import type { SampledPoint } from '../../../src/import/stored-sample.ts'
 import { placeText, type Row, type Table } from '../../../src/import/table.ts'
 import type { NewPoint } from '../api/types.ts'
 import { blobFile } from './blob-file.ts'
 import { importFile } from './import-file.ts'
-import type { FromWorker, Job, PreviewRow, RowFault, SampledPoint, ToWorker } from './messages.ts'
+import type { FromWorker, Job, PreviewRow, RowFault, ToWorker } from './messages.ts'
 import { pointJson } from './point-json.ts'
 
 /**

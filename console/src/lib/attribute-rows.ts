@@ -1,3 +1,5 @@
+import { formatDateTime } from '../../../src/base/datetime.ts'
+import { momentIn } from '../../../src/import/values.ts'
 import type { JsonObject, JsonValue } from '../api/types.ts'
 import { isObject, valueText } from './filters.ts'
 
@@ -41,7 +43,7 @@ function locationIn(value: JsonValue): { readonly lat: number; readonly lon: num
 }
 
 /** The text of a value of known type, as the form shows and accepts it. */
-export function textOf(value: JsonValue, type: AttributeType): string {
+function textOf(value: JsonValue, type: AttributeType): string {
   if (type === 'location') {
     const { lat, lon } = locationIn(value)!
     return `${lat}, ${lon}`
@@ -97,15 +99,13 @@ function numberOf(name: string, text: string): number {
 }
 
 /**
- * Completes a date and time to RFC 3339. A date without a time means midnight UTC; a time without a zone is UTC.
+ * A date and time in RFC 3339, in UTC, from any form that the import reads.
  *
  * @throws Error that names the attribute
  */
 export function momentOf(name: string, text: string): string {
-  const [, day, time = '00:00:00', zone = 'Z'] =
-    /^(\d{4}-\d\d-\d\d)(?:[Tt ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)([Zz]|[+-]\d\d:\d\d)?)?$/.exec(text) ?? []
-  const moment = `${day}T${time.length === 5 ? `${time}:00` : time}${zone.toUpperCase()}`
-  if (day !== undefined && !Number.isNaN(Date.parse(moment))) return moment
+  const moment = momentIn(text)
+  if (moment !== undefined) return formatDateTime(moment)
   throw new Error(`${name} is not a date and time such as 2026-01-31T12:00:00Z: ${shortened(text)}`)
 }
 

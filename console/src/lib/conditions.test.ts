@@ -43,7 +43,7 @@ describe('a condition', () => {
       created: { $lt: { $date: '2026-06-01T12:30:00Z' } },
     })
     assert.deepEqual(added('created', '$in', '2026-06-01, 2026-06-02T00:00:00+02:00'), {
-      created: { $in: [{ $date: '2026-06-01T00:00:00Z' }, { $date: '2026-06-02T00:00:00+02:00' }] },
+      created: { $in: [{ $date: '2026-06-01T00:00:00Z' }, { $date: '2026-06-01T22:00:00Z' }] },
     })
     assert.deepEqual(added('zip', '$eq', '10115'), { zip: '10115' })
     assert.deepEqual(added('zip', '$in', '10115, true'), { zip: { $in: ['10115', 'true'] } })

@@ -9,7 +9,7 @@ export interface Chip {
   readonly text: string
 }
 
-export const emptyFilter: JsonObject = {}
+const emptyFilter: JsonObject = {}
 
 export function isEmptyFilter(filter: JsonObject): boolean {
   return Object.keys(filter).length === 0

@@ -90,6 +90,6 @@ function bytesOf<T>(values: readonly T[], colour: (value: T) => readonly number[
   return bytes
 }
 
-export function bytesOfHex(hex: string): readonly number[] {
+function bytesOfHex(hex: string): readonly number[] {
   return [1, 3, 5].map((start) => Number.parseInt(hex.slice(start, start + 2), 16))
 }

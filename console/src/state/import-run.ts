@@ -1,24 +1,15 @@
 import { type Signal, signal } from '@preact/signals'
 import type { Mapping } from '../../../src/import/mapping.ts'
+import { lastingIds, type SampledPoint, sampleWith } from '../../../src/import/stored-sample.ts'
 import { apiRoot, call, collectionPath } from '../api/client.ts'
 import {
   type JournalEntry,
   journalName,
-  lastingIds,
   readJournal,
   removeJournal,
-  sampleWith,
   writeJournal,
 } from '../import/journal.ts'
-import type {
-  FromWorker,
-  Inspection,
-  PreviewRow,
-  Progress,
-  RowFault,
-  SampledPoint,
-  ToWorker,
-} from '../import/messages.ts'
+import type { FromWorker, Inspection, PreviewRow, Progress, RowFault, ToWorker } from '../import/messages.ts'
 import { key } from './session.ts'
 
 export type Phase = 'reading' | 'ready' | 'refused' | 'running' | 'paused' | 'done' | 'stopped' | 'failed'
@@ -63,10 +54,6 @@ export class ImportRun {
     this.#findEarlier()
   }
 
-  /**
-   * A collection that was deleted and created again has the same name, so the journal counts only if its points are
-   * stored.
-   */
   async #findEarlier(): Promise<void> {
     const entry = readJournal(this.#journal)
     if (entry === undefined) return

@@ -5,7 +5,7 @@ import { computed, type ReadonlySignal, type Signal, signal } from '@preact/sign
  * Queries do not get into the logs of servers and proxies, because browsers do not send the hash.
  */
 
-export const viewNames = [
+const viewNames = [
   'overview',
   'search',
   'points',

@@ -1,4 +1,5 @@
 import { computed, type ReadonlySignal } from '@preact/signals'
+import { isUuid } from '../../../src/base/point.ts'
 import type { JsonObject } from '../api/types.ts'
 import { isMetric, type Metric } from '../lib/distance.ts'
 import { parseFilter } from '../lib/filters.ts'
@@ -25,7 +26,7 @@ export interface SearchQuery {
 
 export type ResultForm = 'rows' | 'cards'
 
-export const defaultLimit = 10
+const defaultLimit = 10
 export const maxLimit = 200
 
 const ways = ['vector', 'id', 'text'] as const
@@ -60,8 +61,6 @@ function positive(text: string | null): number | undefined {
   return text !== null && Number.isInteger(value) && value > 0 ? value : undefined
 }
 
-const uuid = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i
-
 export type Near =
   | { readonly id: string }
   | { readonly vector: readonly number[] }
@@ -74,7 +73,7 @@ export function nearOf(
 ): Near | { readonly fault: string } | undefined {
   if (query.by === 'id') {
     if (query.id === '') return undefined
-    return uuid.test(query.id) ? { id: query.id.toLowerCase() } : { fault: 'An id must be a UUID.' }
+    return isUuid(query.id) ? { id: query.id.toLowerCase() } : { fault: 'An id must be a UUID.' }
   }
   if (query.by === 'text') return query.text === '' ? undefined : { text: query.text }
   if (query.vectorText.trim() === '') return undefined
