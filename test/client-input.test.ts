@@ -212,7 +212,7 @@ const wrongRequests: readonly (readonly [
   [(client) => client.search({ metric: 'Cosine', limit: 1, id: 'x' }), /^id "x" is not a UUID$/],
   [
     (client) => client.searchBatch([{ ...queryOf([1, 2]), id: missingId }]),
-    /^queries\[0\] has 2 of vector, id and text, it must have one of them$/,
+    /^queries\[0\].vector and queries\[0\].id are both given: a query has one of them$/,
   ],
   [
     (client) => client.deleteMatching({ filter: { a: 1 }, limit: 0 }),

@@ -3,7 +3,8 @@ import { DatabaseError } from '../base/errors.ts'
 import { payloadBytes } from '../base/payload-bytes.ts'
 import { type BulkOptions, type InsertOptions, optionsIn } from './call-options.ts'
 import type { InsertReport, PointsClient, PointToInsert } from './client.ts'
-import { type CheckedPoint, checkPoints, optional, pointIn, wholeIn, wrongKind } from './input.ts'
+import { optional, wholeIn, wrongKind } from './field-readers.ts'
+import { type CheckedPoint, checkPoints, pointIn } from './input.ts'
 import { ServiceError } from './service-error.ts'
 
 /** Stores all points of a batch or none. */

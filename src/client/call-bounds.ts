@@ -1,5 +1,5 @@
 import { DatabaseError } from '../base/errors.ts'
-import { optional, wholeIn } from './input.ts'
+import { optional, wholeIn } from './field-readers.ts'
 import { ServiceError } from './service-error.ts'
 
 /** The bounds of each call of a client; the same for both transports. */

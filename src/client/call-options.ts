@@ -2,7 +2,7 @@ import { type Consistency, consistencies } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { faultOfIdempotencyKey } from '../base/idempotency-key.ts'
 import { allowanceText, type Missing, missingOf, partialHeader } from '../base/partial-reads.ts'
-import { fieldsOf, flagIn, oneOf, optional, textIn, wrongKind } from './input.ts'
+import { fieldsOf, flagIn, oneOf, optional, textIn, wrongKind } from './field-readers.ts'
 
 export interface CallOptions {
   /** How up to date a cluster's answer to a read must be; `session` by default. Has no effect elsewhere. */

@@ -7,7 +7,7 @@ import {
 import { DatabaseError } from '../base/errors.ts'
 import { objectOf } from './attributes.ts'
 import type { CallOptions } from './call-options.ts'
-import { fieldsOf, isPlain, optional, textIn, textsIn, wholeIn, wrongKind } from './input.ts'
+import { fieldsOf, isPlain, optional, textIn, textsIn, wholeIn, wrongKind } from './field-readers.ts'
 
 /** The settings that are fixed when a collection is created. The service or the first insert decides absent fields. */
 export type NewCollection = Partial<CollectionSettings>

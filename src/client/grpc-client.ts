@@ -7,6 +7,7 @@ import type { CallBounds } from './call-bounds.ts'
 import { type CallOptions, optionsIn, repeatable, withKey } from './call-options.ts'
 import type { GetOptions, PointsClient, Query, StoredPayload, VectorClient, WriteOptions } from './client.ts'
 import { checkCollectionName } from './collections.ts'
+import { fieldsOf, optional } from './field-readers.ts'
 import { type SearchResponse, VectorDB } from './generated/vectordb_pb.js'
 import { type GrpcCaller, grpcCaller, reasonOfCode } from './grpc-call.ts'
 import { grpcCollections } from './grpc-collections.ts'
@@ -29,11 +30,9 @@ import {
 } from './grpc-messages.ts'
 import {
   facetsIn,
-  fieldsOf,
   filterIn,
   idIn,
   listIn,
-  optional,
   patchIn,
   pointIn,
   pointsIn,

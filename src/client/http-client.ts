@@ -3,6 +3,7 @@ import { type BatchInsert, insertEachOf, insertInBatches } from './bulk-insert.t
 import { tooLarge } from './call-bounds.ts'
 import { type CallDetails, type CallOptions, optionsIn, repeatable, withKey } from './call-options.ts'
 import type { GetOptions, PointsClient, Query, Selection, VectorClient, WriteOptions } from './client.ts'
+import { fieldsOf, optional } from './field-readers.ts'
 import { filterJson } from './filters.ts'
 import {
   changeJson,
@@ -20,11 +21,9 @@ import { httpCollections, pathOfCollection } from './http-collections.ts'
 import { inspectionOf } from './http-inspection.ts'
 import {
   facetsIn,
-  fieldsOf,
   filterIn,
   idIn,
   listIn,
-  optional,
   patchIn,
   pointIn,
   pointsIn,

@@ -1,9 +1,10 @@
 import { type ContentType, distanceMetrics, type Metric } from '../base/point.ts'
 import { attributesFromJson } from './attributes.ts'
 import { repeatable } from './call-options.ts'
+import { fieldsOf, oneOf, optional, textsIn, wholeIn } from './field-readers.ts'
 import { filterJson } from './filters.ts'
 import type { HttpCaller } from './http-call.ts'
-import { fieldsOf, filterIn, oneOf, optional, textsIn, wholeIn } from './input.ts'
+import { filterIn } from './input.ts'
 import type {
   CollectionStats,
   InspectionClient,

@@ -10,9 +10,7 @@ import {
 } from '../base/attribute-checks.ts'
 import { wholeMax } from '../base/attribute-json.ts'
 import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
-import { DatabaseError } from '../base/errors.ts'
 import { conflictRules, contentTypes, dimensionMax, distanceMetrics, isUuid } from '../base/point.ts'
-import { nearestName } from '../base/spelling.ts'
 import { type Moment, microsecondsIn, objectOf } from './attributes.ts'
 import type {
   DetailedQuery,
@@ -27,6 +25,21 @@ import type {
   Query,
   Selection,
 } from './client.ts'
+import {
+  fieldsOf,
+  finiteIn,
+  flagIn,
+  invalid,
+  isPlain,
+  itemsOf,
+  kindOf,
+  oneOf,
+  optional,
+  textIn,
+  textsIn,
+  wholeIn,
+  wrongKind,
+} from './field-readers.ts'
 import type { Filter } from './filters.ts'
 
 /**
@@ -112,11 +125,10 @@ export function queryIn(query: Query, path = ''): Query & Partial<DetailedQuery>
     ['vector', 'id', 'text', 'metric', 'limit', 'ef', 'filter', 'exact', 'maxDistance', 'include', 'profile'],
     place(path, 'the query'),
   )
-  const targets = [fields.vector, fields.id, fields.text].filter((each) => each !== undefined)
-  if (targets.length !== 1) {
-    const whole = place(path, 'the query')
-    throw invalid(`${whole} has ${targets.length} of vector, id and text, it must have one of them`)
-  }
+  const targets = (['text', 'vector', 'id'] as const).filter((name) => fields[name] !== undefined)
+  const [first, second] = targets.map((name) => `${path}${name}`)
+  if (second !== undefined) throw invalid(`${first} and ${second} are both given: a query has one of them`)
+  if (first === undefined) throw invalid(`${path}vector is missing`)
   return {
     vector: optional(fields.vector, vectorIn, `${path}vector`),
     id: optional(fields.id, idIn, `${path}id`),
@@ -379,116 +391,11 @@ export function idIn(id: unknown, at: string): string {
   return id
 }
 
-export function textIn(value: unknown, at: string): string {
-  if (typeof value !== 'string') throw wrongKind(value, at, 'a string')
-  return checkText(value, at)
-}
-
-export function textsIn(value: unknown, at: string): string[] {
-  if (!Array.isArray(value)) throw wrongKind(value, at, 'an array of strings')
-  return itemsOf(value, at, textIn)
-}
-
-export function flagIn(value: unknown, at: string): boolean {
-  if (typeof value !== 'boolean') throw wrongKind(value, at, 'a boolean')
-  return value
-}
-
-function finiteIn(value: unknown, at: string): number {
-  if (typeof value !== 'number') throw wrongKind(value, at, 'a number')
-  return checkNumber(value, at)
-}
-
-/** By default up to the greatest number that each field of protobuf can hold. */
-export function wholeIn(value: unknown, at: string, min = 0, max: number = 2 ** 32 - 1): number {
-  if (typeof value !== 'number') throw wrongKind(value, at, 'a number')
-  if (Number.isSafeInteger(value) && value >= min && value <= max) return value
-  throw invalid(`${at} is ${value}, it must be a whole number from ${min} to ${max}`)
+function place(path: string, whole: string): string {
+  return path === '' ? whole : path.slice(0, -1)
 }
 
 /** In protobuf, a limit of 0 would be no limit. */
 function limitIn(value: unknown, at: string): number {
   return wholeIn(value, at, 1)
-}
-
-/** One of some names, also for the metric of a map. */
-export function oneOf<Name extends string>(value: unknown, names: readonly Name[], at: string): Name {
-  const name = names.find((each) => each === value)
-  if (name !== undefined) return name
-  const fault =
-    value === undefined ? 'is missing' : `is ${typeof value === 'string' ? shownText(value) : kindOf(value)}`
-  throw invalid(`${at} ${fault}, it must be one of ${names.join(', ')}`)
-}
-
-/** Reads a value that may be undefined. */
-export function optional<Value>(
-  value: unknown,
-  read: (value: unknown, at: string) => Value,
-  at: string,
-): Value | undefined {
-  return value === undefined ? undefined : read(value, at)
-}
-
-/** Reads each item of an array once; a hole is undefined. */
-function itemsOf<Item>(
-  items: readonly unknown[],
-  at: string,
-  read: (item: unknown, at: string) => Item,
-): Item[] {
-  return Array.from({ length: items.length }, (_, index) => read(items[index], `${at}[${index}]`))
-}
-
-/**
- * Reads the fields of an object, each once. Refuses other fields, so that a typing error in `filter` does not select
- * everything.
- */
-export function fieldsOf<Name extends string>(
-  value: unknown,
-  names: readonly Name[],
-  at: string,
-): Readonly<Record<Name, unknown>> {
-  if (value === undefined) throw invalid(`${at} is missing`)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw wrongKind(value, at, 'an object')
-  }
-  const object = value as Readonly<Record<string, unknown>>
-  for (const name of Object.keys(object)) {
-    if ((names as readonly string[]).includes(name) || object[name] === undefined) continue
-    const near = nearestName(name, names)
-    const remedy = near === undefined ? `the fields are ${names.join(', ')}` : `did you mean ${near}?`
-    throw invalid(`${shownName(name)} is not a field of ${at}: ${remedy}`)
-  }
-  return Object.fromEntries(names.map((name) => [name, object[name]])) as Record<Name, unknown>
-}
-
-function shownName(name: string): string {
-  return placeOf('', name).slice(1)
-}
-
-/** Whether a value is an object literal or from JSON, in any realm: its prototype is null or has none itself. */
-export function isPlain(value: unknown): value is object {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
-  const prototype: unknown = Object.getPrototypeOf(value)
-  return prototype === null || Object.getPrototypeOf(prototype) === null
-}
-
-function place(path: string, whole: string): string {
-  return path === '' ? whole : path.slice(0, -1)
-}
-
-function kindOf(value: unknown): string {
-  if (value === null || value === undefined) return String(value)
-  if (Array.isArray(value)) return 'an array'
-  if (typeof value !== 'object') return `a ${typeof value}`
-  const name: unknown = Object.getPrototypeOf(value)?.constructor?.name
-  return name && name !== 'Object' ? `an object of the class ${name}` : 'an object'
-}
-
-export function wrongKind(value: unknown, at: string, expected: string): DatabaseError {
-  if (value === undefined) return invalid(`${at} is missing, it must be ${expected}`)
-  return invalid(`${at} is ${kindOf(value)}, it must be ${expected}`)
-}
-
-function invalid(message: string): DatabaseError {
-  return new DatabaseError('invalid_argument', message)
 }
