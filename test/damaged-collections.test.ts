@@ -1,12 +1,21 @@
 import assert from 'node:assert/strict'
-import { closeSync, openSync, readSync, rmSync, truncateSync, utimesSync, writeSync } from 'node:fs'
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  rmSync,
+  truncateSync,
+  utimesSync,
+  writeSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { createHttpClient } from '../src/client/http-client.ts'
 import { rowsHeaderBytes } from '../src/storage/key-layout.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
-const names = ['missing', 'short', 'corrupt', 'header', 'whole'] as const
+const names = ['missing', 'short', 'corrupt', 'header', 'unreadable', 'whole'] as const
 type Name = (typeof names)[number]
 
 /** The answer to a search. */
@@ -48,20 +57,23 @@ describe('named collections whose files are missing or damaged', { timeout: 120_
     flip(rows.get('corrupt')!, rowsHeaderBytes + 20)
     utimesSync(rows.get('corrupt')!, 1_000_000, 1_000_000)
     flip(rows.get('header')!, 0)
+    rmSync(rows.get('unreadable')!)
+    mkdirSync(rows.get('unreadable')!)
     await service.restart()
 
     const ready = await fetch(`${service.httpUrl}/readyz`)
     assert.deepEqual(
       [ready.status, await ready.text()],
-      [200, 'ready, but 2 of 6 collections cannot be opened: the log names them'],
+      [200, 'ready, but 3 of 7 collections cannot be opened: the log names them'],
     )
-    assert.equal(await damagedCount(service), 2)
+    assert.equal(await damagedCount(service), 3)
 
     const faults: Readonly<Record<Exclude<Name, 'whole'>, RegExp>> = {
       missing: /vectors\.rows cannot be used: it is missing\. .*restore the newest snapshot/,
       short: /vectors\.rows cannot be used: .*`vicinal doctor`/,
       corrupt: /vectors\.rows cannot be used: .*`vicinal doctor`/,
       header: /vectors\.rows cannot be used: it does not begin like a row file\. .*`vicinal doctor`/,
+      unreadable: /vectors\.rows cannot be used: the system does not open it \(EISDIR\)\. /,
     }
     for (const [name, fault] of Object.entries(faults) as [Name, RegExp][]) {
       const first = await search(service, name)
@@ -71,7 +83,7 @@ describe('named collections whose files are missing or damaged', { timeout: 120_
       assert.ok(!first.text.includes(service.dataDir), first.text)
       assert.deepEqual(await search(service, name), first)
     }
-    assert.equal(await damagedCount(service), 4)
+    assert.equal(await damagedCount(service), 5)
     assert.equal((await search(service, 'whole')).status, 200)
     assert.equal((await fetch(`${service.httpUrl}/collections`)).status, 200)
 
@@ -81,8 +93,8 @@ describe('named collections whose files are missing or damaged', { timeout: 120_
     assert.equal((await search(service, 'corrupt')).status, 500, 'the file is not read again')
     utimesSync(corrupt, 1_000_001, 1_000_001)
     assert.equal((await search(service, 'corrupt')).status, 200)
-    assert.equal(await damagedCount(service), 3)
+    assert.equal(await damagedCount(service), 4)
     await fetch(`${service.httpUrl}/collections/missing`, { method: 'DELETE' })
-    assert.equal(await damagedCount(service), 2)
+    assert.equal(await damagedCount(service), 3)
   })
 })

@@ -5,7 +5,7 @@ import type { Logger } from '../base/log.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
 import type { MemoryUser } from '../index/memory-budget.ts'
-import { damageIn } from '../storage/data-directory.ts'
+import { damageIn, unusableIn } from '../storage/data-directory.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
 import type { CollectionRecord, CollectionSummary, DataStore, Store } from '../storage/store.ts'
 import { storedPosition } from '../storage/stored-position.ts'
@@ -367,7 +367,7 @@ export class CollectionSet implements Collections {
 
   /** Remembers the damage for which a collection cannot be opened, so that not each request reads its files again. */
   #noted({ name, number }: CollectionRecord, error: unknown): unknown {
-    const fault = damageIn(error)
+    const fault = unusableIn(error)
     if (fault === undefined) return error
     const { mark } = this.#options.store.look(number)
     const failure = { error: this.#unusable(name, fault), mark, retryMs: performance.now() + retryMs }

@@ -89,6 +89,14 @@ export function beyondRepair(path: string, fault: string): DatabaseError {
   return new DatabaseError('internal', `${path} cannot be used: ${fault}. ${lostAdvice}`)
 }
 
+/** The error for a file that the system refuses to open, as it is a directory or belongs to another user. */
+export function unopenable(path: string, cause: NodeJS.ErrnoException): DatabaseError {
+  const fault = `the system does not open it (${cause.code})`
+  return new DatabaseError('internal', `${path} cannot be used: ${fault}. ${unopenableAdvice}`, { cause })
+}
+
+const unopenableAdvice = 'Check that it is a file that the service may read and write.'
+
 const repairableAdvice =
   '`vicinal doctor` lists all damage, `vicinal doctor --repair` sets damaged points aside so that the rest can be served. Or restore a snapshot.'
 
@@ -100,8 +108,18 @@ const lostAdvice =
  * from another thread keeps nothing else.
  */
 export function damageIn(error: unknown): Error | undefined {
+  return errorWith([repairableAdvice, lostAdvice], error)
+}
+
+/** Like `damageIn`, and finds a file that cannot be opened too; its data may be undamaged. */
+export function unusableIn(error: unknown): Error | undefined {
+  return errorWith([repairableAdvice, lostAdvice, unopenableAdvice], error)
+}
+
+function errorWith(advices: readonly string[], error: unknown): Error | undefined {
   for (let each = error; each instanceof Error; each = each.cause) {
-    if (each.message.endsWith(repairableAdvice) || each.message.endsWith(lostAdvice)) return each
+    const { message } = each
+    if (advices.some((advice) => message.endsWith(advice))) return each
   }
   return undefined
 }

@@ -1,7 +1,7 @@
 import { closeSync, fdatasyncSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { syncDirectory } from '../base/sync-directory.ts'
-import { beyondRepair, damaged } from './data-directory.ts'
+import { beyondRepair, damaged, unopenable } from './data-directory.ts'
 import {
   faultOfRowsHeader,
   isRowsHeader,
@@ -96,7 +96,12 @@ function openExisting(path: string): number {
   try {
     return openSync(path, 'r+')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw beyondRepair(path, 'it is missing')
+    const { code = '' } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT') throw beyondRepair(path, 'it is missing')
+    if (lastingCodes.includes(code)) throw unopenable(path, error as NodeJS.ErrnoException)
     throw error
   }
 }
+
+/** Unlike others, such as EMFILE, these failures last until someone changes the file. */
+const lastingCodes: readonly string[] = ['EACCES', 'EISDIR', 'ELOOP', 'ENOTDIR', 'EPERM']
