@@ -1,8 +1,7 @@
 /**
  * `npm run audit` asks npm for known vulnerabilities in everything that reaches users. Each lock file is audited
- * separately. For the service, only its runtime dependencies count. The console is built from development packages.
- * Users of an integration install its peer dependencies, which are development packages here. So for these, all
- * packages count.
+ * separately, with its development packages: those of the service are bundled with it, the console is built from its
+ * own, and users of an integration install its peer dependencies, which are development packages here.
  */
 import { execFile } from 'node:child_process'
 import { globSync } from 'node:fs'
@@ -16,21 +15,14 @@ export interface AuditVerdict {
   readonly text: string
 }
 
-/** The directory of a lock file, and the options of npm for its audit. */
-export interface AuditedLock {
-  readonly directory: string
-  readonly options: readonly string[]
-}
-
 const root = join(import.meta.dirname, '..')
 
-/** The lock files to audit. Benchmarks (bench) and tests (clients/typescript/runtimes, test/node-26) do not reach users. */
-export function auditedLocks(): readonly AuditedLock[] {
-  const whole = globSync('{console,integrations/*}/package-lock.json', { cwd: root }).map(dirname)
-  return [
-    { directory: '.', options: ['--omit=dev'] },
-    ...whole.sort().map((directory) => ({ directory, options: [] })),
-  ]
+/**
+ * The directories of the lock files to audit. Benchmarks (bench) and tests (clients/typescript/runtimes, test/node-26) do
+ * not reach users.
+ */
+export function auditedLocks(): readonly string[] {
+  return globSync('{.,console,integrations/*}/package-lock.json', { cwd: root }).map(dirname).sort()
 }
 
 /** Judges an audit. A registry without audits, such as many mirrors, proves nothing, so the outcome is unknown. */
@@ -54,8 +46,8 @@ interface AuditAnswer {
 }
 
 /** Audits a lock file. The packages need not be installed. */
-async function audit({ directory, options }: AuditedLock): Promise<AuditVerdict> {
-  const [command, args] = npmCommand(['audit', '--json', '--package-lock-only', ...options])
+async function audit(directory: string): Promise<AuditVerdict> {
+  const [command, args] = npmCommand(['audit', '--json', '--package-lock-only'])
   const answer = await new Promise<string>((resolve) => {
     // npm exits with 1 if it finds something. The verdict depends on its output alone.
     execFile(command, args, { cwd: join(root, directory) }, (_error, stdout) => resolve(stdout))
@@ -64,9 +56,9 @@ async function audit({ directory, options }: AuditedLock): Promise<AuditVerdict>
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  for (const lock of auditedLocks()) {
-    const { outcome, text } = await audit(lock)
-    console.log(`${lock.directory === '.' ? 'service' : lock.directory}: ${text}`)
+  for (const directory of auditedLocks()) {
+    const { outcome, text } = await audit(directory)
+    console.log(`${directory === '.' ? 'service' : directory}: ${text}`)
     if (outcome === 'vulnerable') process.exitCode = 1
   }
 }

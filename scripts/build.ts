@@ -10,6 +10,7 @@ run('scripts/build-docs-page.ts')
 run('scripts/build-console.ts')
 run('node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json')
 run('scripts/copy-assets.ts')
+run('scripts/bundle-dependencies.ts')
 
 function run(script: string, ...args: readonly string[]): void {
   execFileSync(process.execPath, [join(root, script), ...args], { cwd: root, stdio: 'inherit' })

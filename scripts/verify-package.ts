@@ -31,8 +31,8 @@ const stranger: NodeJS.ProcessEnv = {
     .join(delimiter),
 }
 
-/** Without Node. A fifth of it is lmdb, which has binaries for four kinds of Node. */
-const installedMaxKilobytes = 90_000
+/** Without Node. A third of it is lmdb, which has binaries for four kinds of Node. */
+const installedMaxKilobytes = 60_000
 
 try {
   install()

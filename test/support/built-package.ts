@@ -22,7 +22,9 @@ export async function buildPackage(): Promise<AsyncDisposable & { readonly path:
     '--outDir',
     dist,
   ])
-  await execute(process.execPath, [join(root, 'scripts/copy-assets.ts'), dist])
+  for (const script of ['copy-assets.ts', 'bundle-dependencies.ts']) {
+    await execute(process.execPath, [join(root, 'scripts', script), dist])
+  }
   // npm does the same with the files that `bin` names.
   chmodSync(join(dist, 'cli/main.js'), 0o755)
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
