@@ -81,7 +81,7 @@ export class Journal {
     const change = changeOf(found.source, source)
     if (finished === undefined && change !== undefined) throw changedSource(path, found, change)
     if (finished !== undefined && found.source.target !== source.target) {
-      throw finishedBefore(path, found, finished)
+      throw finishedBefore(path, found, finished, source.target)
     }
     const lasting = lastingIds(done.sample)
     const expected = lasting.length
@@ -92,7 +92,7 @@ export class Journal {
       )
       return begin()
     }
-    if (finished !== undefined) throw finishedBefore(path, found, finished)
+    if (finished !== undefined) throw finishedBefore(path, found, finished, source.target)
     if (stored < expected) throw partlyLost(path, found, stored, expected)
     return new Journal(path, found)
   }
@@ -199,9 +199,13 @@ function parsed(text: string): Partial<State> | undefined {
   }
 }
 
-function finishedBefore(path: string, { source, done }: State, finished: string): UsageError {
+function finishedBefore(path: string, { source, done }: State, finished: string, target: string): UsageError {
+  const again =
+    target === source.target
+      ? '--again imports it once more: then every point is stored twice'
+      : `--again imports it into ${target} too`
   return new UsageError(
-    `${source.file} was already imported into ${source.target}: ${done.points} points, finished ${finished} (${path}). --again imports it once more: then every point is stored twice`,
+    `${source.file} was already imported into ${source.target}: ${done.points} points, finished ${finished} (${path}). ${again}`,
   )
 }
 
