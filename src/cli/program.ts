@@ -258,7 +258,7 @@ function addBackup(program: Command, environment: Environment): void {
       'copy all collections and aliases to a file, or into a directory under a name with the time; `vicinal snapshot restore` restores them',
     )
     .action(async (place: string, options: SourceOptions) =>
-      (await import('./backup.ts')).createBackup(place, options, environment),
+      (await import('./snapshot.ts')).createBackup(place, options, environment),
     )
 }
 

@@ -1,11 +1,11 @@
 import type { NewPoint } from '../base/point.ts'
 import { columnsOf } from '../import/columns.ts'
 import type { ImportFile } from '../import/file.ts'
+import { withTexts } from '../import/json-lines.ts'
 import { columnsUsed, isNumbered, type Mapping, type MappingOptions, planMapping } from '../import/mapping.ts'
 import { type OpenOptions, openTable } from '../import/open.ts'
 import { PointMaker } from '../import/points.ts'
 import { isStreamed, OptionError, type Table } from '../import/table.ts'
-import { withTexts } from '../import/texts.ts'
 import { openImportFile } from './import-file.ts'
 import { UsageError } from './usage.ts'
 

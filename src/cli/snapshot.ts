@@ -1,9 +1,11 @@
 import { createReadStream, existsSync, statSync } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
+import { defaultCollection } from '../base/collection.ts'
 import { type Config, readConfig } from '../config.ts'
 import {
   type Backup,
+  BackupWriter,
   readBackup,
   restoreBackupTo,
   restoreData,
@@ -14,30 +16,71 @@ import {
 } from '../service/stored-data.ts'
 import { collectionOf } from './connection.ts'
 import { checkReadable } from './files.ts'
-import { checkOthers, type SourceOptions, snapshotBytes } from './snapshot-bytes.ts'
+import { checkOthers, collectionsIn, type SourceOptions, snapshotBytes } from './snapshot-bytes.ts'
 import { type Environment, UsageError } from './usage.ts'
 
-/**
- * Writes a snapshot to a file, or into a directory under a generated name. The bytes are verified as they arrive, and
- * the file is complete or not created.
- */
+/** Writes a snapshot to a file, or into a directory under a generated name. */
 export async function createSnapshot(
   place: string,
   options: SourceOptions,
   environment: Environment,
 ): Promise<void> {
-  const isDirectory = existsSync(place) && statSync(place).isDirectory()
-  if (!isDirectory && existsSync(place)) throw new UsageError(`${place} already exists`)
-  const base = isDirectory ? join(place, 'vicinal.snapshot') : place
-  const bytes = snapshotBytes(options, environment)
-  const { path, isOld } = await writeWholeFile(`${base}.partial-${process.pid}`, async (file) => {
-    const header = await verified(writtenTo(file, bytes))
+  const { path, isOld } = await writeAt(place, async (file) => {
+    const header = await verified(writtenTo(file, snapshotBytes(options, environment)))
     await checkOthers(header.points, options, environment)
     console.log(summaryOf(header))
-    return isDirectory ? join(place, nameOf(header, collectionOf(options, environment))) : place
+    return nameOf(header, collectionOf(options, environment))
   })
   if (isOld) console.error('It already exists with the same content.')
   console.log(path)
+}
+
+/**
+ * Writes all collections and aliases to a file, or into a directory under a name with the time. Contains every write
+ * that any node acknowledged before.
+ */
+export async function createBackup(
+  place: string,
+  options: SourceOptions,
+  environment: Environment,
+): Promise<void> {
+  const { path } = await writeAt(place, async (file) => {
+    const writer = new BackupWriter(file)
+    const add = async (info: Parameters<BackupWriter['add']>[0]): Promise<void> => {
+      const source = { ...options, collection: info.name, isLatest: true }
+      const { name, points, bytes } = await writer.add(info, snapshotBytes(source, environment))
+      console.error(`${name}: ${points} points, ${bytes} bytes`)
+    }
+    const isMain = ({ name }: { readonly name: string }): boolean => name === defaultCollection
+    await add((await collectionsIn(options, environment)).find(isMain)!)
+    // The snapshot waited for the log, so this list is as new as the snapshot.
+    const infos = await collectionsIn(options, environment)
+    for (const info of infos) if (!isMain(info)) await add(info)
+    const aliases = new Map(infos.flatMap(({ name, aliases }) => aliases.map((alias) => [alias, name])))
+    const manifest = await writer.end(aliases)
+    console.log(backupSummaryOf({ manifest }))
+    return `vicinal-${manifest.createdAt.replaceAll(':', '')}.backup`
+  })
+  console.log(path)
+}
+
+/**
+ * Writes a file, which is complete or not created.
+ *
+ * @param place the file, or a directory for it
+ * @param write verifies the bytes as they arrive, and returns the file's name in a directory
+ */
+async function writeAt(
+  place: string,
+  write: (file: FileHandle) => Promise<string>,
+): ReturnType<typeof writeWholeFile> {
+  const isDirectory = existsSync(place) && statSync(place).isDirectory()
+  if (!isDirectory && existsSync(place)) throw new UsageError(`${place} already exists`)
+  const base = isDirectory ? join(place, 'vicinal') : place
+  return await writeWholeFile(`${base}.partial-${process.pid}`, async (file) => {
+    const name = await write(file)
+    return isDirectory ? join(place, name) : place
+  })
 }
 
 /** Verifies a snapshot or backup. @throws DatabaseError that describes the damage */
@@ -77,7 +120,7 @@ async function verifyBackup(backup: Backup): Promise<void> {
 }
 
 /** Summarizes a backup of all collections, in words. */
-export function backupSummaryOf({ manifest }: Pick<Backup, 'manifest'>): string {
+function backupSummaryOf({ manifest }: Pick<Backup, 'manifest'>): string {
   const { collections, aliases } = manifest
   const points = collections.reduce((sum, each) => sum + each.points, 0)
   return `${collections.length} collections and ${Object.keys(aliases).length} aliases, ${points} points`
