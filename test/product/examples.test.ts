@@ -93,7 +93,7 @@ describe('vicinal-backup', () => {
     await place.backUp(2)
     const before = place.files
     await place.service.service.close()
-    await assert.rejects(place.backUp(1), { code: 1, stderr: /no answer from/ })
+    await assert.rejects(place.backUp(1), { code: 1, stderr: /no HTTP service answers at/ })
     assert.deepEqual(place.files, before)
   })
 
