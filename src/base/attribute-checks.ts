@@ -11,7 +11,7 @@ import { DatabaseError } from './errors.ts'
  * The most bytes that the attributes of one point may take in a request. Escapes and white space can make a request
  * longer than the canonical JSON; this limit bounds the work of reading it.
  */
-export const writtenBytesMax: number = 16 * attributeLimits.bytes
+const writtenBytesMax = 16 * attributeLimits.bytes
 
 /** @throws DatabaseError for attributes that take more than `writtenBytesMax` bytes in the request */
 export function checkWrittenBytes(bytes: number, at: string): void {
