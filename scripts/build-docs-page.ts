@@ -10,7 +10,7 @@ import { buildIfOutdated } from './up-to-date.ts'
 const root = join(import.meta.dirname, '..')
 const source = join(root, 'node_modules/@fastify/swagger-ui/static')
 const target = join(root, 'src/http/generated/docs')
-const description = 'src/http/openapi.yaml'
+const description = 'src/server/http/openapi.yaml'
 const icon = 'console/public/icon.svg'
 
 buildIfOutdated(

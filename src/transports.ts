@@ -9,9 +9,9 @@ import { ReadScheduler } from './base/read-scheduler.ts'
 import { RefusedKeys } from './base/refused-keys.ts'
 import type { WritesBlocked } from './base/writes-blocked.ts'
 import { type Config, describedSettings, type SettingSources } from './config.ts'
-import { startGrpcServer } from './grpc/server.ts'
-import type { ClusterPages } from './http/cluster.ts'
-import { startHttpServer } from './http/server.ts'
+import { startGrpcServer } from './server/grpc/server.ts'
+import type { ClusterPages } from './server/http/cluster.ts'
+import { startHttpServer } from './server/http/server.ts'
 
 export interface TransportsOptions {
   readonly config: Config

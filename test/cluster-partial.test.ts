@@ -5,7 +5,7 @@ import { DatabaseError } from '../src/base/errors.ts'
 import type { Filter } from '../src/base/filter.ts'
 import { type PartitionSet, partitionOf } from '../src/base/partitions.ts'
 import type { Point, SearchQuery } from '../src/base/point.ts'
-import type { Database } from '../src/engine/database.ts'
+import type { Database } from '../src/points/database.ts'
 import { filledNodes } from './support/filled-nodes.ts'
 import { below } from './support/searched-points.ts'
 

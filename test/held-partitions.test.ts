@@ -6,9 +6,9 @@ import { setImmediate } from 'node:timers/promises'
 import type { Filter } from '../src/base/filter.ts'
 import { PartitionSet } from '../src/base/partitions.ts'
 import type { NewPoint } from '../src/base/point.ts'
-import type { LoggedRequest } from '../src/engine/logged-request.ts'
 import { PartitionDigest } from '../src/storage/partition-digest.ts'
 import type { Store } from '../src/storage/store.ts'
+import type { LoggedRequest } from '../src/write/logged-request.ts'
 import { withDirectory, withoutCluster, withReplica } from './support/replica-collection.ts'
 
 const some = PartitionSet.of([7, 8])

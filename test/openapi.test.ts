@@ -14,7 +14,7 @@ import { until } from './support/until.ts'
 
 /** The served OpenAPI description matches the server: its structure, its routes and its answers. */
 
-const source = readFileSync(join(import.meta.dirname, '../src/http/openapi.yaml'), 'utf8')
+const source = readFileSync(join(import.meta.dirname, '../src/server/http/openapi.yaml'), 'utf8')
 const description = parse(source) as Description
 
 interface Description {

@@ -12,21 +12,27 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   index: ['base', 'kernels'],
   attributes: ['base', 'kernels'],
   storage: ['base'],
-  engine: ['base', 'kernels', 'index', 'attributes', 'storage'],
-  cluster: ['base', 'storage', 'engine'],
+  points: ['base', 'kernels', 'index', 'attributes', 'storage', 'collections'],
+  graphs: ['base', 'kernels', 'index', 'storage', 'points'],
+  search: ['base', 'kernels', 'index', 'attributes', 'storage', 'points', 'graphs'],
+  write: ['base', 'attributes', 'storage', 'points'],
+  collections: [
+    ...['base', 'kernels', 'index', 'attributes', 'storage'],
+    ...['points', 'graphs', 'search', 'write'],
+  ],
+  cluster: ['base', 'storage', 'points', 'search', 'write', 'collections'],
   embeddings: ['base'],
-  api: ['base', 'engine', 'embeddings'],
-  grpc: ['base', 'api'],
-  http: ['base', 'kernels', 'api'],
+  api: ['base', 'points', 'collections', 'embeddings'],
+  server: ['base', 'kernels', 'api'],
   client: ['base', 'api'],
   import: ['base'],
   settings: ['base'],
   'config.ts': ['base', 'settings'],
   'config.test.ts': ['base', 'settings', 'config.ts'],
-  'transports.ts': ['base', 'config.ts', 'api', 'grpc', 'http'],
-  service: ['base', 'config.ts', 'storage', 'engine', 'cluster', 'embeddings'],
+  'transports.ts': ['base', 'config.ts', 'api', 'server'],
+  service: ['base', 'config.ts', 'storage', 'points', 'write', 'collections', 'cluster', 'embeddings'],
   'main.ts': [
-    ...['base', 'config.ts', 'storage', 'engine', 'cluster', 'embeddings'],
+    ...['base', 'config.ts', 'storage', 'points', 'collections', 'cluster', 'embeddings'],
     ...['api', 'transports.ts', 'service'],
   ],
   cli: ['base', 'settings', 'config.ts', 'client', 'import', 'service', 'main.ts'],
@@ -71,7 +77,9 @@ const benchMayImport: Readonly<Record<string, readonly string[]>> = {
 /** Clients import only types and errors from the api, no code that runs. */
 const typesOnly: readonly (readonly [string, string])[] = [
   ['client', 'api'],
-  ['api', 'engine'],
+  ['api', 'points'],
+  ['api', 'collections'],
+  ['points', 'collections'],
   ['api', 'embeddings'],
 ]
 
@@ -99,7 +107,7 @@ describe('imports', () => {
 
   it('are caught if they go the wrong way', () => {
     assert.equal(isAllowed('storage', 'index', false), false)
-    assert.equal(isAllowed('grpc', 'http', true), false)
+    assert.equal(isAllowed('search', 'write', true), false)
     assert.equal(isAllowed('client', 'api', false), false)
     assert.equal(isAllowed('client', 'api', true), true)
   })

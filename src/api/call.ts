@@ -1,9 +1,9 @@
 import { defaultCollection } from '../base/collection.ts'
 import type { Consistency } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
+import type { Collections, CollectionTotals, Lease } from '../collections/collections.ts'
 import type { Embeddings } from '../embeddings/embeddings.ts'
-import type { Collections, CollectionTotals, Lease } from '../engine/collections.ts'
-import type { CollectionStats, Database, PointsSnapshot, ReadCall, StatsOfNodes } from '../engine/database.ts'
+import type { CollectionStats, Database, PointsSnapshot, ReadCall, StatsOfNodes } from '../points/database.ts'
 
 export type {
   CollectionStats,

@@ -1,6 +1,6 @@
 import { checkPath } from '../base/attribute-checks.ts'
 import type { Filter } from '../base/filter.ts'
-import type { FacetCount } from '../engine/database.ts'
+import type { FacetCount } from '../points/database.ts'
 import { type ApiContext, type Call, invalid } from './call.ts'
 import { checkWhole, type IntegerInput } from './checks.ts'
 

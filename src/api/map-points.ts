@@ -1,7 +1,7 @@
 import { checkPath } from '../base/attribute-checks.ts'
 import type { Filter } from '../base/filter.ts'
 import { distanceMetrics, type Include, type Metric } from '../base/point.ts'
-import type { MapQuery, MapRow, PointMap } from '../engine/database.ts'
+import type { MapQuery, MapRow, PointMap } from '../points/database.ts'
 import { type ApiContext, type Call, invalid } from './call.ts'
 import { checkEnum, checkWhole, type EnumInput, type IntegerInput } from './checks.ts'
 

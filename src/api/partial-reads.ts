@@ -1,5 +1,5 @@
 import { allowanceOf, partialHeader } from '../base/partial-reads.ts'
-import type { PartialReads } from '../engine/database.ts'
+import type { PartialReads } from '../points/database.ts'
 import { type Call, invalid } from './call.ts'
 import type { OperationName } from './operations.ts'
 

@@ -1,7 +1,7 @@
 import { checkPatchPaths } from '../base/attribute-patch.ts'
 import type { Attributes } from '../base/attributes.ts'
 import { type ContentType, contentTypes, type Patch } from '../base/point.ts'
-import type { Database } from '../engine/database.ts'
+import type { Database } from '../points/database.ts'
 import { invalid } from './call.ts'
 import { checkEnum, type EnumInput } from './checks.ts'
 import { checkExpiry } from './payload-validation.ts'

@@ -2,7 +2,7 @@ import { createHash, type Hash, hash } from 'node:crypto'
 import { faultOfIdempotencyKey } from '../base/idempotency-key.ts'
 import type { NewPoint } from '../base/point.ts'
 import { hashPoint } from '../base/point-hash.ts'
-import type { RequestIdentity } from '../engine/database.ts'
+import type { RequestIdentity } from '../points/database.ts'
 import { type Call, invalid } from './call.ts'
 
 /**

@@ -1,7 +1,7 @@
 import { type DatabaseError, PartitionsUnavailable, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics, Transport } from '../base/metrics.ts'
-import type { PartialReads } from '../engine/database.ts'
+import type { PartialReads } from '../points/database.ts'
 import { type ApiContext, type Call, collectionNameOf, type Database } from './call.ts'
 import { checkName } from './collections.ts'
 import { type Operation, type OperationName, type OperationTypes, operations } from './operations.ts'

@@ -1,6 +1,6 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
-import type { Collection } from '../engine/collection.ts'
+import type { Collection } from '../collections/collection.ts'
 
 /**
  * Checks that a node holds all partitions that it is asked about. Otherwise its answer would be incomplete.

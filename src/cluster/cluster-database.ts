@@ -3,7 +3,7 @@ import { idSeedBytes } from '../base/ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
-import type { Collection } from '../engine/collection.ts'
+import type { Collection } from '../collections/collection.ts'
 import type {
   ChangeByFilter,
   CollectionStats,
@@ -17,8 +17,8 @@ import type {
   PointMap,
   PointsSnapshot,
   StatsOfNodes,
-} from '../engine/database.ts'
-import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
+} from '../points/database.ts'
+import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../write/logged-request.ts'
 import { insertJointly, isJoint, partitionToDraw } from './joint-inserts.ts'
 import { openScatteredMap } from './scattered-map.ts'
 import type { ScatteredReads } from './scattered-reads.ts'

@@ -1,6 +1,6 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import type { ServedData } from '../engine/served-data.ts'
+import type { ServedData } from '../collections/served-data.ts'
 import { damageIn } from '../storage/data-directory.ts'
 import { replacementReason, requestReplacement } from '../storage/replacement.ts'
 import { storedPosition } from '../storage/stored-position.ts'

@@ -1,5 +1,5 @@
 import type { Logger } from '../base/log.ts'
-import type { ServedData } from '../engine/served-data.ts'
+import type { ServedData } from '../collections/served-data.ts'
 import type { SharedDocuments } from './commit-log.ts'
 import { announcedIn, toJson } from './json-documents.ts'
 import { pause } from './pause.ts'

@@ -1,6 +1,6 @@
 import { DatabaseError } from '../base/errors.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
-import type { FoundPoints, LoggedInsert } from '../engine/logged-request.ts'
+import type { FoundPoints, LoggedInsert } from '../write/logged-request.ts'
 import { type AskOwnersOptions, askOwners } from './ask-owners.ts'
 import { checkHolds } from './check-holds.ts'
 import type { ReadCollection, ReadingNode } from './node-reads.ts'

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { defaultCollection } from '../base/collection.ts'
 import type { HeldCollection, HeldPart } from '../base/repair-plan.ts'
-import { heldIn } from '../engine/held-partitions.ts'
-import type { Loaded } from '../engine/served-data.ts'
+import type { Loaded } from '../collections/served-data.ts'
+import { heldIn } from '../points/held-partitions.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
 import type { DataStore, Snapshot, Store } from '../storage/store.ts'
 

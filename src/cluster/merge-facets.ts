@@ -1,7 +1,7 @@
 import { DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import { FirstItems } from '../base/first-items.ts'
 import { inTurns } from '../base/turns.ts'
-import type { FacetCount } from '../engine/database.ts'
+import type { FacetCount } from '../points/database.ts'
 
 /** The most frequent values of one node, by path. */
 export type NodeFacets = ReadonlyMap<string, readonly FacetCount[]>

@@ -1,7 +1,7 @@
 import { Turn } from '../base/turns.ts'
-import { cursorAfter, orderOfCursor } from '../engine/cursor.ts'
-import type { ListPage, ListQuery } from '../engine/database.ts'
-import type { FilterPlan } from '../engine/filter-plan.ts'
+import type { FilterPlan } from '../collections/filter-plan.ts'
+import { cursorAfter, orderOfCursor } from '../points/cursor.ts'
+import type { ListPage, ListQuery } from '../points/database.ts'
 import type { OrderedPage } from './read-codec.ts'
 
 /**

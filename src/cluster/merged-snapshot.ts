@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import { Turn } from '../base/turns.ts'
-import type { PointsSnapshot } from '../engine/database.ts'
+import type { PointsSnapshot } from '../points/database.ts'
 import { SnapshotReader } from '../storage/snapshot-reader.ts'
 import { SnapshotWriter } from '../storage/snapshot-writer.ts'
 import { peerMethods } from './peer-methods.ts'

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '../base/log.ts'
-import type { CollectionSet } from '../engine/collection-set.ts'
+import type { CollectionSet } from '../collections/collection-set.ts'
 
 export interface NodeChoresOptions {
   /** All log records up to here are applied. */

@@ -1,6 +1,6 @@
 import { DatabaseError, type Reason, reasons } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
-import type { LoggedRequest, LoggedResult, LoggedResults } from '../engine/logged-request.ts'
+import type { LoggedRequest, LoggedResult, LoggedResults } from '../write/logged-request.ts'
 import type { Outcome } from './outcomes.ts'
 
 /** A question to another node: the outcome of the request at a log position, for the points of some partitions. */

@@ -1,13 +1,13 @@
 import { PartitionsUnavailable } from '../base/errors.ts'
 import { idBytes, idFromBytes, idsFromSeed } from '../base/ids.ts'
 import { PartitionSet } from '../base/partitions.ts'
-import type { Inserted } from '../engine/database.ts'
+import type { Inserted } from '../points/database.ts'
 import type {
   ChangedByPartition,
   LoggedInsert,
   LoggedRequest,
   LoggedResult,
-} from '../engine/logged-request.ts'
+} from '../write/logged-request.ts'
 import { type AskOwnersOptions, askOwners, type OwnersQuestion } from './ask-owners.ts'
 import { decodeResult, encodeQuestion } from './outcome-answers.ts'
 import type { Ended } from './outcomes.ts'

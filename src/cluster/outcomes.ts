@@ -1,5 +1,5 @@
 import type { PartitionSet } from '../base/partitions.ts'
-import type { LoggedResult } from '../engine/logged-request.ts'
+import type { LoggedResult } from '../write/logged-request.ts'
 
 /** The outcome of a logged request on this node; `created` is for collections. */
 export type Outcome = (

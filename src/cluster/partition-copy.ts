@@ -1,8 +1,8 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
-import { type Collection, unindexedBytesMax } from '../engine/collection.ts'
-import { pointsIn } from '../engine/partition-points.ts'
-import { pointBytes, type TakenPoint } from '../engine/write-request.ts'
+import { type Collection, unindexedBytesMax } from '../collections/collection.ts'
+import { pointsIn } from '../collections/partition-points.ts'
+import { pointBytes, type TakenPoint } from '../write/write-request.ts'
 import {
   type CutPart,
   readCutPart,

@@ -1,5 +1,5 @@
 import { DatabaseError } from '../base/errors.ts'
-import type { CollectionStats } from '../engine/collection-stats.ts'
+import type { CollectionStats } from '../collections/collection-stats.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { peerMethods } from './peer-methods.ts'
 import type { PeerAsk, PeerHandler, Peers } from './peers.ts'

@@ -6,7 +6,7 @@ import {
   changesPerRecord,
   type LoggedChangeEach,
   type LoggedRequest,
-} from '../engine/logged-request.ts'
+} from '../write/logged-request.ts'
 import { appendBatch } from './append-batch.ts'
 import { batchBytesMax } from './batch-limits.ts'
 import { type CommitLog, UncertainAppend } from './commit-log.ts'

@@ -1,5 +1,5 @@
 import type { Logger } from '../base/log.ts'
-import type { ServedData } from '../engine/served-data.ts'
+import type { ServedData } from '../collections/served-data.ts'
 import { DirectoryLock } from '../storage/directory-lock.ts'
 import { beginReplacement, commitReplacement } from '../storage/replacement.ts'
 import type { Announcement } from './membership.ts'

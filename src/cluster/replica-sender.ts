@@ -1,5 +1,5 @@
-import type { Collection } from '../engine/collection.ts'
-import type { Loaded } from '../engine/served-data.ts'
+import type { Collection } from '../collections/collection.ts'
+import type { Loaded } from '../collections/served-data.ts'
 import type { ClusterNode } from './cluster-node.ts'
 import type { CommitLog } from './commit-log.ts'
 import { shortIdOf } from './log-id.ts'

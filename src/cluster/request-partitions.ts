@@ -1,5 +1,5 @@
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
-import type { LoggedRequest } from '../engine/logged-request.ts'
+import type { LoggedRequest } from '../write/logged-request.ts'
 
 /** The partitions whose points a request is about. */
 export function partitionsOf(request: LoggedRequest): PartitionSet {

@@ -10,10 +10,10 @@ import type {
   PartialReads,
   ReadCall,
   StatsOfNodes,
-} from '../engine/database.ts'
-import { inUnits } from '../engine/found-ids.ts'
-import { changesPerRecord } from '../engine/logged-request.ts'
-import type { SampledIds } from '../engine/point-sample.ts'
+} from '../points/database.ts'
+import type { SampledIds } from '../points/point-sample.ts'
+import { inUnits } from '../search/found-ids.ts'
+import { changesPerRecord } from '../write/logged-request.ts'
 import type { Gathered } from './gathered.ts'
 import { mergeFacets, type NodeFacets } from './merge-facets.ts'
 import { mergePages, mergePlans, type NodePlan } from './merge-lists.ts'

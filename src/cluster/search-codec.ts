@@ -5,7 +5,7 @@ import { distanceMetrics, type Include, type SearchQuery } from '../base/point.t
 import type { Profile } from '../base/profile.ts'
 import type { HitDetails, Ranks, SearchPlan, SearchResults } from '../base/search-results.ts'
 import { Turn } from '../base/turns.ts'
-import { detailBytes } from '../engine/hit-details.ts'
+import { detailBytes } from '../search/hit-details.ts'
 import { readFilter, writeFilter } from './filter-bytes.ts'
 import type { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { nameOf, readOptional, readPayload, writeOptional, writePayload } from './packed-values.ts'

@@ -1,7 +1,7 @@
 import type { ClusterStatus, RepairedLog } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { HeldPart, RepairPlan } from '../base/repair-plan.ts'
-import type { Loaded, ServedData } from '../engine/served-data.ts'
+import type { Loaded, ServedData } from '../collections/served-data.ts'
 import type { ClusterNode } from './cluster-node.ts'
 import type { ClusterServiceOptions } from './cluster-service-options.ts'
 import type { ClusterView } from './cluster-view.ts'

@@ -1,6 +1,6 @@
 import type { Logger } from '../base/log.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
-import { heldIn } from '../engine/held-partitions.ts'
+import { heldIn } from '../points/held-partitions.ts'
 import type { Store } from '../storage/store.ts'
 import type { ClusterView } from './cluster-view.ts'
 import type { SharedDocuments } from './commit-log.ts'

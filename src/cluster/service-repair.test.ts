@@ -7,7 +7,7 @@ import { clockMs, isKnown, partOf, range, request } from '../../test/support/rep
 import { createLogger } from '../base/log.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import { type RepairPlan, repairPlanOf } from '../base/repair-plan.ts'
-import type { ServedData } from '../engine/served-data.ts'
+import type { ServedData } from '../collections/served-data.ts'
 import { openDataStore } from '../storage/data-store.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
 import type { DataStore, KeyedRequest } from '../storage/store.ts'

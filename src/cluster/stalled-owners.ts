@@ -1,5 +1,5 @@
 import { type DatabaseError, lacksRoom } from '../base/errors.ts'
-import type { LoggedRequest } from '../engine/logged-request.ts'
+import type { LoggedRequest } from '../write/logged-request.ts'
 import type { Placement } from './placement.ts'
 import { partitionsOf } from './request-partitions.ts'
 

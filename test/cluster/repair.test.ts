@@ -7,7 +7,7 @@ import { type HeldPart, type RepairPlan, repairPlanOf } from '../../src/base/rep
 import type { ClusterServiceOptions } from '../../src/cluster/cluster-service-options.ts'
 import { replaceNatsLog } from '../../src/cluster/nats-cluster.ts'
 import { ServiceRepair } from '../../src/cluster/service-repair.ts'
-import type { ServedData } from '../../src/engine/served-data.ts'
+import type { ServedData } from '../../src/collections/served-data.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
 import { statusOf } from '../support/cluster-status.ts'
 import { natsMissing } from '../support/nats-servers.ts'

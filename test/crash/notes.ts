@@ -1,6 +1,6 @@
 import type { Attributes, AttributeValue } from '../../src/base/attributes.ts'
 import { contentTypes, type NewPoint } from '../../src/base/point.ts'
-import type { Database } from '../../src/engine/database.ts'
+import type { Database } from '../../src/points/database.ts'
 import { insertIds } from '../support/insert-ids.ts'
 import { seededRandom } from '../support/random.ts'
 import { contentOf } from './oracle.ts'

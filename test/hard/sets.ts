@@ -159,7 +159,7 @@ export function hardVectors(
   return { points, queries: [...all.filter((_, index) => isFresh(index)), ...near], isWhole }
 }
 
-/** Rows of fewer bytes are always scanned: see `defaultGraphBytesMin` of src/engine/graph-set.ts. */
+/** Rows of fewer bytes are always scanned: see `defaultGraphBytesMin` of src/graphs/graph-set.ts. */
 const graphBytesMin = 4 * 1024 * 1024
 /** Limits the number of points for very wide vectors. */
 const pointBytesMax = 64 * 1024 * 1024

@@ -8,7 +8,7 @@
  */
 import { parseArgs } from 'node:util'
 import { distanceMetrics, type Metric } from '../../src/base/point.ts'
-import type { Diagnosis } from '../../src/engine/doctor.ts'
+import type { Diagnosis } from '../../src/collections/doctor.ts'
 import { settings } from '../../src/settings/table.ts'
 import { seededRandom } from '../support/random.ts'
 import { type RecallSet, recallSets } from '../support/recall-sets.ts'

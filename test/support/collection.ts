@@ -6,7 +6,7 @@ import {
   type Engine,
   type EngineOptions,
   startEngine,
-} from '../../src/engine/engine.ts'
+} from '../../src/collections/engine.ts'
 import { openStore } from '../../src/storage/lmdb-store.ts'
 import type { Store } from '../../src/storage/store.ts'
 

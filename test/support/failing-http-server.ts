@@ -1,5 +1,5 @@
 import type { RunningServer } from '../../src/api/server.ts'
-import { startHttpServer } from '../../src/http/server.ts'
+import { startHttpServer } from '../../src/server/http/server.ts'
 import { failingTransport } from './failing-transport.ts'
 
 /** The real HTTP server over a database that fails every request, as during loading or after a fault. */

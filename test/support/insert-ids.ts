@@ -1,5 +1,5 @@
 import type { NewPoint } from '../../src/base/point.ts'
-import type { Database, InsertOptions } from '../../src/engine/database.ts'
+import type { Database, InsertOptions } from '../../src/points/database.ts'
 
 /** Inserts points, all of which must be stored, and resolves with their ids. */
 export async function insertIds(

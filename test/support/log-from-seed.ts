@@ -5,7 +5,7 @@ import type { NewPoint } from '../../src/base/point.ts'
 import { appendBatch } from '../../src/cluster/append-batch.ts'
 import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import { encodeRequest } from '../../src/cluster/request-codec.ts'
-import type { LoggedRequest } from '../../src/engine/logged-request.ts'
+import type { LoggedRequest } from '../../src/write/logged-request.ts'
 import { seededRandom } from './random.ts'
 
 /** A read-only view of the log: other processes that make the same log would not have added records. */

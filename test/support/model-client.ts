@@ -5,7 +5,7 @@ import type { Filter } from '../../src/base/filter.ts'
 import type { NewPoint, Patch, Payload, Point, Precondition } from '../../src/base/point.ts'
 import { type AttributeOutput, microsecondsIn, momentOf } from '../../src/client/attributes.ts'
 import type * as client from '../../src/client/client.ts'
-import type { ChangeByFilter, FacetCount } from '../../src/engine/database.ts'
+import type { ChangeByFilter, FacetCount } from '../../src/points/database.ts'
 import { clientFilterOf } from './client-filter.ts'
 import type { ContractQuery } from './contract-client.ts'
 

@@ -9,7 +9,7 @@ import type {
   ListPage,
   PointMap,
   PointsSnapshot,
-} from '../../src/engine/database.ts'
+} from '../../src/points/database.ts'
 
 /** A database that records its calls, so that a test can compare two forms of the same request. */
 export class NotingDatabase implements Database {

@@ -1,4 +1,4 @@
-import type { Collection } from '../../src/engine/collection.ts'
+import type { Collection } from '../../src/collections/collection.ts'
 import { until } from './until.ts'
 
 /** Makes all records of some collections wait before they are applied. */

@@ -1,0 +1,153 @@
+import { collectGarbage } from '../base/collect-garbage.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { SharedBudget } from '../base/shared-budget.ts'
+import { IndexThreadPool } from '../graphs/index-thread-pool.ts'
+import { MemoryBudget } from '../index/memory-budget.ts'
+import { loadKernels } from '../kernels/wasm-module.ts'
+import { createExecutor } from '../search/executor.ts'
+import type { Store } from '../storage/store.ts'
+import { type Collection, openCollection } from './collection.ts'
+import type { CollectionOptions, EngineOptions, EngineParts } from './engine-options.ts'
+
+export type { Collection, CollectionOptions, EngineOptions }
+
+/** Figures of the process, for metrics and operators. */
+export interface EngineStats {
+  readonly queuedQueries: number
+  /** Pieces of searches that each search thread has worked on since it started. */
+  readonly searchedPieces: readonly number[]
+  readonly queuedWriteBytes: number
+}
+
+/** Creates the engine and its index threads, which start up while a store is being opened. */
+export function startEngine(options: EngineOptions): Engine {
+  const kernels = loadKernels()
+  options.logger.debug({ variant: kernels.variant, isWide: kernels.isWide }, 'kernels compiled')
+  return new Engine({
+    options,
+    kernels,
+    executor: createExecutor({ ...options, kernels, threads: options.searchThreads }),
+    indexThreads: new IndexThreadPool(kernels, options.indexThreads, 1 + options.searchThreads),
+    results: new SharedBudget({
+      // A single search with the largest limit must be accepted.
+      max: Math.max(options.maxQueuedResults, options.maxLimit),
+      setting: 'MAX_QUEUED_RESULTS',
+      inWords: (ids) => `the searches under way ask for ${ids} ids`,
+    }),
+    writes: new SharedBudget({
+      max: options.maxBufferedBytes,
+      setting: 'MAX_BUFFERED_BYTES',
+      inWords: (bytes) => `${bytes} bytes of changes are waiting for the disk`,
+    }),
+    memory: new MemoryBudget(options.maxMemoryBytes),
+  })
+}
+
+/**
+ * What all collections of the process share (kernels, search threads, index threads and limits), and the open
+ * collections. Main thread only.
+ */
+export class Engine implements AsyncDisposable {
+  readonly #parts: EngineParts
+  readonly #open = new Set<Collection>()
+  readonly #opening = new Set<Promise<Collection>>()
+  /** Aborts collections that are being opened. */
+  readonly #stop = new AbortController()
+  #closing: Promise<void> | undefined
+  #collecting: NodeJS.Timeout | undefined
+  /** When that timer is due, by `performance.now()`. */
+  #collectingMs = 0
+  /** Memory of closed collections that was not freed yet. */
+  #uncollectedBytes = 0
+
+  /** Use `startEngine`. */
+  constructor(parts: EngineParts) {
+    this.#parts = parts
+  }
+
+  /** The build of the kernels that is in use. */
+  get kernelVariant(): string {
+    return this.#parts.kernels.variant
+  }
+
+  /** The memory that all open collections use together. */
+  get memory(): MemoryBudget {
+    return this.#parts.memory
+  }
+
+  get stats(): EngineStats {
+    const { executor, writes } = this.#parts
+    return {
+      queuedQueries: executor.queuedQueries,
+      searchedPieces: executor.completedPieces,
+      queuedWriteBytes: writes.used,
+    }
+  }
+
+  /**
+   * Opens a collection: loads every live point of its store into memory. Index threads have work before this first
+   * awaits. The caller closes the store after the collection.
+   *
+   * @param store must have no other writer
+   * @throws DatabaseError `internal` that names the damage; the reason of `signal` when it aborts; `shutting_down` when
+   *   the engine is being closed
+   */
+  async openCollection(store: Store, options: CollectionOptions): Promise<Collection> {
+    const signals = [this.#stop.signal, ...(options.signal === undefined ? [] : [options.signal])]
+    const opening = openCollection(this.#parts, store, { ...options, signal: AbortSignal.any(signals) })
+    this.#opening.add(opening)
+    try {
+      const collection = await opening
+      this.#open.add(collection)
+      void collection.ended.then(() => this.#remove(collection))
+      return collection
+    } finally {
+      this.#opening.delete(opening)
+    }
+  }
+
+  #remove(collection: Collection): void {
+    this.#open.delete(collection)
+    // A process that is about to end frees everything anyway.
+    if (this.#closing !== undefined) return
+    this.#uncollectedBytes += collection.claimedBytes
+    // Delayed, because the caller still references the collection. One run serves all collections closed meanwhile.
+    const delayMs = this.#uncollectedBytes < uncollectedBytesMax ? collectGarbageMs : collectSoonMs
+    const dueMs = performance.now() + delayMs
+    if (this.#collecting !== undefined && this.#collectingMs <= dueMs) return
+    clearTimeout(this.#collecting)
+    this.#collectingMs = dueMs
+    this.#collecting = setTimeout(() => {
+      this.#collecting = undefined
+      this.#uncollectedBytes = 0
+      collectGarbage()
+    }, delayMs).unref()
+  }
+
+  /**
+   * Closes the open collections, then stops the threads.
+   *
+   * @param timeoutMs after this time, index threads are stopped even if they are busy; their files are only a cache
+   */
+  close(timeoutMs?: number): Promise<void> {
+    this.#closing ??= this.#close(timeoutMs)
+    return this.#closing
+  }
+
+  async #close(timeoutMs: number | undefined): Promise<void> {
+    this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
+    await Promise.allSettled(this.#opening)
+    await Promise.all([...this.#open].map((collection) => collection.close(timeoutMs)))
+    await this.#parts.executor.close()
+    await this.#parts.indexThreads.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+}
+
+/** The delay between closing a collection and freeing its memory, and the delay when much memory can be freed. */
+const collectGarbageMs = 1000
+const collectSoonMs = 50
+const uncollectedBytesMax = 64 * 1024 * 1024

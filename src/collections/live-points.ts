@@ -1,0 +1,367 @@
+import { AttributeIndex } from '../attributes/attribute-index.ts'
+import { assert } from '../base/assert.ts'
+import type { Filter } from '../base/filter.ts'
+import type { Payload } from '../base/point.ts'
+import { inTurns } from '../base/turns.ts'
+import type { Indexer } from '../graphs/indexer.ts'
+import { MemoryFull, type MemoryUser } from '../index/memory-budget.ts'
+import { VectorIndex } from '../index/vector-index.ts'
+import { Expirations } from '../points/expirations.ts'
+import { idTableBytesPerSlot } from '../points/id-table.ts'
+import { inInsertionOrder } from '../points/insertion-order.ts'
+import { PointTable } from '../points/point-table.ts'
+import type { IndexSearches } from '../search/index-searches.ts'
+import type { Change, Insertion, PointRecord, Store, Update } from '../storage/store.ts'
+import type { ChangeTarget } from '../write/change-target.ts'
+import type { MatchingPoints } from '../write/decision.ts'
+import type { Stamp } from '../write/logged-request.ts'
+import type { CollectionOptions, EngineParts } from './engine-options.ts'
+
+export interface LivePointsOptions {
+  readonly parts: EngineParts
+  readonly store: Store
+  readonly options: CollectionOptions
+  readonly indexer: Indexer
+  /** Deletes some of the expired points; resolves when that is durable. */
+  readonly deleteExpired: () => Promise<void>
+}
+
+/**
+ * The points of a collection in memory: their slots, vectors, attributes and expiry. After loading, the state changes
+ * only in `apply` and when points expire.
+ *
+ * Main thread only; search threads and index threads read the index's shared memory.
+ */
+export class LivePoints implements ChangeTarget, MemoryUser {
+  readonly #options: LivePointsOptions
+  readonly #systemUs: () => number
+  readonly #indexer: Indexer
+  /** The most bytes that the attributes of this collection may take, as of the last check. */
+  #attributeBytesMax = Number.POSITIVE_INFINITY
+  readonly table: PointTable
+  readonly attributes: AttributeIndex
+  readonly expirations: Expirations
+  /** On a node of a cluster: the clock of its log, as of the last record that this collection has decided. */
+  #logClockUs: number
+  #isEnding = false
+  /** Set from the first point on, when the threads know the index. */
+  searches: IndexSearches | undefined
+
+  constructor(options: LivePointsOptions) {
+    const { parts, store, options: collectionOptions, indexer, deleteExpired } = options
+    const systemUs = parts.options.nowUs ?? systemClockUs
+    this.#options = options
+    this.#systemUs = systemUs
+    this.#logClockUs = store.applied?.clockUs ?? 0
+    this.#indexer = indexer
+    this.table = new PointTable(store.slotCount)
+    this.attributes = new AttributeIndex({
+      findSlot: (bytes, at) => this.table.findBytes(bytes, at),
+      copyId: (slot, target, at) => this.table.copyId(slot, target, at),
+      checkMemory: (bytes) => this.#checkAttributeMemory(bytes),
+    })
+    parts.memory.add(this)
+    parts.memory.add(this.attributes)
+    this.expirations = new Expirations({
+      clock: collectionOptions.replica === undefined ? systemUs : () => this.#logUs(),
+      systemUs,
+      onDue: collectionOptions.replica?.onDue,
+      expiryOf: (slot) => this.attributes.expiresAtUsOf(slot),
+      hide: (slot) => this.#hide(slot),
+      deleteSome: deleteExpired,
+      logger: parts.options.logger,
+    })
+  }
+
+  /** Releases its part of the memory budget, and closes files. */
+  close(): void {
+    this.expirations.close()
+    this.table.index?.close()
+    this.#options.parts.memory.remove(this.attributes)
+    this.#options.parts.memory.remove(this)
+  }
+
+  /** What neither the index nor the attributes count. */
+  get claimedBytes(): number {
+    return this.table.numbersBytes + this.expirations.memoryBytes
+  }
+
+  get dimension(): number | undefined {
+    return this.searches?.index.dimension
+  }
+
+  get nowUs(): number {
+    return this.expirations.nowUs
+  }
+
+  /** The system's clock, or the log's if that is ahead. */
+  get latestUs(): number {
+    return Math.max(this.#systemUs(), this.nowUs)
+  }
+
+  advanceTo({ nowUs, position }: Stamp): void {
+    this.#logClockUs = Math.max(this.#logClockUs, nowUs)
+    if (this.expirations.isDue) this.#options.options.replica!.onVisible(position)
+  }
+
+  /**
+   * The log's clock. It never passes the next record for this collection, because that record is not behind the floor.
+   */
+  #logUs(): number {
+    return Math.max(this.#logClockUs, this.#options.options.replica!.floor().clockUs)
+  }
+
+  find(id: string): number {
+    return this.table.find(id)
+  }
+
+  slotOf(id: string): number {
+    return this.table.ids.find(id)
+  }
+
+  idOf(slot: number): string {
+    return this.table.ids.idOf(slot)
+  }
+
+  versionOf(slot: number): number {
+    return this.table.versionOf(slot)
+  }
+
+  orderOf(slot: number): number {
+    return this.table.orderOf(slot)
+  }
+
+  expiryOf(slot: number): number | undefined {
+    return this.expirations.expiryOf(slot)
+  }
+
+  hasExpired(slot: number): boolean {
+    return this.expirations.hasExpired(slot)
+  }
+
+  postponeExpiry(slot: number, expiresAtUs: number | undefined): void {
+    this.expirations.postpone(slot, expiresAtUs)
+  }
+
+  endPostponement(slot: number): void {
+    this.expirations.endPostponement(slot)
+  }
+
+  endPostponements(): Promise<void> {
+    return this.expirations.endPostponements()
+  }
+
+  isVisible(slot: number): boolean {
+    return this.table.isVisible(slot)
+  }
+
+  vector(slot: number): Float32Array {
+    return this.table.index!.read(slot)
+  }
+
+  record(slot: number, id: string): PointRecord {
+    const record = this.#options.store.record(slot, id)
+    assert(record !== undefined, 'a point has a record')
+    return record
+  }
+
+  matches(slot: number, filter: Filter): boolean {
+    return this.attributes.matches(filter, slot)
+  }
+
+  async matching(filter: Filter): Promise<MatchingPoints> {
+    const matching = await inTurns(this.attributes.evaluate(filter))
+    return {
+      count: matching.count,
+      page: (after, limit) => inInsertionOrder(this.table, matching, { after, limit }),
+    }
+  }
+
+  takeExpired(limit: number): readonly number[] {
+    return this.expirations.takeHidden(limit)
+  }
+
+  /** Whether expired points are not hidden yet. */
+  get isDue(): boolean {
+    return this.expirations.isDue
+  }
+
+  hideDue(): Promise<void> | undefined {
+    return this.expirations.hideDue()
+  }
+
+  reserve(slotCount: number, dimension: number): void {
+    const { table } = this
+    if (table.index?.dimension !== dimension) {
+      table.index?.close()
+      table.index = this.createIndex(dimension)
+    }
+    try {
+      table.index.reserve(slotCount)
+    } catch (error) {
+      // Deleted points make room as soon as no graph leads to them any more: the next try may succeed.
+      this.#indexer.freeSoon()
+      throw error
+    }
+  }
+
+  /**
+   * Points without attributes are not checked: they take little, and always fit where they did before. Records of a log
+   * are not refused for their number of paths: it depends on how records are grouped, which differs between replicas.
+   */
+  roomCheck(): { add(payload: Payload): void } {
+    return this.#options.options.replica === undefined
+      ? this.strictRoomCheck()
+      : this.#roomCheck(Number.POSITIVE_INFINITY)
+  }
+
+  /** Like `roomCheck`, but always limits the number of different paths. For changes that are not in a log yet. */
+  strictRoomCheck(): { add(payload: Payload): void } {
+    return this.#roomCheck()
+  }
+
+  #roomCheck(pathsMax?: number): { add(payload: Payload): void } {
+    const { memory } = this.#options.parts
+    this.#attributeBytesMax =
+      memory.maxBytes === 0
+        ? Number.POSITIVE_INFINITY
+        : memory.maxBytes - memory.totalWith(this.attributes, 0)
+    const check = this.attributes.roomCheck(pathsMax)
+    return { add: (payload) => payload.attributes !== undefined && check.add(payload) }
+  }
+
+  async withRoom<Result>(attempt: () => Result | Promise<Result>): Promise<Result> {
+    for (let attempts = 1; ; attempts += 1) {
+      try {
+        return await attempt()
+      } catch (error) {
+        if (!(error instanceof MemoryFull) || this.#isEnding || attempts === attemptsMax) throw error
+        if (!(await this.#options.parts.memory.makeRoom(error.missingBytes))) throw error
+      }
+    }
+  }
+
+  /** Call when the collection begins to close: its changes then no longer wait until others are closed. */
+  beginToEnd(): void {
+    this.#isEnding = true
+  }
+
+  fixDimension(): void {
+    if (this.searches !== undefined) return
+    this.attach()
+    this.#indexer.attach(this.table.index!)
+  }
+
+  commitFailed(): void {
+    if (this.searches !== undefined) return
+    this.table.index?.close()
+    this.table.index = undefined
+  }
+
+  apply(change: Change, slot: number): void {
+    if (change.kind === 'insert') this.#insert(change, slot)
+    else if (change.kind === 'delete') this.#leave(slot)
+    else if (change.vector === undefined) this.#update(change, slot)
+    else this.#move(change, change.vector, slot)
+  }
+
+  #insert({ id, sequence, point, order = sequence, version = sequence }: Insertion, slot: number): void {
+    this.table.place(slot, id, point.vector, sequence, order)
+    if (version !== sequence) this.table.setVersion(slot, version)
+    this.#placed(slot, point.payload, version)
+  }
+
+  /** Runs in one turn, so that no reader sees the point twice or not at all. */
+  #move({ id, sequence, order, payload }: Update, vector: Float32Array, slot: number): void {
+    const from = this.slotOf(id)
+    // A point that replaces an expired one is new, whether that one has been hidden yet or not.
+    if (this.expirations.isHidden(from) || this.orderOf(from) !== order) {
+      this.#leave(from)
+      this.#insert({ kind: 'insert', id, sequence, order, point: { vector, payload } }, slot)
+      return
+    }
+    this.expirations.clear(from)
+    this.attributes.delete(from)
+    this.table.move(from, slot, vector, sequence)
+    this.#indexer.removed(from)
+    this.#placed(slot, payload, sequence)
+  }
+
+  #placed(slot: number, payload: Payload, version: number): void {
+    this.#describe(slot, payload, version)
+    this.fixDimension()
+    this.#indexer.inserted(slot)
+  }
+
+  #update({ sequence, payload }: Update, slot: number): void {
+    this.table.setVersion(slot, sequence)
+    if (this.expirations.isHidden(slot)) this.expirations.set(slot, payload.expiresAtUs)
+    else this.#describe(slot, payload, sequence)
+  }
+
+  #describe(slot: number, payload: Payload, version: number): void {
+    this.attributes.set(slot, { payload, version })
+    this.expirations.set(slot, payload.expiresAtUs)
+  }
+
+  /** Takes the point out of its slot, which is freed when no graph leads to it any more. */
+  #leave(slot: number): void {
+    if (!this.expirations.isHidden(slot)) this.#hide(slot)
+    this.expirations.clear(slot)
+    this.table.remove(slot)
+    this.#indexer.removed(slot)
+  }
+
+  #hide(slot: number): void {
+    this.table.hide(slot)
+    this.attributes.delete(slot)
+  }
+
+  get comingBytesMax(): number {
+    return this.#indexer.comingBytesMax
+  }
+
+  get isRebuilding(): boolean {
+    return this.#indexer.isRebuilding
+  }
+
+  room(): Promise<boolean> | undefined {
+    return this.#indexer.room()
+  }
+
+  /** Makes the index known to the search threads. */
+  attach(): void {
+    const { executor } = this.#options.parts
+    this.searches = executor.attach(this.table.index!, (metric, ask) => this.#indexer.route(metric, ask))
+  }
+
+  createIndex(dimension: number): VectorIndex {
+    const { parts, store, options } = this.#options
+    return new VectorIndex({
+      dimension,
+      kernels: parts.kernels,
+      maxThreads: 1 + parts.options.searchThreads + parts.options.indexThreads,
+      maxLimit: parts.options.maxLimit,
+      m: options.hnswM,
+      efConstruction: options.hnswEfConstruction,
+      codeBits: parts.options.hnswCodeBits,
+      rowFile: parts.options.vectorsOnDisk ? store.vectorsOnDisk(dimension) : undefined,
+      memoryBudget: parts.memory,
+      outsideBytes: idTableBytesPerSlot,
+    })
+  }
+
+  #checkAttributeMemory(bytes: number): void {
+    if (bytes <= this.#attributeBytesMax) return
+    const { memory } = this.#options.parts
+    const total = memory.totalWith(this.attributes, bytes)
+    throw new MemoryFull('points with their attributes', total, memory.maxBytes)
+  }
+}
+
+/** Others may take the room that was made for this change. */
+const attemptsMax = 3
+
+function systemClockUs(): number {
+  return Date.now() * 1000
+}

@@ -1,0 +1,276 @@
+import type { Metric } from '../base/point.ts'
+import type { FilteredAsk, RouteInForce } from '../graphs/filtered-recall.ts'
+import { whyNoRoute } from '../graphs/no-route.ts'
+import { isCheaperThanScan } from '../index/routes.ts'
+import type { IndexQuery, Searcher, SearchWork, SlotRange } from '../index/searcher.ts'
+import { efMax, queriesPerScanMax } from '../index/segment.ts'
+import { countBits, type SlotBits, type SlotFilter } from '../index/slot-filter.ts'
+import type { VectorIndex } from '../index/vector-index.ts'
+import { type FilteredPlanCounts, type FilterPlan, FilterPlanner } from './filter-planner.ts'
+import type { Piece } from './search-request.ts'
+
+/** Returns the current route of a metric's searches, or of a search with a filter; undefined for the exact scan. */
+export type RouteOf = (metric: Metric, ask?: FilteredAsk) => RouteInForce | undefined
+
+/** A query for the slots of an index. `limit` is at least 1, and `ef` at least `limit`. */
+export interface SlotQuery {
+  readonly vector: Float32Array
+  readonly metric: Metric
+  readonly limit: number
+  readonly ef: number
+  readonly exact?: boolean | undefined
+  /** The slots to search, at least one; undefined for all. */
+  readonly matching?: SlotFilter | undefined
+  /** The search records here how it was carried out; every query with `matching` has a report. */
+  readonly report?: SearchReport | undefined
+}
+
+/** How a query was carried out; filled in by the search. */
+export interface SearchReport {
+  readonly work: SearchWork
+  plan?: FilterPlan
+  /** The time since the request, including waiting. */
+  elapsedUs: number
+}
+
+export interface SearchPiecesOptions {
+  readonly index: VectorIndex
+  readonly routeOf: RouteOf
+  /** Decides which queries one scan can answer together. */
+  readonly searcher: Searcher
+  /** The number of threads among which a single scan is divided. */
+  readonly threads: number
+}
+
+/** Cuts the searches of one index into pieces for search threads. */
+export class SearchPieces {
+  readonly #options: SearchPiecesOptions
+  readonly #index: VectorIndex
+  readonly #planner: FilterPlanner
+
+  constructor(options: SearchPiecesOptions) {
+    this.#options = options
+    this.#index = options.index
+    this.#planner = new FilterPlanner(options.index)
+  }
+
+  /** Returns a query for the index, with its route. */
+  indexQuery(query: SlotQuery): IndexQuery {
+    const { vector, metric, limit, ef, exact, matching, report } = query
+    if (matching !== undefined) return this.#filteredQuery(query, matching)
+    const route = exact === true ? undefined : this.#routeOf(metric, Math.max(ef, limit))
+    if (report !== undefined) report.plan = plainPlan(this.#index, exact === true, route)
+    const k = Math.min(limit, Math.max(1, this.#index.liveCount))
+    return { vector, metric, ef, route, k, work: report?.work }
+  }
+
+  #filteredQuery({ vector, metric, limit, ef, exact, report }: SlotQuery, matching: SlotFilter): IndexQuery {
+    const k = Math.min(limit, Math.max(1, matching.count))
+    const share = matching.count / Math.max(1, this.#index.liveCount)
+    const query = { metric, ef, isExact: exact === true, matching }
+    const usable = this.#options.routeOf(metric, { vector, k, matching, share })
+    const plan = this.#planner.plan(query, usable)
+    if (report !== undefined) report.plan = plan
+    const { route, comparedMax, codeScan } = plan
+    return { vector, metric, ef, route, k, matching, comparedMax, codeScan, work: report?.work }
+  }
+
+  /** The number of finished searches with a filter, by how they were carried out. */
+  get filteredPlans(): FilteredPlanCounts {
+    return this.#planner.counts
+  }
+
+  /** Learns from finished searches. */
+  learn(queries: readonly SlotQuery[]): void {
+    for (const { metric, ef, exact, matching, report } of queries) {
+      if (matching === undefined || report?.plan === undefined) continue
+      this.#planner.learn({ metric, ef, isExact: exact === true, matching }, report.plan, report.work)
+    }
+  }
+
+  /**
+   * Returns the route of a query; undefined without a usable graph, or if the query is so wide that a scan costs less.
+   */
+  #routeOf(metric: Metric, ef: number): RouteInForce | undefined {
+    const route = this.#options.routeOf(metric)
+    if (route === undefined || ef > efMax) return undefined
+    return isCheaperThanScan(ef * route.efMultiplier, this.#index.liveCount) ? route : undefined
+  }
+
+  /**
+   * Cuts a request into pieces. Queries that walk through a graph form groups of a few. Several queries that scan read
+   * the rows together, and a single one is cut by slots. Pieces are created one by one, because creating thousands
+   * would block the event loop.
+   */
+  *cut(queries: readonly SlotQuery[]): Generator<Piece, void> {
+    const scanning: Placed[] = []
+    let walking: Placed[] = []
+    for (let at = 0; at < queries.length; at += 1) {
+      const query = this.indexQuery(queries[at]!)
+      if (query.route === undefined) {
+        scanning.push({ at, query })
+        continue
+      }
+      if (query.codeScan === 'instead') {
+        yield this.#codeScan({ at, query }, queries[at]!.matching!.count)
+        continue
+      }
+      walking.push({ at, query })
+      if (walking.length < walksPerPiece) continue
+      yield this.#walk(walking)
+      walking = []
+    }
+    if (walking.length > 0) yield this.#walk(walking)
+    if (scanning.length === 1) {
+      for (const ranges of this.#sharesOfSlots(queries[scanning[0]!.at]!.matching)) {
+        yield this.#scan(scanning, ranges)
+      }
+      return
+    }
+    for (let first = 0; first < scanning.length; ) {
+      const rest = scanning.slice(first, first + queriesPerScanMax)
+      const together = rest.slice(
+        0,
+        this.#scansTogether(
+          rest.map(({ query }) => query),
+          queries[rest[0]!.at]!.matching,
+        ),
+      )
+      yield this.#scan(together, this.ranges())
+      first += together.length
+    }
+  }
+
+  #walk(placed: readonly Placed[]): Piece {
+    let cost = 0
+    for (const { query } of placed) cost += walkMicroseconds * query.ef * query.route!.efMultiplier
+    return { ...this.#partsOf(placed), ranges: [], cost }
+  }
+
+  #codeScan(placed: Placed, count: number): Piece {
+    const cost = codeMicroseconds * count + walkMicroseconds * placed.query.ef
+    return { ...this.#partsOf([placed]), ranges: [], cost }
+  }
+
+  #scan(placed: readonly Placed[], ranges: readonly SlotRange[]): Piece {
+    const slots = ranges.reduce((sum, range) => sum + this.#slotsIn(range, placed[0]!.query.matching), 0)
+    const cost = (placed.length * slots * this.#index.layout.rowBytes) / bytesPerMicrosecond
+    return { ...this.#partsOf(placed), ranges, cost }
+  }
+
+  #partsOf(placed: readonly Placed[]): Pick<Piece, 'index' | 'positions' | 'queries'> {
+    return {
+      index: this.#index.id,
+      positions: placed.map(({ at }) => at),
+      queries: placed.map(({ query }) => query),
+    }
+  }
+
+  /** Returns how many of the first queries one scan can answer together. */
+  #scansTogether(queries: readonly IndexQuery[], matching: SlotFilter | undefined): number {
+    const other = queries.findIndex(
+      (query) => query.matching?.id !== matching?.id || query.matching?.version !== matching?.version,
+    )
+    const alike = other === -1 ? queries.length : other
+    let count = Math.max(1, Math.min(alike, Math.floor(pieceBytes / this.#bytesOf(matching))))
+    while (!this.#options.searcher.fits(queries.slice(0, count))) count -= 1
+    return count
+  }
+
+  /** Returns all slots, by segment. */
+  ranges(): SlotRange[] {
+    const index = this.#index
+    return index.segments.map(({ ordinal, firstSlot, layout }) => ({
+      ordinal,
+      from: 0,
+      to: Math.max(0, Math.min(layout.capacity, index.slotCount - firstSlot)),
+    }))
+  }
+
+  /** Divides the slots to scan equally among the threads. */
+  #sharesOfSlots(matching: SlotFilter | undefined): SlotRange[][] {
+    const share = Math.ceil((matching?.count ?? this.#index.slotCount) / this.#options.threads)
+    const shares: SlotRange[][] = [[]]
+    let room = share
+    for (const { ordinal, to } of this.ranges()) {
+      for (let from = 0; from < to; ) {
+        if (room <= 0) {
+          shares.push([])
+          room = share
+        }
+        const end = this.#endOf({ ordinal, from, to }, room, matching)
+        room -= this.#slotsIn({ ordinal, from, to: end }, matching)
+        shares.at(-1)!.push({ ordinal, from, to: end })
+        from = end
+      }
+    }
+    return shares
+  }
+
+  /** Returns the end of the first part of a range that has about `room` slots to scan. */
+  #endOf({ ordinal, from, to }: SlotRange, room: number, matching: SlotFilter | undefined): number {
+    if (matching === undefined) return Math.min(to, from + room)
+    let end = from
+    for (let left = room; end < to && left > 0; ) {
+      const next = Math.min(to, end + slotsPerCount)
+      left -= this.#slotsIn({ ordinal, from: end, to: next }, matching)
+      end = next
+    }
+    return end
+  }
+
+  /** Returns how many slots of a range are scanned. */
+  #slotsIn({ ordinal, from, to }: SlotRange, matching: SlotBits | undefined): number {
+    if (matching === undefined) return to - from
+    const first = ordinal * this.#index.layout.capacity
+    return countBits(matching.words, first + from, first + to)
+  }
+
+  /** Returns about how many bytes scans for these queries would read. */
+  bytesOf(queries: readonly SlotQuery[]): number {
+    return queries.reduce((sum, { matching }) => sum + this.#bytesOf(matching), 0)
+  }
+
+  #bytesOf(matching: SlotFilter | undefined): number {
+    const { slotCount, layout } = this.#index
+    const all = slotCount * layout.rowBytes
+    // Reading single rows from disk takes as long as reading blocks of them.
+    if (matching === undefined || layout.rows === 0) return all
+    return Math.min(all, scatteredFactor * matching.count * layout.rowBytes + slotCount / 4)
+  }
+}
+
+/** Rows at random addresses take this many times as long as adjacent ones. */
+const scatteredFactor = 2
+
+/** Matching slots are counted in blocks of this many slots. */
+const slotsPerCount = 4096
+
+/** A query and its position in the request. */
+interface Placed {
+  readonly at: number
+  readonly query: IndexQuery
+}
+
+/** Nearly half a millisecond of walking; compared to this, the cost of sending a piece to a thread is negligible. */
+export const walksPerPiece = 4
+
+/** For each entry of the beam, with 512 dimensions. */
+const walkMicroseconds = 0.8
+
+/** For each code that a thread scans. */
+const codeMicroseconds = 0.05
+
+/** For rows that a thread scans. */
+const bytesPerMicrosecond = 10_000
+
+/** About 100 ms of scanning: the longest time that a query waits for a piece of a batch. */
+const pieceBytes = 1024 * 1024 * 1024
+
+/** Returns the plan of a query without a filter, with its reason for an operator. */
+function plainPlan(index: VectorIndex, isExact: boolean, route: RouteInForce | undefined): FilterPlan {
+  const plan = { route, comparedMax: 0, recall: route?.recall }
+  if (isExact) return { ...plan, reason: 'the query asks for exact results' }
+  if (route !== undefined) return { ...plan, reason: 'the graph reaches the recall target' }
+  return { ...plan, reason: `${whyNoRoute(index)}, or a scan costs less than a walk this wide` }
+}

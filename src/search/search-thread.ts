@@ -1,0 +1,152 @@
+import { Worker } from 'node:worker_threads'
+import type { Logger } from '../base/log.ts'
+import { ThreadIndexes } from '../graphs/thread-indexes.ts'
+import type { SegmentHandle } from '../index/segment.ts'
+import type { Doorbell } from './doorbell.ts'
+import type { FromWorker, ToWorker, WorkerSetup } from './messages.ts'
+import { RecordSpace } from './record-space.ts'
+import type { Piece, SearchRequest } from './search-request.ts'
+import {
+  createRing,
+  recordBytes,
+  recordsMax,
+  type SearchRing,
+  sizeOf,
+  usualRingBytes,
+} from './search-ring.ts'
+import { ThreadFilters } from './thread-filters.ts'
+
+interface Assignment {
+  readonly request: SearchRequest
+  readonly piece: Piece
+  /** The address of the piece's record in the ring. */
+  readonly record: number
+}
+
+/** The main thread's side of one search thread. */
+export class SearchThread {
+  readonly #worker: Worker
+  #ring: SearchRing | undefined
+  #space: RecordSpace | undefined
+  /** In the order in which the thread processes them. */
+  readonly #assignments: Assignment[] = []
+  /** Requests that failed in the thread and whose errors have not arrived yet. */
+  readonly #failed: SearchRequest[] = []
+  readonly #indexes = new ThreadIndexes((message) => this.#announce(message))
+  readonly #filters = new ThreadFilters((message) => this.#announce(message))
+  #collected = 0
+  #completedPieces = 0
+  #cost = 0
+  /** Whether the thread has ended. Nothing can be collected then: its requests have failed. */
+  #hasEnded = false
+
+  /** @param onExit called when the thread has ended without a request to do so, after its requests have failed */
+  constructor(setup: WorkerSetup, logger: Logger, onExit: (thread: SearchThread) => void) {
+    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
+    this.#worker = new Worker(new URL(`./search-worker.${extension}`, import.meta.url), { workerData: setup })
+    this.#worker.on('message', (message: FromWorker) => {
+      if (message.kind === 'detached') {
+        this.#indexes.detached(message.index)
+        return
+      }
+      this.collect()
+      this.#failed.shift()!.fail(message.error)
+    })
+    this.#worker.on('error', (error) => logger.error({ err: error }, 'a search thread failed'))
+    this.#worker.on('exit', (code) => {
+      this.#abandon(new Error(`a search thread ended with code ${code}`))
+      onExit(this)
+    })
+  }
+
+  /** Gives the thread its ring. Call before anything else. */
+  start(recordBytesMax: number, doorbell: Doorbell): void {
+    this.#ring = createRing(recordBytesMax)
+    this.#space = new RecordSpace(this.#ring.capacity, usualRingBytes)
+    this.#post({ kind: 'start', ring: this.#ring.buffer, doorbell: doorbell.buffer })
+  }
+
+  attach(index: number, segment: SegmentHandle): void {
+    this.#indexes.attach(index, segment)
+  }
+
+  /** Resolves when the thread has dropped everything of an index. Hits of that index must no longer be needed. */
+  detach(index: number): Promise<void> {
+    this.#filters.detach(index)
+    return this.#indexes.detach(index)
+  }
+
+  /** The microseconds of work that the thread has queued. */
+  get cost(): number {
+    return this.#cost
+  }
+
+  /** The pieces that the thread has processed since it started. */
+  get completedPieces(): number {
+    return this.#completedPieces
+  }
+
+  get isBusy(): boolean {
+    return this.#assignments.length > 0
+  }
+
+  /** Puts a piece into the ring; returns false if there is no room until a record is completed. */
+  run(request: SearchRequest, piece: Piece): boolean {
+    if (this.#hasEnded || this.#assignments.length === recordsMax) return false
+    const offset = this.#space!.take(recordBytes(sizeOf(piece)))
+    if (offset === undefined) return false
+    this.#indexes.beforeWork(piece.index)
+    for (const { matching } of piece.queries) {
+      if (matching !== undefined) this.#filters.beforeWork(piece.index, matching)
+    }
+    this.#assignments.push({ request, piece, record: this.#ring!.submit(offset, piece) })
+    this.#cost += piece.cost
+    return true
+  }
+
+  /** Collects the pieces that the thread has completed. */
+  collect(): void {
+    if (this.#ring === undefined || this.#hasEnded) return
+    for (const { completed } = this.#ring; this.#collected !== completed; ) {
+      const { request, piece, record } = this.#assignments.shift()!
+      const failed = this.#ring.hasFailed(record)
+      const hits = failed || request.isSettled ? undefined : this.#ring.hits(record)
+      if (hits !== undefined) this.#ring.addWork(record, piece.queries)
+      for (const { matching } of piece.queries) {
+        if (matching !== undefined) this.#filters.afterWork(matching)
+      }
+      this.#collected = (this.#collected + 1) | 0
+      this.#completedPieces += 1
+      this.#cost -= piece.cost
+      this.#space!.release()
+      if (failed) this.#failed.push(request)
+      else if (hits !== undefined) request.complete(piece, hits)
+    }
+  }
+
+  /** Cancels the thread's pieces of a request. */
+  cancel(request: SearchRequest): void {
+    for (const each of this.#assignments) if (each.request === request) this.#ring!.cancel(each.record)
+  }
+
+  async terminate(): Promise<void> {
+    await this.#worker.terminate()
+  }
+
+  #abandon(error: Error): void {
+    this.#hasEnded = true
+    this.#indexes.end()
+    for (const { request } of this.#assignments.splice(0)) request.fail(error)
+    for (const request of this.#failed.splice(0)) request.fail(error)
+  }
+
+  /** Posts a message and wakes the thread. */
+  #announce(message: ToWorker): void {
+    this.#post(message)
+    this.#ring!.announceMessage()
+  }
+
+  #post(message: ToWorker): void {
+    this.#worker.postMessage(message)
+  }
+}

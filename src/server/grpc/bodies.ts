@@ -1,0 +1,271 @@
+import { EventEmitter } from 'node:events'
+import { constants, type Http2Session, type ServerHttp2Stream } from 'node:http2'
+import { Metadata, type ServerInterceptingCallInterface, type StatusObject, status } from '@grpc/grpc-js'
+import { assert } from '../../base/assert.ts'
+import type { BodyBudgets, ByteHold } from '../../base/byte-budget.ts'
+import { DatabaseError, reasonHeader, reasons } from '../../base/errors.ts'
+import type { ReadScheduler } from '../../base/read-scheduler.ts'
+import { frameOf } from './frames.ts'
+import { MessageReader } from './message-reader.ts'
+
+/**
+ * Bounds the memory of requests and answers, which many slow or hostile clients together could exhaust. Each body
+ * counts towards a budget, from the head that announces its length until the body is no longer needed.
+ *
+ *   head ─> declared length held ─> bytes arrive ─> decoded ─> points read, encoded ─> sent
+ *               └ RESOURCE_EXHAUSTED    └ too slow:  └ released    │ answer held       └ released; reset
+ *                                         DEADLINE_EXCEEDED        └ RESOURCE_EXHAUSTED   when not read
+ */
+export interface BodyBounds {
+  readonly maxRequestBytes: number
+  /** Time a client has to send a whole request, and to receive a whole answer. */
+  readonly requestTimeoutMs: number
+  readonly budgets: BodyBudgets
+  readonly readScheduler: ReadScheduler
+}
+
+/** A request, in the form that the handlers of operations receive. */
+export interface ReceivedRequest {
+  /** Returns the bytes and drops the reference to them, so that they can be freed when the caller is done with them. */
+  take(): Buffer
+  /** Call when the bytes are no longer needed. */
+  release(): void
+  /** Counts the answer towards its budget while it is made, and until it is sent. */
+  readonly room: ByteHold
+  /** Call when the answer is complete, and being sent. */
+  answered(): void
+  /** Ends a call that can no longer be answered; its client sees an internal error. */
+  abort(): void
+}
+
+/**
+ * The parts of grpc-js's call that we use beyond its public interface. No public hook sees a message before it is
+ * complete, accepts a message that is already framed, or ends a stream whose client does not read. The version of
+ * grpc-js is pinned, and tests fail when these parts change.
+ */
+interface OwnCall extends ServerInterceptingCallInterface {
+  decoder: { write(data: Buffer): Buffer[] }
+  serializeMessage(message: Buffer): Buffer
+  readonly stream: ServerHttp2Stream
+}
+
+export type OutgoingStatus = Parameters<ServerInterceptingCallInterface['sendStatus']>[0]
+
+/**
+ * Bounds the body of a call from here on.
+ *
+ * @param call the call of grpc-js that the first interceptor receives
+ * @param isOperation whether its method is one of our operations, whose handlers receive a `ReceivedRequest`
+ * @param reword replaces the status of calls that grpc-js itself refuses, bypassing the interceptors
+ */
+export function boundBody(
+  call: ServerInterceptingCallInterface,
+  bounds: BodyBounds,
+  isOperation: boolean,
+  reword: (outcome: OutgoingStatus) => OutgoingStatus,
+): CallBody {
+  const own = call as OwnCall
+  if (!isOperation) return new OtherBody(own, { ...bounds, maxRequestBytes: otherBytesMax }, reword)
+  assert('serializeMessage' in own, 'grpc-js lets us frame messages')
+  // The codec leaves room for the frame; grpc-js would copy the answer to add one.
+  own.serializeMessage = frameOf
+  return new CallBody(own, bounds, reword)
+}
+
+/** The memory of one call. */
+export class CallBody implements ReceivedRequest {
+  readonly #call: OwnCall
+  readonly #bounds: BodyBounds
+  #bytes: Buffer | undefined
+  #requestHold: ByteHold | undefined
+  #room: ByteHold | undefined
+  #timer: NodeJS.Timeout | undefined
+  #refusal: DatabaseError | undefined
+  #hasEnded = false
+
+  constructor(call: OwnCall, bounds: BodyBounds, reword: (outcome: OutgoingStatus) => OutgoingStatus) {
+    assert('decoder' in call && 'stream' in call, 'grpc-js gives us access to its decoder and stream')
+    this.#call = call
+    this.#bounds = bounds
+    openWindows(call.stream.session)
+    call.stream.on('close', detachListeners)
+    call.decoder = new MessageReader(
+      (bytes, isCompressed) => this.#admit(bytes, isCompressed),
+      () => bounds.readScheduler.noteWork(),
+    )
+    const send = call.sendStatus.bind(call)
+    call.sendStatus = (outcome) => {
+      if (this.#refusal === undefined) return send(reword(outcome))
+      send(statusOf(this.#refusal))
+      this.#stopUpload()
+    }
+  }
+
+  /** Ends the call if the request does not arrive in time. */
+  startRequestTimer(): void {
+    this.#startTimer(() => {
+      const { requestTimeoutMs } = this.#bounds
+      const details = `the request did not arrive within ${requestTimeoutMs} ms (REQUEST_TIMEOUT_MS)`
+      this.#call.sendStatus({ code: status.DEADLINE_EXCEEDED, details })
+      this.#stopUpload()
+    })
+  }
+
+  /** Accepts the complete request; returns what the handler receives. */
+  received(message: Buffer): ReceivedRequest | Buffer {
+    this.#stopTimer()
+    this.#bytes = message
+    // Until now, a compressed message counted with its largest possible size.
+    this.#requestHold?.resize(message.length)
+    return this
+  }
+
+  take(): Buffer {
+    const bytes = this.#bytes
+    assert(bytes !== undefined, 'a request is taken only once')
+    this.#bytes = undefined
+    return bytes
+  }
+
+  release(): void {
+    this.#requestHold?.release()
+    this.#requestHold = undefined
+  }
+
+  get room(): ByteHold {
+    this.#room ??= this.#bounds.budgets.answers.hold(0)
+    if (this.#hasEnded) this.#room.release()
+    return this.#room
+  }
+
+  answered(): void {
+    if (!this.#hasEnded) this.#startTimer(() => this.#call.stream.close(constants.NGHTTP2_CANCEL))
+  }
+
+  abort(): void {
+    this.#call.stream.close(constants.NGHTTP2_INTERNAL_ERROR)
+  }
+
+  /** Call when the answer is sent, or its caller has disconnected. */
+  end(): void {
+    this.#hasEnded = true
+    this.#stopTimer()
+    this.#bytes = undefined
+    this.release()
+    this.#room?.release()
+  }
+
+  /** @throws DatabaseError whose message is sent to the caller */
+  #admit(bytes: number, isCompressed: boolean): void {
+    const { maxRequestBytes, budgets } = this.#bounds
+    try {
+      if (bytes > maxRequestBytes) throw tooLarge(maxRequestBytes)
+      const claim = isCompressed ? Math.min(maxRequestBytes, bytes * compressionMax) : bytes
+      const before = this.#requestHold?.bytes ?? 0
+      this.#requestHold ??= budgets.requests.hold(claim)
+      this.#requestHold.resize(before + claim)
+    } catch (error) {
+      this.#refusal = error as DatabaseError
+      throw error
+    }
+  }
+
+  /** Starts the timer. Bytes that arrived while the event loop was busy are read before the client counts as late. */
+  #startTimer(onLate: () => void): void {
+    const timer = setTimeout(() => {
+      setImmediate(() => {
+        if (this.#timer === timer) onLate()
+      })
+    }, this.#bounds.requestTimeoutMs)
+    this.#timer = timer
+  }
+
+  #stopTimer(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  /**
+   * Tells the client to stop sending its request; bytes that still arrive are discarded. Does so when the status has
+   * been written: nghttp2 drops the queued frames of a stream that it resets.
+   */
+  #stopUpload(): void {
+    setImmediate(() => this.#call.stream.close(constants.NGHTTP2_NO_ERROR))
+  }
+}
+
+/**
+ * Enlarges the flow-control windows. With HTTP/2's default of 64 KiB, a batch would wait for the event loop every few
+ * dozen vectors. Memory is bounded by the budgets, not by the windows. grpc-js has no option for the windows.
+ */
+function openWindows(session: Http2Session | undefined): void {
+  if (session === undefined || session.destroyed || opened.has(session)) return
+  opened.add(session)
+  session.setLocalWindowSize(connectionWindow)
+  session.settings({ initialWindowSize: streamWindow })
+}
+
+const opened = new WeakSet<Http2Session>()
+const streamWindow = 1024 * 1024
+const connectionWindow = 8 * streamWindow
+
+/**
+ * Detaches a finished stream from its call. V8's minor GCs treat the streams of node:http2 as alive, so only a major GC
+ * frees them. Without the detachment, a stream would keep alive what its listeners reference: a call, its request and
+ * its answer.
+ */
+function detachListeners(this: ServerHttp2Stream): void {
+  // The stream itself listens for removals. Once that listener is removed, all others can be removed in one step.
+  removeAllListeners.call(this, 'removeListener')
+  removeAllListeners.call(this)
+  // An error without a listener would end the process.
+  on.call(this, 'error', ignore)
+}
+
+/** The plain methods: a stream's own versions also update its reading state, but its reading has ended. */
+const { removeAllListeners, on } = EventEmitter.prototype
+
+function ignore(): void {}
+
+/** The body of a call to health or reflection, whose handlers expect plain bytes. */
+class OtherBody extends CallBody {
+  /**
+   * The handler of a stream can send a message after the status, for instance when the deadline has passed. grpc-js
+   * would write it to the ended stream, whose error then stops the status: the call would never end.
+   */
+  constructor(call: OwnCall, bounds: BodyBounds, reword: (outcome: OutgoingStatus) => OutgoingStatus) {
+    super(call, bounds, reword)
+    const send = call.sendMessage.bind(call)
+    call.sendMessage = (message, sent) => {
+      if (!call.stream.writableEnded) send(message, sent)
+    }
+  }
+
+  override received(message: Buffer): Buffer {
+    super.received(message)
+    this.release()
+    return message
+  }
+}
+
+export function statusOf(error: DatabaseError): StatusObject {
+  // A message can quote text with half of a surrogate pair, which grpc-js cannot send: `encodeURI` throws.
+  const details = error.message.toWellFormed()
+  const metadata = new Metadata()
+  metadata.set(reasonHeader, error.reason)
+  if (error.reason === 'overloaded') metadata.set('retry-after-ms', '1000')
+  return { code: reasons[error.reason].grpc, details, metadata }
+}
+
+function tooLarge(maxRequestBytes: number): DatabaseError {
+  return new DatabaseError(
+    'request_too_large',
+    `the request is larger than ${maxRequestBytes} bytes (MAX_REQUEST_BYTES)`,
+  )
+}
+
+/** Requests to health and reflection hold only names of services and files. */
+const otherBytesMax = 65_536
+
+/** The highest compression ratio of deflate. */
+const compressionMax = 1032

@@ -1,0 +1,371 @@
+import {
+  logVerbosity,
+  Metadata,
+  type MetadataValue,
+  Server,
+  ServerCredentials,
+  ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
+  type ServerInterceptor,
+  type ServerUnaryCall,
+  type ServiceDefinition,
+  type StatusObject,
+  type sendUnaryData,
+  setLogVerbosity,
+  status,
+} from '@grpc/grpc-js'
+import { allows, operationRoles, permissionDenied } from '../../api/access.ts'
+import { type ApiContext, type Call, grpcFields } from '../../api/call.ts'
+import { type OperationName, type OperationTypes, operationNames } from '../../api/operations.ts'
+import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
+import type { RunningServer } from '../../api/server.ts'
+import type { SlowRequests } from '../../api/slow-requests.ts'
+import type { ApiKey, Keyring } from '../../base/api-key.ts'
+import type { BodyBudgets } from '../../base/byte-budget.ts'
+import { consistencyHeader, positionHeader } from '../../base/consistency.ts'
+import { DatabaseError, toDatabaseError } from '../../base/errors.ts'
+import type { Logger } from '../../base/log.ts'
+import type { ServiceMetrics } from '../../base/metrics.ts'
+import { missingText, partialHeader } from '../../base/partial-reads.ts'
+import type { ReadScheduler } from '../../base/read-scheduler.ts'
+import type { RefusedKeys } from '../../base/refused-keys.ts'
+import { setV8Flags, v8Flags } from '../../base/v8-flags.ts'
+import { boundBody, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
+import { codecs } from './codec.ts'
+import { Health } from './health.ts'
+import { type Listener, listen } from './listener.ts'
+import { addReflection } from './reflection.ts'
+
+export interface GrpcServerOptions {
+  readonly context: ApiContext
+  readonly keys: Keyring
+  readonly host: string
+  readonly port: number
+  readonly maxRequestBytes: number
+  /** Time a client has to send a whole request, and to receive a whole answer. */
+  readonly requestTimeoutMs: number
+  /** The interval of keepalive pings; for tests, shorter. */
+  readonly keepaliveMs?: number
+  readonly budgets: BodyBudgets
+  readonly readScheduler: ReadScheduler
+  readonly refusedKeys: RefusedKeys
+  readonly slowRequests: SlowRequests
+  readonly metrics: ServiceMetrics
+  readonly logger: Logger
+}
+
+export interface GrpcServer extends RunningServer {
+  /** Sets the health service's status; NOT_SERVING at first. */
+  setServing(serving: boolean): void
+}
+
+const serviceName = 'vectordb.VectorDB'
+
+function isOperation(path: string): boolean {
+  return path.startsWith(`/${serviceName}/`)
+}
+
+/** Shorter than the idle time-outs of load balancers and firewalls, which usually start at four minutes. */
+const keepaliveMs = 60_000
+
+const healthPrefix = '/grpc.health.v1.Health/'
+
+/**
+ * Serves the operations over gRPC, with reflection and the standard health service.
+ *
+ *   call ─> key ─> size ─> decode ─> operation ─> encode ─> answer
+ *            │      │        │           └ the reason's code
+ *            │      │        └ INVALID_ARGUMENT
+ *            │      └ RESOURCE_EXHAUSTED
+ *            └ UNAUTHENTICATED, PERMISSION_DENIED (health is open)
+ *
+ * @throws Error that names host, port and setting when it cannot listen
+ */
+export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {
+  // The objects of calls survive minor GCs as long as their streams do (`detachListeners` in bodies.ts). V8 would learn
+  // from that and allocate later ones in the old generation, where they keep other objects alive until a major GC.
+  setV8Flags(v8Flags().allocateYoung)
+  // grpc-js also throws everything that it would write to standard error, bypassing our log.
+  setLogVerbosity(logVerbosity.NONE)
+  const streams = new Set<ServerInterceptingCallInterface>()
+  const pingMs = options.keepaliveMs ?? keepaliveMs
+  const server = new Server({
+    // Limits messages after decompression; `boundBody` limits them before.
+    'grpc.max_receive_message_length': options.maxRequestBytes,
+    // The answer to an accepted request is never refused for its size: MAX_LIMIT bounds it.
+    'grpc.max_send_message_length': -1,
+    // Per connection; a client queues further calls. Each call in progress is memory that the GC must scan.
+    'grpc.max_concurrent_streams': 200,
+    'grpc.enable_channelz': 0,
+    // Detects peers that disappeared without closing their connection, which would stay open forever.
+    'grpc.keepalive_time_ms': pingMs,
+    'grpc.keepalive_timeout_ms': Math.ceil(pingMs / 3),
+    interceptors: [watchCalls(options, streams)],
+  })
+  const runner: OperationRunner = { ...options, transport: 'grpc' }
+  server.addService(
+    serviceDefinition(),
+    Object.fromEntries(operationNames.map((name) => [name, handlerOf(runner, name)])),
+  )
+  addReflection(server)
+  const health = new Health(server, ['', serviceName])
+
+  const listener = await bind(server, options)
+  const setServing = (serving: boolean): void => {
+    health.set(serving ? 'SERVING' : 'NOT_SERVING')
+  }
+  return {
+    host: options.host,
+    port: listener.port,
+    setServing,
+    async close(timeoutMs) {
+      setServing(false)
+      for (const stream of streams) {
+        stream.sendStatus({ code: status.UNAVAILABLE, details: 'the server is shutting down' })
+      }
+      await close(server, listener, timeoutMs)
+    },
+  }
+}
+
+/** The definition of the service. Handlers decode the bytes, so that malformed requests get the right status code. */
+function serviceDefinition(): ServiceDefinition {
+  const pass = (bytes: Buffer): Buffer => bytes
+  return Object.fromEntries(
+    operationNames.map((name) => [
+      name,
+      {
+        path: `/${serviceName}/${name}`,
+        requestStream: false,
+        responseStream: false,
+        requestSerialize: pass,
+        requestDeserialize: pass,
+        responseSerialize: pass,
+        responseDeserialize: pass,
+      },
+    ]),
+  )
+}
+
+function handlerOf(
+  runner: OperationRunner,
+  name: OperationName,
+): (call: OperationCall, callback: sendUnaryData<Buffer>) => void {
+  return (call, callback) => void handle(runner, name, call, callback)
+}
+
+async function handle(
+  runner: OperationRunner,
+  name: OperationName,
+  call: OperationCall,
+  callback: sendUnaryData<Buffer>,
+): Promise<void> {
+  const caller = callOf(call, name, runner.context)
+  const bytes = await answer(runner, name, call, caller.call).catch(toDatabaseError)
+  caller.answered()
+  try {
+    if (bytes instanceof DatabaseError) {
+      // What was read for the answer is dropped.
+      call.request.room.release()
+      callback(refusalOf(bytes, runner.context), null)
+    } else callback(null, bytes, trailerOf(runner.context, caller.missing()))
+  } catch (error) {
+    // An error of grpc-js while sending concerns only this call and must not end the process.
+    runner.logger.error({ err: error, operation: name }, 'an answer was not sent')
+    // A client without a deadline would wait forever, and the call would keep one of its connection's streams.
+    call.request.abort()
+  }
+}
+
+/**
+ * The status of a refusal. In a cluster it also has the position, because a refusal may depend on the stored points.
+ */
+function refusalOf(error: DatabaseError, { cluster }: ApiContext): StatusObject {
+  const refusal = statusOf(error)
+  if (cluster !== undefined) refusal.metadata.set(positionHeader, String(cluster.answeredPosition))
+  return refusal
+}
+
+/** The trailer in a cluster: the newest position that the answer may contain, and how many partitions it lacks. */
+function trailerOf({ cluster }: ApiContext, missing: number): Metadata | undefined {
+  if (cluster === undefined) return undefined
+  const trailer = new Metadata()
+  trailer.set(positionHeader, String(cluster.answeredPosition))
+  if (missing > 0) trailer.set(partialHeader, missingText(missing))
+  return trailer
+}
+
+/** `boundBody` turns the message into the request. */
+type OperationCall = ServerUnaryCall<ReceivedRequest, Buffer>
+
+function answer<Name extends OperationName>(
+  runner: OperationRunner,
+  name: Name,
+  call: OperationCall,
+  as: Call,
+): Promise<Buffer> {
+  const { decode, encode } = codecs[name]
+  const { request } = call
+  const { room } = request
+  const hold = (bytes: Buffer): Buffer => {
+    // Counts the complete answer instead of what it was made of.
+    if (operationRoles[name] === 'read') room.resize(bytes.length)
+    else room.exceed(bytes.length)
+    request.answered()
+    return bytes
+  }
+  const codec = {
+    decode: () => decode(request.take()),
+    encode(output: OperationTypes[Name]['output']): Buffer | Promise<Buffer> {
+      const bytes = encode(output, room)
+      return bytes instanceof Promise ? bytes.then(hold) : hold(bytes)
+    },
+  }
+  return runOperation(runner, name, codec, as)
+}
+
+/** Converts a call for the operations. grpc-js emits `cancelled` at the end of every call, even of an answered one. */
+function callOf(
+  call: OperationCall,
+  name: OperationName,
+  { cluster }: ApiContext,
+): { readonly call: Call; readonly answered: () => void; readonly missing: () => number } {
+  const controller = new AbortController()
+  const cancel = (): void => {
+    controller.abort(
+      Date.now() >= Number(call.getDeadline())
+        ? new DatabaseError('deadline_exceeded', 'the deadline of the call has passed')
+        : new DatabaseError('cancelled', 'the caller disconnected'),
+    )
+  }
+  call.on('cancelled', cancel)
+  const partial = cluster && firstOf(call, partialHeader)
+  let missing = 0
+  return {
+    call: {
+      fields: grpcFields,
+      collection: firstOf(call, 'collection'),
+      // Only the metadata that the operation reads: each lookup takes as long as decoding a small request.
+      idempotencyKey: operationRoles[name] === 'write' ? firstOf(call, 'idempotency-key') : undefined,
+      version: name === 'GetPoint' ? firstOf(call, 'version') : undefined,
+      consistency: cluster && firstOf(call, consistencyHeader),
+      position: cluster && firstOf(call, positionHeader),
+      partial,
+      deadlineMs:
+        partial === undefined ? undefined : performance.now() + (Number(call.getDeadline()) - Date.now()),
+      onPartial: (partitions) => {
+        missing = partitions
+      },
+      signal: controller.signal,
+      room: call.request.room,
+      decoded: () => call.request.release(),
+    },
+    answered: () => call.off('cancelled', cancel),
+    missing: () => missing,
+  }
+}
+
+function firstOf({ metadata }: OperationCall, key: string): string | undefined {
+  return metadata.get(key)[0]?.toString()
+}
+
+/** Replaces the status of a call that grpc-js itself refuses with ours, which names the setting. */
+function rewordRefusal(outcome: OutgoingStatus, maxRequestBytes: number): OutgoingStatus {
+  const { code, details = '' } = outcome
+  if (code === status.RESOURCE_EXHAUSTED && /^Received message/.test(details ?? '')) {
+    return { ...outcome, details: `the request is larger than ${maxRequestBytes} bytes (MAX_REQUEST_BYTES)` }
+  }
+  if (code === status.INTERNAL && details === 'Failed to decompress message') {
+    return { ...outcome, code: status.INVALID_ARGUMENT, details: 'the compressed request is malformed' }
+  }
+  // grpc-js reports these as errors of the server.
+  if (code === status.INTERNAL && /^Invalid grpc-timeout|^Error deserializing request/.test(details ?? '')) {
+    return { ...outcome, code: status.INVALID_ARGUMENT }
+  }
+  return outcome
+}
+
+/**
+ * Reports every call to the read scheduler, bounds its body, and refuses a call without a valid key before reading its
+ * message. Also keeps track of streams that only their client would end (health watches and reflection), so that a
+ * shutdown ends them.
+ *
+ * One interceptor does all this, because each interceptor adds a layer to every event of every call.
+ */
+function watchCalls(
+  options: GrpcServerOptions,
+  streams: Set<ServerInterceptingCallInterface>,
+): ServerInterceptor {
+  const reword = (outcome: OutgoingStatus): OutgoingStatus => rewordRefusal(outcome, options.maxRequestBytes)
+  return ({ path, requestStream, responseStream }, call) => {
+    options.readScheduler.noteWork()
+    const isOpen = path.startsWith(healthPrefix)
+    const body = boundBody(call, options, isOperation(path), reword)
+    if (responseStream) streams.add(call)
+    return new ServerInterceptingCall(call, {
+      start(next) {
+        // A client that streams requests, as in reflection, may wait any time between two of them.
+        if (!requestStream) body.startRequestTimer()
+        next({
+          onReceiveMetadata(metadata, proceed) {
+            const refused = isOpen ? undefined : refusal(metadata.get('authorization'), options.keys, path)
+            if (refused === undefined) return proceed(metadata)
+            options.refusedKeys.add('grpc', call.getPeer())
+            call.sendStatus(refused)
+          },
+          onReceiveMessage(message: Buffer, proceed) {
+            proceed(body.received(message))
+          },
+          onCancel() {
+            body.end()
+            if (responseStream) streams.delete(call)
+          },
+        })
+      },
+    })
+  }
+}
+
+/** Returns the status that refuses a call, or undefined if its key allows the call. */
+function refusal(values: readonly MetadataValue[], keys: Keyring, path: string): OutgoingStatus | undefined {
+  const [value] = values
+  const key = values.length === 1 && typeof value === 'string' ? keys.find(value) : undefined
+  if (key !== undefined) return key.role === 'write' ? undefined : refusalByRole(key, path)
+  const details =
+    values.length === 0
+      ? 'missing API key: send it as `authorization` metadata'
+      : 'invalid API key in `authorization`'
+  return { code: status.UNAUTHENTICATED, details }
+}
+
+/** Methods that are not operations (reflection, and methods that do not exist) need only the role `read`. */
+function refusalByRole(key: ApiKey, path: string): OutgoingStatus | undefined {
+  const name = operationNames.find((each) => path === `/${serviceName}/${each}`)
+  if (name === undefined || allows(key, operationRoles[name])) return undefined
+  return statusOf(permissionDenied(key, name))
+}
+
+async function bind(server: Server, { host, port, readScheduler }: GrpcServerOptions): Promise<Listener> {
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
+  try {
+    return await listen({ host, port }, (socket) => {
+      readScheduler.track(socket)
+      readScheduler.throttle(socket)
+      injector.injectConnection(socket)
+    })
+  } catch (error) {
+    server.forceShutdown()
+    throw new Error(`gRPC cannot listen on ${host} port ${port} (GRPC_PORT): ${(error as Error).message}`, {
+      cause: error,
+    })
+  }
+}
+
+/** `tryShutdown` returns as soon as it has notified the connections; only the listener knows when they have ended. */
+async function close(server: Server, listener: Listener, timeoutMs: number): Promise<void> {
+  const ended = listener.close()
+  server.tryShutdown(() => {})
+  const timer = setTimeout(() => listener.destroyConnections(), timeoutMs)
+  await ended
+  clearTimeout(timer)
+}

@@ -1,0 +1,169 @@
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { ClusterStatus, RepairedLog } from '../../base/cluster-status.ts'
+import { DatabaseError } from '../../base/errors.ts'
+import type { Logger } from '../../base/log.ts'
+import type { HeldPart, RepairPlan } from '../../base/repair-plan.ts'
+import { RequestBody } from './bodies.ts'
+import { streamAnswer } from './streamed-answer.ts'
+
+/** The operations on this node's cluster that HTTP offers. */
+export interface ClusterPages {
+  /** Why the node is not ready; undefined if it is. */
+  readonly notReady: () => string | undefined
+  readonly status: () => Promise<ClusterStatus>
+  /** Removes a node from the cluster. Returns whether the node was a member. */
+  readonly remove: (node: string) => Promise<boolean>
+  /** Stops a node from accepting clients, or lets it accept them again. Returns whether the node is a member. */
+  readonly drain: (node: string, isDrained: boolean) => Promise<boolean>
+  /** Makes a node fetch all its data from another node. Returns whether the node is a member. */
+  readonly refetch: (node: string) => Promise<boolean>
+  /** Sets the number of replicas of each point, in a cluster that divides the points among its nodes. */
+  readonly setReplicas: (replicas: number) => Promise<void>
+  /**
+   * Replaces a lost log with a new one that begins with the data of this node.
+   *
+   * @param position up to which this node has applied the lost log, as the caller has seen it; undefined for any
+   * position
+   * @param plan the repair plan; only in a cluster that divides the points among its nodes
+   */
+  readonly repair: (position: number | undefined, plan: RepairPlan | undefined) => Promise<RepairedLog>
+  /** Describes the data of this node while the log is lost, for a repair plan. */
+  readonly heldPart: () => Promise<HeldPart>
+  /** The data of this node, for another node to copy. */
+  readonly replica: ReplicaPages
+}
+
+/** All data of a node, in the form that the cluster's replica-transfer.ts describes. */
+export interface ReplicaPages {
+  readonly catalog: () => unknown
+  /** The caller closes it. */
+  readonly collection: (
+    name: string,
+    position: number,
+  ) => Promise<{ readonly chunks: AsyncIterable<Buffer>; readonly close: () => void }>
+}
+
+/** The paths, with their methods, that only a node of a cluster has. */
+export const clusterPaths: Readonly<Record<string, readonly string[]>> = {
+  '/cluster': ['GET', 'HEAD'],
+  '/cluster/nodes/:name': ['DELETE'],
+  '/cluster/nodes/:name/drain': ['POST', 'DELETE'],
+  '/cluster/nodes/:name/refetch': ['POST'],
+  '/cluster/replicas': ['PUT'],
+  '/cluster/repair': ['GET', 'HEAD', 'POST'],
+  '/cluster/replica': ['GET', 'HEAD'],
+  '/cluster/replica/:collection': ['POST'],
+}
+
+export interface ClusterPageOptions {
+  /** How long a node may leave a sent chunk unread. */
+  readonly requestTimeoutMs: number
+  readonly logger: Logger
+}
+
+export function addCluster(app: FastifyInstance, cluster: ClusterPages, options: ClusterPageOptions): void {
+  app.get('/cluster', { config: { role: 'read' } }, async (_request, reply) =>
+    reply.type('application/json; charset=utf-8').send(JSON.stringify(await cluster.status())),
+  )
+  app.delete<Named>('/cluster/nodes/:name', async ({ params: { name } }, reply) => {
+    const { nodes } = await cluster.status()
+    if (nodes.some((node) => node.name === name && node.is_there)) {
+      throw new DatabaseError('precondition_failed', `node ${name} is running: stop it first`)
+    }
+    if (!(await cluster.remove(name))) throw noNode(name)
+    return reply.status(204).send()
+  })
+  const change = async (
+    name: string,
+    change: Promise<boolean>,
+    reply: FastifyReply,
+  ): Promise<FastifyReply> => {
+    if (!(await change)) throw noNode(name)
+    return reply.status(204).send()
+  }
+  app.post<Named>('/cluster/nodes/:name/drain', ({ params: { name } }, reply) =>
+    change(name, cluster.drain(name, true), reply),
+  )
+  app.delete<Named>('/cluster/nodes/:name/drain', ({ params: { name } }, reply) =>
+    change(name, cluster.drain(name, false), reply),
+  )
+  app.post<Named>('/cluster/nodes/:name/refetch', ({ params: { name } }, reply) =>
+    change(name, cluster.refetch(name), reply),
+  )
+  app.put<{ Querystring: { count?: string } }>(
+    '/cluster/replicas',
+    { config: { parameters: ['count'] } },
+    async ({ query }, reply) => {
+      await cluster.setReplicas(replicasIn(query.count))
+      return reply.status(204).send()
+    },
+  )
+  app.get('/cluster/repair', async (_request, reply) =>
+    reply.type('application/json; charset=utf-8').send(JSON.stringify(await cluster.heldPart())),
+  )
+  app.post<{ Querystring: { position?: string } }>(
+    '/cluster/repair',
+    { config: { parameters: ['position'] } },
+    async ({ query, body }, reply) => {
+      const position = query.position === undefined ? undefined : positionIn(query.position)
+      const repaired = await cluster.repair(position, planIn(body))
+      return reply.type('application/json; charset=utf-8').send(JSON.stringify(repaired))
+    },
+  )
+  addReplica(app, cluster.replica, options)
+}
+
+/** Adds the paths for other nodes. They need a key with the role `write`. */
+function addReplica(app: FastifyInstance, replica: ReplicaPages, options: ClusterPageOptions): void {
+  app.get('/cluster/replica', (_request, reply) =>
+    reply.type('application/json; charset=utf-8').send(JSON.stringify(replica.catalog())),
+  )
+  app.post<{ Params: { collection: string }; Querystring: { position?: string } }>(
+    '/cluster/replica/:collection',
+    { config: { parameters: ['position'] } },
+    async ({ params, query }, reply) => {
+      const position = positionIn(query.position ?? '0')
+      const { chunks, close } = await replica.collection(params.collection, position)
+      reply.headers({ 'content-type': 'application/octet-stream', 'cache-control': 'no-store' })
+      return streamAnswer(reply, { ...options, chunks, what: 'a copy for another node', ended: close })
+    },
+  )
+}
+
+type Named = { readonly Params: { readonly name: string } }
+
+/** @throws DatabaseError `invalid_argument` */
+function positionIn(text: string): number {
+  const position = Number(text)
+  if (Number.isSafeInteger(position) && position >= 0) return position
+  throw new DatabaseError('invalid_argument', 'position is not a position in the log')
+}
+
+/** @throws DatabaseError `invalid_argument` */
+function replicasIn(text: string | undefined): number {
+  const count = Number(text)
+  if (Number.isInteger(count) && count >= 1 && count <= replicasMax) return count
+  throw new DatabaseError('invalid_argument', `count must be a whole number from 1 to ${replicasMax}`)
+}
+
+/** The maximum of CLUSTER_REPLICAS. */
+const replicasMax = 1000
+
+/** @throws DatabaseError `invalid_argument` */
+function planIn(body: unknown): RepairPlan | undefined {
+  const bytes = body instanceof RequestBody ? body.take() : undefined
+  if (bytes === undefined || bytes.length === 0) return undefined
+  try {
+    const plan = JSON.parse(bytes.toString()) as RepairPlan
+    const isPlan =
+      typeof plan.leader === 'string' && Number.isSafeInteger(plan.position) && typeof plan.nodes === 'object'
+    if (isPlan) return plan
+  } catch {
+    // Not JSON: reported below.
+  }
+  throw new DatabaseError('invalid_argument', 'the body is not a repair plan')
+}
+
+function noNode(name: string): DatabaseError {
+  return new DatabaseError('not_found', `no node ${name} in this cluster`)
+}

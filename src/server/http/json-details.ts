@@ -1,0 +1,148 @@
+import type { FoundPoint } from '../../api/get-point.ts'
+import type { ListAnswer } from '../../api/list-points.ts'
+import { hasDetails, type SearchAnswer } from '../../api/search-answer.ts'
+import type { AnswerRoom } from '../../base/byte-budget.ts'
+import { idBytes, idFromBytes } from '../../base/ids.ts'
+import { jsonNumbers } from '../../base/json-numbers.ts'
+import type { Include, Payload } from '../../base/point.ts'
+import type { Profile } from '../../base/profile.ts'
+import type { HitDetails, SearchResults } from '../../base/search-results.ts'
+import { inTurns } from '../../base/turns.ts'
+import { encodeIdLists, encodeIds, type JsonAnswer } from './json-answers.ts'
+import { encodeAttributes, encodeDateTime } from './json-attributes.ts'
+import { JsonText } from './json-text.ts'
+
+/**
+ * Answers with points or parts of points, as JSON. Answers of searches begin with the ids, as they did before there
+ * were details.
+ */
+
+/** Writes every component as the double that equals the stored float32, so it is exact. */
+export function encodePoint({ id, vector, payload, version }: FoundPoint): string {
+  const shown = version === undefined ? '' : `,"version":${version}`
+  return `{"id":"${id}","vector":${jsonNumbers(vector)},"payload":${payloadJson(payload)}${shown}}`
+}
+
+export function encodeSearch(answer: SearchAnswer, room?: AnswerRoom): JsonAnswer | Promise<JsonAnswer> {
+  const ids = encodeIds('results', answer.results.ids, room)
+  return hasDetails(answer) ? addDetails(ids, answer, false, room) : ids
+}
+
+/** `hits` and `profile` are lists parallel to the queries, with `[]` and null for a query that did not ask for them. */
+export function encodeSearches(answer: SearchAnswer, room?: AnswerRoom): JsonAnswer | Promise<JsonAnswer> {
+  const ids = encodeIdLists('results', answer.results.ids, room)
+  return hasDetails(answer) ? addDetails(ids, answer, true, room) : ids
+}
+
+export function encodeList(answer: ListAnswer, room?: AnswerRoom): Promise<Buffer> | Buffer {
+  return inTurns(listSteps(answer, room))
+}
+
+/** @param ids an object with `results`; the details are inserted before its closing brace */
+async function addDetails(
+  ids: JsonAnswer | Promise<JsonAnswer>,
+  answer: SearchAnswer,
+  isBatch: boolean,
+  room: AnswerRoom | undefined,
+): Promise<Buffer> {
+  const results = Buffer.from(await ids)
+  return await inTurns(detailSteps(results.subarray(0, -1), answer, isBatch, room))
+}
+
+function* detailSteps(
+  results: Buffer,
+  answer: SearchAnswer,
+  isBatch: boolean,
+  room: AnswerRoom | undefined,
+): Generator<void, Buffer> {
+  const json = new JsonText('', room)
+  json.addBytes(results)
+  const { queries } = answer
+  const [open, close] = isBatch ? ['[', ']'] : ['', '']
+  if (queries.some(({ include }) => include !== undefined)) {
+    json.add(`,"hits":${open}`)
+    for (const [query, { include }] of queries.entries()) {
+      if (query > 0) json.add(',')
+      yield* hitSteps(json, answer.results, query, include)
+    }
+    json.add(close)
+  }
+  if (queries.some(({ profile }) => profile)) {
+    json.add(`,"profile":${open}`)
+    for (const query of queries.keys()) {
+      const profile = profileJson(answer.results.profiles[query])
+      if (json.add(`${query > 0 ? ',' : ''}${profile}`)) yield
+    }
+    json.add(close)
+  }
+  json.add('}')
+  return json.finish()
+}
+
+function* hitSteps(
+  json: JsonText,
+  { ids, distances, details }: SearchResults,
+  query: number,
+  include: Include | undefined,
+): Generator<void, void> {
+  json.add('[')
+  const start = ids.startOf(query)
+  const end = include === undefined ? start : ids.endOf(query)
+  for (let number = start; number < end; number += 1) {
+    const distance = include!.distance ? `,"distance":${distances[number]! + 0}` : ''
+    const parts = detailsJson(details[query]?.[number - start] ?? {}, include!)
+    const comma = number > start ? ',' : ''
+    if (json.add(`${comma}{"id":"${idFromBytes(ids.bytes, number * idBytes)}"${distance}${parts}}`)) yield
+  }
+  json.add(']')
+}
+
+function* listSteps({ include, page }: ListAnswer, room: AnswerRoom | undefined): Generator<void, Buffer> {
+  const json = new JsonText('{"points":[', room)
+  for (const [index, point] of page.points.entries()) {
+    const parts = detailsJson(point, include)
+    if (json.add(`${index > 0 ? ',' : ''}{"id":"${point.id}"${parts}}`)) yield
+  }
+  const { nextCursor } = page
+  json.add(nextCursor === undefined ? ']}' : `],"next_cursor":${JSON.stringify(nextCursor)}}`)
+  return json.finish()
+}
+
+/** The fields after the id, each preceded by a comma. */
+function detailsJson({ payload, vector, version }: HitDetails, include: Include): string {
+  let json = ''
+  if (include.payload) json += payload === undefined ? '' : `,"payload":${payloadJson(payload)}`
+  else if (include.attributes !== undefined) json += `,"payload":${attributesAlone(payload)}`
+  if (include.vector && vector !== undefined) json += `,"vector":${jsonNumbers(vector)}`
+  if (include.version && version !== undefined) json += `,"version":${version}`
+  return json
+}
+
+function payloadJson({ contentType, content, attributes, expiresAtUs }: Payload): string {
+  let json = `{"content_type":"${contentType}","content":${JSON.stringify(content)}`
+  if (attributes !== undefined) json += `,"attributes":${encodeAttributes(attributes)}`
+  if (expiresAtUs !== undefined) json += `,"expires_at":${encodeDateTime(expiresAtUs)}`
+  return `${json}}`
+}
+
+function attributesAlone(payload: Payload | undefined): string {
+  return payload?.attributes === undefined ? '{}' : `{"attributes":${encodeAttributes(payload.attributes)}}`
+}
+
+function profileJson(profile: Profile | undefined): string {
+  if (profile === undefined) return 'null'
+  return JSON.stringify({
+    plan: profile.plan,
+    reason: profile.reason,
+    points: profile.points,
+    matching: profile.matching,
+    compared: profile.compared,
+    measured: profile.measured,
+    ef: profile.ef,
+    ef_multiplier: profile.efMultiplier,
+    filter_us: profile.filterUs,
+    queue_us: profile.queueUs,
+    search_us: profile.searchUs,
+    recall_estimate: profile.recallEstimate,
+  })
+}

@@ -1,0 +1,130 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { operationRoles } from '../../api/access.ts'
+import { type Call, httpFields } from '../../api/call.ts'
+import {
+  type OperationName,
+  type OperationTypes,
+  operationNames,
+  pointOperations,
+} from '../../api/operations.ts'
+import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
+import type { Role } from '../../base/api-key.ts'
+import type { BodyBudgets, ByteHold } from '../../base/byte-budget.ts'
+import { consistencyHeader, positionHeader } from '../../base/consistency.ts'
+import { DatabaseError } from '../../base/errors.ts'
+import { missingText, partialHeader } from '../../base/partial-reads.ts'
+import { answerRoom, RequestBody } from './bodies.ts'
+import type { JsonAnswer } from './json-answers.ts'
+import { collectionPrefix, type PathParts, type Route, routes } from './routes.ts'
+import type { HttpServerOptions } from './server-options.ts'
+import { leavingOf } from './streamed-answer.ts'
+
+/** Adds a route for each operation. */
+export function addOperations(app: FastifyInstance, options: HttpServerOptions): void {
+  const runner: HttpRunner = { ...options, transport: 'http' }
+  for (const name of operationNames) {
+    for (const url of pathsOf(name)) {
+      app.route({
+        method: routes[name].method,
+        url,
+        config: { role: operationRoles[name], ...(name === 'GetPoint' && { parameters: ['version'] }) },
+        handler: (request, reply) => answer(runner, name, request, reply),
+      })
+    }
+  }
+}
+
+/** An operation on points has two paths: one for the default collection, and one below a named collection. */
+export function pathsOf(name: OperationName): readonly string[] {
+  const { path } = routes[name]
+  return pointOperations.includes(name) ? [path, collectionPrefix + path] : [path]
+}
+
+interface HttpRunner extends OperationRunner {
+  readonly budgets: BodyBudgets
+}
+
+async function answer<Name extends OperationName>(
+  runner: HttpRunner,
+  name: Name,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { method, status, decode, encode }: Route<Name> = routes[name]
+  const parts = request.params as PathParts
+  const codec = {
+    decode: () =>
+      decode(
+        method === 'GET' || method === 'DELETE' ? noBody : bodyOf(request),
+        reply,
+        parts,
+        request.headers['if-match'],
+      ),
+    async encode(output: OperationTypes[Name]['output']): Promise<JsonAnswer | undefined> {
+      reply.code(typeof status === 'number' ? status : status(output))
+      return holdEncoded(await encode(output, room), room, operationRoles[name])
+    },
+  }
+  const room = answerRoom(reply.raw, runner.budgets.answers)
+  const { cluster } = runner.context
+  let json: JsonAnswer | undefined
+  try {
+    json = await runOperation(runner, name, codec, callOf(request, reply, parts, room))
+  } catch (error) {
+    // What was read for the answer is dropped, however long its client takes to read the refusal.
+    room.release()
+    throw error
+  } finally {
+    // A refusal may depend on the stored points, so it has the position, too.
+    if (cluster !== undefined) reply.header(positionHeader, String(cluster.answeredPosition))
+  }
+  return json === undefined ? reply.send() : reply.type('application/json; charset=utf-8').send(json)
+}
+
+/** Counts a complete answer instead of what it was made of. */
+function holdEncoded(json: JsonAnswer | undefined, room: ByteHold, role: Role): JsonAnswer | undefined {
+  // Node would copy a long string to send it, and keep both.
+  const isLong = typeof json === 'string' && json.length > sentAsTextMax
+  const sent = isLong ? Buffer.from(json) : json
+  if (role === 'read') room.resize(sent?.length ?? 0)
+  else room.exceed(sent?.length ?? 0)
+  return sent
+}
+
+/** A shorter text is sent in one packet with the head of the answer. */
+const sentAsTextMax = 16_384
+
+function bodyOf({ method, headers, body }: FastifyRequest): Buffer {
+  // A PUT may have no body if its path is sufficient.
+  if (method === 'PUT' && body === undefined) return noBody
+  if (headers['content-type'] === undefined) {
+    throw new DatabaseError('unsupported_media_type', 'content-type is missing, it must be application/json')
+  }
+  return body instanceof RequestBody ? body.take() : noBody
+}
+
+const noBody = Buffer.alloc(0)
+
+/** Converts a request for the operations. */
+function callOf(
+  { body, headers, query }: FastifyRequest,
+  reply: FastifyReply,
+  { collection }: PathParts,
+  room: ByteHold,
+): Call {
+  const call: Call = {
+    fields: httpFields,
+    collection,
+    // Node joins repeated headers with a comma, as HTTP specifies.
+    idempotencyKey: headers['idempotency-key'] as string | undefined,
+    // A repeated parameter is a list, whose text no operation accepts.
+    version: (query as Readonly<Record<string, unknown>>).version?.toString(),
+    consistency: headers[consistencyHeader] as string | undefined,
+    position: headers[positionHeader] as string | undefined,
+    partial: headers[partialHeader] as string | undefined,
+    onPartial: (missing) => reply.header(partialHeader, missingText(missing)),
+    signal: leavingOf(reply),
+    room,
+  }
+  return body instanceof RequestBody ? { ...call, decoded: () => body.release() } : call
+}

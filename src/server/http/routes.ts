@@ -1,0 +1,200 @@
+import type { OperationName, OperationTypes } from '../../api/operations.ts'
+import type { AnswerRoom } from '../../base/byte-budget.ts'
+import type { FieldNotes } from './ignored-fields.ts'
+import type { JsonAnswer } from './json-answers.ts'
+import { decodePoint, decodePoints, decodeQueries, decodeQuery } from './json-codec.ts'
+import {
+  decodeAliases,
+  decodeCollection,
+  encodeAliases,
+  encodeCollection,
+  encodeCollections,
+} from './json-collections.ts'
+import { encodeList, encodePoint, encodeSearch, encodeSearches } from './json-details.ts'
+import { decodeCount, decodeFacets, decodeList, encodeCount, encodeFacets } from './json-lists.ts'
+import {
+  decodeDelete,
+  decodePatch,
+  decodePut,
+  decodeUpdate,
+  encodeChanged,
+  encodeInserted,
+  encodePatched,
+  encodePut,
+} from './json-writes.ts'
+
+/** The HTTP route of an operation. */
+export interface Route<Name extends OperationName> {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  readonly path: string
+  readonly status: number | ((output: OperationTypes[Name]['output']) => number)
+  /**
+   * @param body of the request; empty for methods without a body
+   * @param notes collects the names of ignored fields
+   * @param parts the values of the path's parameters
+   * @param ifMatch the value of the `if-match` header
+   * @returns a promise if the body takes long to read
+   */
+  readonly decode: (
+    body: Buffer,
+    notes: FieldNotes,
+    parts: PathParts,
+    ifMatch: string | undefined,
+  ) => OperationTypes[Name]['input'] | Promise<OperationTypes[Name]['input']>
+  /**
+   * Returns JSON, or a promise if there is much of it; undefined for an empty body.
+   *
+   * @param room counts the answer while it grows beyond what was read for it
+   */
+  readonly encode: (
+    output: OperationTypes[Name]['output'],
+    room?: AnswerRoom,
+  ) => JsonAnswer | Promise<JsonAnswer> | undefined
+}
+
+/** The parameters of a path. */
+export interface PathParts {
+  readonly id?: string
+  /** The name of a collection, in the paths of collections. */
+  readonly name?: string
+  /** The name of the collection in a path of points. */
+  readonly collection?: string
+}
+
+/** The prefix of the points' paths for a named collection, as in `/collections/glosses/points/search`. */
+export const collectionPrefix = '/collections/:collection'
+
+export const routes: { readonly [Name in OperationName]: Route<Name> } = {
+  InsertVector: {
+    method: 'POST',
+    path: '/points',
+    status: 201,
+    decode: decodePoint,
+    encode: (id) => JSON.stringify({ point_id: id }),
+  },
+  InsertVectorsBatch: {
+    method: 'POST',
+    path: '/points/batch',
+    status: 201,
+    decode: decodePoints,
+    encode: encodeInserted,
+  },
+  GetPoint: {
+    method: 'GET',
+    path: '/points/:id',
+    status: 200,
+    decode: (_body, _notes, { id }) => ({ id }),
+    encode: encodePoint,
+  },
+  DeletePoint: {
+    method: 'DELETE',
+    path: '/points/:id',
+    status: 204,
+    decode: (_body, _notes, { id }) => ({ id }),
+    encode: () => undefined,
+  },
+  SearchPoints: {
+    method: 'POST',
+    path: '/points/search',
+    status: 200,
+    decode: decodeQuery,
+    encode: encodeSearch,
+  },
+  SearchPointsBatch: {
+    method: 'POST',
+    path: '/points/search/batch',
+    status: 200,
+    decode: decodeQueries,
+    encode: encodeSearches,
+  },
+  PutPoint: {
+    method: 'PUT',
+    path: '/points/:id',
+    status: ({ created }) => (created ? 201 : 200),
+    async decode(body, notes, { id }, ifMatch) {
+      return { ...(await decodePut(body, notes)), id, ifMatch }
+    },
+    encode: encodePut,
+  },
+  PatchPoint: {
+    method: 'PATCH',
+    path: '/points/:id',
+    status: 200,
+    async decode(body, notes, { id }, ifMatch) {
+      return { ...(await decodePatch(body, notes)), id, ifMatch }
+    },
+    encode: encodePatched,
+  },
+  ListPoints: {
+    method: 'POST',
+    path: '/points/list',
+    status: 200,
+    decode: decodeList,
+    encode: encodeList,
+  },
+  CountPoints: {
+    method: 'POST',
+    path: '/points/count',
+    status: 200,
+    decode: decodeCount,
+    encode: encodeCount,
+  },
+  FacetPoints: {
+    method: 'POST',
+    path: '/points/facets',
+    status: 200,
+    decode: decodeFacets,
+    encode: encodeFacets,
+  },
+  UpdatePoints: {
+    method: 'POST',
+    path: '/points/update',
+    status: 200,
+    decode: decodeUpdate,
+    encode: encodeChanged,
+  },
+  DeletePoints: {
+    method: 'POST',
+    path: '/points/delete',
+    status: 200,
+    decode: decodeDelete,
+    encode: encodeChanged,
+  },
+  ListCollections: {
+    method: 'GET',
+    path: '/collections',
+    status: 200,
+    decode: () => undefined,
+    encode: encodeCollections,
+  },
+  GetCollection: {
+    method: 'GET',
+    path: '/collections/:name',
+    status: 200,
+    decode: (_body, _notes, { name }) => ({ name }),
+    encode: encodeCollection,
+  },
+  PutCollection: {
+    method: 'PUT',
+    path: '/collections/:name',
+    status: ({ created }) => (created ? 201 : 200),
+    async decode(body, notes, { name }) {
+      return { ...(await decodeCollection(body, notes)), name }
+    },
+    encode: ({ info }) => encodeCollection(info),
+  },
+  DeleteCollection: {
+    method: 'DELETE',
+    path: '/collections/:name',
+    status: 204,
+    decode: (_body, _notes, { name }) => ({ name }),
+    encode: () => undefined,
+  },
+  SetAliases: {
+    method: 'PUT',
+    path: '/aliases',
+    status: 200,
+    decode: decodeAliases,
+    encode: encodeAliases,
+  },
+}

@@ -1,0 +1,45 @@
+import type { ApiContext } from '../../api/call.ts'
+import type { SlowRequests } from '../../api/slow-requests.ts'
+import type { Keyring } from '../../base/api-key.ts'
+import type { BodyBudgets } from '../../base/byte-budget.ts'
+import type { Logger } from '../../base/log.ts'
+import type { ServiceMetrics } from '../../base/metrics.ts'
+import type { ReadScheduler } from '../../base/read-scheduler.ts'
+import type { RefusedKeys } from '../../base/refused-keys.ts'
+import type { SettingInfo } from '../../base/setting-info.ts'
+import type { WritesBlocked } from '../../base/writes-blocked.ts'
+import type { ClusterPages } from './cluster.ts'
+import type { ConsoleOptions } from './console.ts'
+
+export interface HttpServerOptions {
+  readonly context: ApiContext
+  readonly host: string
+  readonly port: number
+  /**
+   * A key of these is required on all pages except health, readiness, the start page, the docs and the console.
+   * Undefined leaves HTTP open.
+   */
+  readonly keys: Keyring | undefined
+  /** Other host names by which clients may call an open server on loopback. */
+  readonly allowedHosts: readonly string[]
+  /** Origins of web pages that may call this server from a browser. */
+  readonly corsOrigins: readonly string[]
+  readonly console: ConsoleOptions
+  readonly maxRequestBytes: number
+  /** Time a client has to send a whole request, and to receive a whole answer. */
+  readonly requestTimeoutMs: number
+  readonly budgets: BodyBudgets
+  readonly readScheduler: ReadScheduler
+  readonly refusedKeys: RefusedKeys
+  readonly slowRequests: SlowRequests
+  /** The settings in force, for display. */
+  readonly settings: readonly SettingInfo[]
+  readonly metrics: ServiceMetrics
+  readonly logger: Logger
+  readonly isReady: () => boolean
+  readonly writesBlocked: () => WritesBlocked | undefined
+  /** The number of collections whose graph is being rebuilt. */
+  readonly rebuilding: () => number
+  /** Undefined on a single node. */
+  readonly cluster?: ClusterPages | undefined
+}

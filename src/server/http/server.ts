@@ -1,0 +1,189 @@
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
+import { Readable } from 'node:stream'
+import { type FastifyError, type FastifyInstance, type FastifyRequest, fastify } from 'fastify'
+import type { RunningServer } from '../../api/server.ts'
+import type { Role } from '../../base/api-key.ts'
+import { DatabaseError } from '../../base/errors.ts'
+import { isLoopback } from '../../base/ports.ts'
+import { addDocs } from './api-docs.ts'
+import { cutSlowReader, RequestBody, readBody, refuseAndClose } from './bodies.ts'
+import { addCluster } from './cluster.ts'
+import { Connections } from './connections.ts'
+import { addConsole } from './console.ts'
+import { allowOrigins } from './cors.ts'
+import { errorOfFramework, headOf, otherType, sendError } from './errors.ts'
+import { type FieldNotes, noteIgnored, readStrictHeader, strictHeader } from './ignored-fields.ts'
+import { addInspection } from './inspection.ts'
+import { addMap } from './map.ts'
+import { onClosed } from './on-closed.ts'
+import { addOperations } from './operations.ts'
+import { addPages } from './pages.ts'
+import { refuseRequests } from './refusals.ts'
+import type { HttpServerOptions } from './server-options.ts'
+import { addSnapshots } from './snapshots.ts'
+import { answerBelowFramework, refuseMalformed, socketOptions } from './sockets.ts'
+
+/**
+ * Serves the operations over HTTP/JSON, with health, readiness, metrics, the docs and the console.
+ *
+ *   request ─> key ─> route ─> content type, size, memory ─> JSON ─> operation ─> answer
+ *               │       │        │                           │         └ the reason's status
+ *               │       │        └ 415, 413, 429             └ 400
+ *               │       └ 404, 405
+ *               └ 401, 403, 421
+ *
+ * Every error is plain text, including those of the framework.
+ *
+ * @throws Error that names host, port and setting when it cannot listen
+ */
+export async function startHttpServer(options: HttpServerOptions): Promise<RunningServer> {
+  const app = fastify({
+    requestTimeout: options.requestTimeoutMs,
+    http: socketOptions(options.requestTimeoutMs),
+    keepAliveTimeout: 65_000,
+    forceCloseConnections: 'idle',
+    logger: false,
+    exposeHeadRoutes: true,
+    // The framework would answer with JSON; `refuseRequests` answers with plain text.
+    return503OnClosing: false,
+    routerOptions: { maxParamLength: 4096, ignoreTrailingSlash: false },
+    clientErrorHandler: refuseMalformed,
+    frameworkErrors: (error, _request, reply) => sendError(reply, errorOfFramework(error, options.logger)),
+  })
+  app.setErrorHandler((error: FastifyError, request, reply) => {
+    // The framework closes the connection after some errors. Node reads the rest of a body, so it can stay open.
+    if (reply.hasHeader('connection')) reply.removeHeader('connection')
+    const ours = errorOfFramework(error, options.logger)
+    const isOver = ours.reason === 'overloaded' || ours.reason === 'shutting_down'
+    if (!isOver || request.raw.complete) return sendError(reply, ours)
+    reply.hijack()
+    // Among others, those that let a page of another origin read the answer.
+    for (const [name, value] of Object.entries(reply.getHeaders())) reply.raw.setHeader(name, value!)
+    refuseAndClose(request.raw, reply.raw, { ...headOf(ours), text: ours.message })
+    return undefined
+  })
+  answerBelowFramework(app.server)
+  const connections = new Connections()
+  app.server.on('connection', (socket: Socket) => {
+    options.readScheduler.track(socket)
+    connections.add(socket)
+  })
+  acceptJson(app, options)
+  cutSlowReaders(app, options.requestTimeoutMs)
+  nameIgnoredFields(app)
+  const closing = new AbortController()
+  const isLocal = await isLocalHost(options.host)
+  await allowOrigins(app, options.corsOrigins)
+  refuseRequests(app, { ...options, isLocal, connections }, closing.signal)
+  addOperations(app, options)
+  addSnapshots(app, options)
+  addMap(app, options)
+  addInspection(app, options)
+  addPages(app, options)
+  if (options.cluster !== undefined) addCluster(app, options.cluster, options)
+  addDocs(app)
+  addConsole(app, options.console, options.cluster !== undefined)
+  await listen(app, options)
+  const { port } = app.server.address() as AddressInfo
+  return {
+    host: options.host,
+    port,
+    async close(timeoutMs) {
+      closing.abort()
+      // The `close` of the HTTP server would also close idle connections, on which a request may be arriving.
+      await connections.drain(timeoutMs, () => NetServer.prototype.close.call(app.server))
+      await app.close()
+    },
+  }
+}
+
+async function isLocalHost(host: string): Promise<boolean> {
+  // If the host has no address, listening fails and reports it.
+  return isLoopback(host).catch(() => false)
+}
+
+/** Reads bodies as bytes. The decoders decide whether an empty body is valid, and check UTF-8. */
+function acceptJson(app: FastifyInstance, { maxRequestBytes, budgets }: HttpServerOptions): void {
+  const bounds = { maxRequestBytes, requestBytes: budgets.requests }
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(/^application\/json\s*(;|$)/i, async ({ headers, raw }: FastifyRequest) => {
+    const { 'content-encoding': encoding = 'identity' } = headers
+    if (!/^(identity)?$/i.test(encoding)) {
+      const what = `content-encoding ${encoding} is not supported: send the body uncompressed`
+      throw new DatabaseError('unsupported_media_type', what)
+    }
+    const charset = /charset\s*=\s*"?([^\s;"]+)/i.exec(headers['content-type'] ?? '')?.[1]
+    if (charset === undefined || /^utf-?8$/i.test(charset)) return await readBody(raw, bounds)
+    throw new DatabaseError('unsupported_media_type', `charset ${charset} is not supported: send UTF-8`)
+  })
+  // Some clients always send a content type, and no DELETE has a body that means anything.
+  app.addContentTypeParser('*', async ({ method, raw }: FastifyRequest) => {
+    if (method === 'DELETE') return await readBody(raw, bounds)
+    throw new DatabaseError('unsupported_media_type', otherType)
+  })
+  app.addHook('preHandler', (request, { raw }, done) => {
+    const { body } = request
+    if (body instanceof RequestBody) onClosed(raw, () => body.release())
+    done()
+  })
+}
+
+/** Closes the connections of slow readers, except for streams, which have any length and their own time-out. */
+function cutSlowReaders(app: FastifyInstance, timeoutMs: number): void {
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    if (!(payload instanceof Readable)) cutSlowReader(reply.raw, timeoutMs)
+    done()
+  })
+}
+
+declare module 'fastify' {
+  interface FastifyReply extends Omit<FieldNotes, 'isStrict'> {
+    isStrict: boolean
+  }
+  interface FastifyContextConfig {
+    /** The role that the route needs; `write` if absent. */
+    role?: Role
+    /** The names of its query parameters; none if absent. */
+    parameters?: readonly string[]
+  }
+}
+
+/**
+ * Adds the names of ignored fields to every answer, errors included. In a strict request, unknown fields and parameters
+ * are errors.
+ */
+function nameIgnoredFields(app: FastifyInstance): void {
+  app.decorateReply('ignoredFields', undefined)
+  app.decorateReply('isStrict', false)
+  app.addHook('preHandler', (request, reply, done) => {
+    const header = request.headers[strictHeader]
+    if (header === undefined) return done()
+    try {
+      reply.isStrict = readStrictHeader(header)
+      const { parameters = [] } = request.routeOptions.config
+      for (const name of Object.keys(reply.isStrict ? (request.query as object) : {})) {
+        if (!parameters.includes(name)) noteIgnored(reply, '', name, parameters)
+      }
+      done()
+    } catch (error) {
+      done(error as DatabaseError)
+    }
+  })
+  app.addHook('onSend', (_request, reply, _payload, done) => {
+    if (reply.ignoredFields !== undefined) {
+      reply.header('vicinal-ignored-fields', reply.ignoredFields.toString())
+    }
+    done()
+  })
+}
+
+async function listen(app: FastifyInstance, { host, port }: HttpServerOptions): Promise<void> {
+  try {
+    await app.listen({ host, port })
+  } catch (error) {
+    await app.close()
+    throw new Error(`HTTP cannot listen on ${host} port ${port} (HTTP_PORT): ${(error as Error).message}`, {
+      cause: error,
+    })
+  }
+}
