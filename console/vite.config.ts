@@ -5,7 +5,7 @@ const config: UserConfig = defineConfig({
   base: './',
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   build: {
-    outDir: '../src/http/generated/console',
+    outDir: '../src/server/http/generated/console',
     emptyOutDir: true,
     target: 'es2022',
     modulePreload: { polyfill: false },

@@ -1,5 +1,5 @@
 /**
- * Builds the console into src/http/generated/console, from where the service serves it. The console is a separate
+ * Builds the console into src/server/http/generated/console, from where the service serves it. The console is a separate
  * package with its own lock file, so its build tools are not dependencies of the service. Missing packages are
  * installed first. Compressed copies are stored too, so that the service does not compress.
  */
@@ -21,10 +21,10 @@ if (isOutdated()) {
 buildIfOutdated(
   'console',
   ['console', 'src', 'package.json'],
-  ['src/http/generated/console/index.html'],
+  ['src/server/http/generated/console/index.html'],
   () => {
     execFileSync(process.execPath, [vite, 'build', '--logLevel', 'warn'], { cwd: project, stdio: 'inherit' })
-    compress(join(root, 'src/http/generated/console'))
+    compress(join(root, 'src/server/http/generated/console'))
   },
 )
 

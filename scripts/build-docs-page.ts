@@ -1,5 +1,5 @@
 /**
- * Puts the files of the page at /docs into src/http/generated/docs, from where the service serves them: Swagger UI, the
+ * Puts the files of the page at /docs into src/server/http/generated/docs, from where the service serves them: Swagger UI, the
  * console's icon, and the OpenAPI description as JSON, so that the service needs no reader of YAML.
  */
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -9,14 +9,14 @@ import { buildIfOutdated } from './up-to-date.ts'
 
 const root = join(import.meta.dirname, '..')
 const source = join(root, 'node_modules/@fastify/swagger-ui/static')
-const target = join(root, 'src/http/generated/docs')
+const target = join(root, 'src/server/http/generated/docs')
 const description = 'src/server/http/openapi.yaml'
 const icon = 'console/public/icon.svg'
 
 buildIfOutdated(
   'docs-page',
   [description, icon, 'scripts/build-docs-page.ts', 'package-lock.json'],
-  ['src/http/generated/docs/openapi.json'],
+  ['src/server/http/generated/docs/openapi.json'],
   () => {
     rmSync(target, { recursive: true, force: true })
     mkdirSync(join(target, 'static/theme'), { recursive: true })

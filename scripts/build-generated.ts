@@ -16,7 +16,7 @@ provideExec(binaries)
 buildIfOutdated(
   'generated',
   ['proto', 'src/kernels/assembly', 'scripts/build-kernels.ts', 'buf.gen.yaml', 'package-lock.json'],
-  ['src/kernels/generated', 'src/client/generated', 'src/grpc/generated/descriptors.binpb'],
+  ['src/kernels/generated', 'src/client/generated', 'src/server/grpc/generated/descriptors.binpb'],
   () => {
     buildKernels(root)
     buildMessages()
@@ -31,7 +31,7 @@ function buildMessages(): void {
     'proto',
     '--as-file-descriptor-set',
     '--exclude-source-info',
-    '--output=src/grpc/generated/descriptors.binpb',
+    '--output=src/server/grpc/generated/descriptors.binpb',
   )
 }
 
