@@ -1,5 +1,5 @@
-import { matchesEveryPoint } from '../base/every-point.ts'
 import type { Filter } from '../base/filter.ts'
+import { matchesEveryPoint } from '../base/filter-key.ts'
 import type { Patch } from '../base/point.ts'
 import { type ApiContext, type Call, invalid } from './call.ts'
 import { checkWhole, type IntegerInput } from './checks.ts'
@@ -57,7 +57,7 @@ async function changeByFilter(
 ): Promise<Changed> {
   const checkedLimit =
     limit === undefined ? undefined : checkWhole(limit, 'limit', { min: 1, max: Number.MAX_SAFE_INTEGER })
-  if (!everything && (filter === undefined || matchesEveryPoint(filter))) {
+  if (!everything && (filter === undefined || (await matchesEveryPoint(filter)))) {
     const what = filter === undefined ? 'is missing' : isEmpty(filter) ? 'is empty' : 'matches every point'
     throw invalid(`the filter ${what}: send "everything": true to mean all points`)
   }

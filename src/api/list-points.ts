@@ -1,7 +1,8 @@
 import { crc32 } from 'node:zlib'
 import type { Filter } from '../base/filter.ts'
-import { canonicalFilterInTurns } from '../base/filter-form.ts'
+import { filterKey } from '../base/filter-key.ts'
 import type { Include } from '../base/point.ts'
+import { inTurns } from '../base/turns.ts'
 import type { ListPage } from '../points/database.ts'
 import { type ApiContext, type Call, collectionNameOf, invalid } from './call.ts'
 import type { IntegerInput } from './checks.ts'
@@ -37,7 +38,7 @@ export async function listPoints(
   const include = checkListInclude(input.include, 'include')
   const list: ListIdentity = {
     collection: hashOf(collectionNameOf(context, call)),
-    filter: hashOf(await canonicalFilterInTurns(filter ?? everything)),
+    filter: hashOf(await inTurns(filterKey(filter ?? everything))),
   }
   const cursor = input.cursor === undefined || input.cursor === '' ? undefined : ownCursor(input.cursor, list)
   const query = {
