@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { cursorAfter } from '../points/cursor.ts'
+import { cursorAfter } from '../points/insertion-order.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { type OrderedPage, readPage, writePage } from './read-codec.ts'
 

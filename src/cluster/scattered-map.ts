@@ -8,8 +8,8 @@ import type { HitDetails, SearchResults } from '../base/search-results.ts'
 import { inTurns } from '../base/turns.ts'
 import { holdRows, retriedWhenFull, withContentCut } from '../collections/point-map.ts'
 import type { MapQuery, MapRow, PointMap, ReadCall } from '../points/database.ts'
+import { sortByOrder } from '../points/insertion-order.ts'
 import type { SampledIds } from '../points/point-sample.ts'
-import { sortByOrder } from '../points/radix-sort.ts'
 import type { ScatteredReads } from './scattered-reads.ts'
 
 /**

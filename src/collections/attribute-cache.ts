@@ -13,7 +13,7 @@ import {
 import type { Logger } from '../base/log.ts'
 import type { Store } from '../storage/store.ts'
 
-export interface AttributeCacheOptions {
+interface AttributeCacheOptions {
   readonly attributes: AttributeIndex
   /** The slots whose order differs from the sequence number of the row, each with its order. They are saved too. */
   readonly orders: () => Iterable<readonly [slot: number, order: number]>

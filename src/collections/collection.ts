@@ -1,9 +1,13 @@
+import type { AttributeIndex } from '../attributes/attribute-index.ts'
 import { assert } from '../base/assert.ts'
+import { applyPatch } from '../base/attribute-patch.ts'
+import type { AnswerRoom } from '../base/byte-budget.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
-import type { NewPoint, Patch, Point, SearchQuery } from '../base/point.ts'
+import type { NewPoint, Patch, Payload, Point, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
+import { inTurns } from '../base/turns.ts'
 import { Indexer } from '../graphs/indexer.ts'
 import type {
   ChangeByFilter,
@@ -18,10 +22,13 @@ import type {
   ReadCall,
 } from '../points/database.ts'
 import { type SampledIds, sampleIds } from '../points/point-sample.ts'
+import type { PointTable } from '../points/point-table.ts'
 import { SlotAllocator } from '../points/slot-allocator.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
 import { noPlanCounts } from '../search/filter-planner.ts'
 import { bytesOfDetails, detailBytes } from '../search/hit-details.ts'
+import type { IndexSearches } from '../search/index-searches.ts'
+import type { SearchedPoints } from '../search/searched-points.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
 import type { Snapshot, Store } from '../storage/store.ts'
 import type { ReplicaHooks } from '../write/replica-hooks.ts'
@@ -29,7 +36,6 @@ import { ReplicaPath } from '../write/replica-path.ts'
 import { WritePath } from '../write/write-path.ts'
 import type { TakenPoint } from '../write/write-request.ts'
 import { AttributeCache, momentOf } from './attribute-cache.ts'
-import { countPoints, facetsOf } from './collection-reads.ts'
 import type { CollectionStats } from './collection-stats.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 import { planByFilter } from './filter-plan.ts'
@@ -40,9 +46,6 @@ import { clearPartitions, within } from './partition-points.ts'
 import { openPointMap } from './point-map.ts'
 import { PointReader } from './point-reader.ts'
 import { ReplicaExpiry } from './replica-expiry.ts'
-import { checkPatchRoom, checkRoom } from './replica-room.ts'
-import { RunningReads } from './running-reads.ts'
-import { SearchablePoints } from './searchable-points.ts'
 
 /** See `Engine.openCollection`. */
 export async function openCollection(
@@ -522,4 +525,138 @@ function restrictedTo<Query extends { readonly filter?: Filter | undefined }>(
 ): readonly Query[] {
   if (partitions === undefined) return queries
   return queries.map((query) => ({ ...query, filter: within(partitions, query.filter) }))
+}
+
+/** The reads in progress. What they read must not be closed before they end. */
+class RunningReads {
+  readonly #refusal: () => DatabaseError | undefined
+  readonly #running = new Set<Promise<unknown>>()
+
+  /** @param refusal returns why reads are refused now */
+  constructor(refusal: () => DatabaseError | undefined) {
+    this.#refusal = refusal
+  }
+
+  /** Runs a read unless reads are refused. */
+  async run<Result>(read: () => Promise<Result>): Promise<Result> {
+    const refusal = this.#refusal()
+    if (refusal !== undefined) throw refusal
+    const running = read()
+    this.#running.add(running)
+    try {
+      return await running
+    } finally {
+      this.#running.delete(running)
+    }
+  }
+
+  /** Resolves when all reads that were in progress have ended. */
+  async ended(): Promise<void> {
+    await Promise.allSettled(this.#running)
+  }
+}
+
+/** The points of a collection as its searches see them. */
+class SearchablePoints implements SearchedPoints {
+  readonly ids: PointTable
+  readonly attributes: AttributeIndex
+  readonly #points: LivePoints
+  readonly #reader: PointReader
+
+  constructor(points: LivePoints, reader: PointReader) {
+    this.ids = points.table
+    this.attributes = points.attributes
+    this.#points = points
+    this.#reader = reader
+  }
+
+  get searches(): IndexSearches | undefined {
+    return this.#points.searches
+  }
+
+  hideExpired(): void {
+    this.#points.expirations.hideNow()
+  }
+
+  payload(slot: number, id: string): Payload | undefined {
+    return this.#reader.payload(slot, id)
+  }
+
+  versionOf(slot: number): number {
+    return this.#points.versionOf(slot)
+  }
+}
+
+/** Counts the points that match at the moment when the promise resolves. */
+async function countPoints(
+  points: LivePoints,
+  filter: Filter | undefined,
+  signal: AbortSignal | undefined,
+): Promise<number> {
+  for (;;) {
+    if (signal?.aborted) throw cancellation(signal)
+    await points.hideDue()
+    const count =
+      filter === undefined ? points.table.size : (await inTurns(points.attributes.evaluate(filter))).count
+    // Points that have expired meanwhile no longer count.
+    if (!points.isDue) return count
+  }
+}
+
+/** See `Database.facets`. */
+async function facetsOf(
+  points: LivePoints,
+  query: Parameters<Database['facets']>[0],
+  { signal, room }: ReadCall = {},
+): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
+  await points.hideDue()
+  if (signal?.aborted) throw cancellation(signal)
+  return await inTurns(countValues(points, query, room))
+}
+
+/**
+ * Evaluates the filter and counts as one piece of work, so that values are counted as of the evaluation of the filter.
+ */
+function* countValues(
+  { attributes }: LivePoints,
+  { filter, paths, limit }: Parameters<Database['facets']>[0],
+  room: AnswerRoom | undefined,
+): Generator<void, ReadonlyMap<string, readonly FacetCount[]>> {
+  const within = filter && (yield* attributes.evaluate(filter))
+  return yield* attributes.facets(paths, within, limit, room)
+}
+
+/**
+ * On a node of a cluster: checks whether a change would fit in memory now. The log also carries changes that only other
+ * nodes have room for, so this is checked before a change is added to the log.
+ *
+ * @param slotCount the slots needed if all of the points are new
+ * @throws DatabaseError `memory_full`; `invalid_argument` when the collection would have too many different paths
+ */
+export function checkRoom(
+  livePoints: LivePoints,
+  points: readonly Pick<NewPoint, 'vector' | 'payload'>[],
+  slotCount: number,
+): void {
+  const room = livePoints.strictRoomCheck()
+  for (const { payload } of points) room.add(payload)
+  const { dimension } = livePoints
+  if (dimension !== undefined && points.length > 0) livePoints.reserve(slotCount, dimension)
+}
+
+/**
+ * Like `checkRoom`, for a patch.
+ *
+ * @param before the payload of the point, as far as it is known here
+ */
+export function checkPatchRoom(livePoints: LivePoints, before: Payload | undefined, patch: Patch): void {
+  if (before === undefined) return
+  let after: Payload
+  try {
+    after = applyPatch(before, patch)
+  } catch {
+    // Whether the patch can be applied is decided in its turn, after its precondition.
+    return
+  }
+  livePoints.strictRoomCheck().add(after)
 }

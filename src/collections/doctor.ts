@@ -5,6 +5,9 @@ import { linksOfGraphFile, loadGraph } from '../index/graph-file.ts'
 import { GraphState, slotStates } from '../index/graph-state.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
+import type { DirectorySurvey } from '../storage/directory-survey.ts'
+import type { repair } from '../storage/repair.ts'
+import type { CollectionRecord } from '../storage/store.ts'
 import type { Findings, Survey } from '../storage/survey.ts'
 
 /** The result of examining stored data. */
@@ -20,13 +23,13 @@ export interface Diagnosis {
 }
 
 /** The diagnosis of an empty collection. */
-export const emptyDiagnosis: Diagnosis = { points: 0, graphs: [], damage: [], damageCount: 0, staleIndex: [] }
+const emptyDiagnosis: Diagnosis = { points: 0, graphs: [], damage: [], damageCount: 0, staleIndex: [] }
 
 /**
  * Reads and checks everything that is stored: the checksum of every vector and payload, that every point has both and a
  * unique id, and for every graph file its checksums, its links and that all points can be reached. Changes nothing.
  */
-export function examine(survey: Survey, indexDirectory: string): Diagnosis & { readonly findings: Findings } {
+function examine(survey: Survey, indexDirectory: string): Diagnosis & { readonly findings: Findings } {
   const staleIndex: string[] = []
   const files = existsSync(indexDirectory) ? readdirSync(indexDirectory).filter(isGraphFile).sort() : []
   const { dimension, slotCount } = survey.meta
@@ -107,4 +110,61 @@ function isGraphFile(name: string): boolean {
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
+}
+
+/** The result of examining a data directory: its default collection and any named ones. */
+export interface DirectoryDiagnosis extends Diagnosis {
+  readonly collections?: readonly CollectionDiagnosis[]
+}
+
+interface CollectionDiagnosis extends Diagnosis {
+  readonly name: string
+  /** The file with the remains of the points that were set aside. */
+  readonly setAside?: string
+  /** Set if nothing in the collection can be read. */
+  readonly isBeyondRepair?: true
+}
+
+/**
+ * Examines all collections, one after another.
+ *
+ * @param act called for each damaged collection; returns the file with the points that were set aside
+ * @returns the diagnosis, and that file for the default collection
+ */
+export async function examineDirectory(
+  survey: DirectorySurvey,
+  indexDirectory: string,
+  act?: typeof repair,
+): Promise<{ readonly diagnosis: DirectoryDiagnosis; readonly file: string | undefined }> {
+  const { file, ...main }: Examined =
+    survey.main === undefined ? emptyDiagnosis : await examineOne(survey.main, indexDirectory, act)
+  const collections: CollectionDiagnosis[] = []
+  for (const record of survey.collections) collections.push(await examineNamed(survey, record, act))
+  return { diagnosis: { ...main, ...(collections.length > 0 ? { collections } : {}) }, file }
+}
+
+type Examined = Diagnosis & { readonly file?: string | undefined }
+
+async function examineOne(survey: Survey, indexDirectory: string, act?: typeof repair): Promise<Examined> {
+  const { findings, ...diagnosis } = examine(survey, indexDirectory)
+  const file = diagnosis.damageCount > 0 ? await act?.(survey, findings) : undefined
+  return { ...diagnosis, file }
+}
+
+async function examineNamed(
+  survey: DirectorySurvey,
+  record: CollectionRecord,
+  act?: typeof repair,
+): Promise<CollectionDiagnosis> {
+  const { name } = record
+  let points: Survey
+  try {
+    points = survey.collection(record)
+  } catch (error) {
+    const damage = [error instanceof Error ? error.message : String(error)]
+    return { name, ...emptyDiagnosis, damage, damageCount: 1, isBeyondRepair: true }
+  }
+  using opened = points
+  const { file, ...diagnosis } = await examineOne(opened, survey.indexDirectory(record), act)
+  return { name, ...diagnosis, ...(file === undefined ? {} : { setAside: file }) }
 }

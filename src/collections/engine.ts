@@ -12,7 +12,7 @@ import type { CollectionOptions, EngineOptions, EngineParts } from './engine-opt
 export type { Collection, CollectionOptions, EngineOptions }
 
 /** Figures of the process, for metrics and operators. */
-export interface EngineStats {
+interface EngineStats {
   readonly queuedQueries: number
   /** Pieces of searches that each search thread has worked on since it started. */
   readonly searchedPieces: readonly number[]

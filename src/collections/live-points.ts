@@ -17,7 +17,7 @@ import type { MatchingPoints } from '../write/decision.ts'
 import type { Stamp } from '../write/logged-request.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 
-export interface LivePointsOptions {
+interface LivePointsOptions {
   readonly parts: EngineParts
   readonly store: Store
   readonly options: CollectionOptions

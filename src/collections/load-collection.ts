@@ -1,18 +1,19 @@
 import { isSameMoment, type LoadedFile } from '../attributes/index-file.ts'
+import { attributesFromJson } from '../base/attribute-json.ts'
 import { idBytes } from '../base/ids.ts'
-import { Turn } from '../base/turns.ts'
+import { contentTypes } from '../base/point.ts'
+import { inTurns, Turn } from '../base/turns.ts'
 import type { Indexer } from '../graphs/indexer.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { SlotAllocator } from '../points/slot-allocator.ts'
-import type { Store } from '../storage/store.ts'
+import type { RecordBatch, Store } from '../storage/store.ts'
 import type { ReplicaPath } from '../write/replica-path.ts'
 import { type AttributeCache, momentOf } from './attribute-cache.ts'
 import type { EngineParts } from './engine-options.ts'
 import type { LivePoints } from './live-points.ts'
-import { enterIds, enterKept, enterRecords } from './load-points.ts'
 
 /** The parts of a collection that a start fills from its store. */
-export interface LoadedParts {
+interface LoadedParts {
   readonly store: Store
   readonly slots: SlotAllocator
   readonly indexer: Indexer
@@ -108,3 +109,129 @@ export async function digestAll(
     if (turn.isOver) await turn.next()
   }
 }
+
+/**
+ * Enters the ids of a store's points after index threads have filled in the vectors. Afterwards every slot is either
+ * live and found by its id, or free. A start cannot use `apply`: the disk holds the points, not the changes that led to
+ * them.
+ *
+ * @throws the reason of `signal` when it aborts
+ */
+async function enterIds(
+  { table }: LivePoints,
+  slots: SlotAllocator,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const turn = new Turn()
+  for (let slot = 0; slot < table.slotCount; slot += 1) {
+    if (slot % slotsPerLook === 0) {
+      if (turn.isOver) await turn.next()
+      signal?.throwIfAborted()
+    }
+    if (table.isVisible(slot)) table.ids.enter(slot)
+    else slots.release(slot)
+  }
+}
+
+/**
+ * Enters the versions, orders, attributes and expiry of all points, after their ids. Attributes that the index already
+ * has at the point's version are kept.
+ *
+ * @throws the reason of `signal` when it aborts
+ */
+async function enterRecords(
+  points: LivePoints,
+  store: Store,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const turn = new Turn()
+  for (const batch of store.records()) {
+    for (let at = 0; at < batch.count; at += 1) {
+      enterRecord(points, batch, at)
+      if (turn.isOver) {
+        await turn.next()
+        signal?.throwIfAborted()
+      }
+    }
+  }
+  await deleteStaleAttributes(points)
+}
+
+/**
+ * Like `enterRecords`, for an attribute index that was read from a file of the store's present state. Only reads the
+ * records of points that the file left out.
+ *
+ * @param orders from the file: the slots whose order differs from the sequence number of the row, each with its order
+ * @throws the reason of `signal` when it aborts
+ */
+async function enterKept(
+  points: LivePoints,
+  store: Store,
+  orders: Iterable<readonly [slot: number, order: number]>,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const { table, attributes, expirations } = points
+  const turn = new Turn()
+  let looked = 0
+  for (let slot = 0; slot < table.slotCount; slot += 1) {
+    looked += 1
+    if (looked % slotsPerLook === 0 && turn.isOver) {
+      await turn.next()
+      signal?.throwIfAborted()
+    }
+    if (!table.isVisible(slot)) continue
+    const version = attributes.has(slot) ? attributes.versionOf(slot) : Number.NaN
+    const sequence = table.index!.sequenceOf(slot)
+    if (!(version >= sequence && version <= store.sequence)) {
+      for (const batch of store.records(slot, recordsPerRead)) {
+        for (let at = 0; at < batch.count; at += 1) enterRecord(points, batch, at)
+        slot = batch.slots[batch.count - 1]!
+        looked = -1
+      }
+      continue
+    }
+    if (version !== sequence) table.setVersion(slot, version)
+    const expiresAtUs = attributes.expiresAtUsOf(slot)
+    if (expiresAtUs !== undefined) expirations.set(slot, expiresAtUs)
+  }
+  for (const [slot, order] of orders) {
+    if (slot < table.slotCount && table.isVisible(slot)) table.setOrder(slot, order)
+    if (turn.isOver) await turn.next()
+  }
+  await deleteStaleAttributes(points)
+}
+
+/** Removes attributes of points that no longer exist. */
+async function deleteStaleAttributes({ table, attributes }: LivePoints): Promise<void> {
+  if (attributes.count === table.size) return
+  const known = await inTurns(attributes.evaluate({ kind: 'all', of: [] }))
+  for (const slot of known) if (slot >= table.slotCount || !table.isVisible(slot)) attributes.delete(slot)
+}
+
+function enterRecord({ table, attributes, expirations }: LivePoints, batch: RecordBatch, at: number): void {
+  const slot = batch.slots[at]!
+  const version = batch.versions[at]!
+  const order = batch.orders[at]!
+  const sequence = table.index!.sequenceOf(slot)
+  if (!Number.isNaN(version) && version !== sequence) table.setVersion(slot, version)
+  if (!Number.isNaN(order) && order !== sequence) table.setOrder(slot, order)
+  const expiresAtUs = Number.isNaN(batch.expiresAtUs[at]!) ? undefined : batch.expiresAtUs[at]!
+  if (expiresAtUs !== undefined) expirations.set(slot, expiresAtUs)
+  if (attributes.has(slot) && attributes.versionOf(slot) === table.versionOf(slot)) return
+  const json = batch.attributes[at]
+  const payload = {
+    // The content of a damaged record is unknown: reading the point reports the damage.
+    contentType: contentTypes[batch.contentTypes[at]!] ?? 'Text',
+    content: '',
+    attributes: json && attributesFromJson(decoder.decode(json)),
+    expiresAtUs,
+  }
+  attributes.set(slot, { payload, version: table.versionOf(slot) })
+}
+
+const decoder = new TextDecoder()
+
+/** Entering this many slots takes some tens of microseconds. */
+const slotsPerLook = 256
+/** Read together, because points that a file left out may be neighbours. */
+const recordsPerRead = 32

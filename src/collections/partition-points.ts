@@ -5,7 +5,7 @@ import type { ReplicaPath } from '../write/replica-path.ts'
 import type { LivePoints } from './live-points.ts'
 
 /** Points as they were at one moment. */
-export interface ListedPoints {
+interface ListedPoints {
   readonly slots: readonly number[]
   readonly ids: readonly string[]
   readonly versions: Float64Array

@@ -16,7 +16,7 @@ import type { SlotQuery } from '../search/search-pieces.ts'
 import type { LivePoints } from './live-points.ts'
 import type { PointReader } from './point-reader.ts'
 
-export interface PointMapOptions {
+interface PointMapOptions {
   readonly points: LivePoints
   readonly reader: PointReader
   /** Runs a step and keeps the collection open meanwhile; refuses it if the collection is being closed. */

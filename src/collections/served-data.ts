@@ -10,7 +10,7 @@ import { CollectionSet, type CollectionSetOptions } from './collection-set.ts'
 import type { CollectionStats } from './collection-stats.ts'
 import type { Collection, Engine } from './engine.ts'
 
-export interface ServedDataOptions
+interface ServedDataOptions
   extends Pick<CollectionSetOptions, 'hnswM' | 'hnswEfConstruction' | 'maxOpenCollections'> {
   readonly engine: Engine
   readonly store: StoreOptions
@@ -27,7 +27,7 @@ export interface Loaded {
 }
 
 /** Figures for metrics. */
-export interface Figures {
+interface Figures {
   /** Figures of the default collection. */
   readonly stats: CollectionStats
   readonly keyedRequests: number

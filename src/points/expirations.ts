@@ -1,9 +1,9 @@
 import { ExpiryQueue } from '../attributes/expiry-queue.ts'
 import type { Logger } from '../base/log.ts'
 import { Turn } from '../base/turns.ts'
-import { SlotNumbers } from './slot-numbers.ts'
+import { SlotNumbers } from './point-table.ts'
 
-export interface ExpirationOptions {
+interface ExpirationOptions {
   /** Microseconds since 1970. */
   readonly clock: () => number
   /** The clock of the timer, if `clock` is that of a log. */

@@ -5,11 +5,11 @@ import { idBytes } from '../base/ids.ts'
 import { sampleHash, sampleHashes } from '../base/sample-hash.ts'
 import { inTurns } from '../base/turns.ts'
 import type { MapQuery } from './database.ts'
+import { sortByOrder } from './insertion-order.ts'
 import type { PointTable } from './point-table.ts'
-import { sortByOrder } from './radix-sort.ts'
 
 /** What a sample is drawn from. */
-export interface SampledFrom {
+interface SampledFrom {
   readonly table: PointTable
   readonly attributes: Pick<AttributeIndex, 'prepare' | 'evaluate' | 'matches'>
 }

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { type CollectionSettings, defaultCollection } from '../base/collection.ts'
-import { type DirectoryDiagnosis, examineDirectory } from '../collections/directory-doctor.ts'
+import { type DirectoryDiagnosis, examineDirectory } from '../collections/doctor.ts'
 import type { Config } from '../config.ts'
 import { type Backup, restoreBackup } from '../storage/backup.ts'
 import { collectionsPath, databasePath } from '../storage/data-directory.ts'

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { seededRandom } from '../../test/support/random.ts'
-import { type OrderedPoints, OrderIndex } from './order-index.ts'
-import { SlotNumbers } from './slot-numbers.ts'
+import { type OrderedPoints, OrderIndex } from './insertion-order.ts'
+import { SlotNumbers } from './point-table.ts'
 
 /** Points in slots, changed as in the engine: orders usually grow, and slots are reused. */
 class Points implements OrderedPoints {
-  readonly index: OrderIndex = new OrderIndex(this)
+  readonly order: OrderIndex = new OrderIndex(this)
   readonly #orders = new SlotNumbers()
   readonly #slots = new Map<number, number>()
   readonly #free: number[] = []
@@ -55,7 +55,7 @@ class Points implements OrderedPoints {
   remove(order: number): void {
     this.#leave(order)
     this.#slots.delete(order)
-    this.index.removed()
+    this.order.removed()
   }
 
   #place(order: number): void {
@@ -64,7 +64,7 @@ class Points implements OrderedPoints {
     if (this.#slots.has(order)) this.#leave(order)
     this.#orders.set(slot, order)
     this.#slots.set(order, slot)
-    this.index.placed(slot, order)
+    this.order.placed(slot, order)
   }
 
   #leave(order: number): void {
@@ -74,7 +74,7 @@ class Points implements OrderedPoints {
   }
 
   async check(): Promise<void> {
-    while (this.index.ready() !== undefined) await this.index.ready()
+    while (this.order.ready() !== undefined) await this.order.ready()
     const { orders } = this
     assert.deepEqual(this.#from(0), orders)
     const cursor = orders[Math.floor(orders.length / 2)] ?? 0
@@ -83,7 +83,7 @@ class Points implements OrderedPoints {
   }
 
   #from(order: number): number[] {
-    return Array.from(this.index.from(order), (slot) => this.orderOf(slot))
+    return Array.from(this.order.from(order), (slot) => this.orderOf(slot))
   }
 }
 
@@ -103,7 +103,7 @@ describe('OrderIndex', () => {
       const points = new Points(seededRandom(seed))
       for (let change = 0; change < 20_000; change += 1) points.change()
       // The index is created in turns of a millisecond; once it is complete, later changes reach it directly.
-      const making = points.index.ready()
+      const making = points.order.ready()
       for (let turn = 0; turn < 20; turn += 1) {
         await nextTurn()
         for (let change = 0; change < 10; change += 1) points.change()
@@ -118,7 +118,7 @@ describe('OrderIndex', () => {
     for (let change = 0; change < 6000; change += 1) points.change()
     for (const count of [1, 30, 300, 5000]) {
       await points.check()
-      const making = points.index.ready()
+      const making = points.order.ready()
       for (let change = 0; change < count; change += 1) {
         points.takeEarly()
         if (change % 3 === 0) points.change()
@@ -135,11 +135,11 @@ describe('OrderIndex', () => {
     const points = new Points(seededRandom(7))
     for (let change = 0; change < 20_000; change += 1) points.change()
     await points.check()
-    assert.ok(points.index.memoryBytes > 0)
+    assert.ok(points.order.memoryBytes > 0)
 
     for (const order of points.orders.slice(100)) points.remove(order)
 
-    assert.equal(points.index.memoryBytes, 0)
+    assert.equal(points.order.memoryBytes, 0)
     await points.check()
   })
 })
