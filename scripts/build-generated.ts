@@ -16,7 +16,7 @@ provideExec(binaries)
 buildIfOutdated(
   'generated',
   ['proto', 'src/kernels/assembly', 'scripts/build-kernels.ts', 'buf.gen.yaml', 'package-lock.json'],
-  ['src/kernels/generated', 'src/client/generated', 'src/server/grpc/generated/descriptors.binpb'],
+  ['src/kernels/generated', 'src/messages/generated', 'src/server/grpc/generated/descriptors.binpb'],
   () => {
     buildKernels(root)
     buildMessages()
@@ -24,13 +24,17 @@ buildIfOutdated(
 )
 
 function buildMessages(): void {
-  for (const part of ['client', 'grpc']) mkdirSync(join(root, 'src', part, 'generated'), { recursive: true })
+  for (const part of ['messages', 'server/grpc']) {
+    mkdirSync(join(root, 'src', part, 'generated'), { recursive: true })
+  }
   buf('generate')
   buf(
     'build',
     'proto',
     '--as-file-descriptor-set',
     '--exclude-source-info',
+    // Callers of reflection see the interface, not the messages between nodes.
+    '--path=proto/vectordb.proto',
     '--output=src/server/grpc/generated/descriptors.binpb',
   )
 }

@@ -8,10 +8,10 @@ import { join } from 'node:path'
 const root = join(import.meta.dirname, '..')
 const paths = [
   'kernels/generated',
-  'client/generated',
-  'grpc/generated',
-  'http/generated',
-  'http/openapi.yaml',
+  'messages/generated',
+  'server/grpc/generated',
+  'server/http/generated',
+  'server/http/openapi.yaml',
 ]
 const target = process.argv[2] ?? join(root, 'dist')
 for (const path of paths) {

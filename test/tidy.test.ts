@@ -23,8 +23,9 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   cluster: ['base', 'storage', 'points', 'search', 'write', 'collections'],
   embeddings: ['base'],
   api: ['base', 'points', 'collections', 'embeddings'],
-  server: ['base', 'kernels', 'api'],
-  client: ['base', 'api'],
+  messages: ['base', 'api'],
+  server: ['base', 'kernels', 'api', 'messages'],
+  client: ['base', 'api', 'messages'],
   import: ['base'],
   settings: ['base'],
   'config.ts': ['base', 'settings'],
@@ -74,9 +75,10 @@ const benchMayImport: Readonly<Record<string, readonly string[]>> = {
   cluster: ['shared'],
 }
 
-/** Clients import only types and errors from the api, no code that runs. */
+/** Clients and messages import only types and errors from the api, no code that runs. */
 const typesOnly: readonly (readonly [string, string])[] = [
   ['client', 'api'],
+  ['messages', 'api'],
   ['api', 'points'],
   ['api', 'collections'],
   ['points', 'collections'],

@@ -3,7 +3,7 @@
  * only the client and the modules that it imports. Takes the output directory; `dist` next to this file by default.
  */
 import { execFileSync } from 'node:child_process'
-import { copyFileSync, cpSync, rmSync } from 'node:fs'
+import { copyFileSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { buildIfOutdated } from '../../scripts/up-to-date.ts'
 
@@ -14,11 +14,21 @@ const compile = (): void => {
   rmSync(target, { recursive: true, force: true })
   const tsc = join(root, 'node_modules/typescript/bin/tsc')
   execFileSync(process.execPath, [tsc, '-p', here, '--outDir', target], { stdio: 'inherit' })
-  cpSync(join(root, 'src/client/generated'), join(target, 'client/generated'), { recursive: true })
+  mkdirSync(join(target, 'messages/generated'), { recursive: true })
+  for (const name of ['vectordb_pb.js', 'vectordb_pb.d.ts']) {
+    copyFileSync(join(root, 'src/messages/generated', name), join(target, 'messages/generated', name))
+  }
   copyFileSync(join(root, 'LICENSE'), join(here, 'LICENSE'))
 }
 if (process.argv[2] !== undefined) compile()
 else {
-  const inputs = ['src/client', 'src/base', 'src/api', 'proto', 'clients/typescript/tsconfig.json']
+  const inputs = [
+    'src/client',
+    'src/messages',
+    'src/base',
+    'src/api',
+    'proto',
+    'clients/typescript/tsconfig.json',
+  ]
   buildIfOutdated('client', inputs, ['clients/typescript/dist'], compile)
 }

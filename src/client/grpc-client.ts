@@ -1,5 +1,6 @@
 import { type ChannelCredentials, Client, credentials } from '@grpc/grpc-js'
 import { DatabaseError } from '../base/errors.ts'
+import { type SearchResponse, VectorDB } from '../messages/generated/vectordb_pb.js'
 import { objectOf } from './attributes.ts'
 import { type BatchInsert, insertEachOf, insertInBatches } from './bulk-insert.ts'
 import { keepByteOrderMarks } from './byte-order-marks.ts'
@@ -8,7 +9,6 @@ import { type CallOptions, optionsIn, repeatable, withKey } from './call-options
 import type { GetOptions, PointsClient, Query, StoredPayload, VectorClient, WriteOptions } from './client.ts'
 import { checkCollectionName } from './collections.ts'
 import { fieldsOf, optional } from './field-readers.ts'
-import { type SearchResponse, VectorDB } from './generated/vectordb_pb.js'
 import { type GrpcCaller, grpcCaller, reasonOfCode } from './grpc-call.ts'
 import { grpcCollections } from './grpc-collections.ts'
 import {

@@ -1,5 +1,10 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { CollectionInfo } from '../base/collection.ts'
+import {
+  type Collection,
+  type PutCollectionRequestSchema,
+  VectorDB,
+} from '../messages/generated/vectordb_pb.js'
 import { optionsIn, repeatable } from './call-options.ts'
 import {
   aliasChangesIn,
@@ -8,7 +13,6 @@ import {
   type NewCollection,
   settingsIn,
 } from './collections.ts'
-import { type Collection, type PutCollectionRequestSchema, VectorDB } from './generated/vectordb_pb.js'
 import type { GrpcCaller } from './grpc-call.ts'
 
 /** The operations on collections over gRPC. */

@@ -2,9 +2,9 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { DateTime, GeoPoint } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { isUuid } from '../base/point.ts'
+import type { ConditionSchema, FilterSchema } from '../messages/generated/vectordb_pb.js'
 import { type AttributeInput, isList } from './attributes.ts'
 import type { Filter, FilterTests, FilterValue } from './filters.ts'
-import type { ConditionSchema, FilterSchema } from './generated/vectordb_pb.js'
 import { type ValueMessage, valueMessage } from './grpc-values.ts'
 
 export type FilterMessage = MessageInitShape<typeof FilterSchema>

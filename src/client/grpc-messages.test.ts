@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { create, toBinary } from '@bufbuild/protobuf'
-import { InsertVectorRequestSchema } from './generated/vectordb_pb.js'
+import { InsertVectorRequestSchema } from '../messages/generated/vectordb_pb.js'
 import { storedMessage } from './grpc-messages.ts'
 
 describe('the vector of a message', () => {

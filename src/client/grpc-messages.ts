@@ -2,24 +2,6 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
 import { conflictRules, contentTypes, distanceMetrics } from '../base/point.ts'
 import type { Profile } from '../base/profile.ts'
-import { momentOf } from './attributes.ts'
-import type {
-  Changed,
-  DetailedQuery,
-  FacetCount,
-  Hit,
-  Include,
-  Patch,
-  PayloadToStore,
-  PointToInsert,
-  PointToStore,
-  Precondition,
-  Query,
-  SearchAnswer,
-  Selection,
-  StoredPayload,
-} from './client.ts'
-import type { Filter } from './filters.ts'
 import {
   type ChangeByFilterRequestSchema,
   type ChangeByFilterResponse,
@@ -38,7 +20,25 @@ import {
   type Profile as ProfileMessage,
   type SearchRequestSchema,
   type SearchResponse,
-} from './generated/vectordb_pb.js'
+} from '../messages/generated/vectordb_pb.js'
+import { momentOf } from './attributes.ts'
+import type {
+  Changed,
+  DetailedQuery,
+  FacetCount,
+  Hit,
+  Include,
+  Patch,
+  PayloadToStore,
+  PointToInsert,
+  PointToStore,
+  Precondition,
+  Query,
+  SearchAnswer,
+  Selection,
+  StoredPayload,
+} from './client.ts'
+import type { Filter } from './filters.ts'
 import { type FilterMessage, filterMessage } from './grpc-filters.ts'
 import { attributesFromMessage, attributesMessage, int64Of, valueFromMessage } from './grpc-values.ts'
 

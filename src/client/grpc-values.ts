@@ -2,6 +2,12 @@ import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { DateTime, GeoPoint } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
 import {
+  type Attributes,
+  AttributesSchema,
+  type Value,
+  ValueSchema,
+} from '../messages/generated/vectordb_pb.js'
+import {
   type AttributeInput,
   type AttributeOutput,
   type AttributesInput,
@@ -13,7 +19,6 @@ import {
   momentOf,
   objectOf,
 } from './attributes.ts'
-import { type Attributes, AttributesSchema, type Value, ValueSchema } from './generated/vectordb_pb.js'
 
 /** Conversions between attributes and protobuf messages. */
 

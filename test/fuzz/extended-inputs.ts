@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { create, type DescMessage, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { attributeLimits } from '../../src/base/attributes.ts'
-import { VectorDB } from '../../src/client/generated/vectordb_pb.js'
+import { VectorDB } from '../../src/messages/generated/vectordb_pb.js'
 import { Dice } from './dice.ts'
 import { attributesOf, type ExtendedRequest, extendedRequest, vectorOf } from './extended-requests.ts'
 import { type Family, type Input, inTime, leakIn, type Outcome } from './input.ts'

@@ -9,7 +9,7 @@ import {
   toBinary,
 } from '@bufbuild/protobuf'
 import { jsonNumbers } from '../../src/base/json-numbers.ts'
-import { VectorDB } from '../../src/client/generated/vectordb_pb.js'
+import { VectorDB } from '../../src/messages/generated/vectordb_pb.js'
 import { frame, RawHttp2 } from '../support/raw-http2.ts'
 import { apiKey } from '../support/service.ts'
 

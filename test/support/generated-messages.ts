@@ -5,7 +5,7 @@ import { keepByteOrderMarks } from '../../src/client/byte-order-marks.ts'
  * implementation of the wire format, to compare the hand-written codec with.
  */
 export { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
-export * from '../../src/client/generated/vectordb_pb.js'
+export * from '../../src/messages/generated/vectordb_pb.js'
 
 // Our decoders keep them.
 keepByteOrderMarks()

@@ -7,7 +7,7 @@ import {
   toBinary,
 } from '@bufbuild/protobuf'
 import { type CallOptions, Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
-import { VectorDB } from '../../src/client/generated/vectordb_pb.js'
+import { VectorDB } from '../../src/messages/generated/vectordb_pb.js'
 
 /** The outcome of a call: its status code and text, and the answer if the code is 0. */
 export interface GrpcOutcome {

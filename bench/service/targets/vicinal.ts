@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { create, type DescMessage, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { jsonNumbers } from '../../../src/base/json-numbers.ts'
+import { createGrpcClient } from '../../../src/client/grpc-client.ts'
 import {
   InsertVectorRequestSchema,
   InsertVectorsBatchRequestSchema,
   SearchPointsBatchRequestSchema,
   SearchRequestSchema,
   Similarity,
-} from '../../../src/client/generated/vectordb_pb.js'
-import { createGrpcClient } from '../../../src/client/grpc-client.ts'
+} from '../../../src/messages/generated/vectordb_pb.js'
 import { figureIn } from '../../../test/support/metrics.ts'
 import { apiKey, type Transport, type WireRequest } from '../load/load-plan.ts'
 import { type Asked, requestsOf, type Workload } from '../load/workloads.ts'
