@@ -12,7 +12,7 @@ import type {
   StatsOfNodes,
 } from '../points/database.ts'
 import type { SampledIds } from '../points/point-sample.ts'
-import { inUnits } from '../search/found-ids.ts'
+import { inUnits } from '../search/search-answers.ts'
 import { changesPerRecord } from '../write/logged-request.ts'
 import type { Gathered } from './gathered.ts'
 import { mergeFacets, type NodeFacets } from './merge-facets.ts'

@@ -1,7 +1,6 @@
 import type { Metric } from '../base/point.ts'
-import type { BinRecall } from '../graphs/filtered-recall.ts'
-import type { GraphDistanceSource } from '../graphs/graph-distance-sources.ts'
-import type { MetricPlan } from '../graphs/recall-plans.ts'
+import type { GraphDistanceSource } from '../graphs/graph-set.ts'
+import type { BinRecall, MetricPlan } from '../graphs/recall-plans.ts'
 import type { FilteredPlanCounts } from '../search/filter-planner.ts'
 
 /** Figures of a collection, for metrics and operators. */

@@ -1,12 +1,11 @@
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from '../base/log.ts'
-import type { FilteredRecall } from './filtered-recall.ts'
+import type { Reachability } from './graph-repair.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
 import type { GraphPlace, LoadedGraph } from './index-messages.ts'
-import type { Reachability } from './reachability.ts'
-import type { RecallPlans } from './recall-plans.ts'
+import type { FilteredRecall, RecallPlans } from './recall-plans.ts'
 
 export interface CheckpointsOptions {
   readonly graphs: GraphSet

@@ -2,13 +2,11 @@ import type { Logger } from '../base/log.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { graphDistanceMetrics } from '../index/routes.ts'
 import type { Checkpoints } from './checkpoints.ts'
-import type { DeadSlots } from './dead-slots.ts'
-import { bestSource, type GraphDistanceSource, sampleForCheck } from './graph-distance-sources.ts'
+import type { DeadSlots } from './graph-repair.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
-import type { GraphSet } from './graph-set.ts'
-import type { LinkBatches } from './link-batches.ts'
+import { bestSource, type GraphDistanceSource, type GraphSet, sampleForCheck } from './graph-set.ts'
+import type { LinkBatches, WriterRoom } from './link-batches.ts'
 import type { RecallPlans } from './recall-plans.ts'
-import type { WriterRoom } from './writer-room.ts'
 
 export interface GraphBuildsOptions {
   readonly graphs: GraphSet

@@ -4,8 +4,7 @@ import { clusteredVectors, normal } from '../../test/support/clusters.ts'
 import { IndexFixture, leastRecall } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { distanceMetrics } from '../base/point.ts'
-import { bestSource, type GraphDistanceSource } from './graph-distance-sources.ts'
-import { buildingBytes, graphBytesMin } from './graph-set.ts'
+import { bestSource, buildingBytes, type GraphDistanceSource, graphBytesMin } from './graph-set.ts'
 
 const seed = 20_261_122
 const count = 2000

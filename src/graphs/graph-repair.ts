@@ -1,12 +1,11 @@
 import type { Logger } from '../base/log.ts'
 import { Turn } from '../base/turns.ts'
+import { startReachScan } from '../index/graph-check.ts'
 import { slotStates } from '../index/graph-state.ts'
 import { graphDistanceMetrics } from '../index/routes.ts'
-import type { DeadSlots } from './dead-slots.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
 import type { GraphPlace } from './index-messages.ts'
-import type { Reachability } from './reachability.ts'
 
 export interface GraphRepairOptions {
   readonly graphs: GraphSet
@@ -109,3 +108,161 @@ export class GraphRepair {
     }
   }
 }
+
+/** Slots whose points were removed and that cannot be reused yet. Main thread only. */
+export class DeadSlots {
+  readonly #graphs: GraphSet
+  readonly #onFree: (slot: number) => void
+  /** Slots, over all segments, whose nodes are still in a graph. */
+  readonly #inGraphs = new Set<number>()
+  /** Dead slots that still wait in a link queue. */
+  readonly #inQueues = new Set<number>()
+
+  /** @param onFree called when a slot can be reused */
+  constructor(graphs: GraphSet, onFree: (slot: number) => void) {
+    this.#graphs = graphs
+    this.#onFree = onFree
+  }
+
+  get count(): number {
+    return this.#inGraphs.size + this.#inQueues.size
+  }
+
+  /** The dead slots that a repair would free. */
+  get inGraphs(): ReadonlySet<number> {
+    return this.#inGraphs
+  }
+
+  /** Whether there are so many dead slots that the graphs should be repaired. */
+  get areMany(): boolean {
+    return this.#inGraphs.size >= Math.max(repairMin, this.#graphs.index.liveCount * repairShare)
+  }
+
+  /** Records that a slot in a link queue is dead; it is handled when it leaves the queue. */
+  addQueued(slot: number): void {
+    this.#inQueues.add(slot)
+  }
+
+  /**
+   * Records a dead slot, and frees it immediately if no graph has a node in it. @returns whether a repair has to free
+   * it
+   */
+  add(slot: number): boolean {
+    this.#inGraphs.add(slot)
+    return !this.freeIfUnknown(slot)
+  }
+
+  /** Call when a slot has left its last link queue. @returns whether it is dead and a repair has to free it */
+  leftQueues(slot: number): boolean {
+    return this.#inQueues.delete(slot) && this.add(slot)
+  }
+
+  /** Frees all dead slots. Call when nothing uses the graphs any more. */
+  freeAll(): void {
+    const slots = [...this.#inGraphs, ...this.#inQueues]
+    this.#inGraphs.clear()
+    this.#inQueues.clear()
+    for (const slot of slots) this.#onFree(slot)
+  }
+
+  /** Frees a dead slot if no graph has a node in it any more. @returns whether it was freed */
+  freeIfUnknown(slot: number): boolean {
+    if (!this.#inGraphs.has(slot) || this.#graphs.isInGraph(slot)) return false
+    this.#inGraphs.delete(slot)
+    this.#onFree(slot)
+    return true
+  }
+}
+
+const repairMin = 256
+const repairShare = 0.01
+
+export interface ReachabilityOptions {
+  readonly graphs: GraphSet
+  readonly scheduler: GraphScheduler
+  readonly logger: Logger
+}
+
+/**
+ * Keeps every linked point reachable from the entry point: reselecting a list can remove the last link to a point. Main
+ * thread only.
+ */
+export class Reachability {
+  readonly #options: ReachabilityOptions
+  /** Counts links and repairs. */
+  #changes = 0
+  /** The count at which every linked slot was last found to be reachable. */
+  #wholeAt = -1
+
+  constructor(options: ReachabilityOptions) {
+    this.#options = options
+  }
+
+  /** Whether every linked point was found to be reachable after the last change. */
+  get isWhole(): boolean {
+    return this.#wholeAt === this.#changes
+  }
+
+  /** Call when lists of a graph were reselected. */
+  changed(): void {
+    this.#changes += 1
+  }
+
+  /** Reconnects unreachable points if nothing else does: after a start, or if links were made during the last pass. */
+  reconnectWhenIdle(): void {
+    const { scheduler, graphs } = this.#options
+    if (this.isWhole || !scheduler.isIdle || graphs.isStale || graphs.waiting > 0) return
+    scheduler.addChore(() => this.reconnect())
+  }
+
+  /** Gives every unreachable point a link again. Call in a chore. */
+  async reconnect(): Promise<void> {
+    if (this.isWhole) return
+    const { graphs, scheduler, logger } = this.#options
+    const changes = this.#changes
+    let isWhole = true
+    for (const place of graphs.activePlaces) {
+      let lost = 0
+      for (let round = 0; round < reconnectRounds; round += 1) {
+        lost = await this.#reconnectGraph(place)
+        if (lost === 0 || scheduler.isClosing) break
+      }
+      if (lost === 0) continue
+      isWhole = false
+      logger.debug({ ...place, lost }, 'points are still unreachable')
+    }
+    if (isWhole && !scheduler.isClosing) this.#wholeAt = changes
+  }
+
+  /** @returns how many slots were unreachable and have got a link */
+  async #reconnectGraph(place: GraphPlace): Promise<number> {
+    const { graphs, scheduler, logger } = this.#options
+    const distanceKind = graphs.linkDistanceKind(place)
+    const { slotCount } = graphs.index.linkQueue(place.ordinal, place.graph).state
+    const scan = startReachScan(slotCount)
+    let unreachable: readonly number[] | undefined
+    while (unreachable === undefined) {
+      if (scheduler.isClosing) return 0
+      unreachable = await scheduler.submit({ kind: 'reach', ...place, scan })
+    }
+    let reconnected = 0
+    for (let at = 0; at < unreachable.length && !scheduler.isClosing; ) {
+      const slots = unreachable.slice(at, at + slotsPerReconnect)
+      const { seen, linked } = await scheduler.submit({
+        kind: 'reconnect',
+        ...place,
+        distanceKind,
+        slots,
+        scan,
+      })
+      at += seen
+      reconnected += linked
+    }
+    if (reconnected > 0) logger.debug({ ...place, reconnected }, 'reconnected unreachable points')
+    return reconnected
+  }
+}
+
+const slotsPerReconnect = 64
+/** Points linked meanwhile can cut off slots that were just checked. The next reconnection follows soon. */
+const reconnectRounds = 8

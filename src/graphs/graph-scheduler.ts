@@ -1,8 +1,7 @@
 import type { Logger } from '../base/log.ts'
 import type { GraphSet } from './graph-set.ts'
 import type { Task, TaskKind, TaskResults } from './index-messages.ts'
-import type { IndexThread } from './index-thread.ts'
-import type { IndexThreadPool, IndexThreadUser } from './index-thread-pool.ts'
+import type { IndexThread, IndexThreadPool, IndexThreadUser } from './index-thread-pool.ts'
 import type { LinkBatches } from './link-batches.ts'
 
 export interface GraphSchedulerOptions {

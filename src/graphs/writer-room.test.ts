@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it, type Mock, mock } from 'node:test'
 import { buildingBytes, type GraphSet } from './graph-set.ts'
-import { WriterRoom } from './writer-room.ts'
+import { WriterRoom } from './link-batches.ts'
 
 const rowBytes = 16
 const roomBytes = 1_600

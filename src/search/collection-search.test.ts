@@ -9,8 +9,8 @@ import type { Filter } from '../base/filter.ts'
 import { newId } from '../base/ids.ts'
 import { distanceMetrics, type SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
+import { HitLists } from '../index/hit.ts'
 import { bytesOfDetails } from './hit-details.ts'
-import { HitLists } from './hit-lists.ts'
 
 const seed = 20_261_123
 const dimension = 24

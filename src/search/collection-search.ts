@@ -5,22 +5,20 @@ import type { SearchResults } from '../base/search-results.ts'
 import type { BudgetShare } from '../base/shared-budget.ts'
 import { inTurns, Turn } from '../base/turns.ts'
 import { wrongDimension } from '../base/wrong-dimension.ts'
+import { HitLists } from '../index/hit.ts'
 import type { ReadCall } from '../points/database.ts'
-import { foundIds } from './found-ids.ts'
-import { HitLists } from './hit-lists.ts'
 import {
   type Answer,
   type FoundList,
   finish,
+  foundIds,
   packed,
   plainResults,
   type Room,
   SearchAnswers,
   wantsAllFound,
 } from './search-answers.ts'
-import { type Run, SearchRuns, searchedOf } from './search-runs.ts'
-import type { SearchedPoints } from './searched-points.ts'
-import { TouchedSlots } from './touched-slots.ts'
+import { type Run, type SearchedPoints, SearchRuns, searchedOf, TouchedSlots } from './search-runs.ts'
 
 export interface CollectionSearchOptions {
   readonly points: SearchedPoints

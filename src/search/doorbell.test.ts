@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { Doorbell } from './doorbell.ts'
+import { Doorbell } from './messages.ts'
 
 it('calls the listener once for all rings before it listens again', async () => {
   const doorbell = new Doorbell()

@@ -8,10 +8,14 @@ import { distanceMetrics, type VectorQuery } from '../base/point.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import { Doorbell } from './doorbell.ts'
-import { createExecutor, type ExecutorOptions, type SearchExecutor } from './executor.ts'
-import type { IndexSearches } from './index-searches.ts'
-import { SearchRequest } from './search-request.ts'
+import {
+  createExecutor,
+  type ExecutorOptions,
+  type IndexSearches,
+  type SearchExecutor,
+  SearchRequest,
+} from './executor.ts'
+import { Doorbell } from './messages.ts'
 import { recordsMax } from './search-ring.ts'
 import { SearchThread } from './search-thread.ts'
 

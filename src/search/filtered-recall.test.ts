@@ -5,13 +5,8 @@ import { clusteredVectors } from '../../test/support/clusters.ts'
 import { IndexFixture } from '../../test/support/index-fixture.ts'
 import { temporaryDirectory } from '../../test/support/process.ts'
 import { seededRandom } from '../../test/support/random.ts'
-import {
-  type BinRecall,
-  type FilteredAsk,
-  FilteredRecall,
-  selectivityBins,
-} from '../graphs/filtered-recall.ts'
 import type { RouteRecall } from '../graphs/index-messages.ts'
+import { type BinRecall, type FilteredAsk, FilteredRecall, selectivityBins } from '../graphs/recall-plans.ts'
 import { noWork } from '../index/searcher.ts'
 import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
 import type { SlotQuery } from './search-pieces.ts'

@@ -3,10 +3,10 @@ import { describe, it } from 'node:test'
 import { ChangeJournal } from '../attributes/change-journal.ts'
 import { newId, writeIdBytes } from '../base/ids.ts'
 import { distanceMetrics } from '../base/point.ts'
+import { HitLists } from '../index/hit.ts'
 import { IdTable } from '../points/id-table.ts'
-import { foundIds } from './found-ids.ts'
-import { HitLists } from './hit-lists.ts'
-import { TouchedSlots } from './touched-slots.ts'
+import { foundIds } from './search-answers.ts'
+import { TouchedSlots } from './search-runs.ts'
 
 describe('found ids', () => {
   const ids = new IdTable()

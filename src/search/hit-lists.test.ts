@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import type { Hit } from '../index/hit.ts'
-import { HitLists } from './hit-lists.ts'
+import { type Hit, HitLists } from '../index/hit.ts'
 
 /**
  * Lists of hits with few distinct distances, so that many are equal. Each slot is in one list; sequence numbers differ

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { LearnedCosts, type Step } from './learned-costs.ts'
+import { LearnedCosts, type Step } from './filter-planner.ts'
 
 const step: Step = { name: 'row', usual: 1 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { RecordSpace } from './record-space.ts'
+import { RecordSpace } from './search-ring.ts'
 
 describe('space for records in a ring', () => {
   it('never hands out a byte twice, nor one beyond the end, whatever is taken and released', () => {

@@ -2,17 +2,16 @@ import type { AnswerRoom } from '../base/byte-budget.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
-import type { SearchQuery } from '../base/point.ts'
+import type { Metric, SearchQuery } from '../base/point.ts'
 import type { Profile } from '../base/profile.ts'
 import type { HitDetails, Ranks, SearchPlan, SearchResults } from '../base/search-results.ts'
-import type { Hit } from '../index/hit.ts'
-import { emptyRanks, type FoundIds, inUnits, isTouched } from './found-ids.ts'
+import type { Hit, HitLists } from '../index/hit.ts'
+import type { VectorIndex } from '../index/vector-index.ts'
+import type { IdTable } from '../points/id-table.ts'
+import { isScan } from './filter-planner.ts'
 import { detailBytes, detailsOf, wantsDetails } from './hit-details.ts'
-import type { HitLists } from './hit-lists.ts'
-import { planOf, profileOf } from './search-profile.ts'
-import type { Run } from './search-runs.ts'
-import type { SearchedPoints } from './searched-points.ts'
-import { settledHits } from './settled-hits.ts'
+import type { SlotQuery } from './search-pieces.ts'
+import type { Run, SearchedPoints, TouchedSlots } from './search-runs.ts'
 
 /** The answer to one query. */
 export interface Answer {
@@ -254,3 +253,188 @@ const noDetails: HitDetails = {}
 /** Reading this many payloads takes a few tenths of a millisecond. */
 const detailsPerStep = 64
 const attemptsMax = 3
+
+/** Lists of found points. */
+export interface FoundIds {
+  readonly ids: IdLists
+  /** The distance of each id, in the units of its query's metric. */
+  readonly distances: Float64Array | readonly number[]
+  readonly ranks: Ranks | undefined
+}
+
+/**
+ * Returns the ids of all hits with their distances, in steps if there are many; undefined if changes made meanwhile
+ * touched a list: one of its hits, or any slot if it is not full, because then it should contain every point.
+ *
+ * @param queries one query for each list of hits
+ * @param touched the slots touched since the search began
+ */
+export function* foundIds(
+  hits: HitLists,
+  queries: readonly Pick<SearchQuery, 'metric' | 'ranked' | 'limit'>[],
+  ids: Pick<IdTable, 'copyId'>,
+  touched: TouchedSlots,
+): Generator<void, FoundIds | undefined> {
+  const { total } = hits
+  const bytes = Buffer.allocUnsafe(total * idBytes)
+  // For the few hits of one search, an array is created in a fraction of the time of a typed array.
+  const distances: number[] = []
+  const isRanked = queries.some(({ ranked }) => ranked)
+  const ranks = isRanked ? emptyRanks(total) : undefined
+  const ends: number[] = []
+  let copied = 0
+  for (let list = 0; list < hits.length; list += 1) {
+    const length = hits.lengthOf(list)
+    const { metric, limit } = queries[list]!
+    for (let rank = 0; rank < length; rank += 1) {
+      ids.copyId(hits.slot(list, rank), bytes, copied * idBytes)
+      distances.push(inUnits(metric, hits.distance(list, rank)))
+      if (ranks !== undefined) {
+        ranks.keys[copied] = hits.distance(list, rank)
+        ranks.sequences[copied] = hits.sequence(list, rank)
+      }
+      copied += 1
+      if (copied % idsPerStep === 0) yield
+    }
+    if (!touched.isNone && isTouched(hits, list, limit, touched)) return undefined
+    ends.push(copied)
+  }
+  return { ids: new IdLists(bytes, ends), distances, ranks }
+}
+
+/**
+ * Whether changes touched a list of hits, so that it can lack points, or have points that it should not have. Does not
+ * notice vectors that were replaced, or points that came to match a filter.
+ */
+export function isTouched(hits: HitLists, list: number, limit: number, touched: TouchedSlots): boolean {
+  const length = hits.lengthOf(list)
+  const slots = touched.now()
+  if (slots === undefined || length < limit) return true
+  for (let rank = 0; rank < length; rank += 1) if (slots.has(hits.slot(list, rank))) return true
+  return false
+}
+
+export function emptyRanks(count: number): Ranks {
+  return { keys: new Float64Array(count), sequences: new Float64Array(count) }
+}
+
+/** Converts the index's distance to the units of the metric: the index compares squared Euclidean distances. */
+export function inUnits(metric: Metric, distance: number): number {
+  return metric === 'Euclidean' ? Math.sqrt(distance) : distance
+}
+
+/** Copying this many takes a tenth of a millisecond, because each copy waits for memory. */
+const idsPerStep = 512
+
+/** A finished search for one query, and the data needed to update its hits. */
+export interface SearchedHits {
+  /** Ascending, at most `limit`. */
+  readonly hits: readonly Hit[]
+  readonly limit: number
+  readonly index: VectorIndex
+  /** The slots touched since the search began; undefined if they are too many. */
+  readonly touched: ReadonlySet<number> | undefined
+  /** Whether the point in a slot matches; undefined if all do. */
+  readonly matches: ((slot: number) => boolean) | undefined
+  /** Returns a live slot as a hit with its exact distance. */
+  readonly hitAt: (slot: number) => Hit | undefined
+}
+
+/**
+ * Updates the hits of a search to the present, in one turn of the event loop. Drops points that were removed, moved to
+ * another slot or no longer match, and adds touched points that are now among the nearest.
+ *
+ * @returns undefined if another search is needed: a full list has lost hits, and the next nearest are unknown, or a
+ *   touched point may have displaced a match
+ */
+export function settledHits(searched: SearchedHits): readonly Hit[] | undefined {
+  const { hits, limit, touched } = searched
+  if (touched === undefined) return undefined
+  // A search for more points than match keeps as many as matched at its start. One that matches only since then can be
+  // in the place of another.
+  if (hits.length < limit && hits.some(({ slot }) => touched.has(slot))) return undefined
+  // A touched slot is measured again, also if it still has a point: a thread may have read the row of another one.
+  const kept = hits.filter(({ slot }) => !touched.has(slot))
+  const offered = offeredHits(touched, searched)
+  if (offered === undefined) return undefined
+  if (kept.length === hits.length && offered.length === 0) return hits
+  const settled = [...kept, ...offered].sort(inOrder).slice(0, limit)
+  // If the list was not full, it contained every match, so no other hits can follow.
+  const last = hits.length === limit ? hits.at(-1) : undefined
+  if (last === undefined || kept.length === hits.length) return settled
+  return settled.length === limit && inOrder(settled.at(-1)!, last) <= 0 ? settled : undefined
+}
+
+/** Returns the touched points that match, with their present distances; undefined if they are too many. */
+function offeredHits(
+  touched: ReadonlySet<number>,
+  { index, matches, hitAt }: SearchedHits,
+): readonly Hit[] | undefined {
+  const offered: Hit[] = []
+  for (const slot of touched) {
+    if (!index.isLive(slot) || matches?.(slot) === false) continue
+    if (offered.length === offeredMax) return undefined
+    const hit = hitAt(slot)
+    if (hit !== undefined) offered.push(hit)
+  }
+  return offered
+}
+
+function inOrder(a: Hit, b: Hit): number {
+  return a.distance - b.distance || a.sequence - b.sequence
+}
+
+/** Computing this many distances takes a millisecond or two. */
+const offeredMax = 512
+
+/** Describes for an operator how a query was answered. */
+export function profileOf({
+  query: { filter, ef },
+  slots: { matching, report },
+  points,
+  filterUs,
+}: {
+  readonly query: SearchQuery
+  readonly slots: SlotQuery
+  readonly points: number
+  readonly filterUs: number
+}): Profile {
+  const work = report!.work
+  const count = matching?.count ?? points
+  const { plan, reason } = planOf(report!, count, filter !== undefined)
+  return {
+    plan,
+    reason,
+    points,
+    matching: count,
+    compared: work.compared,
+    measured: work.measured,
+    ef,
+    efMultiplier: plan === 'graph' ? report!.plan!.route!.efMultiplier : 1,
+    filterUs: filter === undefined ? 0 : Math.round(filterUs),
+    queueUs: Math.max(0, Math.round(report!.elapsedUs - work.microseconds)),
+    searchUs: Math.round(work.microseconds),
+    recallEstimate: plan === 'graph' ? report!.plan!.recall : (report!.plan?.scanRecall ?? 1),
+  }
+}
+
+export function planOf(
+  { plan, work }: NonNullable<SlotQuery['report']>,
+  matching: number,
+  isFiltered: boolean,
+): SearchPlan {
+  if (matching === 0)
+    return { plan: 'empty', reason: isFiltered ? 'no point matches' : 'there are no points' }
+  const scan = isFiltered ? 'scan of matching points' : 'scan of all points'
+  if (plan === undefined) return { plan: scan, reason: 'the points are few' }
+  if (isScan(plan))
+    return { plan: scan, reason: `${plan.reason}${plan.codeScan === undefined ? '' : byCodes}` }
+  if (work.hasGivenUp)
+    return {
+      plan: scan,
+      reason: `a walk through the graph found too few points, or cost as much as the scan${plan.codeScan === undefined ? '' : byCodes}`,
+    }
+  return { plan: 'graph', reason: plan.reason }
+}
+
+const byCodes = '; codes are compared first, and the nearest of them exactly'

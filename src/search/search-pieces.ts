@@ -1,13 +1,13 @@
 import type { Metric } from '../base/point.ts'
-import type { FilteredAsk, RouteInForce } from '../graphs/filtered-recall.ts'
-import { whyNoRoute } from '../graphs/no-route.ts'
+import { whyNoRoute } from '../graphs/graph-set.ts'
+import type { FilteredAsk, RouteInForce } from '../graphs/recall-plans.ts'
 import { isCheaperThanScan } from '../index/routes.ts'
 import type { IndexQuery, Searcher, SearchWork, SlotRange } from '../index/searcher.ts'
 import { efMax, queriesPerScanMax } from '../index/segment.ts'
 import { countBits, type SlotBits, type SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
+import type { Piece } from './executor.ts'
 import { type FilteredPlanCounts, type FilterPlan, FilterPlanner } from './filter-planner.ts'
-import type { Piece } from './search-request.ts'
 
 /** Returns the current route of a metric's searches, or of a search with a filter; undefined for the exact scan. */
 export type RouteOf = (metric: Metric, ask?: FilteredAsk) => RouteInForce | undefined

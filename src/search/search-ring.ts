@@ -1,9 +1,8 @@
 import { assert } from '../base/assert.ts'
 import { distanceMetrics } from '../base/point.ts'
-import type { Hit } from '../index/hit.ts'
+import { type Hit, numbersPerHit, type PackedHits } from '../index/hit.ts'
 import { type IndexQuery, noWork, type SlotRange } from '../index/searcher.ts'
 import type { SlotBits } from '../index/slot-filter.ts'
-import { numbersPerHit, type PackedHits } from './hit-lists.ts'
 
 /** A unit of work for a search thread: queries over ranges of slots. */
 export interface SearchWork {
@@ -382,4 +381,46 @@ function vectorBytes(dimension: number): number {
 
 function roundUp8(bytes: number): number {
   return Math.ceil(bytes / 8) * 8
+}
+
+/**
+ * Allocates the bytes of a ring. Records are released in the order in which they were taken. Each is contiguous and
+ * does not wrap around the end.
+ *
+ * The first `usual` bytes are preferred: small records stay in them, and so in the caches. The other bytes are for the
+ * largest records, and take no memory until such a record is written.
+ */
+export class RecordSpace {
+  readonly #capacity: number
+  readonly #usual: number
+  readonly #taken: { readonly from: number; readonly to: number }[] = []
+
+  constructor(capacity: number, usual: number = capacity) {
+    this.#capacity = capacity
+    this.#usual = usual
+  }
+
+  /** Takes contiguous bytes and returns their offset; undefined if not that many are free. */
+  take(bytes: number): number | undefined {
+    const from = this.#find(bytes)
+    if (from !== undefined) this.#taken.push({ from, to: from + bytes })
+    return from
+  }
+
+  /** Releases the oldest record. */
+  release(): void {
+    this.#taken.shift()
+  }
+
+  #find(bytes: number): number | undefined {
+    const first = this.#taken[0]?.from ?? 0
+    const end = this.#taken.at(-1)?.to ?? 0
+    // The taken bytes wrap around the end if the newest record lies before the oldest one.
+    if (end > first || this.#taken.length === 0) {
+      if (end + bytes <= this.#usual) return end
+      if (bytes <= first) return 0
+      return end + bytes <= this.#capacity ? end : undefined
+    }
+    return end + bytes <= first ? end : undefined
+  }
 }

@@ -1,8 +1,14 @@
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { collectGarbage } from '../base/collect-garbage.ts'
 import { Searcher } from '../index/searcher.ts'
-import { Doorbell } from './doorbell.ts'
-import type { DetachMessage, FromWorker, SegmentMessage, ToWorker, WorkerSetup } from './messages.ts'
+import {
+  type DetachMessage,
+  Doorbell,
+  type FromWorker,
+  type SegmentMessage,
+  type ToWorker,
+  type WorkerSetup,
+} from './messages.ts'
 import { type FilterWords, SearchRing } from './search-ring.ts'
 
 /** A search thread: see messages.ts for its messages. */

@@ -1,7 +1,6 @@
+import { HitLists } from '../../../src/index/hit.ts'
 import type { IndexQuery } from '../../../src/index/searcher.ts'
-import type { SearchExecutor } from '../../../src/search/executor.ts'
-import { HitLists } from '../../../src/search/hit-lists.ts'
-import type { IndexSearches } from '../../../src/search/index-searches.ts'
+import type { IndexSearches, SearchExecutor } from '../../../src/search/executor.ts'
 import type { VicinalIndex } from '../../shared/vicinal-index.ts'
 import { noId, timed } from './contender.ts'
 
