@@ -1,6 +1,5 @@
 import type { SegmentHandle } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
-import type { FilterMessage } from './search-thread.ts'
 
 /**
  * The messages between the main thread and the search workers.
@@ -52,6 +51,11 @@ export interface DetachMessage {
   readonly kind: 'detach'
   readonly index: number
 }
+
+/** The messages about filters to a search thread. */
+export type FilterMessage =
+  | { readonly kind: 'filter'; readonly filter: number; readonly words: SharedArrayBuffer }
+  | { readonly kind: 'drop-filter'; readonly filter: number }
 
 export type ToWorker = StartMessage | SegmentMessage | FilterMessage | DetachMessage
 

@@ -3,8 +3,8 @@ import type { Logger } from '../base/log.ts'
 import { ThreadIndexes } from '../graphs/index-messages.ts'
 import type { SegmentHandle } from '../index/segment.ts'
 import type { SlotBits } from '../index/slot-filter.ts'
-import type { Piece, SearchRequest } from './executor.ts'
-import type { Doorbell, FromWorker, ToWorker, WorkerSetup } from './messages.ts'
+import type { Doorbell, FilterMessage, FromWorker, ToWorker, WorkerSetup } from './messages.ts'
+import type { Piece, SearchRequest } from './search-pieces.ts'
 import {
   createRing,
   RecordSpace,
@@ -149,11 +149,6 @@ export class SearchThread {
     this.#worker.postMessage(message)
   }
 }
-
-/** The messages about filters to a search thread. */
-export type FilterMessage =
-  | { readonly kind: 'filter'; readonly filter: number; readonly words: SharedArrayBuffer }
-  | { readonly kind: 'drop-filter'; readonly filter: number }
 
 interface KnownFilter {
   readonly index: number

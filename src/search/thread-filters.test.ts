@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { newFilterId, type SlotBits } from '../index/slot-filter.ts'
-import { type FilterMessage, ThreadFilters } from './search-thread.ts'
+import type { FilterMessage } from './messages.ts'
+import { ThreadFilters } from './search-thread.ts'
 
 function bits(): SlotBits {
   return { id: newFilterId(), version: 0, words: new Uint32Array(new SharedArrayBuffer(4)) }
