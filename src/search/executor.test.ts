@@ -8,14 +8,9 @@ import { distanceMetrics, type VectorQuery } from '../base/point.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import {
-  createExecutor,
-  type ExecutorOptions,
-  type IndexSearches,
-  type SearchExecutor,
-  SearchRequest,
-} from './executor.ts'
+import { createExecutor, type ExecutorOptions, type IndexSearches, type SearchExecutor } from './executor.ts'
 import { Doorbell } from './messages.ts'
+import { SearchRequest } from './search-pieces.ts'
 import { recordsMax } from './search-ring.ts'
 import { SearchThread } from './search-thread.ts'
 
