@@ -4,20 +4,18 @@ import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import type { Payload } from '../base/point.ts'
 import { BlockLoader } from './block-loader.ts'
-import { ChangeJournal } from './change-journal.ts'
 import { type FacetCount, FacetRun } from './facet-run.ts'
-import { type CachedFilter, FilterCache } from './filter-cache.ts'
-import { type FilterSource, testsPerStep } from './filter-node.ts'
+import { type CachedFilter, ChangeJournal, FilterCache } from './filter-cache.ts'
+import { type FilterSource, testsPerStep } from './filter-nodes.ts'
 import { type Block, indexBlocks } from './index-blocks.ts'
 import { MemoryCount } from './memory-count.ts'
 import { NumberField } from './number-field.ts'
-import { PathTree } from './path-tree.ts'
+import { kindOf, PathTree, pathIdOf, stageAttributes } from './path-tree.ts'
 import { type PreparedFilter, prepareFilter } from './prepare-filter.ts'
 import { RoomCheck } from './room-check.ts'
 import { Shapes } from './shapes.ts'
 import { SlotGroup } from './slot-group.ts'
-import { SlotSet } from './slot-set.ts'
-import { kindOf, pathIdOf, stageAttributes } from './stage-attributes.ts'
+import { SlotSet } from './slot-words.ts'
 
 export interface AttributeIndexOptions {
   /** Finds the slot of the id whose 16 bytes begin at an offset; -1 if the id is unknown. */
@@ -35,7 +33,7 @@ export interface AttributeIndexOptions {
 }
 
 /** The parts of a point that the index stores. */
-export interface IndexedPoint {
+interface IndexedPoint {
   readonly payload: Payload
   /** Sequence number of the point's last change. */
   readonly version: number

@@ -1,4 +1,4 @@
-import type { FilterSource } from './filter-node.ts'
+import type { FilterSource } from './filter-nodes.ts'
 import type { Block } from './index-blocks.ts'
 import type { PathNode } from './path-tree.ts'
 import { LeftOut, type Piece, RecordReader } from './pieces.ts'

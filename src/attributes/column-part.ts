@@ -169,7 +169,7 @@ function roomFor(slots: number): number {
 const visitsPerStep = 8192
 /** Number of slots in a part. */
 export const partLength: number = 2 ** 16
-export const zoneBits = 12
+const zoneBits = 12
 export const zoneLength: number = 2 ** zoneBits
 /** The number of bits in a word. */
 const lengthMin = 32

@@ -4,7 +4,7 @@ import { bytesAfter, type LeftOut, type Piece, RecordReader, RecordWriter, recor
 import type { SlotColumn } from './slot-column.ts'
 
 /** Describes entries that stand for several values. */
-export interface SeveralValues {
+interface SeveralValues {
   /** The lowest such entry: all entries from here on stand for several values. */
   readonly from: number
   readonly of: (entry: number) => readonly number[]

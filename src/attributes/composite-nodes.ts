@@ -1,5 +1,4 @@
-import { type FilterNode, type FilterSource, testsPerStep } from './filter-node.ts'
-import { releaseWords, takeWords } from './scratch-words.ts'
+import { type FilterNode, type FilterSource, testsPerStep } from './filter-nodes.ts'
 import { andNotWords, andWords, countWords, orWords } from './slot-words.ts'
 
 /** Matches if all nodes match. Negated nodes are combined: not a and not b is not (a or b). */
@@ -187,3 +186,29 @@ function* keepMatching(found: Uint32Array, node: FilterNode): Generator<void, vo
     matches = node.tester()
   }
 }
+
+/**
+ * A pool of bitmaps for intermediate results. Reuse pays off because the system clears fresh memory page by page, and
+ * fresh memory is in no CPU cache. If a generator is abandoned, its bitmaps are left to the garbage collector.
+ */
+const released: Uint32Array[] = []
+
+/** Returns an empty bitmap of this many words. */
+function takeWords(length: number): Uint32Array {
+  const index = released.findIndex((words) => words.length === length)
+  if (index === -1) return new Uint32Array(length)
+  const [words] = released.splice(index, 1)
+  return words!.fill(0)
+}
+
+/** Returns a bitmap to the pool. It must not be used afterwards. */
+function releaseWords(words: Uint32Array): void {
+  if (words.byteLength > bytesMax) return
+  if (released.length === countMax) released.shift()
+  released.push(words)
+}
+
+/** Few filters nest deeper than this. */
+const countMax = 8
+/** A bitmap of 16 million slots. Larger ones are rarely needed, so keeping them would waste memory. */
+const bytesMax = 2 ** 21

@@ -1,11 +1,18 @@
-import type { Scalar } from '../base/attributes.ts'
+import { DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import type { AnswerRoom } from '../base/byte-budget.ts'
 import { FirstItems } from '../base/first-items.ts'
 import { valueBytes } from '../base/payload-bytes.ts'
-import { countersOf, type FacetCounter, type FacetEntry } from './facet-counters.ts'
-import type { FilterSource } from './filter-node.ts'
-import type { SlotSet } from './slot-set.ts'
+import { ByteDictionary } from './byte-dictionary.ts'
+import type { FilterSource } from './filter-nodes.ts'
+import type { GeoField } from './geo-field.ts'
+import { MemoryCount } from './memory-count.ts'
+import type { NumberField } from './number-field.ts'
+import { NumberCounts } from './number-table.ts'
+import type { FlagField } from './path-tree.ts'
+import type { SlotSet } from './slot-words.ts'
 import { clearBit, hasBit, slotsOf, wordsFor } from './slot-words.ts'
+import type { TextField } from './text-field.ts'
+import { Uint32Pages } from './uint32-pages.ts'
 
 export interface FacetCount {
   readonly value: Scalar
@@ -100,3 +107,185 @@ function compareOrders({ order }: FacetEntry, { order: otherOrder }: FacetEntry)
 /** Counting this many slots takes about 0.1 ms. */
 const slotsPerStep = 1024
 const entriesPerStep = 512
+
+/** A value with its count. Entries are sorted by count, then by rank (the type), then by order within the type. */
+interface FacetEntry {
+  readonly count: number
+  readonly rank: number
+  readonly order: number | Uint8Array | readonly [lat: number, lon: number]
+  readonly value: () => Scalar
+}
+
+/** Counts the values of one type at one path. Each distinct value of a slot counts once. */
+interface FacetCounter {
+  add(slot: number): void
+  /** Yields the entries, with `undefined` in between where the caller may pause. */
+  entries(): Iterable<FacetEntry | undefined>
+  close(): void
+}
+
+const ranks = { text: 0, number: 1, flag: 2, moment: 3, place: 4 } as const
+
+/** Returns a counter for each type of value that exists at a path now. */
+function countersOf(source: FilterSource, path: string): FacetCounter[] {
+  if (path === '$content_type') return [new ContentTypeCounter(source)]
+  if (path === '$version') return [new NumberCounter(source.versions, ranks.number, (value) => value)]
+  if (path === '$expires_at')
+    return [new NumberCounter(source.expiries, ranks.moment, (us) => new DateTime(us))]
+  const node = source.tree.find(path)
+  const counters: FacetCounter[] = []
+  if (node?.text !== undefined) counters.push(new TextCounter(node.text))
+  if (node?.numbers !== undefined)
+    counters.push(new NumberCounter(node.numbers, ranks.number, (value) => value))
+  if (node?.flags !== undefined) counters.push(new FlagCounter(node.flags))
+  if (node?.moments !== undefined) {
+    counters.push(new NumberCounter(node.moments, ranks.moment, (us) => new DateTime(us)))
+  }
+  if (node?.places !== undefined) counters.push(new PlaceCounter(node.places))
+  return counters
+}
+
+/** Counts by ordinal. Pins the field, so that ordinals keep their values. */
+class TextCounter implements FacetCounter {
+  readonly #field: TextField
+  readonly #counts = new Uint32Pages(new MemoryCount())
+
+  constructor(field: TextField) {
+    this.#field = field
+    this.#counts.reserve(field.dictionary.end)
+    field.pin()
+  }
+
+  add(slot: number): void {
+    for (const ordinal of this.#field.ordinalsOf(slot))
+      this.#counts.set(ordinal, this.#counts.get(ordinal) + 1)
+  }
+
+  *entries(): Generator<FacetEntry | undefined, void> {
+    // Values added since counting began have no count, and their ordinals may be beyond the reserved room.
+    const { dictionary } = this.#field
+    this.#counts.reserve(dictionary.end)
+    const end = dictionary.end
+    for (let ordinal = 0; ordinal < end; ordinal += 1) {
+      const count = this.#counts.get(ordinal)
+      if (count === 0) yield undefined
+      else yield textEntry(count, dictionary.read(ordinal).slice())
+    }
+  }
+
+  close(): void {
+    this.#field.unpin()
+  }
+}
+
+function textEntry(count: number, bytes: Uint8Array): FacetEntry {
+  return { count, rank: ranks.text, order: bytes, value: () => Buffer.from(bytes).toString() }
+}
+
+class NumberCounter implements FacetCounter {
+  readonly #field: NumberField
+  readonly #rank: number
+  readonly #toScalar: (value: number) => Scalar
+  readonly #counts = new NumberCounts()
+
+  constructor(field: NumberField, rank: number, toScalar: (value: number) => Scalar) {
+    this.#field = field
+    this.#rank = rank
+    this.#toScalar = toScalar
+  }
+
+  add(slot: number): void {
+    this.#field.countInto(slot, this.#counts)
+  }
+
+  *entries(): Generator<FacetEntry | undefined, void> {
+    for (const { keys, values } of this.#counts.tables()) {
+      for (let index = 0; index < keys.length; index += 1) {
+        const key = keys[index]!
+        if (Number.isNaN(key)) yield undefined
+        else yield { count: values[index]!, rank: this.#rank, order: key, value: () => this.#toScalar(key) }
+      }
+    }
+  }
+
+  close(): void {}
+}
+
+class FlagCounter implements FacetCounter {
+  readonly #field: FlagField
+  #yes = 0
+  #no = 0
+
+  constructor(field: FlagField) {
+    this.#field = field
+  }
+
+  add(slot: number): void {
+    if (this.#field.yes.has(slot)) this.#yes += 1
+    if (this.#field.no.has(slot)) this.#no += 1
+  }
+
+  *entries(): Generator<FacetEntry, void> {
+    if (this.#no > 0) yield { count: this.#no, rank: ranks.flag, order: 0, value: () => false }
+    if (this.#yes > 0) yield { count: this.#yes, rank: ranks.flag, order: 1, value: () => true }
+  }
+
+  close(): void {}
+}
+
+class ContentTypeCounter implements FacetCounter {
+  readonly #source: FilterSource
+  #images = 0
+  #texts = 0
+
+  constructor(source: FilterSource) {
+    this.#source = source
+  }
+
+  add(slot: number): void {
+    if (!this.#source.live.has(slot)) return
+    if (this.#source.images.has(slot)) this.#images += 1
+    else this.#texts += 1
+  }
+
+  *entries(): Generator<FacetEntry, void> {
+    if (this.#images > 0) yield textEntry(this.#images, Buffer.from('Image'))
+    if (this.#texts > 0) yield textEntry(this.#texts, Buffer.from('Text'))
+  }
+
+  close(): void {}
+}
+
+/** Counts places. Keeps each place as 16 bytes in its own dictionary. */
+class PlaceCounter implements FacetCounter {
+  readonly #field: GeoField
+  readonly #places = new ByteDictionary(new MemoryCount())
+  readonly #counts = new Uint32Pages(new MemoryCount())
+  readonly #pair = new Float64Array(2)
+  readonly #pairBytes = new Uint8Array(this.#pair.buffer)
+
+  constructor(field: GeoField) {
+    this.#field = field
+  }
+
+  add(slot: number): void {
+    const [lats, lons] = this.#field.valuesOf(slot)
+    for (let index = 0; index < lats.length; index += 1) {
+      this.#pair[0] = lats[index]!
+      this.#pair[1] = lons[index]!
+      const ordinal = this.#places.add(this.#pairBytes)
+      this.#counts.reserve(this.#places.end)
+      this.#counts.set(ordinal, this.#counts.get(ordinal) + 1)
+    }
+  }
+
+  *entries(): Generator<FacetEntry, void> {
+    for (let ordinal = 0; ordinal < this.#places.end; ordinal += 1) {
+      const [lat = 0, lon = 0] = new Float64Array(this.#places.read(ordinal).slice().buffer)
+      const count = this.#counts.get(ordinal)
+      yield { count, rank: ranks.place, order: [lat, lon], value: () => new GeoPoint(lat, lon) }
+    }
+  }
+
+  close(): void {}
+}

@@ -5,7 +5,7 @@ import type { CodeRange } from './packed-numbers.ts'
 import { hasMany, orBlock } from './slot-words.ts'
 
 /** A test of numbers, and the bitmaps to read and write. The bitmaps cover all slots, not only those of one part. */
-export interface NumberFill {
+interface NumberFill {
   readonly test: NumberTest
   readonly words: Uint32Array
   /** If defined, slots outside this set need not be tested. */

@@ -1,5 +1,4 @@
 import type { GeoPoint } from '../base/attributes.ts'
-import type { GeoTest } from './geo.ts'
 import type { MemoryCount } from './memory-count.ts'
 import { NumberField } from './number-field.ts'
 import { numberRange } from './number-tests.ts'
@@ -66,6 +65,14 @@ export class GeoField {
     return further?.some((each, at) => test.accepts(each, this.lon.column.further(slot)![at]!)) ?? false
   }
 
+  estimate(): number {
+    return this.count
+  }
+
+  fillCost(): number {
+    return this.count * 10
+  }
+
   /** Sets the bits of the slots with a place that passes. `within` is as in `NumberField`. */
   *fill(words: Uint32Array, test: GeoTest, within?: Uint32Array): Generator<void, void> {
     const candidates = new Uint32Array(words.length)
@@ -85,3 +92,93 @@ export class GeoField {
 }
 
 const checksPerStep = 2048
+
+/** A test of one place. No place outside the latitude and longitude ranges passes. */
+interface GeoTest {
+  readonly latMin: number
+  readonly latMax: number
+  readonly lonRanges: readonly (readonly [min: number, max: number])[]
+  /** Whether all places within the ranges pass. */
+  readonly isBox: boolean
+  accepts(lat: number, lon: number): boolean
+}
+
+/** Accepts places between two corners, including edges. If west > east, the box crosses the 180th meridian. */
+export function boxTest(southWest: GeoPoint, northEast: GeoPoint): GeoTest {
+  const [latMin, latMax] = [southWest.lat, northEast.lat]
+  const [west, east] = [southWest.lon, northEast.lon]
+  const lonRanges: (readonly [number, number])[] =
+    west > east
+      ? [
+          [west, 180],
+          [-180, east],
+        ]
+      : [[west, east]]
+  // Both are the 180th meridian.
+  if (west === -180 && east < 180) lonRanges.push([180, 180])
+  if (east === 180 && west > -180) lonRanges.push([-180, -180])
+  return {
+    latMin,
+    latMax,
+    lonRanges,
+    isBox: true,
+    accepts: (lat, lon) =>
+      lat >= latMin && lat <= latMax && lonRanges.some(([min, max]) => lon >= min && lon <= max),
+  }
+}
+
+/** Accepts places at most `radiusM` metres from a centre. */
+export function nearTest(center: GeoPoint, radiusM: number): GeoTest {
+  // Slightly more than the exact angle, so that rounding never excludes a place that the distance test accepts.
+  const angle = (radiusM / earthRadiusM) * degreesPerRadian * 1.000_001 + 1e-9
+  const latMin = center.lat - angle
+  const latMax = center.lat + angle
+  return {
+    latMin,
+    latMax,
+    lonRanges: lonRangesAround(center, angle),
+    isBox: false,
+    accepts: (lat, lon) => lat >= latMin && lat <= latMax && distanceM(center, lat, lon) <= radiusM,
+  }
+}
+
+/** Accepts exactly the given places. */
+export function placesTest(places: readonly GeoPoint[]): GeoTest {
+  const lons = new Map<number, Set<number>>()
+  for (const { lat, lon } of places) lons.set(lat + 0, (lons.get(lat + 0) ?? new Set()).add(lon + 0))
+  return {
+    latMin: places.reduce((min, { lat }) => Math.min(min, lat), 90),
+    latMax: places.reduce((max, { lat }) => Math.max(max, lat), -90),
+    lonRanges: [[-180, 180]],
+    isBox: false,
+    accepts: (lat, lon) => lons.get(lat)?.has(lon) ?? false,
+  }
+}
+
+/** Returns the great-circle distance in metres (haversine). */
+function distanceM(from: GeoPoint, lat: number, lon: number): number {
+  const latHalf = Math.sin((lat - from.lat) / degreesPerRadian / 2)
+  const lonHalf = Math.sin((lon - from.lon) / degreesPerRadian / 2)
+  const cosines = Math.cos(from.lat / degreesPerRadian) * Math.cos(lat / degreesPerRadian)
+  const square = latHalf * latHalf + cosines * lonHalf * lonHalf
+  return 2 * earthRadiusM * Math.asin(Math.min(1, Math.sqrt(square)))
+}
+
+/** Returns the longitudes that a circle reaches. A circle that contains a pole reaches all of them. */
+function lonRangesAround({ lat, lon }: GeoPoint, angle: number): GeoTest['lonRanges'] {
+  if (Math.abs(lat) + angle >= 90) return [[-180, 180]]
+  const ratio = Math.sin(angle / degreesPerRadian) / Math.cos(lat / degreesPerRadian)
+  const reach = Math.asin(Math.min(1, ratio)) * degreesPerRadian * 1.000_001 + 1e-9
+  const [west, east] = [lon - reach, lon + reach]
+  if (reach >= 180) return [[-180, 180]]
+  // The additional ranges cover circles that cross the 180th meridian, which is both -180 and 180.
+  return [
+    [west, east],
+    [west + 360, 180],
+    [-180, east - 360],
+  ]
+}
+
+/** The mean radius of the Earth (IUGG). */
+const earthRadiusM = 6_371_008.8
+const degreesPerRadian = 180 / Math.PI

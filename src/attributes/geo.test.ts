@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { GeoPoint } from '../base/attributes.ts'
-import { boxTest } from './geo.ts'
+import { boxTest } from './geo-field.ts'
 
 describe('a box at the 180th meridian', () => {
   const corners = {

@@ -1,9 +1,9 @@
 import { columnPieces } from './column-pieces.ts'
-import type { FilterSource } from './filter-node.ts'
+import type { FilterSource } from './filter-nodes.ts'
 import type { PathNode } from './path-tree.ts'
+import { codeOf, kindOf, pathIdOf } from './path-tree.ts'
 import { type Piece, type PieceForm, recordPieces } from './pieces.ts'
 import type { Shapes } from './shapes.ts'
-import { codeOf, kindOf, pathIdOf } from './stage-attributes.ts'
 
 /**
  * The kinds of blocks in an index file: the structure that a block belongs to. Paths are numbered in the order of their
@@ -30,7 +30,7 @@ export const blockKinds = [
   'lat',
   'lon',
 ] as const
-export type BlockKind = (typeof blockKinds)[number]
+type BlockKind = (typeof blockKinds)[number]
 
 /** A piece of a structure of the index. Valid until the index changes. See `pieceForms`. */
 export interface Block {

@@ -10,7 +10,7 @@ import { matches } from '../../test/support/plain-filter.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { AttributeIndex } from './attribute-index.ts'
 import { loadIndex, saveIndex } from './index-file.ts'
-import type { SlotSet } from './slot-set.ts'
+import type { SlotSet } from './slot-words.ts'
 
 const seed = 21
 const random = seededRandom(seed)

@@ -1,4 +1,4 @@
-import type { MemoryCount } from './memory-count.ts'
+import { MemoryCount } from './memory-count.ts'
 
 /**
  * A hash table from number to number in typed arrays, with open addressing, linear probing and no tombstones. A `Map`
@@ -143,7 +143,7 @@ const asNumber = new Float64Array(1)
 const asWords = new Uint32Array(asNumber.buffer)
 
 /** 32 bits. Random per process, so that callers cannot choose values that collide. */
-export function hashNumber(value: number): number {
+function hashNumber(value: number): number {
   asNumber[0] = value
   let mixed = Math.imul(asWords[0]! ^ seed, 0x9e3779b1) ^ Math.imul(asWords[1]! ^ (seed >>> 7), 0x85ebca6b)
   mixed = Math.imul(mixed ^ (mixed >>> 15), 0x2c1b3c6d)
@@ -152,3 +152,61 @@ export function hashNumber(value: number): number {
 }
 
 const seed = Math.floor(Math.random() * 2 ** 32)
+
+/** Counts how often each number was added. Divides the numbers among many tables, so that growing never takes long. */
+export class NumberCounts {
+  readonly #memory: MemoryCount
+  /** Either one table, or 256, indexed by the highest byte of the hash. */
+  #tables: NumberTable[]
+  #min = Number.POSITIVE_INFINITY
+  #max = Number.NEGATIVE_INFINITY
+
+  constructor(memory: MemoryCount = new MemoryCount()) {
+    this.#memory = memory
+    this.#tables = [new NumberTable(memory, 0)]
+  }
+
+  /** Number of distinct numbers. */
+  get size(): number {
+    return this.#tables.reduce((sum, { count }) => sum + count, 0)
+  }
+
+  /** Minimum of all numbers; infinity if there are none. */
+  get min(): number {
+    return this.#min
+  }
+
+  /** Maximum of all numbers; minus infinity if there are none. */
+  get max(): number {
+    return this.#max
+  }
+
+  has(value: number): boolean {
+    return this.#tableOf(value).get(value) > 0
+  }
+
+  add(value: number): void {
+    if (value < this.#min) this.#min = value
+    if (value > this.#max) this.#max = value
+    if (this.#tables.length === 1 && this.#tables[0]!.count === undividedMax) this.#divide(this.#tables[0]!)
+    this.#tableOf(value).increase(value, 1)
+  }
+
+  tables(): readonly NumberTable[] {
+    return this.#tables
+  }
+
+  #tableOf(value: number): NumberTable {
+    return this.#tables.length === 1 ? this.#tables[0]! : this.#tables[hashNumber(value) >>> 24]!
+  }
+
+  #divide(whole: NumberTable): void {
+    whole.release()
+    this.#tables = Array.from({ length: 256 }, () => new NumberTable(this.#memory, 0))
+    for (const [index, value] of whole.keys.entries()) {
+      if (!Number.isNaN(value)) this.#tableOf(value).increase(value, whole.values[index]!)
+    }
+  }
+}
+
+const undividedMax = 16_384

@@ -1,4 +1,4 @@
-import type { NumberCounts } from './number-counts.ts'
+import type { NumberCounts } from './number-table.ts'
 
 /** A test of one number. No number outside [min, max] passes. */
 export interface NumberTest {

@@ -1,14 +1,5 @@
 import type { NumberArray } from '../kernels/column-filter.ts'
 import type { MemoryCount } from './memory-count.ts'
-import {
-  isExact,
-  type NumberScale,
-  numberAt,
-  numberScales,
-  scaleFor,
-  stepsOf,
-  wholeIn,
-} from './number-scale.ts'
 import { filled } from './pieces.ts'
 
 /** Codes by position. A number is in the range if its code is in [low, high]. The code of no number is never in it. */
@@ -253,3 +244,63 @@ function arrayOf(bytes: number): (typeof codeArrays)[keyof typeof codeArrays] {
 
 /** Bytes before the codes in a file. */
 const headBytes = 32
+
+/**
+ * The step of which numbers are multiples: a number is `whole * unit / divisor`. For example, 12.99 is 1299 hundredths,
+ * and a moment in seconds is a whole number of millions of microseconds.
+ */
+interface NumberScale {
+  readonly unit: number
+  readonly divisor: number
+}
+
+/** From the coarsest to the finest. A number that is whole in one scale is whole in all finer scales. */
+const numberScales: readonly NumberScale[] = [
+  { unit: 1e6, divisor: 1 },
+  { unit: 1e3, divisor: 1 },
+  { unit: 1, divisor: 1 },
+  { unit: 1, divisor: 10 },
+  { unit: 1, divisor: 100 },
+  { unit: 1, divisor: 1e3 },
+  { unit: 1, divisor: 1e4 },
+  { unit: 1, divisor: 1e5 },
+  { unit: 1, divisor: 1e6 },
+]
+
+/**
+ * Finds the coarsest scale, from an index on, in which a number is whole.
+ *
+ * @returns the index of the scale; -1 if there is none
+ */
+function scaleFor(value: number, from: number): number {
+  for (let index = from; index < numberScales.length; index += 1) {
+    const scale = numberScales[index]!
+    const whole = wholeIn(value, scale)
+    if (isExact(whole, scale) && numberAt(whole, scale) === value) return index
+  }
+  return -1
+}
+
+/** Converts a whole number back. Each operation is exact or correctly rounded, so the conversion is monotonic. */
+function numberAt(whole: number, { unit, divisor }: NumberScale): number {
+  return (whole * unit) / divisor
+}
+
+/** Returns the nearest whole number of a scale. */
+function wholeIn(value: number, { unit, divisor }: NumberScale): number {
+  return Math.round((value / unit) * divisor)
+}
+
+/**
+ * Whether `numberAt` and `wholeIn` convert a whole number without loss. The same number then also converts without loss
+ * in each finer scale in which this is true.
+ */
+function isExact(whole: number, { unit, divisor }: NumberScale): boolean {
+  // A fraction and its product with the divisor are both rounded. Up to this limit, the total error is below one half.
+  return Math.abs(whole) <= (divisor === 1 ? 2 ** 52 / unit : 2 ** 50)
+}
+
+/** Returns how many steps of a finer scale make one step of a coarser scale. */
+function stepsOf(finer: NumberScale, coarser: NumberScale): number {
+  return (coarser.unit * finer.divisor) / (finer.unit * coarser.divisor)
+}

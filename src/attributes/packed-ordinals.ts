@@ -1,7 +1,7 @@
 import type { MemoryCount } from './memory-count.ts'
 import { bytesAfter, filled } from './pieces.ts'
 
-export type OrdinalArray = Uint8Array | Uint16Array | Uint32Array
+type OrdinalArray = Uint8Array | Uint16Array | Uint32Array
 
 /** Stores ordinals from 1 to 2^32 - 1 by position, all in the smallest width that fits the greatest; 0 means none. */
 export class PackedOrdinals {

@@ -1,4 +1,4 @@
-import { FlagField } from './flag-field.ts'
+import { type Attributes, type AttributeValue, DateTime, GeoPoint } from '../base/attributes.ts'
 import { GeoField } from './geo-field.ts'
 import { ListArena } from './list-arena.ts'
 import { MemoryCount } from './memory-count.ts'
@@ -7,8 +7,8 @@ import { SlotGroup } from './slot-group.ts'
 import { TextField } from './text-field.ts'
 
 /** What can exist at a path. The position of a kind is its number in shapes and files. */
-export const fieldKinds = ['present', 'text', 'number', 'moment', 'flag', 'place'] as const
-export type FieldKind = (typeof fieldKinds)[number]
+const fieldKinds = ['present', 'text', 'number', 'moment', 'flag', 'place'] as const
+type FieldKind = (typeof fieldKinds)[number]
 
 /** One attribute path, and the values of all slots there. */
 export class PathNode {
@@ -174,3 +174,97 @@ export class PathTree {
 
 /** Size of the objects and maps as V8 allocates them. */
 const nodeBytes = 700
+
+/** The booleans at a path: the slots that have true, and the slots that have false. */
+export class FlagField {
+  readonly yes: SlotGroup
+  readonly no: SlotGroup
+  #stagedYes = false
+  #stagedNo = false
+
+  constructor(memory: MemoryCount) {
+    this.yes = new SlotGroup(memory)
+    this.no = new SlotGroup(memory)
+  }
+
+  /** Number of slots with a boolean. Slots with both count twice. */
+  get count(): number {
+    return this.yes.count + this.no.count
+  }
+
+  /** Stages a value for the next `commit`. Returns whether it is the first one staged. */
+  stage(value: boolean): boolean {
+    const isFirst = !this.#stagedYes && !this.#stagedNo
+    if (value) this.#stagedYes = true
+    else this.#stagedNo = true
+    return isFirst
+  }
+
+  /** Sets the staged booleans at a slot. The slot must not have a boolean. */
+  commit(slot: number): void {
+    if (this.#stagedYes) this.yes.add(slot)
+    if (this.#stagedNo) this.no.add(slot)
+    this.#stagedYes = false
+    this.#stagedNo = false
+  }
+
+  /** The slot must have a boolean. */
+  remove(slot: number): void {
+    this.yes.delete(slot)
+    this.no.delete(slot)
+  }
+}
+
+/**
+ * Stages all values of a point at their paths. Creates missing paths.
+ *
+ * @returns the code of each path and kind for which a value was staged, in ascending order
+ */
+export function stageAttributes(tree: PathTree, attributes: Attributes | undefined): number[] {
+  const codes: number[] = []
+  if (attributes !== undefined) stageMap(tree, tree.root, attributes, codes)
+  return codes.sort((one, other) => one - other)
+}
+
+export function codeOf(pathId: number, kind: FieldKind): number {
+  return pathId * kindsPerPath + fieldKinds.indexOf(kind)
+}
+
+/** Returns the path id of a code. */
+export function pathIdOf(code: number): number {
+  return Math.floor(code / kindsPerPath)
+}
+
+export function kindOf(code: number): FieldKind {
+  return fieldKinds[code % kindsPerPath]!
+}
+
+const kindsPerPath = 8
+
+function stageMap(tree: PathTree, parent: PathNode, attributes: Attributes, codes: number[]): void {
+  for (const [name, value] of attributes) {
+    const node = tree.child(parent, name)
+    if (!node.isStaged) codes.push(codeOf(node.id, 'present'))
+    node.isStaged = true
+    stageValue(tree, node, value, codes)
+  }
+}
+
+function stageValue(tree: PathTree, node: PathNode, value: AttributeValue, codes: number[]): void {
+  if (typeof value === 'string') {
+    if (node.textField().stage(value)) codes.push(codeOf(node.id, 'text'))
+  } else if (typeof value === 'number') {
+    if (node.numberField().stage(value)) codes.push(codeOf(node.id, 'number'))
+  } else if (typeof value === 'boolean') {
+    if (node.flagField().stage(value)) codes.push(codeOf(node.id, 'flag'))
+  } else if (value instanceof DateTime) {
+    if (node.momentField().stage(value.us)) codes.push(codeOf(node.id, 'moment'))
+  } else if (value instanceof GeoPoint) {
+    if (node.placeField().stage(value)) codes.push(codeOf(node.id, 'place'))
+  } else if (isMap(value)) stageMap(tree, node, value, codes)
+  else for (const element of value) stageValue(tree, node, element, codes)
+}
+
+function isMap(value: readonly AttributeValue[] | Attributes): value is Attributes {
+  return value instanceof Map
+}

@@ -2,16 +2,24 @@ import { attributeLimits, DateTime, type GeoPoint, type Scalar } from '../base/a
 import type { Bounds, Filter, Ordered, Test } from '../base/filter.ts'
 import { ByteDictionary } from './byte-dictionary.ts'
 import { AllNode, AnyNode, NotNode } from './composite-nodes.ts'
-import { ContentTypeNode, FlagNode, GeoNode, GroupNode, IdsNode, NumberNode } from './condition-nodes.ts'
-import type { FilterNode, FilterSource } from './filter-node.ts'
-import { boxTest, nearTest, placesTest } from './geo.ts'
-import { IdTestNode, partitionTest, sampleTest } from './id-test-node.ts'
+import type { FilterNode, FilterSource } from './filter-nodes.ts'
+import {
+  ContentTypeNode,
+  FieldNode,
+  FlagNode,
+  GroupNode,
+  IdsNode,
+  IdTestNode,
+  matchCosts,
+  partitionTest,
+  sampleTest,
+} from './filter-nodes.ts'
+import { boxTest, nearTest, placesTest } from './geo-field.ts'
 import { MemoryCount } from './memory-count.ts'
-import { NumberCounts } from './number-counts.ts'
+import { NumberCounts } from './number-table.ts'
 import { boundsTest, numberRange, numbersTest } from './number-tests.ts'
 import type { TextTest } from './text-field.ts'
-import { TextNode } from './text-node.ts'
-import { OneOfTexts, SameText, TextPrefix, TextRange } from './text-tests.ts'
+import { OneOfTexts, SameText, TextNode, TextPrefix, TextRange } from './text-node.ts'
 
 /** A filter prepared for many tests. It stays valid when points change. */
 export interface PreparedFilter {
@@ -149,7 +157,7 @@ class Preparation {
   #exists(path: string): FilterNode {
     const { tree, live, expiries } = this.#source
     if (path === '$content_type' || path === '$version') return new GroupNode(() => live)
-    if (path === '$expires_at') return new NumberNode(() => expiries, boundsTest({}))
+    if (path === '$expires_at') return new FieldNode(() => expiries, boundsTest({}), matchCosts.number)
     return new GroupNode(() => tree.find(path)?.present)
   }
 
@@ -161,13 +169,13 @@ class Preparation {
   }
 
   #numbers(path: string, test: ReturnType<typeof boundsTest>): FilterNode {
-    if (path === '$version') return new NumberNode(() => this.#source.versions, test)
-    return new NumberNode(() => this.#source.tree.find(path)?.numbers, test)
+    if (path === '$version') return new FieldNode(() => this.#source.versions, test, matchCosts.number)
+    return new FieldNode(() => this.#source.tree.find(path)?.numbers, test, matchCosts.number)
   }
 
   #moments(path: string, test: ReturnType<typeof boundsTest>): FilterNode {
-    if (path === '$expires_at') return new NumberNode(() => this.#source.expiries, test)
-    return new NumberNode(() => this.#source.tree.find(path)?.moments, test)
+    if (path === '$expires_at') return new FieldNode(() => this.#source.expiries, test, matchCosts.number)
+    return new FieldNode(() => this.#source.tree.find(path)?.moments, test, matchCosts.number)
   }
 
   #flags(path: string, values: ReadonlySet<boolean>): FilterNode {
@@ -175,7 +183,7 @@ class Preparation {
   }
 
   #place(path: string, test: ReturnType<typeof boxTest>): FilterNode {
-    return new GeoNode(() => this.#source.tree.find(path)?.places, test)
+    return new FieldNode(() => this.#source.tree.find(path)?.places, test, matchCosts.place)
   }
 }
 

@@ -4,7 +4,7 @@ import { DatabaseError } from '../base/errors.ts'
 import type { Payload } from '../base/point.ts'
 import type { PathNode, PathTree } from './path-tree.ts'
 
-export interface RoomCheckOptions {
+interface RoomCheckOptions {
   readonly tree: PathTree
   readonly pathsMax: number
   /** Bytes that the index uses now. */

@@ -179,7 +179,7 @@ export class SlotColumn {
   }
 }
 
-export const partBits = 16
+const partBits = 16
 const partMask = partLength - 1
 /** Dividing a table of this size takes about 0.2 ms. */
 const sparseMax = 4096

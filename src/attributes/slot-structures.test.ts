@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../test/support/random.ts'
 import { ByteDictionary } from './byte-dictionary.ts'
-import { ChangeJournal } from './change-journal.ts'
+import { ChangeJournal } from './filter-cache.ts'
 import { ListArena } from './list-arena.ts'
 import { MemoryCount } from './memory-count.ts'
 import { NumberTable } from './number-table.ts'
 import { SlotColumn } from './slot-column.ts'
 import { SlotGroup } from './slot-group.ts'
-import { SlotSet } from './slot-set.ts'
+import { SlotSet } from './slot-words.ts'
 
 const seed = 12
 const random = seededRandom(seed)

@@ -158,9 +158,9 @@ export class FilterBuilder {
 type MetaPath = '$id' | (typeof metaPaths)[number]
 
 /** The types of values that a test can compare: all but lists and maps. */
-export type ScalarKind = 'text' | 'number' | 'flag' | 'moment' | 'place'
+type ScalarKind = 'text' | 'number' | 'flag' | 'moment' | 'place'
 
-export function kindOf(value: Scalar): ScalarKind {
+function kindOf(value: Scalar): ScalarKind {
   if (typeof value === 'string') return 'text'
   if (typeof value === 'number') return 'number'
   if (typeof value === 'boolean') return 'flag'
@@ -195,7 +195,7 @@ function invalid(message: string): DatabaseError {
 }
 
 /** Counts the values of a whole filter, and throws when there are too many. */
-export interface ValueCount {
+interface ValueCount {
   countValue(at: string): void
 }
 

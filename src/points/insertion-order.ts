@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib'
-import type { SlotSet } from '../attributes/slot-set.ts'
+import type { SlotSet } from '../attributes/slot-words.ts'
 import { assert } from '../base/assert.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { inTurns } from '../base/turns.ts'

@@ -1,6 +1,6 @@
 import type { AttributeIndex } from '../attributes/attribute-index.ts'
-import { testsPerStep } from '../attributes/filter-node.ts'
-import { SlotSet } from '../attributes/slot-set.ts'
+import { testsPerStep } from '../attributes/filter-nodes.ts'
+import { SlotSet } from '../attributes/slot-words.ts'
 import { idBytes } from '../base/ids.ts'
 import { sampleHash, sampleHashes } from '../base/sample-hash.ts'
 import { inTurns } from '../base/turns.ts'

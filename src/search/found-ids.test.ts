@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { ChangeJournal } from '../attributes/change-journal.ts'
+import { ChangeJournal } from '../attributes/filter-cache.ts'
 import { newId, writeIdBytes } from '../base/ids.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { HitLists } from '../index/hit.ts'

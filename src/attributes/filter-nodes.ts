@@ -1,22 +1,82 @@
 import { idBytes } from '../base/ids.ts'
-import { type FilterNode, type FilterSource, matchesNone } from './filter-node.ts'
-import type { FlagField } from './flag-field.ts'
-import type { GeoTest } from './geo.ts'
-import type { GeoField } from './geo-field.ts'
+import { PartitionSet, partitionCount } from '../base/partitions.ts'
+import { sampleHash, sampleHashes } from '../base/sample-hash.ts'
 import type { NumberField } from './number-field.ts'
-import type { NumberTest } from './number-tests.ts'
+import type { FlagField, PathTree } from './path-tree.ts'
 import type { SlotGroup } from './slot-group.ts'
-import { andNotWords, andWords, orWords, setBit } from './slot-words.ts'
+import { andNotWords, andWords, orWords, setBit, slotsOf } from './slot-words.ts'
 
-/** Matches slots with a number or moment that passes a test. */
-export class NumberNode implements FilterNode {
-  readonly #field: () => NumberField | undefined
-  readonly #test: NumberTest
-  readonly matchCost = 30
+/** The data that the nodes of a prepared filter read. */
+export interface FilterSource {
+  readonly tree: PathTree
+  /** Slots that hold a point. */
+  readonly live: SlotGroup
+  readonly images: SlotGroup
+  readonly expiries: NumberField
+  readonly versions: NumberField
+  /** Finds the slot of the id whose 16 bytes begin at an offset; -1 if the id is unknown. */
+  findSlot(bytes: Uint8Array, at: number): number
+  /** Writes the 16 bytes of the id of a slot. */
+  copyId(slot: number, target: Uint8Array, at: number): void
+}
 
-  constructor(field: () => NumberField | undefined, test: NumberTest) {
+/**
+ * A part of a filter, prepared for many tests. It keeps values and never ordinals, because an ordinal can change its
+ * meaning while work is paused.
+ */
+export interface FilterNode {
+  /** Whether a slot that holds a point matches. */
+  matches(slot: number): boolean
+  /** Returns a test equal to `matches` that looks up its data only once. Valid until the next change of the index. */
+  tester(): (slot: number) => boolean
+  /** Estimates how many slots match, so that the most selective condition can be evaluated first. */
+  estimate(): number
+  /** Estimates the cost of `fill` in nanoseconds. */
+  fillCost(): number
+  /** Estimated cost of `matches` in nanoseconds. */
+  readonly matchCost: number
+  /**
+   * Sets the bits of matching slots. Slots touched between two steps may be wrong. Slots beyond the end of `words` are
+   * ignored.
+   *
+   * @param within the bits of slots outside this set may be set or not
+   */
+  fill(words: Uint32Array, within?: Uint32Array): Iterable<void, void>
+}
+
+/** The test of a condition on a path that no slot has. */
+export function matchesNone(): boolean {
+  return false
+}
+
+/** Returns how many slots can be tested between two pauses. */
+export function testsPerStep({ matchCost }: FilterNode): number {
+  return Math.ceil(stepNs / (matchCost + 1))
+}
+
+const stepNs = 100_000
+
+/** Values of one type at a path. */
+interface TestedField<Test> {
+  /** Whether one of the values of a slot passes. */
+  some(slot: number, test: Test): boolean
+  /** Estimates how many slots have a value that passes. */
+  estimate(test: Test): number
+  /** Estimates the cost of `fill` in nanoseconds. */
+  fillCost(test: Test): number
+  fill(words: Uint32Array, test: Test, within?: Uint32Array): Iterable<void, void>
+}
+
+/** Matches slots with a number, a moment or a place that passes a test. */
+export class FieldNode<Test> implements FilterNode {
+  readonly #field: () => TestedField<Test> | undefined
+  readonly #test: Test
+  readonly matchCost: number
+
+  constructor(field: () => TestedField<Test> | undefined, test: Test, matchCost: number) {
     this.#field = field
     this.#test = test
+    this.matchCost = matchCost
   }
 
   matches(slot: number): boolean {
@@ -41,6 +101,9 @@ export class NumberNode implements FilterNode {
     yield* this.#field()?.fill(words, this.#test, within) ?? []
   }
 }
+
+/** Estimated nanoseconds of testing the values of one slot. */
+export const matchCosts = { number: 30, place: 150 } as const
 
 /** Matches slots that have one of the given booleans. */
 export class FlagNode implements FilterNode {
@@ -79,40 +142,6 @@ export class FlagNode implements FilterNode {
     const field = this.#field()
     if (field === undefined) return []
     return [...this.#values].map((value) => (value ? field.yes : field.no))
-  }
-}
-
-/** Matches slots with a place that passes a test. */
-export class GeoNode implements FilterNode {
-  readonly #field: () => GeoField | undefined
-  readonly #test: GeoTest
-  readonly matchCost = 150
-
-  constructor(field: () => GeoField | undefined, test: GeoTest) {
-    this.#field = field
-    this.#test = test
-  }
-
-  matches(slot: number): boolean {
-    return this.#field()?.some(slot, this.#test) ?? false
-  }
-
-  tester(): (slot: number) => boolean {
-    const field = this.#field()
-    const test = this.#test
-    return field === undefined ? matchesNone : (slot) => field.some(slot, test)
-  }
-
-  estimate(): number {
-    return this.#field()?.count ?? 0
-  }
-
-  fillCost(): number {
-    return this.estimate() * 10
-  }
-
-  *fill(words: Uint32Array, within?: Uint32Array): Generator<void, void> {
-    yield* this.#field()?.fill(words, this.#test, within) ?? []
   }
 }
 
@@ -255,3 +284,65 @@ function compareIds(ids: Uint8Array, at: number, id: Uint8Array): number {
 
 /** Looking up this many ids takes well under a millisecond. */
 const idsPerStep = 1024
+
+/** A test of a point by its id alone. */
+interface IdTest {
+  /** The expected share of all ids that match. */
+  readonly share: number
+  /** @param words the same 16 bytes as `id`, as 32-bit words */
+  readonly matches: (id: Uint8Array, words: Uint32Array) => boolean
+}
+
+/** @param partitions the bytes of a `PartitionSet` */
+export function partitionTest(partitions: Uint8Array): IdTest {
+  const set = new PartitionSet(partitions)
+  return { share: set.size / partitionCount, matches: (id) => set.has(id[0]!) }
+}
+
+export function sampleTest(seed: number, below: number): IdTest {
+  return { share: below / sampleHashes, matches: (_, words) => sampleHash(words, seed) < below }
+}
+
+/** Matches points by a test of their ids. */
+export class IdTestNode implements FilterNode {
+  readonly #source: FilterSource
+  readonly #test: IdTest
+  readonly #id = new Uint8Array(idBytes)
+  readonly #words = new Uint32Array(this.#id.buffer)
+  readonly matchCost = 30
+
+  constructor(source: FilterSource, test: IdTest) {
+    this.#source = source
+    this.#test = test
+  }
+
+  matches(slot: number): boolean {
+    this.#source.copyId(slot, this.#id, 0)
+    return this.#test.matches(this.#id, this.#words)
+  }
+
+  tester(): (slot: number) => boolean {
+    return (slot) => this.matches(slot)
+  }
+
+  estimate(): number {
+    return Math.ceil(this.#source.live.count * this.#test.share)
+  }
+
+  fillCost(): number {
+    return this.#source.live.count * this.matchCost
+  }
+
+  *fill(words: Uint32Array, within?: Uint32Array): Generator<void, void> {
+    const live = new Uint32Array(words.length)
+    this.#source.live.orInto(live)
+    if (within !== undefined) for (const [at, word] of within.entries()) live[at]! &= word
+    const perStep = testsPerStep(this)
+    let tested = 0
+    for (const slot of slotsOf(live)) {
+      if (this.matches(slot)) setBit(words, slot)
+      tested += 1
+      if (tested % perStep === 0) yield
+    }
+  }
+}
