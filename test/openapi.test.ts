@@ -430,7 +430,6 @@ describe('the OpenAPI description and the server', () => {
     const replicas = '/cluster/replicas'
     await check(first.httpUrl, 'put', replicas, 412, { path: `${replicas}?count=2` })
     await check(first.httpUrl, 'put', replicas, 400, { path: `${replicas}?count=0` })
-    await check(first.httpUrl, 'get', '/cluster/repair', 412)
     await check(first.httpUrl, 'delete', node, 404, { path: filled(node, { name: 'c' }) })
     await second.service.close()
     await until(

@@ -62,16 +62,6 @@ export interface NodeStatus {
   readonly version?: string
 }
 
-/** The answer to `POST /cluster/repair`. */
-export interface RepairedLog {
-  /** The node that the new log begins with. */
-  readonly node: string
-  /** The last position of the lost log that the node has applied. */
-  readonly position: number
-  /** The first position of the new log. */
-  readonly first: number
-}
-
 export interface NodePartitions {
   /** Partitions whose points the node has completely and answers for. */
   readonly owned: number

@@ -1,6 +1,5 @@
 import type { Command } from 'commander'
 import type { ClusterStatusOptions } from './cluster.ts'
-import type { RepairOptions } from './cluster-repair.ts'
 import { addHttpOptions, type HttpOptions } from './connection.ts'
 import type { Environment } from './usage.ts'
 
@@ -42,19 +41,4 @@ export function addCluster(program: Command, environment: Environment): void {
     .action(async (node: string, options: HttpOptions & { readonly yes?: boolean }) =>
       (await actions()).refetchNode(node, options, environment),
     )
-  addHttpOptions(cluster.command('repair [addresses...]'))
-    .description(
-      'when the log of the cluster is lost: show how far the nodes are, and begin a new log with the data of the furthest node. Asks the node at --http, all nodes that it knows, and the nodes at the given addresses',
-    )
-    .option('--from <node>', 'begin with the data of this node instead')
-    .option('--without <node>', 'continue although this node does not answer', collected)
-    .option('--yes', 'confirm the repair; without it, nothing is changed')
-    .action(async (addresses: readonly string[], options: RepairOptions) =>
-      (await import('./cluster-repair.ts')).repairLog(addresses, options, environment),
-    )
-}
-
-/** An option that can be given several times. */
-function collected(value: string, before: readonly string[] = []): readonly string[] {
-  return [...before, value]
 }

@@ -257,7 +257,8 @@ function addBackup(program: Command, environment: Environment): void {
     .description(
       'copy all collections and aliases to a file, or into a directory under a name with the time; `vicinal snapshot restore` restores them',
     )
-    .action(async (place: string, options: SourceOptions) =>
+    .option('--available', 'copy what the nodes of a cluster have now: the only way when its log is lost')
+    .action(async (place: string, options: SourceOptions & { readonly available?: boolean }) =>
       (await import('./snapshot.ts')).createBackup(place, options, environment),
     )
 }

@@ -37,17 +37,17 @@ export async function createSnapshot(
 
 /**
  * Writes all collections and aliases to a file, or into a directory under a name with the time. Contains every write
- * that any node acknowledged before.
+ * that any node acknowledged before, unless it should contain only what the nodes have.
  */
 export async function createBackup(
   place: string,
-  options: SourceOptions,
+  options: SourceOptions & { readonly available?: boolean },
   environment: Environment,
 ): Promise<void> {
   const { path } = await writeAt(place, async (file) => {
     const writer = new BackupWriter(file)
     const add = async (info: Parameters<BackupWriter['add']>[0]): Promise<void> => {
-      const source = { ...options, collection: info.name, isLatest: true }
+      const source = { ...options, collection: info.name, isLatest: options.available !== true }
       const { name, points, bytes } = await writer.add(info, snapshotBytes(source, environment))
       console.error(`${name}: ${points} points, ${bytes} bytes`)
     }

@@ -8,8 +8,6 @@ export interface AbsenceOptions {
   readonly onBack: () => void
   /** Called when the node did not have to go. */
   readonly onStay: () => void
-  /** Called after either of them, when another absence can begin. */
-  readonly onEnd: () => void
 }
 
 /** Takes a node out of service and brings it back, retrying until that succeeds. It is never absent twice at a time. */
@@ -34,7 +32,6 @@ export class Absence {
   begin(leaveAndReturn: () => Promise<boolean>): void {
     this.#current = this.#untilBack(leaveAndReturn).finally(() => {
       this.#current = undefined
-      this.#options.onEnd()
     })
   }
 

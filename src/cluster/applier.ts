@@ -129,6 +129,8 @@ export class Applier {
     const hold: LogHold = {
       position: this.#admitted,
       reached: async (position, signal) => {
+        // A lost log does not bring this node any further: a snapshot shows what it has.
+        if (lostIn(this.#failure) !== undefined) return
         hold.position = Math.max(hold.position, position)
         this.#waiters.wakeAll()
         await this.waitFor(hold.position, signal)

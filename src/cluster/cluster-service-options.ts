@@ -1,5 +1,5 @@
 import type { Announcement } from './membership.ts'
-import type { NatsClusterOptions, openNatsCluster, ReplaceLog } from './nats-cluster.ts'
+import type { NatsClusterOptions, openNatsCluster } from './nats-cluster.ts'
 import type { PeerLinkOptions } from './peer-link.ts'
 import type { ReplicaSource } from './replica-transfer.ts'
 
@@ -25,8 +25,6 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly fetchRetryMs?: number | undefined
   /** Absent: opens the log on the log servers; tests use one in memory. */
   readonly openLog?: OpenLog | undefined
-  /** Absent: replaces the log on the log servers. */
-  readonly replaceLog?: ReplaceLog | undefined
 }
 
 /** The settings of the link. */

@@ -11,7 +11,6 @@ import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-op
 import { ClusterView } from './cluster-view.ts'
 import { lostIn, lostLogMessage, type SharedDocuments } from './commit-log.ts'
 import { checkSettings, decidingSettings } from './deciding-settings.ts'
-import { DeferredWork } from './deferred-work.ts'
 import { placeOf } from './founding.ts'
 import { toJson } from './json-documents.ts'
 import { shortIdOf } from './log-id.ts'
@@ -27,7 +26,6 @@ import type { ReplicaSource } from './replica-transfer.ts'
 import { isNoOutage, retried } from './retried.ts'
 import { ServicePages } from './service-pages.ts'
 import { ServiceParts } from './service-parts.ts'
-import { ServiceRepair } from './service-repair.ts'
 import { ServiceStatus } from './service-status.ts'
 import { ServiceWatch, watchMs } from './service-watch.ts'
 import { type MemberState, readMembers, readTopology } from './topology.ts'
@@ -40,8 +38,8 @@ import { type MemberState, readMembers, readTopology } from './topology.ts'
  *                                       │ no        ^                     │ damaged, wrong,     │
  *                                       └> fetched ─┘<─────set aside──────┴ behind the log <────┘
  *
- * Fetched data are compared with other nodes before this node is ready. While the log is lost, this node waits until
- * another node begins a new log, or until an operator tells this one to: see log-repair.ts.
+ * Fetched data are compared with other nodes before this node is ready. A lost log ends the cluster: a running node
+ * then only answers reads, and a starting one waits until it is stopped: see docs/cluster.md.
  */
 export class ClusterService {
   readonly #options: ClusterServiceOptions
@@ -71,12 +69,9 @@ export class ClusterService {
   #generation = 0
   /** Set while the log is lost and no node runs: why it is lost, and the position that the data have reached. */
   #lost: { readonly why: string; readonly position: number } | undefined
-  readonly #repair: ServiceRepair
   readonly #status: ServiceStatus
   /** For operators and other nodes. */
   readonly pages: ServicePages
-  /** Work that runs while the log is lost, between two attempts to open it. */
-  readonly #rest = new DeferredWork()
 
   constructor(options: ClusterServiceOptions, logger: Logger) {
     this.#options = options
@@ -92,9 +87,7 @@ export class ClusterService {
       onStay: () => {
         this.#isBegun = true
       },
-      onEnd: () => this.#repairIfWanted(),
     })
-    this.#repair = new ServiceRepair({ ...options, nats: options, logger, stop: signal })
     this.#status = new ServiceStatus(options, this.#view, () => ({
       ...{ node: this.#node, nats: this.#nats, log: this.#log, membership: this.#membership },
       ...{ link: this.#link, parts: this.#parts, memberState: this.#state, waitsFor: this.#waitsFor },
@@ -102,16 +95,8 @@ export class ClusterService {
       settings: this.#data === undefined ? {} : decidingSettings(this.#data),
     }))
     this.pages = new ServicePages({
-      ...{ service: options, view: this.#view, status: this.#status, rest: this.#rest },
-      now: {
-        ...{ node: () => this.node, documents: () => this.#documents, log: () => this.#log! },
-        ...{ data: () => this.#data!, position: () => this.position, lostLog: () => this.#lostLog },
-      },
-      repair: async (wish) => {
-        const repaired = this.#repair.want(wish)
-        if (this.#node !== undefined) this.#regain()
-        return await repaired
-      },
+      ...{ status: this.#status, node: () => this.node, documents: () => this.#documents },
+      ...{ log: () => this.#log!, data: () => this.#data! },
     })
   }
 
@@ -155,20 +140,15 @@ export class ClusterService {
   async #beginOnLog(data: ServedData): Promise<void> {
     const { signal } = this.#stop
     for (;;) {
-      await this.#repair.carryOut(data)
       try {
         await this.#connect(data)
         await this.#begin(data)
         this.#lost = undefined
-        this.#rest.end(logAvailable())
-        // Requested while this node was already opening a new log.
-        this.#repair.giveUp(logAvailable())
         return
       } catch (error) {
         const why = lostIn(error)
         if (why === undefined || signal.aborted) throw error
         await this.#noteLost(data, why)
-        await this.#rest.pass()
         await pause(watchMs, signal)
       }
     }
@@ -199,7 +179,6 @@ export class ClusterService {
     let need = await this.#needOf(data)
     for (;;) {
       await this.#enter(need === undefined)
-      if (need !== undefined && (await this.#adoptRepaired(data, need))) need = undefined
       if (need !== undefined) await this.#fetch(data, need)
       try {
         await this.#run(data, need !== undefined)
@@ -272,11 +251,10 @@ export class ClusterService {
     const watch = new ServiceWatch({
       ...{ self: this.#options.node, view: this.#view, logger: this.#logger, signal: this.#stop.signal },
       now: () => ({
-        ...{ log: this.#log!, membership: this.#membership, nats: this.#nats },
+        ...{ log: this.#log!, membership: this.#membership },
         node: this.#isBegun && !this.#absence.isNow ? this.#node : undefined,
         settings: decidingSettings(this.#data!),
       }),
-      onReplaced: () => this.#regain(),
       onRound: () => this.#refetchPostponed(),
     })
     return watch.run()
@@ -313,34 +291,6 @@ export class ClusterService {
     this.#membership = undefined
     await this.#nats?.close()
     this.#nats = undefined
-  }
-
-  /** Takes this node out of service until there is a log again. */
-  #regain(): void {
-    if (this.#stop.signal.aborted || this.#absence.isNow) return
-    const { lostLog: why = 'a new one was begun' } = this.node
-    this.#lost = { why, position: this.position }
-    this.#absence.begin(async () => {
-      this.#options.onServing?.(false)
-      await this.#unload(this.#data!, lostLogMessage(why))
-      await this.#disconnect()
-      await this.#beginOnLog(this.#data!)
-      return true
-    })
-  }
-
-  /** Continues with a new log if that was begun from this node's points, too; returns whether it does. */
-  async #adoptRepaired(data: ServedData, reason: string): Promise<boolean> {
-    const serving = {
-      announced: () => this.#membership!.announced(),
-      sourceOf: (name: string, said: Announcement) => this.#sourceOf(name, said),
-    }
-    const repaired = { log: this.#log!, documents: this.#documents }
-    return await this.#answered(() =>
-      this.#repair.adopt(data, repaired, serving, () => {
-        this.#waitsFor = `this node continues with the new log when another node serves with it: ${reason}`
-      }),
-    )
   }
 
   /** Replaces this node's data with those of another node. */
@@ -453,13 +403,6 @@ export class ClusterService {
     else if (performance.now() - sinceMs >= againMs && node.lostLog === undefined) this.#refetch(reason, node)
   }
 
-  /** Carries out a repair that was requested during an absence. */
-  #repairIfWanted(): void {
-    if (!this.#repair.isWanted || this.#node === undefined) return
-    if (this.#node.lostLog === undefined) this.#repair.giveUp(logAvailable())
-    else this.#regain()
-  }
-
   #noteState(state: MemberState | undefined): void {
     const { node } = this.#options
     this.#state = state
@@ -512,8 +455,6 @@ export class ClusterService {
   /** Cancels everything that waits for the log servers, and stops applying the log. */
   async stop(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
-    this.#repair.giveUp(this.#stop.signal.reason)
-    this.#rest.end(this.#stop.signal.reason)
     await this.#parts?.stopMoves()
     await this.#node?.close()
     await this.#absence.ended()
@@ -535,10 +476,6 @@ export class ClusterService {
       ...{ what: 'joining the cluster', isFinal: isNoOutage, logger: this.#logger, signal },
     })
   }
-}
-
-function logAvailable(): DatabaseError {
-  return new DatabaseError('precondition_failed', 'the log of the cluster is available again')
 }
 
 const asked = 'an operator asks for it'

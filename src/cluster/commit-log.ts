@@ -9,8 +9,6 @@ export interface CommitLog {
    * nothing to a node that has applied the former log.
    */
   readonly id: string
-  /** The logs that this one replaces, as `shortIdOf` names them; absent: none. */
-  readonly former?: readonly string[]
   /**
    * Appends a record; resolves with its position when a majority of the log's servers has it on disk. A retry with
    * the same `id` returns the position of the first attempt.
@@ -125,5 +123,5 @@ export function lostIn(error: unknown): string | undefined {
 
 /** The message for operators, with the reason that `lostIn` returns. */
 export function lostLogMessage(lost: string): string {
-  return `the log of the cluster is lost: ${lost}; \`vicinal cluster repair\` begins a new one`
+  return `the log of the cluster is lost: ${lost}; found a new cluster with the points of this one: see docs/cluster.md`
 }

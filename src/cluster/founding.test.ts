@@ -10,15 +10,6 @@ describe('a node that has never applied a log', () => {
     }
   })
 
-  it('is refused with points of its own by a log that began in place of a lost one', async () => {
-    const documents = new SharedMemoryDocuments().connect()
-    const repaired = { documents, log: logFrom(1_049_477, ['lost']) }
-    // Nobody has founded this log: there is no document that tells of other points.
-    await assert.rejects(placeOf(beginning({ ...repaired, hasPoints: true })), foreign)
-    await assert.rejects(placeOf(beginning({ ...repaired, hasPoints: false })), { name: 'NeedsReplica' })
-    await assert.rejects(placeOf(beginning({ ...repaired, hasPoints: true })), foreign)
-  })
-
   it('is refused with points of its own by a log that was trimmed, even if it has the name of the founder', async () => {
     const documents = new SharedMemoryDocuments().connect()
     await placeOf(beginning({ documents, hasPoints: true }))
@@ -40,6 +31,6 @@ function beginning(given: Partial<Beginning>): Beginning {
 }
 
 /** A log whose first record is at a position. */
-function logFrom(first: number, former: readonly string[] = []): Beginning['log'] {
-  return { former, bounds: async () => ({ first, last: first + 9, bytes: 0, bytesMax: 0 }) }
+function logFrom(first: number): Beginning['log'] {
+  return { bounds: async () => ({ first, last: first + 9, bytes: 0, bytesMax: 0 }) }
 }

@@ -16,7 +16,7 @@ export class NeedsReplica extends Error {
 
 /** A node's data, and the log to apply to them. */
 export interface Beginning {
-  readonly log: Pick<CommitLog, 'bounds' | 'former'>
+  readonly log: Pick<CommitLog, 'bounds'>
   readonly documents: SharedDocuments
   /** The short id of the log. */
   readonly logId: string
@@ -39,9 +39,6 @@ export interface Beginning {
 export async function placeOf(beginning: Beginning): Promise<LogPlace> {
   const { log, logId, applied, stored } = beginning
   if (applied !== undefined && applied.logId !== logId) {
-    if (log.former?.includes(applied.logId)) {
-      throw new NeedsReplica("a new log was begun with another node's data")
-    }
     throw new LogLost(
       'the log is not the one that this node has applied: the data directory belongs to a node of another cluster, or the log was deleted and recreated',
     )
@@ -78,12 +75,11 @@ interface Founding {
 }
 
 async function checkFounding(
-  { log, documents, logId, node, hasPoints }: Beginning,
+  { documents, logId, node, hasPoints }: Beginning,
   firstPosition: number,
 ): Promise<void> {
-  // A log without its first records, or in place of a lost one, was begun by a node that has applied it. No document
-  // tells of the founding of a log in place of a lost one.
-  if (firstPosition > 1 || (log.former ?? []).length > 0) {
+  // A log without its first records was begun by a node that has applied it.
+  if (firstPosition > 1) {
     if (hasPoints) throw foreignPoints()
     throw new NeedsReplica(`the log begins at ${firstPosition} and this node has applied nothing`)
   }

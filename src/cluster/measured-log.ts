@@ -3,14 +3,12 @@ import { type AppendOptions, type CommitLog, type LogEntry, LogGap } from './com
 /** A log that measures its appends, and counts the positions that it lacks. */
 export class MeasuredLog implements CommitLog {
   readonly id: string
-  readonly former: readonly string[]
   readonly #log: CommitLog
   readonly #onAppend: (seconds: number) => void
   #gaps = 0
 
   constructor(log: CommitLog, onAppend: (seconds: number) => void) {
     this.id = log.id
-    this.former = log.former ?? []
     this.#log = log
     this.#onAppend = onAppend
   }

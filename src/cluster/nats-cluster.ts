@@ -1,21 +1,14 @@
 import { type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream'
 import type { NatsConnection } from '@nats-io/transport-node'
-import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { type CommitLog, LogLost, type SharedDocuments } from './commit-log.ts'
-import { shortIdOf } from './log-id.ts'
 import { connectToNats, type NatsConnectionOptions, requireVersion, UnusableNats } from './nats-connection.ts'
 import { NatsDocuments } from './nats-documents.ts'
 import type { NatsLogOptions } from './nats-entries.ts'
 import { NatsLog } from './nats-log.ts'
 import {
-  askForStream,
-  formerOf,
   logIdOf,
-  type NextLog,
   openLogStream,
-  replaceLogStream,
-  streamName,
 } from './nats-stream.ts'
 import { type RetryOptions, retried } from './retried.ts'
 
@@ -32,8 +25,6 @@ export interface NatsCluster {
   readonly documents: SharedDocuments
   /** Whether a server is connected now. */
   readonly isConnected: boolean
-  /** Whether another log has replaced this one, which was lost. */
-  isReplaced(): Promise<boolean>
   close(): Promise<void>
 }
 
@@ -66,7 +57,7 @@ export async function openNatsCluster(
     )
     const stream = {
       ...{ connection, js: jetstream(connection), jsm, logger },
-      ...{ name: config.name, id: logIdOf(config), former: formerOf(config) },
+      ...{ name: config.name, id: logIdOf(config) },
     }
     const log = new NatsLog(stream, options)
     return {
@@ -75,44 +66,12 @@ export async function openNatsCluster(
       get isConnected() {
         return isConnected
       },
-      isReplaced: async () => {
-        const found = await askForStream(jsm, stream.name)
-        return found !== undefined && formerOf(found.config).includes(shortIdOf(log))
-      },
       close: async () => {
         await documents.close()
         await log.close()
         await connection.close()
       },
     }
-  })
-}
-
-/** Replaces a lost log with a new one. */
-export type ReplaceLog = typeof replaceNatsLog
-
-/**
- * Deletes what is left of a log, and creates a new one in its place.
- *
- * @returns the short id of the new log, and its first position
- * @throws UnusableNats; DatabaseError `precondition_failed` when another node has already created a new one
- */
-export async function replaceNatsLog(
-  options: NatsClusterOptions,
-  next: NextLog,
-  logger: Logger,
-  signal: AbortSignal,
-): Promise<{ readonly logId: string; readonly first: number }> {
-  return await withServers(options, logger, signal, async ({ connection, jsm, documents, replicas }) => {
-    const { cluster, logBytesMax: bytesMax } = options
-    const before = await askForStream(jsm, streamName(cluster))
-    if (before !== undefined && next.former.some((id) => formerOf(before.config).includes(id))) {
-      throw new DatabaseError('precondition_failed', 'another node has begun a new log of the cluster')
-    }
-    const { id, first } = await replaceLogStream(jsm, documents, { cluster, bytesMax, replicas }, next)
-    await documents.close()
-    await connection.close()
-    return { logId: shortIdOf({ id }), first }
   })
 }
 

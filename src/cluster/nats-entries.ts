@@ -32,8 +32,6 @@ export interface NatsStream {
   readonly name: string
   /** The id of the log. */
   readonly id: string
-  /** The logs that this one replaces, as `shortIdOf` names them. */
-  readonly former: readonly string[]
   readonly logger: Logger
 }
 

@@ -9,7 +9,6 @@ import { askForStream, findMadeStream, logIdOf } from './nats-stream.ts'
 /** A log that is a JetStream stream: the position of a record is its sequence in the stream. */
 export class NatsLog implements CommitLog {
   readonly id: string
-  readonly former: readonly string[]
   readonly #stream: NatsStream
   readonly #appender: NatsAppender
   readonly #closed = new AbortController()
@@ -18,7 +17,6 @@ export class NatsLog implements CommitLog {
 
   constructor(stream: NatsStream, options: NatsLogOptions) {
     this.id = stream.id
-    this.former = stream.former
     this.#stream = stream
     this.#appender = new NatsAppender(stream, () => this.bounds(), options)
   }

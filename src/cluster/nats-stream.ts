@@ -10,7 +10,6 @@ import {
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { LogLost, type SharedDocuments } from './commit-log.ts'
-import { shortIdOf } from './log-id.ts'
 import { UnusableNats } from './nats-connection.ts'
 import { isStreamNotFound } from './nats-entries.ts'
 import { pause } from './pause.ts'
@@ -58,56 +57,6 @@ export async function openLogStream(
 /** Identifies a log forever: a recreated stream has another id. */
 export function logIdOf({ metadata }: StreamConfig): string {
   return metadata?.[idKey] ?? ''
-}
-
-/** The logs that this one replaces, including the last one, as `shortIdOf` names them. */
-export function formerOf({ metadata }: StreamConfig): readonly string[] {
-  return metadata?.[formerKey]?.split(',').filter((id) => id !== '') ?? []
-}
-
-export interface NextLog {
-  /** The short ids of the former logs. */
-  readonly former: readonly string[]
-  /** The first position of the new log: above all that the former ones have assigned. */
-  readonly first: number
-  /**
-   * Called before the new log is created, with its short id and its first position. Other nodes find what this writes
-   * as soon as the log exists.
-   */
-  readonly prepare?: (
-    documents: SharedDocuments,
-    made: { readonly logId: string; readonly first: number },
-  ) => Promise<void>
-}
-
-/**
- * Deletes the stream, if it exists, and creates it again, empty.
- *
- * @returns the id of the new log, and its first position
- */
-export async function replaceLogStream(
-  jsm: JetStreamManager,
-  documents: SharedDocuments,
-  options: LogStreamOptions,
-  { former, first: wanted, prepare }: NextLog,
-): Promise<{ readonly id: string; readonly first: number }> {
-  const name = streamName(options.cluster)
-  const found = await askForStream(jsm, name)
-  const ids = new Set(former)
-  if (found !== undefined) {
-    for (const id of [...formerOf(found.config), shortIdOf({ id: logIdOf(found.config) })]) ids.add(id)
-    await jsm.streams.delete(name)
-  }
-  const id = randomUUID()
-  for (const document of [idDocument, madeDocument]) {
-    const before = await documents.get(document)
-    await documents.put(document, Buffer.from(id), before?.revision ?? 0)
-  }
-  const metadata = { [idKey]: id, [formerKey]: [...ids].join(',') }
-  const first = Math.max(wanted, (found?.state.last_seq ?? 0) + 1)
-  await prepare?.(documents, { logId: shortIdOf({ id }), first })
-  await jsm.streams.add({ ...configOf(options, metadata), first_seq: first })
-  return { id, first }
 }
 
 /**
@@ -212,7 +161,6 @@ const attemptsMax = 11
 const retryMs = 500
 
 const idKey = 'vicinal-log'
-const formerKey = 'vicinal-former-logs'
 /** `log` has the id chosen for the log; `log-made` shows that the stream was created. */
 const idDocument = 'log'
 const madeDocument = 'log-made'

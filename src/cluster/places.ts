@@ -1,8 +1,6 @@
 import { DatabaseError } from '../base/errors.ts'
-import { partitionCount } from '../base/partitions.ts'
-import { partitionsIn, type RepairPlan } from '../base/repair-plan.ts'
 import { foundedOwnership, withoutNode, withRing } from './ownership.ts'
-import { type RingNode, ringOf } from './ring.ts'
+import type { RingNode } from './ring.ts'
 import { type Member, type Topology, withMember } from './topology.ts'
 
 /** A node that enters a cluster. */
@@ -66,26 +64,6 @@ export function withReplicas(topology: Topology, replicas: number): Topology {
   if (ring.replicas === replicas) return topology
   const generation = topology.generation + 1
   return withPlaces({ ...topology, generation, ownership: { ...ownership, ring: { ...ring, replicas } } })
-}
-
-/**
- * Repairs the topology after the log was lost: the keepers of a partition in the plan, which are ahead of all others,
- * own it.
- */
-export function withRepaired(topology: Topology, plan: RepairPlan): Topology {
-  const planned = Object.entries(plan.nodes)
-  const members = Object.fromEntries(planned.map(([name, { zone, address }]) => [name, { zone, address }]))
-  const keepers = planned.map(([name, { keeps }]) => ({ name, keeps: partitionsIn(keeps) }))
-  const owners = Array.from({ length: partitionCount }, (_, partition) =>
-    keepers.flatMap(({ name, keeps }) => (keeps.has(partition) ? [name] : [])).toSorted(),
-  )
-  const nodes = planned.map(([name, { zone }]) => ({ name, zone }))
-  const ring = topology.ownership?.ring ?? plan.ring ?? ringOf(nodes, plan.replicas)
-  return withPlaces({
-    generation: Math.max(topology.generation, plan.generation) + 1,
-    members: { ...members, ...topology.members },
-    ownership: { ring, owners },
-  })
 }
 
 /**

@@ -5,9 +5,7 @@ import type { CommitLog } from './commit-log.ts'
 import { type DecidingSettings, settingsFault } from './deciding-settings.ts'
 import { shortIdOf } from './log-id.ts'
 import type { Membership } from './membership.ts'
-import type { NatsCluster } from './nats-cluster.ts'
 import { pause } from './pause.ts'
-import { mayRegain } from './regain-turn.ts'
 
 export interface ServiceWatchOptions {
   /** This node. */
@@ -16,8 +14,6 @@ export interface ServiceWatchOptions {
   readonly logger: Logger
   readonly signal: AbortSignal
   readonly now: () => WatchedState
-  /** Called when this node should leave a lost log for the new one. */
-  readonly onReplaced: () => void
   /** Called in each round. */
   readonly onRound: () => void
 }
@@ -26,20 +22,17 @@ export interface ServiceWatchOptions {
 export interface WatchedState {
   readonly log: CommitLog
   readonly membership: Membership | undefined
-  readonly nats: NatsCluster | undefined
-  /** Absent while no node runs, and during a start, refetch or repair. */
+  /** Absent while no node runs, and during a start or refetch. */
   readonly node: ClusterNode | undefined
   readonly settings: DecidingSettings
 }
 
 /**
- * Looks at the cluster about once a second: what other nodes announce, whether their settings differ, whether the log
- * is lost, and whether there is a new one in its place.
+ * Looks at the cluster about once a second: what other nodes announce, whether their settings differ, and whether the
+ * log is lost.
  */
 export class ServiceWatch {
   readonly #options: ServiceWatchOptions
-  /** When this node saw that another log has replaced the lost one, by `performance.now()`. */
-  #replacedMs: number | undefined
   /** How the settings of another node differ from those of this one, when that was reported. */
   #settingsFault: string | undefined
 
@@ -54,7 +47,7 @@ export class ServiceWatch {
       const { log, membership } = now()
       await view.refresh(log, membership)
       this.#compareSettings()
-      await this.#checkLog()
+      this.#checkLog()
       onRound()
       await pause(watchMs, signal)
     }
@@ -68,26 +61,15 @@ export class ServiceWatch {
     this.#settingsFault = fault
   }
 
-  /** Reacts to a lost log, also when only other nodes have noticed that, and to a new log in its place. */
-  async #checkLog(): Promise<void> {
-    const { self, view, now, onReplaced } = this.#options
-    const { node, log, nats } = now()
-    if (node === undefined) return
+  /** Stops this node when only other nodes have noticed that the log is lost. */
+  #checkLog(): void {
+    const { view, now } = this.#options
+    const { node, log } = now()
     const logId = shortIdOf(log)
     for (const [name, { lostLog, position }] of view.announced) {
-      if (lostLog === logId) node.giveUpLog(`node ${name} has applied it up to ${position} and found it lost`)
+      if (lostLog === logId) node?.giveUpLog(`node ${name} has applied it up to ${position} and found it lost`)
     }
-    if (node.lostLog === undefined) return
-    // Without an answer, the next round asks again.
-    if (!(await nats?.isReplaced().catch(() => false))) return
-    this.#replacedMs ??= performance.now()
-    const waitedMs = performance.now() - this.#replacedMs
-    if (waitedMs < turnMsMax && !mayRegain(self, node.position, view)) return
-    this.#replacedMs = undefined
-    onReplaced()
   }
 }
 
 export const watchMs = 1_000
-/** How long the other nodes get to serve with the new log first. They may never do so. */
-const turnMsMax = 10_000

@@ -1,6 +1,5 @@
 import { destructive, faults, type Strike } from './faults.ts'
 import { destructiveOfParts, faultsOfParts } from './faults-of-parts.ts'
-import { deletedStream } from './lost-log.ts'
 
 export interface Fault {
   readonly strike: Strike
@@ -14,10 +13,7 @@ export interface Fault {
  * @param replicas copies of each point; absent: every node has all points
  */
 export function kindsOf(replicas?: number): Readonly<Record<string, Fault>> {
-  const all = {
-    ...{ ...faults, 'the stream of the log deleted, and the log repaired': deletedStream },
-    ...(replicas === undefined ? {} : faultsOfParts),
-  }
+  const all = { ...faults, ...(replicas === undefined ? {} : faultsOfParts) }
   return Object.fromEntries(
     Object.entries(all).map(([name, strike]) => [
       name,

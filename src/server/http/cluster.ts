@@ -1,9 +1,7 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import type { ClusterStatus, RepairedLog } from '../../base/cluster-status.ts'
+import type { ClusterStatus } from '../../base/cluster-status.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
-import type { HeldPart, RepairPlan } from '../../base/repair-plan.ts'
-import { RequestBody } from './bodies.ts'
 import { streamAnswer } from './streamed-answer.ts'
 
 /** The operations on this node's cluster that HTTP offers. */
@@ -19,16 +17,6 @@ export interface ClusterPages {
   readonly refetch: (node: string) => Promise<boolean>
   /** Sets the number of replicas of each point, in a cluster that divides the points among its nodes. */
   readonly setReplicas: (replicas: number) => Promise<void>
-  /**
-   * Replaces a lost log with a new one that begins with the data of this node.
-   *
-   * @param position up to which this node has applied the lost log, as the caller has seen it; undefined for any
-   * position
-   * @param plan the repair plan; only in a cluster that divides the points among its nodes
-   */
-  readonly repair: (position: number | undefined, plan: RepairPlan | undefined) => Promise<RepairedLog>
-  /** Describes the data of this node while the log is lost, for a repair plan. */
-  readonly heldPart: () => Promise<HeldPart>
   /** The data of this node, for another node to copy. */
   readonly replica: ReplicaPages
 }
@@ -50,7 +38,6 @@ export const clusterPaths: Readonly<Record<string, readonly string[]>> = {
   '/cluster/nodes/:name/drain': ['POST', 'DELETE'],
   '/cluster/nodes/:name/refetch': ['POST'],
   '/cluster/replicas': ['PUT'],
-  '/cluster/repair': ['GET', 'HEAD', 'POST'],
   '/cluster/replica': ['GET', 'HEAD'],
   '/cluster/replica/:collection': ['POST'],
 }
@@ -98,18 +85,6 @@ export function addCluster(app: FastifyInstance, cluster: ClusterPages, options:
       return reply.status(204).send()
     },
   )
-  app.get('/cluster/repair', async (_request, reply) =>
-    reply.type('application/json; charset=utf-8').send(JSON.stringify(await cluster.heldPart())),
-  )
-  app.post<{ Querystring: { position?: string } }>(
-    '/cluster/repair',
-    { config: { parameters: ['position'] } },
-    async ({ query, body }, reply) => {
-      const position = query.position === undefined ? undefined : positionIn(query.position)
-      const repaired = await cluster.repair(position, planIn(body))
-      return reply.type('application/json; charset=utf-8').send(JSON.stringify(repaired))
-    },
-  )
   addReplica(app, cluster.replica, options)
 }
 
@@ -148,21 +123,6 @@ function replicasIn(text: string | undefined): number {
 
 /** The maximum of CLUSTER_REPLICAS. */
 const replicasMax = 1000
-
-/** @throws DatabaseError `invalid_argument` */
-function planIn(body: unknown): RepairPlan | undefined {
-  const bytes = body instanceof RequestBody ? body.take() : undefined
-  if (bytes === undefined || bytes.length === 0) return undefined
-  try {
-    const plan = JSON.parse(bytes.toString()) as RepairPlan
-    const isPlan =
-      typeof plan.leader === 'string' && Number.isSafeInteger(plan.position) && typeof plan.nodes === 'object'
-    if (isPlan) return plan
-  } catch {
-    // Not JSON: reported below.
-  }
-  throw new DatabaseError('invalid_argument', 'the body is not a repair plan')
-}
 
 function noNode(name: string): DatabaseError {
   return new DatabaseError('not_found', `no node ${name} in this cluster`)
