@@ -238,10 +238,6 @@ const wrongRequests: readonly (readonly [
     'signal is an object, it must be an AbortSignal',
   ],
   [
-    (client) => client.count({}, { onPartial: 'yes' as never }),
-    'onPartial is a string, it must be a function',
-  ],
-  [
     (client) => client.get(missingId, { version: 'no' as never }),
     'version is a string, it must be a boolean',
   ],

@@ -1,80 +1,16 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { DatabaseError } from '../src/base/errors.ts'
-import { partitionOf } from '../src/base/partitions.ts'
-import { distanceMetrics, type NewPoint } from '../src/base/point.ts'
+import type { NewPoint } from '../src/base/point.ts'
 import type { ClusterNode } from '../src/cluster/cluster-node.ts'
-import type { Database, MapQuery, MapRow, PointMap } from '../src/points/database.ts'
 import { statsOfNodesJson } from '../src/server/http/stats-json.ts'
 import { PartitionDigest } from '../src/storage/partition-digest.ts'
 import { filledNodes } from './support/filled-nodes.ts'
-import { below } from './support/searched-points.ts'
 import type { ShardedNodes } from './support/sharded-nodes.ts'
 import { until } from './support/until.ts'
 
-/** Maps and statistics of points on several nodes equal those of one node that has all points. */
+/** Statistics of points on several nodes equal those of one node that has all points. */
 
 const dimension = 8
-
-describe('a map of several nodes', () => {
-  for (const [nodes, replicas] of [
-    [3, 1],
-    [3, 2],
-  ] as const) {
-    it(`equals that of one node, with ${replicas} replicas of each point on ${nodes}`, async () => {
-      await using all = await filledNodes({ nodes, replicas, dimension })
-      const one = all.whole.up.node.database
-      for (const { up } of all.nodes) {
-        for (const metric of distanceMetrics.filter((each) => each !== 'Hamming')) {
-          for (const limit of [40, 1000]) {
-            for (const filter of [undefined, below('price', 50)]) {
-              const query = { ...anyMap, metric, limit, filter }
-              assert.deepEqual(await contents(up.node.database, query), await contents(one, query))
-            }
-          }
-        }
-      }
-    })
-  }
-
-  it('is built one at a time, and again after the previous one ends', async () => {
-    await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
-    const { database } = all.nodes[0]!.up.node
-    const open = await database.map(anyMap)
-    await assert.rejects(database.map(anyMap), reasonIs('overloaded'))
-    open.close()
-    open.close()
-    const next = await database.map(anyMap)
-    await assert.rejects(database.map(anyMap), reasonIs('overloaded'))
-    next.close()
-  })
-
-  it('stops when its caller aborts', async () => {
-    await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
-    const map = await all.nodes[0]!.up.node.database.map(anyMap)
-    const caller = new AbortController()
-    caller.abort()
-    await assert.rejects(async () => await map.rows({ signal: caller.signal }).next(), reasonIs('cancelled'))
-    map.close()
-  })
-
-  it('omits partitions for which no node answers only if allowed', async () => {
-    await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
-    const gone = all.shards.heldBy('node-2')
-    await all.nodes[2]!.up.stop()
-    const { database } = all.nodes[0]!.up.node
-    await assert.rejects(database.map(anyMap), reasonIs('not_ready'))
-    const missing: number[] = []
-    const onMissing = (count: number): unknown => missing.push(count)
-    const part = await contents(database.asOf!(0, { endMs: undefined, onMissing }), anyMap)
-    assert.deepEqual(missing, [gone.size])
-    const whole = await contents(all.whole.up.node.database, anyMap)
-    const there = [...whole.points.keys()].filter((id) => !gone.has(partitionOf(id)))
-    assert.deepEqual([...part.points.keys()].sort(), there.sort())
-    const near = [...part.points.values()].flatMap(({ neighbours }) => neighbours)
-    assert.ok(near.length > 0 && near.every((id) => part.points.has(id)))
-  })
-})
 
 describe('the statistics of several nodes', () => {
   it('count each point once, and list what every node has', async () => {
@@ -198,28 +134,3 @@ interface Json extends Required<Omit<NodeJson, 'node'>> {
 }
 
 const sums = ['segments', 'linked', 'waiting', 'tombstones', 'disk_bytes'] as const
-
-const anyMap: MapQuery = {
-  ...{ metric: 'Euclidean', limit: 1000, seed: 7, k: 10, ef: 1000 },
-  include: { distance: false, payload: true, attributes: ['price'], vector: false, version: false },
-}
-
-/** Sorted by id, so that the order of the points does not matter. */
-async function contents(database: Database, query: MapQuery) {
-  const map: PointMap = await database.map(query)
-  const rows: MapRow[] = []
-  for await (const some of map.rows()) rows.push(...some)
-  map.close()
-  assert.equal(rows.length, map.sampled)
-  const points = new Map(
-    rows
-      .map(({ neighbours, ...row }) => ({ ...row, neighbours: neighbours.map((number) => rows[number]!.id) }))
-      .sort((one, other) => (one.id < other.id ? -1 : 1))
-      .map((row) => [row.id, row]),
-  )
-  return { matching: map.points, sampled: map.sampled, points }
-}
-
-function reasonIs(reason: string): (error: unknown) => boolean {
-  return (error) => error instanceof DatabaseError && error.reason === reason
-}

@@ -447,20 +447,6 @@ describe('the OpenAPI description and the server', () => {
     }
     const headers = { 'vicinal-consistency': 'eventual' }
     assert.equal((await ask(first, '/points/count', { headers })).status, 400)
-
-    const partial = new RegExp(
-      (description.components.parameters.Partial!.schema as { pattern: string }).pattern,
-    )
-    for (const given of ['allow', 'allow; wait=500']) {
-      assert.match(given, partial)
-      const answered = await ask(first, '/points/count', { headers: { 'vicinal-partial': given } })
-      assert.equal(answered.status, 200)
-      assert.equal(answered.headers.get('vicinal-partial'), null)
-    }
-    for (const given of ['some', 'allow; wait=0']) {
-      assert.doesNotMatch(given, partial)
-      assert.equal((await ask(first, '/points/count', { headers: { 'vicinal-partial': given } })).status, 400)
-    }
   })
 
   function consistencySchema(): { readonly enum: readonly string[] } {

@@ -84,12 +84,6 @@ export interface Call extends ReadCall {
   /** The values of `vicinal-consistency` and `vicinal-position`; only a node of a cluster reads them. */
   readonly consistency?: string | undefined
   readonly position?: string | undefined
-  /** The value of `vicinal-partial`; only a node of a cluster reads it. */
-  readonly partial?: string | undefined
-  /** When the caller's deadline passes, on the clock of `performance.now()`; only read with `partial`. */
-  readonly deadlineMs?: number | undefined
-  /** Called before a partial answer, with the number of missing partitions. */
-  readonly onPartial?: ((missing: number) => void) | undefined
   /** Aborts when the caller has disconnected or its deadline has passed. */
   readonly signal?: AbortSignal | undefined
   /**

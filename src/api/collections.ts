@@ -124,12 +124,11 @@ async function counted(
   { collections, position = 0 }: ApiContext,
   infos: readonly CollectionInfo[],
   name: string | undefined,
-  { signal, onPartial }: Call,
+  { signal }: Call,
 ): Promise<readonly CountedCollection[]> {
   const onNodes = await collections.countOnNodes?.(name, position, signal)
   if (onNodes === undefined) return infos
   const { points, missing } = onNodes
-  if (missing > 0) onPartial?.(missing)
   const partitions = { total: partitionCount, missing }
   return infos.map((info) => ({ ...info, points: points.get(info.name) ?? 0, partitions }))
 }

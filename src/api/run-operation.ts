@@ -1,11 +1,9 @@
 import { type DatabaseError, PartitionsUnavailable, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics, Transport } from '../base/metrics.ts'
-import type { PartialReads } from '../points/database.ts'
 import { type ApiContext, type Call, collectionNameOf, type Database } from './call.ts'
 import { checkName } from './collections.ts'
 import { type Operation, type OperationName, type OperationTypes, operations } from './operations.ts'
-import { partialReads } from './partial-reads.ts'
 import { admit } from './read-position.ts'
 import { isDescribedByInput, isKeptIfSlow, requestFacts } from './request-facts.ts'
 import type { SlowRequests } from './slow-requests.ts'
@@ -38,13 +36,12 @@ export async function runOperation<Name extends OperationName, Answer>(
   call: Call,
 ): Promise<Answer> {
   const started = performance.now()
-  const seen: Seen = { context: undefined, input: undefined, output: undefined, isPartial: false }
+  const seen: Seen = { context: undefined, input: undefined, output: undefined }
   const operation: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']> = operations[name]
   try {
     const { cluster } = runner.context
     const position = cluster === undefined ? undefined : await admit(cluster, name, call)
-    const reads = position === undefined ? undefined : { position, partial: partialOf(name, call, seen) }
-    seen.output = await inCollection(runner.context, call, reads, (context) => {
+    seen.output = await inCollection(runner.context, call, position, (context) => {
       seen.context = context
       const input = decode()
       const run = (whole: OperationTypes[Name]['input']): Promise<OperationTypes[Name]['output']> => {
@@ -56,14 +53,13 @@ export async function runOperation<Name extends OperationName, Answer>(
     const answer = await encode(seen.output as OperationTypes[Name]['output'])
     const ms = performance.now() - started
     noteRequest(runner, name, 'ok', ms)
-    if (seen.isPartial) runner.metrics.incomplete('partial')
     if (runner.slowRequests.isSlow(ms)) noteSlow(runner, name, call, seen, ms, 'ok')
     return answer
   } catch (thrown) {
     const error = toDatabaseError(thrown)
     const ms = performance.now() - started
     noteRequest(runner, name, error.reason, ms)
-    if (error instanceof PartitionsUnavailable) runner.metrics.incomplete('none')
+    if (error instanceof PartitionsUnavailable) runner.metrics.unanswered()
     if (runner.slowRequests.isSlow(ms)) noteSlow(runner, name, call, seen, ms, error.reason)
     logFault(runner, name, error)
     throw error
@@ -76,18 +72,6 @@ interface Seen {
   /** Only where it describes a slow request: the input of an insert is as large as its points. */
   input: unknown
   output: unknown
-  /** Whether the answer lacks points for which no node answers. */
-  isPartial: boolean
-}
-
-/** The terms on which the answer may be partial; records in `seen` when it is. */
-function partialOf(name: OperationName, call: Call, seen: Seen): PartialReads | undefined {
-  if (call.partial === undefined) return undefined
-  const onPartial = (missing: number): void => {
-    seen.isPartial = true
-    call.onPartial?.(missing)
-  }
-  return partialReads(name, { ...call, onPartial })
 }
 
 /** Keeps a slow request, unless its collection was not found. */
@@ -108,41 +92,35 @@ function noteSlow(
 /**
  * Runs an operation on the collection that its call names, and keeps the collection open meanwhile.
  *
- * @param reads in a cluster, the position that reads must have reached, and whether they may be partial
+ * @param position in a cluster, what reads must have reached
  */
 function inCollection<Output>(
   context: ApiContext,
   { collection }: Call,
-  reads: ClusterReadTerms | undefined,
+  position: number | undefined,
   operation: (context: ApiContext) => Promise<Output>,
 ): Promise<Output> {
-  if (collection !== undefined) return inNamedCollection(context, collection, reads, operation)
-  return operation(reads === undefined ? context : contextOf(context, context.database, reads))
+  if (collection !== undefined) return inNamedCollection(context, collection, position, operation)
+  return operation(position === undefined ? context : contextOf(context, context.database, position))
 }
 
 async function inNamedCollection<Output>(
   context: ApiContext,
   name: string,
-  reads: ClusterReadTerms | undefined,
+  position: number | undefined,
   operation: (context: ApiContext) => Promise<Output>,
 ): Promise<Output> {
   using lease = await context.collections.lease(checkName(name, 'collection'))
-  return await operation(contextOf(context, lease.database, reads))
+  return await operation(contextOf(context, lease.database, position))
 }
 
-interface ClusterReadTerms {
-  readonly position: number
-  readonly partial: PartialReads | undefined
-}
-
-/** The context of an operation on a database, whose reads are on the given terms. */
+/** The context of an operation on a database, whose reads must have reached a position. */
 function contextOf(
   { collections, limits, embeddings }: ApiContext,
   database: Database,
-  reads: ClusterReadTerms | undefined,
+  position: number | undefined,
 ): ApiContext {
-  const position = reads?.position
-  const asOf = reads === undefined ? undefined : database.asOf?.(reads.position, reads.partial)
+  const asOf = position === undefined ? undefined : database.asOf?.(position)
   return { collections, limits, embeddings, position, database: asOf ?? database }
 }
 

@@ -15,7 +15,7 @@ export class ServiceMetrics {
   readonly #tallies = new Map<string, Map<Transport, RequestTally>>()
   readonly #fsyncSeconds: Histogram
   /** Only on a node of a cluster. */
-  #incomplete: Counter | undefined
+  #unanswered: Counter | undefined
 
   constructor() {
     collectDefaultMetrics({ register: this.#registry })
@@ -57,20 +57,19 @@ export class ServiceMetrics {
   }
 
   /** Starts to count requests for which points of a cluster were out of reach. */
-  countIncomplete(): void {
-    this.#incomplete = new Counter({
-      name: 'vicinal_cluster_incomplete_requests_total',
-      help: 'Requests that needed points of which no node answered: answer is partial, or none where they were refused.',
-      labelNames: ['answer'],
+  countUnanswered(): void {
+    this.#unanswered = new Counter({
+      name: 'vicinal_cluster_unanswered_requests_total',
+      help: 'Requests that were refused because no node answered for some of their points.',
       registers: [this.#registry],
     })
     // A rate needs a value from before the first such request.
-    for (const answer of ['partial', 'none']) this.#incomplete.inc({ answer }, 0)
+    this.#unanswered.inc(0)
   }
 
-  /** Counts one request that needed points for which no node answered. `answer` is the kind of answer it got. */
-  incomplete(answer: 'partial' | 'none'): void {
-    this.#incomplete?.inc({ answer })
+  /** Counts one request that needed points for which no node answered. */
+  unanswered(): void {
+    this.#unanswered?.inc()
   }
 
   /** Counts one group commit. */

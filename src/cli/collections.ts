@@ -20,12 +20,7 @@ export interface DeleteOptions extends ConnectionOptions {
 
 /** Prints all collections, as a table or as one JSON object per line. */
 export async function listCollections(options: ListOptions, environment: Environment): Promise<void> {
-  const collections = await withClient(options, environment, (client) =>
-    client.collections.list({
-      onPartial: ({ partitions, of }) =>
-        console.error(`no node answered for ${partitions} of ${of} partitions: their points are not counted`),
-    }),
-  )
+  const collections = await withClient(options, environment, (client) => client.collections.list())
   const lines = options.json ? collections.map(jsonOf) : tableOf(collections)
   for (const line of lines) console.log(line)
 }

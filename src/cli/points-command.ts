@@ -40,15 +40,15 @@ export function addPoints(program: Command, environment: Environment): void {
     .option('--text <text>', 'a text that the service embeds for its new vector')
     .option('--if-version <n>', 'only if it has this version', wholeOrNone)
     .action(async (id: string, options: SetOptions) => (await actions()).setPoint(id, options, environment))
-  addPartialOptions(add('list', 'print points as JSON, in the order of insertion'))
+  add('list', 'print points as JSON, in the order of insertion')
     .option('--filter <json>', filterHelp)
     .option('--limit <n>', 'the most points (default: all)', whole)
     .option('--vectors', 'also print their vectors')
     .action(async (options: ListOptions) => (await actions()).listPoints(options, environment))
-  addPartialOptions(add('count', 'print how many points match'))
+  add('count', 'print how many points match')
     .option('--filter <json>', filterHelp)
     .action(async (options: CountOptions) => (await actions()).countPoints(options, environment))
-  addPartialOptions(add('facets <paths...>', 'print the most frequent values at these paths'))
+  add('facets <paths...>', 'print the most frequent values at these paths')
     .option('--filter <json>', filterHelp)
     .option('--limit <n>', 'values per path', whole, 10)
     .option('--json', 'print JSON')
@@ -67,20 +67,6 @@ export function addPoints(program: Command, environment: Environment): void {
 /** Adds the options that choose the service and the collection. */
 export function addPointsOptions(command: Command): Command {
   return addCollectionOption(addConnectionOptions(command))
-}
-
-/** Adds the options of reads whose answer may lack points of a cluster. */
-export function addPartialOptions(command: Command): Command {
-  return command
-    .option(
-      '--allow-partial',
-      'in a cluster, answer without the partitions for which no node answers, and print how many are missing',
-    )
-    .option(
-      '--partial-after <ms>',
-      'with --allow-partial: leave out nodes that have not answered after this time',
-      whole,
-    )
 }
 
 /** Adds the options of a change. */

@@ -14,7 +14,6 @@ import { payloadJson } from '../client/http-bodies.ts'
 import { parseWithDigits, roundedNumberIn } from '../import/whole-numbers.ts'
 import { withClient } from './clients.ts'
 import type { ConnectionOptions } from './connection.ts'
-import { type PartialOptions, partialOptions } from './partial-answers.ts'
 import { type Environment, UsageError } from './usage.ts'
 import { vectorIn } from './vectors.ts'
 
@@ -27,8 +26,6 @@ export interface GetOptions extends ConnectionOptions {
 interface FilterOptions extends ConnectionOptions {
   readonly filter?: string
 }
-
-interface ReadOptions extends FilterOptions, PartialOptions {}
 
 interface ChangeOptions extends ConnectionOptions {
   readonly set?: string
@@ -59,14 +56,14 @@ export interface SetOptions extends ChangeOptions {
   readonly ifVersion?: number
 }
 
-export interface ListOptions extends ReadOptions {
+export interface ListOptions extends FilterOptions {
   readonly limit?: number
   readonly vectors?: boolean
 }
 
-export type CountOptions = ReadOptions
+export type CountOptions = FilterOptions
 
-export interface FacetsOptions extends ReadOptions {
+export interface FacetsOptions extends FilterOptions {
   readonly limit: number
   readonly json?: boolean
 }
@@ -115,7 +112,7 @@ export async function listPoints(options: ListOptions, environment: Environment)
     let printed = 0
     const include = { payload: true, vector: vectors, version: true }
     const query = { filter, include, limit: Math.min(limit, pointsPerPage) }
-    for await (const point of client.listAll(query, partialOptions(options))) {
+    for await (const point of client.listAll(query)) {
       console.log(lineOf(point))
       printed += 1
       if (printed >= limit) return
@@ -125,9 +122,7 @@ export async function listPoints(options: ListOptions, environment: Environment)
 
 export async function countPoints(options: CountOptions, environment: Environment): Promise<void> {
   const filter = filterIn(options)
-  await withClient(options, environment, async (client) =>
-    console.log(await client.count(filter, partialOptions(options))),
-  )
+  await withClient(options, environment, async (client) => console.log(await client.count(filter)))
 }
 
 export async function countFacets(
@@ -138,7 +133,7 @@ export async function countFacets(
   const filter = filterIn(options)
   await withClient(options, environment, async (client) => {
     const query = { filter, paths, limit: options.limit }
-    const facets = await client.facets(query, partialOptions(options))
+    const facets = await client.facets(query)
     if (options.json) return console.log(JSON.stringify(attributeJson(facets as unknown as AttributeInput)))
     for (const [path, counts] of Object.entries(facets)) {
       console.log(path)

@@ -14,7 +14,7 @@ import type { ExportOptions } from './export.ts'
 import { fileFault } from './files.ts'
 import type { ImportOptions } from './import.ts'
 import type { McpOptions } from './mcp.ts'
-import { addPartialOptions, addPoints, addPointsOptions, filterHelp } from './points-command.ts'
+import { addPoints, addPointsOptions, filterHelp } from './points-command.ts'
 import type { QueryOptions } from './query.ts'
 import type { SourceOptions } from './snapshot-bytes.ts'
 import { Interrupted } from './stop-signal.ts'
@@ -223,7 +223,7 @@ function addImport(program: Command, environment: Environment): void {
 }
 
 function addQuery(program: Command, environment: Environment): void {
-  const command = addPartialOptions(addPointsOptions(program.command('query')))
+  const command = addPointsOptions(program.command('query'))
     .description('find the nearest points')
     .option('--vector <numbers>', 'the query vector, as a JSON array or as 1,2,3')
     .option('--vector-file <file>', 'a file with these numbers, or with a JSON object that has a `vector`')

@@ -5,13 +5,12 @@ import { payloadJson } from '../client/http-bodies.ts'
 import { withClient } from './clients.ts'
 import { type ConnectionOptions, collectionOf } from './connection.ts'
 import { checkReadable } from './files.ts'
-import { type PartialOptions, partialOptions } from './partial-answers.ts'
 import { filterIn } from './points.ts'
 import { type ReaderOptions, readItems } from './readers.ts'
 import { type Environment, UsageError } from './usage.ts'
 import { vectorIn } from './vectors.ts'
 
-export interface QueryOptions extends ConnectionOptions, ReaderOptions, PartialOptions {
+export interface QueryOptions extends ConnectionOptions, ReaderOptions {
   readonly vector?: string
   readonly vectorFile?: string
   readonly row?: number
@@ -36,7 +35,7 @@ export async function query(options: QueryOptions, environment: Environment): Pr
     const near = await nearOf(options, client)
     const include = { distance: true, payload: true }
     const asked = { ...near, metric, limit, ef, filter, exact, maxDistance, include, profile }
-    const answer = await client.searchHits(asked, partialOptions(options))
+    const answer = await client.searchHits(asked)
     if (answer.hits.length === 0) console.error(nothingFound(options, environment))
     for (const [index, hit] of answer.hits.entries()) {
       console.log(lineOf(hit, index + 1, options.json ?? false))

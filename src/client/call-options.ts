@@ -1,24 +1,11 @@
 import { type Consistency, consistencies } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { faultOfIdempotencyKey } from '../base/idempotency-key.ts'
-import { allowanceText, type Missing, missingOf, partialHeader } from '../base/partial-reads.ts'
 import { fieldsOf, flagIn, oneOf, optional, textIn, wrongKind } from './field-readers.ts'
 
 export interface CallOptions {
   /** How up to date a cluster's answer to a read must be; `session` by default. Has no effect elsewhere. */
   readonly consistency?: Consistency
-  /**
-   * Allows partial answers to searches, lists, counts and facets, in a cluster that divides the points among its nodes.
-   * A partial answer lacks the points of partitions for which no node answers. The callback is called before a partial
-   * answer, with the number of missing partitions; for a list, once per page. Without it, such a read fails with
-   * `not_ready`.
-   *
-   * Listing and getting collections never fails for this reason. A call of the callback then means that the points of
-   * the missing partitions are not counted. Has no effect elsewhere.
-   */
-  readonly onPartial?: (missing: Missing) => void
-  /** With `onPartial`: leaves out nodes that have not answered after this time. */
-  readonly partialAfterMs?: number
   /** Cancels the call, which then fails with `cancelled`. */
   readonly signal?: AbortSignal
 }
@@ -71,14 +58,9 @@ export function optionsIn<Options extends CallOptions = CallOptions>(
   const fields: Readonly<Record<string, unknown>> = fieldsOf(options ?? {}, names, 'the options')
   // A header would be made of any text, and a misspelt consistency has no effect outside a cluster.
   optional(fields.consistency, (value, at) => oneOf(value, consistencies, at), 'consistency')
-  optional(fields.onPartial, functionIn, 'onPartial')
   optional(fields.signal, signalIn, 'signal')
   optional(fields.version, flagIn, 'version')
   return fields as unknown as Options
-}
-
-function functionIn(value: unknown, at: string): void {
-  if (typeof value !== 'function') throw wrongKind(value, at, 'a function')
 }
 
 /** The signal of another realm or of a library is one, too. */
@@ -89,32 +71,7 @@ function signalIn(value: unknown, at: string): void {
   }
 }
 
-const callFields = ['consistency', 'onPartial', 'partialAfterMs', 'signal'] as const
-
-/**
- * The headers or metadata of a request that concern partial answers.
- *
- * @throws DatabaseError `invalid_argument`
- */
-export function partialHeaders({
-  onPartial,
-  partialAfterMs: waitMs,
-}: CallOptions = {}): Readonly<Record<string, string>> {
-  if (waitMs !== undefined && (!Number.isSafeInteger(waitMs) || waitMs < 1 || waitMs > waitMsMax)) {
-    throw new DatabaseError('invalid_argument', `partialAfterMs must be 1 to ${waitMsMax}, not ${waitMs}`)
-  }
-  if (onPartial !== undefined) return { [partialHeader]: allowanceText({ waitMs }) }
-  if (waitMs === undefined) return {}
-  throw new DatabaseError('invalid_argument', 'partialAfterMs needs onPartial')
-}
-
-/** Calls `onPartial` if the answer is partial. @param text of the answer's header */
-export function notePartial({ onPartial }: CallOptions = {}, text: string | null | undefined): void {
-  const missing = missingOf(text ?? '')
-  if (missing !== undefined) onPartial?.(missing)
-}
-
-const waitMsMax = 999_999_999
+const callFields = ['consistency', 'signal'] as const
 
 /** Returns a random key. `crypto.randomUUID` does not exist in a page loaded over plain HTTP. */
 function randomKey(): string {

@@ -9,9 +9,8 @@ import {
 import { type Client, type ServiceError as GrpcError, Metadata, status } from '@grpc/grpc-js'
 import { positionHeader } from '../base/consistency.ts'
 import { cancellation, DatabaseError, type Reason, reasonHeader, reasonIn, reasons } from '../base/errors.ts'
-import { partialHeader } from '../base/partial-reads.ts'
 import { boundsIn, type CallBounds, noAnswerInTime, tooLarge } from './call-bounds.ts'
-import { type CallDetails, idempotencyKeyOf, notePartial, partialHeaders } from './call-options.ts'
+import { type CallDetails, idempotencyKeyOf } from './call-options.ts'
 import { withRetries } from './retries.ts'
 import { ServiceError } from './service-error.ts'
 import type { Session } from './session.ts'
@@ -57,15 +56,12 @@ export function grpcCaller(
       'idempotency-key': idempotencyKeyOf(details),
       version: version ? 'true' : undefined,
       ...session.headers(consistency),
-      ...partialHeaders(details),
     })
     const bytes = encoded(method, request)
     if (bytes.length > maxRequestBytes) throw tooLarge(maxRequestBytes)
-    const { message, partial } = await withRetries(retries, { signal, isRepeatable }, () =>
+    return await withRetries(retries, { signal, isRepeatable }, () =>
       attempt(method, bytes, metadata, signal),
     )
-    notePartial(details, partial())
-    return message
   }
 
   function attempt<Method extends DescMethodUnary>(
@@ -73,10 +69,9 @@ export function grpcCaller(
     bytes: Buffer,
     metadata: Metadata,
     signal: AbortSignal | undefined,
-  ): Promise<Answered<MessageShape<Method['output']>>> {
+  ): Promise<MessageShape<Method['output']>> {
     if (signal?.aborted) throw cancellation(signal)
-    return new Promise<Answered<MessageShape<Method['output']>>>((resolve, reject) => {
-      let partial: string | undefined
+    return new Promise<MessageShape<Method['output']>>((resolve, reject) => {
       const running = client.makeUnaryRequest(
         `/${method.parent.typeName}/${method.name}`,
         (message: Buffer) => message,
@@ -87,25 +82,16 @@ export function grpcCaller(
         (error, answer) => {
           signal?.removeEventListener('abort', cancel)
           if (error) reject(errorOf(error, address, timeoutMs))
-          else resolve({ message: answer as MessageShape<Method['output']>, partial: () => partial })
+          else resolve(answer as MessageShape<Method['output']>)
         },
       )
       running.on('status', ({ metadata: trailer }) => {
         session.note(trailer.get(positionHeader)[0]?.toString())
-        partial = trailer.get(partialHeader)[0]?.toString()
       })
       const cancel = (): void => running.cancel()
       signal?.addEventListener('abort', cancel, { once: true })
     })
   }
-}
-
-interface Answered<Message> {
-  readonly message: Message
-  /**
-   * Returns the trailer's value about missing partitions; a function, because the trailer arrives after the message.
-   */
-  readonly partial: () => string | undefined
 }
 
 function withMore(common: Metadata, more: Readonly<Record<string, string | undefined>>): Metadata {

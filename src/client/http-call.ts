@@ -1,8 +1,7 @@
 import { positionHeader } from '../base/consistency.ts'
 import { cancellation, DatabaseError, type Reason, reasonHeader, reasonIn, reasons } from '../base/errors.ts'
-import { partialHeader } from '../base/partial-reads.ts'
 import { boundsIn, type CallBounds, noAnswerInTime, tooLarge } from './call-bounds.ts'
-import { type CallDetails, idempotencyKeyOf, notePartial, partialHeaders } from './call-options.ts'
+import { type CallDetails, idempotencyKeyOf } from './call-options.ts'
 import { withRetries } from './retries.ts'
 import { ServiceError } from './service-error.ts'
 import { Session } from './session.ts'
@@ -45,15 +44,12 @@ export function httpCaller(options: HttpService): HttpCaller {
     const own = {
       // The service refuses fields that it does not know, which a newer client could send.
       ...(body === undefined ? {} : { 'content-type': 'application/json', 'vicinal-strict': 'true' }),
-      ...partialHeaders(details),
       ...(key === undefined ? {} : { 'idempotency-key': key }),
     }
     if (body !== undefined && body.length > maxRequestBytes) throw tooLarge(maxRequestBytes)
-    const { partial, ...answered } = await withRetries(retries, { signal, isRepeatable }, () =>
+    return await withRetries(retries, { signal, isRepeatable }, () =>
       attempt<Answer>(method, path, body, { ...session.headers(consistency), ...own }, signal),
     )
-    notePartial(details, partial)
-    return answered
   }
   return Object.assign(call, { maxRequestBytes })
 
@@ -63,7 +59,7 @@ export function httpCaller(options: HttpService): HttpCaller {
     body: string | undefined,
     headers: Readonly<Record<string, string>>,
     signal: AbortSignal | undefined,
-  ): Promise<{ readonly status: number; readonly answer: Answer; readonly partial: string | null }> {
+  ): Promise<{ readonly status: number; readonly answer: Answer }> {
     if (signal?.aborted) throw cancellation(signal)
     const stop = new AbortController()
     const cancel = (): void => stop.abort()
@@ -80,7 +76,7 @@ export function httpCaller(options: HttpService): HttpCaller {
       const text = await response.text()
       if (!response.ok) throw errorOf(response, refusalOf(response, text))
       const answer = (text === '' ? undefined : JSON.parse(text)) as Answer
-      return { status: response.status, answer, partial: response.headers.get(partialHeader) }
+      return { status: response.status, answer }
     } catch (error) {
       if (error instanceof DatabaseError) throw error
       if (signal?.aborted) throw cancellation(signal)

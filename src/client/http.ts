@@ -5,7 +5,6 @@
 export { DateTime, GeoPoint } from '../base/attributes.ts'
 export type { CollectionInfo, HnswSettings } from '../base/collection.ts'
 export { DatabaseError, type Reason } from '../base/errors.ts'
-export type { Missing } from '../base/partial-reads.ts'
 export type { ContentType, Metric, OnConflict } from '../base/point.ts'
 export type { Profile } from '../base/profile.ts'
 export type {

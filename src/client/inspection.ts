@@ -1,4 +1,3 @@
-import type { Missing } from '../base/partial-reads.ts'
 import type { ContentType, Metric } from '../base/point.ts'
 import type { SettingSource } from '../base/setting-info.ts'
 import type { AttributesOutput } from './attributes.ts'
@@ -90,8 +89,8 @@ export interface CollectionStats {
   readonly parts?: {
     readonly nodes: readonly NodeStats[]
     readonly diskBytes: number
-    /** The partitions for which no node has answered. */
-    readonly missing: Missing
+    /** The partitions for which no node has answered, of all partitions. */
+    readonly missing: { readonly partitions: number; readonly of: number }
   }
   readonly graphs: readonly {
     readonly metric: Metric

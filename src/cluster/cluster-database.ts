@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import { DatabaseError } from '../base/errors.ts'
 import { idSeedBytes } from '../base/ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition } from '../base/point.ts'
@@ -13,14 +14,12 @@ import type {
   InsertOptions,
   ListPage,
   MapQuery,
-  PartialReads,
   PointMap,
   PointsSnapshot,
   StatsOfNodes,
 } from '../points/database.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../write/logged-request.ts'
 import { insertJointly, isJoint, partitionToDraw } from './joint-inserts.ts'
-import { openScatteredMap } from './scattered-map.ts'
 import type { ScatteredReads } from './scattered-reads.ts'
 
 /** What the collections of a node need from it. */
@@ -68,12 +67,7 @@ export interface ClusterWrites {
    * @param collection its own name: an alias could already be another collection's on other nodes
    * @param position the log position that answers must include
    */
-  readsOf(
-    collection: string,
-    local: Collection,
-    position: number,
-    partial?: PartialReads,
-  ): ScatteredReads | undefined
+  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined
   /**
    * A snapshot of a collection made by several nodes; undefined when this node holds all of its points.
    *
@@ -108,20 +102,17 @@ export class ClusterDatabase implements Database {
   readonly #writes: ClusterWrites
   /** The log position that reads must include. */
   readonly #position: number
-  /** Undefined: an incomplete answer is an error. */
-  readonly #partial: PartialReads | undefined
 
-  constructor(local: LocalCollection, writes: ClusterWrites, position = 0, partial?: PartialReads) {
+  constructor(local: LocalCollection, writes: ClusterWrites, position = 0) {
     this.#local = local
     this.#collection = local.collection
     this.#writes = writes
     this.#position = position
-    this.#partial = partial
   }
 
-  asOf(position: number, partial?: PartialReads): Database {
-    if (position === this.#position && partial === this.#partial) return this
-    return new ClusterDatabase(this.#local, this.#writes, position, partial)
+  asOf(position: number): Database {
+    if (position === this.#position) return this
+    return new ClusterDatabase(this.#local, this.#writes, position)
   }
 
   get dimension(): number | undefined {
@@ -249,27 +240,14 @@ export class ClusterDatabase implements Database {
   }
 
   async map(query: MapQuery, signal?: AbortSignal): Promise<PointMap> {
-    const here = async (): Promise<PointMap> => {
-      const map = await this.#collection.map(query, signal)
-      if (!this.#holdsAll) map.close()
-      return map
-    }
-    return await this.#read(here, (reads) => this.#mapOf(reads, query, signal))
+    if (!this.#holdsAll)
+      throw new DatabaseError('precondition_failed', 'a map needs a node that has all points')
+    return await this.#collection.map(query, signal)
   }
 
   async snapshot(signal?: AbortSignal): Promise<PointsSnapshot> {
     const merged = await this.#writes.snapshotOf(this.#local.name, this.#position, signal)
     return merged ?? this.#collection.snapshot()
-  }
-
-  async #mapOf(reads: ScatteredReads, query: MapQuery, signal: AbortSignal | undefined): Promise<PointMap> {
-    const onClose = this.#collection.claimMap()
-    try {
-      return await openScatteredMap(reads, query, onClose, signal)
-    } catch (error) {
-      onClose()
-      throw error
-    }
   }
 
   /**
@@ -300,7 +278,7 @@ export class ClusterDatabase implements Database {
   }
 
   #readsOf(position: number): ScatteredReads | undefined {
-    return this.#writes.readsOf(this.#local.name, this.#collection, position, this.#partial)
+    return this.#writes.readsOf(this.#local.name, this.#collection, position)
   }
 
   /** Points expire by the cluster's clock. A read advances the clock if a point is due soon. */

@@ -15,7 +15,7 @@ export interface ClusterTimings {
  * @returns the callbacks that fill the histograms
  */
 export function registerCluster(metrics: ServiceMetrics, cluster: ClusterService): ClusterTimings {
-  metrics.countIncomplete()
+  metrics.countUnanswered()
   metrics.gauge(
     'vicinal_cluster_position',
     'Position in the log of the cluster up to which this node has applied all records.',

@@ -5,7 +5,7 @@ import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../collections/collection.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
 import type { Collections, PointsOnNodes } from '../collections/collections.ts'
-import type { PartialReads, PointsSnapshot } from '../points/database.ts'
+import type { PointsSnapshot } from '../points/database.ts'
 import { checkHeld } from '../points/held-partitions.ts'
 import { damageIn } from '../storage/data-directory.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../write/logged-request.ts'
@@ -269,13 +269,8 @@ export class ClusterNode {
     return this.held.isAll ? undefined : this.held
   }
 
-  readsOf(
-    collection: string,
-    local: Collection,
-    position: number,
-    partial?: PartialReads,
-  ): ScatteredReads | undefined {
-    return this.#shards?.readsOf({ node: this, collection, local, position, partial })
+  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
+    return this.#shards?.readsOf({ node: this, collection, local, position })
   }
 
   async snapshotOf(

@@ -1,4 +1,4 @@
-import { PartitionsUnavailable } from '../base/errors.ts'
+import { cancellation, DatabaseError } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
 import type { PointsOnNodes } from '../collections/collections.ts'
@@ -9,7 +9,7 @@ import { readPartitions } from './partition-codec.ts'
 import { peerMethods } from './peer-methods.ts'
 import { statsMs as defaultStatsMs } from './peer-stats.ts'
 import type { PeerHandler, Peers } from './peers.ts'
-import type { Question, Scatter } from './scatter.ts'
+import type { Placement } from './placement.ts'
 
 /** A node that counts its own points. */
 export interface CountingNode {
@@ -26,7 +26,7 @@ export interface CountOptions {
   readonly self: string
   readonly node: CountingNode
   readonly peers: Peers
-  readonly scatter: Scatter
+  readonly placement: Placement
   /** How long nodes are waited for. */
   readonly statsMs?: number | undefined
   /** Called with the highest log position that the answer of another node may include. */
@@ -45,34 +45,39 @@ interface CountQuestion {
  * do not answer soon are left out.
  */
 export async function countOnNodes(
-  { self, node, peers, scatter, statsMs = defaultStatsMs, onPosition }: CountOptions,
+  { self, node, peers, placement, statsMs = defaultStatsMs, onPosition }: CountOptions,
   question: CountQuestion,
   signal: AbortSignal | undefined,
 ): Promise<PointsOnNodes> {
-  const all = PartitionSet.all()
-  const asking: Question<ReadonlyMap<string, number>> = {
-    ...{ kind: 'points of collections', partitions: all, signal, partial: { waitMs: statsMs } },
-    ask: async ({ node: asked, partitions }, stop) => {
-      if (asked === self) return await countHere(node, question.name, partitions)
-      const to = new PackedWriter()
-      writeOptional(to, question.name, (name) => to.text(name))
-      to.count(question.position)
-      to.raw(partitions.bytes)
-      const body = await peers.ask(asked, peerMethods.collectionPoints, to.written, { signal: stop })
-      const from = new PackedReader(body)
-      onPosition(from.count())
-      return readCounts(from)
-    },
+  const timeoutMs = statsMs
+  const ask = async (asked: string, partitions: PartitionSet): Promise<ReadonlyMap<string, number>> => {
+    if (asked === self) return await countHere(node, question.name, partitions)
+    const to = new PackedWriter()
+    writeOptional(to, question.name, (name) => to.text(name))
+    to.count(question.position)
+    to.raw(partitions.bytes)
+    const body = await peers.ask(asked, peerMethods.collectionPoints, to.written, { signal, timeoutMs })
+    const from = new PackedReader(body)
+    onPosition(from.count())
+    return readCounts(from)
   }
-  const { answers, missing } = await scatter.gather(asking).catch((error: unknown) => {
-    if (error instanceof PartitionsUnavailable) return { answers: [], missing: all }
-    throw error
-  })
+  const cover = placement.cover(PartitionSet.all(), new Set())
+  let missing = cover.missing.size
+  const answers = await Promise.all(
+    cover.parts.map(({ node: asked, partitions }) =>
+      ask(asked, partitions).catch((error: unknown) => {
+        if (signal?.aborted) throw cancellation(signal)
+        if (!(error instanceof DatabaseError)) throw error
+        missing += partitions.size
+        return new Map<string, number>()
+      }),
+    ),
+  )
   const points = new Map<string, number>()
   for (const [name, count] of answers.flatMap((each) => [...each])) {
     points.set(name, (points.get(name) ?? 0) + count)
   }
-  return { points, missing: missing.size }
+  return { points, missing }
 }
 
 /** Answers other nodes. */

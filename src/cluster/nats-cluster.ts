@@ -6,10 +6,7 @@ import { connectToNats, type NatsConnectionOptions, requireVersion, UnusableNats
 import { NatsDocuments } from './nats-documents.ts'
 import type { NatsLogOptions } from './nats-entries.ts'
 import { NatsLog } from './nats-log.ts'
-import {
-  logIdOf,
-  openLogStream,
-} from './nats-stream.ts'
+import { logIdOf, openLogStream } from './nats-stream.ts'
 import { type RetryOptions, retried } from './retried.ts'
 
 export interface NatsClusterOptions extends NatsConnectionOptions, NatsLogOptions {

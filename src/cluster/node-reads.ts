@@ -3,8 +3,7 @@ import type { PartitionSet } from '../base/partitions.ts'
 import type { Point, SearchQuery } from '../base/point.ts'
 import type { Profile } from '../base/profile.ts'
 import { within } from '../collections/partition-points.ts'
-import type { ChangeByFilter, Database, ListQuery, MapQuery, ReadCall } from '../points/database.ts'
-import type { SampledIds } from '../points/point-sample.ts'
+import type { ChangeByFilter, Database, ListQuery, ReadCall } from '../points/database.ts'
 import { emptyRanks } from '../search/search-answers.ts'
 import { checkHolds } from './check-holds.ts'
 import type { NodeFacets } from './merge-facets.ts'
@@ -31,10 +30,7 @@ export interface ReadCollection
   readonly replica: { numberAfter(position: number): number }
   expiryOf(id: string): number | undefined
   planByFilter(request: ChangeByFilter): Promise<NodePlan>
-  sample(query: SampleQuery): Promise<SampledIds>
 }
-
-export type SampleQuery = Pick<MapQuery, 'filter' | 'limit' | 'seed'>
 
 export type FacetsQuery = Parameters<Database['facets']>[0]
 
@@ -108,12 +104,6 @@ export class NodeReads {
   async facets(query: FacetsQuery, call: ReadCall): Promise<NodeFacets> {
     await this.#moveClock()
     return this.#whole(await this.#collection.facets({ ...query, filter: this.#within(query.filter) }, call))
-  }
-
-  /** A random sample of the points. Together with those of other nodes, it makes a sample of all points. */
-  async sample(query: SampleQuery): Promise<SampledIds> {
-    await this.#moveClock()
-    return this.#whole(await this.#collection.sample({ ...query, filter: this.#within(query.filter) }))
   }
 
   /** Finds the points of a change by filter; the change itself keeps its own filter. */

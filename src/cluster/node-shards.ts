@@ -12,13 +12,12 @@ import type { OutcomeQuestion } from './outcome-answers.ts'
 import { checkOwners, gatherResult } from './outcome-gathering.ts'
 import type { Ended, Outcome } from './outcomes.ts'
 import { OwnedPlacement, type OwnedPlacementOptions } from './owned-placement.ts'
-import { untilKnown } from './owners-known.ts'
 import { type PeerMethod, peerMethods } from './peer-methods.ts'
 import type { Peers } from './peers.ts'
 import type { CoverPart } from './placement.ts'
 import { RecentOutcomes } from './recent-outcomes.ts'
 import { partitionsOf } from './request-partitions.ts'
-import { Scatter, withoutOwner } from './scatter.ts'
+import { foundParts, Scatter, untilKnown } from './scatter.ts'
 import { ScatteredReads, type ScatteredReadsOptions } from './scattered-reads.ts'
 import { StalledOwners } from './stalled-owners.ts'
 
@@ -86,14 +85,15 @@ export class NodeShards {
 
   /** Reads a collection together with other nodes; undefined while this node holds all of it. */
   readsOf(
-    read: Pick<ScatteredReadsOptions, 'node' | 'collection' | 'local' | 'position' | 'partial'> & {
+    read: Pick<ScatteredReadsOptions, 'node' | 'collection' | 'local' | 'position'> & {
       readonly local: Collection | ScatteredReadsOptions['local']
     },
   ): ScatteredReads | undefined {
     const { self, peers, statsMs } = this.#options
     if (this.#placement.isWhole) return undefined
     return new ScatteredReads({
-      ...{ ...read, self, peers, scatter: this.#scatter, statsMs, onPosition: this.#noteSeen },
+      ...{ ...read, self, peers, statsMs, scatter: this.#scatter, placement: this.#placement },
+      onPosition: this.#noteSeen,
     })
   }
 
@@ -105,7 +105,7 @@ export class NodeShards {
   ): Promise<PointsOnNodes> | undefined {
     const { self, peers, statsMs } = this.#options
     if (this.#placement.isWhole) return undefined
-    const options = { self, node, peers, scatter: this.#scatter, statsMs, onPosition: this.#noteSeen }
+    const options = { self, node, peers, placement: this.#placement, statsMs, onPosition: this.#noteSeen }
     return countOnNodes(options, question, signal)
   }
 
@@ -121,12 +121,8 @@ export class NodeShards {
     const placement = this.#placement
     if (placement.isWhole) return undefined
     const all = PartitionSet.all()
-    const cover = async (avoid: ReadonlySet<string>): Promise<readonly CoverPart[]> => {
-      await untilKnown(() => placement.cover(all, avoid).missing.size === 0, asked.signal)
-      const { parts, missing } = placement.cover(all, avoid)
-      if (missing.size > 0) throw withoutOwner(missing)
-      return parts
-    }
+    const cover = (avoid: ReadonlySet<string>): Promise<readonly CoverPart[]> =>
+      foundParts(() => placement.cover(all, avoid), asked.signal)
     return await openMergedSnapshot({ ...asked, self, peers, cover, holdMs })
   }
 

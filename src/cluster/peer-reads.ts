@@ -1,19 +1,12 @@
 import type { Filter } from '../base/filter.ts'
 import type { Point, SearchQuery } from '../base/point.ts'
 import type { ChangeByFilter, ListQuery, ReadCall } from '../points/database.ts'
-import type { SampledIds } from '../points/point-sample.ts'
 import { detailBytes } from '../search/hit-details.ts'
 import { readFilter, writeFilter } from './filter-bytes.ts'
 import type { NodeFacets } from './merge-facets.ts'
 import type { NodePlan } from './merge-lists.ts'
 import type { NodeResults } from './merge-search.ts'
-import {
-  type FacetsQuery,
-  NodeReads,
-  type ReadCollection,
-  type ReadingNode,
-  type SampleQuery,
-} from './node-reads.ts'
+import { type FacetsQuery, NodeReads, type ReadCollection, type ReadingNode } from './node-reads.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { readOptional, writeIds, writeOptional } from './packed-values.ts'
 import { type PeerMethod, peerMethods } from './peer-methods.ts'
@@ -94,15 +87,6 @@ export class PeerReads {
     return await readFacets(from)
   }
 
-  async sample({ filter, limit, seed }: SampleQuery, call: ReadCall): Promise<SampledIds> {
-    const from = await this.#askAt(peerMethods.sample, call, (to) => {
-      writeOptional(to, filter, (each) => writeFilter(to, each))
-      to.count(limit)
-      to.count(seed)
-    })
-    return { points: from.count(), ids: from.bytes() }
-  }
-
   async plan(request: ChangeByFilter, call: ReadCall): Promise<NodePlan> {
     const from = await this.#askAt(peerMethods.plan, call, (to) => writePlanRequest(to, request))
     const [more, matching, length] = [from.byte() === 1, from.count(), from.length(24)]
@@ -161,7 +145,6 @@ export function readHandlers(node: AnsweringNode): [PeerMethod, PeerHandler][] {
     [peerMethods.count, handler(answerCount)],
     [peerMethods.facets, handler(answerFacets)],
     [peerMethods.plan, handler(answerPlan)],
-    [peerMethods.sample, handler(answerSample)],
     [peerMethods.stats, statsHandler(node)],
   ]
 }
@@ -204,14 +187,6 @@ const answerFacets: Answer = async (reads, from, to, node, call) => {
   const facets = await reads.facets({ filter, paths, limit: from.count() }, call)
   to.count(node.visible)
   await writeFacets(to, facets)
-}
-
-const answerSample: Answer = async (reads, from, to, node) => {
-  const filter = readOptional(from, () => readFilter(from))
-  const { points, ids } = await reads.sample({ filter, limit: from.count(), seed: from.count() })
-  to.count(node.visible)
-  to.count(points)
-  to.bytes(ids)
 }
 
 const answerPlan: Answer = async (reads, from, to, node) => {

@@ -1,13 +1,8 @@
 import { BudgetExceeded } from '../base/byte-budget.ts'
 import { cancellation, DatabaseError, PartitionsUnavailable, type Reason } from '../base/errors.ts'
-import type { PartialAllowance } from '../base/partial-reads.ts'
 import type { PartitionSet } from '../base/partitions.ts'
-import { type Gathered, joined, Late, untilLate, wholly, withMissing } from './gathered.ts'
-import { untilKnown } from './owners-known.ts'
 import { pause } from './pause.ts'
-import { PeerTimes } from './peer-times.ts'
 import type { Cover, CoverPart, Placement } from './placement.ts'
-import { UnownedPartitions } from './unowned-partitions.ts'
 
 export interface ScatterOptions {
   readonly placement: Placement
@@ -22,8 +17,6 @@ export interface Question<Answer> {
   readonly kind: string
   readonly partitions: PartitionSet
   readonly signal: AbortSignal | undefined
-  /** If given, partitions that no node answers for are left out. */
-  readonly partial?: PartialAllowance | undefined
   /** Asks one node for some of the partitions. */
   readonly ask: (part: CoverPart, signal: AbortSignal) => Promise<Answer>
 }
@@ -35,18 +28,16 @@ export interface Question<Answer> {
  *          └─> node b ──── slow for its p95 ───┬─> answer       whichever comes first
  *                    └──> the cover of its partitions without it ┘
  *
- * If an answer may be partial, nodes that do not answer within the time of the question are left out. So are
- * partitions without an owner that answers. A node that failed, or was slower than the nodes in its place, is avoided
- * for a second if other nodes have all of its partitions. Main thread only.
+ * A node that failed, or was slower than the nodes in its place, is avoided for a second if other nodes have all of
+ * its partitions. Main thread only.
  */
 export class Scatter {
   readonly #options: ScatterOptions
-  readonly #times = new PeerTimes()
+  readonly #times = new AnswerTimes()
   /** By node, until when it is avoided, by `performance.now()`. */
   readonly #avoidedUntil = new Map<string, number>()
   /** How many second questions may be asked: a tenth of the first ones. */
   #hedges = hedgesMax
-  readonly #unowned = new UnownedPartitions()
 
   constructor(options: ScatterOptions) {
     this.#options = options
@@ -55,25 +46,25 @@ export class Scatter {
   /**
    * Gathers the answers of nodes that have the partitions together.
    *
-   * @throws DatabaseError `not_ready` when some partitions have no owner that answers, or, if the answer may be
-   *   partial, when all of them have none; the error with which a node refuses the question
+   * @throws DatabaseError `not_ready` when some partitions have no owner that answers; the error with which a node
+   *   refuses the question
    */
-  async gather<Answer>(question: Question<Answer>): Promise<Gathered<Answer>> {
+  async gather<Answer>(question: Question<Answer>): Promise<readonly Answer[]> {
     const stop = new AbortController()
-    const { signal, partial } = question
+    const { signal, partitions } = question
     if (signal?.aborted) throw cancellation(signal)
-    const late = partial && new Late(partial.waitMs)
     const onAbort = (): void => stop.abort(signal!.reason)
     signal?.addEventListener('abort', onAbort)
     try {
-      const { partitions } = question
-      const asking = { ...question, signal: stop.signal, late: late?.signal }
-      const cover = await this.#cover(partitions, asking)
-      const gathered = withMissing(await this.#all(cover.parts, asking, []), cover.missing)
-      if (gathered.missing.size === partitions.size) throw withoutOwner(partitions)
-      return gathered
+      const asking = { ...question, signal: stop.signal }
+      const { placement } = this.#options
+      const cover = placement.cover(partitions, this.#avoided())
+      const parts =
+        cover.missing.size === 0
+          ? cover.parts
+          : await foundParts(() => placement.cover(partitions, none), stop.signal)
+      return await this.#all(parts, asking, [])
     } finally {
-      late?.end()
       signal?.removeEventListener('abort', onAbort)
       // Cancels the questions that are still open.
       stop.abort()
@@ -89,26 +80,21 @@ export class Scatter {
     parts: readonly CoverPart[],
     question: Asking<Answer>,
     failed: readonly string[],
-  ): Promise<Gathered<Answer>> {
-    const answers = await Promise.all(parts.map((part) => this.#one(part, question, failed)))
-    return joined(answers)
+  ): Promise<readonly Answer[]> {
+    return (await Promise.all(parts.map((part) => this.#one(part, question, failed)))).flat()
   }
 
   async #one<Answer>(
     part: CoverPart,
     question: Asking<Answer>,
     failed: readonly string[],
-  ): Promise<Gathered<Answer>> {
+  ): Promise<readonly Answer[]> {
     const { signal } = question
     if (part.node === this.#options.self) return await this.#here(part, question, failed)
     const first = this.#timed(part, question)
     const second = this.#hedge(part, question, failed, first.answered)
     try {
-      const answer = second === undefined ? first.answer : Promise.any([first.answer, second.answer])
-      const gathered = await untilLate(answer, part.partitions, question.late)
-      // Later questions ask other nodes.
-      if (gathered.answers.length === 0) this.#avoid(part.node)
-      return gathered
+      return await (second === undefined ? first.answer : Promise.any([first.answer, second.answer]))
     } catch (thrown) {
       const errors = thrown instanceof AggregateError ? thrown.errors : [thrown]
       const error = errors.find((each) => !isRetryable(each)) ?? errors[0]
@@ -125,10 +111,9 @@ export class Scatter {
     part: CoverPart,
     question: Asking<Answer>,
     failed: readonly string[],
-  ): Promise<Gathered<Answer>> {
+  ): Promise<readonly Answer[]> {
     try {
-      const answer = question.ask(part, question.signal).then(wholly)
-      return await untilLate(answer, part.partitions, question.late)
+      return [await question.ask(part, question.signal)]
     } catch (error) {
       // A partition has moved to another node meanwhile.
       const isGone = error instanceof DatabaseError && error.reason === 'not_ready'
@@ -142,7 +127,7 @@ export class Scatter {
     const startMs = performance.now()
     const answer = question.ask(part, AbortSignal.any([question.signal, stop.signal])).then((each) => {
       this.#times.add(part.node, question.kind, performance.now() - startMs)
-      return wholly(each)
+      return [each]
     })
     const answered = answer.then(
       () => {},
@@ -158,12 +143,12 @@ export class Scatter {
     failed: readonly string[],
     answered: Promise<void>,
   ): Attempt<Answer> | undefined {
-    const usualMs = this.#hedgeAfterMs(part, question)
+    const usualMs = this.#times.p95(part.node, question.kind) ?? unknownMs
     this.#hedges = Math.min(hedgesMax, this.#hedges + hedgesPerQuestion)
     if (this.#hedges < 1) return undefined
     const stop = new AbortController()
     const signal = AbortSignal.any([question.signal, stop.signal])
-    const later = async (): Promise<Gathered<Answer>> => {
+    const later = async (): Promise<readonly Answer[]> => {
       const isOver = await Promise.race([
         answered.then(() => true),
         pause(Math.max(usualMs, hedgeMsMin), signal).then(() => false),
@@ -174,19 +159,11 @@ export class Scatter {
       if (others.missing.size > 0) throw notAsked
       this.#hedges -= 1
       this.#options.onHedge?.()
-      const gathered = await this.#all(others.parts, { ...question, signal }, [...failed, part.node])
-      // The first node can still answer for all of it.
-      if (gathered.missing.size > 0) throw notAsked
+      const answers = await this.#all(others.parts, { ...question, signal }, [...failed, part.node])
       this.#avoid(part.node)
-      return gathered
+      return answers
     }
     return { answer: later(), answered, end: () => stop.abort() }
-  }
-
-  /** When other nodes are asked, too. For a partial answer, that is before a slow node would be left out. */
-  #hedgeAfterMs<Answer>({ node }: CoverPart, { kind, partial }: Asking<Answer>): number {
-    const usualMs = this.#times.p95(node, kind) ?? unknownMs
-    return partial?.waitMs === undefined ? usualMs : Math.min(usualMs, partial.waitMs / 2)
   }
 
   async #elsewhere<Answer>(
@@ -194,51 +171,15 @@ export class Scatter {
     question: Asking<Answer>,
     failed: readonly string[],
     cause: unknown,
-  ): Promise<Gathered<Answer>> {
+  ): Promise<readonly Answer[]> {
     // An owner may be back without this node knowing it yet.
-    const { parts, missing } = await this.#found(() => this.#others(part, failed), question, cause)
-    return withMissing(await this.#all(parts, question, [...failed, part.node]), missing)
+    const parts = await foundParts(() => this.#others(part, failed), question.signal, cause)
+    return await this.#all(parts, question, [...failed, part.node])
   }
 
   /** Nodes that have the partitions of another one. */
   #others({ node, partitions }: CoverPart, failed: readonly string[]): Cover {
     return this.#options.placement.cover(partitions, new Set([...failed, node]))
-  }
-
-  async #cover<Answer>(partitions: PartitionSet, question: Asking<Answer>): Promise<Cover> {
-    const { placement } = this.#options
-    const cover = placement.cover(partitions, this.#avoided())
-    return cover.missing.size === 0
-      ? cover
-      : await this.#found(() => placement.cover(partitions, none), question)
-  }
-
-  /**
-   * Finds a cover. If partitions are missing, it waits for them a moment; unless the answer may be partial, and these
-   * partitions were missing a short while ago.
-   *
-   * @throws DatabaseError `not_ready` when partitions are still missing, and the answer may not be partial
-   */
-  async #found<Answer>(
-    look: () => Cover,
-    { signal, partial, late }: Asking<Answer>,
-    cause?: unknown,
-  ): Promise<Cover> {
-    let now = look()
-    if (now.missing.size === 0) return now
-    if (partial === undefined || !this.#unowned.has(now.missing)) {
-      const isWhole = (): boolean => {
-        now = look()
-        return now.missing.size === 0
-      }
-      // Most of the caller's time is for the nodes that answer.
-      const mostMs = partial?.waitMs && partial.waitMs / 4
-      await untilKnown(isWhole, late === undefined ? signal : AbortSignal.any([signal, late]), mostMs)
-    }
-    if (signal.aborted) throw cancellation(signal)
-    if (now.missing.size > 0 && partial === undefined) throw withoutOwner(now.missing, cause)
-    this.#unowned.note(now.missing)
-    return now
   }
 
   #avoid(node: string): void {
@@ -254,15 +195,79 @@ export class Scatter {
 
 interface Asking<Answer> extends Question<Answer> {
   readonly signal: AbortSignal
-  /** Aborts when nodes that have not answered are left out; undefined when none may be. */
-  readonly late: AbortSignal | undefined
 }
 
 interface Attempt<Answer> {
-  readonly answer: Promise<Gathered<Answer>>
+  readonly answer: Promise<readonly Answer[]>
   /** Resolves when the attempt has succeeded or failed. */
   readonly answered: Promise<void>
   end(): void
+}
+
+/**
+ * Finds a cover. If partitions are missing, it waits for them a moment.
+ *
+ * @throws DatabaseError `not_ready` when partitions are still missing
+ */
+export async function foundParts(
+  look: () => Cover,
+  signal: AbortSignal | undefined,
+  cause?: unknown,
+): Promise<readonly CoverPart[]> {
+  let now = look()
+  await untilKnown(() => {
+    now = look()
+    return now.missing.size === 0
+  }, signal)
+  if (signal?.aborted) throw cancellation(signal)
+  if (now.missing.size > 0) throw withoutOwner(now.missing, cause)
+  return now.parts
+}
+
+/**
+ * Waits a moment for a partition that no node seems to hold: what a node knows about the others can be a second old.
+ *
+ * @param find whether the partition has an owner now
+ */
+export async function untilKnown(find: () => boolean, signal: AbortSignal | undefined): Promise<void> {
+  const endMs = performance.now() + knownMs
+  while (!find() && !(signal?.aborted ?? false) && performance.now() < endMs)
+    await pause(lookMs, signal ?? never)
+}
+
+/** How long nodes take to answer: the latest times, by node and kind of question. */
+class AnswerTimes {
+  readonly #times = new Map<string, Times>()
+
+  add(node: string, kind: string, ms: number): void {
+    const key = `${kind} ${node}`
+    const times = this.#times.get(key) ?? new Times()
+    this.#times.set(key, times)
+    times.add(ms)
+  }
+
+  /** The 95th percentile of the latest times; undefined while there are few. */
+  p95(node: string, kind: string): number | undefined {
+    return this.#times.get(`${kind} ${node}`)?.p95
+  }
+}
+
+class Times {
+  readonly #ms = new Float64Array(timesKept)
+  #count = 0
+  #p95: number | undefined
+
+  get p95(): number | undefined {
+    return this.#p95
+  }
+
+  add(ms: number): void {
+    this.#ms[this.#count % timesKept] = ms
+    this.#count += 1
+    if (this.#count % timesPerSort !== 0) return
+    const sorted = this.#ms.slice(0, Math.min(this.#count, timesKept)).sort()
+    this.#p95 = sorted[Math.floor(sorted.length * 0.95)]!
+  }
 }
 
 const none: ReadonlySet<string> = new Set()
@@ -281,12 +286,15 @@ export function isRetryable(error: unknown): boolean {
   return error instanceof DatabaseError && retryableReasons.has(error.reason)
 }
 
-export function withoutOwner(partitions: PartitionSet, cause?: unknown): PartitionsUnavailable {
+function withoutOwner(partitions: PartitionSet, cause?: unknown): PartitionsUnavailable {
   const [first, ...others] = partitions
   const which = others.length === 0 ? `partition ${first}` : `partition ${first} and ${others.length} others`
   return new PartitionsUnavailable(`no node answers for ${which} of the cluster: try again later`, cause)
 }
 
+const never = new AbortController().signal
+const knownMs = 1_500
+const lookMs = 50
 const hedgesMax = 10
 const hedgesPerQuestion = 0.1
 /** Below this, timers are too coarse, and pauses of the garbage collector take as long. */
@@ -294,3 +302,5 @@ const hedgeMsMin = 2
 /** Used in place of a node's p95 while few of its answers are known. */
 const unknownMs = 500
 const avoidedMs = 1_000
+const timesKept = 128
+const timesPerSort = 32

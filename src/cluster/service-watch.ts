@@ -67,7 +67,8 @@ export class ServiceWatch {
     const { node, log } = now()
     const logId = shortIdOf(log)
     for (const [name, { lostLog, position }] of view.announced) {
-      if (lostLog === logId) node?.giveUpLog(`node ${name} has applied it up to ${position} and found it lost`)
+      if (lostLog === logId)
+        node?.giveUpLog(`node ${name} has applied it up to ${position} and found it lost`)
     }
   }
 }

@@ -122,17 +122,6 @@ export interface PointMap {
   close(): void
 }
 
-/** Allows a read to lack points for which no node of a cluster answers. */
-export interface PartialReads {
-  /**
-   * By `performance.now()`. Nodes that have not answered by then are left out; undefined: the usual time limit between
-   * nodes.
-   */
-  readonly endMs: number | undefined
-  /** Called before the answer, with the number of missing partitions, if there are any. */
-  readonly onMissing: (partitions: number) => void
-}
-
 /** Figures of a collection that is spread over the nodes of a cluster. */
 export interface StatsOfNodes {
   /** The number of points, each counted once, in the partitions for which a node has answered. */
@@ -211,11 +200,8 @@ export interface Database {
   /**
    * Returns a view for reads that must be as new as a position of the cluster's log, including the answers of other
    * nodes. Absent where there are no other nodes.
-   *
-   * @param partial if given, searches, lists, counts and facets may be partial; `get` never is, because it would report
-   *   an existing point as missing
    */
-  asOf?(position: number, partial?: PartialReads): Database
+  asOf?(position: number): Database
   /**
    * Figures of the collection on all nodes that have a part of it; undefined, or absent, where this node has all
    * points.

@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 
 Headers = dict[str, str]
-ABOUT_CLUSTERS = ("vicinal-position", "vicinal-consistency", "vicinal-partial")
+ABOUT_CLUSTERS = ("vicinal-position", "vicinal-consistency")
 
 _BODIES = {
     "count": b'{"count": 3}',

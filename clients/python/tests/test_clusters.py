@@ -17,10 +17,7 @@ from vicinal import (
     ConnectionFailedError,
     Consistency,
     InvalidArgumentError,
-    Missing,
     NotReadyError,
-    OverloadedError,
-    Query,
     Retry,
     Vicinal,
     VicinalError,
@@ -34,8 +31,8 @@ KINDS = ["http", "async http", "grpc", "async grpc"]
 SOON = Retry(first_delay_s=0.001)
 
 
-def at(position: int, **more: str) -> Answer:
-    return Answer({"vicinal-position": str(position), **{f"vicinal-{name}": value for name, value in more.items()}})
+def at(position: int) -> Answer:
+    return Answer({"vicinal-position": str(position)})
 
 
 @pytest.fixture
@@ -131,59 +128,16 @@ def test_how_new_answers_are_is_the_client_s_choice_and_the_call_s(
     assert levels == ["latest", "available", "session", "latest", "latest", None]
 
 
-def test_every_read_can_say_how_new_and_whether_partly(client: Vicinal, node: AnsweringNode) -> None:
-    reported: list[Missing] = []
+def test_every_read_can_say_how_new_its_answer_must_be(client: Vicinal, node: AnsweringNode) -> None:
     for read in READS:
-        node.answers = [at(1, partial="85/256")]
-        read(client, consistency="available", on_partial=reported.append, partial_after_s=0.5)
-        said = node.requests[-1]
-        assert (said["vicinal-consistency"], said["vicinal-partial"]) == ("available", "allow; wait=500")
-    assert reported == [Missing(partitions=85, of=256)] * len(READS)
+        read(client, consistency="available")
+        assert node.requests[-1]["vicinal-consistency"] == "available"
 
 
-def test_whole_answers_are_not_called_partial(client: Vicinal, node: AnsweringNode) -> None:
-    reported: list[Missing] = []
-    for answer in (at(1), at(1, partial="much"), Answer()):
-        node.answers = [answer]
-        assert client.count(on_partial=reported.append) == 3
-        assert node.requests[-1]["vicinal-partial"] == "allow"
-    assert reported == []
-
-
-def test_a_partial_answer_is_reported_once_after_all_tries(client: Vicinal, node: AnsweringNode) -> None:
-    reported: list[Missing] = []
-    node.answers = [Answer(at(1, partial="9/256").headers, 503, "try again later"), at(1, partial="3/256")]
-    assert client.count(on_partial=reported.append) == 3
-    assert reported == [Missing(3, 256)]
-
-
-def test_an_exception_of_on_partial_replaces_the_answer(client: Vicinal, node: AnsweringNode) -> None:
-    def refuse(missing: Missing) -> None:
-        # An error that would be retried if the service had sent it.
-        raise OverloadedError(f"{missing.partitions} of {missing.of} are too many")
-
-    node.answers = [at(1, partial="85/256"), at(1)]
-    with pytest.raises(OverloadedError, match="85 of 256 are too many"):
-        client.count(on_partial=refuse)
-    assert len(node.requests) == 1
-
-
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ({"consistency": "newest"}, "consistency must be one of session, latest, available, not 'newest'"),
-        ({"partial_after_s": 1}, "partial_after_s needs on_partial"),
-        ({"partial_after_s": 0, "on_partial": print}, "partial_after_s must be 0.001 to 999999.999, not 0"),
-        ({"partial_after_s": float("nan"), "on_partial": print}, "partial_after_s must be 0.001 to"),
-        ({"partial_after_s": 1e6, "on_partial": print}, "partial_after_s must be 0.001 to"),
-        ({"on_partial": True}, "on_partial must be a function"),
-    ],
-)
-def test_what_no_request_can_say_is_refused(
-    client: Vicinal, node: AnsweringNode, asked: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(InvalidArgumentError, match=words):
-        client.count(**asked)
+def test_a_read_refuses_an_unknown_consistency(client: Vicinal, node: AnsweringNode) -> None:
+    newest: Any = "newest"
+    with pytest.raises(InvalidArgumentError, match="one of session, latest, available, not 'newest'"):
+        client.count(consistency=newest)
     assert node.requests == []
 
 
@@ -208,20 +162,18 @@ def test_a_change_that_may_be_stored_is_repeated_only_if_that_is_safe(client: Vi
 def test_downloads_and_maps_are_part_of_it(
     kind: str, node: AnsweringNode, runner: asyncio.Runner, tmp_path: Path
 ) -> None:
-    reported: list[Missing] = []
     with client_of(kind, node, runner) as client:
-        node.answers = [at(8), Answer(at(11).headers, 400, "no"), at(12, partial="2/256")]
+        node.answers = [at(8), Answer(at(11).headers, 400, "no"), at(12)]
         client.count()
         with pytest.raises(InvalidArgumentError):
             client.snapshot(tmp_path / "none", consistency="latest")
-        client.map_points(on_partial=reported.append, consistency="available")
+        client.map_points(consistency="available")
         client.health()
     assert node.requests[1:] == [
         {"vicinal-position": "8", "vicinal-consistency": "latest"},
-        {"vicinal-position": "11", "vicinal-consistency": "available", "vicinal-partial": "allow"},
+        {"vicinal-position": "11", "vicinal-consistency": "available"},
         {"vicinal-position": "12"},
     ]
-    assert reported == [Missing(2, 256)]
 
 
 def test_an_error_of_the_connection_is_not_taken_for_an_error_of_a_node(node: AnsweringNode) -> None:
@@ -231,14 +183,6 @@ def test_an_error_of_the_connection_is_not_taken_for_an_error_of_a_node(node: An
         with Vicinal(node.grpc_url, retry=NO_RETRY) as client, pytest.raises(VicinalError) as raised:
             client.count()
         assert type(raised.value) is kind
-
-
-def test_queries_of_a_batch_share_what_is_asked(client: Vicinal, node: AnsweringNode) -> None:
-    reported: list[Missing] = []
-    node.answers = [Answer(at(1, partial="1/256").headers, 400, "no")]
-    with pytest.raises(InvalidArgumentError):
-        client.search_batch([Query(metric="Cosine", near=[1, 2])], on_partial=reported.append)
-    assert (reported, node.requests[0]["vicinal-partial"]) == ([], "allow")
 
 
 def test_threads_that_note_positions_keep_the_highest() -> None:

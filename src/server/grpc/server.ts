@@ -26,7 +26,6 @@ import { consistencyHeader, positionHeader } from '../../base/consistency.ts'
 import { DatabaseError, toDatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import type { ServiceMetrics } from '../../base/metrics.ts'
-import { missingText, partialHeader } from '../../base/partial-reads.ts'
 import type { ReadScheduler } from '../../base/read-scheduler.ts'
 import type { RefusedKeys } from '../../base/refused-keys.ts'
 import { setV8Flags, v8Flags } from '../../base/v8-flags.ts'
@@ -168,7 +167,7 @@ async function handle(
       // What was read for the answer is dropped.
       call.request.room.release()
       callback(refusalOf(bytes, runner.context), null)
-    } else callback(null, bytes, trailerOf(runner.context, caller.missing()))
+    } else callback(null, bytes, trailerOf(runner.context))
   } catch (error) {
     // An error of grpc-js while sending concerns only this call and must not end the process.
     runner.logger.error({ err: error, operation: name }, 'an answer was not sent')
@@ -186,12 +185,11 @@ function refusalOf(error: DatabaseError, { cluster }: ApiContext): StatusObject 
   return refusal
 }
 
-/** The trailer in a cluster: the newest position that the answer may contain, and how many partitions it lacks. */
-function trailerOf({ cluster }: ApiContext, missing: number): Metadata | undefined {
+/** The trailer in a cluster: the newest position that the answer may contain. */
+function trailerOf({ cluster }: ApiContext): Metadata | undefined {
   if (cluster === undefined) return undefined
   const trailer = new Metadata()
   trailer.set(positionHeader, String(cluster.answeredPosition))
-  if (missing > 0) trailer.set(partialHeader, missingText(missing))
   return trailer
 }
 
@@ -229,7 +227,7 @@ function callOf(
   call: OperationCall,
   name: OperationName,
   { cluster }: ApiContext,
-): { readonly call: Call; readonly answered: () => void; readonly missing: () => number } {
+): { readonly call: Call; readonly answered: () => void } {
   const controller = new AbortController()
   const cancel = (): void => {
     controller.abort(
@@ -239,8 +237,6 @@ function callOf(
     )
   }
   call.on('cancelled', cancel)
-  const partial = cluster && firstOf(call, partialHeader)
-  let missing = 0
   return {
     call: {
       fields: grpcFields,
@@ -250,18 +246,11 @@ function callOf(
       version: name === 'GetPoint' ? firstOf(call, 'version') : undefined,
       consistency: cluster && firstOf(call, consistencyHeader),
       position: cluster && firstOf(call, positionHeader),
-      partial,
-      deadlineMs:
-        partial === undefined ? undefined : performance.now() + (Number(call.getDeadline()) - Date.now()),
-      onPartial: (partitions) => {
-        missing = partitions
-      },
       signal: controller.signal,
       room: call.request.room,
       decoded: () => call.request.release(),
     },
     answered: () => call.off('cancelled', cancel),
-    missing: () => missing,
   }
 }
 

@@ -2,7 +2,6 @@ import cors from '@fastify/cors'
 import type { FastifyInstance } from 'fastify'
 import { consistencyHeader, positionHeader } from '../../base/consistency.ts'
 import { reasonHeader } from '../../base/errors.ts'
-import { partialHeader } from '../../base/partial-reads.ts'
 import { strictHeader } from './ignored-fields.ts'
 
 /**
@@ -18,11 +17,11 @@ export async function allowOrigins(app: FastifyInstance, origins: readonly strin
     methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
     allowedHeaders: [
       ...['content-type', 'authorization', 'idempotency-key', 'if-match', strictHeader],
-      ...[consistencyHeader, positionHeader, partialHeader],
+      ...[consistencyHeader, positionHeader],
     ],
     exposedHeaders: [
       ...['vicinal-ignored-fields', 'vicinal-sequence', 'vicinal-points', 'retry-after', 'allow'],
-      ...[positionHeader, partialHeader, reasonHeader],
+      ...[positionHeader, reasonHeader],
     ],
     maxAge: maxAgeSeconds,
   })

@@ -2,10 +2,8 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ApiContext, Database, ReadCall } from '../../api/call.ts'
 import { httpFields } from '../../api/call.ts'
 import { type MapAnswer, type MapPointsInput, type MapRow, mapPoints } from '../../api/map-points.ts'
-import { partialReadsOf } from '../../api/partial-reads.ts'
 import { admitRead } from '../../api/read-position.ts'
 import { positionHeader } from '../../base/consistency.ts'
-import { missingText, partialHeader } from '../../base/partial-reads.ts'
 import { inTurns } from '../../base/turns.ts'
 import { encodeAttributes } from './json-attributes.ts'
 import { JsonText } from './json-text.ts'
@@ -39,7 +37,7 @@ export function addMap(app: FastifyInstance, options: StreamOptions): void {
             const position = cluster && (await admitRead(cluster, askedPosition(request, signal)))
             const context = {
               ...limitsOf(options.context),
-              database: readingOf(await open(), { position, metrics: options.metrics }, request, reply),
+              database: readingOf(await open(), position),
             }
             const answer = await mapPoints(context, input, { fields: httpFields, collection, signal })
             owned.defer(() => answer.map.close())
@@ -54,30 +52,9 @@ export function addMap(app: FastifyInstance, options: StreamOptions): void {
   }
 }
 
-/**
- * Returns a view of the database for this request. In a cluster, points for which no node answers may be missing if the
- * caller allows it.
- *
- * @param reading.position that other nodes must have reached; undefined on a single node
- */
-function readingOf(
-  database: Database,
-  {
-    position,
-    metrics,
-  }: { readonly position: number | undefined; readonly metrics: StreamOptions['metrics'] },
-  { headers }: FastifyRequest,
-  reply: FastifyReply,
-): Database {
-  if (position === undefined) return database
-  const partial = partialReadsOf({
-    partial: headers[partialHeader]?.toString(),
-    onPartial: (missing) => {
-      reply.header(partialHeader, missingText(missing))
-      metrics.incomplete('partial')
-    },
-  })
-  return database.asOf?.(position, partial) ?? database
+/** @param position that other nodes must have reached; undefined on a single node */
+function readingOf(database: Database, position: number | undefined): Database {
+  return position === undefined ? database : (database.asOf?.(position) ?? database)
 }
 
 /** The context without `database`, which cannot be read before the points are loaded. */

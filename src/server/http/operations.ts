@@ -12,7 +12,6 @@ import type { Role } from '../../base/api-key.ts'
 import type { BodyBudgets, ByteHold } from '../../base/byte-budget.ts'
 import { consistencyHeader, positionHeader } from '../../base/consistency.ts'
 import { DatabaseError } from '../../base/errors.ts'
-import { missingText, partialHeader } from '../../base/partial-reads.ts'
 import { answerRoom, RequestBody } from './bodies.ts'
 import type { JsonAnswer } from './json-answers.ts'
 import { collectionPrefix, type PathParts, type Route, routes } from './routes.ts'
@@ -121,8 +120,6 @@ function callOf(
     version: (query as Readonly<Record<string, unknown>>).version?.toString(),
     consistency: headers[consistencyHeader] as string | undefined,
     position: headers[positionHeader] as string | undefined,
-    partial: headers[partialHeader] as string | undefined,
-    onPartial: (missing) => reply.header(partialHeader, missingText(missing)),
     signal: leavingOf(reply),
     room,
   }

@@ -64,7 +64,7 @@ export async function streamPoints(
     return streamAnswer(reply, { ...options, chunks, what, ended: end })
   } catch (thrown) {
     end(toDatabaseError(thrown).reason)
-    if (thrown instanceof PartitionsUnavailable) options.metrics.incomplete('none')
+    if (thrown instanceof PartitionsUnavailable) options.metrics.unanswered()
     throw thrown
   }
 }

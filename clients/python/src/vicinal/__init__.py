@@ -11,7 +11,7 @@ A client of Vicinal, the vector database.
 
 from .async_client import AsyncCollections, AsyncVicinal
 from .client import Collections, Vicinal
-from .clusters import Consistency, Missing, OnPartial
+from .clusters import Consistency
 from .collection_operations import CollectionInfo, Hnsw, PutCollectionResult
 from .columns import Columns
 from .errors import (
@@ -99,12 +99,10 @@ __all__ = [
     "MatrixLike",
     "Metric",
     "MisdirectedError",
-    "Missing",
     "NewPoint",
     "NotFoundError",
     "NotReadyError",
     "OnConflict",
-    "OnPartial",
     "OverloadedError",
     "Page",
     "PartlyInserted",

@@ -15,7 +15,7 @@ import httpx
 from . import collection_operations, map_operations, point_operations, search_operations, service_operations
 from .async_transport import AsyncHttpTransport, AsyncTransport
 from .bulk import BATCH_POINTS, Batch, Batcher, Keys, Progress, ProgressBar, batches_of
-from .clusters import Consistency, OnPartial
+from .clusters import Consistency
 from .columns import Columns
 from .errors import VicinalError
 from .exchange import Retry
@@ -115,14 +115,12 @@ class AsyncVicinal:
         page_size: int = 1_000,
         include: Include | None = USUAL_LISTED,
         consistency: Consistency | None = None,
-        on_partial: OnPartial | None = None,
-        partial_after_s: float | None = None,
     ) -> AsyncIterator[StoredPoint]:
         """
         Iterate over all matching points in the order of their insertion, page by page. A point that stays stored
         meanwhile is yielded exactly once.
 
-        For clusters, `consistency`, `on_partial` and `partial_after_s` are those of `list_points`, for each page.
+        For clusters, `consistency` is that of `list_points`, for each page.
         """
         cursor: str | None = None
         while True:
@@ -132,8 +130,6 @@ class AsyncVicinal:
                 cursor=cursor,
                 include=include,
                 consistency=consistency,
-                on_partial=on_partial,
-                partial_after_s=partial_after_s,
             )
             for point in page.points:
                 yield point

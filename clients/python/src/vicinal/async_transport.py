@@ -19,7 +19,6 @@ from .http_codec import (
     reader_of,
     refused,
     request_of,
-    teller_of,
     unanswered,
     with_headers,
 )
@@ -91,7 +90,6 @@ class AsyncHttpTransport:
             reader_of(operation),
             repeatable=operation.repeatable,
             retry=retry,
-            tell=teller_of(operation),
         )
         return await drive(steps, self._send)
 

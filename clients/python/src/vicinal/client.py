@@ -14,7 +14,7 @@ import httpx
 
 from . import collection_operations, map_operations, point_operations, search_operations, service_operations
 from .bulk import BATCH_POINTS, Batch, Keys, Progress, ProgressBar, batches_of
-from .clusters import Consistency, OnPartial
+from .clusters import Consistency
 from .columns import Columns
 from .errors import VicinalError
 from .exchange import Retry
@@ -127,14 +127,12 @@ class Vicinal:
         page_size: int = 1_000,
         include: Include | None = USUAL_LISTED,
         consistency: Consistency | None = None,
-        on_partial: OnPartial | None = None,
-        partial_after_s: float | None = None,
     ) -> Iterator[StoredPoint]:
         """
         Iterate over all matching points in the order of their insertion, page by page. A point that stays stored
         meanwhile is yielded exactly once.
 
-        For clusters, `consistency`, `on_partial` and `partial_after_s` are those of `list_points`, for each page.
+        For clusters, `consistency` is that of `list_points`, for each page.
         """
         cursor: str | None = None
         while True:
@@ -144,8 +142,6 @@ class Vicinal:
                 cursor=cursor,
                 include=include,
                 consistency=consistency,
-                on_partial=on_partial,
-                partial_after_s=partial_after_s,
             )
             yield from page.points
             cursor = page.next_cursor

@@ -79,13 +79,11 @@ def exchange(
     *,
     repeatable: bool,
     retry: Retry,
-    tell: Callable[[Response], None] | None = None,
 ) -> Steps[Request, Response, Result]:
     """
     Return the steps of a request.
 
     :param read: returns the result of a response, or raises its error
-    :param tell: called with the response that was read; its exceptions go to the caller and are not retried
     """
     tried = 0
     while True:
@@ -95,16 +93,12 @@ def exchange(
         try:
             if isinstance(outcome, Unanswered):
                 raise outcome.error
-            result = read(outcome)
+            return read(outcome)
         except VicinalError as error:
             is_safe = repeatable or (isinstance(outcome, Unanswered) and not outcome.is_in_doubt)
             delay = retry.delay(tried, error, is_safe=is_safe)
             if delay is None:
                 raise
-        else:
-            if tell is not None:
-                tell(outcome)
-            return result
         yield Pause(delay)
 
 

@@ -9,7 +9,7 @@ from typing import TypedDict, TypeVar
 import httpcore
 import httpx
 
-from .clusters import PARTIAL, Session, missing_of
+from .clusters import Session
 from .errors import (
     ConnectionFailedError,
     DeadlineExceededError,
@@ -54,7 +54,7 @@ def reader_of(operation: Operation[Result]) -> Callable[[HttpResponse], Result]:
 
 def request_of(operation: Operation[object], session: Session) -> HttpRequest:
     """Return an operation's request, with the headers for a cluster."""
-    asked = session.asked(operation.consistency, operation.on_partial, operation.partial_after_s)
+    asked = session.asked(operation.consistency)
     return with_headers(operation.request(), asked)
 
 
@@ -63,20 +63,6 @@ def with_headers(request: HttpRequest, headers: Mapping[str, str]) -> HttpReques
     if not headers:
         return request
     return HttpRequest(request.method, request.path, request.body, {**(request.headers or {}), **headers})
-
-
-def teller_of(operation: Operation[object]) -> Callable[[HttpResponse], None] | None:
-    """Return a function that reports a partial response to the caller, or None if partial answers are not allowed."""
-    on_partial = operation.on_partial
-    if on_partial is None:
-        return None
-
-    def tell(response: HttpResponse) -> None:
-        missing = missing_of(response.headers.get(PARTIAL))
-        if missing is not None:
-            on_partial(missing)
-
-    return tell
 
 
 def error_of(response: HttpResponse) -> VicinalError:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from urllib.parse import urlencode
 
-from .clusters import Consistency, OnPartial
+from .clusters import Consistency
 from .filters import FilterLike, json_of_filter
 from .operation import HttpRequest, HttpResponse, Operation, Place
 from .points import Metric
@@ -46,7 +46,7 @@ class MapPoints(Operation[PointMap]):
     The same `seed` samples the same points. `attributes` are paths to return with the points, and `content` is how many
     characters of each content to return. Only HTTP has this. Only one map of a collection is made at a time.
 
-    `consistency`, `on_partial` and `partial_after_s` are those of `search`.
+    `consistency` is that of `search`.
     """
 
     place: Place
@@ -60,8 +60,6 @@ class MapPoints(Operation[PointMap]):
     attributes: Sequence[str] = ()
     content: int = 0
     consistency: Consistency | None = None
-    on_partial: OnPartial | None = None
-    partial_after_s: float | None = None
 
     def request(self) -> HttpRequest:
         parameters: list[tuple[str, str | int]] = [("similarity", self.metric), ("seed", self.seed)]

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
-from .clusters import Consistency, OnPartial
+from .clusters import Consistency
 from .errors import InvalidArgumentError
 from .values import Json, from_json
 
@@ -90,16 +90,6 @@ class Operation(ABC, Generic[Answer_co]):
     @property
     def consistency(self) -> Consistency | None:
         """How up to date the answer of a cluster must be; None for the client's setting. Reads have this field."""
-        return None
-
-    @property
-    def on_partial(self) -> OnPartial | None:
-        """Allows a partial answer, and is called before one. Reads that can have partial answers have this field."""
-        return None
-
-    @property
-    def partial_after_s(self) -> float | None:
-        """How long to wait for nodes before the answer is partial. The same reads have this field."""
         return None
 
     @abstractmethod

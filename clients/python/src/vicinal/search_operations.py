@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from types import EllipsisType
 
-from .clusters import Consistency, OnPartial
+from .clusters import Consistency
 from .errors import InvalidArgumentError
 from .filters import FilterLike, json_of_filter
 from .operation import HttpRequest, HttpResponse, Operation, Place
@@ -39,10 +39,8 @@ class Search(Operation[SearchResult]):
     distance and payload unless `include` says otherwise; None asks for ids only. With `profile`, the answer describes
     how the search was run.
 
-    For clusters: `consistency` is how up to date the answer must be; by default as the client's. `on_partial` allows an
-    answer without the partitions for which no node answers. It is called with how many partitions are `Missing`, before
-    the answer is returned. Without it, such a call fails with `NotReadyError`. With it, nodes that have not answered
-    after `partial_after_s` seconds are left out as well. Any other service ignores all three.
+    For clusters: `consistency` is how up to date the answer must be; by default as the client's. Any other service
+    ignores it.
     """
 
     place: Place
@@ -57,8 +55,6 @@ class Search(Operation[SearchResult]):
     max_distance: float | None = None
     profile: bool = False
     consistency: Consistency | None = None
-    on_partial: OnPartial | None = None
-    partial_after_s: float | None = None
 
     @property
     def query(self) -> Query:
@@ -88,15 +84,13 @@ class SearchBatch(Operation[list[SearchResult]]):
     """
     Answer every query, or none when one of them is invalid. `Query.for_each` turns rows of an array into queries.
 
-    `consistency`, `on_partial` and `partial_after_s` are those of `search`, for all queries together.
+    `consistency` is that of `search`, for all queries together.
     """
 
     place: Place
     queries: Sequence[Query]
     _: KW_ONLY
     consistency: Consistency | None = None
-    on_partial: OnPartial | None = None
-    partial_after_s: float | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.queries, Query):
@@ -130,8 +124,7 @@ class ListPoints(Operation[Page]):
 
     Points have their payload unless `include` says otherwise; None asks for ids only.
 
-    `consistency`, `on_partial` and `partial_after_s` are those of `search`. A partial page lacks some points of its
-    range. Its cursor continues after them; to get the complete page, repeat the request with the previous cursor.
+    `consistency` is that of `search`.
     """
 
     place: Place
@@ -141,8 +134,6 @@ class ListPoints(Operation[Page]):
     cursor: str | None = None
     include: Include | None = USUAL_LISTED
     consistency: Consistency | None = None
-    on_partial: OnPartial | None = None
-    partial_after_s: float | None = None
 
     def __post_init__(self) -> None:
         check_whole(self.limit, "limit", 1)
@@ -165,15 +156,13 @@ class Count(Operation[int]):
     """
     Return how many points match; without a filter, the number of all points.
 
-    `consistency`, `on_partial` and `partial_after_s` are those of `search`.
+    `consistency` is that of `search`.
     """
 
     place: Place
     filter: FilterLike | None = None
     _: KW_ONLY
     consistency: Consistency | None = None
-    on_partial: OnPartial | None = None
-    partial_after_s: float | None = None
 
     def request(self) -> HttpRequest:
         return _post(self.place, "count", _filter(self.filter))
@@ -196,7 +185,7 @@ class Facets(Operation[dict[str, list[FacetCount]]]):
     """
     Return the most frequent values at each path, with the number of matching points that have each.
 
-    `consistency`, `on_partial` and `partial_after_s` are those of `search`.
+    `consistency` is that of `search`.
     """
 
     place: Place
@@ -205,8 +194,6 @@ class Facets(Operation[dict[str, list[FacetCount]]]):
     filter: FilterLike | None = None
     limit: int | None = None
     consistency: Consistency | None = None
-    on_partial: OnPartial | None = None
-    partial_after_s: float | None = None
 
     def __post_init__(self) -> None:
         if self.limit is not None:

@@ -19,7 +19,6 @@ from .http_codec import (
     reader_of,
     refused,
     request_of,
-    teller_of,
     unanswered,
     with_headers,
 )
@@ -84,7 +83,6 @@ class HttpTransport:
             reader_of(operation),
             repeatable=operation.repeatable,
             retry=retry,
-            tell=teller_of(operation),
         )
         return drive(steps, self._send)
 

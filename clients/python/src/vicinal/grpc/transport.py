@@ -16,7 +16,7 @@ import grpc
 import grpc.aio
 
 from ..async_transport import drive as drive_async
-from ..clusters import PARTIAL, POSITION, Consistency, Session, missing_of
+from ..clusters import POSITION, Consistency, Session
 from ..errors import (
     ClosedError,
     ConnectionFailedError,
@@ -187,7 +187,7 @@ class AsyncGrpcTransport:
 
 def _steps_of(operation: Operation[Result], session: Session, retry: Retry) -> Steps[GrpcCall[Any], Answer, Result]:
     call = call_of(operation)
-    asked = session.asked(operation.consistency, operation.on_partial, operation.partial_after_s)
+    asked = session.asked(operation.consistency)
     if asked:
         call = replace(call, metadata=(*call.metadata, *asked.items()))
     return exchange(
@@ -195,7 +195,6 @@ def _steps_of(operation: Operation[Result], session: Session, retry: Retry) -> S
         _reader_of(operation, call),
         repeatable=operation.repeatable,
         retry=retry,
-        tell=_teller_of(operation),
     )
 
 
@@ -212,19 +211,6 @@ def _reader_of(operation: Operation[Result], call: GrpcCall[Result]) -> Callable
             raise InternalError(f"the answer is not what Vicinal answers: {error!r}") from error
 
     return read
-
-
-def _teller_of(operation: Operation[object]) -> Callable[[Answer], None] | None:
-    on_partial = operation.on_partial
-    if on_partial is None:
-        return None
-
-    def tell(answer: Answer) -> None:
-        missing = missing_of(answer.trailer.get(PARTIAL)) if isinstance(answer, Message) else None
-        if missing is not None:
-            on_partial(missing)
-
-    return tell
 
 
 def _target_of(url: str) -> tuple[str, grpc.ChannelCredentials | None]:
