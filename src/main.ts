@@ -20,7 +20,7 @@ import { createEmbedder } from './service/embeddings.ts'
 import { loggerOf } from './service/logger.ts'
 import { indexDirectory } from './service/stored-data.ts'
 import { registerSystem } from './service/system-metrics.ts'
-import { damageIn } from './storage/data-directory.ts'
+import { damageIn } from './storage/files/data-directory.ts'
 import type { StoreOptions } from './storage/lmdb-store.ts'
 import type { Ports, Transports } from './transports.ts'
 

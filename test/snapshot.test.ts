@@ -27,9 +27,9 @@ import {
   encodeTrailer,
   SnapshotChecksum,
   snapshotHeaderBytes,
-} from '../src/storage/snapshot-format.ts'
-import { SnapshotReader } from '../src/storage/snapshot-reader.ts'
-import { restoreSnapshot } from '../src/storage/snapshot-restore.ts'
+} from '../src/storage/snapshot/snapshot-format.ts'
+import { SnapshotReader } from '../src/storage/snapshot/snapshot-reader.ts'
+import { restoreSnapshot } from '../src/storage/snapshot/snapshot-restore.ts'
 import type { Insertion } from '../src/storage/store.ts'
 import { openDatabase } from '../src/storage/tables.ts'
 import { withCollection } from './support/collection.ts'

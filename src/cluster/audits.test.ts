@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { createLogger } from '../base/log.ts'
-import { PartitionDigest } from '../storage/partition-digest.ts'
+import { PartitionDigest } from '../storage/applied.ts'
 import { Audits } from './audits.ts'
 import type { SharedDocuments } from './commit-log.ts'
 import { SharedMemoryDocuments } from './memory-documents.ts'

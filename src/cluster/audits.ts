@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '../base/log.ts'
 import { PartitionSet } from '../base/partitions.ts'
-import { differingPartitions } from '../storage/partition-digest.ts'
+import { differingPartitions } from '../storage/applied.ts'
 import type { SharedDocuments } from './commit-log.ts'
 
 export interface AuditsOptions {

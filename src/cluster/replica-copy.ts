@@ -2,13 +2,12 @@ import { defaultCollection } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { idToBytes } from '../base/ids.ts'
 import { PartitionSet } from '../base/partitions.ts'
-import type { Applied } from '../storage/applied.ts'
+import { type Applied, PartitionDigest } from '../storage/applied.ts'
 import { openDataStore } from '../storage/data-store.ts'
+import { decodeKeyedRequest } from '../storage/keyed-requests.ts'
 import type { StoreOptions } from '../storage/lmdb-store.ts'
-import { PartitionDigest } from '../storage/partition-digest.ts'
-import { decodeKeyedRequest } from '../storage/request-record.ts'
-import { SnapshotReader } from '../storage/snapshot-reader.ts'
-import { fillStore } from '../storage/snapshot-restore.ts'
+import { SnapshotReader } from '../storage/snapshot/snapshot-reader.ts'
+import { fillStore } from '../storage/snapshot/snapshot-restore.ts'
 import type { DataStore, KeyedRequest, Store } from '../storage/store.ts'
 import {
   type ReplicaCatalog,
@@ -17,7 +16,6 @@ import {
   ReplicaReader,
   type ReplicaSource,
 } from './replica-transfer.ts'
-
 export interface ReplicaCopyOptions {
   readonly source: ReplicaSource
   /** The short id of the cluster's log. */

@@ -2,7 +2,7 @@ import { crc32 } from 'node:zlib'
 import type { HnswSettings } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Applied } from '../storage/applied.ts'
-import { ByteSource } from '../storage/byte-source.ts'
+import { ByteSource } from '../storage/snapshot/snapshot-reader.ts'
 import type { Snapshot } from '../storage/store.ts'
 
 /**

@@ -12,8 +12,8 @@ import { until } from '../../test/support/until.ts'
 import { newId } from '../base/ids.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import { IdTable } from '../points/id-table.ts'
+import { RowFile } from '../storage/files/row-file.ts'
 import { packRow, rowBytesOf } from '../storage/key-layout.ts'
-import { RowFile } from '../storage/row-file.ts'
 import { IndexThreadPool } from './index-thread-pool.ts'
 
 const seed = 20_261_123

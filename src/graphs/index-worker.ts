@@ -12,7 +12,7 @@ import { Slots } from '../index/slots.ts'
 import { instantiateKernels } from '../kernels/wasm-module.ts'
 import { writePagedId } from '../points/id-table.ts'
 import { stopRanges, takeRanges } from '../points/shared-ranges.ts'
-import { readRows } from '../storage/row-reader.ts'
+import { readRows } from '../storage/files/row-file.ts'
 import type {
   FilledSlots,
   FromIndexWorker,

@@ -1,8 +1,12 @@
 import type { ApiKey, ServiceKeys } from '../base/api-key.ts'
 import type { Logger } from '../base/log.ts'
 import { type Config, isHttpOpen } from '../config.ts'
-import { loadOrCreateApiKey, setAsideApiKey } from '../storage/api-key-file.ts'
-import { readKeysFile, watchKeysFile } from '../storage/keys-file.ts'
+import {
+  loadOrCreateApiKey,
+  readKeysFile,
+  setAsideApiKey,
+  watchKeysFile,
+} from '../storage/files/api-key-files.ts'
 
 /** All keys of both transports: from the settings, from the data directory and from API_KEYS_FILE, which may change. */
 export class ApiKeys {

@@ -3,22 +3,22 @@ import { join } from 'node:path'
 import { type CollectionSettings, defaultCollection } from '../base/collection.ts'
 import { type DirectoryDiagnosis, examineDirectory } from '../collections/doctor.ts'
 import type { Config } from '../config.ts'
-import { type Backup, restoreBackup } from '../storage/backup.ts'
-import { collectionsPath, databasePath } from '../storage/data-directory.ts'
+import { repair } from '../storage/check/repair.ts'
+import { DirectorySurvey } from '../storage/check/survey.ts'
 import { openDataStore } from '../storage/data-store.ts'
-import { DirectorySurvey } from '../storage/directory-survey.ts'
-import { repair } from '../storage/repair.ts'
-import { checkReplaced } from '../storage/replacement.ts'
-import type { SnapshotHeader } from '../storage/snapshot-format.ts'
-import { SnapshotReader } from '../storage/snapshot-reader.ts'
-import { restoreSnapshot } from '../storage/snapshot-restore.ts'
+import { collectionsPath, databasePath } from '../storage/files/data-directory.ts'
+import { checkReplaced } from '../storage/files/replacement.ts'
+import { type Backup, restoreBackup } from '../storage/snapshot/backup.ts'
+import type { SnapshotHeader } from '../storage/snapshot/snapshot-format.ts'
+import { SnapshotReader } from '../storage/snapshot/snapshot-reader.ts'
+import { restoreSnapshot } from '../storage/snapshot/snapshot-restore.ts'
 import type { DataStore } from '../storage/store.ts'
 import { loggerOf } from './logger.ts'
 
 /** Operations on a data directory that no service uses. */
 
-export { type Backup, BackupWriter, readBackup, snapshotIn } from '../storage/backup.ts'
-export { writeWholeFile } from '../storage/whole-file.ts'
+export { writeWholeFile } from '../storage/files/whole-file.ts'
+export { type Backup, BackupWriter, readBackup, snapshotIn } from '../storage/snapshot/backup.ts'
 export { type SnapshotHeader, SnapshotReader }
 
 /**

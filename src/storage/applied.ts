@@ -1,5 +1,5 @@
 import { idBytes } from '../base/ids.ts'
-import { partitionCount } from '../base/partitions.ts'
+import { type PartitionSet, partitionCount } from '../base/partitions.ts'
 
 /**
  * The state of a replica: how much of its cluster's log it has applied. It is a part of the meta record of each
@@ -69,4 +69,100 @@ export function readApplied(source: Buffer, offset: number, isPart: boolean): Ap
       ? { held: new Uint8Array(source.subarray(digestAt + digestBytes, digestAt + digestBytes + heldBytes)) }
       : {}),
   }
+}
+
+/**
+ * A digest of the points of each partition: their number, and the sum of a hash of each point's id and version.
+ * Replicas with the same points in the same versions have equal digests, in whatever order they got them. Other
+ * replicas have different digests, except in one case in 2^64. Adding or removing a point takes some nanoseconds.
+ *
+ * The first byte of an id is the number of its partition.
+ */
+export class PartitionDigest {
+  /** Three numbers for each partition: points, low half of the sum, high half of the sum. */
+  readonly #entries: Uint32Array
+
+  /** @param bytes the `bytes` of another digest; absent for a digest of no points */
+  constructor(bytes?: Uint8Array) {
+    this.#entries = new Uint32Array(partitionCount * entryNumbers)
+    if (bytes !== undefined) new Uint8Array(this.#entries.buffer).set(bytes)
+  }
+
+  add(id: Uint8Array, version: number): void {
+    this.#change(id, version, 1)
+  }
+
+  remove(id: Uint8Array, version: number): void {
+    this.#change(id, version, -1)
+  }
+
+  /** A copy of the digest, little-endian. */
+  get bytes(): Uint8Array {
+    return new Uint8Array(this.#entries.buffer).slice(0, digestBytes)
+  }
+
+  /** The number of points in all partitions. */
+  get points(): number {
+    let points = 0
+    for (let at = 0; at < this.#entries.length; at += entryNumbers) points += this.#entries[at]!
+    return points
+  }
+
+  pointsIn(partition: number): number {
+    return this.#entries[partition * entryNumbers]!
+  }
+
+  /** The number of points in some partitions. */
+  pointsOf(partitions: PartitionSet): number {
+    let points = 0
+    for (const partition of partitions) points += this.pointsIn(partition)
+    return points
+  }
+
+  /** Whether there are points in partitions other than these. */
+  hasPointsOutside(partitions: PartitionSet): boolean {
+    for (let partition = 0; partition < partitionCount; partition += 1) {
+      if (this.#entries[partition * entryNumbers] !== 0 && !partitions.has(partition)) return true
+    }
+    return false
+  }
+
+  #change(id: Uint8Array, version: number, sign: 1 | -1): void {
+    const high = Math.floor(version / 2 ** 32)
+    const at = id[0]! * entryNumbers
+    const entries = this.#entries
+    entries[at] = entries[at]! + sign
+    entries[at + 1] = entries[at + 1]! + sign * hash(id, version, high, 0x9e3779b1)
+    entries[at + 2] = entries[at + 2]! + sign * hash(id, version, high, 0x85ebca6b)
+  }
+}
+
+/** Returns the partitions in which two digests differ. */
+export function differingPartitions(one: Uint8Array, other: Uint8Array): number[] {
+  const entryBytes = digestBytes / partitionCount
+  return Array.from({ length: partitionCount }, (_, partition) => partition).filter((partition) => {
+    const [from, to] = [partition * entryBytes, (partition + 1) * entryBytes]
+    return Buffer.compare(one.subarray(from, to), other.subarray(from, to)) !== 0
+  })
+}
+
+const entryNumbers: number = digestBytes / partitionCount / 4
+
+/** MurmurHash3 of an id and a version with a seed: 32 bits. */
+function hash(id: Uint8Array, version: number, high: number, seed: number): number {
+  let state = seed
+  for (let at = 0; at < id.length; at += 4) {
+    state = mix(state, id[at]! | (id[at + 1]! << 8) | (id[at + 2]! << 16) | (id[at + 3]! << 24))
+  }
+  state = mix(mix(state, version | 0), high)
+  state = Math.imul(state ^ (state >>> 16), 0x85ebca6b)
+  state = Math.imul(state ^ (state >>> 13), 0xc2b2ae35)
+  return (state ^ (state >>> 16)) >>> 0
+}
+
+function mix(state: number, block: number): number {
+  let scrambled = Math.imul(block, 0xcc9e2d51)
+  scrambled = Math.imul((scrambled << 15) | (scrambled >>> 17), 0x1b873593)
+  const mixed = state ^ scrambled
+  return (Math.imul((mixed << 13) | (mixed >>> 19), 5) + 0xe6546b64) | 0
 }

@@ -1,20 +1,19 @@
-import { defaultCollection } from '../base/collection.ts'
+import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { crc32 } from 'node:zlib'
+import { defaultCollection, type HnswSettings } from '../base/collection.ts'
+import { syncDirectoryAsync } from '../base/sync-directory.ts'
 import {
-  type AliasRecord,
-  type CatalogRecord,
-  decodeAlias,
-  decodeHead,
-  decodeRecord,
-  encodeAlias,
-  encodeHead,
-  encodeRecord,
-  headKey,
-  mainNumber,
-} from './catalog-layout.ts'
-import type { CollectionTables } from './collection-tables.ts'
-import { beyondRepair } from './data-directory.ts'
+  beyondRepair,
+  collectionDirectory,
+  collectionsDirectory,
+  collectionsPath,
+} from './files/data-directory.ts'
+import { rowsHeaderBytes } from './key-layout.ts'
 import type { CollectionRecord } from './store.ts'
-import type { EntryChange } from './writer-messages.ts'
+import type { Table } from './tables.ts'
+import type { EntryChange } from './writer/writer-messages.ts'
 
 /** A change of the catalog: the entries to commit, and the update in memory after the commit. */
 export interface CatalogChange {
@@ -40,7 +39,7 @@ export class Catalog {
   }
 
   /** Reads the tables. @throws DatabaseError if a record is damaged */
-  read({ catalog, aliases }: Pick<CollectionTables, 'catalog' | 'aliases'>, path: string): void {
+  read({ catalog, aliases }: { readonly catalog: Table; readonly aliases: Table }, path: string): void {
     const head = decodeHead(catalog.getBinary(headKey))
     if ('fault' in head) throw beyondRepair(path, head.fault)
     this.#nextNumber = head.nextNumber
@@ -164,4 +163,180 @@ export class Catalog {
     this.aliases.set(name, target)
     this.#places.set(name, place)
   }
+}
+
+/**
+ * The format of DATA_DIR/collections.mdb, the LMDB file of all named collections. Numbers are little-endian, except in
+ * keys of 8 bytes. Checksums are CRC-32 (zlib's).
+ *
+ *   catalog    0           ->  format version u32 | number of the next collection u32 | crc of all before
+ *              number u32  ->  state u8 (0: exists, 1: dropped, being removed) | dimension u32 | m u32 |
+ *                              efConstruction u32 (0 each: not given) | created, ms since 1970, f64 | name, UTF-8 |
+ *                              crc of key and all before
+ *   aliases    place u32   ->  number of the collection u32 (0: the default one) | name, UTF-8 |
+ *                              crc of key and all before
+ *
+ *   payloads, live, meta: as in points.mdb, with keys of number u32 | key u32, both big-endian. So the entries of a
+ *   collection are adjacent, and thousands of collections share one environment, one file and one transaction.
+ *
+ * Each collection has a meta record of format version 2, 3 or 5, as in points.mdb.
+ *
+ * DATA_DIR/collections/NUMBER/vectors.rows is the row file of a collection, DATA_DIR/collections/NUMBER/index/ its
+ * index.
+ *
+ * Numbers begin at 1 and are never reused, so that leftovers of a dropped collection never become part of another.
+ */
+export const catalogVersion = 1
+
+/** Key of the catalog's head. */
+export const headKey = 0
+
+/** The number of the default collection, as the target of an alias. */
+export const mainNumber = 0
+
+export interface CatalogHead {
+  readonly nextNumber: number
+}
+
+export function encodeHead({ nextNumber }: CatalogHead): Buffer {
+  const value = Buffer.alloc(headBytes)
+  value.writeUInt32LE(catalogVersion, 0)
+  value.writeUInt32LE(nextNumber, 4)
+  value.writeUInt32LE(crc32(value.subarray(0, 8)), 8)
+  return value
+}
+
+/** Returns the head, or its fault; `isOtherVersion` if a program with another format version wrote it. */
+export function decodeHead(
+  value: Buffer | undefined,
+): CatalogHead | { readonly fault: string; readonly isOtherVersion: boolean } {
+  const version = value !== undefined && value.length >= 4 ? value.readUInt32LE(0) : undefined
+  if (version !== undefined && version !== catalogVersion) {
+    const fault = `it has format version ${version}, this program reads ${catalogVersion}`
+    return { fault, isOtherVersion: true }
+  }
+  if (value?.length !== headBytes || value.readUInt32LE(8) !== crc32(value.subarray(0, 8))) {
+    return { fault: 'the head of its catalog does not match its checksum', isOtherVersion: false }
+  }
+  return { nextNumber: value.readUInt32LE(4) }
+}
+
+const headBytes = 12
+
+/** A collection's record in the catalog. */
+export interface CatalogRecord {
+  readonly name: string
+  /** As given at its creation. */
+  readonly dimension: number | undefined
+  readonly hnsw: HnswSettings
+  readonly createdMs: number
+  /** Whether the collection is dropped and its data are being removed. */
+  readonly isDropped: boolean
+}
+
+export function encodeRecord(number: number, record: CatalogRecord): Buffer {
+  const { name, dimension, hnsw, createdMs, isDropped } = record
+  const value = Buffer.alloc(recordHeadBytes + Buffer.byteLength(name) + 4)
+  value.writeUInt8(isDropped ? 1 : 0, 0)
+  value.writeUInt32LE(dimension ?? 0, 1)
+  value.writeUInt32LE(hnsw.m ?? 0, 5)
+  value.writeUInt32LE(hnsw.efConstruction ?? 0, 9)
+  value.writeDoubleLE(createdMs, 13)
+  value.write(name, recordHeadBytes)
+  return sealed(number, value)
+}
+
+/** Returns undefined if the record does not match its checksum. */
+export function decodeRecord(number: number, value: Buffer): CatalogRecord | undefined {
+  if (value.length < recordHeadBytes + 4 || !isSealed(number, value)) return undefined
+  const m = value.readUInt32LE(5)
+  const efConstruction = value.readUInt32LE(9)
+  return {
+    isDropped: value.readUInt8(0) === 1,
+    dimension: value.readUInt32LE(1) || undefined,
+    hnsw: { ...(m === 0 ? {} : { m }), ...(efConstruction === 0 ? {} : { efConstruction }) },
+    createdMs: value.readDoubleLE(13),
+    name: value.toString('utf8', recordHeadBytes, value.length - 4),
+  }
+}
+
+const recordHeadBytes = 1 + 3 * 4 + 8
+
+export interface AliasRecord {
+  readonly name: string
+  /** Number of the collection. */
+  readonly target: number
+}
+
+export function encodeAlias(place: number, { name, target }: AliasRecord): Buffer {
+  const value = Buffer.alloc(4 + Buffer.byteLength(name) + 4)
+  value.writeUInt32LE(target, 0)
+  value.write(name, 4)
+  return sealed(place, value)
+}
+
+/** Returns undefined if the record does not match its checksum. */
+export function decodeAlias(place: number, value: Buffer): AliasRecord | undefined {
+  if (value.length < 8 || !isSealed(place, value)) return undefined
+  return { target: value.readUInt32LE(0), name: value.toString('utf8', 4, value.length - 4) }
+}
+
+/** Fills in the checksum: the last four bytes. */
+function sealed(key: number, value: Buffer): Buffer {
+  const end = value.length - 4
+  value.writeUInt32LE(checksumOf(key, value.subarray(0, end)), end)
+  return value
+}
+
+function isSealed(key: number, value: Buffer): boolean {
+  const end = value.length - 4
+  return value.readUInt32LE(end) === checksumOf(key, value.subarray(0, end))
+}
+
+function checksumOf(key: number, bytes: Buffer): number {
+  const keyBytes = Buffer.alloc(4)
+  keyBytes.writeUInt32LE(key)
+  return crc32(bytes, crc32(keyBytes))
+}
+
+/**
+ * Removes the leftovers of interrupted creations: directories of unassigned numbers, without rows. Dropped collections
+ * stay in the catalog until their directories are removed.
+ *
+ * @param catalog undefined if there is no collections.mdb
+ * @throws DatabaseError if there are points of collections that the catalog does not contain. The catalog was lost;
+ *   nothing is removed
+ */
+export function clearLeftovers(dataDir: string, catalog: Catalog | undefined): void {
+  const path = collectionsPath(dataDir)
+  for (const file of [`${path}.new`, `${path}.new-lock`]) rmSync(file, { force: true })
+  for (const number of leftovers(dataDir, catalog)) {
+    rmSync(collectionDirectory(dataDir, number), { recursive: true })
+  }
+}
+
+/** The numbers of the directories that `clearLeftovers` removes. */
+export function leftovers(dataDir: string, catalog: Catalog | undefined): readonly number[] {
+  if (!existsSync(collectionsDirectory(dataDir))) return []
+  const numbers = readdirSync(collectionsDirectory(dataDir))
+    .filter((name) => /^[1-9]\d*$/.test(name))
+    .map(Number)
+  const strangers = numbers.filter(
+    (number) => catalog?.nameOf(number) === undefined && catalog?.dropped.has(number) !== true,
+  )
+  for (const number of strangers) {
+    const directory = collectionDirectory(dataDir, number)
+    const rows = statSync(join(directory, 'vectors.rows'), { throwIfNoEntry: false })
+    if (catalog !== undefined && (rows?.size ?? 0) <= rowsHeaderBytes) continue
+    const fault =
+      catalog === undefined ? 'it is missing, though there are collections' : `it does not know ${directory}`
+    throw beyondRepair(collectionsPath(dataDir), fault)
+  }
+  return strangers
+}
+
+/** Removes the files of a collection durably. */
+export async function removeDirectory(dataDir: string, number: number): Promise<void> {
+  await rm(collectionDirectory(dataDir, number), { recursive: true, force: true })
+  await syncDirectoryAsync(collectionsDirectory(dataDir))
 }

@@ -1,14 +1,19 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Database, RootDatabase } from 'lmdb'
-import { type CatalogRecord, encodeHead, headKey } from './catalog-layout.ts'
-import { faultsOfCollections } from './collections-check.ts'
-import { beyondRepair, collectionDirectory, collectionsPath, ofOtherVersion } from './data-directory.ts'
-import { type Access, makeEnvironment, openEnvironment, tryDescriptors, tryToOpen } from './environment.ts'
-import { openTable, ScopedTable, type Table } from './table.ts'
-import type { StoreFiles, Tables } from './tables.ts'
+import { type CatalogRecord, encodeHead, headKey } from './catalog.ts'
+import { faultsOfCollections } from './check/collections-check.ts'
+import { beyondRepair, collectionDirectory, collectionsPath, ofOtherVersion } from './files/data-directory.ts'
+import {
+  type Access,
+  makeEnvironment,
+  openEnvironment,
+  tryDescriptors,
+  tryToOpen,
+} from './files/environment.ts'
+import { openTable, ScopedTable, type StoreFiles, type Table, type Tables } from './tables.ts'
 
-/** The LMDB tables of all named collections: see catalog-layout.ts for keys and values. */
+/** The LMDB tables of all named collections: see catalog.ts for keys and values. */
 export interface CollectionTables {
   readonly root: RootDatabase
   readonly catalog: Table

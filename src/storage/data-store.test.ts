@@ -16,11 +16,11 @@ import {
 } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
 import { digestBytes, heldBytes } from './applied.ts'
-import { databasePath } from './data-directory.ts'
 import { openDataStore } from './data-store.ts'
+import { databasePath } from './files/data-directory.ts'
 import { decodeMeta, emptyMeta, encodeMeta } from './key-layout.ts'
 import { openStore, type StoreOptions } from './lmdb-store.ts'
-import { SnapshotReader } from './snapshot-reader.ts'
+import { SnapshotReader } from './snapshot/snapshot-reader.ts'
 import type {
   CollectionRecord,
   DataStore,

@@ -41,7 +41,7 @@ import {
  *                               4: keyed requests with outcomes) | with the last flag: bytes of outcomes f64 |
  *                               in version 6: the state of a replica, see applied.ts | crc of all before
  *              1             ->  database id 16 | crc; absent in a database that only earlier programs have opened
- *              2 + number    ->  a keyed request: see request-record.ts
+ *              2 + number    ->  a keyed request: see keyed-requests.ts
  *              2^31 + first 31 bits of a key's hash
  *                            ->  numbers of the requests with these bits in their keys' hashes, u32 each |
  *                               crc of the key and of these
@@ -56,7 +56,7 @@ import {
  *       as too new.
  *   4   It has had named collections, with or without keyed requests. The database changes to this version before the
  *       first one is created: a program that does not know collections must not serve, copy or repair a part of the
- *       data as if it were all. catalog-layout.ts has the format of named collections.
+ *       data as if it were all. catalog.ts has the format of named collections.
  *   5   It has had extended records of points, or keyed requests with outcomes. The commit that stores the first of
  *       them changes the version. So earlier programs can open a database in which nobody has stored attributes.
  *   6   A replica. The first record of a cluster's log that is applied to a collection changes the version. A program

@@ -6,18 +6,20 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { crc32 } from 'node:zlib'
 import { groupOf, type PlacedChange } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
-import { databasePath } from './data-directory.ts'
-import { faultOfDatabase } from './database-check.ts'
+import { faultOfDatabase } from './check/database-check.ts'
+import { databasePath } from './files/data-directory.ts'
 import { emptyQueue, keyOfHash, keyOfRequest, type RequestQueue, requestNumbers } from './key-layout.ts'
 import {
   addRequests,
+  checkOutcome,
+  decodeKeyedRequest,
+  encodeKeyedRequest,
   faultsOfRequests,
   findRequest,
   type RequestBounds,
   roomForRequests,
 } from './keyed-requests.ts'
 import { openStore } from './lmdb-store.ts'
-import { checkOutcome, decodeKeyedRequest, encodeKeyedRequest } from './request-record.ts'
 import type { Insertion, ItemOutcome, KeyedRequest } from './store.ts'
 import { openDatabase, openTables, readMeta, type Tables } from './tables.ts'
 

@@ -1,3 +1,6 @@
+import { crc32 } from 'node:zlib'
+import { DatabaseError, type Reason, reasons } from '../base/errors.ts'
+import { idBytes, idFromBytes, idSeedBytes, writeIdBytes } from '../base/ids.ts'
 import {
   decodeRequestNumbers,
   encodeRequestNumbers,
@@ -8,19 +11,13 @@ import {
   type RequestQueue,
   requestNumbers,
 } from './key-layout.ts'
-import {
-  decodeKeyedRequest,
-  keyedRequestBytesMax,
-  keyedRequestDiskBytes,
-  outcomeBytesOf,
-} from './request-record.ts'
-import type { KeyedRequest } from './store.ts'
-import type { Table } from './table.ts'
+import type { ItemOutcome, KeyedRequest } from './store.ts'
+import type { Table } from './tables.ts'
 
 /**
  * Requests that are recognized by their keys, in the table `meta`: a queue of records in the order of their commits,
- * and an index from the hash of a key to the numbers of its records. key-layout.ts and request-record.ts have the
- * format.
+ * and an index from the hash of a key to the numbers of its records. key-layout.ts has the format of their keys, and this file
+ * that of their records.
  *
  *   hash of a key ──> numbers of requests ──> requests   oldest ├──┼──┼──┼──┤ newest
  *                                                        removed ┘         └ added
@@ -161,6 +158,216 @@ function removeNumber(table: Table, key: number, number: number): void {
 
 /** Removed with each commit in addition to twice those added. This also shrinks a queue after a limit was reduced. */
 const extraRemovals = 16
+
+/**
+ * The format of the records of keyed requests. If all points have ids from the seed, the record is:
+ *
+ *   ├ hash of key 16 │ hash of body 16 │ seed of ids 16 │ points u32 │ accepted, ms since 1970, f64 │ crc u32 ┤
+ *
+ * Any other record has the outcome of each point before the checksum, which covers all bytes before it. The first byte
+ * of an outcome is its kind:
+ *
+ *   ├ 0 ┤                                              stored, under the id from the seed
+ *   ├ 1 │ id 16 ┤                                      stored, or existing, under another id
+ *   ├ 2 │ reason bytes u8 │ message bytes u32 │ reason, ASCII │ message, UTF-8 ┤      refused
+ *
+ * A byte 3 before the outcomes, or without any, means that the ids from the seed begin with its first byte: a request
+ * of a cluster.
+ */
+
+/** Bytes of the hashes of keys and bodies. */
+export const requestHashBytes = 16
+
+const headBytes: number = 2 * requestHashBytes + idSeedBytes + 4 + 8
+
+/** Length of a record without outcomes. */
+export const keyedRequestBytes: number = headBytes + 4
+
+/** Disk space of a record without outcomes and its number in the index by key: see docs/decisions/storage-layout.md. */
+export const keyedRequestDiskBytes = 160
+
+/** Greatest length of a record. */
+export const keyedRequestBytesMax: number = 1024 * 1024
+
+/**
+ * Encodes a keyed request.
+ *
+ * @throws DatabaseError `request_too_large` if its outcome does not fit in a record
+ */
+export function encodeKeyedRequest(request: KeyedRequest): Buffer {
+  const { keyHash, bodyHash, idSeed, isPartitioned, points, acceptedMs, outcome } = request
+  const outcomes = Buffer.concat([
+    isPartitioned === true ? partitionedMark : Buffer.alloc(0),
+    outcome === undefined ? Buffer.alloc(0) : encodeOutcome(outcome),
+  ])
+  const value = Buffer.alloc(keyedRequestBytes + outcomes.length)
+  value.set(keyHash, 0)
+  value.set(bodyHash, requestHashBytes)
+  value.set(idSeed, 2 * requestHashBytes)
+  let at = value.writeUInt32LE(points, 2 * requestHashBytes + idSeedBytes)
+  at = value.writeDoubleLE(acceptedMs, at)
+  at += outcomes.copy(value, at)
+  value.writeUInt32LE(crc32(value.subarray(0, at)), at)
+  return value
+}
+
+/** Decodes a keyed request, with hashes and seed as views; undefined if the record is damaged. */
+export function decodeKeyedRequest(value: Buffer): KeyedRequest | undefined {
+  const end = value.length - 4
+  if (value.length < keyedRequestBytes || value.readUInt32LE(end) !== crc32(value.subarray(0, end))) {
+    return undefined
+  }
+  const seedAt = 2 * requestHashBytes
+  const points = value.readUInt32LE(seedAt + idSeedBytes)
+  const request = {
+    keyHash: value.subarray(0, requestHashBytes),
+    bodyHash: value.subarray(requestHashBytes, seedAt),
+    idSeed: value.subarray(seedAt, seedAt + idSeedBytes),
+    points,
+    acceptedMs: value.readDoubleLE(seedAt + idSeedBytes + 4),
+  }
+  if (value.length === keyedRequestBytes) return request
+  const isPartitioned = value[headBytes] === kinds.partitioned
+  const outcomes = value.subarray(isPartitioned ? headBytes + 1 : headBytes, end)
+  const marked = isPartitioned ? { ...request, isPartitioned } : request
+  if (outcomes.length === 0) return marked
+  const outcome = decodeOutcome(outcomes, points)
+  return outcome && { ...marked, outcome }
+}
+
+/** Packs records for the writer thread: each after its length, u32. */
+export function packRequests(requests: readonly KeyedRequest[]): Uint8Array<ArrayBuffer> {
+  const records = requests.map(encodeKeyedRequest)
+  // Not from the pool: sending a view to a thread sends the whole memory behind it.
+  const packed = Buffer.allocUnsafeSlow(records.reduce((sum, { length }) => sum + 4 + length, 0))
+  let at = 0
+  for (const record of records) {
+    at = packed.writeUInt32LE(record.length, at)
+    at += record.copy(packed, at)
+  }
+  return packed
+}
+
+/** Unpacks the records of `packRequests`, as views. */
+export function unpackRequests({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): Buffer[] {
+  const packed = Buffer.from(buffer, byteOffset, byteLength)
+  const records: Buffer[] = []
+  for (let at = 0; at < packed.length; ) {
+    const end = at + 4 + packed.readUInt32LE(at)
+    records.push(packed.subarray(at + 4, end))
+    at = end
+  }
+  return records
+}
+
+/**
+ * Returns how much more disk space a record takes than one without outcomes. LMDB stores values of up to half a page
+ * together in pages; a larger value gets its own pages.
+ */
+export function outcomeBytesOf(record: Buffer): number {
+  const { length } = record
+  const onDisk =
+    length <= sharedPageBytesMax ? length : Math.ceil((length + pageHeadBytes) / pageBytes) * pageBytes
+  return onDisk - keyedRequestBytes
+}
+
+/** Whether a record has outcomes (or the byte 3), which programs before format version 5 do not know. */
+export function hasOutcome(record: Buffer): boolean {
+  return record.length > keyedRequestBytes
+}
+
+/**
+ * Returns the length of an outcome in a record.
+ *
+ * @throws DatabaseError `request_too_large` if it is too long: the request must be refused before it is committed
+ */
+export function checkOutcome(outcome: readonly ItemOutcome[]): number {
+  const bytes = outcome.reduce((sum, each) => sum + bytesOf(each), 0)
+  const bytesMax = keyedRequestBytesMax - keyedRequestBytes - partitionedMark.length
+  if (bytes <= bytesMax) return bytes
+  throw new DatabaseError(
+    'request_too_large',
+    `the answer of this request takes ${bytes} bytes to be kept under its idempotency key, the maximum is ${bytesMax}: send fewer points at a time`,
+  )
+}
+
+function encodeOutcome(outcome: readonly ItemOutcome[]): Buffer {
+  const value = Buffer.alloc(checkOutcome(outcome))
+  let at = 0
+  for (const each of outcome) at = writeOutcome(value, at, each)
+  return value
+}
+
+function bytesOf(outcome: ItemOutcome): number {
+  if (outcome === null) return 1
+  if (!isRefusal(outcome)) return 1 + idBytes
+  return refusalHeadBytes + outcome.reason.length + Buffer.byteLength(outcome.message)
+}
+
+function writeOutcome(target: Buffer, at: number, outcome: ItemOutcome): number {
+  if (outcome === null) return target.writeUInt8(kinds.seeded, at)
+  if (!isRefusal(outcome)) {
+    writeIdBytes(outcome, target, target.writeUInt8(kinds.own, at))
+    return at + 1 + idBytes
+  }
+  const { reason, message } = outcome
+  let end = target.writeUInt8(kinds.refused, at)
+  end = target.writeUInt8(reason.length, end)
+  end = target.writeUInt32LE(Buffer.byteLength(message), end)
+  end += target.write(reason, end)
+  return end + target.write(message, end)
+}
+
+/** Returns undefined if these are not the outcomes of so many points. */
+function decodeOutcome(bytes: Buffer, points: number): ItemOutcome[] | undefined {
+  const outcome: ItemOutcome[] = []
+  let at = 0
+  while (at < bytes.length) {
+    const kind = bytes[at]
+    if (kind === kinds.seeded) {
+      outcome.push(null)
+      at += 1
+    } else if (kind === kinds.own && at + 1 + idBytes <= bytes.length) {
+      outcome.push(idFromBytes(bytes, at + 1))
+      at += 1 + idBytes
+    } else {
+      const refusal = kind === kinds.refused ? readRefusal(bytes, at + 1) : undefined
+      if (refusal === undefined) return undefined
+      outcome.push(refusal)
+      at += refusalHeadBytes + refusal.reason.length + Buffer.byteLength(refusal.message)
+    }
+  }
+  return outcome.length === points ? outcome : undefined
+}
+
+function readRefusal(bytes: Buffer, at: number): Exclude<ItemOutcome, string | null> | undefined {
+  const reasonAt = at + refusalHeadBytes - 1
+  if (reasonAt > bytes.length) return undefined
+  const messageAt = reasonAt + bytes.readUInt8(at)
+  const end = messageAt + bytes.readUInt32LE(at + 1)
+  const reason = bytes.toString('latin1', reasonAt, messageAt)
+  if (end > bytes.length || !isReason(reason)) return undefined
+  return { reason, message: bytes.toString('utf8', messageAt, end) }
+}
+
+function isRefusal(outcome: ItemOutcome): outcome is Exclude<ItemOutcome, string | null> {
+  return typeof outcome === 'object' && outcome !== null
+}
+
+function isReason(text: string): text is Reason {
+  return Object.hasOwn(reasons, text)
+}
+
+const pageBytes = 4096
+const pageHeadBytes = 16
+const sharedPageBytesMax = 2000
+
+/** Its kind and two lengths. */
+const refusalHeadBytes = 1 + 1 + 4
+
+const kinds = { seeded: 0, own: 1, refused: 2, partitioned: 3 } as const
+
+const partitionedMark = Buffer.of(kinds.partitioned)
 
 /** Disk space of a request with the largest outcome, in whole pages. */
 const largestDiskBytes = keyedRequestBytesMax + 8192

@@ -21,10 +21,10 @@ import {
 } from '../../test/support/stored-points.ts'
 import { newId } from '../base/ids.ts'
 import { createLogger } from '../base/log.ts'
-import { partsOf } from './group-parts.ts'
 import { rowBytesOf, rowsHeaderBytes } from './key-layout.ts'
 import { openStore } from './lmdb-store.ts'
 import type { Insertion, Store } from './store.ts'
+import { partsOf } from './writer/group-parts.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 let dataDir: string

@@ -4,8 +4,7 @@ import { assert } from '../base/assert.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import type { WritesBlocked } from '../base/writes-blocked.ts'
-import { Catalog, type CatalogChange } from './catalog.ts'
-import { clearLeftovers, removeDirectory } from './collection-directories.ts'
+import { Catalog, type CatalogChange, clearLeftovers, removeDirectory } from './catalog.ts'
 import {
   type CheckedCollections,
   collectionFiles,
@@ -13,11 +12,9 @@ import {
   openCheckedCollections,
   openCollectionsToRead,
 } from './collection-tables.ts'
-import { CollectionWriter } from './collection-writer.ts'
-import { beyondRepair, collectionDirectory, collectionsPath, damaged } from './data-directory.ts'
-import { isDiskFull } from './disk-full.ts'
-import { ReadEnvironment } from './environment.ts'
-import { HeldReads } from './held-reads.ts'
+import { beyondRepair, collectionDirectory, collectionsPath, damaged } from './files/data-directory.ts'
+import { isDiskFull } from './files/disk-space.ts'
+import { HeldReads, ReadEnvironment } from './files/environment.ts'
 import {
   emptyMeta,
   encodeDatabaseId,
@@ -31,8 +28,8 @@ import { requestBoundsOf, type StoreOptions } from './lmdb-store.ts'
 import { PointStore } from './point-store.ts'
 import type { CollectionFiles, CollectionRecord, CollectionSummary, NewCollection, Store } from './store.ts'
 import { checkCounts, readDatabaseId, readLive, readMeta, type Tables } from './tables.ts'
-import { NotWritable, Writer } from './writer.ts'
-import type { CollectionsChange, EntryChange, StoredState } from './writer-messages.ts'
+import { CollectionWriter, NotWritable, Writer } from './writer/writer.ts'
+import type { CollectionsChange, EntryChange, StoredState } from './writer/writer-messages.ts'
 
 /**
  * The named collections of a data directory. They share one LMDB environment and, from the first use on, one writer

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../test/support/random.ts'
 import { idToBytes, newId } from '../base/ids.ts'
-import { differingPartitions, PartitionDigest } from './partition-digest.ts'
+import { differingPartitions, PartitionDigest } from './applied.ts'
 
 describe('the digest of a replica', () => {
   const points = Array.from({ length: 1000 }, (_, index) => ({

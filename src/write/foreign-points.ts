@@ -1,6 +1,6 @@
 import type { PartitionSet } from '../base/partitions.ts'
 import type { HeldPartitions } from '../points/held-partitions.ts'
-import type { PartitionDigest } from '../storage/partition-digest.ts'
+import type { PartitionDigest } from '../storage/applied.ts'
 
 /**
  * Tracks whether a collection has points of partitions that its node does not hold. They are either on their way from

@@ -15,7 +15,7 @@ import {
   formatVersion,
   keyedFormatVersion,
 } from '../../src/storage/key-layout.ts'
-import { snapshotVersion } from '../../src/storage/snapshot-format.ts'
+import { snapshotVersion } from '../../src/storage/snapshot/snapshot-format.ts'
 import { ModelServer, withoutModel } from '../support/model-server.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 

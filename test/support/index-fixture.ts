@@ -13,10 +13,9 @@ import type { CodeBits } from '../../src/index/segment.ts'
 import { VectorIndex } from '../../src/index/vector-index.ts'
 import { loadKernels } from '../../src/kernels/wasm-module.ts'
 import { IdTable } from '../../src/points/id-table.ts'
-import type { IndexSearches } from '../../src/search/executor.ts'
-import { createExecutor, type SearchExecutor } from '../../src/search/executor.ts'
+import { createExecutor, type IndexSearches, type SearchExecutor } from '../../src/search/executor.ts'
+import { RowFile } from '../../src/storage/files/row-file.ts'
 import { packRow, rowBytesOf } from '../../src/storage/key-layout.ts'
-import { RowFile } from '../../src/storage/row-file.ts'
 import { until } from './until.ts'
 
 const kernels = loadKernels()

@@ -1,5 +1,5 @@
-import type { SnapshotHeader } from '../../src/storage/snapshot-format.ts'
-import { type SnapshotPoint, SnapshotReader } from '../../src/storage/snapshot-reader.ts'
+import type { SnapshotHeader } from '../../src/storage/snapshot/snapshot-format.ts'
+import { type SnapshotPoint, SnapshotReader } from '../../src/storage/snapshot/snapshot-reader.ts'
 
 /** Splits bytes into pieces of an odd length, as a network may deliver them. */
 export async function* pieces(bytes: Uint8Array, length = 1013): AsyncGenerator<Uint8Array> {

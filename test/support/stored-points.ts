@@ -1,5 +1,5 @@
 import { idFromBytes, newId } from '../../src/base/ids.ts'
-import { readRows } from '../../src/storage/row-reader.ts'
+import { readRows } from '../../src/storage/files/row-file.ts'
 import type { Change, Insertion, KeyedRequest, Store, WriteGroup } from '../../src/storage/store.ts'
 
 /** The default dimension of vectors. */

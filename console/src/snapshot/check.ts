@@ -1,7 +1,7 @@
 import { Crc32 } from './crc32.ts'
 
 /**
- * Verifies every byte of a snapshot, as `vicinal snapshot verify` does. `src/storage/snapshot-format.ts` documents the
+ * Verifies every byte of a snapshot, as `vicinal snapshot verify` does. `src/storage/snapshot/snapshot-format.ts` documents the
  * format.
  */
 

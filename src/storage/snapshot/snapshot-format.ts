@@ -1,0 +1,281 @@
+import { crc32 } from 'node:zlib'
+import { idBytes, idFromBytes, writeIdBytes } from '../../base/ids.ts'
+
+/**
+ * The format of a snapshot: all points at one sequence number, in one stream that depends neither on LMDB's pages nor
+ * on slots. Numbers are little-endian.
+ *
+ *   header    ├ VICNSNAP 8 │ version u32 │ dimension u32 (0: none yet) │ sequence f64 │ points f64 │
+ *             │ database id 16 │ crc u32 ┤
+ *
+ *   a point   ├ id 16 │ sequence f64 │ content bytes u32 │ content type u32 │
+ *             │ in version 3: version f64 │ order f64 │ expires, µs since 1970, f64 (NaN: never) │
+ *             │ attributes bytes u32 │ crc u32 ┤
+ *             ├ vector f32 x dimension │ content, UTF-8 │ in version 3: attributes, canonical JSON │ crc u32 ┤
+ *
+ *   trailer   ├ VICNDONE 8 │ points f64 │ crc u32 ┤  and nothing after it
+ *
+ * Each crc is the CRC-32 (zlib's) of all bytes from the beginning of the stream to the crc, except for other crcs. So
+ * the last crc covers the whole stream, every byte is checked, and a missing, repeated or moved point is detected
+ * immediately. (Crcs are excluded because the CRC-32 of a message followed by its own crc is a constant, which does not
+ * depend on the message.) The head of a point has its own crc, so that a reader never waits for a content whose length
+ * is damaged.
+ *
+ * The points are in no particular order; their numbers show in which order they were inserted. `sequence` is the number
+ * of the change that wrote the vector, as in the row of a point.
+ *
+ * Version 1, which is still read, has no database id. A snapshot of a database that never had extended records
+ * (payload-record.ts) has version 2, so that earlier programs can read it. The version and order of its points are
+ * their sequence numbers.
+ */
+
+export const snapshotVersion = 3
+/** The version for a database without extended records. */
+export const plainSnapshotVersion = 2
+export const snapshotHeaderBytes = 52
+const headerBytesOf: Readonly<Record<number, number>> = {
+  1: 36,
+  [plainSnapshotVersion]: snapshotHeaderBytes,
+  [snapshotVersion]: snapshotHeaderBytes,
+}
+/** The first bytes of a header, which determine its length. */
+export const snapshotStartBytes = 12
+const plainHeadBytes: number = idBytes + 20
+const extraHeadBytes: number = 3 * 8 + 4
+export const checksumBytes = 4
+export const snapshotTrailerBytes = 20
+
+const headerMagic = Buffer.from('VICNSNAP')
+const trailerMagic = Buffer.from('VICNDONE')
+
+export interface SnapshotHeader {
+  /** Whether points have attributes, an expiry, a version and an order. */
+  readonly isExtended: boolean
+  /** Id of the history that `sequence` counts; undefined in a snapshot of version 1. */
+  readonly databaseId: string | undefined
+  /** Undefined if nothing was ever inserted. */
+  readonly dimension: number | undefined
+  /** The snapshot contains exactly the changes up to this number. */
+  readonly sequence: number
+  readonly points: number
+}
+
+/** The head of a point in a stream, before its vector and content. */
+export interface PointHead {
+  /** 16 bytes. */
+  readonly id: Uint8Array
+  /** Sequence number of its row. */
+  readonly sequence: number
+  readonly contentBytes: number
+  /** Position in `contentTypes`. */
+  readonly contentType: number
+  /** `sequence` in a plain snapshot. */
+  readonly version: number
+  /** `sequence` in a plain snapshot. */
+  readonly order: number
+  /** NaN: never. */
+  readonly expiresAtUs: number
+  readonly attributeBytes: number
+}
+
+/** A point and its bytes. */
+export interface SnapshotPointBytes extends PointHead {
+  readonly vector: Uint8Array
+  readonly content: Uint8Array
+  /** Canonical JSON; empty in a plain snapshot. */
+  readonly attributes: Uint8Array
+}
+
+/** The running checksum of one stream, for writing or reading. */
+export class SnapshotChecksum {
+  #crc = 0
+
+  /** Adds the bytes up to `end`, and writes the checksum after them. Returns the offset after that. */
+  seal(target: Buffer, offset: number, end: number): number {
+    this.#crc = crc32(target.subarray(offset, end), this.#crc)
+    return target.writeUInt32LE(this.#crc, end)
+  }
+
+  /** Adds all but the last four bytes; returns whether those are the checksum. */
+  matches(bytes: Buffer): boolean {
+    const end = bytes.length - checksumBytes
+    this.#crc = crc32(bytes.subarray(0, end), this.#crc)
+    return bytes.readUInt32LE(end) === this.#crc
+  }
+}
+
+export function encodeHeader(
+  header: SnapshotHeader & { readonly databaseId: string },
+  checksum: SnapshotChecksum,
+): Buffer {
+  const bytes = Buffer.alloc(snapshotHeaderBytes)
+  headerMagic.copy(bytes)
+  bytes.writeUInt32LE(header.isExtended ? snapshotVersion : plainSnapshotVersion, 8)
+  bytes.writeUInt32LE(header.dimension ?? 0, 12)
+  bytes.writeDoubleLE(header.sequence, 16)
+  bytes.writeDoubleLE(header.points, 24)
+  writeIdBytes(header.databaseId, bytes, 32)
+  checksum.seal(bytes, 0, snapshotHeaderBytes - checksumBytes)
+  return bytes
+}
+
+/**
+ * Returns the length of a header with this start. Every version begins with its number, so that any program can report
+ * it.
+ */
+export function headerLength(start: Buffer): number | { readonly fault: string } {
+  if (!start.subarray(0, 8).equals(headerMagic)) return { fault: 'it does not begin like a snapshot' }
+  const version = start.readUInt32LE(8)
+  return (
+    headerBytesOf[version] ?? {
+      fault: `it has format version ${version}, this program reads 1 to ${snapshotVersion}`,
+    }
+  )
+}
+
+/** @param bytes the whole header, of `headerLength` bytes */
+export function decodeHeader(
+  bytes: Buffer,
+  checksum: SnapshotChecksum,
+): SnapshotHeader | { readonly fault: string } {
+  if (!checksum.matches(bytes)) return { fault: 'its header does not match its checksum' }
+  return {
+    isExtended: bytes.readUInt32LE(8) === snapshotVersion,
+    databaseId:
+      bytes.length < snapshotHeaderBytes ? undefined : idFromBytes(bytes.subarray(32, 32 + idBytes)),
+    dimension: bytes.readUInt32LE(12) || undefined,
+    sequence: bytes.readDoubleLE(16),
+    points: bytes.readDoubleLE(24),
+  }
+}
+
+/** Bytes of a point up to its vector. */
+export function pointHeadBytes(isExtended: boolean): number {
+  return isExtended ? plainHeadBytes + extraHeadBytes : plainHeadBytes
+}
+
+/** Bytes of a point after its head. */
+export function pointBodyBytes(
+  dimension: number,
+  { contentBytes, attributeBytes }: Pick<PointHead, 'contentBytes' | 'attributeBytes'>,
+): number {
+  return dimension * 4 + contentBytes + attributeBytes + checksumBytes
+}
+
+/** Writes a point at `offset`, where there must be room for it. Returns the offset after it. */
+export function encodePoint(
+  target: Buffer,
+  offset: number,
+  point: SnapshotPointBytes,
+  isExtended: boolean,
+  checksum: SnapshotChecksum,
+): number {
+  target.set(point.id, offset)
+  let at = target.writeDoubleLE(point.sequence, offset + idBytes)
+  at = target.writeUInt32LE(point.contentBytes, at)
+  at = target.writeUInt32LE(point.contentType, at)
+  if (isExtended) {
+    at = target.writeDoubleLE(point.version, at)
+    at = target.writeDoubleLE(point.order, at)
+    at = target.writeDoubleLE(point.expiresAtUs, at)
+    at = target.writeUInt32LE(point.attributeBytes, at)
+  }
+  const body = checksum.seal(target, offset, at)
+  let end = body
+  for (const bytes of [point.vector, point.content, point.attributes]) {
+    target.set(bytes, end)
+    end += bytes.length
+  }
+  return checksum.seal(target, body, end)
+}
+
+/** Reads a point's head, whose checksum was verified. `id` is a view. */
+export function decodePointHead(bytes: Buffer): PointHead {
+  const sequence = bytes.readDoubleLE(idBytes)
+  const head = {
+    id: bytes.subarray(0, idBytes),
+    sequence,
+    contentBytes: bytes.readUInt32LE(idBytes + 8),
+    contentType: bytes.readUInt32LE(idBytes + 12),
+  }
+  if (bytes.length === plainHeadBytes) {
+    return { ...head, version: sequence, order: sequence, expiresAtUs: Number.NaN, attributeBytes: 0 }
+  }
+  const extrasAt = idBytes + 16
+  return {
+    ...head,
+    version: bytes.readDoubleLE(extrasAt),
+    order: bytes.readDoubleLE(extrasAt + 8),
+    expiresAtUs: bytes.readDoubleLE(extrasAt + 16),
+    attributeBytes: bytes.readUInt32LE(extrasAt + 24),
+  }
+}
+
+export function encodeTrailer(points: number, checksum: SnapshotChecksum): Buffer {
+  const bytes = Buffer.alloc(snapshotTrailerBytes)
+  trailerMagic.copy(bytes)
+  bytes.writeDoubleLE(points, 8)
+  checksum.seal(bytes, 0, 16)
+  return bytes
+}
+
+/** Returns the fault of a trailer, or undefined. */
+export function faultOfTrailer(
+  bytes: Buffer,
+  points: number,
+  checksum: SnapshotChecksum,
+): string | undefined {
+  const isWhole = checksum.matches(bytes)
+  if (!bytes.subarray(0, 8).equals(trailerMagic)) return 'its trailer is missing'
+  if (!isWhole) return 'its trailer does not match its checksum'
+  const stated = bytes.readDoubleLE(8)
+  return stated === points ? undefined : `its trailer counts ${stated} points, its header ${points}`
+}
+
+/** Encodes a snapshot: call `begin`, `add` for each point, then `end`. The caller owns the returned chunks. */
+export class SnapshotWriter {
+  readonly #header: SnapshotHeader & { readonly databaseId: string }
+  readonly #checksum = new SnapshotChecksum()
+  #bytes: Buffer = Buffer.alloc(0)
+  #length = 0
+  #points = 0
+
+  constructor(header: SnapshotHeader & { readonly databaseId: string }) {
+    this.#header = header
+  }
+
+  /** Points added so far. */
+  get points(): number {
+    return this.#points
+  }
+
+  begin(): Buffer {
+    return encodeHeader(this.#header, this.#checksum)
+  }
+
+  /** Adds a point. @returns a full chunk with earlier points, if there is one */
+  add(point: SnapshotPointBytes): Buffer | undefined {
+    const { isExtended, dimension = 0 } = this.#header
+    const bytes = pointHeadBytes(isExtended) + pointBodyBytes(dimension, point)
+    const full = this.#length > 0 && this.#length + bytes > this.#bytes.length ? this.#take() : undefined
+    if (this.#length === 0) this.#bytes = Buffer.allocUnsafeSlow(Math.max(chunkBytes, bytes))
+    this.#length = encodePoint(this.#bytes, this.#length, point, isExtended, this.#checksum)
+    this.#points += 1
+    return full
+  }
+
+  /** Returns the last chunks. */
+  end(): readonly Buffer[] {
+    const last = this.#length === 0 ? [] : [this.#take()]
+    return [...last, encodeTrailer(this.#points, this.#checksum)]
+  }
+
+  #take(): Buffer {
+    const taken = this.#bytes.subarray(0, this.#length)
+    this.#length = 0
+    return taken
+  }
+}
+
+/** Large enough for efficient writes, small enough that a slow reader needs little memory. */
+const chunkBytes = 256 * 1024

@@ -1,0 +1,306 @@
+import { statSync } from 'node:fs'
+import { assert } from '../../base/assert.ts'
+import { newId } from '../../base/ids.ts'
+import { isDiskFull, type PageRoom } from '../files/disk-space.ts'
+import type { RowFile, RowFiles } from '../files/row-file.ts'
+import {
+  emptyBlock,
+  emptyMeta,
+  emptyQueue,
+  encodeBlock,
+  encodeDatabaseId,
+  encodeMeta,
+  type Meta,
+  metaKeys,
+} from '../key-layout.ts'
+import { addRequests, hasOutcome, type RequestBounds, unpackRequests } from '../keyed-requests.ts'
+import { blockOf, hasSlot, setBit } from '../live-bits.ts'
+import { encodeRecord } from '../payload-record.ts'
+import { checkCounts, readDatabaseId, readLive, readMeta, type Table, type Tables } from '../tables.ts'
+import { type UnpackedPart, type UnpackedRecord, unpackPart } from './group-parts.ts'
+import type { GroupPart, StoredState } from './writer-messages.ts'
+export interface GroupWriterSetup {
+  readonly tables: Tables
+  readonly rowFiles: RowFiles
+  /** Fixes the dimension of an empty collection. */
+  readonly dimension?: number | undefined
+  readonly requestBounds: RequestBounds
+  readonly room: PageRoom
+}
+
+/**
+ * Writes groups of changes of one collection, synchronously. Nothing else writes to its points.
+ *
+ *   add: write rows   syncRows: fdatasync   writeTables: within an LMDB transaction   accept: the group is durable
+ *
+ * A crash before the end of the transaction leaves rows without live bits; after it, everything is stored. After an
+ * error, the caller decides whether to use the writer again.
+ */
+export class GroupWriter {
+  readonly #tables: Tables
+  readonly #rowFiles: RowFiles
+  readonly #live: Map<number, Buffer>
+  readonly #databaseId: string
+  #isIdStored: boolean
+  readonly #requestBounds: RequestBounds
+  readonly #room: PageRoom
+  #meta: Meta
+  /** The dimension of the row file. After a failed first insertion, it is not that of the collection. */
+  #rowsDimension: number | undefined
+  #rowFileBytes = 0
+  #parts: UnpackedPart[] = []
+  #next: NextState | undefined
+
+  /** @throws DatabaseError if the collection's files are damaged */
+  constructor({ tables, rowFiles, dimension, requestBounds, room }: GroupWriterSetup) {
+    this.#tables = tables
+    this.#rowFiles = rowFiles
+    this.#requestBounds = requestBounds
+    this.#room = room
+    const stored = readMeta(tables)
+    this.#meta = stored ?? emptyMeta
+    this.#live = readLive(tables)
+    checkCounts(tables, this.#meta, this.#live)
+    const databaseId = readDatabaseId(tables)
+    this.#databaseId = databaseId ?? newId()
+    this.#isIdStored = databaseId !== undefined
+    if (stored === undefined) this.#putMeta(this.#meta)
+    else if (!this.#isIdStored) this.#tryToStoreId()
+    if (this.#meta.dimension !== undefined) {
+      rowFiles.open(tables.files.rows, this.#meta.dimension)
+      this.#rowsDimension = this.#meta.dimension
+    } else if (dimension !== undefined) this.#fixDimension(dimension)
+    this.#measureRows()
+  }
+
+  get state(): StoredState {
+    return { meta: this.#meta, rowFileBytes: this.#rowFileBytes, databaseId: this.#databaseId }
+  }
+
+  /** Whether the group stores anything. Otherwise it only removes points. */
+  get needsSpace(): boolean {
+    return this.#parts.some(
+      ({ dimension, records, keyedRequests }) => dimension + records.length + keyedRequests.length > 0,
+    )
+  }
+
+  /** An upper estimate of the disk space that the tables need for the group. */
+  get tableBytes(): number {
+    const { payloads, meta } = this.#tables
+    const keyedBytes = this.#parts.reduce((sum, { keyedRequests }) => sum + keyedRequests.length, 0)
+    const changes = this.#parts.reduce(
+      (sum, { records, leftSlots }) => sum + records.length + leftSlots.length,
+      0,
+    )
+    const changed = changedPages(changes, payloads) + changedPages(keyedBytes / keyedPartBytes, meta)
+    const values = this.#parts.reduce((sum, { records }) => sum + valueBytesOf(records), keyedBytes)
+    return transactionBytes + values + changed * pageBytes
+  }
+
+  /** Adds one part to the group of the next transaction, and writes its rows. */
+  add(message: GroupPart): void {
+    const part = unpackPart(message)
+    this.#parts.push(part)
+    if (part.dimension === 0) return
+    const file = this.#openRows(part.dimension)
+    if (part.rowSlots.length === 0) return
+    this.#rowFiles.noteWritten(file.path)
+    file.write(part.rows, part.rowSlots)
+  }
+
+  /** Returns when the rows of the group are on the disk. A group that only changes payloads has none. */
+  syncRows(): void {
+    if (this.#parts.some(({ rowSlots }) => rowSlots.length > 0)) this.#rowFiles.sync(this.#tables.files.rows)
+  }
+
+  /** Writes the rest of the group. Call it within a transaction. */
+  writeTables(): void {
+    const parts = this.#parts
+    const { payloads, live } = this.#tables
+    const { meta, blocks } = this.#after(parts)
+    for (const part of parts) this.#putRecords(part)
+    for (const { leftSlots } of parts) for (const slot of leftSlots) payloads.removeSync(slot)
+    for (const [block, bits] of blocks) live.putSync(block, encodeBlock(block, bits))
+    const applied = parts.at(-1)!.applied ?? meta.applied
+    const next = { meta: { ...meta, ...this.#changeRequests(parts), applied }, blocks }
+    this.#putMetaRecords(next.meta)
+    this.#next = next
+  }
+
+  /** Call when the transaction with the tables of the group is durable. */
+  accept(): void {
+    const { meta, blocks } = this.#next!
+    this.#meta = meta
+    for (const [block, bits] of blocks) this.#live.set(block, bits)
+    this.#isIdStored = true
+    this.#measureRows()
+    this.abandon()
+  }
+
+  /** Discards the group. Its rows become garbage. */
+  abandon(): void {
+    this.#parts = []
+    this.#next = undefined
+  }
+
+  /** Commits a meta record with the flag that named collections exist. */
+  announceCollections(): void {
+    const meta = { ...this.#meta, hasCollections: true }
+    this.#putMeta(meta)
+    this.#meta = meta
+  }
+
+  close(): void {
+    this.#rowFiles.close(this.#tables.files.rows)
+  }
+
+  /** Opens or creates the row file for vectors of `dimension`. */
+  #openRows(dimension: number): RowFile {
+    const path = this.#tables.files.rows
+    if (this.#rowsDimension === dimension) return this.#rowFiles.open(path, dimension)
+    assert(this.#meta.dimension === undefined, 'vectors have the dimension of the collection')
+    this.#rowsDimension = undefined
+    const rows = this.#rowFiles.create(path, dimension)
+    this.#rowsDimension = dimension
+    return rows
+  }
+
+  #measureRows(): void {
+    if (this.#rowsDimension !== undefined) this.#rowFileBytes = statSync(this.#tables.files.rows).size
+  }
+
+  #fixDimension(dimension: number): void {
+    this.#openRows(dimension)
+    const meta = { ...this.#meta, dimension }
+    this.#putMeta(meta)
+    this.#meta = meta
+  }
+
+  /** Stores an id in a database of an earlier program. If the disk is full, the next successful commit stores it. */
+  #tryToStoreId(): void {
+    try {
+      this.#putMeta(this.#meta)
+    } catch (error) {
+      if (!isDiskFull(error, this.#tables.files.database)) throw error
+    }
+  }
+
+  #putMeta(meta: Meta): void {
+    this.#room.ensure(() => transactionBytes)
+    this.#tables.root.transactionSync(() => this.#putMetaRecords(meta))
+    this.#isIdStored = true
+  }
+
+  #putMetaRecords(meta: Meta): void {
+    const { meta: table } = this.#tables
+    table.putSync(metaKeys.state, encodeMeta(meta))
+    if (!this.#isIdStored) table.putSync(metaKeys.databaseId, encodeDatabaseId(this.#databaseId))
+  }
+
+  /**
+   * Adds the group's keyed requests. Does nothing for deletions: removing old requests takes space, which they must not
+   * need.
+   */
+  #changeRequests(parts: readonly UnpackedPart[]): Pick<Meta, 'keyedRequests' | 'hasOutcomes'> {
+    const { keyedRequests: queue, hasOutcomes } = this.#meta
+    const records = unpackRequests(parts.at(-1)!.keyedRequests)
+    if (!this.needsSpace || (queue === undefined && records.length === 0)) return {}
+    const { applied } = parts.at(-1)!
+    const keyedRequests = addRequests(
+      this.#tables.meta,
+      records,
+      queue ?? emptyQueue,
+      this.#requestBounds,
+      applied === undefined ? Date.now() : applied.clockUs / 1000,
+    )
+    return { keyedRequests, ...(hasOutcomes || records.some(hasOutcome) ? { hasOutcomes: true } : {}) }
+  }
+
+  #putRecords({ records }: UnpackedPart): void {
+    for (const { slot, id, contentType, content, extras } of records) {
+      this.#tables.payloads.putSync(slot, encodeRecord(id, contentType, content, extras))
+    }
+  }
+
+  /** The meta record and the changed blocks of live bits after these parts. */
+  #after(parts: readonly UnpackedPart[]): NextState {
+    const live = new LiveDraft(this.#live)
+    let { dimension, sequence, slotCount, pointCount, hasExtendedRecords } = this.#meta
+    for (const { rowSlots, records, leftSlots, ...part } of parts) {
+      for (const slot of rowSlots) {
+        live.set(slot, true)
+        slotCount = Math.max(slotCount, slot + 1)
+      }
+      for (const { slot } of records) assert(live.has(slot), 'every payload belongs to a stored point')
+      for (const slot of leftSlots) live.set(slot, false)
+      sequence = Math.max(sequence, part.sequence)
+      if (part.dimension > 0) dimension ??= part.dimension
+      if (records.some(({ extras }) => extras !== undefined)) hasExtendedRecords = true
+    }
+    pointCount += live.added
+    const meta = { ...this.#meta, dimension, sequence, slotCount, pointCount, hasExtendedRecords }
+    return { meta, blocks: live.blocks }
+  }
+}
+
+/**
+ * The most pages that so many changes of a table rewrite: one for each, which may be split in two, or all of its pages.
+ */
+function changedPages(changes: number, { pages }: Table): number {
+  return 2 * Math.min(changes, pages.tree)
+}
+
+/** Estimates the space for the values of records. A large value has its own pages. */
+function valueBytesOf(records: readonly UnpackedRecord[]): number {
+  let bytes = 0
+  for (const { content, extras } of records) {
+    const attributes = extras?.attributes ?? ''
+    const length = Buffer.byteLength(content) + Buffer.byteLength(attributes) + recordHeadBytes
+    bytes += length < pageBytes / 4 ? 2 * length : Math.ceil(length / pageBytes) * pageBytes
+  }
+  return bytes
+}
+
+const pageBytes = 4096
+/** Id, numbers and lengths. */
+const recordHeadBytes = 64
+/**
+ * Pages that every transaction writes: roots, branches, the meta record, blocks of live bits, the list of free pages.
+ */
+const transactionBytes = 128 * 1024
+/**
+ * A keyed request of about a hundred bytes changes the pages of its number and its key, and those of removed requests.
+ */
+const keyedPartBytes = 8
+
+interface NextState {
+  readonly meta: Meta
+  readonly blocks: ReadonlyMap<number, Buffer>
+}
+
+/** The bits of live slots after a group. The committed blocks do not change. */
+export class LiveDraft {
+  /** The changed blocks. */
+  readonly blocks: Map<number, Buffer> = new Map()
+  /** The change in the number of live slots. */
+  added = 0
+  readonly #committed: ReadonlyMap<number, Buffer>
+
+  constructor(committed: ReadonlyMap<number, Buffer>) {
+    this.#committed = committed
+  }
+
+  has(slot: number): boolean {
+    return hasSlot(this.blocks.has(blockOf(slot)) ? this.blocks : this.#committed, slot)
+  }
+
+  set(slot: number, isLive: boolean): void {
+    // Also for a slot that does not exist: its block is not stored.
+    if (this.has(slot) === isLive) return
+    const block = blockOf(slot)
+    const bits = this.blocks.get(block) ?? Buffer.from(this.#committed.get(block) ?? emptyBlock)
+    this.blocks.set(block, bits)
+    setBit(bits, slot, isLive)
+    this.added += isLive ? 1 : -1
+  }
+}

@@ -1,0 +1,349 @@
+import { mkdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import type { RootDatabase } from 'lmdb'
+import { isOpenFailure } from '../../base/errors.ts'
+import { syncDirectory } from '../../base/sync-directory.ts'
+import { type CollectionTables, openCollectionTables } from '../collection-tables.ts'
+import {
+  collectionDirectory,
+  collectionsDirectory,
+  collectionsPath,
+  collectionsReservePath,
+  databasePath,
+  reservePath,
+} from '../files/data-directory.ts'
+import { isDiskFull, PageRoom, ReserveFile } from '../files/disk-space.ts'
+import { RowFile, RowFiles } from '../files/row-file.ts'
+import { RequestFault } from '../keyed-requests.ts'
+import { openTables, type Tables } from '../tables.ts'
+import { GroupWriter } from './group-writer.ts'
+import type {
+  CollectionsChange,
+  EntryChange,
+  FailureScope,
+  FromWriter,
+  GroupPart,
+  OpenMessage,
+  WriterSetup,
+} from './writer-messages.ts'
+
+/**
+ * All resources of a writer thread: the environment of the default collection or of all named collections, and a
+ * `GroupWriter` for each collection in use. Synchronous, because the thread has nothing else to do.
+ */
+export class WriterEnvironment {
+  readonly #setup: WriterSetup
+  readonly #main: Tables | undefined
+  readonly #named: CollectionTables | undefined
+  readonly #root: RootDatabase
+  readonly #path: string
+  readonly #reserve: ReserveFile
+  readonly #room: PageRoom
+  readonly #rowFiles = new RowFiles(rowFilesMax)
+  readonly #groups: GroupCommit
+  readonly #writers = new Map<number, GroupWriter>()
+  /** The error after which nothing is written. */
+  #broken: Error | undefined
+
+  /** @throws DatabaseError if it cannot be opened */
+  constructor(setup: WriterSetup) {
+    const { dataDir, isNamed } = setup
+    this.#setup = setup
+    if (isNamed) this.#named = openCollectionTables(dataDir)
+    else this.#main = openTables(dataDir)
+    this.#root = (this.#named ?? this.#main)!.root
+    this.#path = isNamed ? collectionsPath(dataDir) : databasePath(dataDir)
+    this.#reserve = new ReserveFile(isNamed ? collectionsReservePath(dataDir) : reservePath(dataDir))
+    const { payloads, live, meta } = this.#main ?? this.#named!.of(0, '')
+    const shared = this.#named === undefined ? [] : [this.#named.catalog, this.#named.aliases]
+    this.#room = new PageRoom(this.#root, this.#path, [payloads, live, meta, ...shared])
+    this.#groups = new GroupCommit(this.#root, this.#reserve, this.#path, this.#room)
+  }
+
+  /** Opens a collection for writing. @throws DatabaseError if it is damaged */
+  open({ collection, name, dimension }: OpenMessage): GroupWriter {
+    this.#checkSound()
+    const writer = new GroupWriter({
+      tables: this.#named?.of(collection, name) ?? this.#main!,
+      rowFiles: this.#rowFiles,
+      dimension,
+      requestBounds: this.#setup.requestBounds,
+      room: this.#room,
+    })
+    this.#writers.set(collection, writer)
+    return writer
+  }
+
+  /** Writes one part of a group. */
+  add(part: GroupPart): void {
+    this.#checkSound()
+    this.writer(part.collection).add(part)
+  }
+
+  get hasOneCollection(): boolean {
+    return this.#writers.size === 1
+  }
+
+  writer(collection: number): GroupWriter {
+    return this.#writers.get(collection)!
+  }
+
+  shut(collection: number): void {
+    this.#writers.get(collection)?.close()
+    this.#writers.delete(collection)
+  }
+
+  /** Commits the groups. Returns the errors of those that could not be stored. */
+  commit(groups: readonly GroupWriter[]): ReadonlyMap<GroupWriter, unknown> {
+    if (this.#broken !== undefined) return new Map(groups.map((group) => [group, this.#broken]))
+    return this.#groups.commit(groups)
+  }
+
+  /** Reserves disk space for deletions on a full disk. Call it when there is time. */
+  holdReserve(): void {
+    this.#reserve.hold()
+  }
+
+  /**
+   * Makes a change durable, atomically.
+   *
+   * @returns whether nothing is left to purge
+   */
+  change(change: CollectionsChange): boolean {
+    this.#checkSound()
+    if (change.kind === 'announce') this.writer(0).announceCollections()
+    else if (change.kind === 'create') this.#create(change)
+    else if (change.kind === 'entries') this.#withReserve(() => this.#put(change.entries))
+    else return this.#withReserve(() => this.#purge(change.collection))
+    return true
+  }
+
+  /** Returns the scope of a failure. After a failure of scope `all`, nothing more is written. */
+  judge(error: unknown): FailureScope {
+    if (this.#broken === undefined) {
+      if (isDiskFull(error, this.#path)) return 'disk full'
+      if (isOpenFailure(error)) return 'open failed'
+    }
+    if (this.#setup.isNamed && error instanceof RequestFault) return 'collection'
+    this.#broken ??= error instanceof Error ? error : new Error(String(error))
+    return 'all'
+  }
+
+  async close(): Promise<void> {
+    this.#broken ??= new Error('the writer was closed')
+    this.#rowFiles.closeAll()
+    await this.#root.close()
+  }
+
+  #checkSound(): void {
+    if (this.#broken !== undefined) throw this.#broken
+  }
+
+  /** Creates the files first, so that every collection in the catalog has them. */
+  #create({ collection, dimension, entries }: CollectionsChange & { readonly kind: 'create' }): void {
+    const { dataDir } = this.#setup
+    const directory = collectionDirectory(dataDir, collection)
+    try {
+      mkdirSync(directory, { recursive: true, mode: 0o700 })
+      if (dimension !== undefined) RowFile.create(join(directory, 'vectors.rows'), dimension).close()
+      syncDirectory(collectionsDirectory(dataDir))
+      syncDirectory(dataDir)
+      this.#put(entries)
+    } catch (error) {
+      // After any other error, it is unknown whether the transaction is durable; the next start finds out.
+      if (isDiskFull(error, this.#path) || isOpenFailure(error)) removeIfPossible(directory)
+      throw error
+    }
+  }
+
+  #put(entries: readonly EntryChange[]): boolean {
+    this.#room.ensure(() => entriesBytes + pageBytes * entries.length)
+    this.#root.transactionSync(() => {
+      for (const { table, key, collection, value } of entries) {
+        const { catalog, aliases } = this.#named!
+        const target = table === 'meta' ? this.#named!.of(collection!, '').meta : { catalog, aliases }[table]
+        if (value === undefined) target.removeSync(key)
+        else target.putSync(key, Buffer.from(value.buffer, value.byteOffset, value.byteLength))
+      }
+    })
+    return true
+  }
+
+  #purge(collection: number): boolean {
+    const { payloads, live, meta } = this.#named!.of(collection, '')
+    this.#room.ensure(() => purgeBytes)
+    return this.#root.transactionSync(() => {
+      let left = purgedMax
+      for (const table of [payloads, live, meta]) {
+        const keys = [...table.getKeys({ limit: left })]
+        for (const key of keys) table.removeSync(key)
+        left -= keys.length
+        if (left === 0) return false
+      }
+      this.#named!.catalog.removeSync(collection)
+      return true
+    })
+  }
+
+  /** Runs work that frees space. On a full disk, gives up the reserve and tries again. */
+  #withReserve<Result>(work: () => Result): Result {
+    try {
+      return work()
+    } catch (error) {
+      if (!isDiskFull(error, this.#path) || !this.#reserve.giveUp()) throw error
+      return work()
+    }
+  }
+}
+
+function removeIfPossible(directory: string): void {
+  try {
+    rmSync(directory, { recursive: true, force: true })
+  } catch {
+    // Opening the directory can fail as well. The next collection gets the same number and replaces the leftovers, or
+    // the next start removes them.
+  }
+}
+
+/** Far below the default limit of open files, 1,024, and enough for the collections that are written at a time. */
+const rowFilesMax = 64
+
+/** The most that a change of a few entries writes. */
+const entriesBytes = 256 * 1024
+const pageBytes = 4096
+
+/** The most that a purge writes: less than the reserve. */
+const purgeBytes = 3 * 1024 * 1024
+
+/** Entries of one purge. It takes a few milliseconds, during which the groups of other collections wait. */
+const purgedMax = 2_000
+
+/**
+ * Makes the pending groups of all collections of one environment durable in one transaction:
+ *
+ *   fdatasync of each row file ─> one LMDB transaction ─> its fsync
+ *
+ * Each group is atomic, and a group that fails does not affect the others. If the common transaction fails because the
+ * disk is full, a file cannot be opened or a record of one collection is damaged, each group gets its own transaction.
+ */
+export class GroupCommit {
+  readonly #root: RootDatabase
+  readonly #reserve: ReserveFile
+  readonly #path: string
+  readonly #room: PageRoom
+
+  /** @param path of the environment's file */
+  constructor(root: RootDatabase, reserve: ReserveFile, path: string, room: PageRoom) {
+    this.#root = root
+    this.#room = room
+    this.#reserve = reserve
+    this.#path = path
+  }
+
+  /** Commits the groups. Returns the errors of those that could not be stored. */
+  commit(groups: readonly GroupWriter[]): ReadonlyMap<GroupWriter, unknown> {
+    const faults = new Map<GroupWriter, unknown>()
+    const attempt = (group: GroupWriter, work: () => void): void => {
+      try {
+        work()
+      } catch (error) {
+        faults.set(group, error)
+      }
+    }
+    for (const group of groups) attempt(group, () => group.syncRows())
+    const synced = groups.filter((group) => !faults.has(group))
+    try {
+      if (synced.length > 1) this.#transaction(synced)
+    } catch (error) {
+      if (!this.#isOfOneGroup(error))
+        return new Map(groups.map((group) => [group, faults.get(group) ?? error]))
+      for (const group of synced) attempt(group, () => this.#alone(group))
+    }
+    if (synced.length === 1) attempt(synced[0]!, () => this.#alone(synced[0]!))
+    for (const group of groups) group.abandon()
+    return faults
+  }
+
+  /** Commits one group. Deletions also succeed on a full disk. */
+  #alone(group: GroupWriter): void {
+    try {
+      this.#transaction([group])
+    } catch (error) {
+      const canTryAgain = !group.needsSpace && isDiskFull(error, this.#path) && this.#reserve.giveUp()
+      if (!canTryAgain) throw error
+      this.#transaction([group])
+    }
+  }
+
+  /**
+   * Runs one transaction, which is durable when this returns. It is synchronous because lmdb's asynchronous
+   * transactions neither resolve nor reject when the disk is full.
+   */
+  #transaction(groups: readonly GroupWriter[]): void {
+    this.#room.ensure(() => groups.reduce((sum, group) => sum + group.tableBytes, 0))
+    this.#root.transactionSync(() => {
+      for (const group of groups) group.writeTables()
+    })
+    for (const group of groups) group.accept()
+  }
+
+  #isOfOneGroup(error: unknown): boolean {
+    return error instanceof RequestFault || isOpenFailure(error) || isDiskFull(error, this.#path)
+  }
+}
+
+/**
+ * Writes parts as they arrive. Commits all complete groups together when no message is pending; the group of the only
+ * collection is committed immediately, since no other group can be pending.
+ */
+export class IncomingGroups {
+  readonly #environment: WriterEnvironment
+  readonly #say: (message: FromWriter) => void
+  /** The error of an earlier part of the group that is arriving, by collection. */
+  readonly #faults = new Map<number, unknown>()
+  /** Complete groups, by collection. */
+  readonly #ready = new Map<number, GroupWriter>()
+
+  constructor(environment: WriterEnvironment, say: (message: FromWriter) => void) {
+    this.#environment = environment
+    this.#say = say
+  }
+
+  add(part: GroupPart): void {
+    const { collection, isLast } = part
+    const writer = this.#environment.writer(collection)
+    try {
+      if (!this.#faults.has(collection)) this.#environment.add(part)
+    } catch (error) {
+      this.#faults.set(collection, error)
+    }
+    if (!isLast) return
+    if (this.#faults.has(collection)) {
+      writer.abandon()
+      this.#fail(collection, this.#faults.get(collection))
+      this.#faults.delete(collection)
+      return
+    }
+    this.#ready.set(collection, writer)
+    if (this.#environment.hasOneCollection) this.#commit()
+    else if (this.#ready.size === 1) setImmediate(() => this.#commit())
+  }
+
+  #commit(): void {
+    const ready = [...this.#ready]
+    this.#ready.clear()
+    const faults = this.#environment.commit(ready.map(([, writer]) => writer))
+    for (const [collection, writer] of ready) {
+      if (!faults.has(writer)) this.#say({ kind: 'committed', collection, ...writer.state })
+    }
+    // After the others: a failed disk ends all groups that are not known to be committed.
+    for (const [collection, writer] of ready) {
+      if (faults.has(writer)) this.#fail(collection, faults.get(writer))
+    }
+    this.#environment.holdReserve()
+  }
+
+  #fail(collection: number, error: unknown): void {
+    this.#say({ kind: 'failed', collection, scope: this.#environment.judge(error), error })
+  }
+}

@@ -1,0 +1,202 @@
+import type { Applied } from '../applied.ts'
+import type { Meta } from '../key-layout.ts'
+import type { RequestBounds } from '../keyed-requests.ts'
+import type { RecordExtras } from '../payload-record.ts'
+
+/**
+ * The messages between the main thread and a writer thread. One thread writes the default collection, another thread
+ * writes all named collections. Each has its own LMDB environment.
+ *
+ *   main thread                                      writer thread
+ *   ───────────                                      ─────────────
+ *   new Worker(workerData: WriterSetup) ───────────> opens LMDB
+ *        <────────────────────────────────────────── StartedMessage, or RefusedMessage if it cannot; then it ends
+ *   OpenMessage ───────────────────────────────────> reads the state of a collection, opens its row file
+ *        <────────────────────────────────────────── OpenedMessage, or NotOpenedMessage
+ *   GroupPart, GroupPart ... ──────────────────────> checksums and writes each part's rows as they arrive
+ *   GroupPart with isLast ─────────────────────────> fdatasync, LMDB transaction and its fsync
+ *        <────────────────────────────────────────── CommittedMessage, or FailedMessage
+ *   ChangeMessage, about collections ──────────────> files, LMDB transaction and its fsync
+ *        <────────────────────────────────────────── ChangedMessage, or NotChangedMessage
+ *   ShutMessage ───────────────────────────────────> closes the collection's row file
+ *        <────────────────────────────────────────── ShutDoneMessage
+ *   CloseMessage ──────────────────────────────────> closes its files and ends
+ *   ReleaseMessage, after a fault ─────────────────> closes its files and keeps running
+ *        <────────────────────────────────────────── ReleasedMessage
+ *
+ * A collection has one group at a time. Groups of several collections that are ready at the same time are committed in
+ * one transaction. A group is sent in parts, so that neither side blocks its event loop for long: the main thread packs
+ * the next part while the writer writes the last one. The buffer of a part is transferred, not copied; the sender does
+ * not use a part afterwards.
+ */
+
+export interface WriterSetup {
+  readonly dataDir: string
+  /** Whether the thread writes the named collections; otherwise it writes the default collection. */
+  readonly isNamed: boolean
+  readonly requestBounds: RequestBounds
+}
+
+export interface OpenMessage {
+  readonly kind: 'open'
+  readonly collection: number
+  readonly name: string
+  /** Fixes the dimension of an empty default collection. */
+  readonly dimension?: number | undefined
+}
+
+export interface GroupPart {
+  readonly kind: 'part'
+  readonly collection: number
+  /** Length of each vector, and dimension of the collection from now on; 0 if the part has no rows and fixes none. */
+  readonly dimension: number
+  /** Rows and heads of records, in the format of group-parts.ts. */
+  readonly packed: Uint8Array<ArrayBuffer>
+  /** The content of each record. */
+  readonly contents: readonly string[]
+  /** By record; undefined if all are plain. */
+  readonly extras: readonly (RecordExtras | undefined)[] | undefined
+  /** Slots of deleted points, and slots that points with new vectors leave; undefined if there are none. */
+  readonly leftSlots: Uint32Array | undefined
+  /** In the last part: the keyed requests of the whole group, packed by `packRequests`; undefined if there are none. */
+  readonly keyedRequests: Uint8Array<ArrayBuffer> | undefined
+  /** In the last part: the state of the replica after the whole group. */
+  readonly applied: Applied | undefined
+  /** Largest sequence number of the part. */
+  readonly sequence: number
+  readonly isLast: boolean
+}
+
+export interface ShutMessage {
+  readonly kind: 'shut'
+  readonly collection: number
+}
+
+/** A change of one entry in the tables of named collections. */
+export interface EntryChange {
+  readonly table: 'catalog' | 'aliases' | 'meta'
+  readonly key: number
+  /** In the table `meta`: the number of the collection. */
+  readonly collection?: number
+  /** Undefined to remove the entry. */
+  readonly value: Uint8Array | undefined
+}
+
+/** A change of collections. It is atomic and durable. */
+export type CollectionsChange =
+  /** Sent to the thread of the default collection: stores that named collections exist. */
+  | { readonly kind: 'announce' }
+  /** Creates the directory of a collection, and its row file if the dimension is given, then changes the entries. */
+  | {
+      readonly kind: 'create'
+      readonly collection: number
+      readonly dimension: number | undefined
+      readonly entries: readonly EntryChange[]
+    }
+  | { readonly kind: 'entries'; readonly entries: readonly EntryChange[] }
+  /** Removes a limited number of entries of a collection, and with the last entries its record in the catalog. */
+  | { readonly kind: 'purge'; readonly collection: number }
+
+/** A change of collections. Changes are answered in the order of their arrival. */
+export interface ChangeMessage {
+  readonly kind: 'change'
+  readonly change: CollectionsChange
+}
+
+export interface CloseMessage {
+  readonly kind: 'close'
+}
+
+/**
+ * Asks the thread to close its files but keep running. The package `lmdb` 3.5 writes a few bytes past a buffer when a
+ * page cannot be written (`sprintf` of about 105 characters into 100 in `mdb_page_flush`). In tests the process
+ * sometimes continued, and sometimes aborted when the thread freed its memory.
+ */
+export interface ReleaseMessage {
+  readonly kind: 'release'
+}
+
+export type ToWriter = OpenMessage | GroupPart | ShutMessage | ChangeMessage | CloseMessage | ReleaseMessage
+
+/** The state on disk, as of the last commit. */
+export interface StoredState {
+  readonly databaseId: string
+  readonly meta: Meta
+  readonly rowFileBytes: number
+}
+
+export interface OpenedMessage extends StoredState {
+  readonly kind: 'opened'
+  readonly collection: number
+}
+
+export interface StartedMessage {
+  readonly kind: 'started'
+}
+
+/** Why a file cannot be opened for writing now, if that can pass. */
+export type Hindrance = 'files exhausted' | 'read-only'
+
+export interface NotOpenedMessage {
+  readonly kind: 'not opened'
+  readonly collection: number
+  readonly hindrance: Hindrance | undefined
+  readonly error: unknown
+}
+
+export interface RefusedMessage {
+  readonly kind: 'refused'
+  readonly hindrance: Hindrance | undefined
+  readonly error: unknown
+}
+
+export interface CommittedMessage extends StoredState {
+  readonly kind: 'committed'
+  readonly collection: number
+}
+
+/**
+ * The scope of a failure. `disk full`, `open failed`: later groups can succeed. `collection`: this collection is no
+ * longer written. `all`: no collection is written.
+ */
+export type FailureScope = 'disk full' | 'open failed' | 'collection' | 'all'
+
+export interface FailedMessage {
+  readonly kind: 'failed'
+  readonly collection: number
+  readonly scope: FailureScope
+  readonly error: unknown
+}
+
+export interface ChangedMessage {
+  readonly kind: 'changed'
+  /** Whether nothing is left to purge. */
+  readonly isDone: boolean
+}
+
+export interface NotChangedMessage {
+  readonly kind: 'not changed'
+  readonly scope: FailureScope
+  readonly error: unknown
+}
+
+export interface ShutDoneMessage {
+  readonly kind: 'shut done'
+  readonly collection: number
+}
+
+export interface ReleasedMessage {
+  readonly kind: 'released'
+}
+
+export type FromWriter =
+  | OpenedMessage
+  | NotOpenedMessage
+  | RefusedMessage
+  | CommittedMessage
+  | FailedMessage
+  | ChangedMessage
+  | NotChangedMessage
+  | StartedMessage
+  | ShutDoneMessage
+  | ReleasedMessage
