@@ -45,22 +45,6 @@ describe('sessions over HTTP', () => {
     assert.equal(latest.status, 200)
   })
 
-  it('see it in maps', async () => {
-    await using cluster = await startTestCluster(['a', 'b'])
-    const [a, b] = cluster.services
-    for (let points = 1; points <= 10; points += 1) {
-      const { position } = await insert(a!)
-      const map = await fetch(`${b!.httpUrl}/map`, { headers: { 'vicinal-position': position! } })
-      assert.equal(((await map.json()) as { readonly matching: number }).matching, points)
-      assert.ok(Number(map.headers.get('vicinal-position')) >= Number(position))
-    }
-    const refused = await fetch(`${b!.httpUrl}/map`, { headers: { 'vicinal-consistency': 'newest' } })
-    assert.deepEqual(
-      [refused.status, await refused.text()],
-      [400, 'vicinal-consistency is newest: it is one of session, latest, available'],
-    )
-  })
-
   it('report malformed headers', async () => {
     await using cluster = await startTestCluster(['a'])
     const url = `${cluster.services[0]!.httpUrl}/collections`

@@ -110,8 +110,6 @@ const strictCases: readonly (readonly [method: string, path: string, body: unkno
   ['PUT', '/collections/strict', { hnsw: { M: 8 } }, 'hnsw.M … did you mean m?'],
   ['PUT', '/aliases', { sett: {} }, 'sett … did you mean set?'],
   ['GET', `/points/${unknownId}?versoin=true`, undefined, 'versoin … did you mean version?'],
-  ['GET', '/map?limit=1&limitt=2', undefined, 'limitt … did you mean limit?'],
-  ['GET', '/map?limit=1&k=2', undefined],
   ['POST', '/points/count?filter=1', {}, 'filter … there are none here'],
   ['GET', '/stats?collection=a', undefined, 'collection … there are none here'],
 ]

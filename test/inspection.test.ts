@@ -249,7 +249,7 @@ describe('the settings in force', () => {
 
   it('are served by a process as started, to callers with a key', async () => {
     await using service = await startTestService({ HTTP_API_KEY: 'a-key-for-http' })
-    for (const path of ['/settings', '/stats', '/slow-queries', '/map']) {
+    for (const path of ['/settings', '/stats', '/slow-queries']) {
       assert.equal((await fetch(service.httpUrl + path)).status, 401, path)
     }
     const answer = await fetch(`${service.httpUrl}/settings`, {

@@ -146,11 +146,6 @@ describe('a node that drops partitions', () => {
       search: async (from) => (await from.search([near])).ids.strings(),
       facets: (from) => from.facets({ filter: undefined, paths: ['n'], limit: 100 }),
       planByFilter: (from) => from.changeByFilter(changes),
-      map: async (from) => {
-        const map = await from.map({ metric: 'Euclidean', limit: 100, seed: 1, k: 5, ef: 16 })
-        map.close()
-        return [map.points, map.sampled]
-      },
     }
     for (const [method, read] of Object.entries(reads)) {
       const gone = PartitionSet.of([...up.node.held].filter((each) => each % 2 === partitionOf(id) % 2))

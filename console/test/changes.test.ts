@@ -59,7 +59,7 @@ describe('points that are changed in the console', { skip: missingChromium }, ()
     const page = await console.open('#/map')
     let maps = 0
     page.on('request', (request) => {
-      if (request.url().includes('/map?')) maps++
+      if (request.url().endsWith('/points/search/batch')) maps++
     })
     await page.getByText('59 points', { exact: true }).waitFor()
     const find = page.getByLabel('Find in contents')

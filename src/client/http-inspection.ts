@@ -1,32 +1,13 @@
-import { type ContentType, distanceMetrics, type Metric } from '../base/point.ts'
-import { attributesFromJson } from './attributes.ts'
+import type { Metric } from '../base/point.ts'
 import { repeatable } from './call-options.ts'
-import { fieldsOf, oneOf, optional, textsIn, wholeIn } from './field-readers.ts'
-import { filterJson } from './filters.ts'
 import type { HttpCaller } from './http-call.ts'
-import { filterIn } from './input.ts'
-import type {
-  CollectionStats,
-  InspectionClient,
-  MapPoint,
-  MapQuery,
-  NodeStats,
-  SettingInForce,
-  SlowQuery,
-} from './inspection.ts'
+import type { CollectionStats, InspectionClient, NodeStats, SettingInForce, SlowQuery } from './inspection.ts'
 
 /** @param base the path of the client's collection; '' for the default one */
 export function inspectionOf(call: HttpCaller, base: string): InspectionClient {
   const get = async <Answer>(path: string, options: Parameters<typeof repeatable>[0]): Promise<Answer> =>
     (await call<Answer>('GET', path, undefined, repeatable(options))).answer
   return {
-    async map(query = {}, options) {
-      const { similarity, seed, k, matching, points } = await get<MapAnswer>(
-        `${base}/map?${parametersOf(query)}`,
-        options,
-      )
-      return { metric: similarity, seed, k, matching, points: points.map(mapPointOf) }
-    },
     async stats(options) {
       return statsOf(await get<StatsAnswer>(`${base}/stats`, options))
     },
@@ -38,28 +19,6 @@ export function inspectionOf(call: HttpCaller, base: string): InspectionClient {
       const { settings } = await get<SettingsAnswer>('/settings', options)
       return settings.map(settingOf)
     },
-  }
-}
-
-function parametersOf(query: MapQuery): URLSearchParams {
-  const { metric, filter, attributes, ...numbers } = fieldsOf(query, mapFields, 'the query')
-  const parameters = new URLSearchParams()
-  for (const [name, value] of Object.entries(numbers))
-    if (value !== undefined) parameters.set(name, String(wholeIn(value, name)))
-  if (metric !== undefined) parameters.set('similarity', oneOf(metric, distanceMetrics, 'metric'))
-  if (filter !== undefined) parameters.set('filter', JSON.stringify(filterJson(filterIn(filter, 'filter'))))
-  for (const path of optional(attributes, textsIn, 'attributes') ?? []) parameters.append('attributes', path)
-  return parameters
-}
-
-const mapFields = ['limit', 'metric', 'k', 'seed', 'ef', 'filter', 'attributes', 'content'] as const
-
-function mapPointOf({ content_type, attributes, ...point }: MapAnswer['points'][number]): MapPoint {
-  const read = attributesFromJson(attributes)
-  return {
-    ...point,
-    ...(content_type === undefined ? {} : { contentType: content_type }),
-    ...(read === undefined ? {} : { attributes: read }),
   }
 }
 
@@ -120,17 +79,6 @@ function settingOf({
   ...setting
 }: SettingsAnswer['settings'][number]): SettingInForce {
   return { ...setting, value: value ?? undefined, source: source ?? undefined, isSecret: secret }
-}
-
-interface MapAnswer {
-  readonly similarity: Metric
-  readonly seed: number
-  readonly k: number
-  readonly matching: number
-  readonly points: readonly (Pick<MapPoint, 'id' | 'neighbours' | 'distances' | 'content'> & {
-    readonly content_type?: ContentType
-    readonly attributes?: unknown
-  })[]
 }
 
 interface StatsAnswer

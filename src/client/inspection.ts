@@ -1,59 +1,15 @@
-import type { ContentType, Metric } from '../base/point.ts'
+import type { Metric } from '../base/point.ts'
 import type { SettingSource } from '../base/setting-info.ts'
-import type { AttributesOutput } from './attributes.ts'
 import type { CallOptions } from './call-options.ts'
-import type { Filter } from './filters.ts'
 
-/** Operations that only HTTP offers: maps, and information for operators. */
+/** Information for operators, which only HTTP offers. */
 export interface InspectionClient {
-  /**
-   * Returns points of the collection, or a random sample of them, each with its nearest neighbours within the sample:
-   * the data for a picture. Fails with `overloaded` while another map of the collection is in the making.
-   */
-  map(query?: MapQuery, options?: CallOptions): Promise<PointMap>
   /** Returns the state of the collection's index. */
   stats(options?: CallOptions): Promise<CollectionStats>
   /** Returns the slowest requests of the last hour: to the client's collection, or to all if the client has none. */
   slowQueries(options?: CallOptions): Promise<SlowQueries>
   /** Returns the settings of the service; secrets are masked. */
   settings(options?: CallOptions): Promise<readonly SettingInForce[]>
-}
-
-export interface MapQuery {
-  /** Maximum number of points, 1 to 100,000; 10,000 by default. */
-  readonly limit?: number | undefined
-  /** Cosine by default. */
-  readonly metric?: Metric | undefined
-  /** Number of neighbours of each point, 1 to 32; 15 by default. */
-  readonly k?: number | undefined
-  /** The same seed samples the same points. */
-  readonly seed?: number | undefined
-  readonly ef?: number | undefined
-  readonly filter?: Filter | undefined
-  /** Up to 16 paths of attributes to return. */
-  readonly attributes?: readonly string[] | undefined
-  /** How many characters of each content to return. */
-  readonly content?: number | undefined
-}
-
-export interface PointMap {
-  readonly metric: Metric
-  readonly seed: number
-  readonly k: number
-  /** How many points match; `points` is a sample if it has fewer. */
-  readonly matching: number
-  readonly points: readonly MapPoint[]
-}
-
-export interface MapPoint {
-  readonly id: string
-  /** Indexes into the map's `points`, closest first. */
-  readonly neighbours: readonly number[]
-  /** The distance of each neighbour. */
-  readonly distances: readonly number[]
-  readonly contentType?: ContentType
-  readonly content?: string
-  readonly attributes?: AttributesOutput
 }
 
 /** The figures of one node, in a cluster that divides the points among its nodes. */

@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { DatabaseError } from '../base/errors.ts'
 import { idSeedBytes } from '../base/ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition } from '../base/point.ts'
@@ -13,8 +12,6 @@ import type {
   Inserted,
   InsertOptions,
   ListPage,
-  MapQuery,
-  PointMap,
   PointsSnapshot,
   StatsOfNodes,
 } from '../points/database.ts'
@@ -237,12 +234,6 @@ export class ClusterDatabase implements Database {
 
   statsOfNodes(signal?: AbortSignal): Promise<StatsOfNodes> | undefined {
     return this.#readsOf(this.#position)?.stats(signal)
-  }
-
-  async map(query: MapQuery, signal?: AbortSignal): Promise<PointMap> {
-    if (!this.#holdsAll)
-      throw new DatabaseError('precondition_failed', 'a map needs a node that has all points')
-    return await this.#collection.map(query, signal)
   }
 
   async snapshot(signal?: AbortSignal): Promise<PointsSnapshot> {

@@ -17,11 +17,8 @@ import type {
   InsertOptions,
   ListPage,
   ListQuery,
-  MapQuery,
-  PointMap,
   ReadCall,
 } from '../points/database.ts'
-import { type SampledIds, sampleIds } from '../points/point-sample.ts'
 import type { PointTable } from '../points/point-table.ts'
 import { SlotAllocator } from '../points/slot-allocator.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
@@ -43,7 +40,6 @@ import { ListReader } from './list-reader.ts'
 import { LivePoints } from './live-points.ts'
 import { digestAll, loadCollection } from './load-collection.ts'
 import { clearPartitions, within } from './partition-points.ts'
-import { openPointMap } from './point-map.ts'
 import { PointReader } from './point-reader.ts'
 import { ReplicaExpiry } from './replica-expiry.ts'
 
@@ -91,7 +87,6 @@ export class Collection implements Database, AsyncDisposable {
   readonly #attributeCache: AttributeCache
   readonly #ended = Promise.withResolvers<void>()
   #hasSnapshot = false
-  #hasMap = false
   #refusal: DatabaseError | undefined
   #ending: Promise<void> | undefined
 
@@ -377,49 +372,6 @@ export class Collection implements Database, AsyncDisposable {
       // So many points have expired meanwhile that not all of them are hidden.
       if (attempt === searchesMax || !(isForeign || this.livePoints.isDue)) return results
       call.room?.add(-bytesOfDetails(results))
-    }
-  }
-
-  /**
-   * Reserves the right to make a map; only one map is made at a time.
-   *
-   * @returns a function to call when the map has ended
-   * @throws DatabaseError `overloaded`
-   */
-  claimMap(): () => void {
-    if (this.#hasMap) {
-      throw new DatabaseError(
-        'overloaded',
-        'another map is being made, only one can be made at a time: try again later',
-      )
-    }
-    this.#hasMap = true
-    return () => {
-      this.#hasMap = false
-    }
-  }
-
-  /** Chooses points at random, for a map that spans several nodes. */
-  async sample(query: Pick<MapQuery, 'filter' | 'limit' | 'seed'>): Promise<SampledIds> {
-    const { livePoints: points } = this
-    await points.hideDue()
-    return await this.#reads.run(() => sampleIds(points, query))
-  }
-
-  async map(query: MapQuery, signal?: AbortSignal): Promise<PointMap> {
-    const onClose = this.claimMap()
-    const options = {
-      points: this.livePoints,
-      reader: this.#reader,
-      run: <Result>(step: () => Promise<Result>) => this.#reads.run(step),
-      onClose,
-    }
-    try {
-      const [restricted] = restrictedTo(this.#replicaPath?.foreign?.restriction, [query])
-      return await this.#reads.run(() => openPointMap(options, restricted!, signal))
-    } catch (error) {
-      onClose()
-      throw error
     }
   }
 

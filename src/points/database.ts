@@ -2,16 +2,7 @@ import type { Scalar } from '../base/attributes.ts'
 import type { AnswerRoom } from '../base/byte-budget.ts'
 import type { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import type {
-  Include,
-  Metric,
-  NewPoint,
-  Patch,
-  Payload,
-  Point,
-  Precondition,
-  SearchQuery,
-} from '../base/point.ts'
+import type { Include, NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
 import type { HitDetails, SearchResults } from '../base/search-results.ts'
 import type { CollectionStats } from '../collections/collection-stats.ts'
 import type { Snapshot } from '../storage/store.ts'
@@ -77,49 +68,6 @@ export interface ListPage {
 export interface FacetCount {
   readonly value: Scalar
   readonly count: number
-}
-
-/** Which points a map has, and what it shows of each. */
-export interface MapQuery {
-  readonly filter?: Filter | undefined
-  readonly metric: Metric
-  /** The most points: a random sample if more match. */
-  readonly limit: number
-  /** The same seed selects the same points. */
-  readonly seed: number
-  /** The number of neighbours of each point. */
-  readonly k: number
-  readonly ef: number
-  /** What to return of each point; only payload and attributes are supported. */
-  readonly include?: Include | undefined
-  /** How many characters of a content to return; absent: all. */
-  readonly contentMax?: number | undefined
-}
-
-/** A point of a map. Points are identified by their numbers: their positions in the order of the rows. */
-export interface MapRow {
-  readonly id: string
-  /** The numbers of the nearest points of the map, closest first; empty for a point that was removed meanwhile. */
-  readonly neighbours: readonly number[]
-  /** The distance of each neighbour, in the units of the metric. */
-  readonly distances: readonly number[]
-  /** If `include` asks for it and the point still exists. */
-  readonly payload?: Payload | undefined
-}
-
-/** Sampled points, each with its nearest neighbours in the sample. */
-export interface PointMap {
-  /** The number of matching points. */
-  readonly points: number
-  /** The number of points of the map. */
-  readonly sampled: number
-  /**
-   * Returns the points in batches. A batch is searched for when it is requested, and counts towards the room of the
-   * call until the next one is requested. Call once.
-   */
-  rows(call?: ReadCall): AsyncGenerator<readonly MapRow[], void>
-  /** Allows the next map. Idempotent. */
-  close(): void
 }
 
 /** Figures of a collection that is spread over the nodes of a cluster. */
@@ -230,12 +178,6 @@ export interface Database {
     },
     call?: ReadCall,
   ): Promise<ReadonlyMap<string, readonly FacetCount[]>>
-  /**
-   * Samples points for a map. The caller closes it.
-   *
-   * @throws DatabaseError `overloaded` while another one is open
-   */
-  map(query: MapQuery, signal?: AbortSignal): Promise<PointMap>
   /**
    * Opens a snapshot of all points as they are now. The caller closes it.
    *

@@ -7,7 +7,6 @@ import type {
   FacetCount,
   Inserted,
   ListPage,
-  PointMap,
   PointsSnapshot,
 } from '../../src/points/database.ts'
 
@@ -81,10 +80,6 @@ export class NotingDatabase implements Database {
 
   get stats(): CollectionStats {
     throw new Error('there is no index')
-  }
-
-  async map(): Promise<PointMap> {
-    throw new Error('there is nothing to sample')
   }
 
   snapshot(): PointsSnapshot {

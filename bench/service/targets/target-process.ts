@@ -69,7 +69,6 @@ async function startEcho(): Promise<Ports> {
           profiles: queries.map(() => undefined),
         }
       },
-      map: neverAsked,
       get stats(): never {
         throw new Error('an echo has no index')
       },

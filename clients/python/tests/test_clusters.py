@@ -159,7 +159,7 @@ def test_a_change_that_may_be_stored_is_repeated_only_if_that_is_safe(client: Vi
 
 
 @pytest.mark.parametrize("kind", ["http", "async http"])
-def test_downloads_and_maps_are_part_of_it(
+def test_downloads_and_counts_are_part_of_it(
     kind: str, node: AnsweringNode, runner: asyncio.Runner, tmp_path: Path
 ) -> None:
     with client_of(kind, node, runner) as client:
@@ -167,7 +167,7 @@ def test_downloads_and_maps_are_part_of_it(
         client.count()
         with pytest.raises(InvalidArgumentError):
             client.snapshot(tmp_path / "none", consistency="latest")
-        client.map_points(consistency="available")
+        client.count(consistency="available")
         client.health()
     assert node.requests[1:] == [
         {"vicinal-position": "8", "vicinal-consistency": "latest"},

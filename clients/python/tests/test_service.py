@@ -43,28 +43,9 @@ def test_the_state_of_an_index_and_the_settings_can_be_read(http_client: Vicinal
     http_client.collections.delete("watched")
 
 
-def test_a_map_has_neighbours_by_their_places(http_client: Vicinal) -> None:
-    http_client.collections.put("mapped")
-    points = http_client.collection("mapped")
-    ids = [points.insert([number, 1], f"point {number}", attributes={"n": number}) for number in range(5)]
-    found = points.map_points(metric="Euclidean", k=1, filter={"n": {"$lt": 4}}, attributes=["n"], content=5)
-    assert (found.matching, found.k, found.seed) == (4, 1, 0)
-    assert {point.id for point in found.points} == set(ids[:4])
-    for point in found.points:
-        assert point.attributes is not None
-        assert point.content == "point"
-        other = found.points[point.neighbours[0]]
-        assert other.attributes is not None
-        assert point.distances == [abs(point.attributes["n"] - other.attributes["n"])]  # type: ignore[operator]
-    assert len(points.map_points(limit=2).points) == 2
-    http_client.collections.delete("mapped")
-
-
 def test_what_grpc_does_not_offer_is_refused(grpc_client: Vicinal, tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError):
         grpc_client.metrics()
-    with pytest.raises(UnsupportedError):
-        grpc_client.map_points()
     with pytest.raises(UnsupportedError):
         grpc_client.snapshot(tmp_path / "points.snapshot")
 

@@ -103,15 +103,22 @@ export async function listPoints(
     readonly limit: number
     readonly cursor: string | undefined
     readonly withVectors?: boolean
+    /** The paths of the attributes to return; all if absent. */
+    readonly attributes?: readonly string[]
   },
   signal: AbortSignal,
 ): Promise<PageOfPoints> {
-  const { filter, limit, cursor } = query
+  const { filter, limit, cursor, attributes } = query
   const body = {
     filter,
     limit,
     ...(cursor === undefined ? {} : { cursor }),
-    include: { payload: true, version: true, vector: query.withVectors === true },
+    include: {
+      payload: true,
+      version: true,
+      vector: query.withVectors === true,
+      ...(attributes === undefined ? {} : { attributes }),
+    },
   }
   return await call<PageOfPoints>('POST', `${collectionPath(collection)}/points/list`, { body, signal })
 }

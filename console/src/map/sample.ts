@@ -1,11 +1,11 @@
-import { ApiError, collectionPath, send } from '../api/client.ts'
-import { listPoints } from '../api/points.ts'
-import type { ContentType, JsonObject, Payload } from '../api/types.ts'
+import { ApiError, call, collectionPath } from '../api/client.ts'
+import { countPoints, listPoints } from '../api/points.ts'
+import type { Hit, JsonObject, Payload, Point } from '../api/types.ts'
 import type { Metric } from '../lib/distance.ts'
-import { pathsOf } from '../lib/filters.ts'
+import { isEmptyFilter, pathsOf } from '../lib/filters.ts'
 import { wait } from '../lib/wait.ts'
 import type { Neighbours } from './layout.ts'
-import { linesOf } from './lines.ts'
+import { thinned, type VersionRange, versionRanges } from './versions.ts'
 
 /** A point on the map. The browser never receives its vector. */
 export interface MapPoint {
@@ -27,7 +27,7 @@ export interface SampleQuery {
   readonly filter: JsonObject
   readonly metric: Metric
   readonly limit: number
-  /** The same seed samples the same points. */
+  /** The same seed samples the same points, until they change. */
   readonly seed: number
   /** An attribute path to load in any case, in addition to those found on some points; '' for none. */
   readonly path: string
@@ -36,17 +36,22 @@ export interface SampleQuery {
 const neighbourCount = 15
 /** Enough for the nearest neighbours: a wider search takes longer and does not change the picture. */
 const ef = 64
-/** Contents are cut for the labels: 100,000 whole documents would not fit into the browser. */
+/** Contents are cut for the labels: 50,000 whole documents would not fit into the browser. */
 const keptCharacters = 120
 /** The number of points whose attributes are searched for paths. */
 const inspectedPoints = 200
-/** The server's limit. */
+/** More attributes of 50,000 points would fill the memory of the browser. */
 const maxPaths = 16
+const pageLimit = 500
+const queriesPerRequest = 100
+/** A second request is on its way while the server answers the first one. */
+const requestsAtOnce = 2
 const retryMs = 500
 
 /**
- * Loads a random sample of the matching points of a collection, with their nearest neighbours within the sample. The
- * server finds the neighbours through its index and sends one line per point.
+ * Loads a sample of the matching points of a collection, with their nearest neighbours within the sample. It only uses
+ * operations that every client has: it lists the points of the sample, and searches near each of them with the sample
+ * as the filter.
  *
  * @param onProgress called with the loaded share
  * @throws ApiError with the server's message
@@ -56,21 +61,49 @@ export async function loadSample(
   onProgress: (share: number) => void,
   signal: AbortSignal,
 ): Promise<MapSample> {
+  const matching = await countPoints(query.collection, query.filter, signal)
+  const filter = await sampleFilter(query, matching, signal)
   const paths = await pathsFor(query, signal)
-  const response = await askWhenFree(query, paths, signal)
-  let reading: SampleReader | undefined
-  let last = ''
-  for await (const line of linesOf(response.body!)) {
-    last = line
-    if (reading === undefined) reading = new SampleReader(line, paths)
-    else if (line.startsWith('{')) {
-      reading.add(line)
-      if (reading.count % 100 === 0) onProgress(reading.share)
-    }
+  const listed = await listAll({ ...query, filter }, paths, signal)
+  const points = thinned(listed, query.limit).map(({ id, payload }) => ({ id, payload: cut(payload) }))
+  const neighbours = await neighboursOf(points, { ...query, filter }, onProgress, signal)
+  return { points, neighbours, matching, paths }
+}
+
+/**
+ * Returns a filter for about as many of the matching points as the map may have: those whose version lies in one of a
+ * few ranges. Every change of a point gets the next version. So ranges at random choose points at random if points that
+ * belong together were not inserted together, and some of each part of the collection otherwise. A list of ids would
+ * choose better, but each of thousands of queries has to name the filter.
+ */
+async function sampleFilter(query: SampleQuery, matching: number, signal: AbortSignal): Promise<JsonObject> {
+  const { collection, filter, limit, seed } = query
+  if (matching <= limit) return filter
+  const range = await versionsOf(query, signal)
+  for (let share = Math.min(1, (limit / matching) * 1.1); share < 1; share *= 1.3) {
+    const sampled = both(filter, { $or: versionRanges(range, share, seed) })
+    if ((await countPoints(collection, sampled, signal)) >= limit) return sampled
   }
-  if (reading === undefined || last !== ']}')
-    throw new ApiError(0, 'The server sent an incomplete response. Redraw the map.')
-  return reading.finish()
+  return filter
+}
+
+/** The versions of the matching points, roughly. */
+async function versionsOf({ collection, filter }: SampleQuery, signal: AbortSignal): Promise<VersionRange> {
+  const count = async (versions: JsonObject): Promise<number> =>
+    await countPoints(collection, both(filter, { $version: versions }), signal)
+  let below = 1
+  while (below < Number.MAX_SAFE_INTEGER / 2 && (await count({ $gte: below })) > 0) below *= 2
+  const most = below
+  let from = 0
+  for (let step = most / 2; step >= most / 256 && step >= 1; step /= 2) {
+    if ((await count({ $lt: from + step })) === 0) from += step
+    if ((await count({ $gte: below - step })) === 0) below -= step
+  }
+  return { from, below }
+}
+
+function both(filter: JsonObject, other: JsonObject): JsonObject {
+  return isEmptyFilter(filter) ? other : { $and: [filter, other] }
 }
 
 async function pathsFor(query: SampleQuery, signal: AbortSignal): Promise<readonly string[]> {
@@ -85,98 +118,98 @@ async function pathsFor(query: SampleQuery, signal: AbortSignal): Promise<readon
   return path === '' || first.includes(path) ? first : [...first.slice(0, maxPaths - 1), path]
 }
 
-/** The server computes one map of a collection at a time. This retries until no other map is being computed. */
-async function askWhenFree(
-  { collection, filter, metric, limit, seed }: SampleQuery,
+async function listAll(
+  { collection, filter }: SampleQuery,
   paths: readonly string[],
   signal: AbortSignal,
-): Promise<Response> {
-  const parameters = new URLSearchParams({
-    limit: String(limit),
-    similarity: metric,
-    seed: String(seed),
-    k: String(neighbourCount),
-    ef: String(ef),
-    content: String(keptCharacters),
-  })
-  if (Object.keys(filter).length > 0) parameters.set('filter', JSON.stringify(filter))
-  for (const path of paths) parameters.append('attributes', path)
+): Promise<readonly Point[]> {
+  const points: Point[] = []
+  let cursor: string | undefined
+  do {
+    const page = await listPoints(collection, { filter, limit: pageLimit, cursor, attributes: paths }, signal)
+    points.push(...page.points)
+    cursor = page.next_cursor
+  } while (cursor !== undefined)
+  return points
+}
+
+async function neighboursOf(
+  points: readonly MapPoint[],
+  query: SampleQuery,
+  onProgress: (share: number) => void,
+  signal: AbortSignal,
+): Promise<Neighbours> {
+  const count = points.length
+  const ids = new Int32Array(count * neighbourCount).fill(-1)
+  const distances = new Float32Array(count * neighbourCount)
+  const numberOf = new Map(points.map(({ id }, number) => [id, number]))
+  let asked = 0
+  const ask = async (): Promise<void> => {
+    while (asked < count) {
+      const from = asked
+      asked = Math.min(count, from + queriesPerRequest)
+      const lists = await searchNear(points.slice(from, asked), query, signal)
+      for (const [index, hits] of lists.entries()) {
+        let at = (from + index) * neighbourCount
+        const end = at + neighbourCount
+        for (const { id, distance } of hits) {
+          const number = numberOf.get(id)
+          if (number === undefined || at === end) continue
+          ids[at] = number
+          distances[at] = distance!
+          at += 1
+        }
+      }
+      onProgress(asked / count)
+    }
+  }
+  await Promise.all(Array.from({ length: requestsAtOnce }, ask))
+  return { count, k: neighbourCount, ids, distances }
+}
+
+/** Searches near each of the points. A point that was deleted meanwhile has no hits. */
+async function searchNear(
+  points: readonly MapPoint[],
+  query: SampleQuery,
+  signal: AbortSignal,
+): Promise<readonly (readonly Hit[])[]> {
+  const { collection, filter, metric } = query
+  const queries = points.map(({ id }) => ({
+    ...{ id, similarity: metric, ef, include: { distance: true } },
+    // A few more than needed: points that the sample leaves out can be among them.
+    limit: Math.ceil(neighbourCount * 1.3),
+    ...(isEmptyFilter(filter) ? {} : { filter }),
+  }))
   for (;;) {
+    signal.throwIfAborted()
     try {
-      return await send('GET', `${collectionPath(collection)}/map?${parameters}`, { signal })
+      const path = `${collectionPath(collection)}/points/search/batch`
+      const { hits } = await call<{ readonly hits: readonly (readonly Hit[])[] }>('POST', path, {
+        body: { queries },
+        signal,
+      })
+      return hits
     } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 429) throw error
+      const status = error instanceof ApiError ? error.status : 0
+      if (status === 404 && points.length === 1) return [[]]
+      if (status === 404) {
+        const middle = points.length >> 1
+        return [
+          ...(await searchNear(points.slice(0, middle), query, signal)),
+          ...(await searchNear(points.slice(middle), query, signal)),
+        ]
+      }
+      if (status !== 429) throw error
     }
     await wait(retryMs, signal)
-    signal.throwIfAborted()
   }
 }
 
-/** A content as the map keeps it. The server already cuts what it sends. */
+function cut(payload: Payload): Payload {
+  return { ...payload, content: cutContent(payload.content) }
+}
+
+/** A content as the map keeps it. */
 export function cutContent(content: string): string {
   return content.length < keptCharacters ? content : `${content.slice(0, keptCharacters)}…`
-}
-
-interface Head {
-  readonly matching: number
-  readonly sampled: number
-}
-
-interface Row {
-  readonly id: string
-  readonly neighbours: readonly number[]
-  readonly distances: readonly number[]
-  readonly content_type?: ContentType
-  readonly content?: string
-  readonly attributes?: JsonObject
-}
-
-/** Assembles a sample from the lines of a response. */
-class SampleReader {
-  readonly #head: Head
-  readonly #paths: readonly string[]
-  readonly #points: MapPoint[] = []
-  readonly #ids: Int32Array
-  readonly #distances: Float32Array
-
-  /** @param line the first line: the fields before the points, and the opening of the list of points */
-  constructor(line: string, paths: readonly string[]) {
-    this.#head = JSON.parse(`${line}]}`) as Head
-    this.#paths = paths
-    this.#ids = new Int32Array(this.#head.sampled * neighbourCount).fill(-1)
-    this.#distances = new Float32Array(this.#head.sampled * neighbourCount)
-  }
-
-  get count(): number {
-    return this.#points.length
-  }
-
-  get share(): number {
-    return this.count / Math.max(1, this.#head.sampled)
-  }
-
-  add(line: string): void {
-    const row = JSON.parse(line.endsWith(',') ? line.slice(0, -1) : line) as Row
-    const start = this.count * neighbourCount
-    this.#ids.set(row.neighbours, start)
-    this.#distances.set(row.distances, start)
-    const { id, content_type = 'Text', content = '', attributes } = row
-    this.#points.push({
-      id,
-      payload: {
-        content_type,
-        content: cutContent(content),
-        ...(attributes === undefined ? {} : { attributes }),
-      },
-    })
-  }
-
-  finish(): MapSample {
-    return {
-      points: this.#points,
-      neighbours: { count: this.count, k: neighbourCount, ids: this.#ids, distances: this.#distances },
-      matching: this.#head.matching,
-      paths: this.#paths,
-    }
-  }
 }

@@ -16,7 +16,7 @@ import { collectionName, hrefOf, replaceParams, route } from '../state/route.ts'
 import { MapCanvas } from './map-canvas.tsx'
 import { Legend, Selection } from './map-side.tsx'
 
-const limits = [1000, 5000, 20_000, 50_000, 100_000] as const
+const limits = [1000, 5000, 20_000, 50_000] as const
 const defaultLimit = 5000
 const maxSeed = 0xffff_ffff
 /** So many points tell the types of the attributes. */

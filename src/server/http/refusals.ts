@@ -8,7 +8,6 @@ import { consolePath, isConsole } from './console.ts'
 import { sendError } from './errors.ts'
 import { createHostCheck } from './host-check.ts'
 import { inspectionPaths } from './inspection.ts'
-import { mapPaths } from './map.ts'
 import { pathsOf } from './operations.ts'
 import { createOriginCheck } from './origin-check.ts'
 import { collectionPrefix, routes } from './routes.ts'
@@ -142,7 +141,6 @@ function methodsOf(path: string, paths: MorePaths): string[] {
   const found = matching.filter((route) => names(route) === fewest)
   if (found.length > 0) return found.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
   if (snapshotPaths.some((each) => pattern(each).test(path))) return ['POST']
-  if (mapPaths.some((each) => pattern(each).test(path))) return ['GET']
   for (const [each, methods] of Object.entries(paths)) if (pattern(each).test(path)) return [...methods]
   const isPage = openPages.includes(path) || path === '/metrics'
   return isPage || inspectionPaths.some((each) => pattern(each).test(path)) ? ['GET', 'HEAD'] : []

@@ -14,7 +14,6 @@ import { allowOrigins } from './cors.ts'
 import { errorOfFramework, headOf, otherType, sendError } from './errors.ts'
 import { type FieldNotes, noteIgnored, readStrictHeader, strictHeader } from './ignored-fields.ts'
 import { addInspection } from './inspection.ts'
-import { addMap } from './map.ts'
 import { onClosed } from './on-closed.ts'
 import { addOperations } from './operations.ts'
 import { addPages } from './pages.ts'
@@ -77,7 +76,6 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   refuseRequests(app, { ...options, isLocal, connections }, closing.signal)
   addOperations(app, options)
   addSnapshots(app, options)
-  addMap(app, options)
   addInspection(app, options)
   addPages(app, options)
   if (options.cluster !== undefined) addCluster(app, options.cluster, options)

@@ -38,7 +38,6 @@ from .errors import (
 from .exchange import NO_RETRY, Retry
 from .filters import F, Filter, FilterLike
 from .ids import uuid_of
-from .map_operations import MapPoint, PointMap
 from .point_operations import ItemError, PartlyInserted, PutResult
 from .points import (
     ContentType,
@@ -95,7 +94,6 @@ __all__ = [
     "InvalidArgumentError",
     "ItemError",
     "KeyReusedError",
-    "MapPoint",
     "MatrixLike",
     "Metric",
     "MisdirectedError",
@@ -108,7 +106,6 @@ __all__ = [
     "PartlyInserted",
     "PermissionDeniedError",
     "Point",
-    "PointMap",
     "PreconditionFailedError",
     "Profile",
     "PutCollectionResult",

@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import httpx
 
-from . import collection_operations, map_operations, point_operations, search_operations, service_operations
+from . import collection_operations, point_operations, search_operations, service_operations
 from .async_transport import AsyncHttpTransport, AsyncTransport
 from .bulk import BATCH_POINTS, Batch, Batcher, Keys, Progress, ProgressBar, batches_of
 from .clusters import Consistency
@@ -93,7 +93,6 @@ class AsyncVicinal:
     stats = _awaiting(service_operations.Stats)
     slow_queries = _awaiting(service_operations.SlowQueries)
     settings = _awaiting(service_operations.Settings)
-    map_points = _awaiting(map_operations.MapPoints)
 
     @property
     def collections(self) -> AsyncCollections:

@@ -12,7 +12,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import httpx
 
-from . import collection_operations, map_operations, point_operations, search_operations, service_operations
+from . import collection_operations, point_operations, search_operations, service_operations
 from .bulk import BATCH_POINTS, Batch, Keys, Progress, ProgressBar, batches_of
 from .clusters import Consistency
 from .columns import Columns
@@ -105,7 +105,6 @@ class Vicinal:
     stats = _blocking(service_operations.Stats)
     slow_queries = _blocking(service_operations.SlowQueries)
     settings = _blocking(service_operations.Settings)
-    map_points = _blocking(map_operations.MapPoints)
 
     @property
     def collections(self) -> Collections:
