@@ -1,28 +1,58 @@
 /**
  * `npm test` runs the suite. `npm run test:product` (`--product`) runs the checks of what users get beside the service
  * (packages, docs, examples, deployment, the console in a browser, benchmarks) and, with mutants, of the checkers;
- * `--mutants` adds slow ones. Other arguments, including file names, are passed to `node --test`. The test processes
- * share a compile cache.
+ * `--mutants` adds slow ones. With file names, it runs these files and prints every test. Options of Node, such as
+ * `--test-name-pattern=...`, are passed on.
  *
- * At the end, it lists the files that took the most processor time.
+ * There are two kinds of files. Unit tests compute: a few processes that live long run them one after the other, so that
+ * most find their modules loaded and compiled. Files that start services mostly wait, each in a process of its own. Half
+ * of the lanes first take files of one kind, half of the other, and then what is left.
+ *
+ * Processor time is a test's price on every machine, also a busy one. Each file has a budget, and the run fails if a file
+ * of the suite exceeds it.
  */
-import { spawnSync } from 'node:child_process'
-import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { globSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { join, relative, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import type { FileReport } from './test-process.ts'
+import type { TestFailure } from './test-reporter.ts'
 
-/** The time limit of a test or suite that does not set its own. */
-const testTimeoutMs = 10 * 60_000
+const budgetSeconds = 10
 
-/**
- * Files in progress at a time. More than the processors of a small machine: many tests wait, for a disk, a time limit or
- * a process.
- */
-const concurrency = 4
+/** Files that may take more processor seconds, and why. The list only gets shorter. */
+const budgets: Readonly<Record<string, number>> = {
+  'src/graphs/indexer.test.ts': 90,
+  'src/storage/data-store.test.ts': 30,
+  'src/attributes/attribute-index.test.ts': 30,
+  'src/attributes/many-points.test.ts': 25,
+  'src/collections/collection-set.test.ts': 25,
+  'src/search/collection-search.test.ts': 15,
+  'src/index/filtered-search.test.ts': 15,
+  'src/storage/lmdb-store.test.ts': 15,
+  'src/graphs/code-width.test.ts': 15,
+  'test/cluster/parts.test.ts': 130,
+  'test/cluster/rolling-restart.test.ts': 60,
+  'test/snapshot.test.ts': 80,
+  'test/hard/battery.test.ts': 65,
+  'test/cli.test.ts': 50,
+  'test/partition-moves.test.ts': 50,
+  'test/partition-kill.test.ts': 50,
+  'test/disk-faults.test.ts': 50,
+  'test/model.test.ts': 50,
+  'test/collections-kill.test.ts': 45,
+  'test/cluster-inserts.test.ts': 45,
+  'test/cluster-reads.test.ts': 45,
+  'test/life-cycle.test.ts': 40,
+}
+
+/** A file that takes longer has a process that no longer runs timers. */
+const hungMs = 20 * 60_000
 
 /** Files in the list of costs. */
-const listed = 15
+const listed = 20
 
 const product = [
   ...['test/product/**/*.test.ts', 'test/cluster/faults.test.ts', 'bench/**/*.test.ts'],
@@ -30,61 +60,152 @@ const product = [
 ]
 const suite = ['src/**/*.test.ts', 'test/**/*.test.ts']
 
+/** Files in progress: more than processors, since many tests wait. */
+const lanes = 2 * Math.max(2, Math.min(4, availableParallelism()))
+
 const root = join(import.meta.dirname, '..')
 const flags = ['--product', '--mutants']
-const isProduct = process.argv.includes('--product')
-const hasMutants = process.argv.includes('--mutants')
 const args = process.argv.slice(2).filter((arg) => !flags.includes(arg))
-const hasFiles = args.some((arg) => !arg.startsWith('-'))
+const options = args.filter((arg) => arg.startsWith('-'))
+const named = args.filter((arg) => !arg.startsWith('-')).map((arg) => relative(root, resolve(arg)))
+const isProduct = process.argv.includes('--product')
 
-process.exitCode = runTests(hasFiles ? [] : filesToRun())
+interface FileResult extends FileReport {
+  readonly file: string
+}
+
+class Run {
+  /** Not started. */
+  readonly #files: Set<string>
+  readonly #results: FileResult[] = []
+
+  constructor(files: readonly string[]) {
+    this.#files = new Set(files)
+  }
+
+  /** Runs all files. */
+  async run(): Promise<readonly FileResult[]> {
+    const indices = Array.from({ length: Math.min(lanes, this.#files.size) }, (_, index) => index)
+    await Promise.all(indices.map((index) => this.#runLane(index % 2 === 0 ? 'computes' : 'waits')))
+    return this.#results
+  }
+
+  async #runLane(preferred: Kind): Promise<void> {
+    let file = this.#take(preferred)
+    while (file !== undefined) {
+      const child = startProcess()
+      const exited = once(child, 'exit')
+      do {
+        const isShared = kindOf(file) === 'computes'
+        await this.#runFile(child, file)
+        file = this.#take(preferred)
+        if (!isShared) break
+      } while (file !== undefined && kindOf(file) === 'computes' && child.connected)
+      if (child.connected) child.disconnect()
+      await exited
+      if (child.exitCode !== 0) process.exitCode = 1
+    }
+  }
+
+  #take(preferred: Kind): string | undefined {
+    const files = [...this.#files]
+    const file = files.find((each) => kindOf(each) === preferred) ?? files[0]
+    if (file !== undefined) this.#files.delete(file)
+    return file
+  }
+
+  async #runFile(child: ChildProcess, file: string): Promise<void> {
+    const hung = setTimeout(() => child.kill('SIGKILL'), hungMs)
+    const report = await new Promise<FileReport>((resolve) => {
+      const onExit = (code: number | null, signal: NodeJS.Signals | null): void => {
+        child.off('message', onMessage)
+        const error = `the process ended with ${code ?? signal}`
+        resolve({ wall: 0, processor: 0, passed: 0, skipped: 0, failures: [{ name: file, error }] })
+      }
+      const onMessage = (message: unknown): void => {
+        child.off('exit', onExit)
+        resolve(message as FileReport)
+      }
+      child.once('exit', onExit).once('message', onMessage)
+      child.send(file)
+    })
+    clearTimeout(hung)
+    const result = { file, ...report }
+    this.#results.push(result)
+    if (named.length === 0) printFile(result)
+  }
+}
+
+type Kind = 'computes' | 'waits'
+
+/**
+ * Tests beside sources compute, and share a process. Those in test/ start services and wait; each has a process of its
+ * own.
+ */
+function kindOf(file: string): Kind {
+  return file.startsWith('src/') ? 'computes' : 'waits'
+}
+
+function startProcess(): ChildProcess {
+  const reporter = `--test-reporter=${pathToFileURL(join(root, 'scripts/test-reporter.ts'))}`
+  const spec = named.length === 0 ? [] : ['--test-reporter=spec', '--test-reporter-destination=stdout']
+  const reporters = [reporter, '--test-reporter-destination=stdout', ...spec]
+  const program = join(root, 'scripts/test-process.ts')
+  return spawn(process.execPath, [...reporters, ...options, program], {
+    cwd: root,
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    env: {
+      ...process.env,
+      NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/node-compile'),
+      ...(process.argv.includes('--mutants') ? { SLOW_MUTANTS: '1' } : {}),
+    },
+  })
+}
+
+function printFile({ file, wall, processor, passed, failures }: FileResult): void {
+  const mark = failures.length === 0 ? '✔' : '✖'
+  const seconds = `${processor.toFixed(1).padStart(6)}${wall.toFixed(1).padStart(7)}`
+  console.log(`${mark}${seconds}${String(passed).padStart(5)}  ${file}`)
+  for (const failure of failures) printFailure(file, failure)
+}
+
+function printFailure(file: string, { name, error }: TestFailure): void {
+  console.log(`  ✖ ${file}: ${name}\n${error.replaceAll(/^/gm, '    ')}`)
+}
 
 function filesToRun(): readonly string[] {
+  if (named.length > 0) return globSync([...named], { cwd: root })
   const find = (patterns: readonly string[]): readonly string[] =>
     globSync([...patterns], { cwd: root, exclude: ['**/node_modules'] })
   const productFiles = new Set(find(product))
   return isProduct ? [...productFiles] : find(suite).filter((file) => !productFiles.has(file))
 }
 
-/** Returns the exit code. */
-function runTests(files: readonly string[]): number {
-  const directory = mkdtempSync(join(tmpdir(), 'vicinal-test-costs-'))
-  const costs = join(directory, 'costs.tsv')
-  const options = [
-    ...['--test', `--test-concurrency=${concurrency}`, '--test-reporter=spec'],
-    ...[
-      `--test-timeout=${testTimeoutMs}`,
-      `--import=${pathToFileURL(join(root, 'scripts/test-process.ts'))}`,
-    ],
-  ]
-  const { status, signal } = spawnSync(process.execPath, [...options, ...args, ...files], {
-    cwd: root,
-    stdio: 'inherit',
-    env: {
-      ...process.env,
-      NODE_COMPILE_CACHE: join(root, 'node_modules/.cache/node-compile'),
-      TEST_COSTS: costs,
-      ...(hasMutants ? { SLOW_MUTANTS: '1' } : {}),
-    },
-  })
-  if (files.length > 0) printCosts(costs)
-  rmSync(directory, { recursive: true })
-  if (signal !== null) process.kill(process.pid, signal)
-  return status ?? 1
+/** @returns whether the run succeeded */
+function report(results: readonly FileResult[]): boolean {
+  const sum = (of: (result: FileResult) => number): number =>
+    results.reduce((total, result) => total + of(result), 0)
+  const failed = results.filter(({ failures }) => failures.length > 0)
+  console.log('\nProcessor and elapsed seconds of the most expensive files:')
+  const byCost = results.toSorted((one, other) => other.processor - one.processor)
+  for (const { file, wall, processor } of byCost.slice(0, listed)) {
+    console.log(`${processor.toFixed(1).padStart(7)}${wall.toFixed(1).padStart(7)}  ${file}`)
+  }
+  const [passed, skipped] = [sum((each) => each.passed), sum((each) => each.skipped)]
+  const seconds = sum(({ processor }) => processor).toFixed(0)
+  console.log(
+    `\n${results.length} files, ${seconds} s of processor time, ${(performance.now() / 1000).toFixed(0)} s elapsed:` +
+      ` ${passed} tests passed, ${skipped} were skipped, ${sum(({ failures }) => failures.length)} failed`,
+  )
+  const expensive = isProduct
+    ? []
+    : results.filter(({ file, processor }) => processor > (budgets[file] ?? budgetSeconds))
+  for (const { file, processor } of expensive) {
+    const budget = budgets[file] ?? budgetSeconds
+    console.log(`✖ ${file} took ${processor.toFixed(1)} s of processor time, more than ${budget} s`)
+  }
+  for (const { file, failures } of failed) for (const failure of failures) printFailure(file, failure)
+  return results.length > 0 && failed.length === 0 && expensive.length === 0
 }
 
-function printCosts(path: string): void {
-  const costs = readFileSync(path, 'utf8')
-    .trimEnd()
-    .split('\n')
-    .map((line) => line.split('\t'))
-    .map(([file, wall, processor]) => ({ file, wall: Number(wall), processor: Number(processor) }))
-    .toSorted((one, other) => other.processor - one.processor)
-  const sum = costs.reduce((total, { processor }) => total + processor, 0)
-  console.log(
-    `\n${costs.length} files took ${sum.toFixed(0)} s of processor time. Processor and elapsed seconds of the most expensive:`,
-  )
-  for (const { file, wall, processor } of costs.slice(0, listed)) {
-    console.log(`${processor.toFixed(1).padStart(8)}${wall.toFixed(1).padStart(8)}  ${file}`)
-  }
-}
+if (!report(await new Run(filesToRun()).run())) process.exitCode = 1

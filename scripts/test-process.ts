@@ -1,35 +1,64 @@
 /**
- * Loaded into the process of each test file by `npm test`. It ends a process that does not exit on its own, and records
- * what the file cost.
+ * A process of `npm test`. It runs each test file whose name it receives as a suite of its own, one after the other, and
+ * answers with the result and the cost.
  */
-import { appendFileSync, readFileSync } from 'node:fs'
-import { relative } from 'node:path'
-import { isMainThread } from 'node:worker_threads'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { describe } from 'node:test'
+import { pathToFileURL } from 'node:url'
+import { countsOfFile, type TestCounts } from './test-reporter.ts'
 
-/** The longest files take two minutes on two cores. Machines can be far slower, or busy. */
-const fileTimeoutMs = 20 * 60_000
-
-/** `node --test` sets NODE_TEST_CONTEXT for the processes of test files. */
-if (isMainThread && process.env.NODE_TEST_CONTEXT !== undefined) {
-  // A failing test can leave a server or store open, which keeps its process alive forever. `--test-timeout` ends tests,
-  // but not processes.
-  setTimeout(() => {
-    const open = process.getActiveResourcesInfo().join(', ')
-    console.error(
-      `${process.argv[1]} has not exited after ${fileTimeoutMs / 60_000} minutes; open resources: ${open}`,
-    )
-    process.exit(1)
-  }, fileTimeoutMs).unref()
-  const { TEST_COSTS } = process.env
-  // Processes that a test starts do not belong to the list: their time is in that of the test.
-  delete process.env.TEST_COSTS
-  if (TEST_COSTS !== undefined) process.on('exit', () => recordCost(TEST_COSTS))
+export interface FileReport extends TestCounts {
+  /** Elapsed seconds. */
+  readonly wall: number
+  /** Processor seconds, with those of ended child processes. */
+  readonly processor: number
 }
 
-/** Appends a line to the list of costs: file, seconds from start to exit, processor seconds with all child processes. */
-function recordCost(path: string): void {
-  const file = relative(process.cwd(), process.argv[1]!)
-  appendFileSync(path, `${file}\t${performance.now() / 1000}\t${processorSeconds()}\n`)
+/** The time limit of a file, and of its tests that set none. Machines can be far slower, or busy. */
+const fileTimeoutMs = 15 * 60_000
+
+/** A process that lives longer after its last file has something open. */
+const exitTimeoutMs = 60_000
+
+process.once('disconnect', () => {
+  setTimeout(() => {
+    const open = process.getActiveResourcesInfo().join(', ')
+    console.error(`a process of the tests does not exit; open resources: ${open}`)
+    process.exit(1)
+  }, exitTimeoutMs).unref()
+})
+
+/** Of all files so far. The first file of a process pays for its start. */
+let cost = { wall: 0, processor: 0 }
+
+for (let file = await nextFile(); file !== undefined; file = await nextFile()) await runFile(file)
+
+async function nextFile(): Promise<string | undefined> {
+  if (!process.connected) return undefined
+  const stop = new AbortController()
+  const [file] = (await Promise.race([
+    once(process, 'message', stop),
+    once(process, 'disconnect', stop).then(() => []),
+  ])) as readonly (string | undefined)[]
+  stop.abort()
+  return file
+}
+
+async function runFile(file: string): Promise<void> {
+  const before = cost
+  const counts = countsOfFile()
+  void describe(file, { timeout: fileTimeoutMs }, async () => {
+    await import(pathToFileURL(file).href)
+  })
+  const counted = await counts
+  cost = { wall: performance.now() / 1000, processor: processorSeconds() }
+  const report: FileReport = {
+    ...counted,
+    wall: cost.wall - before.wall,
+    processor: cost.processor - before.processor,
+  }
+  process.send!(report)
 }
 
 /** Of this process, and where the system tells (Linux) also of its ended children. */
