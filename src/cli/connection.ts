@@ -3,11 +3,12 @@ import { setDefaultCACertificates } from 'node:tls'
 import type { Command } from 'commander'
 import { apiKeyPath, unusedApiKeyPath } from '../base/api-key.ts'
 import { collectionName, collectionNameRule, defaultCollection } from '../base/collection.ts'
+import type { VectorClient } from '../client/client.ts'
 import { authorizationOf, causeOf, type HttpService } from '../client/http-call.ts'
 import { tlsFault } from '../client/tls-fault.ts'
 import { readConfig } from '../config.ts'
+import { type Environment, UsageError } from './arguments.ts'
 import { readNamed } from './files.ts'
-import { type Environment, UsageError } from './usage.ts'
 
 export interface ConnectionOptions extends HttpOptions {
   readonly grpc?: string
@@ -47,13 +48,13 @@ export function keyOrigin(options: ConnectionOptions, environment: Environment):
 }
 
 /** A key, and where it comes from. Read it only once: a file may be a pipe. */
-export interface KeySource {
+interface KeySource {
   readonly origin: string
   readonly read: () => string
 }
 
 /** The key for gRPC. A missing key is only noticed when it is read. */
-export function grpcKey(options: ConnectionOptions, environment: Environment): KeySource {
+function grpcKey(options: ConnectionOptions, environment: Environment): KeySource {
   const given = givenKey(options, environment)
   if (given !== undefined) return given
   const { grpcRootPassword, dataDir } = readConfig(environment)
@@ -170,7 +171,7 @@ function httpUrl(text: string): string {
 }
 
 /** Reads the file of an option; undefined if the option is not given. */
-export function textOf(option: string, path: string | undefined): string | undefined {
+function textOf(option: string, path: string | undefined): string | undefined {
   return path === undefined ? undefined : readNamed(path, option).trim()
 }
 
@@ -224,4 +225,46 @@ export function addConnectionOptions(command: Command): Command {
       '--api-key <key>',
       'API key; visible in the process list, so prefer the file, VICINAL_API_KEY or GRPC_ROOT_PASSWORD',
     )
+}
+
+/**
+ * Connects by the options, the environment and the settings, in this order. The client does not retry: a command fails
+ * immediately if nobody answers, and an import has its own retries. Loads only the client of the chosen transport,
+ * because loading gRPC takes a while.
+ */
+export async function connect(options: ConnectionOptions, environment: Environment): Promise<VectorClient> {
+  if (options.http !== undefined) {
+    if (options.tls) throw new UsageError('--tls is for gRPC: over HTTP give an https:// address')
+    const collection = collectionOf(options, environment)
+    const service = httpService(options, environment)
+    const { createHttpClient } = await import('../client/http-client.ts')
+    return createHttpClient({ ...service, collection, retries: 0, maxRequestBytes })
+  }
+  if (options.user !== undefined || options.passwordFile !== undefined) {
+    throw new UsageError('--user and --password-file are for HTTP: give --http, or the API key for gRPC')
+  }
+  const apiKey = grpcKey(options, environment).read()
+  const ca = textOf('--ca-file', options.caFile)
+  const tls = ca === undefined ? options.tls === true : { ca }
+  const collection = collectionOf(options, environment)
+  const address = targetOf(options, environment)
+  const { createGrpcClient } = await import('../client/grpc-client.ts')
+  return createGrpcClient({ address, apiKey, tls, collection, retries: 0, maxRequestBytes })
+}
+
+/** An import bounds its requests itself, and a record that is larger than that is for the service to refuse. */
+const maxRequestBytes = 2 ** 32 - 1
+
+/** Connects, calls `use`, and closes the connection. */
+export async function withClient<Result>(
+  options: ConnectionOptions,
+  environment: Environment,
+  use: (client: VectorClient) => Promise<Result>,
+): Promise<Result> {
+  const client = await connect(options, environment)
+  try {
+    return await use(client)
+  } finally {
+    await client.close()
+  }
 }

@@ -6,8 +6,8 @@ import { formatDateTime } from '../base/datetime.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
 import type { Point } from '../base/point.ts'
 import { SnapshotReader, writeWholeFile } from '../service/stored-data.ts'
-import { checkOthers, type SourceOptions, snapshotBytes } from './snapshot-bytes.ts'
-import { type Environment, UsageError } from './usage.ts'
+import { type Environment, UsageError } from './arguments.ts'
+import { checkOthers, type SourceOptions, snapshotBytes } from './snapshot.ts'
 
 type ExportFormat = 'jsonl' | 'parquet'
 

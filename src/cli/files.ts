@@ -1,6 +1,6 @@
 import { accessSync, constants, existsSync, readFileSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { UsageError } from './usage.ts'
+import { UsageError } from './arguments.ts'
 
 /**
  * Checks that a file that the caller has named can be read. The system's error would not say which option named it, and

@@ -4,15 +4,13 @@ import { defaultCollection } from '../base/collection.ts'
 import { insertCheckedOf } from '../client/bulk-insert.ts'
 import type { PointsClient, VectorClient } from '../client/client.ts'
 import { notStoredWords } from '../import/points.ts'
-import { connect } from './clients.ts'
-import { type ConnectionOptions, collectionOf, targetOf } from './connection.ts'
+import type { Environment } from './arguments.ts'
+import { type ConnectionOptions, collectionOf, connect, targetOf } from './connection.ts'
 import { checkReadable } from './files.ts'
-import { ImportRun, type RunOptions } from './import-run.ts'
+import { ImportRun, Progress, type RunOptions } from './import-run.ts'
 import { type ImportSource, Journal } from './journal.ts'
-import { Progress } from './progress.ts'
 import { type ReaderOptions, readItems } from './readers.ts'
 import { Interrupted, stopSignal } from './stop-signal.ts'
-import type { Environment } from './usage.ts'
 
 export interface ImportOptions extends ConnectionOptions, ReaderOptions, RunOptions {
   readonly journal?: string

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { lastingIds, type SampledPoint } from '../import/stored-sample.ts'
-import { UsageError } from './usage.ts'
+import { UsageError } from './arguments.ts'
 
 /** Identifies an import. Kept as text, because messages show it to people. */
 export interface ImportSource {
@@ -24,7 +24,7 @@ export interface SentBatch {
 }
 
 /** The finished part of a file: all records up to one of them. */
-export interface Done {
+interface Done {
   readonly records: number
   /** Hash of these records, by which the file is recognized. Later records may have been corrected. */
   readonly digest: string

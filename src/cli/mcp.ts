@@ -7,13 +7,24 @@ import {
   type NodeIncomingMessageLike,
   toNodeHandler,
 } from '@modelcontextprotocol/node'
-import { createMcpHandler } from '@modelcontextprotocol/server'
+import { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
-import { withClient } from './clients.ts'
-import type { ConnectionOptions } from './connection.ts'
-import { createMcpServer, type ToolOptions } from './mcp-tools.ts'
+import { z } from 'zod'
+import { DatabaseError } from '../base/errors.ts'
+import { distanceMetrics } from '../base/point.ts'
+import { version } from '../base/version.ts'
+import {
+  type AttributeInput,
+  type AttributesInput,
+  attributeFromJson,
+  attributeJson,
+} from '../client/attributes.ts'
+import type { Changed, PointsClient, VectorClient } from '../client/client.ts'
+import type { Filter } from '../client/filters.ts'
+import type { Environment } from './arguments.ts'
+import { type ConnectionOptions, withClient } from './connection.ts'
+import { lineOf } from './points.ts'
 import { stopSignal } from './stop-signal.ts'
-import type { Environment } from './usage.ts'
 
 export interface McpOptions extends ConnectionOptions {
   readonly write?: boolean
@@ -54,4 +65,231 @@ async function serveHttp(tools: ToolOptions, port: number, stop: Promise<unknown
   await stop
   server.close()
   server.closeAllConnections()
+}
+
+/** Options of the tools. */
+export interface ToolOptions {
+  readonly client: VectorClient
+  /** Adds the tools that change points. */
+  readonly write: boolean
+}
+
+const collection = z.string().optional().describe('name or alias of a collection; see describe')
+const filter = z
+  .record(z.string(), z.unknown())
+  .optional()
+  .describe(
+    'selects points: tests by attribute path, like {"price": {"$lt": 10}, "tags": {"$in": ["new"]}}; operators $eq $ne $in $nin $gt $gte $lt $lte $exists $all $prefix, and $and $or $not around filters; times are {"$date": "2026-01-31T00:00:00Z"}',
+  )
+const id = z.uuid().describe('id of a point')
+
+/** Creates an MCP server with the operations on points as tools. Answers are the JSON of the HTTP interface. */
+export function createMcpServer({ client, write }: ToolOptions): McpServer {
+  const server = new McpServer(
+    { name: 'vicinal', version: version() },
+    {
+      instructions: 'A vector database. Call describe first: it lists the collections and their dimensions.',
+    },
+  )
+  addReading(server, client)
+  if (write) addWriting(server, client)
+  return server
+}
+
+function addReading(server: McpServer, client: VectorClient): void {
+  const readOnly = { readOnlyHint: true }
+
+  server.registerTool(
+    'describe',
+    {
+      description:
+        'Lists the collections, with the dimension and number of points of each, and with embeddingModel if texts can be embedded.',
+      annotations: readOnly,
+    },
+    () => answer(async () => JSON.stringify(await client.collections.list())),
+  )
+  server.registerTool(
+    'search',
+    {
+      description:
+        'Finds the nearest points to a text (if describe shows an embeddingModel), to a vector or to a stored point, closest first, with distance and payload.',
+      inputSchema: z.object({
+        collection,
+        text: z.string().optional().describe('what to search near: the service embeds it'),
+        vector: z.array(z.number()).optional().describe('or a vector with the dimension of the collection'),
+        id: z.uuid().optional().describe('or a stored point, which is left out of the results'),
+        metric: z.enum(distanceMetrics).default('Cosine').describe('how distance is measured'),
+        limit: z.number().int().min(1).max(1000).default(10),
+        filter,
+        max_distance: z.number().optional().describe('the greatest distance of a result'),
+      }),
+      annotations: readOnly,
+    },
+    ({ collection, text, vector, id, metric, limit, filter, max_distance: maxDistance }) =>
+      answer(async () => {
+        const include = { distance: true, payload: true }
+        const query = { text, vector, id, metric, limit, filter: filterOf(filter), maxDistance, include }
+        const { hits } = await pointsOf(client, collection).searchHits(query)
+        return linesOf(hits.map(lineOf))
+      }),
+  )
+  server.registerTool(
+    'get',
+    {
+      description: 'Returns a point with its payload.',
+      inputSchema: z.object({ collection, id }),
+      annotations: readOnly,
+    },
+    ({ collection, id }) =>
+      answer(async () => {
+        const { vector, ...point } = await pointsOf(client, collection).get(id, { version: true })
+        return lineOf(point)
+      }),
+  )
+  server.registerTool(
+    'count',
+    {
+      description: 'Counts the points that match.',
+      inputSchema: z.object({ collection, filter }),
+      annotations: readOnly,
+    },
+    ({ collection, filter }) =>
+      answer(async () => String(await pointsOf(client, collection).count(filterOf(filter)))),
+  )
+  server.registerTool(
+    'list',
+    {
+      description: 'Lists points in the order of their insertion, one page at a time.',
+      inputSchema: z.object({
+        collection,
+        filter,
+        limit: z.number().int().min(1).max(1000).default(20),
+        cursor: z.string().optional().describe('next_cursor of the previous page'),
+      }),
+      annotations: readOnly,
+    },
+    ({ collection, filter, limit, cursor }) =>
+      answer(async () => {
+        const query = { filter: filterOf(filter), limit, cursor, include: { payload: true } }
+        const { points, nextCursor } = await pointsOf(client, collection).list(query)
+        const next = nextCursor === undefined ? [] : [JSON.stringify({ next_cursor: nextCursor })]
+        return linesOf([...points.map(lineOf), ...next])
+      }),
+  )
+  server.registerTool(
+    'facets',
+    {
+      description: 'Lists the most frequent values of attributes, with the number of points that have them.',
+      inputSchema: z.object({
+        collection,
+        filter,
+        paths: z.array(z.string()).min(1).describe('like ["tags", "size.width"]'),
+        limit: z.number().int().min(1).max(1000).default(10),
+      }),
+      annotations: readOnly,
+    },
+    ({ collection, filter, paths, limit }) =>
+      answer(async () => {
+        const facets = await pointsOf(client, collection).facets({ filter: filterOf(filter), paths, limit })
+        return JSON.stringify(attributeJson(facets as unknown as AttributeInput))
+      }),
+  )
+}
+
+function addWriting(server: McpServer, client: VectorClient): void {
+  server.registerTool(
+    'upsert',
+    {
+      description: 'Stores a point, or replaces the point with this id. Returns the id.',
+      inputSchema: z.object({
+        collection,
+        id: z.uuid().optional().describe('assigned if not given'),
+        vector: z
+          .array(z.number())
+          .min(1)
+          .optional()
+          .describe('without it, the service embeds text, or content of type Text, if it has embeddings'),
+        text: z.string().optional().describe('embedded in place of the content; not stored'),
+        content: z.string(),
+        content_type: z.enum(['Text', 'Image']).default('Text'),
+        attributes: z.record(z.string(), z.unknown()).optional(),
+      }),
+      annotations: { readOnlyHint: false, destructiveHint: true },
+    },
+    ({ collection, id, vector, text, content, content_type: contentType, attributes }) =>
+      answer(async () => {
+        const described = attributes && (describedIn(attributes) as AttributesInput)
+        const point = { vector, text, payload: { contentType, content, attributes: described } }
+        return await pointsOf(client, collection).insert(
+          id === undefined ? point : { ...point, id, onConflict: 'replace' },
+        )
+      }),
+  )
+  server.registerTool(
+    'delete',
+    {
+      description: 'Deletes a point by its id, or all points that match a filter.',
+      inputSchema: z.object({
+        collection,
+        id: z.uuid().optional(),
+        filter,
+        dry_run: z.boolean().default(false).describe('with a filter: only count'),
+      }),
+      annotations: { readOnlyHint: false, destructiveHint: true },
+    },
+    ({ collection, id, filter, dry_run: dryRun }) =>
+      answer(async () => {
+        const points = pointsOf(client, collection)
+        const where = filterOf(filter)
+        if ((id === undefined) === (where === undefined)) {
+          throw new DatabaseError('invalid_argument', 'give an id or a filter')
+        }
+        if (where !== undefined)
+          return wordsOf(await points.deleteMatching({ filter: where, dryRun }), dryRun)
+        await points.delete(id!)
+        return 'deleted'
+      }),
+  )
+}
+
+function pointsOf(client: VectorClient, name: string | undefined): PointsClient {
+  return name === undefined ? client : client.collection(name)
+}
+
+function wordsOf({ changed, more }: Changed, dryRun: boolean): string {
+  return `${changed} points ${dryRun ? 'match' : 'deleted'}${more ? ', and there are more' : ''}`
+}
+
+function filterOf(filter: object | undefined): Filter | undefined {
+  return filter && (describedIn(filter) as Filter)
+}
+
+/** Converts what a model describes in JSON. @throws DatabaseError `invalid_argument` */
+function describedIn(value: object): AttributeInput {
+  try {
+    return attributeFromJson(value)
+  } catch (cause) {
+    const what = 'times are {"$date": "2026-01-31T00:00:00Z"} and places {"$geo": {"lat": 1.5, "lon": 2.5}}'
+    throw new DatabaseError('invalid_argument', `a value cannot be read: ${what}`, { cause })
+  }
+}
+
+function linesOf(lines: readonly string[]): string {
+  return lines.length === 0 ? 'nothing found' : lines.join('\n')
+}
+
+interface ToolAnswer {
+  [field: string]: unknown
+  content: { type: 'text'; text: string }[]
+  isError?: boolean
+}
+
+/** Turns a refusal of the service into an answer that the model can read and act on. */
+async function answer(make: () => Promise<string>): Promise<ToolAnswer> {
+  try {
+    return { content: [{ type: 'text', text: await make() }] }
+  } catch (error) {
+    if (!(error instanceof DatabaseError)) throw error
+    return { content: [{ type: 'text', text: `${error.reason}: ${error.message}` }], isError: true }
+  }
 }

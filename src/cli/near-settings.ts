@@ -3,7 +3,7 @@ import { settingRows } from '../settings/table.ts'
 import { removedSettings } from './removed-settings.ts'
 
 /** A variable that is not a setting, and the setting that was probably meant. */
-export interface NearSetting {
+interface NearSetting {
   readonly variable: string
   readonly setting: string
 }

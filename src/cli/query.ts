@@ -2,13 +2,11 @@ import { readFileSync } from 'node:fs'
 import type { Metric } from '../base/point.ts'
 import type { Hit, PointsClient, Query } from '../client/client.ts'
 import { payloadJson } from '../client/http-bodies.ts'
-import { withClient } from './clients.ts'
-import { type ConnectionOptions, collectionOf } from './connection.ts'
+import { type Environment, UsageError, vectorIn } from './arguments.ts'
+import { type ConnectionOptions, collectionOf, withClient } from './connection.ts'
 import { checkReadable } from './files.ts'
 import { filterIn } from './points.ts'
 import { type ReaderOptions, readItems } from './readers.ts'
-import { type Environment, UsageError } from './usage.ts'
-import { vectorIn } from './vectors.ts'
 
 export interface QueryOptions extends ConnectionOptions, ReaderOptions {
   readonly vector?: string

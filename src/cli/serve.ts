@@ -2,9 +2,9 @@ import type { Logger } from '../base/log.ts'
 import type { Config, SettingSources } from '../config.ts'
 import { startService } from '../main.ts'
 import { loggerOf } from '../service/logger.ts'
+import type { Environment } from './arguments.ts'
 import { startWarnings } from './start-warnings.ts'
 import { stopSignal } from './stop-signal.ts'
-import type { Environment } from './usage.ts'
 
 /**
  * Serves in the foreground until SIGTERM or SIGINT, then drains and ends the process. A second signal ends it

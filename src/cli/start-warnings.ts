@@ -1,8 +1,8 @@
 import { isLoopback } from '../base/ports.ts'
 import { type Config, isHttpOpen } from '../config.ts'
+import type { Environment } from './arguments.ts'
 import { nearSettings } from './near-settings.ts'
 import { removedSettings, removedSettingsIn } from './removed-settings.ts'
-import type { Environment } from './usage.ts'
 
 /** Warnings before the service starts: about settings without effect, and about an open HTTP port. */
 export async function startWarnings(config: Config, environment: Environment): Promise<readonly string[]> {

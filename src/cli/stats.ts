@@ -3,8 +3,8 @@ import type { HttpService } from '../client/http-call.ts'
 import { refusalOf } from '../client/http-call.ts'
 import { createHttpClient } from '../client/http-client.ts'
 import type { CollectionStats } from '../client/inspection.ts'
+import type { Environment } from './arguments.ts'
 import { collectionOf, fetchFrom, type HttpOptions, httpService } from './connection.ts'
-import type { Environment } from './usage.ts'
 
 export interface StatsOptions extends HttpOptions {
   readonly json?: boolean

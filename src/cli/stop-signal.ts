@@ -1,6 +1,6 @@
 const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
 
-export type StopSignal = keyof typeof exitCodes
+type StopSignal = keyof typeof exitCodes
 
 /** The error of a command that was stopped before its end. */
 export class Interrupted extends Error {

@@ -30,7 +30,7 @@ interface GrpcDetails extends CallDetails {
 }
 
 /** What the calls of one client have in common. */
-export interface GrpcCallOptions extends CallBounds {
+interface GrpcCallOptions extends CallBounds {
   readonly address: string
   readonly apiKey: string
   /** The collection of the calls. */

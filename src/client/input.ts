@@ -58,10 +58,10 @@ import type { Filter } from './filters.ts'
  */
 
 /** A checked vector: typed arrays hold numbers and nothing else. */
-export type Components = Float32Array | Float64Array
+type Components = Float32Array | Float64Array
 
 /** The attributes and the expiry of a checked payload have a single form. */
-export interface CheckedPayload extends PayloadToStore {
+interface CheckedPayload extends PayloadToStore {
   readonly attributes: Attributes | undefined
   readonly expiresAt: DateTime | undefined
 }

@@ -2,7 +2,7 @@ import { cancellation, type Reason } from '../base/errors.ts'
 import { ServiceError } from './service-error.ts'
 
 /** What the retries of one call depend on. */
-export interface Attempts {
+interface Attempts {
   readonly signal: AbortSignal | undefined
   /** Whether the call is idempotent. Other calls are retried only if the service refused them. */
   readonly isRepeatable: boolean
