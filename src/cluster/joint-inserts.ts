@@ -3,7 +3,7 @@ import { partitionOf } from '../base/partitions.ts'
 import type { NewPoint } from '../base/point.ts'
 import type { Inserted, InsertOptions } from '../points/database.ts'
 import type { FoundPoints, LoggedInsert } from '../write/logged-request.ts'
-import { StaleRequest } from '../write/stale-request.ts'
+import { StaleRequest } from '../write/logged-request.ts'
 
 /**
  * Whether an insert has to be decided jointly. When each node holds only some of the points, a node decides about the

@@ -1,7 +1,7 @@
 import { Turn } from '../base/turns.ts'
-import type { FilterPlan } from '../collections/filter-plan.ts'
 import type { ListPage, ListQuery } from '../points/database.ts'
 import { cursorAfter, orderOfCursor } from '../points/insertion-order.ts'
+import type { FilterPlan } from '../write/by-filter.ts'
 import type { OrderedPage } from './read-codec.ts'
 
 /**

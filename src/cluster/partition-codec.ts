@@ -1,5 +1,5 @@
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
-import type { TakenPoint } from '../write/write-request.ts'
+import type { TakenPoint } from '../write/logged-request.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { readCounts, readIds, readPayload, writeCounts, writeIds, writePayload } from './packed-values.ts'
 

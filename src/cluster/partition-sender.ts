@@ -5,7 +5,7 @@ import type { Collection } from '../collections/collection.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
 import { pointsIn } from '../collections/partition-points.ts'
 import type { HeldPartitions } from '../points/held-partitions.ts'
-import { pointBytes, type TakenPoint } from '../write/write-request.ts'
+import { pointBytes, type TakenPoint } from '../write/logged-request.ts'
 import type { Applier } from './applier.ts'
 import { checkHolds, checkNotAhead } from './check-holds.ts'
 import {

@@ -9,7 +9,7 @@ import { PartitionDigest } from '../storage/applied.ts'
 import { storedPosition } from '../storage/data-store.ts'
 import { damageIn, unusableIn } from '../storage/files/data-directory.ts'
 import type { CollectionRecord, CollectionSummary, DataStore, Store } from '../storage/store.ts'
-import type { ReplicaHooks } from '../write/replica-hooks.ts'
+import type { ReplicaHooks } from '../write/replica.ts'
 import type { Collections, CollectionTotals, Lease } from './collections.ts'
 import type { Collection, CollectionOptions, Engine } from './engine.ts'
 

@@ -28,20 +28,18 @@ import { bytesOfDetails, detailBytes } from '../search/hit-details.ts'
 import type { SearchedPoints } from '../search/search-runs.ts'
 import { PartitionDigest } from '../storage/applied.ts'
 import type { Snapshot, Store } from '../storage/store.ts'
-import type { ReplicaHooks } from '../write/replica-hooks.ts'
-import { ReplicaPath } from '../write/replica-path.ts'
+import { planByFilter } from '../write/by-filter.ts'
+import type { TakenPoint } from '../write/logged-request.ts'
+import { Replica, type ReplicaHooks } from '../write/replica.ts'
 import { WritePath } from '../write/write-path.ts'
-import type { TakenPoint } from '../write/write-request.ts'
 import { AttributeCache, momentOf } from './attribute-cache.ts'
 import type { CollectionStats } from './collection-stats.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
-import { planByFilter } from './filter-plan.ts'
 import { ListReader } from './list-reader.ts'
 import { LivePoints } from './live-points.ts'
 import { digestAll, loadCollection } from './load-collection.ts'
 import { clearPartitions, within } from './partition-points.ts'
 import { PointReader } from './point-reader.ts'
-import { ReplicaExpiry } from './replica-expiry.ts'
 
 /** See `Engine.openCollection`. */
 export async function openCollection(
@@ -74,10 +72,9 @@ export class Collection implements Database, AsyncDisposable {
   readonly #indexer: Indexer
   /** The points in memory. */
   readonly livePoints: LivePoints
-  /** The path of changes on a node without a cluster; on a node of a cluster, `#replicaPath` takes its place. */
-  readonly #writePath: WritePath | undefined
-  readonly #replicaPath: ReplicaPath | undefined
-  readonly #expiry: ReplicaExpiry | undefined
+  /** The path of all changes: those of callers or, on a node of a cluster, of `#replica`. */
+  readonly #writes: WritePath
+  readonly #replica: Replica | undefined
   readonly #hooks: ReplicaHooks | undefined
   readonly #reader: PointReader
   readonly #lists: ListReader
@@ -104,20 +101,18 @@ export class Collection implements Database, AsyncDisposable {
       onFree: (slot) => this.#slots.release(slot),
     })
     const indexer = this.#indexer
-    const deleteExpired = (): Promise<void> => (this.#expiry ?? this.#ownWrites).deleteExpired()
+    const { replica: hooks } = options
+    this.#hooks = hooks
+    const deleteExpired = async (take: () => readonly string[]): Promise<void> => {
+      await (hooks?.expire(take) ?? this.#writes.submit({ kind: 'expire', ids: take() }))
+    }
     this.livePoints = new LivePoints({ parts, store, options, indexer, deleteExpired })
     const path = {
       ...{ store, slots: this.#slots, target: this.livePoints },
       queuedBytes: parts.writes.share(),
     }
-    const { replica: hooks } = options
-    this.#hooks = hooks
-    if (hooks === undefined) {
-      this.#writePath = new WritePath(path)
-    } else {
-      this.#replicaPath = new ReplicaPath({ ...path, hooks })
-      this.#expiry = new ReplicaExpiry(this.livePoints, hooks)
-    }
+    this.#replica = hooks && new Replica({ ...path, hooks })
+    this.#writes = this.#replica?.path ?? new WritePath(path)
     this.#attributeCache = new AttributeCache({
       attributes: this.livePoints.attributes,
       orders: () => this.livePoints.table.orders(),
@@ -125,7 +120,7 @@ export class Collection implements Database, AsyncDisposable {
       pointsMin: parts.options.attributePointsMin,
       logger: parts.options.logger,
     })
-    this.#reader = new PointReader(store, this.livePoints, (id) => this.#path.settle(id))
+    this.#reader = new PointReader(store, this.livePoints, (id) => this.#writes.settle(id))
     this.#lists = new ListReader(this.livePoints, this.#reader)
     this.#search = new CollectionSearch({
       points: new SearchablePoints(this.livePoints, this.#reader),
@@ -141,17 +136,17 @@ export class Collection implements Database, AsyncDisposable {
     const { dimension } = this.#store
     if (dimension === undefined) {
       this.#parts.executor.start()
+      this.livePoints.expirations.start()
       return
     }
     const { livePoints: points } = this
     const parts = { store: this.#store, slots: this.#slots, indexer: this.#indexer, points }
     const { options } = this.#parts
-    points.expirations.pause()
     await loadCollection({ ...parts, attributeCache: this.#attributeCache, options }, dimension, signal)
-    if (this.#replicaPath !== undefined && this.#store.applied === undefined) {
-      await digestAll(points, this.#replicaPath)
+    if (this.#replica !== undefined && this.#store.applied === undefined) {
+      await digestAll(points, this.#replica)
     }
-    points.expirations.resume()
+    points.expirations.start()
     await points.hideDue()
     // Points left over from an interrupted move of partitions; reads do not show them.
     if (this.#hooks?.held?.mayDelete) this.clearPartitions(never).catch(() => {})
@@ -183,7 +178,7 @@ export class Collection implements Database, AsyncDisposable {
     let points = new PartitionDigest(this.replica.digest).pointsOf(partitions)
     for (const slot of expirations.hiddenSlots()) points -= Number(isIn(slot))
     // The digest already lacks points whose deletion is stored.
-    for (const slot of this.replica.slotsToEmpty()) {
+    for (const slot of this.#writes.slotsToEmpty()) {
       if (expirations.isHidden(slot)) points += Number(isIn(slot))
     }
     return points
@@ -237,45 +232,44 @@ export class Collection implements Database, AsyncDisposable {
     }
   }
 
-  insert(points: readonly NewPoint[], options?: InsertOptions): Promise<Inserted> {
-    return this.#ownWrites.insert(points, options)
+  insert(
+    points: readonly NewPoint[],
+    { onError = 'abort', identity, signal }: InsertOptions = {},
+  ): Promise<Inserted> {
+    return this.#ownWrites.submit({ kind: 'insert', points, onError, identity }, { signal })
   }
 
   put(
     ...[id, point, when, signal]: Parameters<Database['put']>
   ): Promise<{ readonly version: number; readonly created: boolean }> {
-    return this.#ownWrites.put(id, point, when, signal)
+    return this.#ownWrites.submit({ kind: 'put', id, point, when }, { signal })
   }
 
   patch(...[id, patch, when, signal]: Parameters<Database['patch']>): Promise<{ readonly version: number }> {
-    return this.#ownWrites.patch(id, patch, when, signal)
+    return this.#ownWrites.submit({ kind: 'patch', id, patch, when }, { signal })
   }
 
   remove(id: string, signal?: AbortSignal): Promise<boolean> {
-    return this.#ownWrites.remove(id, signal)
+    return this.#ownWrites.submit({ kind: 'remove', id }, { signal })
   }
 
   changeByFilter(
     request: ChangeByFilter,
     signal?: AbortSignal,
   ): Promise<{ readonly changed: number; readonly more: boolean }> {
-    return this.#ownWrites.changeByFilter(request, signal)
+    return this.#ownWrites.submit({ kind: 'filter', ...request }, { signal })
   }
 
   /** The path of changes on a node without a cluster. */
   get #ownWrites(): WritePath {
-    assert(this.#writePath !== undefined, 'a replica changes only through its log')
-    return this.#writePath
+    assert(this.#replica === undefined, 'a replica changes only through its log')
+    return this.#writes
   }
 
-  get #path(): WritePath | ReplicaPath {
-    return (this.#writePath ?? this.#replicaPath)!
-  }
-
-  /** The path of changes on a node of a cluster. */
-  get replica(): ReplicaPath {
-    assert(this.#replicaPath !== undefined, 'only a node of a cluster has a log')
-    return this.#replicaPath
+  /** The collection as a replica, on a node of a cluster. */
+  get replica(): Replica {
+    assert(this.#replica !== undefined, 'only a node of a cluster has a log')
+    return this.#replica
   }
 
   /**
@@ -284,7 +278,7 @@ export class Collection implements Database, AsyncDisposable {
    */
   async clearPartitions(signal: AbortSignal): Promise<void> {
     const { held } = this.#hooks!
-    if (this.replica.foreign?.restriction === undefined) return
+    if (this.replica.restriction === undefined) return
     const keeps = (partition: number): boolean => held!.keeps(partition)
     await this.#reads.run(() => clearPartitions(this.livePoints, this.replica, keeps, signal))
   }
@@ -315,7 +309,7 @@ export class Collection implements Database, AsyncDisposable {
   planByFilter(request: ChangeByFilter): ReturnType<typeof planByFilter> {
     return this.#reads.run(async () => {
       await this.livePoints.hideDue()
-      return await planByFilter(this.livePoints, this.#reader, request)
+      return await planByFilter(this.livePoints, (slot, id) => this.#reader.payload(slot, id), request)
     })
   }
 
@@ -327,8 +321,9 @@ export class Collection implements Database, AsyncDisposable {
   /** When the point expires, in microseconds since 1970, infinity for never; undefined if there is no such point. */
   expiryOf(id: string): number | undefined {
     if (this.#refusal !== undefined) throw this.#refusal
-    const slot = this.livePoints.find(id)
-    return slot === -1 ? undefined : (this.livePoints.expiryOf(slot) ?? Number.POSITIVE_INFINITY)
+    const { livePoints } = this
+    const slot = livePoints.find(id)
+    return slot === -1 ? undefined : (livePoints.expirations.expiryOf(slot) ?? Number.POSITIVE_INFINITY)
   }
 
   async get(id: string, call?: ReadCall): Promise<Point | undefined> {
@@ -364,11 +359,11 @@ export class Collection implements Database, AsyncDisposable {
       if (signal?.aborted) throw cancellation(signal)
       const hiding = this.livePoints.hideDue()
       if (hiding !== undefined) await hiding
-      const foreign = this.#replicaPath?.foreign
-      const [restriction, arrivals] = [foreign?.restriction, foreign?.arrivals]
+      const replica = this.#replica
+      const [restriction, arrivals] = [replica?.restriction, replica?.arrivals]
       const results = await this.#search.search(restrictedTo(restriction, queries), call)
       // Points that no read may show have arrived meanwhile.
-      const isForeign = restriction === undefined && foreign?.arrivals !== arrivals
+      const isForeign = restriction === undefined && replica?.arrivals !== arrivals
       // So many points have expired meanwhile that not all of them are hidden.
       if (attempt === searchesMax || !(isForeign || this.livePoints.isDue)) return results
       call.room?.add(-bytesOfDetails(results))
@@ -413,7 +408,7 @@ export class Collection implements Database, AsyncDisposable {
     this.#ending ??= this.#end(async () => {
       this.#indexer.letWritersPass()
       this.livePoints.expirations.close()
-      await this.#path.close()
+      await this.#writes.close()
       this.#refusal ??= new DatabaseError('shutting_down', 'the server is shutting down')
       await this.#reads.ended()
       await this.livePoints.searches?.close()
@@ -434,7 +429,7 @@ export class Collection implements Database, AsyncDisposable {
       this.#indexer.letWritersPass()
       const searches = this.livePoints.searches?.discard(removed)
       this.livePoints.expirations.close()
-      await this.#path.discard(removed)
+      await this.#writes.discard(removed)
       await this.#reads.ended()
       // A first insert that was on its way to disk has attached the index only now.
       await (searches ?? this.livePoints.searches?.discard(removed))
@@ -449,7 +444,6 @@ export class Collection implements Database, AsyncDisposable {
     try {
       await steps()
     } finally {
-      this.#expiry?.close()
       this.livePoints.close()
       this.#ended.resolve()
     }

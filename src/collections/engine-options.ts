@@ -5,7 +5,7 @@ import type { MemoryBudget } from '../index/memory-budget.ts'
 import type { CodeBits } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import type { SearchExecutor } from '../search/executor.ts'
-import type { ReplicaHooks } from '../write/replica-hooks.ts'
+import type { ReplicaHooks } from '../write/replica.ts'
 
 /**
  * Settings of the process: its threads, the limits that all collections share, and what applies to every collection.

@@ -12,8 +12,7 @@ import { inInsertionOrder } from '../points/insertion-order.ts'
 import { PointTable } from '../points/point-table.ts'
 import type { IndexSearches } from '../search/executor.ts'
 import type { Change, Insertion, PointRecord, Store, Update } from '../storage/store.ts'
-import type { ChangeTarget } from '../write/change-target.ts'
-import type { MatchingPoints } from '../write/decision.ts'
+import type { ChangeTarget, MatchingPoints } from '../write/change-target.ts'
 import type { Stamp } from '../write/logged-request.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 
@@ -22,8 +21,8 @@ interface LivePointsOptions {
   readonly store: Store
   readonly options: CollectionOptions
   readonly indexer: Indexer
-  /** Deletes some of the expired points; resolves when that is durable. */
-  readonly deleteExpired: () => Promise<void>
+  /** Deletes expired points, for whose ids it calls `take`; resolves when that is durable. */
+  readonly deleteExpired: (take: () => readonly string[]) => Promise<void>
 }
 
 /**
@@ -48,7 +47,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
   searches: IndexSearches | undefined
 
   constructor(options: LivePointsOptions) {
-    const { parts, store, options: collectionOptions, indexer, deleteExpired } = options
+    const { parts, store, options: collectionOptions, indexer } = options
     const systemUs = parts.options.nowUs ?? systemClockUs
     this.#options = options
     this.#systemUs = systemUs
@@ -68,7 +67,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
       onDue: collectionOptions.replica?.onDue,
       expiryOf: (slot) => this.attributes.expiresAtUsOf(slot),
       hide: (slot) => this.#hide(slot),
-      deleteSome: deleteExpired,
+      deleteSome: () => this.#deleteExpired(),
       logger: parts.options.logger,
     })
   }
@@ -131,10 +130,6 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     return this.table.orderOf(slot)
   }
 
-  expiryOf(slot: number): number | undefined {
-    return this.expirations.expiryOf(slot)
-  }
-
   hasExpired(slot: number): boolean {
     return this.expirations.hasExpired(slot)
   }
@@ -177,8 +172,19 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     }
   }
 
-  takeExpired(limit: number): readonly number[] {
-    return this.expirations.takeHidden(limit)
+  /** Deletes some of the hidden points; returns how many. On a node of a cluster, other nodes delete those of others. */
+  async #deleteExpired(): Promise<number> {
+    let count = 0
+    await this.#options.deleteExpired(() => {
+      const held = this.#options.options.replica?.held?.now
+      const slots = this.expirations.takeHidden(
+        expiredPerRequest,
+        held && ((slot) => held.has(this.table.ids.firstByteOf(slot))),
+      )
+      count = slots.length
+      return slots.map((slot) => this.idOf(slot))
+    })
+    return count
   }
 
   /** Whether expired points are not hidden yet. */
@@ -295,8 +301,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
 
   #update({ sequence, payload }: Update, slot: number): void {
     this.table.setVersion(slot, sequence)
-    if (this.expirations.isHidden(slot)) this.expirations.set(slot, payload.expiresAtUs)
-    else this.#describe(slot, payload, sequence)
+    if (!this.expirations.isHidden(slot)) this.#describe(slot, payload, sequence)
   }
 
   #describe(slot: number, payload: Payload, version: number): void {
@@ -359,6 +364,8 @@ export class LivePoints implements ChangeTarget, MemoryUser {
   }
 }
 
+/** A few milliseconds of deletions, and a log record of 64 KiB. */
+const expiredPerRequest = 4096
 /** Others may take the room that was made for this change. */
 const attemptsMax = 3
 

@@ -7,7 +7,7 @@ import type { Indexer } from '../graphs/indexer.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { SlotAllocator } from '../points/slot-allocator.ts'
 import type { RecordBatch, Store } from '../storage/store.ts'
-import type { ReplicaPath } from '../write/replica-path.ts'
+import type { Replica } from '../write/replica.ts'
 import { type AttributeCache, momentOf } from './attribute-cache.ts'
 import type { EngineParts } from './engine-options.ts'
 import type { LivePoints } from './live-points.ts'
@@ -96,10 +96,7 @@ async function enter(
  * Adds all points to the digest of a collection that becomes a replica. Call before points are hidden, because stored
  * points count even if they have expired.
  */
-export async function digestAll(
-  { table }: LivePoints,
-  path: Pick<ReplicaPath, 'addToDigest'>,
-): Promise<void> {
+export async function digestAll({ table }: LivePoints, path: Pick<Replica, 'addToDigest'>): Promise<void> {
   const turn = new Turn()
   const id = new Uint8Array(idBytes)
   for (let slot = 0; slot < table.slotCount; slot += 1) {

@@ -1,7 +1,7 @@
 import type { Filter } from '../base/filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
-import type { ReplicaPath } from '../write/replica-path.ts'
+import type { Replica } from '../write/replica.ts'
 import type { LivePoints } from './live-points.ts'
 
 /** Points as they were at one moment. */
@@ -49,7 +49,7 @@ export async function* pointsIn(
  */
 export async function clearPartitions(
   points: LivePoints,
-  path: Pick<ReplicaPath, 'clear'>,
+  path: Pick<Replica, 'clear'>,
   keeps: (partition: number) => boolean,
   signal: AbortSignal,
 ): Promise<void> {

@@ -3,7 +3,7 @@ import type { Include, Payload, Point } from '../base/point.ts'
 import type { HitDetails } from '../base/search-results.ts'
 import { detailsOf, wantsPayload } from '../search/hit-details.ts'
 import type { PointRecord, Store } from '../storage/store.ts'
-import type { TakenPoint } from '../write/write-request.ts'
+import type { TakenPoint } from '../write/logged-request.ts'
 import type { LivePoints } from './live-points.ts'
 
 /**

@@ -14,9 +14,9 @@ interface ExpirationOptions {
   readonly expiryOf: (slot: number) => number | undefined
   /** Hides a point from readers. */
   readonly hide: (slot: number) => void
-  /** Deletes some of the hidden points; resolves when that is durable. */
-  readonly deleteSome: () => Promise<void>
-  /** The delay before a failed deletion is tried again; tests use a few milliseconds. */
+  /** Deletes some of the hidden points; resolves when that is durable, with how many were to be deleted. */
+  readonly deleteSome: () => Promise<number>
+  /** The delay before deleting is tried again after a failure; tests use a few milliseconds. */
   readonly retryMs?: number | undefined
   readonly logger: Logger
 }
@@ -41,7 +41,7 @@ export class Expirations {
   readonly #options: ExpirationOptions
   /** The visible points that expire. */
   readonly #queue = new ExpiryQueue()
-  /** By slot of a hidden point: when it expired, or what a later change gave it: its time, or `never`. */
+  /** The slots of hidden points; the numbers mean nothing. */
   readonly #hidden = new SlotNumbers()
   #hiddenCount = 0
   /**
@@ -49,21 +49,30 @@ export class Expirations {
    * in slots far apart, and only for the time of a group.
    */
   readonly #postponed = new Map<number, number>()
-  /** Hidden slots to be deleted; slots that were deleted since they were added are skipped. */
-  #waiting: number[] = []
-  /** The slots that were taken for the group in progress. */
-  #taken: readonly number[] = []
-  #hiding: Promise<void> | undefined
   #isDeleting = false
   #hasFailed = false
+  #retry: NodeJS.Timeout | undefined
   #timer: NodeJS.Timeout | undefined
   /** When the timer ends. */
   #timerUs = Number.POSITIVE_INFINITY
-  #isPaused = false
-  #isClosed = false
+  #isStarted = false
 
   constructor(options: ExpirationOptions) {
     this.#options = options
+  }
+
+  /** Begins to hide and delete points without being asked. Call when all points are loaded. */
+  start(): void {
+    this.#isStarted = true
+    this.#setTimer()
+    void this.#deleteAll()
+  }
+
+  /** Nothing is hidden or deleted automatically any more. */
+  close(): void {
+    this.#isStarted = false
+    clearTimeout(this.#timer)
+    clearTimeout(this.#retry)
   }
 
   get hiddenCount(): number {
@@ -71,8 +80,7 @@ export class Expirations {
   }
 
   get memoryBytes(): number {
-    const postponedBytes = this.#postponed.size * postponedCost
-    return this.#queue.memoryBytes + this.#hidden.memoryBytes + this.#waiting.length * 8 + postponedBytes
+    return this.#queue.memoryBytes + this.#hidden.memoryBytes + this.#postponed.size * postponedCost
   }
 
   get nowUs(): number {
@@ -88,9 +96,9 @@ export class Expirations {
     if (this.#hiddenCount > 0) for (const [slot] of this.#hidden.entries()) yield slot
   }
 
-  /** When the point in a slot expires, in microseconds since 1970; undefined if never. */
+  /** When the visible point in a slot expires, in microseconds since 1970; undefined if never. */
   expiryOf(slot: number): number | undefined {
-    const expiresAtUs = this.#hidden.get(slot) ?? this.#postponed.get(slot) ?? this.#options.expiryOf(slot)
+    const expiresAtUs = this.#postponed.get(slot) ?? this.#options.expiryOf(slot)
     return expiresAtUs === never ? undefined : expiresAtUs
   }
 
@@ -104,11 +112,11 @@ export class Expirations {
     return true
   }
 
-  /** Call when the point in a slot was placed or changed. */
+  /** Call when the point in a slot was placed or changed. A hidden point stays hidden. */
   set(slot: number, expiresAtUs: number | undefined): void {
     this.#postponed.delete(slot)
-    if (this.isHidden(slot)) this.#hidden.set(slot, expiresAtUs ?? never)
-    else if (expiresAtUs === undefined) this.#queue.remove(slot)
+    if (this.isHidden(slot)) return
+    if (expiresAtUs === undefined) this.#queue.remove(slot)
     else {
       this.#queue.push(slot, expiresAtUs)
       this.#setTimer()
@@ -156,9 +164,7 @@ export class Expirations {
   /** Hides all due points; undefined if none remain. */
   hideDue(): Promise<void> | undefined {
     this.hideNow()
-    if (!this.isDue) return undefined
-    this.#hiding ??= this.#hideRest()
-    return this.#hiding
+    return this.isDue ? this.#hideRest() : undefined
   }
 
   /** Hides due points for at most a few milliseconds. */
@@ -171,14 +177,9 @@ export class Expirations {
 
   async #hideRest(): Promise<void> {
     const turn = new Turn()
-    // `hideNow` has just used this turn. And if this ended in it, the promise would be kept after its end, and later
-    // callers would wait for nothing.
+    // `hideNow` has just used this turn.
     await turn.next()
-    try {
-      while (this.#hideNext()) if (turn.isOver) await turn.next()
-    } finally {
-      this.#hiding = undefined
-    }
+    while (this.#hideNext()) if (turn.isOver) await turn.next()
     this.#setTimer()
     void this.#deleteAll()
   }
@@ -207,27 +208,23 @@ export class Expirations {
   #hide(slot: number): void {
     this.#queue.remove(slot)
     this.#postponed.delete(slot)
-    this.#hidden.set(slot, this.#options.expiryOf(slot) ?? never)
+    this.#hidden.set(slot, 0)
     this.#hiddenCount += 1
-    this.#waiting.push(slot)
     this.#options.hide(slot)
   }
 
-  /** Takes some of the hidden slots, each once, to be deleted in the next group. */
-  takeHidden(limit: number): readonly number[] {
-    const taken = new Set<number>()
-    while (taken.size < limit && this.#waiting.length > 0) {
-      const slot = this.#waiting.pop()!
-      if (this.isHidden(slot)) taken.add(slot)
+  /**
+   * Returns the slots of some hidden points, to be deleted next. If they are not, they are returned again.
+   *
+   * @param isWanted whether a point may be deleted now
+   */
+  takeHidden(limit: number, isWanted: (slot: number) => boolean = () => true): readonly number[] {
+    const taken: number[] = []
+    for (const slot of this.hiddenSlots()) {
+      if (taken.length === limit) break
+      if (isWanted(slot)) taken.push(slot)
     }
-    this.#taken = [...taken]
-    return this.#taken
-  }
-
-  /** Returns slots that were taken but not deleted. Those still hidden are deleted later. */
-  putBack(slots: readonly number[]): void {
-    for (const slot of slots) this.#waiting.push(slot)
-    void this.#deleteAll()
+    return taken
   }
 
   /** Deletes hidden points, group by group. Failures are retried later; nobody sees the points meanwhile. */
@@ -235,44 +232,29 @@ export class Expirations {
     if (this.#isDeleting) return
     this.#isDeleting = true
     try {
-      while (this.#waiting.length > 0 && !this.#isClosed) {
-        this.#taken = []
-        await this.#options.deleteSome()
+      while (this.#hiddenCount > 0 && this.#isStarted) {
+        if ((await this.#options.deleteSome()) === 0) break
         this.#hasFailed = false
       }
     } catch (error) {
-      for (const slot of this.#taken) this.#waiting.push(slot)
-      this.#tryLater(error)
+      // Logged once, however often it fails.
+      if (!this.#hasFailed && this.#isStarted) {
+        const { logger } = this.#options
+        logger.warn({ err: error }, 'expired points cannot be deleted on disk yet: they stay hidden')
+      }
+      this.#hasFailed = true
     } finally {
       this.#isDeleting = false
     }
-  }
-
-  #tryLater(error: unknown): void {
-    if (this.#isClosed) return
-    // Logged once, however often it fails.
-    if (!this.#hasFailed) {
-      const { logger } = this.#options
-      logger.warn({ err: error }, 'expired points cannot be deleted on disk yet: they stay hidden')
-    }
-    this.#hasFailed = true
-    setTimeout(() => void this.#deleteAll(), this.#options.retryMs ?? retryMs).unref()
-  }
-
-  /** Hides nothing automatically until `resume`: while points are loaded, none may change. */
-  pause(): void {
-    this.#isPaused = true
-  }
-
-  resume(): void {
-    this.#isPaused = false
-    this.#setTimer()
+    if (this.#hiddenCount === 0 || !this.#isStarted) return
+    clearTimeout(this.#retry)
+    this.#retry = setTimeout(() => void this.#deleteAll(), this.#options.retryMs ?? retryMs).unref()
   }
 
   /** Sets the timer to when the next point is due. */
   #setTimer(): void {
     const nextUs = this.#queue.next
-    if (nextUs === undefined || nextUs >= this.#timerUs || this.#isPaused || this.#isClosed) return
+    if (nextUs === undefined || nextUs >= this.#timerUs || !this.#isStarted) return
     clearTimeout(this.#timer)
     this.#timerUs = nextUs
     const { systemUs, onDue } = this.#options
@@ -286,12 +268,6 @@ export class Expirations {
     void this.hideDue()
     if (this.isDueSoon) this.#options.onDue?.()
     this.#setTimer()
-  }
-
-  /** Stops the timer. Nothing is hidden or deleted automatically any more. */
-  close(): void {
-    this.#isClosed = true
-    clearTimeout(this.#timer)
   }
 }
 

@@ -9,32 +9,21 @@ import type { Store } from '../storage/store.ts'
  * Main thread only.
  */
 export class HeldPartitions {
-  #now: PartitionSet
+  /** A new object whenever they change. */
+  now: PartitionSet
   /** The partitions that the node is receiving. Their points are kept, and no read shows them. */
   coming: PartitionSet = new PartitionSet()
-  /** Called after each change of the partitions that the node holds. */
-  readonly listeners: Set<() => void> = new Set()
   /** Whether points of other partitions may be deleted. */
   mayDelete = false
 
   /** @param now the partitions of the data directory: see `heldIn` */
   constructor(now: PartitionSet) {
-    this.#now = now
-  }
-
-  /** The partitions that the node holds; a new object whenever they change. */
-  get now(): PartitionSet {
-    return this.#now
-  }
-
-  set now(next: PartitionSet) {
-    this.#now = next
-    for (const listener of this.listeners) listener()
+    this.now = now
   }
 
   /** Whether points of a partition are kept. */
   keeps(partition: number): boolean {
-    return this.#now.has(partition) || this.coming.has(partition)
+    return this.now.has(partition) || this.coming.has(partition)
   }
 }
 

@@ -1,6 +1,44 @@
+import type { Filter } from '../base/filter.ts'
 import type { Payload } from '../base/point.ts'
-import type { Change } from '../storage/store.ts'
-import type { CurrentPoints } from './decision.ts'
+import type { OrderedSlot } from '../points/insertion-order.ts'
+import type { Change, PointRecord } from '../storage/store.ts'
+import type { Stamp } from './logged-request.ts'
+
+/** What decisions depend on: the points as of the changes that have taken effect. */
+export interface CurrentPoints {
+  /** Fixed by the first insertion that took effect; undefined before that. */
+  readonly dimension: number | undefined
+  /** Returns the slot of a visible point, or -1. */
+  find(id: string): number
+  /** Returns the slot of a visible point, or of an expired one that is not deleted on disk yet; otherwise -1. */
+  slotOf(id: string): number
+  idOf(slot: number): string
+  versionOf(slot: number): number
+  orderOf(slot: number): number
+  isVisible(slot: number): boolean
+  /** Whether the point has expired. If so, it is hidden from now on. */
+  hasExpired(slot: number): boolean
+  /**
+   * Call when a change has been decided that gives a visible point another expiry. If that is later, the point stays
+   * visible until then, unless the change fails.
+   */
+  postponeExpiry(slot: number, expiresAtUs: number | undefined): void
+  /** On a node of a cluster: moves the clock forward to at least the time of a record. Reads can see what expires by it. */
+  advanceTo(stamp: Stamp): void
+  /** Hides expired points; undefined if none remain. */
+  hideDue(): Promise<void> | undefined
+  record(slot: number, id: string): PointRecord
+  matches(slot: number, filter: Filter): boolean
+  /** Finds the visible points that match now. */
+  matching(filter: Filter): Promise<MatchingPoints>
+}
+
+/** Points that match a filter, as of one moment. */
+export interface MatchingPoints {
+  readonly count: number
+  /** Returns the first `limit` matching points with a higher order than `after`, in the order of insertion. */
+  page(after: number, limit: number): Promise<readonly OrderedSlot[]>
+}
 
 /** Applies committed changes, and answers the write path's questions about the state that they change. */
 export interface ChangeTarget extends CurrentPoints {

@@ -1,39 +1,49 @@
+import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
+import type { PartitionSet } from '../base/partitions.ts'
+import { payloadBytes } from '../base/payload-bytes.ts'
 import type { NewPoint, Patch, Precondition } from '../base/point.ts'
-import type { Inserted, RequestIdentity } from '../points/database.ts'
+import type { ChangeByFilter, Inserted, RequestIdentity } from '../points/database.ts'
+import type { Insertion } from '../storage/store.ts'
 
 /**
- * A request as the log of a cluster carries it. What it changes is decided when it is applied. The decision is the same
- * on every replica, because it depends only on the points after the previous request, on the request, and on its stamp.
+ * Requests to change points. Most come from callers, or on a node of a cluster from its log. What a request of the log
+ * changes is decided when it is applied. The decision is the same on every replica, because it depends only on the
+ * points after the previous request, on the request, and on its stamp.
  */
+export type WriteRequest =
+  | LoggedRequest
+  | InsertRequest
+  | FilterRequest
+  | MarkRequest
+  | TakeRequest
+  | ClearRequest
+
+/** A request as the log of a cluster carries it. */
 export type LoggedRequest =
   | LoggedInsert
-  | {
-      readonly kind: 'put'
-      readonly id: string
-      readonly point: Pick<NewPoint, 'vector' | 'payload'>
-      readonly when?: Precondition | undefined
-    }
-  | {
-      readonly kind: 'patch'
-      readonly id: string
-      readonly patch: Patch
-      readonly when?: Precondition | undefined
-    }
-  | { readonly kind: 'remove'; readonly id: string }
+  | PutRequest
+  | PatchRequest
+  | RemoveRequest
   | LoggedChangeEach
-  /** Deletes those of these points that have expired by the cluster's clock. */
-  | { readonly kind: 'expire'; readonly ids: readonly string[] }
+  | ExpireRequest
 
-export interface LoggedInsert {
+export interface InsertRequest {
   readonly kind: 'insert'
   readonly points: readonly NewPoint[]
   readonly onError: 'abort' | 'continue'
   readonly identity?: RequestIdentity | undefined
-  /** The seed for the ids of points without their own; all these ids are in the partition of the seed's first byte. */
-  readonly idSeed: Uint8Array
+  /**
+   * In a log: the seed for the ids of points without their own; all these ids are in the partition of the seed's first
+   * byte.
+   */
+  readonly idSeed?: Uint8Array | undefined
   /** Set if points of several nodes decide about the insert. */
   readonly found?: FoundPoints | undefined
+}
+
+export interface LoggedInsert extends InsertRequest {
+  readonly idSeed: Uint8Array
 }
 
 /** Which ids of a request had points, as reported by the nodes that hold them. */
@@ -42,6 +52,30 @@ export interface FoundPoints {
   readonly asOf: number
   /** By index in the request: when the point expires, in microseconds since 1970; infinity for never. */
   readonly expiries: ReadonlyMap<number, number>
+}
+
+interface PutRequest {
+  readonly kind: 'put'
+  readonly id: string
+  readonly point: Pick<NewPoint, 'vector' | 'payload'>
+  readonly when?: Precondition | undefined
+}
+
+interface PatchRequest {
+  readonly kind: 'patch'
+  readonly id: string
+  readonly patch: Patch
+  readonly when?: Precondition | undefined
+}
+
+interface RemoveRequest {
+  readonly kind: 'remove'
+  readonly id: string
+}
+
+/** Changes the points that match a filter. */
+interface FilterRequest extends ChangeByFilter {
+  readonly kind: 'filter'
 }
 
 /**
@@ -53,6 +87,55 @@ export interface LoggedChangeEach {
   readonly ids: readonly string[]
   readonly filter: Filter
   readonly change: Patch | 'delete'
+}
+
+/** Deletes those of these points that have expired, in a cluster by its clock. */
+interface ExpireRequest {
+  readonly kind: 'expire'
+  readonly ids: readonly string[]
+}
+
+/** On a node of a cluster: stores how far the log is applied, and changes no points. */
+interface MarkRequest {
+  readonly kind: 'mark'
+  /** The partitions that the node holds from now on. */
+  readonly held: PartitionSet | undefined
+}
+
+/**
+ * On a node of a cluster: adds points of partitions that the node does not hold yet, with their numbers from the other
+ * node.
+ */
+interface TakeRequest {
+  readonly kind: 'take'
+  readonly points: readonly TakenPoint[]
+}
+
+/** A point as another node has it. */
+export interface TakenPoint extends Required<Omit<Insertion, 'kind' | 'point'>> {
+  readonly point: Pick<NewPoint, 'vector' | 'payload'>
+}
+
+/** On a node of a cluster: removes points of partitions that the node does not hold. */
+interface ClearRequest {
+  readonly kind: 'clear'
+  readonly ids: readonly string[]
+  /** Whether the points of a partition are kept; called when the request is carried out. */
+  readonly keeps: (partition: number) => boolean
+}
+
+/** Where a request comes from. */
+export interface RequestSource {
+  readonly signal?: AbortSignal | undefined
+  /** Only for requests from a cluster's log. */
+  readonly stamp?: Stamp | undefined
+  /** The partitions that the node holds, if the request is from the log; absent for all. */
+  readonly held?: PartitionSet | undefined
+  /**
+   * For an insert from the log: by point, the ids from its seed. A later request of the log can concern these points
+   * before this one has taken effect.
+   */
+  readonly drawnIds?: readonly string[] | undefined
 }
 
 /** The log's data about a request, besides its content. */
@@ -79,6 +162,13 @@ export interface LoggedResults {
 
 export type LoggedResult = LoggedResults[keyof LoggedResults]
 
+export interface Results extends LoggedResults {
+  readonly filter: { readonly changed: number; readonly more: boolean }
+  readonly mark: undefined
+  readonly take: undefined
+  readonly clear: undefined
+}
+
 /**
  * The most changes of a request. The number of a change is this times the position plus the index of its item in the
  * request.
@@ -89,4 +179,77 @@ export const changesPerRecord = 65_536
 export function changesOf(request: LoggedRequest): number {
   if (request.kind === 'insert') return request.points.length
   return request.kind === 'each' || request.kind === 'expire' ? request.ids.length : 1
+}
+
+/** Returns the length of a request's vectors, which are all of one length; undefined if it has none. */
+export function dimensionOf(request: WriteRequest): number | undefined {
+  if (request.kind === 'insert') return request.points[0]!.vector.length
+  if (request.kind === 'put') return request.point.vector.length
+  if (request.kind === 'take') return request.points[0]?.point.vector.length
+  return request.kind === 'patch' ? request.patch.vector?.length : undefined
+}
+
+/** Returns the bytes for which a waiting request counts. */
+export function bytesOf(request: WriteRequest): number {
+  switch (request.kind) {
+    case 'insert':
+      return request.points.reduce((sum, point) => sum + pointBytes(point), 0)
+    case 'take':
+      return request.points.reduce((sum, { point }) => sum + pointBytes(point), 0)
+    case 'put':
+      return pointBytes(request.point)
+    case 'patch':
+      return patchBytes(request.patch)
+    case 'each':
+      return (request.change === 'delete' ? 0 : patchBytes(request.change)) + request.ids.length * idCost
+    case 'filter':
+      return request.change === 'delete' ? requestOverheadBytes : patchBytes(request.change)
+    case 'expire':
+    case 'clear':
+      return request.ids.length * idCost
+    case 'remove':
+      return requestOverheadBytes
+    case 'mark':
+      return 0
+  }
+}
+
+/** Returns the bytes for which a waiting point counts. */
+export function pointBytes({ vector, payload }: Pick<NewPoint, 'vector' | 'payload'>): number {
+  return vector.byteLength + payloadBytes(payload) + requestOverheadBytes
+}
+
+function patchBytes({ set, unset = [], content = '', vector }: Patch): number {
+  const unsetBytes = unset.reduce((sum, path) => sum + path.length * 2, 0)
+  return (
+    (vector?.byteLength ?? 0) + payloadBytes({ content, attributes: set }) + unsetBytes + requestOverheadBytes
+  )
+}
+
+/** The bytes for which a waiting request counts, in addition to its vectors and contents. */
+const requestOverheadBytes = 256
+
+/** The bytes for which an id counts, as text. */
+const idCost = 64
+
+/** Whether every replica refuses the request. */
+export function isDecided(error: unknown): error is DatabaseError {
+  if (error instanceof StaleRequest) return true
+  return error instanceof DatabaseError && decidedReasons.has(error.reason)
+}
+
+const decidedReasons: ReadonlySet<string> = new Set([
+  ...['invalid_argument', 'key_reused', 'not_found', 'already_exists'],
+  ...['precondition_failed', 'request_too_large'],
+])
+
+/** The points found for an insert are out of date: nothing is stored, and the points are looked up again. */
+export class StaleRequest extends DatabaseError {
+  /** The position of the request's record in the log. */
+  readonly position: number
+
+  constructor(position: number) {
+    super('not_ready', 'nothing was stored, because the same points keep changing: try again')
+    this.position = position
+  }
 }

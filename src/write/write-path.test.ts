@@ -11,13 +11,12 @@ import { idFromBytes, newId } from '../base/ids.ts'
 import { createLogger } from '../base/log.ts'
 import type { NewPoint } from '../base/point.ts'
 import { SharedBudget } from '../base/shared-budget.ts'
-import type { RequestIdentity } from '../points/database.ts'
+import type { ChangeByFilter, Inserted, InsertOptions, RequestIdentity } from '../points/database.ts'
 import { SlotAllocator } from '../points/slot-allocator.ts'
 import { readRows } from '../storage/files/row-file.ts'
 import { openStore } from '../storage/lmdb-store.ts'
 import type { Change, PointRecord, Store } from '../storage/store.ts'
-import type { ChangeTarget } from './change-target.ts'
-import type { MatchingPoints } from './decision.ts'
+import type { ChangeTarget, MatchingPoints } from './change-target.ts'
 import { WritePath } from './write-path.ts'
 
 /** The write path over the real store. A plain Map takes the place of the index. */
@@ -79,10 +78,6 @@ class Points implements ChangeTarget {
     return this.#numbers.get(slot)!.order
   }
 
-  vector(slot: number): Float32Array {
-    return this.#vectors.get(slot)!
-  }
-
   record(slot: number, id: string): PointRecord {
     return this.#store.record(slot, id)!
   }
@@ -103,10 +98,8 @@ class Points implements ChangeTarget {
   }
 
   /** No point expires in these tests. */
-  expiryOf(): undefined {}
   hideDue(): undefined {}
   advanceTo(): void {}
-  readonly nowUs = 0
 
   hasExpired(): boolean {
     return false
@@ -115,10 +108,6 @@ class Points implements ChangeTarget {
   postponeExpiry(): void {}
   endPostponement(): void {}
   async endPostponements(): Promise<void> {}
-
-  takeExpired(): readonly number[] {
-    return []
-  }
 
   /** Any payload fits in these tests. */
   roomCheck(): { add(): void } {
@@ -176,9 +165,33 @@ class Points implements ChangeTarget {
   }
 }
 
+/** Submits requests as a collection does. */
+class Writes {
+  readonly path: WritePath
+
+  constructor(path: WritePath) {
+    this.path = path
+  }
+
+  insert(
+    points: readonly NewPoint[],
+    { onError = 'abort', identity, signal }: InsertOptions = {},
+  ): Promise<Inserted> {
+    return this.path.submit({ kind: 'insert', points, onError, identity }, { signal })
+  }
+
+  remove(id: string, signal?: AbortSignal): Promise<boolean> {
+    return this.path.submit({ kind: 'remove', id }, { signal })
+  }
+
+  changeByFilter(request: ChangeByFilter): Promise<{ readonly changed: number; readonly more: boolean }> {
+    return this.path.submit({ kind: 'filter', ...request })
+  }
+}
+
 interface Fixture {
   readonly store: Store
-  readonly writes: WritePath
+  readonly writes: Writes
   readonly points: Points
   readonly queued: SharedBudget
   /** Returns the number of commits so far. */
@@ -202,11 +215,11 @@ async function withWrites(work: (fixture: Fixture) => Promise<void>, maxQueuedBy
     setting: 'MAX_BUFFERED_BYTES',
     inWords: (bytes) => `${bytes} bytes of changes are waiting for the disk`,
   })
-  const writes = new WritePath({ store, slots, target: points, queuedBytes: queued.share() })
+  const writes = new Writes(new WritePath({ store, slots, target: points, queuedBytes: queued.share() }))
   try {
     await work({ store, writes, points, queued, commits: () => commits })
   } finally {
-    await writes.close()
+    await writes.path.close()
     await store.close()
   }
 }
@@ -226,7 +239,7 @@ function pointsOf(count: number, content = 'x'): NewPoint[] {
   }))
 }
 
-async function insertOne(writes: WritePath, signal?: AbortSignal): Promise<string> {
+async function insertOne(writes: Writes, signal?: AbortSignal): Promise<string> {
   const [id] = await insertIds(writes, pointsOf(1), { signal })
   return id!
 }
@@ -367,8 +380,11 @@ describe('a full disk that has no room for many deletions at once', () => {
   }
 
   function expireAll(points: Points): void {
-    points.takeExpired = () => [...points.slots.values()]
     points.hasExpired = () => true
+  }
+
+  function deleteExpired(writes: Writes, points: Points): Promise<number> {
+    return writes.path.submit({ kind: 'expire', ids: [...points.slots.keys()] })
   }
 
   it('deletes expired points in small groups, and in larger ones again when there is room', async () => {
@@ -376,7 +392,7 @@ describe('a full disk that has no room for many deletions at once', () => {
       await insertIds(writes, pointsOf(1000))
       expireAll(points)
       const stored = limitDeletions(store, [100, 1000])
-      await writes.deleteExpired()
+      await deleteExpired(writes, points)
       assert.deepEqual(stored, [62, 63, 125, 250, 500])
       assert.equal(points.slots.size, 0)
     })
@@ -389,12 +405,12 @@ describe('a full disk that has no room for many deletions at once', () => {
       expireAll(points)
       const rooms = [100, 100, 0]
       const stored = limitDeletions(store, rooms)
-      await assert.rejects(writes.deleteExpired(), { reason: 'disk_full' })
+      await assert.rejects(deleteExpired(writes, points), { reason: 'disk_full' })
       assert.deepEqual(stored, [62, 63])
       assert.equal(points.slots.size, 875)
       rooms.push(1000)
       stored.push(0)
-      await writes.deleteExpired()
+      await deleteExpired(writes, points)
       assert.equal(points.slots.size, 0)
     })
     assert.deepEqual(await storedIds(), [])
@@ -587,7 +603,7 @@ describe('the queue', () => {
     const kept: string[] = []
     await withWrites(async ({ writes, queued }) => {
       const inserts = Array.from({ length: 20 }, () => insertOne(writes))
-      const closing = writes.close()
+      const closing = writes.path.close()
       await assert.rejects(insertOne(writes), { reason: 'shutting_down' })
       await closing
       assert.equal(queued.used, 0)

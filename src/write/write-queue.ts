@@ -1,11 +1,21 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { BudgetShare } from '../base/shared-budget.ts'
-import { type Answer, dimensionOf, isAlone, namesOf, type WriteRequest } from './write-request.ts'
+import { bytesOf, dimensionOf, type RequestSource, type WriteRequest } from './logged-request.ts'
+
+/** A request that waits for its group, is carried out, or is answered. */
+export interface Queued extends RequestSource {
+  readonly request: WriteRequest
+  readonly bytes: number
+  /** The length of its vectors; undefined if it has none. */
+  readonly dimension: number | undefined
+  readonly resolve: (result: unknown) => void
+  readonly reject: (error: unknown) => void
+}
 
 /** The requests that wait for their group, in order. Main thread only. */
 export class WriteQueue {
   readonly #bytes: BudgetShare
-  #requests: WriteRequest[] = []
+  #requests: Queued[] = []
   /** Resolved when the next request without vectors is added. */
   #passing: PromiseWithResolvers<void> | undefined
 
@@ -18,23 +28,25 @@ export class WriteQueue {
     return this.#requests.length === 0
   }
 
-  /** Returns an error if a request of this many bytes cannot be added now. */
-  refusal(bytes: number): DatabaseError | undefined {
-    return this.#bytes.refusal(bytes)
-  }
-
-  /** Adds a request; settles when the request is answered. */
-  add<Result>(bytes: number, requestOf: (answer: QueueAnswer<Result>) => WriteRequest): Promise<Result> {
-    const { promise, resolve, reject } = Promise.withResolvers<Result>()
+  /**
+   * Adds a request; settles when the request is answered.
+   *
+   * @param isLimited whether to refuse the request if too many bytes wait
+   */
+  add(request: WriteRequest, source: RequestSource, isLimited: boolean): Promise<unknown> {
+    const bytes = bytesOf(request)
+    const refusal = isLimited ? this.#bytes.refusal(bytes) : undefined
+    if (refusal !== undefined) return Promise.reject(refusal)
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>()
     // Registered first, so that a caller who continues with the next request finds room.
     const release = (): void => {
       this.#bytes.release(bytes)
     }
     promise.then(release, release)
-    const request = requestOf({ bytes, resolve, reject })
-    this.#requests.push(request)
+    const dimension = dimensionOf(request)
+    this.#requests.push({ ...source, request, bytes, dimension, resolve, reject })
     this.#bytes.hold(bytes)
-    if (!bringsVectors(request)) this.#passing?.resolve()
+    if (dimension === undefined) this.#passing?.resolve()
     return promise
   }
 
@@ -61,24 +73,24 @@ export class WriteQueue {
     fixedDimension: number | undefined,
     comingBytesMax: number,
     keysMax: number = Number.POSITIVE_INFINITY,
-  ): WriteRequest[] {
+  ): Queued[] {
     const names = new Set<string>()
     let bytes = 0
     let count = 0
     let keys = 0
     let dimension = fixedDimension
     const bytesMax = Math.min(groupBytes, comingBytesMax)
-    for (const request of this.#requests) {
-      if (bytes >= bytesMax || (count > 0 && isAlone(request)) || hasOneOf(names, request)) break
-      if (isKeyed(request) && ++keys > keysMax) break
-      if (fixedDimension === undefined && bringsVectors(request)) {
-        dimension ??= dimensionOf(request)
-        if (dimensionOf(request) !== dimension) break
+    for (const queued of this.#requests) {
+      if (bytes >= bytesMax || (count > 0 && isAlone(queued)) || hasOneOf(names, queued)) break
+      if (isKeyed(queued) && ++keys > keysMax) break
+      if (fixedDimension === undefined && queued.dimension !== undefined) {
+        dimension ??= queued.dimension
+        if (queued.dimension !== dimension) break
       }
-      for (const name of namesOf(request)) names.add(name)
-      bytes += request.bytes
+      for (const name of namesOf(queued)) names.add(name)
+      bytes += queued.bytes
       count += 1
-      if (isAlone(request)) break
+      if (isAlone(queued)) break
     }
     return this.#requests.splice(0, count)
   }
@@ -87,17 +99,17 @@ export class WriteQueue {
    * Takes a group of requests without vectors. They may pass requests with vectors, but not an earlier one for the same
    * point.
    */
-  takePassing(): WriteRequest[] {
+  takePassing(): Queued[] {
     const names = new Set<string>()
-    const taken = new Set<WriteRequest>()
-    for (const request of this.#requests) {
-      const isTaken = !bringsVectors(request) && !hasOneOf(names, request)
-      if (isTaken && isAlone(request) && taken.size > 0) break
-      for (const name of namesOf(request)) names.add(name)
-      if (isTaken) taken.add(request)
-      if (isTaken && isAlone(request)) break
+    const taken = new Set<Queued>()
+    for (const queued of this.#requests) {
+      const isTaken = queued.dimension === undefined && !hasOneOf(names, queued)
+      if (isTaken && isAlone(queued) && taken.size > 0) break
+      for (const name of namesOf(queued)) names.add(name)
+      if (isTaken) taken.add(queued)
+      if (isTaken && isAlone(queued)) break
     }
-    if (taken.size > 0) this.#requests = this.#requests.filter((request) => !taken.has(request))
+    if (taken.size > 0) this.#requests = this.#requests.filter((queued) => !taken.has(queued))
     return [...taken]
   }
 
@@ -106,34 +118,45 @@ export class WriteQueue {
     const cause = isRebuilding
       ? 'the graph of the collection is being rebuilt, and points arrive faster than it can take them'
       : 'points arrive faster than they can be indexed'
-    const refused = this.#requests.filter(bringsVectors)
-    this.#requests = this.#requests.filter((request) => !bringsVectors(request))
-    for (const request of refused) {
-      request.reject(new DatabaseError('overloaded', `${cause}: try again later`))
+    const refused = this.#requests.filter(({ dimension }) => dimension !== undefined)
+    this.#requests = this.#requests.filter(({ dimension }) => dimension === undefined)
+    for (const { reject } of refused) {
+      reject(new DatabaseError('overloaded', `${cause}: try again later`))
     }
   }
 
-  refuseAll(error: DatabaseError): void {
-    for (const request of this.#requests.splice(0)) request.reject(error)
+  refuseAll(error: Error): void {
+    for (const { reject } of this.#requests.splice(0)) reject(error)
   }
 }
 
 /** A group stops growing at this size: about 10 ms on a disk that writes 1.6 GB/s, so that no group waits long. */
 const groupBytes = 16 * 1024 * 1024
 
-/** The queue's part of a request's answer. */
-export type QueueAnswer<Result> = Omit<Answer<Result>, 'signal'>
-
-function isKeyed(request: WriteRequest): boolean {
-  return request.kind === 'insert' && request.keyed !== undefined
+function isKeyed({ request }: Queued): boolean {
+  return request.kind === 'insert' && request.identity !== undefined
 }
 
-function bringsVectors(request: WriteRequest): boolean {
-  return dimensionOf(request) !== undefined
+/** Whether the request can touch any point and must form a group alone. */
+function isAlone({ request: { kind } }: Queued): boolean {
+  return kind === 'filter' || kind === 'take' || kind === 'clear'
 }
 
-function hasOneOf(names: ReadonlySet<string>, request: WriteRequest): boolean {
+/**
+ * Yields what no two requests of a group have in common: the ids that their callers know, and their keys. The points of
+ * a group can therefore be looked up before any of its changes has taken effect.
+ */
+function* namesOf({ request, drawnIds }: Queued): Generator<string, void> {
+  if (request.kind === 'insert') {
+    if (request.identity !== undefined) yield Buffer.from(request.identity.keyHash).toString('base64')
+    for (const { id } of request.points) if (id !== undefined) yield id
+    if (drawnIds !== undefined) yield* drawnIds
+  } else if (request.kind === 'each' || request.kind === 'expire') yield* request.ids
+  else if ('id' in request) yield request.id
+}
+
+function hasOneOf(names: ReadonlySet<string>, queued: Queued): boolean {
   if (names.size === 0) return false
-  for (const name of namesOf(request)) if (names.has(name)) return true
+  for (const name of namesOf(queued)) if (names.has(name)) return true
   return false
 }

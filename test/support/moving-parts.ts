@@ -111,7 +111,7 @@ export class SimulatedTopology {
     if (ownership === undefined || movesOf(ownership).length > 0 || surplusOf(ownership) > 0) return false
     return nodes.every(
       ({ name, running }) =>
-        running?.main.replica.foreign?.restriction === undefined &&
+        running?.main.replica.restriction === undefined &&
         ownership.owners.every((owners, partition) => {
           const held = running?.node.held.has(partition) ?? false
           return held === owners.includes(name)

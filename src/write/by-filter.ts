@@ -3,12 +3,14 @@ import { applyPatch } from '../base/attribute-patch.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { payloadBytes } from '../base/payload-bytes.ts'
 import type { Patch, Payload } from '../base/point.ts'
-import type { Turn } from '../base/turns.ts'
+import { Turn } from '../base/turns.ts'
+import type { ChangeByFilter } from '../points/database.ts'
 import type { OrderedSlot } from '../points/insertion-order.ts'
-import type { MatchingPoints } from './decision.ts'
+import type { CurrentPoints, MatchingPoints } from './change-target.ts'
+import { changesPerRecord } from './logged-request.ts'
 
 /** The results for matching points, in the order of their insertion. */
-export interface Walked<Result> {
+interface Walked<Result> {
   readonly results: readonly Result[]
   /** Whether matching points may remain. */
   readonly more: boolean
@@ -92,6 +94,57 @@ function attributesText({ attributes }: Payload): string {
 /** Returns how many bytes a changed point writes, in its payload and its vector. */
 export function writtenBytes(payload: Payload, vector: Float32Array | undefined): number {
   return payloadBytes(payload) + (vector?.byteLength ?? 0)
+}
+
+/** The points that a request by filter changes. */
+export interface FilterPlan {
+  /** In the order of insertion. */
+  readonly ids: readonly string[]
+  /** The place of each id in that order. */
+  readonly orders: readonly number[]
+  /** Whether matching points may remain. */
+  readonly more: boolean
+}
+
+/**
+ * Finds the points that a request by filter would change now, without changing them. On a node of a cluster, a record
+ * of the log then changes them; the plan has at most as many points as one record can change.
+ *
+ * @param payloadOf returns the payload of a visible point in a slot; undefined if a committed change moves or deletes it
+ * @throws DatabaseError when a patch cannot be applied to one of them
+ */
+export async function planByFilter(
+  points: CurrentPoints,
+  payloadOf: (slot: number, id: string) => Payload | undefined,
+  { filter, change, limit = changesPerRecord, dryRun }: ChangeByFilter,
+): Promise<FilterPlan & { readonly matching: number }> {
+  const count = Math.min(limit, changesPerRecord)
+  const found = await points.matching(filter)
+  const matching = Math.min(count, found.count)
+  if (dryRun) return { ids: [], orders: [], more: found.count > count, matching }
+  /** Whether points were deleted, or moved to another slot where they may still match. */
+  let haveLeft = false
+  const { results, more } = await walkMatching(
+    found,
+    count,
+    new Turn(),
+    ({ slot, order }) => {
+      // The slot can have another point now, which has another order.
+      const isThere = points.isVisible(slot) && points.orderOf(slot) === order
+      const id = points.idOf(slot)
+      if (isThere && change === 'delete') return { id, order, bytes: 0 }
+      const before = isThere ? payloadOf(slot, id) : undefined
+      if (before === undefined || change === 'delete') {
+        haveLeft = true
+        return undefined
+      }
+      const after = patchedPayload(id, before, change)
+      return after && { id, order, bytes: writtenBytes(after, change.vector) }
+    },
+    ({ bytes }) => bytes,
+  )
+  const ids = results.map(({ id }) => id)
+  return { ids, orders: results.map(({ order }) => order), more: haveLeft || more, matching }
 }
 
 /** Sorting this many slots takes a few milliseconds. */
