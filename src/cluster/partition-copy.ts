@@ -1,7 +1,7 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import { type Collection, unindexedBytesMax } from '../collections/collection.ts'
-import { pointsIn } from '../collections/partition-points.ts'
+import { pointsIn } from '../collections/live-points.ts'
 import { pointBytes, type TakenPoint } from '../write/logged-request.ts'
 import {
   type CutPart,

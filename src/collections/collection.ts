@@ -1,13 +1,10 @@
-import type { AttributeIndex } from '../attributes/attribute-index.ts'
 import { assert } from '../base/assert.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
-import type { AnswerRoom } from '../base/byte-budget.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { NewPoint, Patch, Payload, Point, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
-import { inTurns } from '../base/turns.ts'
 import { Indexer } from '../graphs/indexer.ts'
 import type {
   ChangeByFilter,
@@ -19,13 +16,10 @@ import type {
   ListQuery,
   ReadCall,
 } from '../points/database.ts'
-import type { PointTable } from '../points/point-table.ts'
 import { SlotAllocator } from '../points/slot-allocator.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
-import type { IndexSearches } from '../search/executor.ts'
 import { noPlanCounts } from '../search/filter-planner.ts'
 import { bytesOfDetails, detailBytes } from '../search/hit-details.ts'
-import type { SearchedPoints } from '../search/search-runs.ts'
 import { PartitionDigest } from '../storage/applied.ts'
 import type { Snapshot, Store } from '../storage/store.ts'
 import { planByFilter } from '../write/by-filter.ts'
@@ -35,11 +29,9 @@ import { WritePath } from '../write/write-path.ts'
 import { AttributeCache, momentOf } from './attribute-cache.ts'
 import type { CollectionStats } from './collection-stats.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
-import { ListReader } from './list-reader.ts'
-import { LivePoints } from './live-points.ts'
+import { LivePoints, pointsIn } from './live-points.ts'
 import { digestAll, loadCollection } from './load-collection.ts'
-import { clearPartitions, within } from './partition-points.ts'
-import { PointReader } from './point-reader.ts'
+import { countPoints, facetsOf, ListReader, PointReader, SearchablePoints, within } from './reads.ts'
 
 /** See `Engine.openCollection`. */
 export async function openCollection(
@@ -280,7 +272,12 @@ export class Collection implements Database, AsyncDisposable {
     const { held } = this.#hooks!
     if (this.replica.restriction === undefined) return
     const keeps = (partition: number): boolean => held!.keeps(partition)
-    await this.#reads.run(() => clearPartitions(this.livePoints, this.replica, keeps, signal))
+    await this.#reads.run(async () => {
+      for await (const { ids } of pointsIn(this.livePoints, (partition) => !keeps(partition))) {
+        signal.throwIfAborted()
+        await this.replica.clear(ids, keeps)
+      }
+    })
   }
 
   /** Returns the point with this id as it is stored, even if it has expired and is not deleted yet. */
@@ -289,10 +286,21 @@ export class Collection implements Database, AsyncDisposable {
     return this.#reader.stored(id)
   }
 
-  /** On a node of a cluster: see `checkRoom` in replica-room.ts. */
+  /**
+   * On a node of a cluster: checks whether points would fit in memory now if all of them are new. The log also carries
+   * changes that only other nodes have room for, so this is checked before a change is added to the log.
+   *
+   * @throws DatabaseError `memory_full`; `invalid_argument` when the collection would have too many different paths
+   */
   checkRoom(points: readonly Pick<NewPoint, 'vector' | 'payload'>[]): Promise<void> {
     const { livePoints } = this
-    return livePoints.withRoom(() => checkRoom(livePoints, points, this.#slots.slotCountAfter(points.length)))
+    return livePoints.withRoom(() => {
+      const room = livePoints.strictRoomCheck()
+      for (const { payload } of points) room.add(payload)
+      const { dimension } = livePoints
+      if (dimension === undefined || points.length === 0) return
+      livePoints.reserve(this.#slots.slotCountAfter(points.length), dimension)
+    })
   }
 
   /** Like `checkRoom`, for a patch; checks nothing if this node does not have the point. */
@@ -301,7 +309,15 @@ export class Collection implements Database, AsyncDisposable {
     return livePoints.withRoom(() => {
       const slot = livePoints.find(id)
       const before = slot === -1 ? undefined : this.#store.record(slot, id)?.payload
-      checkPatchRoom(livePoints, before, patch)
+      if (before === undefined) return
+      let after: Payload
+      try {
+        after = applyPatch(before, patch)
+      } catch {
+        // Whether the patch can be applied is decided in its turn, after its precondition.
+        return
+      }
+      livePoints.strictRoomCheck().add(after)
     })
   }
 
@@ -500,109 +516,4 @@ class RunningReads {
   async ended(): Promise<void> {
     await Promise.allSettled(this.#running)
   }
-}
-
-/** The points of a collection as its searches see them. */
-class SearchablePoints implements SearchedPoints {
-  readonly ids: PointTable
-  readonly attributes: AttributeIndex
-  readonly #points: LivePoints
-  readonly #reader: PointReader
-
-  constructor(points: LivePoints, reader: PointReader) {
-    this.ids = points.table
-    this.attributes = points.attributes
-    this.#points = points
-    this.#reader = reader
-  }
-
-  get searches(): IndexSearches | undefined {
-    return this.#points.searches
-  }
-
-  hideExpired(): void {
-    this.#points.expirations.hideNow()
-  }
-
-  payload(slot: number, id: string): Payload | undefined {
-    return this.#reader.payload(slot, id)
-  }
-
-  versionOf(slot: number): number {
-    return this.#points.versionOf(slot)
-  }
-}
-
-/** Counts the points that match at the moment when the promise resolves. */
-async function countPoints(
-  points: LivePoints,
-  filter: Filter | undefined,
-  signal: AbortSignal | undefined,
-): Promise<number> {
-  for (;;) {
-    if (signal?.aborted) throw cancellation(signal)
-    await points.hideDue()
-    const count =
-      filter === undefined ? points.table.size : (await inTurns(points.attributes.evaluate(filter))).count
-    // Points that have expired meanwhile no longer count.
-    if (!points.isDue) return count
-  }
-}
-
-/** See `Database.facets`. */
-async function facetsOf(
-  points: LivePoints,
-  query: Parameters<Database['facets']>[0],
-  { signal, room }: ReadCall = {},
-): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
-  await points.hideDue()
-  if (signal?.aborted) throw cancellation(signal)
-  return await inTurns(countValues(points, query, room))
-}
-
-/**
- * Evaluates the filter and counts as one piece of work, so that values are counted as of the evaluation of the filter.
- */
-function* countValues(
-  { attributes }: LivePoints,
-  { filter, paths, limit }: Parameters<Database['facets']>[0],
-  room: AnswerRoom | undefined,
-): Generator<void, ReadonlyMap<string, readonly FacetCount[]>> {
-  const within = filter && (yield* attributes.evaluate(filter))
-  return yield* attributes.facets(paths, within, limit, room)
-}
-
-/**
- * On a node of a cluster: checks whether a change would fit in memory now. The log also carries changes that only other
- * nodes have room for, so this is checked before a change is added to the log.
- *
- * @param slotCount the slots needed if all of the points are new
- * @throws DatabaseError `memory_full`; `invalid_argument` when the collection would have too many different paths
- */
-export function checkRoom(
-  livePoints: LivePoints,
-  points: readonly Pick<NewPoint, 'vector' | 'payload'>[],
-  slotCount: number,
-): void {
-  const room = livePoints.strictRoomCheck()
-  for (const { payload } of points) room.add(payload)
-  const { dimension } = livePoints
-  if (dimension !== undefined && points.length > 0) livePoints.reserve(slotCount, dimension)
-}
-
-/**
- * Like `checkRoom`, for a patch.
- *
- * @param before the payload of the point, as far as it is known here
- */
-export function checkPatchRoom(livePoints: LivePoints, before: Payload | undefined, patch: Patch): void {
-  if (before === undefined) return
-  let after: Payload
-  try {
-    after = applyPatch(before, patch)
-  } catch {
-    // Whether the patch can be applied is decided in its turn, after its precondition.
-    return
-  }
-  livePoints.strictRoomCheck().add(after)
 }

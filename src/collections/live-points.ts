@@ -2,7 +2,7 @@ import { AttributeIndex } from '../attributes/attribute-index.ts'
 import { assert } from '../base/assert.ts'
 import type { Filter } from '../base/filter.ts'
 import type { Payload } from '../base/point.ts'
-import { inTurns } from '../base/turns.ts'
+import { inTurns, Turn } from '../base/turns.ts'
 import type { Indexer } from '../graphs/indexer.ts'
 import { MemoryFull, type MemoryUser } from '../index/memory-budget.ts'
 import { VectorIndex } from '../index/vector-index.ts'
@@ -363,6 +363,49 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     throw new MemoryFull('points with their attributes', total, memory.maxBytes)
   }
 }
+
+/** Points as they were at one moment. */
+interface ListedPoints {
+  readonly slots: readonly number[]
+  readonly ids: readonly string[]
+  readonly versions: Float64Array
+}
+
+/**
+ * Yields all points of some partitions in bounded batches, including expired points that are not deleted yet. Points
+ * that change between two batches may be missing or appear twice.
+ *
+ * @param isWanted whether the points of a partition are wanted
+ */
+export async function* pointsIn(
+  { table, expirations }: LivePoints,
+  isWanted: (partition: number) => boolean,
+): AsyncGenerator<ListedPoints, void> {
+  const turn = new Turn()
+  for (let slot = 0; slot < table.slotCount; ) {
+    const slots: number[] = []
+    // Runs in one turn: later, a slot can have another point.
+    for (
+      let looks = 0;
+      looks < looksPerStep && slots.length < slotsPerStep && slot < table.slotCount;
+      looks += 1
+    ) {
+      const isThere = table.isVisible(slot) || expirations.isHidden(slot)
+      if (isThere && isWanted(table.ids.firstByteOf(slot))) slots.push(slot)
+      slot += 1
+    }
+    if (slots.length > 0) {
+      const ids = slots.map((each) => table.ids.idOf(each))
+      yield { slots, ids, versions: Float64Array.from(slots, (each) => table.versionOf(each)) }
+    }
+    if (turn.isOver) await turn.next()
+  }
+}
+
+/** A few milliseconds of deletions. */
+const slotsPerStep = 2048
+/** Some tens of microseconds. */
+const looksPerStep = 8192
 
 /** A few milliseconds of deletions, and a log record of 64 KiB. */
 const expiredPerRequest = 4096
