@@ -22,7 +22,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   ],
   cluster: ['base', 'storage', 'points', 'search', 'write', 'collections'],
   embeddings: ['base'],
-  api: ['base', 'points', 'collections', 'embeddings'],
+  api: ['base', 'points', 'embeddings'],
   messages: ['base', 'api'],
   server: ['base', 'kernels', 'api', 'messages'],
   client: ['base', 'api', 'messages'],
@@ -80,7 +80,6 @@ const typesOnly: readonly (readonly [string, string])[] = [
   ['client', 'api'],
   ['messages', 'api'],
   ['api', 'points'],
-  ['api', 'collections'],
   ['points', 'collections'],
   ['api', 'embeddings'],
 ]

@@ -1,9 +1,17 @@
 import { defaultCollection } from '../base/collection.ts'
 import type { Consistency } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
-import type { Collections, CollectionTotals, Lease } from '../collections/collections.ts'
 import type { Embeddings } from '../embeddings/embeddings.ts'
-import type { CollectionStats, Database, PointsSnapshot, ReadCall, StatsOfNodes } from '../points/database.ts'
+import type {
+  CollectionStats,
+  Collections,
+  CollectionTotals,
+  Database,
+  Lease,
+  PointsSnapshot,
+  ReadCall,
+  StatsOfNodes,
+} from '../points/database.ts'
 
 export type {
   CollectionStats,

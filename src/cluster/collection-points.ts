@@ -1,7 +1,7 @@
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
-import type { PointsOnNodes } from '../collections/collections.ts'
+import type { PointsOnNodes } from '../points/database.ts'
 import { checkHolds } from './check-holds.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { readCounts, readOptional, writeCounts, writeOptional } from './packed-values.ts'

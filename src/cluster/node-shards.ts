@@ -1,7 +1,7 @@
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../collections/collection.ts'
-import type { PointsOnNodes } from '../collections/collections.ts'
+import type { PointsOnNodes } from '../points/database.ts'
 import { HeldPartitions } from '../points/held-partitions.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResult } from '../write/logged-request.ts'
 import type { Ask, AskOwnersOptions } from './ask-owners.ts'

@@ -5,12 +5,12 @@ import type { Logger } from '../base/log.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
 import type { MemoryUser } from '../index/memory-budget.ts'
+import type { Collections, CollectionTotals, Lease } from '../points/database.ts'
 import { PartitionDigest } from '../storage/applied.ts'
 import { storedPosition } from '../storage/data-store.ts'
 import { damageIn, unusableIn } from '../storage/files/data-directory.ts'
 import type { CollectionRecord, CollectionSummary, DataStore, Store } from '../storage/store.ts'
 import type { ReplicaHooks } from '../write/replica.ts'
-import type { Collections, CollectionTotals, Lease } from './collections.ts'
 import type { Collection, CollectionOptions, Engine } from './engine.ts'
 
 export interface CollectionSetOptions {

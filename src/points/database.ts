@@ -1,5 +1,6 @@
 import type { Scalar } from '../base/attributes.ts'
 import type { AnswerRoom } from '../base/byte-budget.ts'
+import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
 import type { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { Include, NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
@@ -9,91 +10,89 @@ import type { Snapshot } from '../storage/store.ts'
 
 export type { CollectionStats }
 
-/** Identifies a request with an idempotency key, by hashes of 16 bytes. */
-export interface RequestIdentity {
-  readonly keyHash: Uint8Array
-  /** The hash of the request's content: equal for equal requests, however the transports encode them. */
-  readonly bodyHash: Uint8Array
-}
+/** The interface of the engine to the api, and to the cluster. All arguments have been checked. */
 
-export interface InsertOptions {
-  /** `continue` stores what can be stored and reports the rest; `abort` stores all or nothing. */
-  readonly onError?: 'abort' | 'continue' | undefined
-  readonly identity?: RequestIdentity | undefined
-  readonly signal?: AbortSignal | undefined
-}
-
-/** What an insert stored: the id of each input, null for those in `errors`, which only `continue` reports. */
-export interface Inserted {
-  readonly ids: readonly (string | null)[]
-  readonly errors: readonly ItemError[]
-}
-
-export interface ItemError {
-  readonly index: number
-  readonly error: DatabaseError
-}
-
-/** What a read knows about the call that it answers. */
-export interface ReadCall {
-  /** Aborts when nobody waits for the answer any more. */
-  readonly signal?: AbortSignal | undefined
+/**
+ * Collections by name. Names are well formed. Wherever points are concerned, an alias
+ * refers to its collection.
+ */
+export interface Collections {
   /**
-   * Counts what is read for the answer, as it is read. Whoever sends the answer gives the room back. Absent: the
-   * answer is small, or its size is limited elsewhere.
+   * Opens a collection if it is not open yet, and keeps it open until the lease is disposed.
+   *
+   * @throws DatabaseError `collection_not_found`
    */
-  readonly room?: AnswerRoom | undefined
+  lease(name: string): Lease | Promise<Lease>
+  /** In alphabetical order, the default collection included. */
+  list(): readonly CollectionInfo[]
+  /** @throws DatabaseError `collection_not_found` */
+  get(name: string): CollectionInfo
+  /**
+   * Counts the points of collections on all nodes of a cluster where each node has a part of them; undefined where
+   * every node has all points.
+   *
+   * @param name the only collection to count; absent: all
+   * @param position the log position that the nodes must have applied
+   */
+  countOnNodes?(
+    name: string | undefined,
+    position: number,
+    signal: AbortSignal | undefined,
+  ): Promise<PointsOnNodes> | undefined
+  /** Figures of all collections together; in a cluster, as this node has them. */
+  readonly totals: CollectionTotals
+  /** The name of the collection of each alias. */
+  readonly aliases: ReadonlyMap<string, string>
+  /**
+   * Creates a collection durably; does nothing if it exists with these settings.
+   *
+   * @throws DatabaseError `already_exists` if it exists with other settings, or the name is an alias
+   */
+  put(
+    name: string,
+    settings: CollectionSettings,
+  ): Promise<{ readonly created: boolean; readonly info: CollectionInfo }>
+  /**
+   * Deletes a collection with its points and its aliases. Calls in progress fail with `collection_not_found`.
+   *
+   * @throws DatabaseError `collection_not_found`; `invalid_argument` for the default collection and for aliases
+   */
+  drop(name: string): Promise<void>
+  /**
+   * Sets aliases and removes others in one commit: readers see all of the change or none of it. An existing alias moves
+   * to its new collection. Removing an alias that does not exist is not an error.
+   *
+   * @throws DatabaseError `collection_not_found` for a target that does not exist; `already_exists` for an alias that
+   *   is the name of a collection
+   */
+  setAliases(set: ReadonlyMap<string, string>, remove: readonly string[]): Promise<void>
 }
 
-export interface ListQuery {
-  readonly filter?: Filter | undefined
-  /** 1..`MAX_LIMIT`. */
-  readonly limit: number
-  /** From the previous page. The engine refuses a cursor that it did not create with `invalid_argument`. */
-  readonly cursor?: string | undefined
-  readonly include: Include
-  /** Whether the page reports the order of its points, for merging it with other pages. */
-  readonly ordered?: boolean | undefined
+/** Keeps a collection open until it is disposed. */
+export interface Lease extends Disposable {
+  readonly database: Database
 }
 
-/** A page of points in the order of their insertion. */
-export interface ListPage {
-  readonly points: readonly ({ readonly id: string } & HitDetails)[]
-  /** Absent on the last page. */
-  readonly nextCursor?: string | undefined
-  /** The place of each point in the order of insertion; only if the query was `ordered`. */
-  readonly orders?: readonly number[]
-}
-
-export interface FacetCount {
-  readonly value: Scalar
-  readonly count: number
-}
-
-/** Figures of a collection that is spread over the nodes of a cluster. */
-export interface StatsOfNodes {
-  /** The number of points, each counted once, in the partitions for which a node has answered. */
+/** Figures of all collections together, the default one included. */
+export interface CollectionTotals {
+  readonly collections: number
+  /** Those whose points are in memory. */
+  readonly open: number
+  /** Those that could not be opened when last tried, because their files are missing or damaged. */
+  readonly damaged: number
   readonly points: number
-  /** The number of partitions for which no node has answered. */
-  readonly missing: number
-  /**
-   * The nodes by name, each with its own copy of some points; `stats` is undefined for a node that has not answered.
-   */
-  readonly nodes: readonly { readonly node: string; readonly stats: CollectionStats | undefined }[]
-}
-
-/** Which points a request by filter changes, how, and how many. */
-export interface ChangeByFilter {
-  readonly filter: Filter
-  readonly change: Patch | 'delete'
-  /** The most changes; the engine lowers it to 100,000. */
-  readonly limit?: number | undefined
-  /** Only counts the points that would change. */
-  readonly dryRun: boolean
+  /** Points of open collections that are not in a graph yet. */
+  readonly unindexed: number
+  /** Removed points that are still in a graph of an open collection. */
+  readonly tombstones: number
+  /** What counts towards MAX_MEMORY_BYTES. */
+  readonly memoryBytes: number
+  /** MAX_MEMORY_BYTES; 0 for no limit. */
+  readonly memoryBytesMax: number
 }
 
 /**
- * The engine's interface to the api. All arguments have been checked. Insertions and removals resolve when they are on
+ * The points of a collection. Insertions and removals resolve when they are on
  * disk and visible to every later read and search.
  */
 export interface Database {
@@ -187,9 +186,103 @@ export interface Database {
   snapshot(signal?: AbortSignal): PointsSnapshot | Promise<PointsSnapshot>
 }
 
+/** Identifies a request with an idempotency key, by hashes of 16 bytes. */
+export interface RequestIdentity {
+  readonly keyHash: Uint8Array
+  /** The hash of the request's content: equal for equal requests, however the transports encode them. */
+  readonly bodyHash: Uint8Array
+}
+
+export interface InsertOptions {
+  /** `continue` stores what can be stored and reports the rest; `abort` stores all or nothing. */
+  readonly onError?: 'abort' | 'continue' | undefined
+  readonly identity?: RequestIdentity | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/** What an insert stored: the id of each input, null for those in `errors`, which only `continue` reports. */
+export interface Inserted {
+  readonly ids: readonly (string | null)[]
+  readonly errors: readonly ItemError[]
+}
+
+export interface ItemError {
+  readonly index: number
+  readonly error: DatabaseError
+}
+
+/** Which points a request by filter changes, how, and how many. */
+export interface ChangeByFilter {
+  readonly filter: Filter
+  readonly change: Patch | 'delete'
+  /** The most changes; the engine lowers it to 100,000. */
+  readonly limit?: number | undefined
+  /** Only counts the points that would change. */
+  readonly dryRun: boolean
+}
+
+/** What a read knows about the call that it answers. */
+export interface ReadCall {
+  /** Aborts when nobody waits for the answer any more. */
+  readonly signal?: AbortSignal | undefined
+  /**
+   * Counts what is read for the answer, as it is read. Whoever sends the answer gives the room back. Absent: the
+   * answer is small, or its size is limited elsewhere.
+   */
+  readonly room?: AnswerRoom | undefined
+}
+
+export interface ListQuery {
+  readonly filter?: Filter | undefined
+  /** 1..`MAX_LIMIT`. */
+  readonly limit: number
+  /** From the previous page. The engine refuses a cursor that it did not create with `invalid_argument`. */
+  readonly cursor?: string | undefined
+  readonly include: Include
+  /** Whether the page reports the order of its points, for merging it with other pages. */
+  readonly ordered?: boolean | undefined
+}
+
+/** A page of points in the order of their insertion. */
+export interface ListPage {
+  readonly points: readonly ({ readonly id: string } & HitDetails)[]
+  /** Absent on the last page. */
+  readonly nextCursor?: string | undefined
+  /** The place of each point in the order of insertion; only if the query was `ordered`. */
+  readonly orders?: readonly number[]
+}
+
+export interface FacetCount {
+  readonly value: Scalar
+  readonly count: number
+}
+
 /** All points as they were at one moment; can be read once. */
 export type PointsSnapshot = Pick<Snapshot, 'databaseId' | 'sequence' | 'points' | 'close'> & {
   chunks(): AsyncGenerator<Buffer>
   /** In a cluster whose nodes each have a part of the points: the log position of the snapshot. */
   readonly position?: number
+}
+
+/** Figures of a collection that is spread over the nodes of a cluster. */
+export interface StatsOfNodes {
+  /** The number of points, each counted once, in the partitions for which a node has answered. */
+  readonly points: number
+  /** The number of partitions for which no node has answered. */
+  readonly missing: number
+  /**
+   * The nodes by name, each with its own copy of some points; `stats` is undefined for a node that has not answered.
+   */
+  readonly nodes: readonly { readonly node: string; readonly stats: CollectionStats | undefined }[]
+}
+
+/** Point counts of collections that are spread over several nodes. */
+export interface PointsOnNodes {
+  /**
+   * Points by collection, each counted once, in the partitions for which a node has answered. Collections without
+   * points are absent.
+   */
+  readonly points: ReadonlyMap<string, number>
+  /** The number of partitions for which no node has answered. */
+  readonly missing: number
 }
