@@ -20,7 +20,6 @@ import { SlotAllocator } from '../points/slot-allocator.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
 import { noPlanCounts } from '../search/filter-planner.ts'
 import { bytesOfDetails, detailBytes } from '../search/hit-details.ts'
-import { PartitionDigest } from '../storage/applied.ts'
 import type { Snapshot, Store } from '../storage/store.ts'
 import { planByFilter } from '../write/by-filter.ts'
 import type { TakenPoint } from '../write/logged-request.ts'
@@ -163,17 +162,9 @@ export class Collection implements Database, AsyncDisposable {
 
   /** The number of visible points in some partitions, on a node of a cluster. */
   async pointsIn(partitions: PartitionSet): Promise<number> {
-    const { table, expirations } = this.livePoints
     // A collection that is being closed must not change any more: its attributes are being saved.
     if (this.#ending === undefined) await this.livePoints.hideDue()
-    const isIn = (slot: number): boolean => partitions.has(table.ids.firstByteOf(slot))
-    let points = new PartitionDigest(this.replica.digest).pointsOf(partitions)
-    for (const slot of expirations.hiddenSlots()) points -= Number(isIn(slot))
-    // The digest already lacks points whose deletion is stored.
-    for (const slot of this.#writes.slotsToEmpty()) {
-      if (expirations.isHidden(slot)) points += Number(isIn(slot))
-    }
-    return points
+    return this.livePoints.table.sizeIn(partitions)
   }
 
   /** Whether so many points wait that the graph is not used: searches are exact until they are linked. */

@@ -125,7 +125,7 @@ async function enterIds(
       if (turn.isOver) await turn.next()
       signal?.throwIfAborted()
     }
-    if (table.isVisible(slot)) table.ids.enter(slot)
+    if (table.isVisible(slot)) table.enterFilled(slot)
     else slots.release(slot)
   }
 }

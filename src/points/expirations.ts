@@ -91,11 +91,6 @@ export class Expirations {
     return this.#hiddenCount > 0 && this.#hidden.get(slot) !== undefined
   }
 
-  /** The slots of all hidden points. */
-  *hiddenSlots(): Generator<number, void> {
-    if (this.#hiddenCount > 0) for (const [slot] of this.#hidden.entries()) yield slot
-  }
-
   /** When the visible point in a slot expires, in microseconds since 1970; undefined if never. */
   expiryOf(slot: number): number | undefined {
     const expiresAtUs = this.#postponed.get(slot) ?? this.#options.expiryOf(slot)
@@ -220,7 +215,7 @@ export class Expirations {
    */
   takeHidden(limit: number, isWanted: (slot: number) => boolean = () => true): readonly number[] {
     const taken: number[] = []
-    for (const slot of this.hiddenSlots()) {
+    for (const [slot] of this.#hidden.entries()) {
       if (taken.length === limit) break
       if (isWanted(slot)) taken.push(slot)
     }

@@ -1,4 +1,5 @@
 import { idBytes, writeIdBytes } from '../base/ids.ts'
+import { type PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import { IdTable } from './id-table.ts'
 import { type OrderedPoints, OrderIndex } from './insertion-order.ts'
@@ -20,6 +21,8 @@ export class PointTable implements OrderedPoints {
   readonly order: OrderIndex = new OrderIndex(this)
   readonly #versions = new SlotNumbers()
   readonly #orders = new SlotNumbers()
+  /** By partition: the number of visible points. */
+  readonly #byPartition = new Uint32Array(partitionCount)
   /** Undefined until the first insert is on its way to disk. */
   index: VectorIndex | undefined
 
@@ -31,6 +34,13 @@ export class PointTable implements OrderedPoints {
   /** The number of visible points. */
   get size(): number {
     return this.index?.liveCount ?? 0
+  }
+
+  /** The number of visible points in some partitions. */
+  sizeIn(partitions: PartitionSet): number {
+    let size = 0
+    for (const partition of partitions) size += this.#byPartition[partition]!
+    return size
   }
 
   get slotCount(): number {
@@ -91,6 +101,13 @@ export class PointTable implements OrderedPoints {
   place(slot: number, id: string, vector: Float32Array, sequence: number, order: number): void {
     this.index!.place(slot, vector, sequence)
     this.#enter(slot, id, sequence, order)
+    this.#byPartition[this.ids.firstByteOf(slot)]! += 1
+  }
+
+  /** Enters a point whose id and row other threads have written to its slot. */
+  enterFilled(slot: number): void {
+    this.ids.enter(slot)
+    this.#byPartition[this.ids.firstByteOf(slot)]! += 1
   }
 
   /** Moves a visible point, with another vector, to an empty slot. */
@@ -112,6 +129,7 @@ export class PointTable implements OrderedPoints {
   /** Hides the point in a slot. */
   hide(slot: number): void {
     this.index!.remove(slot)
+    this.#byPartition[this.ids.firstByteOf(slot)]! -= 1
     this.order.removed()
   }
 

@@ -371,17 +371,6 @@ export class WritePath {
     else for (let each = 0; each < placed.changes.length; each += 1) this.#applyOne(placed, each)
   }
 
-  /** The slots that points will leave by changes that are stored but have not taken effect. */
-  *slotsToEmpty(): Generator<number, void> {
-    for (const placed of this.#group) {
-      const { changes, slots, leaving, isApplied } = placed
-      for (const [at, { kind }] of changes.entries()) {
-        const slot = kind === 'delete' ? slots[at] : leaving[at]
-        if (slot !== undefined && isApplied[at] !== 1 && this.#isStored(placed, at)) yield slot
-      }
-    }
-  }
-
   #isStored({ queued: { request }, changes }: Placed, at: number): boolean {
     // Points from another node keep that node's sequence numbers, and nobody reads them yet.
     if (request.kind === 'take') return false
