@@ -37,7 +37,7 @@ process.exit()
 
 /** The settings of the environment, with defaults for the demo. A port that is in use is replaced by a free one. */
 async function configOfDemo(): Promise<Config> {
-  const environment = { DATA_DIR: './data/demo', LOG_LEVEL: 'warn', LOG_FORMAT: 'pretty', ...process.env }
+  const environment = { DATA_DIR: './data/demo', LOG_LEVEL: 'warn', ...process.env }
   const fixed = { dimension: String(dimension), disableHttp: 'false' }
   const { grpcHost, grpcPort, httpHost, httpPort } = readConfig(environment, fixed)
   return readConfig(environment, {

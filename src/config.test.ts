@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { availableParallelism, hostname } from 'node:os'
 import { describe, it } from 'node:test'
 import { ConfigError, embeddingEndpoint, readConfig } from './config.ts'
-import { defaultText } from './settings/row.ts'
+import { defaultText } from './settings/kinds.ts'
 import { type SettingName, settings } from './settings/table.ts'
 
 /** What a row of the settings table should do: how it parses valid values, and why it refuses the others. */
@@ -81,30 +81,19 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   dimension: numbers(undefined, 1, 65_535),
   vectorsOnDisk: isOff,
   hnswEf: numbers(128, 1, 1_000_000),
-  hnswM: numbers(16, 4, 64),
-  hnswEfConstruction: numbers(128, 8, 2000),
-  hnswCodeBits: {
-    default: undefined,
-    valid: { 4: 4, 7: 7 },
-    invalid: { 8: 'is not one of 4, 7', '4.0': 'is not one of 4, 7' },
-  },
   recallTarget: {
     default: 0.98,
     valid: { 0.5: 0.5, 1: 1, 0.875: 0.875 },
     invalid: { 0.49: 'is not a number from 0.5 to 1', 1.01: 'is not a number from 0.5 to 1' },
   },
-  searchThreads: numbers(availableParallelism(), 1, 256),
-  indexThreads: numbers(availableParallelism(), 1, 64),
   grpcHost: { default: 'localhost', valid: { '0.0.0.0': '0.0.0.0', '::1': '::1' }, ...text },
   grpcPort: numbers(50_051, 0, 65_535),
   grpcRootPassword: { default: undefined, ...key },
-  grpcRootPasswordNext: { default: undefined, ...key },
   apiKeysFile: { default: undefined, valid: { '/run/keys': '/run/keys' }, ...text },
   httpHost: { default: '127.0.0.1', valid: { '::': '::' }, ...text },
   httpPort: numbers(3000, 0, 65_535),
   disableHttp: isOff,
   httpApiKey: { default: undefined, ...key },
-  httpApiKeyNext: { default: undefined, ...key },
   allowedHosts: {
     default: [],
     valid: { 'db.example.org': ['db.example.org'], 'a.example, b': ['a.example', 'b'] },
@@ -137,42 +126,23 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   },
   embeddingsModel: { default: undefined, valid: { 'all-MiniLM-L6-v2': 'all-MiniLM-L6-v2' }, ...text },
   embeddingsApiKey: { default: undefined, ...key },
-  embeddingsBatchSize: numbers(32, 1, 2048),
-  embeddingsMaxRequests: numbers(4, 1, 256),
-  embeddingsTimeoutMs: numbers(60_000, 100, 300_000),
-  embeddingsMaxTexts: numbers(10_000, 1, 1_000_000),
-  embeddingsMaxTextBytes: sizes(65_536, 1, 16 * mebibyte),
-  embeddingsCacheBytes: sizes(64 * mebibyte, 0, 64 * 1024 * mebibyte),
   maxLimit: numbers(16_384, 1, 1_000_000),
   maxRequestBytes: sizes(64 * mebibyte, 1024, 1024 * mebibyte),
   maxBufferedBytes: sizes(256 * mebibyte, 1, 64 * 1024 * mebibyte),
-  maxOpenCollections: numbers(256, 1, 100_000),
-  maxQueuedQueries: numbers(20_000, 1, 10_000_000),
-  maxQueuedResults: numbers(500_000, 1, 100_000_000),
   maxMemoryBytes: sizes(0, 0, Number.MAX_SAFE_INTEGER),
-  maxIdempotencyKeys: numbers(1_000_000, 1, 1_000_000_000),
-  maxIdempotencyBytes: sizes(512 * mebibyte, 2 * mebibyte, Number.MAX_SAFE_INTEGER),
   clusterNatsUrl: {
     default: [],
     valid: {
       'nats://a:4222,tls://user:pass@b': ['nats://a:4222', 'tls://user:pass@b'],
+      'nats://a,http://a:8222': ['nats://a', 'http://a:8222'],
     },
     invalid: Object.fromEntries(
-      ['a:4222', 'http://a', 'nats://a,,', 'localhost'].map((each) => [
+      ['a:4222', 'ftp://a', 'nats://a,,', 'localhost'].map((each) => [
         each,
-        'is not a list of URLs that start with nats:// or tls://',
+        'is not a list of URLs that start with nats:// or tls:// or http:// or https://',
       ]),
     ),
   },
-  clusterNatsMonitorUrls: {
-    default: [],
-    valid: { 'http://a:8222, https://b': ['http://a:8222', 'https://b'] },
-    invalid: { 'nats://a': 'is not a list of URLs that start with http:// or https://' },
-  },
-  clusterNatsCredentials: { default: undefined, valid: { '/run/creds': '/run/creds' }, ...text },
-  clusterNatsCa: { default: undefined, valid: { '/run/ca.pem': '/run/ca.pem' }, ...text },
-  clusterNatsCert: { default: undefined, valid: { '/run/cert.pem': '/run/cert.pem' }, ...text },
-  clusterNatsKey: { default: undefined, valid: { '/run/key.pem': '/run/key.pem' }, ...text },
   clusterName: {
     default: 'vicinal',
     valid: { 'Docs_2-a': 'Docs_2-a' },
@@ -191,7 +161,6 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
       '15M': `is not a size from ${16 * mebibyte} to ${Number.MAX_SAFE_INTEGER} bytes, like 65536, 64K, 512M or 4G`,
     },
   },
-  clusterAppendTimeoutMs: numbers(15_000, 1_000, 60_000),
   clusterSecret: {
     default: undefined,
     valid: { 'sixteen letters!': 'sixteen letters!' },
@@ -206,21 +175,14 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   clusterTlsName: { default: undefined, valid: { 'nodes.example': 'nodes.example' }, ...text },
   clusterPeerTimeoutMs: numbers(10_000, 100, 600_000),
   clusterMaxPeerCalls: numbers(1_024, 1, 65_536),
-  clusterMaxAppends: numbers(64, 1, 4_096),
-  requestTimeoutMs: numbers(60_000, 100, 3_600_000),
-  slowQueryMs: numbers(100, 0, 3_600_000),
-  slowQueriesKept: numbers(50, 0, 1000),
   shutdownTimeoutMs: numbers(5000, 0, 600_000),
   logLevel: {
     default: 'info',
     valid: Object.fromEntries(levels.map((level) => [level, level])),
     invalid: { loud: `is not one of ${levels.join(', ')}`, INFO: `is not one of ${levels.join(', ')}` },
   },
-  logFormat: {
-    default: 'auto',
-    valid: { json: 'json', pretty: 'pretty' },
-    invalid: { xml: 'is not one of auto, json, pretty' },
-  },
+  threads: numbers(availableParallelism(), 1, 256),
+  clusterNatsCerts: { default: undefined, valid: { '/run/certs': '/run/certs' }, ...text },
 }
 
 describe('settings', () => {

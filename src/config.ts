@@ -1,10 +1,17 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { SettingInfo, SettingSource } from './base/setting-info.ts'
-import { defaultText } from './settings/row.ts'
+import { defaultText } from './settings/kinds.ts'
+import { type Limits, limits } from './settings/limits.ts'
 import { type SettingName, type Settings, settingRows } from './settings/table.ts'
 
-/** The checked settings of one server, named as in the table. */
-export type Config = { readonly [Name in SettingName]: Settings[Name]['default'] }
+/** The checked settings of one server, named as in the table, and its limits, which tests replace. */
+export interface Config extends SettingValues, Limits {
+  /** Both are the setting THREADS. */
+  readonly searchThreads: number
+  readonly indexThreads: number
+}
+
+type SettingValues = { readonly [Name in SettingName]: Settings[Name]['default'] }
 
 /** A setting that cannot be used. The message names the setting, the value and what is allowed. */
 export class ConfigError extends Error {
@@ -38,7 +45,9 @@ export function readConfig(
   })
   if (faults.length > 0) throw new ConfigError(faults.join('\n'))
   // TypeScript cannot tell that each row has added a value of its own type.
-  return Object.freeze(Object.fromEntries(entries) as Config)
+  const values = Object.fromEntries(entries) as SettingValues
+  const { threads } = values
+  return Object.freeze({ ...limits, ...values, searchThreads: threads, indexThreads: Math.min(threads, 64) })
 }
 
 /**
@@ -63,8 +72,8 @@ export function embeddingEndpoint({
 }
 
 /** Whether HTTP requires no key. */
-export function isHttpOpen({ httpApiKey, httpApiKeyNext, apiKeysFile }: Config): boolean {
-  return httpApiKey === undefined && httpApiKeyNext === undefined && apiKeysFile === undefined
+export function isHttpOpen({ httpApiKey, apiKeysFile }: Config): boolean {
+  return httpApiKey === undefined && apiKeysFile === undefined
 }
 
 /**

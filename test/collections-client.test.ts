@@ -36,7 +36,7 @@ for (const [transport, connect] of Object.entries(transports)) {
     let client: VectorClient
 
     before(async () => {
-      service = await startTestService({ HNSW_M: '12', HNSW_EF_CONSTRUCTION: '80' })
+      service = await startTestService({ hnswM: 12, hnswEfConstruction: 80 })
       client = connect(service)
     })
     after(async () => {

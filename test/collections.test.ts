@@ -21,7 +21,7 @@ import { until } from './support/until.ts'
 
 const seed = 20_261_122
 const logger = createLogger({ level: 'silent', pretty: false })
-const config = readConfig({ SEARCH_THREADS: '2', INDEX_THREADS: '1' })
+const config = readConfig({ THREADS: '2' })
 const payload = { contentType: 'Text', content: '' } as const
 
 /** Collections of one engine, each with a store in its own directory. */

@@ -13,7 +13,7 @@ import { seededRandom } from './support/random.ts'
 
 const seed = 20_261_124
 const dimension = 4
-const config = readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
+const config = readConfig({ THREADS: '1' })
 const include = { distance: false, payload: true, vector: true, version: true }
 
 /** A point whose vector, content and attribute all show the same state. */

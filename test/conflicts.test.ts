@@ -10,7 +10,7 @@ import { withCollection } from './support/collection.ts'
 import { insertIds } from './support/insert-ids.ts'
 import { temporaryDirectory } from './support/process.ts'
 
-const config = readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
+const config = readConfig({ THREADS: '1' })
 const everything: Filter = { kind: 'all', of: [] }
 
 function pointOf(content: string, id?: string, onConflict?: OnConflict): NewPoint {

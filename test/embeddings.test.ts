@@ -14,6 +14,7 @@ import {
 import { sendJson } from './support/json-http.ts'
 import { figureOf } from './support/metrics.ts'
 import { apiKey, startTestService } from './support/service.ts'
+import type { TestSettings } from './support/settings.ts'
 
 /** Texts instead of vectors, end to end, with an endpoint that embeds a text by its letters. */
 
@@ -43,11 +44,11 @@ describe('with an embedding endpoint', () => {
     endpoint = await startEmbeddingServer()
   })
   after(() => endpoint[Symbol.asyncDispose]())
-  const settings = (): Record<string, string> => ({
+  const settings = (): TestSettings => ({
     EMBEDDINGS_URL: endpoint.url,
     EMBEDDINGS_MODEL: 'letters',
     EMBEDDINGS_API_KEY: 'sk-secret',
-    EMBEDDINGS_MAX_TEXT_BYTES: '1000',
+    embeddingsMaxTextBytes: 1000,
   })
 
   describeBoth(
@@ -132,7 +133,7 @@ describe('with an embedding endpoint', () => {
           [() => client.insert(text('a', { text: '' })), /^text is blank/],
           [
             () => client.insertBatch([text('a'), text('é'.repeat(501))]),
-            /^vectors\[1\]\.payload\.content has 1002 bytes, the most that is embedded is 1000 \(EMBEDDINGS_MAX_TEXT_BYTES\)/,
+            /^vectors\[1\]\.payload\.content has 1002 bytes, the most that is embedded is 1000/,
           ],
           [
             () => client.insert({ payload: { contentType: 'Image', content: 'x.png' } }),
@@ -260,11 +261,11 @@ describe('with an embedding endpoint', () => {
         }
       })
     },
-    () => ({ ...settings(), EMBEDDINGS_CACHE_BYTES: '0' }),
+    () => ({ ...settings(), embeddingsCacheBytes: 0 }),
   )
 
   it('a service whose endpoint fails says so, stores nothing, and recovers with the endpoint', async () => {
-    await using service = await startTestService({ ...settings(), EMBEDDINGS_TIMEOUT_MS: '60000' })
+    await using service = await startTestService({ ...settings(), embeddingsTimeoutMs: 60_000 })
     const point = { payload: { content_type: 'Text', content: 'abc' } }
     endpoint.respond = () => failure(401, 'Incorrect API key provided: sk-secret')
     const { status, headers, body } = await sendJson(`${service.httpUrl}/points`, 'POST', point)

@@ -12,7 +12,7 @@ import { insertIds } from './support/insert-ids.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { until } from './support/until.ts'
 
-const config = readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
+const config = readConfig({ THREADS: '1' })
 const startUs = 1_790_000_000_000_000
 const secondUs = 1_000_000
 /** An expiry after everything that happens here. */

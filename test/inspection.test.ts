@@ -52,7 +52,7 @@ describe('slow requests', () => {
   })
 
   it('are listed with their parameters, by collection, without vectors', async () => {
-    await using service = await startTestService({ SLOW_QUERY_MS: '0' })
+    await using service = await startTestService({ slowQueryMs: 0 })
     const http = createHttpClient({ baseUrl: service.httpUrl, retries: 0 })
     const grpc = createGrpcClient({ address: service.grpcAddress, apiKey, retries: 0 })
     await http.collections.put('real', {})

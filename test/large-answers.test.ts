@@ -83,7 +83,7 @@ describe('answers that are far larger than their requests', () => {
     await using service = await startTestService({
       MAX_LIMIT: String(points),
       MAX_BUFFERED_BYTES: '8M',
-      MAX_QUEUED_RESULTS: String(4 * points),
+      maxQueuedResults: 4 * points,
     })
     const clients = [
       createHttpClient({ baseUrl: service.httpUrl, retries: 0 }),

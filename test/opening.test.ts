@@ -10,7 +10,7 @@ import { temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
-const config = readConfig({ SEARCH_THREADS: '2', INDEX_THREADS: '2' })
+const config = readConfig({ THREADS: '2' })
 
 describe('opening a collection', () => {
   it('can be aborted by its signal at any moment, and the next opening finds every point', async () => {

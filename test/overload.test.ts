@@ -32,7 +32,7 @@ describe('a busy service', () => {
   let clients: Record<'grpc' | 'http', VectorClient>
 
   before(async () => {
-    service = await startTestService({ MAX_QUEUED_QUERIES: String(maxQueuedQueries) })
+    service = await startTestService({ maxQueuedQueries })
     clients = {
       grpc: createGrpcClient({ address: service.grpcAddress, apiKey, retries: 0 }),
       http: createHttpClient({ baseUrl: service.httpUrl, retries: 0 }),
@@ -75,12 +75,12 @@ describe('a busy service', () => {
       })
       assert.equal(response.status, 429)
       assert.equal(response.headers.get('retry-after'), '1')
-      assert.match(await response.text(), /\(MAX_QUEUED_QUERIES\): try again later/)
+      assert.match(await response.text(), /the maximum is \d+: try again later/)
 
       const refusal = await searchRefusal(service.grpcAddress)
       assert.equal(refusal.code, status.RESOURCE_EXHAUSTED)
       assert.deepEqual(refusal.metadata.get('retry-after-ms'), ['1000'])
-      assert.match(refusal.details, /\(MAX_QUEUED_QUERIES\): try again later/)
+      assert.match(refusal.details, /the maximum is \d+: try again later/)
     })
     assert.ok(full, 'the batch ended too early to fill the queue')
     for (const client of Object.values(clients)) assert.equal((await client.search(single!)).length, 5)
@@ -129,7 +129,7 @@ describe('a busy service', () => {
   }
 
   it('answers single searches before a batch of 10,000 on the same connection', async () => {
-    await service.restart({ MAX_QUEUED_QUERIES: '20000' })
+    await service.restart({ maxQueuedQueries: 20_000 })
     const client = createGrpcClient({ address: service.grpcAddress, apiKey, retries: 0 })
     let ended = false
     const batch = client.searchBatch(queriesOf(10_000)).then(() => {

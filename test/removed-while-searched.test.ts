@@ -54,7 +54,7 @@ describe(`a point that is removed between being found and being returned, seed $
     it(`is replaced by the next nearest in ${name}, also if another point takes its slot`, async () => {
       using rings = new Rings()
       await using directory = await temporaryDirectory()
-      const config = readConfig({ SEARCH_THREADS: '2', INDEX_THREADS: '1' })
+      const config = readConfig({ THREADS: '2' })
       await using opened = await openCollection(directory.path, config)
       const { collection } = opened
       const { livePoints } = collection

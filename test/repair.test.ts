@@ -43,7 +43,7 @@ function withPoints<Result>(
   dataDir: string,
   work: (collection: Collection) => Promise<Result>,
 ): Promise<Result> {
-  const config = readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
+  const config = readConfig({ THREADS: '1' })
   // Builds a graph however small the collection is, and writes it soon.
   return withCollection(dataDir, { ...config, graphBytesMin: 0, quietMs: 20 }, work)
 }

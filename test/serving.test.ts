@@ -13,6 +13,7 @@ import { seededRandom } from './support/random.ts'
 import { RawHttp } from './support/raw-http.ts'
 import { frame, RawHttp2 } from './support/raw-http2.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
+import type { TestSettings } from './support/settings.ts'
 import { until } from './support/until.ts'
 
 const seed = 31
@@ -44,7 +45,7 @@ describe('a service under many concurrent requests', () => {
   const idOf = new Map<string, string>()
 
   before(async () => {
-    service = await startTestService({ SEARCH_THREADS: String(searchThreads) })
+    service = await startTestService({ THREADS: String(searchThreads) })
     const payload = { contentType: 'Text', content: '' } as const
     connect()
     const ids = await clients.grpc.insertBatch(vectors.map((vector) => ({ vector, payload })))
@@ -65,7 +66,7 @@ describe('a service under many concurrent requests', () => {
     }
   }
 
-  async function restart(changes: Readonly<Record<string, string>>): Promise<void> {
+  async function restart(changes: TestSettings): Promise<void> {
     await clients.grpc.close()
     await service.restart(changes)
     connect()
@@ -177,14 +178,14 @@ describe('a service under many concurrent requests', () => {
   }
 
   it('refuses searches that together request more ids than it may hold, on both transports', async () => {
-    await restart({ MAX_QUEUED_RESULTS: '20000' })
+    await restart({ maxQueuedResults: 20_000 })
     const queries = queriesOf(10_000).map((query) => ({ ...query, limit: 2 }))
     await using batch = new Batch(clients.grpc, queries)
     await until(async () => (await queued()) > 0)
     for (const transport of transports) {
       await assert.rejects(clients[transport].search(queriesOf(1)[0]!), {
         reason: 'overloaded',
-        message: /\(MAX_QUEUED_RESULTS\): try again later/,
+        message: /the maximum is \d+: try again later/,
       })
     }
     assert.equal(batch.hasEnded, false, 'the batch ended too early to fill the queue')
@@ -196,7 +197,7 @@ describe('a service under many concurrent requests', () => {
 
   it('answers or refuses every call at ten times its capacity, and answers health checks meanwhile', async () => {
     const most = 40
-    await restart({ MAX_QUEUED_QUERIES: String(most) })
+    await restart({ maxQueuedQueries: most })
     const outcomes = new Map<string, number>()
     const search = async (client: VectorClient, query: ContractQuery): Promise<void> => {
       const outcome = await client.search(query).then(

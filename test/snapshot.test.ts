@@ -49,7 +49,7 @@ function withPoints<Result>(
   dataDir: string,
   work: (collection: Collection) => Promise<Result>,
 ): Promise<Result> {
-  return withCollection(dataDir, readConfig({ SEARCH_THREADS: '1' }), work)
+  return withCollection(dataDir, readConfig({ THREADS: '1' }), work)
 }
 
 /** The snapshot of a directory that no process uses. */
@@ -730,7 +730,7 @@ describe('POST /snapshots', () => {
     await using service = await startTestService()
     await fillBig(createHttpClient({ baseUrl: service.httpUrl }))
     // Set only now, because the large requests above may take longer.
-    await service.restart({ REQUEST_TIMEOUT_MS: '5000' })
+    await service.restart({ requestTimeoutMs: 5000 })
     const stuck = await take(service.httpUrl)
     assert.equal(stuck.status, 200)
     let last: Response | undefined

@@ -149,7 +149,7 @@ class Caller {
 
 /** Measures how a second node joins one that has all points. Throws as `ready` does. */
 export async function measureJoin({ joinPoints: points, dimension }: Options): Promise<Join> {
-  const environment = { INDEX_THREADS: String(availableParallelism()) }
+  const environment = { THREADS: String(availableParallelism()) }
   await using cluster = await ClusterProcesses.start({ logServers: 1, nodes: 2, started: 1, environment })
   const [first, second] = cluster.nodes as [NodeProcess, NodeProcess]
   await ready(first)

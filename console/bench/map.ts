@@ -23,7 +23,7 @@ const moveEveryMs = 16
 
 const [count, dimension] = [Number(process.argv[2] ?? 50_000), Number(process.argv[3] ?? 128)]
 
-await using opened = await startConsole({ SEARCH_THREADS: '' })
+await using opened = await startConsole({ THREADS: '' })
 await fill(opened)
 await untilSettled(opened)
 const loadBefore = loadavg()[0]!

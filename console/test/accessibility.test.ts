@@ -55,7 +55,7 @@ describe('the pages of the console', { skip: missingChromium }, () => {
   let id: string
 
   before(async () => {
-    console = await startConsole({ SLOW_QUERY_MS: '0' })
+    console = await startConsole({ slowQueryMs: 0 })
     id = (await storeGlosses(console.service, glosses(40)))[0]!
     // A request for the list of slow ones.
     await fetch(`${console.service.httpUrl}/points/count`, { method: 'POST' })

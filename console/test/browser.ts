@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Browser, type BrowserContext, chromium, type Locator, type Page } from 'playwright-core'
 import { apiKey, startTestService, type TestService } from '../../test/support/service.ts'
+import type { TestSettings } from '../../test/support/settings.ts'
 
 /**
  * The paths of Chromium on Debian, Ubuntu and Fedora, and of Google Chrome. Nothing is downloaded. The headless shell is
@@ -44,7 +45,7 @@ export interface OpenOptions {
   readonly isWatched?: boolean
 }
 
-export async function startConsole(settings: Readonly<Record<string, string>> = {}): Promise<ConsoleBrowser> {
+export async function startConsole(settings: TestSettings = {}): Promise<ConsoleBrowser> {
   const service = await startTestService(settings)
   const browser = await startBrowser(service).catch(async (error: unknown) => {
     await service[Symbol.asyncDispose]()

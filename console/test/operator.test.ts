@@ -26,7 +26,7 @@ describe('what an operator sees in the console', { skip: missingChromium }, () =
   let console: ConsoleBrowser
 
   before(async () => {
-    console = await startConsole({ SLOW_QUERY_MS: '0', HNSW_EF: '77' })
+    console = await startConsole({ slowQueryMs: 0, HNSW_EF: '77' })
     await send(console, 'PUT', 'collections/glosses', {})
     const vectors = stored.map(({ vector, text }, index) => ({
       vector,
@@ -85,11 +85,11 @@ describe('what an operator sees in the console', { skip: missingChromium }, () =
     assert.equal(await page.getByText('set, hidden').count(), 1)
     assert.ok(!(await page.content()).includes(apiKey))
     await page.getByLabel('Find a setting').fill('breadth')
-    await row('HNSW_M').waitFor({ state: 'detached' })
+    await row('RECALL_TARGET').waitFor({ state: 'detached' })
     assert.equal(await row('HNSW_EF').count(), 1)
     await page.getByLabel('Find a setting').fill('')
     await page.getByText('Changed', { exact: true }).click()
-    await row('HNSW_M').waitFor({ state: 'detached' })
+    await row('RECALL_TARGET').waitFor({ state: 'detached' })
     assert.equal(await row('HNSW_EF').count(), 1)
     await page.close()
   })

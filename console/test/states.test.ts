@@ -143,7 +143,7 @@ describe('the console when something is missing', { skip: missingChromium }, () 
 
   it('keeps showing an error while the page is hidden, because nothing is requested then', async () => {
     // On a busy machine, the console's own count of points can be slow.
-    await using console = await startConsole({ SLOW_QUERY_MS: '3600000' })
+    await using console = await startConsole({ slowQueryMs: 3_600_000 })
     await storeGlosses(console.service, glosses(20))
     const page = await console.open('#/settings')
     await page.clock.install()

@@ -80,7 +80,7 @@ function checkText(text: string, embeddings: Embeddings | undefined, path: strin
   const bytes = Buffer.byteLength(text)
   if (bytes <= embeddings.maxTextBytes) return text
   throw invalid(
-    `${path} has ${bytes} bytes, the most that is embedded is ${embeddings.maxTextBytes} (EMBEDDINGS_MAX_TEXT_BYTES): send a vector, or a shorter text`,
+    `${path} has ${bytes} bytes, the most that is embedded is ${embeddings.maxTextBytes}: send a vector, or a shorter text`,
   )
 }
 

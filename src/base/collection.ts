@@ -7,10 +7,10 @@ export const collectionName: RegExp = /^[a-z0-9][a-z0-9_-]{0,62}$/
 /** The rule of `collectionName` in words. */
 export const collectionNameRule = '1 to 63 of a-z, 0-9, _ and -, the first a letter or digit'
 
-/** The bounds of HNSW_M and HNSW_EF_CONSTRUCTION, and of a collection's own values. */
+/** The bounds of what a collection says about its graphs. */
 export const hnswBounds = { m: { min: 4, max: 64 }, efConstruction: { min: 8, max: 2000 } } as const
 
-/** How the graphs of a collection are built; absent values default to the settings HNSW_M and HNSW_EF_CONSTRUCTION. */
+/** How the graphs of a collection are built; absent values default to those of the limits. */
 export interface HnswSettings {
   /** Links of a node on each upper level; level 0 has twice as many. */
   readonly m?: number | undefined

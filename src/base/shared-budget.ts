@@ -2,8 +2,8 @@ import { DatabaseError } from './errors.ts'
 
 export interface SharedBudgetOptions {
   readonly max: number
-  /** The name of the setting that sets `max`. */
-  readonly setting: string
+  /** The name of the setting that sets `max`; undefined: none does. */
+  readonly setting?: string
   /** Describes a held amount, for the error message. */
   readonly inWords: (amount: number) => string
 }
@@ -53,13 +53,13 @@ export class SharedBudget {
     if (this.#holders > 1 && held + amount > most) {
       return new DatabaseError(
         'overloaded',
-        `${inWords(held)} in this collection, the maximum is ${most} while others are used (three quarters of ${setting}): try again later`,
+        `${inWords(held)} in this collection, the maximum is ${most} while others are used${setting === undefined ? '' : ` (three quarters of ${setting})`}: try again later`,
       )
     }
     if (this.#used + amount <= max) return undefined
     return new DatabaseError(
       'overloaded',
-      `${inWords(this.#used)}, the maximum is ${max} (${setting}): try again later`,
+      `${inWords(this.#used)}, the maximum is ${max}${setting === undefined ? '' : ` (${setting})`}: try again later`,
     )
   }
 }

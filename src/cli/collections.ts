@@ -105,10 +105,10 @@ export function addCollections(program: Command, environment: Environment): void
     .action(async (options: ListOptions) => (await actions()).listCollections(options, environment))
   add('create <name>', 'create a collection; does nothing if it exists with these settings')
     .option('--dimension <n>', 'components of every vector; by default the first insert decides', whole)
-    .option('--hnsw-m <n>', 'links of a point in the graph (default: HNSW_M of the service)', whole)
+    .option('--hnsw-m <n>', 'links of a point in the graph (default: 16)', whole)
     .option(
       '--hnsw-ef-construction <n>',
-      'breadth of the search for the links of a new point (default: HNSW_EF_CONSTRUCTION of the service)',
+      'breadth of the search for the links of a new point (default: 128)',
       whole,
     )
     .action(async (name: string, options: CreateOptions) =>

@@ -1,21 +1,46 @@
 import { isLoopback } from '../base/ports.ts'
+import { editDistance } from '../base/spelling.ts'
 import { type Config, isHttpOpen } from '../config.ts'
+import { settingRows } from '../settings/table.ts'
 import type { Environment } from './arguments.ts'
-import { nearSettings } from './near-settings.ts'
-import { removedSettings, removedSettingsIn } from './removed-settings.ts'
 
-/** Warnings before the service starts: about settings without effect, and about an open HTTP port. */
+/** Warnings before the service starts: about misspelt settings, and about an open HTTP port. */
 export async function startWarnings(config: Config, environment: Environment): Promise<readonly string[]> {
-  const ignored = [
-    ...nearSettings(environment).map(
-      ({ variable, setting }) =>
-        `${variable} is not a setting and has no effect: did you mean ${setting}? (vicinal serve --help lists all)`,
-    ),
-    ...removedSettingsIn(environment).map(
-      (variable) => `${variable} is no longer a setting and has no effect: ${removedSettings[variable]}`,
-    ),
-  ]
+  const ignored = misspeltSettings(environment).map(
+    (variable) => `${variable} is not a setting and has no effect: vicinal serve --help lists all settings`,
+  )
   return (await isOpenToOthers(config)) ? [...ignored, openWarning(config)] : ignored
+}
+
+/**
+ * Finds variables whose names differ from a setting's by one or two letters. The service would ignore them: with
+ * `HTTP_APIKEY` it would be open, although its operator believes that it has a key.
+ */
+export function misspeltSettings(environment: Environment): string[] {
+  return Object.entries(environment).flatMap(([variable, value]) => {
+    if (!value || names.includes(variable) || wellKnown.has(variable.toUpperCase())) return []
+    // Kubernetes sets variables like GRPC_PORT for every service in a namespace.
+    if (/^(tcp|udp|sctp):\/\//.test(value)) return []
+    return lettersOfNames.some((letters) => isNear(lettersOf(variable), letters)) ? [variable] : []
+  })
+}
+
+const names: readonly string[] = settingRows.map(([, { env }]) => env)
+const lettersOfNames: readonly string[] = names.map(lettersOf)
+
+/** Variables of other programs whose names happen to be similar to a setting's. */
+const wellKnown: ReadonlySet<string> = new Set(['HTTP_PROXY', 'HTTPS_PROXY', 'HTTPS_PORT', 'HTTPS_HOST'])
+
+function lettersOf(name: string): string {
+  return name.toUpperCase().replaceAll(/[_-]/g, '')
+}
+
+function isNear(letters: string, meant: string): boolean {
+  // For names with fewer letters, a distance of two also reaches unrelated names.
+  const distanceMax = meant.length < 10 ? 1 : 2
+  // The distance is at least the difference of the lengths: this check saves nearly all of the work.
+  const couldBeNear = Math.abs(letters.length - meant.length) <= distanceMax
+  return couldBeNear && editDistance(letters, meant) <= distanceMax
 }
 
 /** Whether others can reach HTTP without a key. A host without an address makes the start fail with its own message. */

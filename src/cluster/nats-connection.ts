@@ -169,7 +169,7 @@ async function requireSyncAlways(
   if (silent.length > 0) {
     logger.warn(
       { monitors: silent },
-      'could not check that every log server fsyncs each record (sync_interval: always): set CLUSTER_NATS_MONITOR_URLS',
+      'could not check that every log server fsyncs each record (sync_interval: always): add their monitoring addresses to CLUSTER_NATS_URL',
     )
   }
 }

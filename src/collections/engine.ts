@@ -31,7 +31,6 @@ export function startEngine(options: EngineOptions): Engine {
     results: new SharedBudget({
       // A single search with the largest limit must be accepted.
       max: Math.max(options.maxQueuedResults, options.maxLimit),
-      setting: 'MAX_QUEUED_RESULTS',
       inWords: (ids) => `the searches under way ask for ${ids} ids`,
     }),
     writes: new SharedBudget({

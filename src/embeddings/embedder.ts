@@ -56,7 +56,7 @@ export class Embedder implements Embeddings {
     if (texts.length > maxTexts) {
       throw new DatabaseError(
         'request_too_large',
-        `the request has ${texts.length} texts to embed, the maximum is ${maxTexts} (EMBEDDINGS_MAX_TEXTS)`,
+        `the request has ${texts.length} texts to embed, the maximum is ${maxTexts}`,
       )
     }
     const keys = await keysOf(texts)
@@ -90,7 +90,7 @@ export class Embedder implements Embeddings {
     if (this.#waiting.count + added.size > maxTexts) {
       throw new DatabaseError(
         'overloaded',
-        `${this.#waiting.count} texts are waiting to be embedded, ${added.size} more would exceed ${maxTexts} (EMBEDDINGS_MAX_TEXTS)`,
+        `${this.#waiting.count} texts are waiting to be embedded, ${added.size} more would exceed ${maxTexts}`,
       )
     }
     const waiting = texts.map(({ key, text }) => this.#waiting.join(key, text, texts.length > batchSize))

@@ -4,13 +4,13 @@ import type { DatabaseError } from '../base/errors.ts'
 export interface Embeddings {
   /** EMBEDDINGS_MODEL. */
   readonly model: string
-  /** EMBEDDINGS_MAX_TEXT_BYTES. */
+  /** The longest text that is embedded. */
   readonly maxTextBytes: number
   /**
    * Returns the embeddings in the order of the texts. A text that the endpoint refuses has an error instead.
    *
    * @throws DatabaseError `embeddings_unavailable` if the endpoint fails or its answer is unusable; `overloaded` or
-   *   `request_too_large` for more texts than EMBEDDINGS_MAX_TEXTS; the cancellation of `signal`
+   *   `request_too_large` for more texts than may wait; the cancellation of `signal`
    */
   embed(texts: readonly string[], signal?: AbortSignal): Promise<readonly Embedding[]>
 }

@@ -117,10 +117,7 @@ export class EmbeddingEndpoint {
 
   #timeout(): EndpointFault {
     const { timeoutMs } = this.#options
-    return new EndpointFault(
-      'timeout',
-      `${this.#name} has not answered within ${timeoutMs} ms (EMBEDDINGS_TIMEOUT_MS)`,
-    )
+    return new EndpointFault('timeout', `${this.#name} has not answered within ${timeoutMs} ms`)
   }
 
   /** Takes the error code from the cause, where `fetch` puts it. */

@@ -184,7 +184,7 @@ export class CollectionSearch {
     if (asked > maxResults) {
       throw new DatabaseError(
         'request_too_large',
-        `the queries ask for ${asked} ids in total, the maximum is ${maxResults} (MAX_QUEUED_RESULTS): ask for fewer at a time`,
+        `the queries ask for ${asked} ids in total, the maximum is ${maxResults}: ask for fewer at a time`,
       )
     }
     const refusal = results.refusal(asked)

@@ -184,7 +184,7 @@ describe('the queue of searches', () => {
       () => executor.search(queriesOf(1, 64, 'continuous', 5)),
     )
     assert.equal(refusal.reason, 'overloaded')
-    assert.match(refusal.message, /10 queries are waiting, the maximum is 10 \(MAX_QUEUED_QUERIES\)/)
+    assert.match(refusal.message, /10 queries are waiting, the maximum is 10: try again later/)
     assert.equal((await executor.search(queriesOf(1, 64, 'continuous', 5))).length, 1)
     assert.equal(executor.queuedQueries, 0)
   })
@@ -359,7 +359,7 @@ describe('several indexes', () => {
     assert.equal(shared.reason, 'overloaded')
     assert.match(
       shared.message,
-      /15 queries are waiting in this collection, the maximum is 15 .*MAX_QUEUED_QUERIES/,
+      /15 queries are waiting in this collection, the maximum is 15 while others are used: try again later/,
     )
     await Promise.all([...begin(), other.search(queries(2))])
     assert.equal(executor.queuedQueries, 0)

@@ -52,7 +52,6 @@ export class SearchExecutor implements AsyncDisposable {
     this.#options = options
     this.#queries = new SharedBudget({
       max: options.maxQueuedQueries,
-      setting: 'MAX_QUEUED_QUERIES',
       inWords: (queries) => `${queries} queries are waiting`,
     })
   }

@@ -67,19 +67,16 @@ export class ApiKeys {
 
   /** A key from the settings has the role `write`. */
   #keysWith(fileKeys: readonly ApiKey[]): ServiceKeys {
-    const { grpcRootPassword, grpcRootPasswordNext, httpApiKey, httpApiKeyNext } = this.#config
+    const { grpcRootPassword, httpApiKey } = this.#config
     const own = (name: string, key: string | undefined): ApiKey[] =>
       key === undefined ? [] : [{ name, key, role: 'write' }]
     const keys: ServiceKeys = {
       grpc: [
         ...own('GRPC_ROOT_PASSWORD', grpcRootPassword),
         ...own('DATA_DIR/api-key', this.#generated?.key),
-        ...own('GRPC_ROOT_PASSWORD_NEXT', grpcRootPasswordNext),
         ...fileKeys,
       ],
-      http: isHttpOpen(this.#config)
-        ? undefined
-        : [...own('HTTP_API_KEY', httpApiKey), ...own('HTTP_API_KEY_NEXT', httpApiKeyNext), ...fileKeys],
+      http: isHttpOpen(this.#config) ? undefined : [...own('HTTP_API_KEY', httpApiKey), ...fileKeys],
     }
     this.#logNames(keys)
     return keys
@@ -100,11 +97,11 @@ interface GeneratedKey {
 
 /** The key of the data directory; undefined if GRPC_ROOT_PASSWORD sets one. */
 async function generatedKey(
-  { dataDir, grpcRootPassword, grpcRootPasswordNext }: Config,
+  { dataDir, grpcRootPassword }: Config,
   logger: Logger,
 ): Promise<GeneratedKey | undefined> {
   if (grpcRootPassword !== undefined) {
-    const unused = await setAsideApiKey(dataDir, [grpcRootPassword, grpcRootPasswordNext ?? ''])
+    const unused = await setAsideApiKey(dataDir, [grpcRootPassword])
     if (unused !== undefined) {
       logger.warn(
         { path: unused },

@@ -1,4 +1,6 @@
+import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
+import { join } from 'node:path'
 import type { ByteBudget } from '../base/byte-budget.ts'
 import type { Logger } from '../base/log.ts'
 import type { ClusterTimings } from '../cluster/cluster-metrics.ts'
@@ -34,9 +36,8 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
     ...{ cluster, node, name: `vicinal ${node}`, zone: config.clusterZone },
     address: () => config.clusterAdvertise || `${host.includes(':') ? `[${host}]` : host}:${httpPort()}`,
     replicas: config.clusterReplicas,
-    ...{ urls: config.clusterNatsUrl, monitorUrls: config.clusterNatsMonitorUrls },
-    ...{ credentialsFile: config.clusterNatsCredentials, caFile: config.clusterNatsCa },
-    ...{ certFile: config.clusterNatsCert, keyFile: config.clusterNatsKey },
+    ...addressesOf(config.clusterNatsUrl),
+    ...filesOf(config.clusterNatsCerts),
     ...{ logBytesMax: config.clusterLogBytes, appendsMax: config.clusterMaxAppends },
     appendTimeoutMs: config.clusterAppendTimeoutMs,
     ...{ maxBufferedBytes: config.maxBufferedBytes, maxRequestBytes: config.maxRequestBytes },
@@ -50,6 +51,27 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
   }
   return new ClusterService(options, logger)
 }
+
+/** Divides the addresses of CLUSTER_NATS_URL into those of log servers and their monitoring addresses. */
+function addressesOf(all: readonly string[]): { readonly urls: string[]; readonly monitorUrls: string[] } {
+  const isMonitor = (url: string): boolean => url.startsWith('http')
+  return { urls: all.filter((url) => !isMonitor(url)), monitorUrls: all.filter(isMonitor) }
+}
+
+/** The files of CLUSTER_NATS_CERTS that exist, under the names that Kubernetes gives them in a secret. */
+function filesOf(directory: string | undefined): Readonly<Record<CertificateFile, string | undefined>> {
+  const at = (name: string): string | undefined => {
+    if (directory === undefined) return undefined
+    const path = join(directory, name)
+    return existsSync(path) ? path : undefined
+  }
+  return {
+    ...{ caFile: at('ca.crt'), certFile: at('tls.crt'), keyFile: at('tls.key') },
+    credentialsFile: at('nats.creds'),
+  }
+}
+
+type CertificateFile = 'caFile' | 'certFile' | 'keyFile' | 'credentialsFile'
 
 /**
  * The settings of the link between nodes; undefined when neither a secret nor certificates authenticate nodes.

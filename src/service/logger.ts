@@ -1,8 +1,7 @@
 import { createLogger, type Logger } from '../base/log.ts'
 import type { Config } from '../config.ts'
 
-/** Creates the logger from the settings. */
-export function loggerOf({ logLevel, logFormat }: Config): Logger {
-  const pretty = logFormat === 'auto' ? process.stdout.isTTY : logFormat === 'pretty'
-  return createLogger({ level: logLevel, pretty })
+/** Creates the logger: pretty on a terminal, JSON lines elsewhere. */
+export function loggerOf({ logLevel }: Config): Logger {
+  return createLogger({ level: logLevel, pretty: process.stdout.isTTY })
 }

@@ -1,30 +1,286 @@
-import { AccessSettings } from './access-settings.ts'
-import { BoundSettings } from './bound-settings.ts'
-import { ClusterBoundSettings } from './cluster-bound-settings.ts'
-import { ClusterCredentialSettings } from './cluster-credential-settings.ts'
-import { ClusterSettings } from './cluster-settings.ts'
-import { EmbeddingSettings } from './embedding-settings.ts'
-import { EssentialSettings } from './essential-settings.ts'
-import { OperationSettings } from './operation-settings.ts'
-import type { Row, Setting } from './row.ts'
-import { SearchSettings } from './search-settings.ts'
+import { availableParallelism, hostname } from 'node:os'
+import { type LogLevel, logLevels } from '../base/log-levels.ts'
+import { dimensionMax } from '../base/point.ts'
+import {
+  boolean,
+  bytes,
+  clusterName,
+  clusterSecret,
+  endpointUrl,
+  hostNames,
+  integer,
+  key,
+  mebibyte,
+  milliseconds,
+  oneOf,
+  origins,
+  port,
+  type Row,
+  type Setting,
+  share,
+  text,
+  urls,
+} from './kinds.ts'
 
 /**
  * Every setting of the server in one table. Start-up validation, `vicinal serve --help` and the settings reference in
- * docs/ are all made from it, so they cannot disagree.
+ * docs/ are all made from it, so they cannot disagree. What only tests set is in limits.ts.
  *
  * The groups are classes because a class field can declare its type. That type is checked, and it is the only place
  * that defines the value of a setting: `Config` follows from it.
  */
+class EssentialSettings {
+  readonly dataDir: Row<string> = text('path', {
+    default: './data',
+    doc: 'Directory of the stored data; created with mode 0700 if it is missing.',
+  })
+
+  readonly grpcHost: Row<string> = text('host', {
+    default: 'localhost',
+    doc: 'Address the gRPC server listens on. 0.0.0.0 listens on all: the transport is plaintext, so put TLS in front.',
+  })
+
+  readonly grpcPort: Row<number> = port({
+    default: 50051,
+    doc: 'gRPC port; 0 takes a free one and logs it.',
+  })
+
+  readonly grpcRootPassword: Row<string | undefined> = key({
+    defaultText: 'a random key in DATA_DIR/api-key',
+    doc: 'API key that gRPC callers present as `authorization` metadata. Prefer the environment: a flag shows in the process list.',
+  })
+
+  readonly httpHost: Row<string> = text('host', {
+    default: '127.0.0.1',
+    doc: 'Address the HTTP server listens on. HTTP has no authentication unless HTTP_API_KEY or API_KEYS_FILE is set.',
+  })
+
+  readonly httpPort: Row<number> = port({
+    default: 3000,
+    doc: 'HTTP port; 0 takes a free one and logs it.',
+  })
+
+  readonly httpApiKey: Row<string | undefined> = key({
+    defaultText: 'none: HTTP is open',
+    doc: 'When set, HTTP requires it as `authorization` on everything but /health, /readyz, / and the docs. Prefer the environment: a flag shows in the process list.',
+  })
+
+  readonly maxMemoryBytes: Row<number> = bytes(0, Number.MAX_SAFE_INTEGER, {
+    default: 0,
+    defaultText: '0 (no limit)',
+    doc: 'Memory that points may take: vectors, index, ids, attributes, and 512 KiB for each open named collection. Beyond it, collections that nobody uses are closed; an insert for which that makes too little room is refused. Stored points are always loaded. The process takes some 200 MiB in addition. 0 sets no limit.',
+  })
+
+  readonly logLevel: Row<LogLevel> = oneOf(logLevels, {
+    default: 'info',
+    doc: 'Lowest severity of log lines that are written.',
+  })
+}
+
+class AccessSettings {
+  readonly apiKeysFile: Row<string | undefined> = text('file', {
+    default: undefined,
+    doc: 'File with further keys for both transports. Each line has a role (`read` or `write`), a name and a key. Other users must not be able to read the file (mode 600 or 640). It is read again within a second of a change. With it, HTTP requires a key, too.',
+  })
+
+  readonly disableHttp: Row<boolean> = boolean({
+    default: false,
+    doc: '`true` opens no HTTP port.',
+  })
+
+  readonly allowedHosts: Row<readonly string[]> = hostNames({
+    default: [],
+    doc: 'Further host names, separated by commas, by which HTTP on loopback may be called while it has no key. All other names except addresses and localhost are refused, so that no web page can reach the service by a name that points here (DNS rebinding).',
+  })
+
+  readonly corsOrigins: Row<readonly string[]> = origins({
+    default: [],
+    doc: 'Origins of web pages, separated by commas, whose scripts may call HTTP from a browser. They can do whatever the service allows: everything, while it has no key.',
+  })
+
+  readonly consoleImageOrigins: Row<readonly string[]> = origins({
+    default: [],
+    doc: 'Origins, separated by commas, from which the console may load images, for points of type Image whose content is an address. Without it, the console shows only images that are in the content itself (data:), and loads nothing from elsewhere. The hosts of these origins learn which images are viewed.',
+  })
+}
+
+class SearchSettings {
+  readonly dimension: Row<number | undefined> = integer(1, dimensionMax, {
+    default: undefined,
+    defaultText: 'fixed by the first insert',
+    doc: `Length of every stored and query vector, 1..${dimensionMax}. It is stored with the data; the service does not start with a different one.`,
+  })
+
+  readonly hnswEf: Row<number> = integer(1, 1_000_000, {
+    default: 128,
+    doc: 'Default search breadth ef: a larger one finds more of the true neighbours and takes longer.',
+  })
+
+  readonly recallTarget: Row<number> = share(0.5, 1, {
+    default: 0.98,
+    doc: 'Share of the true neighbours that a search at the default ef has to find, 0.5..1. It is measured on stored points for each metric. A graph that falls short is searched more widely; if it still falls short, the exact scan replaces it.',
+  })
+
+  readonly vectorsOnDisk: Row<boolean> = boolean({
+    default: false,
+    doc: 'Keeps only codes and links in memory, a quarter of the vectors or less, and reads the vectors that a search needs from disk: for collections larger than memory.',
+  })
+
+  readonly threads: Row<number> = integer(1, 256, {
+    default: availableParallelism(),
+    defaultText: 'one per core',
+    doc: 'Worker threads that search, and as many that link new points into the index, at a lower priority.',
+  })
+}
+
+class EmbeddingSettings {
+  readonly embeddingsUrl: Row<string | undefined> = endpointUrl({
+    defaultText: 'none: texts are not embedded',
+    doc: 'Base URL of an endpoint that embeds texts like the API of OpenAI, such as `http://127.0.0.1:8080/v1`; `/embeddings` is added. With it, inserts and searches may have a text in place of a vector. Needs EMBEDDINGS_MODEL.',
+  })
+
+  readonly embeddingsModel: Row<string | undefined> = text('name', {
+    default: undefined,
+    doc: 'Name of the model, as the endpoint knows it. All vectors of a collection must come from one model: after a change, store them again.',
+  })
+
+  readonly embeddingsApiKey: Row<string | undefined> = key({
+    doc: 'Key that the endpoint requires, sent as `authorization: Bearer`. Prefer the environment: a flag shows in the process list.',
+  })
+}
+
+class BoundSettings {
+  readonly maxLimit: Row<number> = integer(1, 1_000_000, {
+    default: 16_384,
+    doc: 'Largest `limit` that a search may request.',
+  })
+
+  readonly maxRequestBytes: Row<number> = bytes(1024, 1024 * mebibyte, {
+    default: 64 * mebibyte,
+    doc: 'Largest request on either transport.',
+  })
+
+  readonly maxBufferedBytes: Row<number> = bytes(1, 64 * 1024 * mebibyte, {
+    default: 256 * mebibyte,
+    doc: 'Memory for calls in progress. It limits each of three kinds separately: requests that are arriving, being decoded or searched for; changes that wait for the disk; and answers, from the first point that is read for them until clients have received them: while an answer is made, its points and its encoded form both count, two bytes for each character of a point. More is refused as overload. Of the requests and of the answers, three quarters are for those larger than 1 MiB. One of these is always accepted when there is no other.',
+  })
+
+  readonly shutdownTimeoutMs: Row<number> = milliseconds(0, 600_000, {
+    default: 5_000,
+    doc: 'Time that running requests have to end after SIGTERM or SIGINT. Idle HTTP connections stay open for a tenth of it, at most 2 s: requests that arrive on them are refused with 503, not cut off.',
+  })
+}
+
+class ClusterSettings {
+  readonly clusterNatsUrl: Row<readonly string[]> = urls(['nats:', 'tls:', 'http:', 'https:'], {
+    default: [],
+    defaultText: 'none: one node',
+    secret: true,
+    doc: 'Log servers of the cluster that this node belongs to, separated by commas, as in `nats://log1:4222,nats://log2:4222`. If the servers require a user and a password, put these before an `@`. `tls://` requires TLS. An address with `http://` or `https://` is the monitoring address of a log server; by default, these are port 8222 of the servers. At its start, a node asks each server whether it fsyncs every record, and refuses a server that does not. Prefer the environment to a flag.',
+  })
+
+  readonly clusterNatsCerts: Row<string | undefined> = text('directory', {
+    default: undefined,
+    doc: 'Directory with what this node needs for the log servers, each file only if they require it: `ca.crt`, their certificate authority, with which the connection uses TLS; `tls.crt` and `tls.key`, the certificate of this node and its private key; `nats.creds`, a JWT and a seed as `nsc` writes them.',
+  })
+
+  readonly clusterName: Row<string> = clusterName({
+    default: 'vicinal',
+    doc: 'Name of the cluster: log servers can serve several clusters.',
+  })
+
+  readonly clusterNodeName: Row<string> = text('name', {
+    default: hostname(),
+    defaultText: 'the host name',
+    doc: 'Name of this node, unique in the cluster.',
+  })
+
+  readonly clusterZone: Row<string> = text('name', {
+    default: '',
+    defaultText: 'none',
+    doc: 'Zone of this node, as the status of the cluster shows it. Copies of a point are spread over the zones.',
+  })
+
+  readonly clusterReplicas: Row<number | undefined> = integer(1, 1_000, {
+    default: undefined,
+    defaultText: 'all nodes',
+    doc: 'Nodes that hold each point. A cluster can have more nodes than that if its first node starts with this setting and with a link (CLUSTER_SECRET or CLUSTER_TLS_CA). Each node then holds only some of the points. `vicinal cluster replicas` changes the number later. In any other cluster, a node beyond that number does not start.',
+  })
+
+  readonly clusterAdvertise: Row<string> = text('address', {
+    default: '',
+    defaultText: 'the host name and HTTP_PORT',
+    doc: 'Address at which clients and operators reach this node, as the status of the cluster shows it.',
+  })
+
+  readonly clusterLogBytes: Row<number> = bytes(16 * mebibyte, Number.MAX_SAFE_INTEGER, {
+    default: 8 * 1024 * mebibyte,
+    doc: 'Largest size of the log on each log server. Inserts are refused when 95 % of it is in use, deletes when all of it is. Nodes need the log to catch up after a pause. It is trimmed below what all nodes have on disk.',
+  })
+}
+
+class LinkSettings {
+  readonly clusterSecret: Row<string | undefined> = clusterSecret({
+    defaultText: 'none: no link',
+    doc: 'Secret that all nodes of the cluster share, at least 16 characters. With it, or with CLUSTER_TLS_CA, the nodes ask each other over a separate link at CLUSTER_PORT; without both there is no link. A secret keeps others out, but does not hide what is sent: for that, set the certificates. Prefer the environment: a flag shows in the process list.',
+  })
+
+  readonly clusterHost: Row<string> = text('host', {
+    default: 'localhost',
+    doc: 'Address on which this node listens for the other nodes, if there is a link; 0.0.0.0 listens on all.',
+  })
+
+  readonly clusterPort: Row<number> = port({
+    default: 50052,
+    doc: 'Port on which this node listens for the other nodes, if there is a link; 0 takes a free one.',
+  })
+
+  readonly clusterPeerAdvertise: Row<string> = text('address', {
+    default: '',
+    defaultText: 'CLUSTER_HOST, or the host name if that is all addresses, and CLUSTER_PORT',
+    doc: 'Host and port at which the other nodes reach CLUSTER_PORT of this one.',
+  })
+
+  readonly clusterTlsCa: Row<string | undefined> = text('file', {
+    default: undefined,
+    defaultText: 'none: plaintext',
+    doc: 'PEM file with the certificate authority of the nodes. With it, the link uses TLS, and both sides require a certificate of this authority, which should issue no other certificates.',
+  })
+
+  readonly clusterTlsCert: Row<string | undefined> = text('file', {
+    default: undefined,
+    doc: 'PEM file with the certificate that this node presents to the others: for the host of its address, or for CLUSTER_TLS_NAME.',
+  })
+
+  readonly clusterTlsKey: Row<string | undefined> = text('file', {
+    default: undefined,
+    doc: 'PEM file with the private key of that certificate.',
+  })
+
+  readonly clusterTlsName: Row<string | undefined> = text('name', {
+    default: undefined,
+    defaultText: 'the host of each node',
+    doc: 'Name in the certificates of all nodes, if they have one name in common.',
+  })
+
+  readonly clusterMaxPeerCalls: Row<number> = integer(1, 65_536, {
+    default: 1_024,
+    doc: 'Requests that may be in progress to each other node, and from each other node to this one; further ones are refused.',
+  })
+
+  readonly clusterPeerTimeoutMs: Row<number> = milliseconds(100, 600_000, {
+    default: 10_000,
+    doc: 'How long this node waits for the answer of another node before it asks another owner of the same points, or gives up.',
+  })
+}
+
 type Rows = EssentialSettings &
   AccessSettings &
   SearchSettings &
   EmbeddingSettings &
   BoundSettings &
-  OperationSettings &
   ClusterSettings &
-  ClusterCredentialSettings &
-  ClusterBoundSettings
+  LinkSettings
 
 export interface SettingGroup {
   readonly title: string
@@ -62,24 +318,14 @@ export const settingGroups: readonly SettingGroup[] = [
     rows: new BoundSettings(),
   },
   {
-    title: 'Operation',
-    about: 'What operators see of the service, and how it stops.',
-    rows: new OperationSettings(),
-  },
-  {
     title: 'Cluster',
-    about: 'For nodes of a cluster: which cluster, and how other nodes reach this one.',
+    about: 'For nodes of a cluster: which cluster, and how clients reach this node.',
     rows: new ClusterSettings(),
   },
   {
-    title: 'Cluster: credentials',
-    about: 'How a node authenticates itself to the log servers and the other nodes.',
-    rows: new ClusterCredentialSettings(),
-  },
-  {
-    title: 'Cluster: bounds',
-    about: 'What the log and the calls between nodes may take.',
-    rows: new ClusterBoundSettings(),
+    title: 'Cluster: link',
+    about: 'How the nodes of a cluster reach each other.',
+    rows: new LinkSettings(),
   },
 ]
 

@@ -49,8 +49,7 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
     const founder = join(servers.directory, 'founder')
     assertEnded(await run(['snapshot', 'restore', file, '--data-dir', founder]), 0)
     const environment = {
-      CLUSTER_NATS_URL: servers.urls.join(','),
-      CLUSTER_NATS_MONITOR_URLS: servers.monitorUrls.join(','),
+      CLUSTER_NATS_URL: [...servers.urls, ...servers.monitorUrls].join(','),
       ...{ CLUSTER_NAME: 'second', CLUSTER_LOG_BYTES: '1G' },
     }
     await using first = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'x', DATA_DIR: founder })
@@ -111,8 +110,7 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
     assertEnded(await run(['snapshot', 'restore', file, '--data-dir', founder]), 0)
     const environment = {
       ...{ ...inParts, CLUSTER_REPLICAS: '1', CLUSTER_NAME: 'second', CLUSTER_LOG_BYTES: '1G' },
-      CLUSTER_NATS_URL: servers.urls.join(','),
-      CLUSTER_NATS_MONITOR_URLS: servers.monitorUrls.join(','),
+      CLUSTER_NATS_URL: [...servers.urls, ...servers.monitorUrls].join(','),
       ...{ CLUSTER_HOST: '127.0.0.1', CLUSTER_PORT: '0' },
     }
     await using first = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'x', DATA_DIR: founder })

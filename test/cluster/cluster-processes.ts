@@ -78,8 +78,7 @@ export class ClusterProcesses implements AsyncDisposable {
       const urls = links[index]?.map(({ port }) => `nats://127.0.0.1:${port}`) ?? servers.urls
       const place = { name, directory, port: http, volume }
       return new NodeProcess(place, {
-        CLUSTER_NATS_URL: urls.join(','),
-        CLUSTER_NATS_MONITOR_URLS: servers.monitorUrls.join(','),
+        CLUSTER_NATS_URL: [...urls, ...servers.monitorUrls].join(','),
         CLUSTER_NAME: 'test',
         CLUSTER_NODE_NAME: name,
         CLUSTER_ZONE: `zone-${index}`,
@@ -158,9 +157,7 @@ export class NodeProcess {
         ...process.env,
         DATA_DIR: this.#dataDir,
         GRPC_ROOT_PASSWORD: grpcKey,
-        LOG_FORMAT: 'json',
-        SEARCH_THREADS: '1',
-        INDEX_THREADS: '1',
+        THREADS: '1',
         SHUTDOWN_TIMEOUT_MS: '500',
         CLOCK_AHEAD_MS: String(this.clockAheadMs),
         ...this.#environment,

@@ -131,8 +131,7 @@ async function assertContinues(
   const founder = join(servers.directory, name)
   assertEnded(await run(['snapshot', 'restore', file, '--data-dir', founder]), 0)
   const environment = {
-    CLUSTER_NATS_URL: servers.urls.join(','),
-    CLUSTER_NATS_MONITOR_URLS: servers.monitorUrls.join(','),
+    CLUSTER_NATS_URL: [...servers.urls, ...servers.monitorUrls].join(','),
     ...{ CLUSTER_NAME: name, CLUSTER_LOG_BYTES: '1G' },
   }
   await using first = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'x', DATA_DIR: founder })

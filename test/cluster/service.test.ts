@@ -109,7 +109,7 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
   })
 
   it('refuse a node with another value of a setting that decides what is stored', async () => {
-    const environment = { ...environmentOf(servers, 'c'), MAX_IDEMPOTENCY_KEYS: '5' }
+    const environment = { ...environmentOf(servers, 'c'), maxIdempotencyKeys: 5 }
     await assert.rejects(
       startTestService(environment),
       /MAX_IDEMPOTENCY_KEYS is 5 on node c and 1000000 on node [ab]: .*stop all nodes first/,
@@ -131,8 +131,7 @@ async function startNode(servers: NatsServers, name: string): Promise<TestServic
 
 function environmentOf(servers: NatsServers, name: string): Record<string, string> {
   return {
-    CLUSTER_NATS_URL: servers.urls.join(','),
-    CLUSTER_NATS_MONITOR_URLS: servers.monitorUrls.join(','),
+    CLUSTER_NATS_URL: [...servers.urls, ...servers.monitorUrls].join(','),
     CLUSTER_NAME: 'test',
     CLUSTER_NODE_NAME: name,
     CLUSTER_ZONE: `zone-${name}`,

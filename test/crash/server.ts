@@ -126,9 +126,7 @@ const settings = {
   HTTP_PORT: '0',
   GRPC_ROOT_PASSWORD: apiKey,
   LOG_LEVEL: 'info',
-  LOG_FORMAT: 'json',
-  SEARCH_THREADS: '1',
-  INDEX_THREADS: '1',
+  THREADS: '1',
   SHUTDOWN_TIMEOUT_MS: '500',
   MAX_LIMIT: '1000000',
 }

@@ -2,7 +2,7 @@ import { connect } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Dice } from './dice.ts'
 import { closingOf, type Family, type Input, inTime, leakIn, type Outcome } from './input.ts'
-import { apiKey, requestTimeoutMs, type Target } from './target.ts'
+import { apiKey, slowPauseMs, type Target } from './target.ts'
 
 /**
  * HTTP that no client writes, each input on a new connection: bad request lines, contradictory lengths, wrong chunk
@@ -110,7 +110,7 @@ async function sendSlowly(target: Target, label: string, bytes: Buffer, steps: n
   const size = Math.ceil(bytes.length / steps)
   for (let at = 0; at < bytes.length && socket.writable; at += size) {
     socket.write(bytes.subarray(at, at + size))
-    await delay(requestTimeoutMs / 10)
+    await delay(slowPauseMs)
   }
   await inTime(closed, label).finally(() => socket.destroy())
   return judged(received, true)

@@ -17,7 +17,7 @@ const fewQueries = 50
 describe('points of which nine tenths were deleted', { concurrency: true }, () => {
   it('delay neither inserts nor a stop if one component is a million times the others', async () => {
     const { points } = hardVectors('dominant-component', { points: 17_000, queries: 8, seed })
-    await using service = await HardService.start(points, { hangMs, env: { INDEX_THREADS: '1' } })
+    await using service = await HardService.start(points, { hangMs, env: { THREADS: '1' } })
     await service.insert([...points.keys()], 1000)
     await service.search(points.slice(0, 1), 'Cosine', k, 1)
     const gone = await deleteMost(service)

@@ -104,8 +104,7 @@ export class HardService implements AsyncDisposable {
   async restart(): Promise<void> {
     this.#server = new CrashServer(this.#dataDir, {
       env: {
-        SEARCH_THREADS: '2',
-        INDEX_THREADS: '2',
+        THREADS: '2',
         MAX_LIMIT: String(Math.max(16_384, this.#points.length)),
         SHUTDOWN_TIMEOUT_MS: String(shutdownTimeoutMs),
         ...this.#options.env,

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -119,10 +119,6 @@ describe('the files for deploying a cluster', () => {
       assert.equal(environment!.CLUSTER_NODE_NAME, name)
       assert.equal(environment!.CLUSTER_ADVERTISE, `${name}:${ports[0]}`)
       assert.equal(environment!.CLUSTER_NATS_URL, logs.map((each) => `nats://${each}:4222`).join(','))
-      assert.equal(
-        environment!.CLUSTER_NATS_MONITOR_URLS,
-        logs.map((each) => `http://${each}:8222`).join(','),
-      )
       assert.deepEqual(
         published!.map((each) => Number(each.split(':').at(-1))),
         ports,
@@ -195,15 +191,13 @@ describe('the files for deploying a cluster', () => {
       number,
     ]
     assert.equal(valueIn(node, 'CLUSTER_NATS_URL'), urls('tls', client).join())
-    assert.equal(valueIn(node, 'CLUSTER_NATS_MONITOR_URLS'), urls('http', monitor).join())
+    assert.equal(monitor, 8222, 'where a node looks for it')
     assert.deepEqual(JSON.parse(valueIn(log, 'NATS_ROUTES')), urls('nats', route))
-    for (const name of ['CA', 'CERT', 'KEY']) {
-      const path = valueIn(node, `CLUSTER_NATS_${name}`)
-      assert.ok(
-        node.volumeMounts.some(({ mountPath }) => path.startsWith(`${mountPath}/`)),
-        path,
-      )
-    }
+    const certificates = valueIn(node, 'CLUSTER_NATS_CERTS')
+    assert.ok(
+      node.volumeMounts.some(({ mountPath }) => mountPath === certificates),
+      certificates,
+    )
     for (const port of [client, route, monitor]) {
       for (const file of ['nats-server.conf', 'nats-server-tls.conf'])
         assert.match(read(file), RegExp(`:${port}"`))
@@ -254,12 +248,16 @@ describe('log servers and nodes with these files', { skip: natsMissing() }, () =
           .replaceAll('/etc/nats-tls/tls.crt', certFile)
           .replaceAll('/etc/nats-tls/tls.key', keyFile)
       await using servers = await NatsServers.start({ count: 3, configurationOf })
-      const environment = {
-        CLUSTER_NATS_URL: servers.urls.map((url) => url.replace('nats:', 'tls:')).join(),
-        CLUSTER_NATS_MONITOR_URLS: servers.monitorUrls.join(),
-        CLUSTER_NATS_CA: caFile,
+      const certificates = join(directory, 'of-nodes')
+      mkdirSync(certificates)
+      copyFileSync(caFile, join(certificates, 'ca.crt'))
+      copyFileSync(certFile, join(certificates, 'tls.crt'))
+      copyFileSync(keyFile, join(certificates, 'tls.key'))
+      const tlsUrls = servers.urls.map((url) => url.replace('nats:', 'tls:'))
+      const shown = {
+        CLUSTER_NATS_URL: [...tlsUrls, ...servers.monitorUrls].join(),
+        CLUSTER_NATS_CERTS: certificates,
       }
-      const shown = { ...environment, CLUSTER_NATS_CERT: certFile, CLUSTER_NATS_KEY: keyFile }
       await using first = await startTestService({ ...shown, CLUSTER_NODE_NAME: 'a' })
       await using second = await startTestService({ ...shown, CLUSTER_NODE_NAME: 'b' })
       const id = await insert(first)

@@ -14,7 +14,7 @@ describe('a service with a real embedding model', { skip: withoutModel }, () => 
 
   before(async () => {
     model = await ModelServer.start('sk-of-the-model')
-    service = await startTestService({ ...model.settings, EMBEDDINGS_TIMEOUT_MS: '300000' })
+    service = await startTestService({ ...model.settings, embeddingsTimeoutMs: 300_000 })
     http = createHttpClient({ baseUrl: service.httpUrl, retries: 0 })
     grpc = createGrpcClient({ address: service.grpcAddress, apiKey, retries: 0 })
   })

@@ -341,7 +341,7 @@ class Project implements AsyncDisposable {
       DATA_DIR: join(this.path, 'data'),
       GRPC_PORT: '0',
       HTTP_PORT: '0',
-      SEARCH_THREADS: '1',
+      THREADS: '1',
     }
   }
 }

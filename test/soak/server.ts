@@ -18,7 +18,7 @@ const config = readConfig({
   HTTP_PORT: '0',
   GRPC_ROOT_PASSWORD: apiKey,
   LOG_LEVEL: 'silent',
-  SEARCH_THREADS: '2',
+  THREADS: '2',
 })
 const service = await startService(config)
 await service.ready

@@ -1,6 +1,7 @@
 import { after, before, describe } from 'node:test'
 import { createGrpcClient, createHttpClient, type VectorClient } from '../../src/client/index.ts'
 import { apiKey, startTestService, type TestService } from './service.ts'
+import type { TestSettings } from './settings.ts'
 
 /** A real service and a client of it. */
 export interface Transport {
@@ -21,7 +22,7 @@ const clients: Readonly<Record<string, (service: TestService) => VectorClient>> 
 export function describeBoth(
   title: string,
   suite: (transport: Transport) => void,
-  settings: () => Readonly<Record<string, string>> = () => ({}),
+  settings: () => TestSettings = () => ({}),
 ): void {
   for (const [name, connect] of Object.entries(clients)) {
     describe(`${title}, over ${name}`, () => {

@@ -42,8 +42,7 @@ export class ChildService implements AsyncDisposable {
         HTTP_PORT: '0',
         GRPC_ROOT_PASSWORD: apiKey,
         LOG_LEVEL: 'info',
-        LOG_FORMAT: 'json',
-        SEARCH_THREADS: '1',
+        THREADS: '1',
         SHUTDOWN_TIMEOUT_MS: '500',
       },
     })

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { createHttpClient, type VectorClient } from '../../src/client/index.ts'
 import { type Ended, run, temporaryDirectory } from './process.ts'
 import { apiKey, startTestService, type TestService } from './service.ts'
+import type { TestSettings } from './settings.ts'
 
 /** A service, a directory, and the command line configured for both. */
 export class Desk implements AsyncDisposable {
@@ -16,7 +17,7 @@ export class Desk implements AsyncDisposable {
     this.#directory = directory
   }
 
-  static async open(environment: Readonly<Record<string, string>> = {}): Promise<Desk> {
+  static async open(environment: TestSettings = {}): Promise<Desk> {
     return new Desk(await startTestService(environment), await temporaryDirectory())
   }
 

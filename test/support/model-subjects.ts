@@ -76,7 +76,7 @@ function alternating(clients: readonly ModelClient[]): ModelClient {
 }
 
 async function openServiceSubject(connect: (service: TestService) => ModelClient): Promise<Subject> {
-  const service = await startTestService({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
+  const service = await startTestService({ THREADS: '1' })
   let client = connect(service)
   return {
     get client() {
@@ -208,7 +208,7 @@ interface Opened {
 }
 
 async function open(dataDir: string, changes: Partial<CollectionSettings>): Promise<Opened> {
-  const config = { ...readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' }), ...changes }
+  const config = { ...readConfig({ THREADS: '1' }), ...changes }
   const { collection, close } = await openCollection(dataDir, config)
   return {
     collection,

@@ -146,7 +146,7 @@ export class ServerProcess implements AsyncDisposable {
     dataDir: string,
     environment: Readonly<Record<string, string>> = {},
   ): Promise<ServerProcess> {
-    const settings = { GRPC_PORT: '0', HTTP_PORT: '0', SEARCH_THREADS: '1' }
+    const settings = { GRPC_PORT: '0', HTTP_PORT: '0', THREADS: '1' }
     const command = new Command(['serve'], { DATA_DIR: dataDir, ...settings, ...environment })
     await command.says(/"msg":"ready"/)
     const grpcPort = /"port":(\d+),"msg":"gRPC listens"/.exec(command.stdout)![1]

@@ -51,7 +51,6 @@ export class SearchedPointsFixture implements SearchedPoints, AsyncDisposable {
     const maxResults = 100_000
     const results = new SharedBudget({
       max: maxResults,
-      setting: 'MAX_QUEUED_RESULTS',
       inWords: String,
     }).share()
     const searcher = new CollectionSearch({ points: this, results, maxResults, maxDetailBytes })

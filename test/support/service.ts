@@ -9,8 +9,9 @@ import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
 import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import { movesOf, surplusOf } from '../../src/cluster/ownership.ts'
 import { readTopology } from '../../src/cluster/topology.ts'
-import { type Config, readConfig } from '../../src/config.ts'
+import type { Config } from '../../src/config.ts'
 import { type Service, startService } from '../../src/main.ts'
+import { type TestSettings, testConfig } from './settings.ts'
 import { until } from './until.ts'
 
 /** The key of every service under test. */
@@ -24,13 +25,11 @@ export interface TestService extends AsyncDisposable {
   readonly httpUrl: string
   readonly grpcAddress: string
   /** Restarts the service over the same data, optionally with other settings. */
-  restart(changes?: Readonly<Record<string, string>>): Promise<void>
+  restart(changes?: TestSettings): Promise<void>
 }
 
 /** @param environment settings by variable name; they override the defaults for tests */
-export async function startTestService(
-  environment: Readonly<Record<string, string>> = {},
-): Promise<TestService> {
+export async function startTestService(environment: TestSettings = {}): Promise<TestService> {
   return suitesRunInCluster ? await startInCluster(environment) : await startAlone(environment)
 }
 
@@ -46,7 +45,7 @@ const suiteReplicas = process.env.VICINAL_TEST_CLUSTER_REPLICAS
 /** Index of the node that the suites call. */
 const suiteNode = Number(process.env.VICINAL_TEST_CLUSTER_NODE ?? 1) - 1
 
-async function startInCluster(environment: Readonly<Record<string, string>>): Promise<TestService> {
+async function startInCluster(environment: TestSettings): Promise<TestService> {
   const parts = suiteReplicas === undefined ? {} : inParts(suiteReplicas)
   const cluster = await startTestCluster(['first', 'second', 'third'], { ...parts, ...environment })
   const asked = cluster.services[suiteNode]
@@ -57,7 +56,7 @@ async function startInCluster(environment: Readonly<Record<string, string>>): Pr
 }
 
 /** Settings for nodes that have a part of the points each. */
-export function inParts(replicas: string): Readonly<Record<string, string>> {
+export function inParts(replicas: string): TestSettings {
   return {
     ...{ CLUSTER_REPLICAS: replicas, CLUSTER_SECRET: 'a secret of the tests' },
     ...{ CLUSTER_HOST: '127.0.0.1', CLUSTER_PORT: '0' },
@@ -82,13 +81,13 @@ export interface TestCluster extends AsyncDisposable {
   readonly log: SharedMemoryLog
   readonly documents: SharedMemoryDocuments
   /** Starts another node; resolves when it is ready. */
-  add(name: string, environment?: Readonly<Record<string, string>>): Promise<TestService>
+  add(name: string, environment?: TestSettings): Promise<TestService>
 }
 
 /** Services that are the nodes of a cluster, over a log in memory. */
 export async function startTestCluster(
   names: readonly string[],
-  environment: Readonly<Record<string, string>> = {},
+  environment: TestSettings = {},
 ): Promise<TestCluster> {
   const log = new SharedMemoryLog()
   const documents = new SharedMemoryDocuments()
@@ -116,12 +115,9 @@ export async function startTestCluster(
   return { services, log, documents, add, [Symbol.asyncDispose]: () => started[Symbol.asyncDispose]() }
 }
 
-async function startAlone(
-  environment: Readonly<Record<string, string>>,
-  openLog?: OpenLog,
-): Promise<TestService> {
+async function startAlone(environment: TestSettings, openLog?: OpenLog): Promise<TestService> {
   const own = environment.DATA_DIR === undefined ? await mkdtemp(join(tmpdir(), 'vicinal-test-')) : undefined
-  const dataDir = own ?? environment.DATA_DIR!
+  const dataDir = own ?? String(environment.DATA_DIR)
   const remove = async (): Promise<void> => {
     if (own !== undefined) await rm(own, { recursive: true, force: true })
   }
@@ -156,14 +152,14 @@ async function startAlone(
   }
 }
 
-function configOf(dataDir: string, environment: Readonly<Record<string, string>>): Config {
-  return readConfig({
+function configOf(dataDir: string, environment: TestSettings): Config {
+  return testConfig({
     DATA_DIR: dataDir,
     GRPC_PORT: '0',
     HTTP_PORT: '0',
     GRPC_ROOT_PASSWORD: apiKey,
     LOG_LEVEL: 'silent',
-    SEARCH_THREADS: '2',
+    THREADS: '2',
     SHUTDOWN_TIMEOUT_MS: '500',
     ...environment,
   })

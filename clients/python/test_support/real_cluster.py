@@ -65,8 +65,7 @@ class LogServer:
         """A node. The first one that is started creates the cluster."""
         return Service(
             self._directory / name,
-            CLUSTER_NATS_URL=self._ports["nats"][0],
-            CLUSTER_NATS_MONITOR_URLS=self._ports["monitoring"][0],
+            CLUSTER_NATS_URL=f"{self._ports['nats'][0]},{self._ports['monitoring'][0]}",
             CLUSTER_NODE_NAME=name,
             CLUSTER_REPLICAS="1",
             CLUSTER_SECRET="a secret of the tests",

@@ -37,7 +37,7 @@ def test_the_state_of_an_index_and_the_settings_can_be_read(http_client: Vicinal
     assert (stats["collection"], stats["points"], stats["dimension"]) == ("watched", 1, 2)
     assert points.slow_queries() == []
     settings = {setting["name"]: setting for setting in http_client.settings()}
-    assert settings["HNSW_M"]["value"] == 16
+    assert settings["HNSW_EF"]["value"] == 128
     assert settings["GRPC_ROOT_PASSWORD"]["secret"]
     assert API_KEY not in str(settings)
     http_client.collections.delete("watched")

@@ -53,7 +53,7 @@ function Slow({ threshold_ms, queries }: SlowQueries): JSX.Element {
         </table>
       </div>
       <p class="hint">
-        Requests of {formatCount(threshold_ms)} ms or longer are kept (SLOW_QUERY_MS).
+        Requests of {formatCount(threshold_ms)} ms or longer are kept.
         {queries.length > shown && ` GET /slow-queries lists ${formatCount(queries.length - shown)} more.`}
       </p>
     </>

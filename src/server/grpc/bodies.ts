@@ -105,7 +105,7 @@ export class CallBody implements ReceivedRequest {
   startRequestTimer(): void {
     this.#startTimer(() => {
       const { requestTimeoutMs } = this.#bounds
-      const details = `the request did not arrive within ${requestTimeoutMs} ms (REQUEST_TIMEOUT_MS)`
+      const details = `the request did not arrive within ${requestTimeoutMs} ms`
       this.#call.sendStatus({ code: status.DEADLINE_EXCEEDED, details })
       this.#stopUpload()
     })

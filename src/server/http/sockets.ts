@@ -46,7 +46,7 @@ export function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): v
 
 const malformedAnswers: Readonly<Record<string, readonly [number, string]>> = {
   HPE_HEADER_OVERFLOW: [431, `the headers are larger than ${maxHeaderSize} bytes`],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, 'the request did not arrive in time (REQUEST_TIMEOUT_MS)'],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'the request did not arrive in time'],
 }
 
 /**
