@@ -6,8 +6,8 @@ import type { Filter } from '../src/base/filter.ts'
 import { filterKey } from '../src/base/filter-key.ts'
 import type { Payload } from '../src/base/point.ts'
 import { atOnce } from '../src/base/turns.ts'
-import { readFilter as readWireFilter } from '../src/server/grpc/filter-codec.ts'
-import { WireReader } from '../src/server/grpc/wire.ts'
+import { filterIn } from '../src/messages/filters.ts'
+import { Encoded } from '../src/messages/reader.ts'
 import { readAttributes } from '../src/server/http/json-attributes.ts'
 import { readFilter as readJsonFilter } from '../src/server/http/json-filter.ts'
 import { FilterSchema } from './support/generated-messages.ts'
@@ -205,7 +205,7 @@ function fromJson(value: unknown): Filter {
 
 function fromWire(value: unknown): Filter {
   const message = create(FilterSchema, value as Parameters<typeof create<typeof FilterSchema>>[1])
-  return readWireFilter(new WireReader(Buffer.from(toBinary(FilterSchema, message))), 'filter')
+  return atOnce(filterIn(Encoded.of(FilterSchema, Buffer.from(toBinary(FilterSchema, message))), 'filter'))
 }
 
 describe('a filter', () => {

@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
+import { fromBinary, toBinary } from '@bufbuild/protobuf'
+import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt'
 import type { Server } from '@grpc/grpc-js'
 import type { MessageTypeDefinition } from '@grpc/proto-loader'
 import { addLazily } from './lazy-services.ts'
-import { WireReader, wireLength } from './wire.ts'
 
 const load = createRequire(import.meta.url)
 
@@ -20,7 +21,7 @@ export function addReflection(server: Server): void {
   }))
   addLazily(server, methods, (registrar) => {
     const { ReflectionService } = load('@grpc/reflection') as typeof import('@grpc/reflection')
-    const fileDescriptorProtos = [...filesIn(readFileSync(descriptorsPath))]
+    const fileDescriptorProtos = filesIn(readFileSync(descriptorsPath))
     // The library only reads the files of a message's definition, so one message is enough.
     const definition = { fileDescriptorProtos } as MessageTypeDefinition<object, object>
     new ReflectionService({ 'vectordb.Point': definition }).addToServer(registrar)
@@ -30,10 +31,7 @@ export function addReflection(server: Server): void {
 /** A google.protobuf.FileDescriptorSet, generated from proto/. */
 const descriptorsPath = fileURLToPath(new URL('./generated/descriptors.binpb', import.meta.url))
 
-function* filesIn(descriptorSet: Buffer): Generator<Buffer> {
-  const reader = new WireReader(descriptorSet)
-  while (reader.next()) {
-    if (reader.is(1, wireLength)) yield reader.view()
-    else reader.skip()
-  }
+function filesIn(descriptorSet: Buffer): Uint8Array[] {
+  const { file } = fromBinary(FileDescriptorSetSchema, descriptorSet)
+  return file.map((each) => toBinary(FileDescriptorProtoSchema, each))
 }

@@ -2,12 +2,13 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { create, toBinary } from '@bufbuild/protobuf'
 import fc from 'fast-check'
-import { FilterSchema, WireType } from '../../../test/support/generated-messages.ts'
-import { damaged, field, lengthField, message } from '../../../test/support/wire-messages.ts'
-import { DatabaseError } from '../../base/errors.ts'
-import type { Filter } from '../../base/filter.ts'
-import { readFilter, readFilterInTurns } from './filter-codec.ts'
-import { WireReader } from './wire.ts'
+import { FilterSchema, WireType } from '../../test/support/generated-messages.ts'
+import { damaged, field, lengthField, message } from '../../test/support/wire-messages.ts'
+import { DatabaseError } from '../base/errors.ts'
+import type { Filter } from '../base/filter.ts'
+import { atOnce } from '../base/turns.ts'
+import { filterIn } from './filters.ts'
+import { Encoded } from './reader.ts'
 
 type Init = Parameters<typeof create<typeof FilterSchema>>[1]
 
@@ -16,7 +17,7 @@ function bytesOf(filter: unknown): Buffer {
 }
 
 function read(bytes: Uint8Array): Filter {
-  return readFilter(new WireReader(Buffer.from(bytes)), 'filter')
+  return atOnce(filterIn(Encoded.of(FilterSchema, Buffer.from(bytes)), 'filter'))
 }
 
 const number = (value: number) => ({ kind: { case: 'number', value } })
@@ -91,7 +92,7 @@ describe('a filter in protobuf', () => {
       const test = lengthField(4, Buffer.concat(Array.from({ length: count }, () => one)))
       return Buffer.from(lengthField(4, message([lengthField(1, Buffer.from('a')), test])))
     }
-    const steps = readFilterInTurns(new WireReader(many(10_000)), 'filter')
+    const steps = filterIn(Encoded.of(FilterSchema, many(10_000)), 'filter')
     let turns = 0
     while (!steps.next().done) turns += 1
     assert.equal(turns, 9)

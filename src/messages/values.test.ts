@@ -2,19 +2,24 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import fc from 'fast-check'
-import { anyAttributes } from '../../../test/support/attribute-values.ts'
-import { AttributesSchema, ValueSchema, WireType } from '../../../test/support/generated-messages.ts'
-import { damaged, field, lengthField, message } from '../../../test/support/wire-messages.ts'
-import { attributesToJson } from '../../base/attribute-json.ts'
-import { type Attributes, DateTime, GeoPoint } from '../../base/attributes.ts'
-import { DatabaseError } from '../../base/errors.ts'
-import { encodeAttributes, encodeValue, readAttributes, readScalar, readSet } from './attribute-codec.ts'
-import { WireReader } from './wire.ts'
+import { anyAttributes } from '../../test/support/attribute-values.ts'
+import { AttributesSchema, ValueSchema, WireType } from '../../test/support/generated-messages.ts'
+import { damaged, field, lengthField, message } from '../../test/support/wire-messages.ts'
+import { attributesToJson } from '../base/attribute-json.ts'
+import { type Attributes, DateTime, GeoPoint } from '../base/attributes.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { Encoded } from './reader.ts'
+import { attributesIn, attributesMessage, scalarIn, setIn, valueMessage } from './values.ts'
+import { encode } from './writer.ts'
 
 const path = 'payload.attributes'
 
 function read(bytes: Uint8Array): Attributes | undefined {
-  return readAttributes(new WireReader(Buffer.from(bytes)), path)
+  return attributesIn(Encoded.of(AttributesSchema, Buffer.from(bytes)), path)
+}
+
+function encodeAttributes(attributes: Attributes): Buffer {
+  return encode(AttributesSchema, attributesMessage(attributes))
 }
 
 type Fields = Parameters<typeof create<typeof AttributesSchema>>[1]
@@ -94,8 +99,8 @@ describe('attributes in protobuf', () => {
 
   it('write single values, as in facets', () => {
     for (const each of ['', 'x', 0.5, true, new DateTime(-5), new GeoPoint(1, 2)]) {
-      const bytes = encodeValue(each)
-      assert.deepEqual(readScalar(new WireReader(bytes), 'value'), each)
+      const bytes = encode(ValueSchema, valueMessage(each))
+      assert.deepEqual(scalarIn(Encoded.of(ValueSchema, bytes), 'value'), each)
       assert.deepEqual(Buffer.from(toBinary(ValueSchema, fromBinary(ValueSchema, bytes))), bytes)
     }
   })
@@ -184,7 +189,7 @@ describe('attributes in protobuf', () => {
 describe('set of a patch in protobuf', () => {
   it('has values by path', () => {
     const set = (name: string): Attributes | undefined =>
-      readSet(new WireReader(Buffer.from(entry(name, textField('x')))), 'patch.set')
+      setIn(Encoded.of(AttributesSchema, Buffer.from(entry(name, textField('x')))), 'patch.set')
     assert.deepEqual(set('a.b'), new Map([['a.b', 'x']]))
     assert.throws(() => set('a..b'), /^DatabaseError: patch\.set\.a\.\.b has an empty name/)
     assert.throws(() => set(''), { reason: 'invalid_argument' })

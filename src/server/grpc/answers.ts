@@ -1,0 +1,307 @@
+import type { DescMessage, MessageShape } from '@bufbuild/protobuf'
+import { answerBytesMax, answerTooLarge } from '../../api/answer-size.ts'
+import type { Facets } from '../../api/facet-points.ts'
+import { type FoundPoint, pointNotFound } from '../../api/get-point.ts'
+import type { InsertedBatch, ItemError } from '../../api/insert-vectors-batch.ts'
+import type { ListAnswer } from '../../api/list-points.ts'
+import { hasDetails, type SearchAnswer } from '../../api/search-answer.ts'
+import type { AnswerRoom } from '../../base/byte-budget.ts'
+import type { CollectionInfo } from '../../base/collection.ts'
+import { DatabaseError, reasons } from '../../base/errors.ts'
+import { type IdLists, IdTexts, idsPerStep, listSteps, type SpellableIds } from '../../base/id-lists.ts'
+import { idBytes, idFromBytes, idLength } from '../../base/ids.ts'
+import type { Include } from '../../base/point.ts'
+import type { HitDetails } from '../../base/search-results.ts'
+import { inTurns } from '../../base/turns.ts'
+import { wireLength } from '../../messages/fields.ts'
+import * as messages from '../../messages/generated/vectordb_pb.js'
+import { attributesMessage, idMessage, payloadMessage, valueMessage } from '../../messages/values.ts'
+import { type Init, MessageWriter, varintBytes, writeVarint } from '../../messages/writer.ts'
+import { allocateMessage } from './frames.ts'
+
+/**
+ * The answers of all operations as messages. Answers with only ids are written forwards, into a buffer of the right
+ * size. All others are written backwards, and long ones in turns.
+ */
+
+export function id(value: string): Buffer {
+  return answer(messages.PointIDSchema, idMessage(value))
+}
+
+/** In gRPC, deleting a missing point is an error; HTTP's DELETE is idempotent. */
+export function deleted(found: boolean): Buffer {
+  if (!found) throw new DatabaseError('not_found', pointNotFound)
+  return nothing()
+}
+
+export function nothing(): Buffer {
+  return allocateMessage(0)
+}
+
+export function inserted({ ids, errors }: InsertedBatch): Buffer | Promise<Buffer> {
+  // Without errors, every item has an id.
+  if (errors === undefined || errors.length === 0) return idList(new IdTexts(ids as readonly string[]))
+  return inTurns(insertedSteps(ids, errors))
+}
+
+function* insertedSteps(
+  ids: readonly (string | null)[],
+  errors: readonly ItemError[],
+): Generator<void, Buffer> {
+  const { field } = messages.InsertVectorsBatchResponseSchema
+  const writer = new MessageWriter()
+  for (const { index, error } of errors.toReversed()) {
+    writer.item(field.errors, { index, code: reasons[error.reason].grpc, message: error.message })
+    yield
+  }
+  for (const [index, each] of [...ids].reverse().entries()) {
+    writer.item(field.ids, each === null ? {} : idMessage(each))
+    if (index % idsPerTurn === 0) yield
+  }
+  return framed(writer)
+}
+
+const idsPerTurn = 256
+
+/**
+ * Encodes the answer to a put or a patch. A patch never creates a point, so its `created` is absent, which means false.
+ */
+export function written(point: {
+  readonly id: string
+  readonly version: number
+  readonly created?: boolean
+}): Buffer {
+  return answer(messages.PutPointResponseSchema, { ...point, id: idMessage(point.id) })
+}
+
+export function changed(result: { readonly changed: number; readonly more: boolean }): Buffer {
+  return answer(messages.ChangeByFilterResponseSchema, result)
+}
+
+export function point(found: FoundPoint, room?: AnswerRoom): Buffer {
+  return answer(messages.PointSchema, pointMessage(found.id, found, wholePoint), room)
+}
+
+const wholePoint: Include = { distance: false, payload: true, vector: true, version: true }
+
+export function list(page: ListAnswer, room?: AnswerRoom): Promise<Buffer> | Buffer {
+  return inTurns(pageSteps(page, room))
+}
+
+function* pageSteps(
+  { include, page: { points, nextCursor } }: ListAnswer,
+  room: AnswerRoom | undefined,
+): Generator<void, Buffer> {
+  const writer = new MessageWriter(room)
+  writer.write(messages.ListResponseSchema, { nextCursor })
+  for (const each of points.toReversed()) {
+    writer.item(messages.ListResponseSchema.field.points, pointMessage(each.id, each, include))
+    checkSize(writer)
+    yield
+  }
+  return framed(writer, room)
+}
+
+/** A point, or a hit without its distance. */
+function pointMessage(
+  value: string,
+  { vector, payload, version }: HitDetails,
+  include: Include,
+): Init<messages.Point> {
+  return {
+    id: idMessage(value),
+    payload: detailsOf(payload, include),
+    vector: include.vector && vector !== undefined ? { values: vector } : undefined,
+    version: include.version ? version : undefined,
+  }
+}
+
+/** The payload that an answer includes: all of it, or only selected attributes. */
+function detailsOf(payload: HitDetails['payload'], include: Include): Init<messages.Payload> | undefined {
+  if (include.payload && payload !== undefined) return payloadMessage(payload)
+  if (include.attributes === undefined) return undefined
+  return { attributes: payload?.attributes && attributesMessage(payload.attributes) }
+}
+
+export function count(value: number): Buffer {
+  return answer(messages.CountResponseSchema, { count: value })
+}
+
+export function facets(values: Facets, room?: AnswerRoom): Promise<Buffer> | Buffer {
+  return inTurns(facetSteps(values, room))
+}
+
+function* facetSteps(values: Facets, room: AnswerRoom | undefined): Generator<void, Buffer> {
+  const writer = new MessageWriter(room)
+  for (const [path, counts] of [...values].reverse()) {
+    const items = counts.map(({ value, count }) => ({ value: valueMessage(value), count }))
+    writer.item(messages.FacetsResponseSchema.field.facets, { path, counts: items })
+    yield
+  }
+  return framed(writer, room)
+}
+
+export function collections(all: readonly CollectionInfo[]): Buffer {
+  return answer(messages.ListCollectionsResponseSchema, { collections: all })
+}
+
+export function collection(info: CollectionInfo): Buffer {
+  return answer(messages.CollectionSchema, info)
+}
+
+export function putCollection({
+  info,
+  created,
+}: {
+  readonly info: CollectionInfo
+  readonly created: boolean
+}): Buffer {
+  return answer(messages.PutCollectionResponseSchema, { collection: info, created })
+}
+
+export function aliases(all: ReadonlyMap<string, string>): Buffer {
+  return answer(messages.SetAliasesResponseSchema, { aliases: all })
+}
+
+export function search(found: SearchAnswer, room?: AnswerRoom): Buffer | Promise<Buffer> {
+  return hasDetails(found) ? inTurns(searchSteps(found, room)) : idList(found.results.ids, room)
+}
+
+export function searches(found: SearchAnswer, room?: AnswerRoom): Buffer | Promise<Buffer> {
+  return inTurns(hasDetails(found) ? searchesSteps(found, room) : resultSteps(found.results.ids, room))
+}
+
+function* searchSteps(found: SearchAnswer, room: AnswerRoom | undefined): Generator<void, Buffer> {
+  const writer = new MessageWriter(room)
+  yield* responseSteps(writer, found, 0)
+  return framed(writer, room)
+}
+
+function* searchesSteps(found: SearchAnswer, room: AnswerRoom | undefined): Generator<void, Buffer> {
+  const writer = new MessageWriter(room)
+  for (let query = found.queries.length - 1; query >= 0; query -= 1) {
+    const end = writer.length
+    yield* responseSteps(writer, found, query)
+    writer.head(resultsNumber, end)
+  }
+  return framed(writer, room)
+}
+
+/** Writes the fields of a SearchResponse. */
+function* responseSteps(
+  writer: MessageWriter,
+  { queries, results }: SearchAnswer,
+  query: number,
+): Generator<void, void> {
+  const { ids, distances, details, profiles } = results
+  const { include, profile } = queries[query]!
+  if (profile === true) writer.write(messages.SearchResponseSchema, { profile: profiles[query] })
+  const [start, end] = [ids.startOf(query), ids.endOf(query)]
+  for (let number = end - 1; include !== undefined && number >= start; number -= 1) {
+    const found = details[query]?.[number - start] ?? {}
+    const hit: Init<messages.Hit> = pointMessage(idFromBytes(ids.bytes, number * idBytes), found, include)
+    const distance = include.distance ? distances[number]! : undefined
+    writer.item(messages.SearchResponseSchema.field.hits, { ...hit, distance })
+    checkSize(writer)
+    yield
+  }
+  for (let last = end; last > start; ) {
+    const first = Math.max(start, last - idsPerStep)
+    const [target, at] = writer.reserve((last - first) * pointIdFieldBytes)
+    writeIds(target, at, ids, first, last)
+    last = first
+    yield
+  }
+}
+
+/** InsertVectorsBatchResponse and SearchResponse have the same bytes: `repeated PointID = 1`. @param room counts the answer */
+function idList(ids: SpellableIds, room?: AnswerRoom): Buffer | Promise<Buffer> {
+  const bytes = ids.total * pointIdFieldBytes
+  room?.add(bytes)
+  const target = allocateMessage(bytes)
+  if (ids.total > idsPerStep) return inTurns(idSteps(target, ids))
+  writeIds(target, 0, ids, 0, ids.total)
+  return target
+}
+
+function* idSteps(target: Buffer, ids: SpellableIds): Generator<void, Buffer> {
+  let at = 0
+  yield* listSteps([ids.total], {
+    ids(first, end) {
+      at = writeIds(target, at, ids, first, end)
+    },
+  })
+  return target
+}
+
+/** A SearchPointsBatchResponse with only ids. */
+function* resultSteps(results: IdLists, room: AnswerRoom | undefined): Generator<void, Buffer> {
+  const listBytes = (query: number): number => results.lengthOf(query) * pointIdFieldBytes
+  const size = results.ends.reduce((sum, _, query) => sum + fieldBytes(listBytes(query)), 0)
+  room?.add(size)
+  const target = allocateMessage(size)
+  let at = 0
+  yield* listSteps(results.ends, {
+    begin(query) {
+      at = writeHead(target, at, resultsNumber, listBytes(query))
+    },
+    ids(first, end) {
+      at = writeIds(target, at, results, first, end)
+    },
+  })
+  return target
+}
+
+const resultsNumber = messages.SearchPointsBatchResponseSchema.field.results.number
+
+/** An id is always 36 ASCII characters: UUID { value = 1 } is 38 bytes, PointID { id = 1 } is 40. */
+const uuidBytes = fieldBytes(idLength)
+const pointIdBytes = fieldBytes(uuidBytes)
+const pointIdFieldBytes = fieldBytes(pointIdBytes)
+
+/** Writes the ids [first, end) as fields of PointID; returns the position after them. */
+function writeIds(target: Buffer, at: number, ids: SpellableIds, first: number, end: number): number {
+  let position = at
+  for (let number = first; number < end; number += 1) {
+    const inner = writeHead(target, writeHead(target, position, 1, pointIdBytes), 1, uuidBytes)
+    const value = writeHead(target, inner, 1, idLength)
+    ids.spell(number, target, value)
+    position = value + idLength
+  }
+  return position
+}
+
+/** Writes the tag and length of a length-delimited field; returns the position after them. */
+function writeHead(target: Buffer, at: number, number: number, length: number): number {
+  return writeVarint(target, writeVarint(target, at, number * 8 + wireLength), length)
+}
+
+/** The size of a length-delimited field with its tag and length; field numbers are below 16. */
+function fieldBytes(length: number): number {
+  return 1 + varintBytes(length) + length
+}
+
+function answer<Schema extends DescMessage>(
+  schema: Schema,
+  message: Init<MessageShape<Schema>>,
+  room?: AnswerRoom,
+): Buffer {
+  const writer = new MessageWriter(room)
+  writer.write(schema, message)
+  return framed(writer, room)
+}
+
+/** Returns the writer's bytes as an answer. @param room counts the copy */
+function framed(writer: MessageWriter, room?: AnswerRoom): Buffer {
+  checkSize(writer)
+  room?.add(writer.length)
+  const bytes = writer.finish()
+  const target = allocateMessage(bytes.length)
+  bytes.copy(target)
+  return target
+}
+
+/** @throws DatabaseError `invalid_argument` for an answer that has become too large */
+function checkSize(writer: MessageWriter): void {
+  if (writer.length > answerBytesMax) throw answerTooLarge()
+}
