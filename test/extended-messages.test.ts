@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { create, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf'
 import fc from 'fast-check'
 import { grpcFields, httpFields } from '../src/api/call.ts'
 import { type Operation, type OperationName, type OperationTypes, operations } from '../src/api/operations.ts'
@@ -10,9 +10,14 @@ import { IdLists } from '../src/base/id-lists.ts'
 import type { Include } from '../src/base/point.ts'
 import type { Profile } from '../src/base/profile.ts'
 import type { HitDetails } from '../src/base/search-results.ts'
-import { filterJson } from '../src/client/filters.ts'
+import type { PointToStore } from '../src/client/client.ts'
 import * as grpc from '../src/client/grpc-messages.ts'
 import * as http from '../src/client/http-bodies.ts'
+import { patchIn, pointIn, queryIn, selectionIn } from '../src/client/input.ts'
+import { filterJson } from '../src/client/values.ts'
+import { Encoded } from '../src/messages/reader.ts'
+import { idMessage } from '../src/messages/values.ts'
+import { encode, type Init } from '../src/messages/writer.ts'
 import { type Codec, codecs } from '../src/server/grpc/codec.ts'
 import { type PathParts, type Route, routes } from '../src/server/http/routes.ts'
 import * as generated from './support/generated-messages.ts'
@@ -39,10 +44,14 @@ type Methods = typeof VectorDB.method
 
 function bytesOf<Name extends keyof Methods>(
   name: Name,
-  init: MessageInitShape<Methods[Name]['input']>,
+  init: Init<MessageShape<Methods[Name]['input']>>,
 ): Buffer {
-  const { input } = VectorDB.method[name]
-  return Buffer.from(toBinary(input, create(input, init as never)))
+  return encode(VectorDB.method[name].input, init as never)
+}
+
+function storedMessage(point: PointToStore): Pick<Init<generated.InsertVectorRequest>, 'vector' | 'payload'> {
+  const { vector, payload } = grpc.pointMessage(pointIn(point))
+  return { vector, payload }
 }
 
 /** The calls of the engine, or the message of the refusal. */
@@ -125,7 +134,7 @@ const taken: Readonly<Record<string, Request>> = {
     body: http.pointBody({ ...point, id: id.toUpperCase(), onConflict: 'replace' }),
     bytes: bytesOf(
       'insertVector',
-      grpc.pointMessage({ ...point, id: id.toUpperCase(), onConflict: 'replace' }),
+      grpc.pointMessage(pointIn({ ...point, id: id.toUpperCase(), onConflict: 'replace' })),
     ),
   },
   'a batch that continues after errors': {
@@ -133,9 +142,9 @@ const taken: Readonly<Record<string, Request>> = {
     body: `{"vectors":[${http.pointBody({ ...point, id, onConflict: 'skip' })},{},${http.pointBody({ ...point, id: 'x' })}],"on_error":"continue"}`,
     bytes: bytesOf('insertVectorsBatch', {
       vectors: [
-        grpc.pointMessage({ ...point, id, onConflict: 'skip' }),
+        grpc.pointMessage(pointIn({ ...point, id, onConflict: 'skip' })),
         {},
-        grpc.pointMessage({ ...point, id: 'x' }),
+        grpc.pointMessage(pointIn({ ...point, id: 'x' })),
       ],
       continueOnError: true,
     }),
@@ -143,18 +152,20 @@ const taken: Readonly<Record<string, Request>> = {
   'a search with everything': {
     name: 'SearchPoints',
     body: http.queryBody(query),
-    bytes: bytesOf('searchPoints', grpc.queryMessage(query)),
+    bytes: bytesOf('searchPoints', grpc.queryMessage(queryIn(query))),
   },
   'a batch of searches': {
     name: 'SearchPointsBatch',
     body: `{"queries":[${http.queryBody(query)},${http.queryBody(near)}]}`,
-    bytes: bytesOf('searchPointsBatch', { queries: [grpc.queryMessage(query), grpc.queryMessage(near)] }),
+    bytes: bytesOf('searchPointsBatch', {
+      queries: [grpc.queryMessage(queryIn(query)), grpc.queryMessage(queryIn(near))],
+    }),
   },
   'a put': {
     name: 'PutPoint',
     body: http.putBody(point, undefined),
     parts: { id },
-    bytes: bytesOf('putPoint', { id: grpc.idMessage(id), ...grpc.storedMessage(point) }),
+    bytes: bytesOf('putPoint', { id: idMessage(id), ...storedMessage(point) }),
   },
   'a put of a version, by its header': {
     name: 'PutPoint',
@@ -162,9 +173,9 @@ const taken: Readonly<Record<string, Request>> = {
     parts: { id },
     ifMatch: '"7"',
     bytes: bytesOf('putPoint', {
-      id: grpc.idMessage(id),
-      ...grpc.storedMessage(point),
-      ...grpc.whenField({ version: 7 }),
+      id: idMessage(id),
+      ...storedMessage(point),
+      when: grpc.whenMessage({ version: 7 }),
     }),
   },
   'a put of an absent point': {
@@ -172,9 +183,9 @@ const taken: Readonly<Record<string, Request>> = {
     body: http.putBody(point, { absent: true }),
     parts: { id },
     bytes: bytesOf('putPoint', {
-      id: grpc.idMessage(id),
-      ...grpc.storedMessage(point),
-      ...grpc.whenField({ absent: true }),
+      id: idMessage(id),
+      ...storedMessage(point),
+      when: grpc.whenMessage({ absent: true }),
     }),
   },
   'a patch under a filter': {
@@ -182,9 +193,9 @@ const taken: Readonly<Record<string, Request>> = {
     body: http.patchBody(patch, { filter }),
     parts: { id },
     bytes: bytesOf('patchPoint', {
-      id: grpc.idMessage(id),
-      patch: grpc.patchMessage(patch),
-      ...grpc.whenField({ filter }),
+      id: idMessage(id),
+      patch: grpc.patchMessage(patchIn(patch)),
+      when: grpc.whenMessage({ filter }),
     }),
   },
   'a patch that removes the expiry': {
@@ -192,9 +203,9 @@ const taken: Readonly<Record<string, Request>> = {
     body: http.patchBody({ expiresAt: null }, { version: 1 }),
     parts: { id },
     bytes: bytesOf('patchPoint', {
-      id: grpc.idMessage(id),
-      patch: grpc.patchMessage({ expiresAt: null }),
-      ...grpc.whenField({ version: 1 }),
+      id: idMessage(id),
+      patch: grpc.patchMessage(patchIn({ expiresAt: null })),
+      when: grpc.whenMessage({ version: 1 }),
     }),
   },
   'an update': {
@@ -208,7 +219,10 @@ const taken: Readonly<Record<string, Request>> = {
     }),
     bytes: bytesOf(
       'updatePoints',
-      grpc.selectionMessage(selection, grpc.patchMessage({ set: { n: 1 }, unset: ['m'] })),
+      grpc.selectionMessage(
+        selectionIn(selection),
+        grpc.patchMessage(patchIn({ set: { n: 1 }, unset: ['m'] })),
+      ),
     ),
   },
   'a deletion of everything': {
@@ -226,7 +240,7 @@ const taken: Readonly<Record<string, Request>> = {
       include: { payload: true, attributes: ['a'], vector: true, version: true },
     }),
     bytes: bytesOf('listPoints', {
-      ...grpc.filterField(filter),
+      filter: grpc.optionalFilter(filter),
       limit: 7n,
       cursor: 'c',
       include: { payload: true, attributes: ['a'], vector: true, version: true },
@@ -236,12 +250,16 @@ const taken: Readonly<Record<string, Request>> = {
   'a count of what matches': {
     name: 'CountPoints',
     body: JSON.stringify({ filter: filterJson(filter) }),
-    bytes: bytesOf('countPoints', grpc.filterField(filter)),
+    bytes: bytesOf('countPoints', { filter: grpc.optionalFilter(filter) }),
   },
   facets: {
     name: 'FacetPoints',
     body: JSON.stringify({ filter: filterJson(filter), paths: ['a', 'b.c', 'a'], limit: 1000 }),
-    bytes: bytesOf('facetPoints', { ...grpc.filterField(filter), paths: ['a', 'b.c', 'a'], limit: 1000 }),
+    bytes: bytesOf('facetPoints', {
+      filter: grpc.optionalFilter(filter),
+      paths: ['a', 'b.c', 'a'],
+      limit: 1000,
+    }),
   },
   'facets by default': {
     name: 'FacetPoints',
@@ -256,13 +274,13 @@ const plainPoint = { vector: [1, 2], payload: { contentType: 'Text', content: 'x
 
 function search(
   more: object,
-  message: MessageInitShape<typeof generated.SearchRequestSchema>,
+  message: Init<generated.SearchRequest>,
 ): Pick<Request, 'name' | 'body' | 'bytes'> {
   return {
     name: 'SearchPoints',
     body: JSON.stringify({ vector: [1, 2], similarity: 'Cosine', limit: 1, ...more }),
     bytes: Buffer.concat([
-      bytesOf('searchPoints', grpc.queryMessage(plain)),
+      bytesOf('searchPoints', grpc.queryMessage(queryIn(plain))),
       bytesOf('searchPoints', message),
     ]),
   }
@@ -271,14 +289,14 @@ function search(
 /** Refused requests with their message. `overGrpc` is the one over gRPC if the transports name a field differently. */
 const refused: readonly (Request & { readonly message: string; readonly overGrpc?: string })[] = [
   {
-    ...search({ id }, { nearId: grpc.idMessage(id) }),
+    ...search({ id }, { nearId: idMessage(id) }),
     message: 'vector and id are both given: a query has one of them',
     overGrpc: 'query_vector and near_id are both given: a query has one of them',
   },
   {
     name: 'SearchPoints',
     body: '{"id":"x","similarity":"Cosine","limit":1}',
-    bytes: bytesOf('searchPoints', { nearId: grpc.idMessage('x'), similarity: 3, limit: 1n }),
+    bytes: bytesOf('searchPoints', { nearId: idMessage('x'), similarity: 3, limit: 1n }),
     message: 'id "x" is not a UUID',
     overGrpc: 'near_id "x" is not a UUID',
   },
@@ -297,7 +315,7 @@ const refused: readonly (Request & { readonly message: string; readonly overGrpc
   {
     name: 'InsertVector',
     body: http.pointBody({ ...plainPoint, id: '' }),
-    bytes: bytesOf('insertVector', grpc.pointMessage({ ...plainPoint, id: '' })),
+    bytes: bytesOf('insertVector', grpc.pointMessage(pointIn({ ...plainPoint, id: '' }))),
     message: 'id is missing: a point id is a UUID',
   },
   {
@@ -308,7 +326,7 @@ const refused: readonly (Request & { readonly message: string; readonly overGrpc
       on_conflict: 'x',
     }),
     bytes: bytesOf('insertVector', {
-      ...grpc.pointMessage(plainPoint),
+      ...grpc.pointMessage(pointIn(plainPoint)),
       onConflict: 3 as generated.OnConflict,
     }),
     message: 'on_conflict is "x", it must be one of error, replace, skip',
@@ -318,7 +336,7 @@ const refused: readonly (Request & { readonly message: string; readonly overGrpc
     name: 'PutPoint',
     body: '{"vector":[1,2],"payload":{"content_type":"Text","content":"x"},"when":{}}',
     parts: { id },
-    bytes: bytesOf('putPoint', { id: grpc.idMessage(id), ...grpc.storedMessage(plainPoint), when: {} }),
+    bytes: bytesOf('putPoint', { id: idMessage(id), ...storedMessage(plainPoint), when: {} }),
     message: 'when is empty: it takes one of version, filter, absent',
   },
   {
@@ -326,8 +344,8 @@ const refused: readonly (Request & { readonly message: string; readonly overGrpc
     body: '{"vector":[1,2],"payload":{"content_type":"Text","content":"x"},"when":{"absent":false}}',
     parts: { id },
     bytes: bytesOf('putPoint', {
-      id: grpc.idMessage(id),
-      ...grpc.storedMessage(plainPoint),
+      id: idMessage(id),
+      ...storedMessage(plainPoint),
       when: { test: { case: 'absent', value: false } },
     }),
     message: 'when.absent is false, it must be true: leave it out otherwise',
@@ -336,7 +354,7 @@ const refused: readonly (Request & { readonly message: string; readonly overGrpc
     name: 'PatchPoint',
     body: '{}',
     parts: { id },
-    bytes: bytesOf('patchPoint', { id: grpc.idMessage(id), patch: {} }),
+    bytes: bytesOf('patchPoint', { id: idMessage(id), patch: {} }),
     message: 'there is nothing to change: send set, unset, content, content_type, vector, expires_at',
     overGrpc:
       'there is nothing to change: send patch.set, patch.unset, patch.content, patch.content_type, patch.vector, patch.expires_at',
@@ -346,8 +364,8 @@ const refused: readonly (Request & { readonly message: string; readonly overGrpc
     body: '{"set":{"a":1},"unset":["a.b"]}',
     parts: { id },
     bytes: bytesOf('patchPoint', {
-      id: grpc.idMessage(id),
-      patch: grpc.patchMessage({ set: { a: 1 }, unset: ['a.b'] }),
+      id: idMessage(id),
+      patch: grpc.patchMessage(patchIn({ set: { a: 1 }, unset: ['a.b'] })),
     }),
     message: 'set has "a", which overlaps with "a.b" in the same patch',
     overGrpc: 'patch.set has "a", which overlaps with "a.b" in the same patch',
@@ -355,26 +373,26 @@ const refused: readonly (Request & { readonly message: string; readonly overGrpc
   {
     name: 'UpdatePoints',
     body: '{"filter":{"a":1},"content":"x"}',
-    bytes: bytesOf('updatePoints', { ...grpc.filterField({ a: 1 }), patch: { content: 'x' } }),
+    bytes: bytesOf('updatePoints', { filter: grpc.optionalFilter({ a: 1 }), patch: { content: 'x' } }),
     message: 'content cannot be changed by filter: only set, unset and expires_at can',
     overGrpc: 'patch.content cannot be changed by filter: only set, unset and expires_at can',
   },
   {
     name: 'UpdatePoints',
     body: '{"set":{"a":1}}',
-    bytes: bytesOf('updatePoints', { patch: grpc.patchMessage({ set: { a: 1 } }) }),
+    bytes: bytesOf('updatePoints', { patch: grpc.patchMessage(patchIn({ set: { a: 1 } })) }),
     message: 'the filter is missing: send "everything": true to mean all points',
   },
   {
     name: 'DeletePoints',
     body: '{"filter":{"$and":[{},{"$and":[]}]}}',
-    bytes: bytesOf('deletePoints', grpc.filterField({ $and: [{}, { $and: [] }] })),
+    bytes: bytesOf('deletePoints', { filter: grpc.optionalFilter({ $and: [{}, { $and: [] }] }) }),
     message: 'the filter is empty: send "everything": true to mean all points',
   },
   {
     name: 'DeletePoints',
     body: '{"filter":{"$not":{"$or":[]}}}',
-    bytes: bytesOf('deletePoints', grpc.filterField({ $not: { $or: [] } })),
+    bytes: bytesOf('deletePoints', { filter: grpc.optionalFilter({ $not: { $or: [] } }) }),
     message: 'the filter matches every point: send "everything": true to mean all points',
   },
   {
@@ -516,12 +534,13 @@ describe('answers of the extended interface', () => {
         },
       }
       const json = JSON.parse(String(await routes.SearchPoints.encode(answer)))
-      const message = fromBinary(generated.SearchResponseSchema, await codecs.SearchPoints.encode(answer))
+      const message = Encoded.of(generated.SearchResponseSchema, await codecs.SearchPoints.encode(answer))
       assert.deepEqual(json.results, ids)
-      assert.deepEqual(message.resultPointIds.map(grpc.idOf), ids)
+      const found = grpc.foundOf(message)
+      assert.deepEqual(found.ids, ids)
       assert.equal('hits' in json, include !== undefined)
       const hits = (json.hits ?? []).map(http.hitOf)
-      if (include?.attributes === undefined) assert.deepEqual(message.hits.map(grpc.hitOf), hits)
+      if (include?.attributes === undefined) assert.deepEqual(found.hits, hits)
       assert.equal(hits.length, include === undefined ? 0 : 2)
       if (include?.distance === true) assert.deepEqual(json.hits[0].distance, 0.30000000000000004)
       if (include?.attributes !== undefined) {
@@ -529,9 +548,9 @@ describe('answers of the extended interface', () => {
           attributes: { a: 1, at: { $date: '1970-01-01T00:00:00.000001Z' } },
         })
         assert.deepEqual(json.hits[1].payload, {})
-        assert.equal(message.hits[0]!.payload!.content, '')
+        assert.equal(found.hits[0]!.payload!.content, '')
       }
-      assert.deepEqual(grpc.answerOf(message).profile, profile)
+      assert.deepEqual(found.profile, profile)
       assert.equal(json.profile.recall_estimate, 0.99)
     }
   })
@@ -540,16 +559,16 @@ describe('answers of the extended interface', () => {
     const page = { points: details.map((each, index) => ({ id: ids[index]!, ...each })), nextCursor: 'c"1' }
     const answer = { include: { ...everything, distance: false }, page }
     const json = JSON.parse(String(await routes.ListPoints.encode(answer)))
-    const message = fromBinary(generated.ListResponseSchema, await codecs.ListPoints.encode(answer))
-    assert.deepEqual(message.points.map(grpc.hitOf), json.points.map(http.hitOf))
-    assert.deepEqual([message.nextCursor, json.next_cursor], ['c"1', 'c"1'])
+    const message = Encoded.of(generated.ListResponseSchema, await codecs.ListPoints.encode(answer))
+    assert.deepEqual(Array.from(message.items('points'), grpc.listedOf), json.points.map(http.hitOf))
+    assert.deepEqual([message.read().nextCursor, json.next_cursor], ['c"1', 'c"1'])
     const last = { include: nothing, page: { points: [] } }
     assert.equal(String(await routes.ListPoints.encode(last)), '{"points":[]}')
 
     const found = { id, vector: Float32Array.of(0.1, -0), payload: stored, version: 7 }
     const point = JSON.parse(String(await routes.GetPoint.encode(found)))
-    const pointMessage = fromBinary(generated.PointSchema, await codecs.GetPoint.encode(found))
-    assert.deepEqual(grpc.hitOf(pointMessage), http.hitOf(point))
+    const pointMessage = Encoded.of(generated.PointSchema, await codecs.GetPoint.encode(found))
+    assert.deepEqual(grpc.pointOf(pointMessage), http.hitOf(point))
     assert.equal(point.payload.expires_at, '2096-10-02T07:06:40Z')
   })
 
@@ -564,7 +583,10 @@ describe('answers of the extended interface', () => {
       generated.InsertVectorsBatchResponseSchema,
       await codecs.InsertVectorsBatch.encode(answer),
     )
-    assert.deepEqual(message.ids.map(grpc.idOf), [id, '', ids[1]])
+    assert.deepEqual(
+      message.ids.map((each) => each.id?.value ?? ''),
+      [id, '', ids[1]],
+    )
     assert.deepEqual(
       message.errors.map(({ index, code, message }) => ({ index, code, message })),
       [{ index: 1, code: 6, message: 'é' }],
@@ -598,14 +620,11 @@ describe('answers of the extended interface', () => {
         b: [],
       },
     })
-    const message = fromBinary(generated.FacetsResponseSchema, await codecs.FacetPoints.encode(facets))
-    assert.deepEqual(
-      message.facets.map(({ path, counts }) => [path, counts.map(grpc.facetCount)]),
-      [...facets].map(([path, counts]) => [path, counts]),
-    )
+    const message = Encoded.of(generated.FacetsResponseSchema, await codecs.FacetPoints.encode(facets))
+    assert.deepEqual(grpc.facetsOf(message), Object.fromEntries(facets))
     const changed = { changed: 100_000, more: true }
     assert.deepEqual(JSON.parse(String(await routes.DeletePoints.encode(changed))), changed)
-    const changedMessage = fromBinary(
+    const changedMessage = Encoded.of(
       generated.ChangeByFilterResponseSchema,
       await codecs.DeletePoints.encode(changed),
     )
@@ -614,7 +633,7 @@ describe('answers of the extended interface', () => {
     assert.deepEqual(JSON.parse(String(await routes.PutPoint.encode(written))), written)
     assert.equal(await routes.PatchPoint.encode(written), `{"version":${2 ** 40}}`)
     const put = fromBinary(generated.PutPointResponseSchema, await codecs.PutPoint.encode(written))
-    assert.deepEqual([grpc.idOf(put.id!), put.version, put.created], [id, 2n ** 40n, true])
+    assert.deepEqual([put.id?.id?.value, put.version, put.created], [id, 2n ** 40n, true])
   })
 
   it('without extended fields are unchanged, byte for byte', async () => {
@@ -630,7 +649,9 @@ describe('answers of the extended interface', () => {
     }
     assert.equal(String(await routes.SearchPoints.encode(answer)), JSON.stringify({ results: ids }))
     assert.equal(String(await routes.SearchPointsBatch.encode(answer)), JSON.stringify({ results: [ids] }))
-    const plain = create(generated.SearchResponseSchema, { resultPointIds: ids.map(grpc.idMessage) })
+    const plain = create(generated.SearchResponseSchema, {
+      resultPointIds: ids.map((value) => ({ id: { value } })),
+    })
     assert.deepEqual(
       Buffer.from(await codecs.SearchPoints.encode(answer)),
       Buffer.from(toBinary(generated.SearchResponseSchema, plain)),
@@ -645,7 +666,7 @@ describe('answers of the extended interface', () => {
       `{"id":"${id}","vector":[0.5],"payload":{"content_type":"Text","content":"x"}}`,
     )
     const message = create(generated.PointSchema, {
-      id: grpc.idMessage(id),
+      id: { id: { value: id } },
       payload: { contentType: 1, content: 'x' },
       vector: { values: [0.5] },
     })

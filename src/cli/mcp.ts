@@ -13,14 +13,14 @@ import { z } from 'zod'
 import { DatabaseError } from '../base/errors.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { version } from '../base/version.ts'
+import type { Changed, PointsClient, VectorClient } from '../client/client.ts'
+import type { Filter } from '../client/values.ts'
 import {
   type AttributeInput,
   type AttributesInput,
   attributeFromJson,
   attributeJson,
-} from '../client/attributes.ts'
-import type { Changed, PointsClient, VectorClient } from '../client/client.ts'
-import type { Filter } from '../client/filters.ts'
+} from '../client/values.ts'
 import type { Environment } from './arguments.ts'
 import { type ConnectionOptions, withClient } from './connection.ts'
 import { lineOf } from './points.ts'

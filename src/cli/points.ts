@@ -2,16 +2,16 @@ import { type Command, Option } from 'commander'
 import { dateTimeWords, parseDateTime } from '../base/datetime.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
 import { type ContentType, contentTypes } from '../base/point.ts'
+import type { Changed, Hit, Patch, PointsClient, Precondition, Selection } from '../client/client.ts'
+import { payloadJson } from '../client/http-bodies.ts'
+import type { Filter } from '../client/values.ts'
 import {
   type AttributeInput,
   type AttributesInput,
   attributeFromJson,
   attributeJson,
   type Moment,
-} from '../client/attributes.ts'
-import type { Changed, Hit, Patch, PointsClient, Precondition, Selection } from '../client/client.ts'
-import type { Filter } from '../client/filters.ts'
-import { payloadJson } from '../client/http-bodies.ts'
+} from '../client/values.ts'
 import { parseWithDigits, roundedNumberIn } from '../import/whole-numbers.ts'
 import { type Environment, UsageError, vectorIn, whole, wholeOrNone } from './arguments.ts'
 import {

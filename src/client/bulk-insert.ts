@@ -1,11 +1,10 @@
 import { assert } from '../base/assert.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { payloadBytes } from '../base/payload-bytes.ts'
-import { type BulkOptions, type InsertOptions, optionsIn } from './call-options.ts'
-import type { InsertReport, PointsClient, PointToInsert } from './client.ts'
+import { type BulkOptions, type CallOptions, type InsertOptions, optionsIn, ServiceError } from './calls.ts'
+import type { Hit, InsertReport, ListQuery, PointsClient, PointToInsert } from './client.ts'
 import { optional, wholeIn, wrongKind } from './field-readers.ts'
 import { type CheckedPoint, checkPoints, pointIn } from './input.ts'
-import { ServiceError } from './service-error.ts'
 
 /** Stores all points of a batch or none. */
 export interface BatchInsert {
@@ -155,3 +154,19 @@ export async function insertEachOf(
   }
   return { ids, errors: errors.sort((a, b) => a.index - b.index) }
 }
+
+/** Yields all points of a list; requests a page when the caller has read the previous one. */
+export async function* pagesOf(
+  list: PointsClient['list'],
+  query: Omit<ListQuery, 'cursor'> | undefined,
+  options: CallOptions | undefined,
+): AsyncGenerator<Hit> {
+  let cursor: string | undefined
+  do {
+    const page = await list({ limit: pointsPerPage, ...query, cursor }, options)
+    yield* page.points
+    cursor = page.nextCursor
+  } while (cursor !== undefined)
+}
+
+const pointsPerPage = 1000

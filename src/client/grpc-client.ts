@@ -1,52 +1,51 @@
-import { type ChannelCredentials, Client, credentials } from '@grpc/grpc-js'
-import { DatabaseError } from '../base/errors.ts'
-import { type SearchResponse, VectorDB } from '../messages/generated/vectordb_pb.js'
-import { objectOf } from './attributes.ts'
-import { type BatchInsert, insertEachOf, insertInBatches } from './bulk-insert.ts'
-import { keepByteOrderMarks } from './byte-order-marks.ts'
-import type { CallBounds } from './call-bounds.ts'
-import { type CallOptions, optionsIn, repeatable, withKey } from './call-options.ts'
-import type { GetOptions, PointsClient, Query, StoredPayload, VectorClient, WriteOptions } from './client.ts'
-import { checkCollectionName } from './collections.ts'
-import { fieldsOf, optional } from './field-readers.ts'
-import { type GrpcCaller, grpcCaller, reasonOfCode } from './grpc-call.ts'
-import { grpcCollections } from './grpc-collections.ts'
+import type { DescMessage, DescMethodUnary, MessageShape } from '@bufbuild/protobuf'
 import {
-  answerOf,
+  type ChannelCredentials,
+  Client,
+  credentials,
+  type ServiceError as GrpcError,
+  Metadata,
+  status,
+} from '@grpc/grpc-js'
+import type { CollectionInfo } from '../base/collection.ts'
+import { positionHeader } from '../base/consistency.ts'
+import { DatabaseError, reasonHeader, reasonIn } from '../base/errors.ts'
+import { VectorDB } from '../messages/generated/vectordb_pb.js'
+import { Encoded } from '../messages/reader.ts'
+import { idIn, idMessage } from '../messages/values.ts'
+import { encode, type Init } from '../messages/writer.ts'
+import {
+  boundsIn,
+  type CallBounds,
+  type CallDetails,
+  makeCall,
+  noAnswerInTime,
+  reasonOfStatus,
+  ServiceError,
+  Session,
+  tlsFault,
+} from './calls.ts'
+import type { VectorClient } from './client.ts'
+import { fieldsOf } from './field-readers.ts'
+import {
   changedOf,
-  facetCount,
-  filterField,
-  hitOf,
-  idMessage,
-  idOf,
+  collectionOf,
+  facetsOf,
+  foundOf,
   includeMessage,
+  listedOf,
+  optionalFilter,
   patchMessage,
-  payloadOf,
   pointMessage,
+  pointOf,
+  putMessage,
   queryMessage,
   selectionMessage,
-  storedMessage,
-  whenField,
+  whenMessage,
 } from './grpc-messages.ts'
-import {
-  facetsIn,
-  filterIn,
-  idIn,
-  listIn,
-  patchIn,
-  pointIn,
-  pointsIn,
-  pointToPutIn,
-  preconditionIn,
-  queriesIn,
-  queryIn,
-  selectionIn,
-  updateIn,
-} from './input.ts'
-import { pagesOf } from './pages.ts'
-import { Session } from './session.ts'
-
-keepByteOrderMarks()
+import { checkCollectionName } from './input.ts'
+import { type CollectionCalls, collectionsOver, type PointCalls, pointsOver } from './transport.ts'
+import { objectOf } from './values.ts'
 
 export interface GrpcClientOptions extends CallBounds {
   /** `host:port`. */
@@ -78,166 +77,255 @@ function clientOver(connection: Client, session: Session, options: GrpcClientOpt
   const { collection: chosen, ...others } = options
   if (chosen !== undefined) checkCollectionName(chosen)
   return {
-    ...pointsOf(grpcCaller(connection, session, options)),
+    ...pointsOver(pointCalls(grpcCaller(connection, session, options))),
     collection: (name) => clientOver(connection, session, { ...options, collection: name }),
-    collections: grpcCollections(grpcCaller(connection, session, others)),
+    collections: collectionsOver(collectionCalls(grpcCaller(connection, session, others))),
     async close() {
       connection.close()
     },
   }
 }
 
-function pointsOf(call: GrpcCaller): Omit<PointsClient, 'close'> {
-  const writes = writesOf(call)
+function pointCalls(call: GrpcCaller): PointCalls {
   return {
-    ...writes,
-    ...readsOf(call),
-    ...selectionsOf(call),
-    insertAll: (points, options) => insertInBatches(writes.insertChecked, points, options),
-  }
-}
-
-function writesOf(
-  call: GrpcCaller,
-): Pick<PointsClient, 'insert' | 'insertBatch' | 'insertEach' | 'put' | 'patch' | 'delete'> & BatchInsert {
-  const insertChecked: BatchInsert['insertChecked'] = async (points, options) => {
-    const request = { vectors: points.map(pointMessage) }
-    const { ids } = await call(method.insertVectorsBatch, request, withKey(options))
-    return ids.map(idOf)
-  }
-  return {
-    insertChecked,
-    insert: async (point, options) =>
-      idOf(await call(method.insertVector, pointMessage(pointIn(point)), withKey(options))),
-    insertBatch: async (points, options) => insertChecked(pointsIn(points), options),
-    insertEach: (points, options) =>
-      insertEachOf(points, async (checked) => {
-        const request = { vectors: checked.map(pointMessage), continueOnError: true }
-        const { ids, errors } = await call(method.insertVectorsBatch, request, withKey(options))
-        const failed = errors.map(({ index, code, message }) => ({
-          index,
-          reason: reasonOfCode(code),
-          message,
-        }))
-        return { ids: ids.map((id) => idOf(id) || null), errors: failed }
-      }),
-    async put(id, point, options) {
-      const { when, ...details } = optionsIn<WriteOptions>(options, ['when'])
-      const request = {
-        id: idMessage(idIn(id, 'id')),
-        ...storedMessage(pointToPutIn(point)),
-        ...whenField(preconditionIn(when)),
-      }
-      const { version, created } = await call(method.putPoint, request, {
-        ...details,
-        isRepeatable: when === undefined,
-      })
-      return { version: Number(version), created }
+    insert: (point, details) => call(method.insertVector, pointMessage(point), idIn, details),
+    insertBatch(points, details) {
+      const request = { vectors: points.map(pointMessage) }
+      return call(
+        method.insertVectorsBatch,
+        request,
+        (answer) => Array.from(answer.items('ids'), idIn),
+        details,
+      )
     },
-    async patch(id, patch, options) {
-      const { when, ...details } = optionsIn<WriteOptions>(options, ['when'])
-      const request = {
-        id: idMessage(idIn(id, 'id')),
-        patch: patchMessage(patchIn(patch)),
-        ...whenField(preconditionIn(when)),
-      }
-      const { version } = await call(method.patchPoint, request, {
-        ...details,
-        isRepeatable: when === undefined,
-      })
-      return { version: Number(version) }
+    insertEach(points, details) {
+      const request = { vectors: points.map(pointMessage), continueOnError: true }
+      return call(
+        method.insertVectorsBatch,
+        request,
+        (answer) => ({
+          ids: Array.from(answer.items('ids'), (id) => idIn(id) || null),
+          errors: Array.from(answer.items('errors'), (error) => {
+            const { index, code, message } = error.read()
+            return { index, reason: reasonOfStatus('grpc', code), message }
+          }),
+        }),
+        details,
+      )
     },
-    async delete(id, options) {
+    put(id, point, when, details) {
+      const read = (answer: Answer<typeof method.putPoint>): { version: number; created: boolean } => {
+        const { version, created } = answer.read()
+        return { version: Number(version), created }
+      }
+      return call(method.putPoint, putMessage(id, point, when), read, details)
+    },
+    patch(id, patch, when, details) {
+      const request = { id: idMessage(id), patch: patchMessage(patch), when: whenMessage(when) }
+      return call(
+        method.patchPoint,
+        request,
+        (answer) => ({ version: Number(answer.read().version) }),
+        details,
+      )
+    },
+    async delete(id, details) {
       try {
-        await call(method.deletePoint, idMessage(idIn(id, 'id')), repeatable(options))
+        await call(method.deletePoint, idMessage(id), ignore, details)
       } catch (error) {
         // Over HTTP, this is a success.
         if (!(error instanceof DatabaseError && error.reason === 'not_found')) throw error
       }
     },
-  }
-}
-
-function readsOf(
-  call: GrpcCaller,
-): Pick<PointsClient, 'get' | 'search' | 'searchBatch' | 'searchHits' | 'searchHitsBatch'> {
-  const search = (query: Query, options: CallOptions | undefined): Promise<SearchResponse> =>
-    call(method.searchPoints, queryMessage(queryIn(query)), repeatable(options))
-  const searchBatch = async (
-    queries: readonly Query[],
-    options: CallOptions | undefined,
-  ): Promise<readonly SearchResponse[]> => {
-    const request = { queries: queriesIn(queries).map(queryMessage) }
-    return (await call(method.searchPointsBatch, request, repeatable(options))).results
-  }
-  return {
-    async get(id, options) {
-      const { version: withVersion = false, ...given } = optionsIn<GetOptions>(options, ['version'])
-      const details = { ...repeatable(given), version: withVersion }
-      const { vector, payload, version } = await call(method.getPoint, idMessage(idIn(id, 'id')), details)
-      return {
-        id: id.toLowerCase(),
-        vector: Float32Array.from(vector?.values ?? []),
-        payload: payloadOf(payload) as StoredPayload,
-        ...(version === undefined ? {} : { version: Number(version) }),
-      }
-    },
-    search: async (query, options) => (await search(query, options)).resultPointIds.map(idOf),
-    searchBatch: async (queries, options) =>
-      (await searchBatch(queries, options)).map(({ resultPointIds }) => resultPointIds.map(idOf)),
-    searchHits: async (query, options) => answerOf(await search(query, options)),
-    searchHitsBatch: async (queries, options) => (await searchBatch(queries, options)).map(answerOf),
-  }
-}
-
-function selectionsOf(
-  call: GrpcCaller,
-): Pick<PointsClient, 'list' | 'listAll' | 'count' | 'facets' | 'updateMatching' | 'deleteMatching'> {
-  const list: PointsClient['list'] = async (query, options) => {
-    const { filter, limit, cursor, include } = listIn(query)
-    const request = {
-      ...filterField(filter),
-      ...(limit === undefined ? {} : { limit: BigInt(limit) }),
-      ...(cursor === undefined ? {} : { cursor }),
-      ...(include === undefined ? {} : { include: includeMessage(include) }),
-    }
-    const { points, nextCursor } = await call(method.listPoints, request, repeatable(options))
-    return { points: points.map(hitOf), nextCursor: nextCursor || undefined }
-  }
-  return {
-    list,
-    listAll: (query, options) => pagesOf(list, query, options),
-    async count(filter, options) {
-      const request = filterField(optional(filter, filterIn, 'filter'))
-      return Number((await call(method.countPoints, request, repeatable(options))).count)
-    },
-    async facets(query, options) {
-      const { filter, paths, limit } = facetsIn(query)
-      const request = { ...filterField(filter), paths: [...paths], ...(limit === undefined ? {} : { limit }) }
-      const { facets } = await call(method.facetPoints, request, repeatable(options))
-      return objectOf(
-        facets.map(({ path, counts }) => [path, counts]),
-        (counts) => counts.map(facetCount),
+    get: (id, version, details) => call(method.getPoint, idMessage(id), pointOf, { ...details, version }),
+    search: (query, details) => call(method.searchPoints, queryMessage(query), foundOf, details),
+    searchBatch(queries, details) {
+      const request = { queries: queries.map(queryMessage) }
+      return call(
+        method.searchPointsBatch,
+        request,
+        (answer) => Array.from(answer.items('results'), foundOf),
+        details,
       )
     },
-    async updateMatching(request, options) {
-      const { set, unset, expiresAt, ...selection } = updateIn(request)
-      const message = selectionMessage(selection, patchMessage({ set, unset, expiresAt }))
-      return changedOf(await call(method.updatePoints, message, optionsIn(options)))
+    list({ filter, limit, cursor, include }, details) {
+      const request = {
+        filter: optionalFilter(filter),
+        limit,
+        cursor,
+        include: include && includeMessage(include),
+      }
+      return call(
+        method.listPoints,
+        request,
+        (answer) => ({
+          points: Array.from(answer.items('points'), listedOf),
+          nextCursor: answer.read().nextCursor || undefined,
+        }),
+        details,
+      )
     },
-    async deleteMatching(selection, options) {
-      const message = selectionMessage(selectionIn(selection))
-      return changedOf(await call(method.deletePoints, message, optionsIn(options)))
+    count(filter, details) {
+      const request = { filter: optionalFilter(filter) }
+      return call(method.countPoints, request, (answer) => Number(answer.read().count), details)
+    },
+    facets: ({ filter, ...query }, details) =>
+      call(method.facetPoints, { ...query, filter: optionalFilter(filter) }, facetsOf, details),
+    update: (selection, change, details) =>
+      call(method.updatePoints, selectionMessage(selection, patchMessage(change)), changedOf, details),
+    deleteMatching: (selection, details) =>
+      call(method.deletePoints, selectionMessage(selection), changedOf, details),
+  }
+}
+
+function collectionCalls(call: GrpcCaller): CollectionCalls {
+  return {
+    list: (details) =>
+      call(
+        method.listCollections,
+        {},
+        (answer) => Array.from(answer.items('collections'), collectionOf),
+        details,
+      ),
+    get: (name, details) => call(method.getCollection, { name }, collectionOf, details),
+    put(name, settings, details) {
+      const read = (
+        answer: Answer<typeof method.putCollection>,
+      ): { created: boolean; info: CollectionInfo } => {
+        const { created, collection } = answer.read()
+        return { created, info: collectionOf(collection!) }
+      }
+      return call(method.putCollection, { ...settings, name }, read, details)
+    },
+    delete: (name, details) => call(method.deleteCollection, { name }, ignore, details),
+    setAliases({ set, remove }, details) {
+      const request = { set: new Map(Object.entries(set)), remove }
+      const read = (answer: Answer<typeof method.setAliases>): Readonly<Record<string, string>> =>
+        objectOf([...answer.entries('aliases')], (name) => name)
+      return call(method.setAliases, request, read, details)
     },
   }
 }
+
+const { method } = VectorDB
+
+/** The answer of a method, in its bytes. */
+type Answer<Method extends DescMethodUnary> = Encoded<MessageShape<Method['output']>>
+
+function ignore(): void {}
 
 /** Otherwise, the pauses between attempts to reach a service that restarts grow up to two minutes. */
 const reconnectMsMax = 2_000
 
-const { method } = VectorDB
-
 function credentialsOf({ tls }: GrpcClientOptions): ChannelCredentials {
   if (tls === undefined || tls === false) return credentials.createInsecure()
   return credentials.createSsl(tls === true ? null : Buffer.from(tls.ca))
+}
+
+/** Calls a method of the service. */
+type GrpcCaller = <Method extends DescMethodUnary, Result>(
+  method: Method,
+  request: Init<MessageShape<Method['input']>>,
+  read: (answer: Encoded<MessageShape<Method['output']>>) => Result,
+  details: GrpcDetails,
+) => Promise<Result>
+
+/** The options of a call; each applies only to the methods that have it. */
+interface GrpcDetails extends CallDetails {
+  /** Whether the answer has the point's version. */
+  readonly version?: boolean | undefined
+}
+
+/** What the calls of one client have in common. */
+interface GrpcCallOptions extends CallBounds {
+  readonly address: string
+  readonly apiKey: string
+  /** The collection of the calls. */
+  readonly collection?: string | undefined
+}
+
+function grpcCaller(
+  client: Client,
+  session: Session,
+  { address, apiKey, collection, ...given }: GrpcCallOptions,
+): GrpcCaller {
+  const bounds = boundsIn(given)
+  const { timeoutMs } = bounds
+  const common = new Metadata()
+  common.set('authorization', apiKey)
+  if (collection !== undefined) common.set('collection', collection)
+  return async (method, request, read, details) => {
+    const bytes = encoded(method.input, request)
+    return makeCall(bounds, session, details, bytes.length, (headers) => {
+      const metadata = common.clone()
+      for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
+      if (details.version === true) metadata.set('version', 'true')
+      return attempt(method, bytes, read, metadata, details.signal)
+    })
+  }
+
+  function attempt<Method extends DescMethodUnary, Result>(
+    method: Method,
+    bytes: Buffer,
+    read: (answer: Answer<Method>) => Result,
+    metadata: Metadata,
+    signal: AbortSignal | undefined,
+  ): Promise<Result> {
+    return new Promise((resolve, reject) => {
+      const running = client.makeUnaryRequest(
+        `/${method.parent.typeName}/${method.name}`,
+        (message: Buffer) => message,
+        (answer: Buffer) => read(Encoded.of(method.output, answer) as Answer<Method>),
+        bytes,
+        metadata,
+        { deadline: Date.now() + timeoutMs },
+        (error, answer) => {
+          signal?.removeEventListener('abort', cancel)
+          if (error) reject(errorOf(error, address, timeoutMs))
+          else resolve(answer as Result)
+        },
+      )
+      running.on('status', ({ metadata: trailer }) => {
+        session.note(trailer.get(positionHeader)[0]?.toString())
+      })
+      const cancel = (): void => running.cancel()
+      signal?.addEventListener('abort', cancel, { once: true })
+    })
+  }
+}
+
+/** Encodes a request. Refuses values that cannot be encoded, such as a whole number beyond 32 bits. */
+function encoded<Schema extends DescMessage>(schema: Schema, request: Init<MessageShape<Schema>>): Buffer {
+  try {
+    return encode(schema, request)
+  } catch (error) {
+    if (error instanceof DatabaseError) throw error
+    throw new DatabaseError('invalid_argument', (error as Error).message, { cause: error })
+  }
+}
+
+/** Converts an error. A status without a reason is not from the service; then the code has to do. */
+function errorOf(error: GrpcError, address: string, timeoutMs: number): ServiceError {
+  const { code, metadata } = error
+  const [asked] = metadata?.get('retry-after-ms') ?? []
+  const named = reasonIn(metadata?.get(reasonHeader)[0]?.toString())
+  if (code === status.DEADLINE_EXCEEDED && named === undefined)
+    return noAnswerInTime(address, timeoutMs, error)
+  return new ServiceError(named ?? reasonOfStatus('grpc', code), messageOf(error, address), {
+    cause: error,
+    retryAfterMs: asked === undefined ? undefined : Number(asked),
+    isUncertain: code === status.UNAVAILABLE && asked === undefined,
+  })
+}
+
+/**
+ * The message for an error. grpc-js wraps a failed connection in its own text; the system's message is at the end of
+ * it.
+ */
+function messageOf(error: GrpcError, address: string): string {
+  const text = error.details || error.message
+  if (!text.startsWith('No connection established')) return text
+  const cause = /Last error: (?:Error: )?(.*?)(?: \([0-9TZ:.-]+\))?\.? Resolution note/.exec(text)?.[1]
+  if (cause === undefined) return `no gRPC service answers at ${address}`
+  return tlsFault(address, cause) ?? `no gRPC service answers at ${address}: ${cause}`
 }

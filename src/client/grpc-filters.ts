@@ -1,14 +1,14 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
-import { DateTime, GeoPoint } from '../base/attributes.ts'
+import { DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { isUuid } from '../base/point.ts'
-import type { ConditionSchema, FilterSchema } from '../messages/generated/vectordb_pb.js'
-import { type AttributeInput, isList } from './attributes.ts'
-import type { Filter, FilterTests, FilterValue } from './filters.ts'
-import { type ValueMessage, valueMessage } from './grpc-values.ts'
+import type * as messages from '../messages/generated/vectordb_pb.js'
+import { valueMessage } from '../messages/values.ts'
+import type { Init } from '../messages/writer.ts'
+import { type AttributeInput, type Filter, type FilterTests, isList } from './values.ts'
 
-export type FilterMessage = MessageInitShape<typeof FilterSchema>
-type ConditionTest = NonNullable<MessageInitShape<typeof ConditionSchema>['test']>
+type FilterMessage = Init<messages.Filter>
+type ValueMessage = Init<messages.Value>
+type ConditionTest = NonNullable<Init<messages.Condition>['test']>
 
 /**
  * Converts a filter, as `input.ts` has checked its values, to its protobuf message. What the message cannot show is refused here, as the service refuses it over
@@ -88,13 +88,13 @@ const tests: Readonly<Record<string, MakeTest>> = {
   $in: (path, values, at) => condition(path, { case: 'anyOf', value: valuesMessage(values, at) }),
   $nin: (path, values, at) => condition(path, { case: 'noneOf', value: valuesMessage(values, at) }),
   $exists: (path, value, at) => {
-    // protobuf-es would write any value as true or false.
+    // the writer would write any value as true or false.
     if (typeof value !== 'boolean') throw invalid(`${at} must be a boolean`)
     return condition(path, { case: 'exists', value })
   },
   $all: (path, values, at) => condition(path, { case: 'containsAll', value: valuesMessage(values, at) }),
   $prefix: (path, value, at) => {
-    // protobuf-es would write any value as text.
+    // the writer would write any value as text.
     if (typeof value !== 'string') throw invalid(`${at} must be a string`)
     return condition(path, { case: 'prefix', value })
   },
@@ -133,7 +133,7 @@ function numbersIn<Names extends readonly string[]>(
   return numbers as { [Index in keyof Names]: number }
 }
 
-/** The values of the fields. protobuf-es would write a missing number as 0, and leave out a misspelled name. */
+/** The values of the fields. the writer would write a missing number as 0, and leave out a misspelled name. */
 function fieldsIn(value: unknown, names: readonly string[], at: string): readonly unknown[] {
   if (typeof value !== 'object' || value === null) throw invalid(`${at} must be an object`)
   const given = new Map<string, unknown>(Object.entries(value))
@@ -164,7 +164,7 @@ function equality(path: string, value: AttributeInput, at: string): FilterMessag
 function singleMessage(value: unknown, at: string): ValueMessage {
   const isObject = typeof value === 'object'
   if (!isObject || value instanceof DateTime || value instanceof GeoPoint)
-    return valueMessage(value as FilterValue)
+    return valueMessage(value as Scalar)
   const kind = value === null ? 'null' : isList(value) ? 'an array' : 'an object'
   throw invalid(`${at} is ${kind}, it must be a single value`)
 }

@@ -1,221 +1,219 @@
-import { create, type MessageInitShape } from '@bufbuild/protobuf'
-import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
+import { GeoPoint } from '../base/attributes.ts'
+import type { CollectionInfo } from '../base/collection.ts'
+import { DatabaseError } from '../base/errors.ts'
 import { conflictRules, contentTypes, distanceMetrics } from '../base/point.ts'
 import type { Profile } from '../base/profile.ts'
-import {
-  type ChangeByFilterRequestSchema,
-  type ChangeByFilterResponse,
-  DenseVectorSchema,
-  type FacetCount as FacetCountMessage,
-  type Hit as HitMessage,
-  type IncludeSchema,
-  type InsertVectorRequestSchema,
-  type PatchSchema,
-  type Payload as PayloadMessage,
-  type PayloadSchema,
-  type PointID,
-  type PointIDSchema,
-  type Point as PointMessage,
-  type PreconditionSchema,
-  type Profile as ProfileMessage,
-  type SearchRequestSchema,
-  type SearchResponse,
-} from '../messages/generated/vectordb_pb.js'
-import { momentOf } from './attributes.ts'
+import type * as messages from '../messages/generated/vectordb_pb.js'
+import type { Encoded } from '../messages/reader.ts'
+import { attributesMessage, idIn, idMessage, payloadMessage } from '../messages/values.ts'
+import { copyOf, vectorIn } from '../messages/vectors.ts'
+import type { Init } from '../messages/writer.ts'
 import type {
   Changed,
-  DetailedQuery,
   FacetCount,
   Hit,
   Include,
-  Patch,
-  PayloadToStore,
-  PointToInsert,
-  PointToStore,
+  Point,
   Precondition,
-  Query,
-  SearchAnswer,
   Selection,
   StoredPayload,
 } from './client.ts'
-import type { Filter } from './filters.ts'
-import { type FilterMessage, filterMessage } from './grpc-filters.ts'
-import { attributesFromMessage, attributesMessage, int64Of, valueFromMessage } from './grpc-values.ts'
+import { filterMessage } from './grpc-filters.ts'
+import type { CheckedChange, CheckedPatch, CheckedPoint } from './input.ts'
+import type { CheckedQuery, Found } from './transport.ts'
+import { type AttributeOutput, type AttributesOutput, type Filter, momentOf, objectOf } from './values.ts'
 
 /** Conversions between the client's types, as `input.ts` has checked them, and protobuf messages. */
 
-export function pointMessage(point: PointToInsert): MessageInitShape<typeof InsertVectorRequestSchema> {
-  const { id, onConflict } = point
+export function pointMessage({
+  id,
+  onConflict,
+  vector,
+  text,
+  payload,
+}: CheckedPoint): Init<messages.InsertVectorRequest> {
   return {
-    ...storedMessage(point),
     ...(id === undefined ? {} : { id: idMessage(id) }),
     ...(onConflict === undefined ? {} : { onConflict: conflictRules.indexOf(onConflict) }),
+    vector: vector && { values: vector },
+    text,
+    payload: payloadMessage({ ...payload, expiresAtUs: payload.expiresAt?.us }),
   }
 }
 
-export function storedMessage({ vector, text, payload }: PointToStore): {
-  vector?: MessageInitShape<typeof DenseVectorSchema>
-  text?: string
-  payload: MessageInitShape<typeof PayloadSchema>
-} {
-  return {
-    ...(vector === undefined ? {} : { vector: vectorMessage(vector) }),
-    ...(text === undefined ? {} : { text }),
-    payload: payloadMessage(payload),
-  }
+export function putMessage(
+  id: string,
+  point: CheckedPoint,
+  when: Precondition | undefined,
+): Init<messages.PutPointRequest> {
+  const { vector, text, payload } = pointMessage(point)
+  return { id: idMessage(id), vector, text, payload, when: whenMessage(when) }
 }
 
-function payloadMessage(payload: PayloadToStore): MessageInitShape<typeof PayloadSchema> {
-  const { contentType, content, attributes, expiresAt } = payload
-  return {
-    contentType: contentTypes.indexOf(contentType),
-    content,
-    ...(attributes === undefined ? {} : { attributes: attributesMessage(attributes) }),
-    ...(expiresAt === undefined ? {} : { expiresAtUs: int64Of(expiresAt) }),
-  }
-}
-
-export function patchMessage(patch: Patch): MessageInitShape<typeof PatchSchema> {
+export function patchMessage(patch: CheckedChange & Partial<CheckedPatch>): Init<messages.Patch> {
   const { set, unset, content, contentType, expiresAt, vector, text } = patch
-  const removed = [...(unset ?? []), ...(expiresAt === null ? ['$expires_at'] : [])]
   return {
-    ...(set === undefined ? {} : { set: attributesMessage(set) }),
-    ...(removed.length === 0 ? {} : { unset: removed }),
-    ...(content === undefined ? {} : { content }),
-    ...(contentType === undefined ? {} : { contentType: contentTypes.indexOf(contentType) }),
-    ...(expiresAt ? { expiresAtUs: int64Of(expiresAt) } : {}),
-    ...(vector === undefined ? {} : { vector: vectorMessage(vector) }),
-    ...(text === undefined ? {} : { text }),
+    set: set && attributesMessage(set),
+    unset: [...(unset ?? []), ...(expiresAt === null ? ['$expires_at'] : [])],
+    content,
+    contentType: contentType && contentTypes.indexOf(contentType),
+    expiresAtUs: expiresAt?.us,
+    vector: vector && { values: vector },
+    text,
   }
 }
 
-export function queryMessage(
-  query: Query & Partial<DetailedQuery>,
-): MessageInitShape<typeof SearchRequestSchema> {
+export function queryMessage(query: CheckedQuery): Init<messages.SearchRequest> {
   const { vector, id, text, metric, limit, ef, filter, exact, maxDistance, include, profile } = query
   return {
-    ...(vector === undefined ? {} : { queryVector: vectorMessage(vector) }),
-    ...(id === undefined ? {} : { nearId: idMessage(id) }),
-    ...(text === undefined ? {} : { text }),
+    queryVector: vector && { values: vector },
+    nearId: id === undefined ? undefined : idMessage(id),
+    text,
     similarity: distanceMetrics.indexOf(metric),
-    limit: BigInt(limit),
-    ...(ef === undefined ? {} : { ef: BigInt(ef) }),
-    ...filterField(filter),
-    ...(exact === undefined ? {} : { exact }),
-    ...(maxDistance === undefined ? {} : { maxDistance }),
-    ...(include === undefined ? {} : { include: includeMessage(include) }),
-    ...(profile === undefined ? {} : { profile }),
+    limit,
+    ef,
+    filter: optionalFilter(filter),
+    exact,
+    maxDistance,
+    include: include && includeMessage(include),
+    profile,
   }
 }
 
 /** In protobuf, all attributes are part of the payload: asking for all of them asks for the payload. */
-export function includeMessage(include: Include): MessageInitShape<typeof IncludeSchema> {
-  const { distance = false, payload = false, attributes = [], vector = false, version = false } = include
-  if (attributes === true) return { distance, payload: true, vector, version }
-  return { distance, payload, attributes: attributes === false ? [] : [...attributes], vector, version }
+export function includeMessage({ attributes = [], ...flags }: Include): Init<messages.Include> {
+  if (attributes === true) return { ...flags, payload: true }
+  return { ...flags, attributes: attributes === false ? [] : attributes }
 }
 
-export function filterField(filter: Filter | undefined): { filter?: FilterMessage } {
-  return filter === undefined ? {} : { filter: filterMessage(filter) }
+export function optionalFilter(filter: Filter | undefined): Init<messages.Filter> | undefined {
+  return filter && filterMessage(filter)
 }
 
-export function whenField(when: Precondition | undefined): {
-  when?: MessageInitShape<typeof PreconditionSchema>
-} {
-  if (when === undefined) return {}
-  if ('version' in when) {
-    return { when: { test: { case: 'version', value: BigInt(when.version) } } }
-  }
-  if ('filter' in when)
-    return { when: { test: { case: 'filter', value: filterMessage(when.filter, 'when.filter') } } }
-  return { when: { test: { case: 'absent', value: when.absent } } }
+export function whenMessage(when: Precondition | undefined): Init<messages.Precondition> | undefined {
+  if (when === undefined) return undefined
+  if ('version' in when) return { test: { case: 'version', value: when.version } }
+  if ('filter' in when) return { test: { case: 'filter', value: filterMessage(when.filter, 'when.filter') } }
+  return { test: { case: 'absent', value: when.absent } }
 }
 
 export function selectionMessage(
-  { filter, limit, dryRun = false, everything = false }: Selection,
-  patch?: MessageInitShape<typeof PatchSchema>,
-): MessageInitShape<typeof ChangeByFilterRequestSchema> {
-  return {
-    filter: filterMessage(filter),
-    ...(limit === undefined ? {} : { limit: BigInt(limit) }),
-    ...(patch === undefined ? {} : { patch }),
-    dryRun,
-    everything,
-  }
+  { filter, ...same }: Selection,
+  patch?: Init<messages.Patch>,
+): Init<messages.ChangeByFilterRequest> {
+  return { ...same, filter: filterMessage(filter), patch }
 }
 
-export function changedOf({ changed, more }: ChangeByFilterResponse): Changed {
+export function changedOf(message: Encoded<messages.ChangeByFilterResponse>): Changed {
+  const { changed, more } = message.read()
   return { changed: Number(changed), more }
 }
 
-export function facetCount({ value, count }: FacetCountMessage): FacetCount {
-  return { value: valueFromMessage(value!), count: Number(count) }
+export function facetsOf(
+  message: Encoded<messages.FacetsResponse>,
+): Readonly<Record<string, readonly FacetCount[]>> {
+  const facets = Array.from(message.items('facets'), (facet) => [facet.read().path, facet] as const)
+  return objectOf(facets, (facet) =>
+    Array.from(facet.items('counts'), (item) => {
+      const { value, count } = item.read()
+      return { value: attributeOf(value!), count: Number(count) }
+    }),
+  )
 }
 
-export function answerOf({ hits, profile }: SearchResponse): SearchAnswer {
-  return { hits: hits.map(hitOf), profile: profile && profileOf(profile) }
-}
-
-export function hitOf(hit: HitMessage | PointMessage): Hit {
-  const { id, payload, vector, version } = hit
-  const distance = 'distance' in hit ? hit.distance : undefined
+export function foundOf(message: Encoded<messages.SearchResponse>): Found {
+  const { profile } = message.read()
   return {
-    id: id === undefined ? '' : idOf(id),
-    ...(distance === undefined ? {} : { distance }),
+    ids: Array.from(message.items('resultPointIds'), idIn),
+    hits: Array.from(message.items('hits'), hitOf),
+    profile: profile && profileOf(profile),
+  }
+}
+
+export function hitOf(message: Encoded<messages.Hit>): Hit {
+  const { distance } = message.read()
+  return { ...listedOf(message), ...(distance === undefined ? {} : { distance }) }
+}
+
+/** A point of a list, with those fields that the call asked for. */
+export function listedOf(message: Encoded<messages.Hit> | Encoded<messages.Point>): Hit {
+  const { id, payload, vector, version } = message.read()
+  return {
+    id: id === undefined ? '' : idIn(id),
     ...(payload === undefined ? {} : { payload: payloadOf(payload) }),
-    ...(vector === undefined ? {} : { vector: Float32Array.from(vector.values) }),
+    ...(vector === undefined ? {} : { vector: vectorIn(vector, copyOf) }),
     ...(version === undefined ? {} : { version: Number(version) }),
   }
 }
 
-export function payloadOf(payload: PayloadMessage | undefined): StoredPayload {
-  const { contentType = 0, content = '', attributes, expiresAtUs } = payload ?? {}
+/** A whole point. */
+export function pointOf(message: Encoded<messages.Point>): Point {
+  const { vector = new Float32Array(), payload, ...rest } = listedOf(message)
+  return {
+    ...rest,
+    vector,
+    payload: (payload ?? { contentType: contentTypes[0], content: '' }) as StoredPayload,
+  }
+}
+
+function payloadOf(message: Encoded<messages.Payload>): StoredPayload {
+  const { contentType, content, attributes, expiresAtUs } = message.read()
   return {
     contentType: contentTypes[contentType]!,
     content,
-    ...(attributes === undefined ? {} : { attributes: attributesFromMessage(attributes) }),
+    ...(attributes === undefined ? {} : { attributes: attributesOf(attributes) }),
     ...(expiresAtUs === undefined ? {} : { expiresAt: momentOf(Number(expiresAtUs)) }),
   }
 }
 
-function profileOf(message: ProfileMessage): Profile {
-  const { plan, points, matching, compared, measured, filterUs, queueUs, searchUs } = message
-  const { reason, ef, efMultiplier, recallEstimate } = message
+function attributesOf(message: Encoded<messages.Attributes>): AttributesOutput {
+  return objectOf([...message.entries('fields')], attributeOf)
+}
+
+function attributeOf(message: Encoded<messages.Value>): AttributeOutput {
+  const { kind } = message.read()
+  switch (kind.case) {
+    case 'datetimeUs':
+      return momentOf(Number(kind.value))
+    case 'geo': {
+      const { lat, lon } = kind.value.read()
+      return new GeoPoint(lat, lon)
+    }
+    case 'list':
+      return Array.from(kind.value.items('items'), attributeOf)
+    case 'map':
+      return attributesOf(kind.value)
+    case undefined:
+      throw new DatabaseError('internal', 'the service sent a value of no known kind')
+    default:
+      return kind.value
+  }
+}
+
+function profileOf(message: Encoded<messages.Profile>): Profile {
+  const fields = message.read()
+  const { points, matching, compared, measured, filterUs, queueUs, searchUs } = fields
   return {
-    plan: plan as Profile['plan'],
-    reason,
+    ...fields,
+    plan: fields.plan as Profile['plan'],
     points: Number(points),
     matching: Number(matching),
     compared: Number(compared),
     measured: Number(measured),
-    ef,
-    efMultiplier,
     filterUs: Number(filterUs),
     queueUs: Number(queueUs),
     searchUs: Number(searchUs),
-    recallEstimate,
   }
 }
 
-/**
- * A message with all components in one piece. protobuf-es would allocate four bytes for each component, which took most
- * of the time of an import. The components are passed as an unknown field, which protobuf-es writes unchanged.
- */
-function vectorMessage(vector: ArrayLike<number>): MessageInitShape<typeof DenseVectorSchema> {
-  const floats = vector instanceof Float32Array ? vector : new Float32Array(vector)
-  const bytes = new Uint8Array(floats.buffer, floats.byteOffset, floats.byteLength)
-  const message = create(DenseVectorSchema)
-  const data = new BinaryWriter().bytes(bytes).finish()
-  message.$unknown = [{ no: valuesNumber, wireType: WireType.LengthDelimited, data }]
-  return message
-}
-
-const valuesNumber = DenseVectorSchema.field.values.number
-
-export function idMessage(id: string): MessageInitShape<typeof PointIDSchema> {
-  return { id: { value: id } }
-}
-
-export function idOf(message: PointID): string {
-  return message.id?.value ?? ''
+export function collectionOf(message: Encoded<messages.Collection>): CollectionInfo {
+  const { hnsw, points, dimension, embeddingModel, ...same } = message.read()
+  const { m = 0, efConstruction = 0 } = hnsw?.read() ?? {}
+  return {
+    ...same,
+    dimension,
+    points: Number(points),
+    hnsw: { m, efConstruction },
+    ...(embeddingModel === undefined ? {} : { embeddingModel }),
+  }
 }

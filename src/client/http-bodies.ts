@@ -1,5 +1,4 @@
 import { jsonNumbers } from '../base/json-numbers.ts'
-import { attributesFromJson, attributesJson, momentIn, momentText } from './attributes.ts'
 import type {
   DetailedQuery,
   Hit,
@@ -11,7 +10,7 @@ import type {
   Query,
   StoredPayload,
 } from './client.ts'
-import { filterJson } from './filters.ts'
+import { attributesFromJson, attributesJson, filterJson, momentIn, momentText } from './values.ts'
 
 /** Conversions between the client's types, as `input.ts` has checked them, and the JSON of HTTP. */
 
@@ -125,4 +124,25 @@ export function payloadJson({
 
 function preconditionJson(when: Precondition | undefined): unknown {
   return when !== undefined && 'filter' in when ? { filter: filterJson(when.filter) } : when
+}
+
+/**
+ * An answer without data of users in the names of the client: camel case, and undefined for null.
+ */
+export function renamed(answer: unknown): unknown {
+  if (Array.isArray(answer)) return answer.map(renamed)
+  if (typeof answer !== 'object') return answer
+  if (answer === null) return undefined
+  return Object.fromEntries(
+    Object.entries(answer).map(([name, value]) => [
+      otherNames[name] ?? name.replaceAll(/_(.)/g, (_, letter) => letter.toUpperCase()),
+      renamed(value),
+    ]),
+  )
+}
+
+const otherNames: Readonly<Record<string, string>> = {
+  similarity: 'metric',
+  settling: 'isSettling',
+  secret: 'isSecret',
 }

@@ -1,11 +1,16 @@
 import { positionHeader } from '../base/consistency.ts'
-import { cancellation, DatabaseError, type Reason, reasonHeader, reasonIn, reasons } from '../base/errors.ts'
-import { boundsIn, type CallBounds, noAnswerInTime, tooLarge } from './call-bounds.ts'
-import { type CallDetails, idempotencyKeyOf } from './call-options.ts'
-import { withRetries } from './retries.ts'
-import { ServiceError } from './service-error.ts'
-import { Session } from './session.ts'
-import { tlsFault } from './tls-fault.ts'
+import { cancellation, DatabaseError, reasonHeader, reasonIn } from '../base/errors.ts'
+import {
+  boundsIn,
+  type CallBounds,
+  type CallDetails,
+  makeCall,
+  noAnswerInTime,
+  reasonOfStatus,
+  ServiceError,
+  Session,
+  tlsFault,
+} from './calls.ts'
 
 /** The address of an HTTP service, and the credentials for it. */
 export interface HttpService extends CallBounds {
@@ -23,34 +28,21 @@ export interface HttpCaller {
     method: string,
     path: string,
     body: string | undefined,
-    options?: CallDetails,
+    details: CallDetails,
   ): Promise<{ readonly status: number; readonly answer: Answer }>
   readonly maxRequestBytes: number
 }
 
 export function httpCaller(options: HttpService): HttpCaller {
   const base = options.baseUrl.replace(/\/+$/, '')
-  const { retries, timeoutMs, maxRequestBytes } = boundsIn(options)
+  const bounds = boundsIn(options)
+  const { timeoutMs, maxRequestBytes } = bounds
   const authorization = authorizationOf(options)
   const session = new Session()
-  const call = async <Answer>(
-    method: string,
-    path: string,
-    body: string | undefined,
-    details?: CallDetails,
-  ) => {
-    const { signal, isRepeatable = false, consistency } = details ?? {}
-    const key = idempotencyKeyOf(details)
-    const own = {
-      // The service refuses fields that it does not know, which a newer client could send.
-      ...(body === undefined ? {} : { 'content-type': 'application/json', 'vicinal-strict': 'true' }),
-      ...(key === undefined ? {} : { 'idempotency-key': key }),
-    }
-    if (body !== undefined && body.length > maxRequestBytes) throw tooLarge(maxRequestBytes)
-    return await withRetries(retries, { signal, isRepeatable }, () =>
-      attempt<Answer>(method, path, body, { ...session.headers(consistency), ...own }, signal),
+  const call = <Answer>(method: string, path: string, body: string | undefined, details: CallDetails) =>
+    makeCall(bounds, session, details, body?.length ?? 0, (headers) =>
+      attempt<Answer>(method, path, body, headers, details.signal),
     )
-  }
   return Object.assign(call, { maxRequestBytes })
 
   async function attempt<Answer>(
@@ -60,7 +52,6 @@ export function httpCaller(options: HttpService): HttpCaller {
     headers: Readonly<Record<string, string>>,
     signal: AbortSignal | undefined,
   ): Promise<{ readonly status: number; readonly answer: Answer }> {
-    if (signal?.aborted) throw cancellation(signal)
     const stop = new AbortController()
     const cancel = (): void => stop.abort()
     signal?.addEventListener('abort', cancel, { once: true })
@@ -68,7 +59,7 @@ export function httpCaller(options: HttpService): HttpCaller {
     try {
       const response = await fetch(base + path, {
         method,
-        headers: { ...authorization, ...headers },
+        headers: { ...authorization, ...headers, ...(body === undefined ? {} : typeOfBody) },
         ...(body === undefined ? {} : { body }),
         signal: stop.signal,
       })
@@ -88,6 +79,9 @@ export function httpCaller(options: HttpService): HttpCaller {
     }
   }
 }
+
+/** The service refuses fields that it does not know, which a newer client could send. */
+const typeOfBody = { 'content-type': 'application/json', 'vicinal-strict': 'true' }
 
 /** The `authorization` header, if there are credentials. */
 export function authorizationOf({
@@ -129,15 +123,9 @@ function noAnswer(base: string, error: unknown): DatabaseError {
 /** Converts an error. An answer without a reason is not from the service; then the status has to do. */
 function errorOf({ status, headers }: Response, text: string): ServiceError {
   const seconds = Number(headers.get('retry-after') ?? Number.NaN)
-  return new ServiceError(reasonIn(headers.get(reasonHeader)) ?? reasonOfStatus(status), text, {
+  return new ServiceError(reasonIn(headers.get(reasonHeader)) ?? reasonOfStatus('http', status), text, {
     ...(Number.isFinite(seconds) ? { retryAfterMs: seconds * 1000 } : {}),
     // A cluster did not learn in time whether its log has the change.
     isUncertain: status === 503 && text.includes('may have been stored'),
   })
-}
-
-/** The first reason with an HTTP status. */
-export function reasonOfStatus(status: number): Reason {
-  const found = Object.entries(reasons).find(([, { http }]) => http === status)
-  return (found?.[0] ?? 'internal') as Reason
 }

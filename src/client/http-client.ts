@@ -1,10 +1,18 @@
-import { attributeFromJson, objectOf } from './attributes.ts'
-import { type BatchInsert, insertEachOf, insertInBatches } from './bulk-insert.ts'
-import { tooLarge } from './call-bounds.ts'
-import { type CallDetails, type CallOptions, optionsIn, repeatable, withKey } from './call-options.ts'
-import type { GetOptions, PointsClient, Query, Selection, VectorClient, WriteOptions } from './client.ts'
-import { fieldsOf, optional } from './field-readers.ts'
-import { filterJson } from './filters.ts'
+import type { CollectionInfo } from '../base/collection.ts'
+import type { Profile } from '../base/profile.ts'
+import { type CallDetails, reasonOfStatus, repeatable, tooLarge } from './calls.ts'
+import type {
+  Aliases,
+  CollectionStats,
+  InspectionClient,
+  NewCollection,
+  NodeStats,
+  Selection,
+  SettingInForce,
+  SlowQueries,
+  VectorClient,
+} from './client.ts'
+import { fieldsOf } from './field-readers.ts'
 import {
   changeJson,
   type HitAnswer,
@@ -15,28 +23,18 @@ import {
   pointBody,
   putBody,
   queryBody,
+  renamed,
 } from './http-bodies.ts'
-import { type HttpCaller, type HttpService, httpCaller, reasonOfStatus } from './http-call.ts'
-import { httpCollections, pathOfCollection } from './http-collections.ts'
-import { inspectionOf } from './http-inspection.ts'
+import { type HttpCaller, type HttpService, httpCaller } from './http-call.ts'
+import { checkCollectionName } from './input.ts'
 import {
-  facetsIn,
-  filterIn,
-  idIn,
-  listIn,
-  patchIn,
-  pointIn,
-  pointsIn,
-  pointToPutIn,
-  preconditionIn,
-  queriesIn,
-  queryIn,
-  selectionIn,
-  updateIn,
-} from './input.ts'
-import type { InspectionClient } from './inspection.ts'
-import { pagesOf } from './pages.ts'
-import { type ProfileAnswer, profileOf } from './profile.ts'
+  type CollectionCalls,
+  collectionsOver,
+  type Found,
+  type PointCalls,
+  pointsOver,
+} from './transport.ts'
+import { attributeFromJson, filterJson, objectOf } from './values.ts'
 
 export interface HttpClientOptions extends HttpService {
   /** Name or alias of the collection whose points the client accesses; the default collection if absent. */
@@ -66,82 +64,90 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
 
 /** A client and those that it creates for other collections share one session with a cluster. */
 function clientOf(call: HttpCaller, collection: string | undefined): HttpClient {
-  const base = collection === undefined ? '' : pathOfCollection(collection)
+  const base = collection === undefined ? '' : pathOf(collection)
   return {
-    ...pointsOf(call, base),
+    ...pointsOver(pointCalls(call, `${base}/points`)),
     ...inspectionOf(call, base),
     collection: (name) => clientOf(call, name),
-    collections: httpCollections(call),
+    collections: collectionsOver(collectionCalls(call)),
     async close() {},
   }
 }
 
-/** @param base prefix of the paths of points */
-function pointsOf(call: HttpCaller, base: string): Omit<PointsClient, 'close'> {
-  const path = `${base}/points`
-  const pathOf = (id: string): string => `${path}/${idIn(id, 'id')}`
-  const writes = writesOf(call, path, pathOf)
+/** @param path of the points of a collection */
+function pointCalls(call: HttpCaller, path: string): PointCalls {
+  const post = async <Answer>(name: string, body: string, details: CallDetails): Promise<Answer> =>
+    (await call<Answer>('POST', `${path}${name}`, body, details)).answer
   return {
-    ...writes,
-    ...readsOf(call, path, pathOf),
-    ...selectionsOf(call, path),
-    insertAll: (points, options) => insertInBatches(writes.insertChecked, points, options),
-  }
-}
-
-type PathOf = (id: string) => string
-
-function writesOf(
-  call: HttpCaller,
-  path: string,
-  pathOf: PathOf,
-): Pick<PointsClient, 'insert' | 'insertBatch' | 'insertEach' | 'put' | 'patch' | 'delete'> & BatchInsert {
-  const insertChecked: BatchInsert['insertChecked'] = async (points, options) => {
-    const body = batchBody(call, '{"vectors":[', points, pointBody)
-    const { answer } = await call<{ point_ids: string[] }>('POST', `${path}/batch`, body, withKey(options))
-    return answer.point_ids
-  }
-  return {
-    insertChecked,
-    async insert(point, options) {
-      const body = pointBody(pointIn(point))
-      const { answer } = await call<{ point_id: string }>('POST', path, body, withKey(options))
-      return answer.point_id
+    async insert(point, details) {
+      return (await post<{ point_id: string }>('', pointBody(point), details)).point_id
     },
-    insertBatch: async (points, options) => insertChecked(pointsIn(points), options),
-    insertEach: (points, options) =>
-      insertEachOf(points, async (checked) => {
-        const body = batchBody(call, '{"on_error":"continue","vectors":[', checked, pointBody)
-        const { answer } = await call<ReportAnswer>('POST', `${path}/batch`, body, withKey(options))
-        const { point_ids: ids, errors = [] } = answer
-        const failed = errors.map(({ index, status, message }) => ({
-          index,
-          reason: reasonOfStatus(status),
-          message,
-        }))
-        return { ids, errors: failed }
-      }),
-    async put(id, point, options) {
-      const { when, ...details } = optionsIn<WriteOptions>(options, ['when'])
-      const body = putBody(pointToPutIn(point), preconditionIn(when))
-      const { answer } = await call<PutAnswer>('PUT', pathOf(id), body, {
-        ...details,
-        isRepeatable: when === undefined,
-      })
+    async insertBatch(points, details) {
+      const body = batchBody(call, '{"vectors":[', points, pointBody)
+      return (await post<{ point_ids: string[] }>('/batch', body, details)).point_ids
+    },
+    async insertEach(points, details) {
+      const body = batchBody(call, '{"on_error":"continue","vectors":[', points, pointBody)
+      const { point_ids: ids, errors = [] } = await post<ReportAnswer>('/batch', body, details)
+      const failed = errors.map(({ index, status, message }) => ({
+        index,
+        reason: reasonOfStatus('http', status),
+        message,
+      }))
+      return { ids, errors: failed }
+    },
+    async put(id, point, when, details) {
+      const { answer } = await call<PutAnswer>('PUT', `${path}/${id}`, putBody(point, when), details)
       return { version: answer.version, created: answer.created }
     },
-    async patch(id, patch, options) {
-      const { when, ...details } = optionsIn<WriteOptions>(options, ['when'])
-      const body = patchBody(patchIn(patch), preconditionIn(when))
-      const { answer } = await call<{ version: number }>('PATCH', pathOf(id), body, {
-        ...details,
-        isRepeatable: when === undefined,
-      })
+    async patch(id, patch, when, details) {
+      const body = patchBody(patch, when)
+      const { answer } = await call<{ version: number }>('PATCH', `${path}/${id}`, body, details)
       return { version: answer.version }
     },
-    async delete(id, options) {
-      await call('DELETE', pathOf(id), undefined, repeatable(options))
+    async delete(id, details) {
+      await call('DELETE', `${path}/${id}`, undefined, details)
     },
+    async get(id, withVersion, details) {
+      const query = withVersion ? '?version=true' : ''
+      const { answer } = await call<PointAnswer>('GET', `${path}/${id}${query}`, undefined, details)
+      const { id: stored, vector, payload, version } = answer
+      return {
+        id: stored,
+        vector: Float32Array.from(vector),
+        payload: payloadOf(payload),
+        ...(version === undefined ? {} : { version }),
+      }
+    },
+    async search(query, details) {
+      const { results, hits, profile } = await post<SearchAnswer>('/search', queryBody(query), details)
+      return foundOf(results, hits, profile)
+    },
+    async searchBatch(queries, details) {
+      const body = batchBody(call, '{"queries":[', queries, queryBody)
+      const { results, hits, profile } = await post<SearchBatchAnswer>('/search/batch', body, details)
+      return results.map((ids, index) => foundOf(ids, hits?.[index], profile?.[index]))
+    },
+    async list({ filter, ...others }, details) {
+      const body = JSON.stringify({ filter: filterJson(filter), ...others })
+      const answer = await post<ListAnswer>('/list', body, details)
+      return { points: answer.points.map(hitOf), nextCursor: answer.next_cursor }
+    },
+    async count(filter, details) {
+      const body = JSON.stringify({ filter: filterJson(filter) })
+      return (await post<{ count: number }>('/count', body, details)).count
+    },
+    async facets({ filter, ...others }, details) {
+      const body = JSON.stringify({ filter: filterJson(filter), ...others })
+      const { facets } = await post<FacetsAnswer>('/facets', body, details)
+      return objectOf(Object.entries(facets), (counts) =>
+        counts.map(({ value, count }) => ({ value: attributeFromJson(value), count })),
+      )
+    },
+    update: (selection, change, details) =>
+      post('/update', JSON.stringify({ ...selectionJson(selection), ...changeJson(change) }), details),
+    deleteMatching: (selection, details) =>
+      post('/delete', JSON.stringify(selectionJson(selection)), details),
   }
 }
 
@@ -163,96 +169,13 @@ function batchBody<Item>(
   return `${start}${bodies.join(',')}]}`
 }
 
-function readsOf(
-  call: HttpCaller,
-  path: string,
-  pathOf: PathOf,
-): Pick<PointsClient, 'get' | 'search' | 'searchBatch' | 'searchHits' | 'searchHitsBatch'> {
-  const search = async <Answer>(query: Query, options: CallOptions | undefined): Promise<Answer> => {
-    const body = queryBody(queryIn(query))
-    return (await call<Answer>('POST', `${path}/search`, body, repeatable(options))).answer
-  }
-  const searchBatch = async <Answer>(
-    queries: readonly Query[],
-    options: CallOptions | undefined,
-  ): Promise<Answer> => {
-    const body = batchBody(call, '{"queries":[', queriesIn(queries), queryBody)
-    return (await call<Answer>('POST', `${path}/search/batch`, body, repeatable(options))).answer
-  }
-  return {
-    async get(id, options) {
-      const { version = false, ...details } = optionsIn<GetOptions>(options, ['version'])
-      const query = version ? '?version=true' : ''
-      const { answer } = await call<PointAnswer>(
-        'GET',
-        `${pathOf(id)}${query}`,
-        undefined,
-        repeatable(details),
-      )
-      const { id: stored, vector, payload, version: found } = answer
-      return {
-        id: stored,
-        vector: Float32Array.from(vector),
-        payload: payloadOf(payload),
-        ...(found === undefined ? {} : { version: found }),
-      }
-    },
-    search: async (query, options) => (await search<{ results: string[] }>(query, options)).results,
-    searchBatch: async (queries, options) =>
-      (await searchBatch<{ results: string[][] }>(queries, options)).results,
-    async searchHits(query, options) {
-      const { hits, profile } = await search<HitsAnswer>(query, options)
-      return { hits: hits.map(hitOf), profile: profile && profileOf(profile) }
-    },
-    async searchHitsBatch(queries, options) {
-      const answer = await searchBatch<HitsBatchAnswer>(queries, options)
-      return answer.hits.map((hits, index) => {
-        const profile = answer.profile?.[index]
-        return { hits: hits.map(hitOf), profile: profile ? profileOf(profile) : undefined }
-      })
-    },
-  }
+function profileOf(answer: unknown): Profile {
+  const profile = renamed(answer) as Profile
+  return { ...profile, recallEstimate: profile.recallEstimate }
 }
 
-function selectionsOf(
-  call: HttpCaller,
-  path: string,
-): Pick<PointsClient, 'list' | 'listAll' | 'count' | 'facets' | 'updateMatching' | 'deleteMatching'> {
-  const post = async <Answer>(name: string, body: unknown, options: CallDetails): Promise<Answer> =>
-    (await call<Answer>('POST', `${path}/${name}`, JSON.stringify(body), options)).answer
-  const list: PointsClient['list'] = async (query, options) => {
-    const { filter, ...others } = listIn(query)
-    const answer = await post<ListAnswer>(
-      'list',
-      { filter: filterJson(filter), ...others },
-      repeatable(options),
-    )
-    return { points: answer.points.map(hitOf), nextCursor: answer.next_cursor }
-  }
-  return {
-    list,
-    listAll: (query, options) => pagesOf(list, query, options),
-    async count(filter, options) {
-      const body = { filter: filterJson(optional(filter, filterIn, 'filter')) }
-      return (await post<{ count: number }>('count', body, repeatable(options))).count
-    },
-    async facets(query, options) {
-      const { filter, ...others } = facetsIn(query)
-      const body = { filter: filterJson(filter), ...others }
-      const { facets } = await post<FacetsAnswer>('facets', body, repeatable(options))
-      return objectOf(Object.entries(facets), (counts) =>
-        counts.map(({ value, count }) => ({ value: attributeFromJson(value), count })),
-      )
-    },
-    async updateMatching(request, options) {
-      const { set, unset, expiresAt, ...selection } = updateIn(request)
-      const change = changeJson({ set, unset, expiresAt })
-      return await post('update', { ...selectionJson(selection), ...change }, optionsIn(options))
-    },
-    async deleteMatching(selection, options) {
-      return await post('delete', selectionJson(selectionIn(selection)), optionsIn(options))
-    },
-  }
+function foundOf(ids: readonly string[], hits: readonly HitAnswer[] = [], profile?: unknown): Found {
+  return { ids, hits: hits.map(hitOf), profile: profile ? profileOf(profile) : undefined }
 }
 
 function selectionJson({ filter, limit, dryRun, everything }: Selection): Readonly<Record<string, unknown>> {
@@ -276,14 +199,16 @@ interface ReportAnswer {
   readonly errors?: readonly { readonly index: number; readonly status: number; readonly message: string }[]
 }
 
-interface HitsAnswer {
-  readonly hits: readonly HitAnswer[]
-  readonly profile?: ProfileAnswer
+interface SearchAnswer {
+  readonly results: readonly string[]
+  readonly hits?: readonly HitAnswer[]
+  readonly profile?: unknown
 }
 
-interface HitsBatchAnswer {
-  readonly hits: readonly (readonly HitAnswer[])[]
-  readonly profile?: readonly (ProfileAnswer | null)[]
+interface SearchBatchAnswer {
+  readonly results: readonly (readonly string[])[]
+  readonly hits?: readonly (readonly HitAnswer[])[]
+  readonly profile?: readonly unknown[]
 }
 
 interface ListAnswer {
@@ -293,4 +218,86 @@ interface ListAnswer {
 
 interface FacetsAnswer {
   readonly facets: Readonly<Record<string, readonly { readonly value: unknown; readonly count: number }[]>>
+}
+
+function collectionCalls(call: HttpCaller): CollectionCalls {
+  return {
+    async list(details) {
+      const { answer } = await call<{ collections: unknown[] }>('GET', root, undefined, details)
+      return answer.collections.map(infoOf)
+    },
+    async get(name, details) {
+      return infoOf((await call<unknown>('GET', pathOf(name), undefined, details)).answer)
+    },
+    async put(name, settings, details) {
+      const { status, answer } = await call<unknown>('PUT', pathOf(name), settingsBody(settings), details)
+      return { created: status === 201, info: infoOf(answer) }
+    },
+    async delete(name, details) {
+      await call('DELETE', pathOf(name), undefined, details)
+    },
+    async setAliases(changes, details) {
+      return (await call<{ aliases: Aliases }>('PUT', '/aliases', JSON.stringify(changes), details)).answer
+        .aliases
+    },
+  }
+}
+
+const root = '/collections'
+
+/** The path of a collection, which is the prefix of its points' paths. @throws DatabaseError for an invalid name */
+function pathOf(name: string): string {
+  return `${root}/${checkCollectionName(name)}`
+}
+
+function infoOf(answer: unknown): CollectionInfo {
+  const info = renamed(answer) as CollectionInfo
+  return { ...info, dimension: info.dimension }
+}
+
+/** JSON.stringify leaves out undefined fields. */
+function settingsBody({ dimension, hnsw }: NewCollection): string {
+  return JSON.stringify({ dimension, hnsw: hnsw && { m: hnsw.m, ef_construction: hnsw.efConstruction } })
+}
+
+/** @param base the path of the client's collection; '' for the default one */
+function inspectionOf(call: HttpCaller, base: string): InspectionClient {
+  const get = async <Answer>(path: string, options: Parameters<typeof repeatable>[0]): Promise<Answer> =>
+    (await call<Answer>('GET', path, undefined, repeatable(options))).answer
+  return {
+    async stats(options) {
+      const { nodes, partitions, diskBytes, ...figures } = renamed(
+        await get(`${base}/stats`, options),
+      ) as StatsAnswer
+      if (nodes === undefined) return figures
+      const missing = { partitions: partitions!.missing, of: partitions!.total }
+      return { ...figures, parts: { nodes: nodes.map(nodeOf), diskBytes: diskBytes!, missing } }
+    },
+    async slowQueries(options) {
+      const answer = renamed(await get(`${base}/slow-queries`, options)) as SlowQueries
+      return { ...answer, queries: answer.queries.map((query) => ({ ...query, time: new Date(query.time) })) }
+    },
+    async settings(options) {
+      const { settings } = renamed(await get('/settings', options)) as {
+        readonly settings: readonly SettingInForce[]
+      }
+      return settings
+    },
+  }
+}
+
+function nodeOf({ node, answers, ...stats }: NodeAnswer): NodeStats {
+  return { node, stats: answers ? (stats as NodeStats['stats']) : undefined }
+}
+
+interface StatsAnswer extends CollectionStats {
+  /** This field and the next two are only present in a cluster that divides the points among its nodes. */
+  readonly diskBytes?: number
+  readonly partitions?: { readonly total: number; readonly missing: number }
+  readonly nodes?: readonly NodeAnswer[]
+}
+
+interface NodeAnswer extends Partial<NonNullable<NodeStats['stats']>> {
+  readonly node: string
+  readonly answers: boolean
 }

@@ -10,13 +10,15 @@ import {
 } from '../base/attribute-checks.ts'
 import { wholeMax } from '../base/attribute-json.ts'
 import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
+import { collectionName, collectionNameRule } from '../base/collection.ts'
 import { conflictRules, contentTypes, dimensionMax, distanceMetrics, isUuid } from '../base/point.ts'
-import { type Moment, microsecondsIn, objectOf } from './attributes.ts'
 import type {
+  AliasChanges,
   DetailedQuery,
   FacetsQuery,
   Include,
   ListQuery,
+  NewCollection,
   Patch,
   PayloadToStore,
   PointToInsert,
@@ -40,7 +42,8 @@ import {
   wholeIn,
   wrongKind,
 } from './field-readers.ts'
-import type { Filter } from './filters.ts'
+import type { Filter } from './values.ts'
+import { type Moment, microsecondsIn, objectOf } from './values.ts'
 
 /**
  * The only place that reads what a caller passes. Every function returns a copy with nothing but checked values, which
@@ -69,6 +72,18 @@ interface CheckedPayload extends PayloadToStore {
 export interface CheckedPoint extends PointToInsert {
   readonly vector: Components | undefined
   readonly payload: CheckedPayload
+}
+
+/** The part of a checked patch that can apply to many points. */
+export interface CheckedChange {
+  readonly set: Attributes | undefined
+  readonly unset: readonly string[] | undefined
+  /** null removes the expiry. */
+  readonly expiresAt: DateTime | null | undefined
+}
+
+export interface CheckedPatch extends CheckedChange, Pick<Patch, 'content' | 'contentType' | 'text'> {
+  readonly vector: Components | undefined
 }
 
 export function pointIn(point: PointToInsert, path = ''): CheckedPoint {
@@ -188,7 +203,7 @@ function includeIn(include: unknown, at: string): Include {
 
 const patchFields = ['set', 'unset', 'content', 'contentType', 'expiresAt', 'vector', 'text'] as const
 
-export function patchIn(patch: Patch): Patch {
+export function patchIn(patch: Patch): CheckedPatch {
   const fields = fieldsOf(patch, patchFields, 'the patch')
   if (Object.values(fields).every((value) => value === undefined)) {
     throw invalid(`there is nothing to change: send ${patchFields.join(', ')}`)
@@ -203,9 +218,7 @@ export function patchIn(patch: Patch): Patch {
 }
 
 /** The part of a patch that can apply to many points. A value that is null in `set` is removed. */
-function changeIn(
-  fields: Readonly<Record<'set' | 'unset' | 'expiresAt', unknown>>,
-): Pick<Patch, 'set' | 'unset' | 'expiresAt'> {
+function changeIn(fields: Readonly<Record<'set' | 'unset' | 'expiresAt', unknown>>): CheckedChange {
   const unset = optional(fields.unset, textsIn, 'unset')
   const removed: string[] = []
   const set = optional(fields.set, (value, at) => mapIn(value, at, 1, removed), 'set')
@@ -224,7 +237,7 @@ export function selectionIn(selection: Selection): Selection {
 
 export function updateIn(
   request: Selection & Pick<Patch, 'set' | 'unset' | 'expiresAt'>,
-): Selection & Pick<Patch, 'set' | 'unset' | 'expiresAt'> {
+): Selection & CheckedChange {
   const fields = fieldsOf(request, [...selectionFields, 'set', 'unset', 'expiresAt'], 'the request')
   return { ...checkedSelection(fields), ...changeIn(fields) }
 }
@@ -398,4 +411,38 @@ function place(path: string, whole: string): string {
 /** In protobuf, a limit of 0 would be no limit. */
 function limitIn(value: unknown, at: string): number {
   return wholeIn(value, at, 1)
+}
+
+/**
+ * Refuses an invalid name before the request is sent: in a path, `..` would lead to another route.
+ *
+ * @throws DatabaseError `invalid_argument`
+ */
+export function checkCollectionName(name: string): string {
+  if (typeof name === 'string' && collectionName.test(name)) return name
+  throw invalid(`${JSON.stringify(name)} cannot be the name of a collection: ${collectionNameRule}`)
+}
+
+/** Reads the settings of a new collection. @throws DatabaseError `invalid_argument` */
+export function settingsIn(settings: NewCollection = {}): NewCollection {
+  const { dimension, hnsw } = fieldsOf(settings, ['dimension', 'hnsw'], 'the settings')
+  const { m, efConstruction } = fieldsOf(hnsw ?? {}, ['m', 'efConstruction'], 'hnsw')
+  return {
+    ...(dimension === undefined ? {} : { dimension: wholeIn(dimension, 'dimension') }),
+    hnsw: {
+      m: optional(m, wholeIn, 'hnsw.m'),
+      efConstruction: optional(efConstruction, wholeIn, 'hnsw.efConstruction'),
+    },
+  }
+}
+
+/** Reads changes of aliases. @throws DatabaseError `invalid_argument` */
+export function aliasChangesIn(changes: AliasChanges): Required<AliasChanges> {
+  const { set = {}, remove } = fieldsOf(changes, ['set', 'remove'], 'the changes')
+  if (!isPlain(set)) throw wrongKind(set, 'set', 'a plain object')
+  const aliases = Object.entries(set).map(([alias, name]): [string, string] => [
+    textIn(alias, 'set'),
+    textIn(name, `set.${alias}`),
+  ])
+  return { set: objectOf(aliases, (name) => name), remove: optional(remove, textsIn, 'remove') ?? [] }
 }

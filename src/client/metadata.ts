@@ -1,7 +1,7 @@
 import { wholeMax } from '../base/attribute-json.ts'
 import { DateTime, GeoPoint } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
-import type { AttributeInput, AttributesInput } from './attributes.ts'
+import type { AttributeInput, AttributesInput } from './values.ts'
 
 /**
  * Returns the metadata of a framework, which may be any values, as attributes. Values that attributes cannot have are

@@ -85,3 +85,8 @@ const noValues: Float32Array<ArrayBuffer> = new Float32Array(0)
 
 /** The maximum memory that a vector keeps alive if it outlives the others of its request. */
 const pieceBytes = 65_536
+
+/** For few vectors: copies each into its own memory. */
+export function copyOf(bytes: Buffer): Float32Array<ArrayBuffer> {
+  return new Float32Array(new Uint8Array(bytes).buffer)
+}

@@ -8,12 +8,18 @@ import { type Field, fieldsOf, wireLength } from './fields.ts'
  */
 export class MessageWriter {
   readonly #room: AnswerRoom | undefined
-  #bytes = Buffer.allocUnsafe(256)
-  #start = this.#bytes.length
+  #bytes: Buffer
+  #start: number
 
-  /** @param room counts the bytes as they grow */
-  constructor(room?: AnswerRoom) {
+  /**
+   * @param room counts the bytes as they grow
+   * @param expectedBytes the size of the message, if it is known
+   */
+  constructor(room?: AnswerRoom, expectedBytes = 0) {
     this.#room = room
+    if (expectedBytes > firstBytes) room?.add(expectedBytes)
+    this.#bytes = Buffer.allocUnsafe(frontBytes + Math.max(firstBytes, expectedBytes))
+    this.#start = this.#bytes.length
   }
 
   /** Bytes written so far. */
@@ -49,6 +55,12 @@ export class MessageWriter {
     return [this.#bytes, at]
   }
 
+  /** Memory in front of the written bytes. */
+  get spareBytes(): number {
+    return this.#start
+  }
+
+  /** Returns the message. At least `frontBytes` of its memory in front of it are free. */
   finish(): Buffer {
     return this.#bytes.subarray(this.#start)
   }
@@ -168,7 +180,7 @@ export class MessageWriter {
 
   /** Reserves bytes in front of the written ones, and grows the buffer if necessary; returns their position. */
   #take(bytes: number): number {
-    if (bytes > this.#start) {
+    if (bytes > this.#start - frontBytes) {
       const grownBytes = 2 * (this.#bytes.length + bytes)
       this.#room?.add(grownBytes - this.#bytes.length)
       const grown = Buffer.allocUnsafe(grownBytes)
@@ -181,6 +193,11 @@ export class MessageWriter {
     return this.#start
   }
 }
+
+/** For the head of a frame. */
+const frontBytes = 5
+
+const firstBytes = 256
 
 /** Returns the bytes of a message. @throws Error for a value that the field cannot have */
 export function encode<Schema extends DescMessage>(
@@ -232,14 +249,14 @@ function whole(value: unknown, min: number, max: number = Number.MAX_SAFE_INTEGE
 }
 
 /** The size of a varint. @param value a whole number of at least 0 */
-export function varintBytes(value: number): number {
+function varintBytes(value: number): number {
   let bytes = 1
   for (let rest = value; rest >= 128; rest = Math.floor(rest / 128)) bytes += 1
   return bytes
 }
 
 /** Writes a varint at `at`; returns the position after it. @param value a whole number of at least 0 */
-export function writeVarint(target: Buffer, at: number, value: number): number {
+function writeVarint(target: Buffer, at: number, value: number): number {
   let rest = value
   let position = at
   for (; rest >= 128; rest = Math.floor(rest / 128)) {

@@ -1,7 +1,11 @@
-import { type AttributesInput, attributeFromJson } from '../../src/client/attributes.ts'
-import type { Filter } from '../../src/client/filters.ts'
+import { fromBinary } from '@bufbuild/protobuf'
 import { filterMessage } from '../../src/client/grpc-filters.ts'
-import { attributesMessage } from '../../src/client/grpc-values.ts'
+import { patchIn } from '../../src/client/input.ts'
+import type { Filter } from '../../src/client/values.ts'
+import { type AttributesInput, attributeFromJson } from '../../src/client/values.ts'
+import { type Attributes, AttributesSchema } from '../../src/messages/generated/vectordb_pb.js'
+import * as values from '../../src/messages/values.ts'
+import { encode } from '../../src/messages/writer.ts'
 import type { Dice } from './dice.ts'
 import { dimension } from './target.ts'
 
@@ -73,7 +77,7 @@ function patch(dice: Dice, id: string): ExtendedRequest {
     rpc: 'PatchPoint',
     message: {
       id: idMessage(id),
-      patch: { set: attributesMessage(fromJson(set)), content: 'patched' },
+      patch: { set: attributesMessage(set), content: 'patched' },
       when: { test: { case: 'filter', value: filterMessage(filter) } },
     },
     codes: [ok, invalid, notFound, unmet],
@@ -172,7 +176,7 @@ function update(dice: Dice): ExtendedRequest {
     rpc: 'UpdatePoints',
     message: {
       filter: filterMessage(filter),
-      patch: { set: attributesMessage(fromJson(set)) },
+      patch: { set: attributesMessage(set) },
       limit: BigInt(1 + dice.below(20)),
       everything: true,
     },
@@ -217,7 +221,7 @@ function pointOf(dice: Dice): { vector: number[]; attributes: Record<string, unk
 }
 
 function pointMessage(vector: number[], attributes: Record<string, unknown>): object {
-  const payload = { contentType: 1, content: 'x', attributes: attributesMessage(fromJson(attributes)) }
+  const payload = { contentType: 1, content: 'x', attributes: attributesMessage(attributes) }
   return { vector: { values: vector }, payload }
 }
 
@@ -225,8 +229,9 @@ function idMessage(value: string): object {
   return { id: { value } }
 }
 
-function fromJson(attributes: object): AttributesInput {
-  return attributeFromJson(attributes) as AttributesInput
+function attributesMessage(json: object): Attributes {
+  const { set } = patchIn({ set: attributeFromJson(json) as AttributesInput })
+  return fromBinary(AttributesSchema, encode(AttributesSchema, values.attributesMessage(set!)))
 }
 
 export function attributesOf(dice: Dice, depth: number): Record<string, unknown> {

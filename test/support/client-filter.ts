@@ -1,6 +1,6 @@
 import type { Filter, Test } from '../../src/base/filter.ts'
 import { idFromBytes } from '../../src/base/ids.ts'
-import type * as client from '../../src/client/filters.ts'
+import type * as client from '../../src/client/values.ts'
 
 /** Converts a filter to the form that callers of the client write. */
 export function clientFilterOf(filter: Filter): client.Filter {

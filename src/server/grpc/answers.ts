@@ -4,25 +4,21 @@ import type { Facets } from '../../api/facet-points.ts'
 import { type FoundPoint, pointNotFound } from '../../api/get-point.ts'
 import type { InsertedBatch, ItemError } from '../../api/insert-vectors-batch.ts'
 import type { ListAnswer } from '../../api/list-points.ts'
-import { hasDetails, type SearchAnswer } from '../../api/search-answer.ts'
+import type { SearchAnswer } from '../../api/search-answer.ts'
 import type { AnswerRoom } from '../../base/byte-budget.ts'
 import type { CollectionInfo } from '../../base/collection.ts'
 import { DatabaseError, reasons } from '../../base/errors.ts'
-import { type IdLists, IdTexts, idsPerStep, listSteps, type SpellableIds } from '../../base/id-lists.ts'
+import { IdTexts, idsPerStep, type SpellableIds } from '../../base/id-lists.ts'
 import { idBytes, idFromBytes, idLength } from '../../base/ids.ts'
 import type { Include } from '../../base/point.ts'
 import type { HitDetails } from '../../base/search-results.ts'
 import { inTurns } from '../../base/turns.ts'
-import { wireLength } from '../../messages/fields.ts'
 import * as messages from '../../messages/generated/vectordb_pb.js'
 import { attributesMessage, idMessage, payloadMessage, valueMessage } from '../../messages/values.ts'
-import { type Init, MessageWriter, varintBytes, writeVarint } from '../../messages/writer.ts'
-import { allocateMessage } from './frames.ts'
+import { type Init, MessageWriter } from '../../messages/writer.ts'
+import { allocateMessage, headBytes, inFrame } from './frames.ts'
 
-/**
- * The answers of all operations as messages. Answers with only ids are written forwards, into a buffer of the right
- * size. All others are written backwards, and long ones in turns.
- */
+/** The answers of all operations as messages; long ones are written in turns. */
 
 export function id(value: string): Buffer {
   return answer(messages.PointIDSchema, idMessage(value))
@@ -38,9 +34,7 @@ export function nothing(): Buffer {
   return allocateMessage(0)
 }
 
-export function inserted({ ids, errors }: InsertedBatch): Buffer | Promise<Buffer> {
-  // Without errors, every item has an id.
-  if (errors === undefined || errors.length === 0) return idList(new IdTexts(ids as readonly string[]))
+export function inserted({ ids, errors = [] }: InsertedBatch): Buffer | Promise<Buffer> {
   return inTurns(insertedSteps(ids, errors))
 }
 
@@ -49,15 +43,18 @@ function* insertedSteps(
   errors: readonly ItemError[],
 ): Generator<void, Buffer> {
   const { field } = messages.InsertVectorsBatchResponseSchema
-  const writer = new MessageWriter()
+  const writer = new MessageWriter(undefined, ids.length * pointIdBytes)
   for (const { index, error } of errors.toReversed()) {
     writer.item(field.errors, { index, code: reasons[error.reason].grpc, message: error.message })
     yield
   }
-  for (const [index, each] of [...ids].reverse().entries()) {
-    writer.item(field.ids, each === null ? {} : idMessage(each))
-    if (index % idsPerTurn === 0) yield
-  }
+  // Without errors, every item has an id.
+  if (errors.length === 0) yield* idSteps(writer, new IdTexts(ids as readonly string[]), 0, ids.length)
+  else
+    for (const [index, each] of [...ids].reverse().entries()) {
+      writer.item(field.ids, each === null ? {} : idMessage(each))
+      if (index % idsPerTurn === 0) yield
+    }
   return framed(writer)
 }
 
@@ -164,28 +161,32 @@ export function aliases(all: ReadonlyMap<string, string>): Buffer {
 }
 
 export function search(found: SearchAnswer, room?: AnswerRoom): Buffer | Promise<Buffer> {
-  return hasDetails(found) ? inTurns(searchSteps(found, room)) : idList(found.results.ids, room)
-}
-
-export function searches(found: SearchAnswer, room?: AnswerRoom): Buffer | Promise<Buffer> {
-  return inTurns(hasDetails(found) ? searchesSteps(found, room) : resultSteps(found.results.ids, room))
+  return inTurns(searchSteps(found, room))
 }
 
 function* searchSteps(found: SearchAnswer, room: AnswerRoom | undefined): Generator<void, Buffer> {
-  const writer = new MessageWriter(room)
+  const writer = new MessageWriter(room, found.results.ids.total * pointIdBytes)
   yield* responseSteps(writer, found, 0)
   return framed(writer, room)
 }
 
+export function searches(found: SearchAnswer, room?: AnswerRoom): Buffer | Promise<Buffer> {
+  return inTurns(searchesSteps(found, room))
+}
+
 function* searchesSteps(found: SearchAnswer, room: AnswerRoom | undefined): Generator<void, Buffer> {
-  const writer = new MessageWriter(room)
+  const { ids } = found.results
+  const writer = new MessageWriter(room, ids.total * pointIdBytes + ids.length * headBytesMax)
   for (let query = found.queries.length - 1; query >= 0; query -= 1) {
     const end = writer.length
     yield* responseSteps(writer, found, query)
-    writer.head(resultsNumber, end)
+    writer.head(messages.SearchPointsBatchResponseSchema.field.results.number, end)
   }
   return framed(writer, room)
 }
+
+/** The most bytes of a tag and a length. */
+const headBytesMax = 6
 
 /** Writes the fields of a SearchResponse. */
 function* responseSteps(
@@ -205,81 +206,36 @@ function* responseSteps(
     checkSize(writer)
     yield
   }
+  yield* idSteps(writer, ids, start, end)
+}
+
+/**
+ * Writes the ids [start, end). InsertVectorsBatchResponse and SearchResponse have the same bytes: `repeated PointID = 1`.
+ * An answer of 490,000 ids would be as many objects for the general way.
+ */
+function* idSteps(
+  writer: MessageWriter,
+  ids: SpellableIds,
+  start: number,
+  end: number,
+): Generator<void, void> {
   for (let last = end; last > start; ) {
     const first = Math.max(start, last - idsPerStep)
-    const [target, at] = writer.reserve((last - first) * pointIdFieldBytes)
-    writeIds(target, at, ids, first, last)
+    const [target, from] = writer.reserve((last - first) * pointIdBytes)
+    for (let number = first, at = from; number < last; number += 1, at += pointIdBytes) {
+      // The heads of PointID, UUID and text. An id is always 36 ASCII characters.
+      target[at] = target[at + 2] = target[at + 4] = 0x0a
+      target[at + 1] = idLength + 4
+      target[at + 3] = idLength + 2
+      target[at + 5] = idLength
+      ids.spell(number, target, at + 6)
+    }
     last = first
     yield
   }
 }
 
-/** InsertVectorsBatchResponse and SearchResponse have the same bytes: `repeated PointID = 1`. @param room counts the answer */
-function idList(ids: SpellableIds, room?: AnswerRoom): Buffer | Promise<Buffer> {
-  const bytes = ids.total * pointIdFieldBytes
-  room?.add(bytes)
-  const target = allocateMessage(bytes)
-  if (ids.total > idsPerStep) return inTurns(idSteps(target, ids))
-  writeIds(target, 0, ids, 0, ids.total)
-  return target
-}
-
-function* idSteps(target: Buffer, ids: SpellableIds): Generator<void, Buffer> {
-  let at = 0
-  yield* listSteps([ids.total], {
-    ids(first, end) {
-      at = writeIds(target, at, ids, first, end)
-    },
-  })
-  return target
-}
-
-/** A SearchPointsBatchResponse with only ids. */
-function* resultSteps(results: IdLists, room: AnswerRoom | undefined): Generator<void, Buffer> {
-  const listBytes = (query: number): number => results.lengthOf(query) * pointIdFieldBytes
-  const size = results.ends.reduce((sum, _, query) => sum + fieldBytes(listBytes(query)), 0)
-  room?.add(size)
-  const target = allocateMessage(size)
-  let at = 0
-  yield* listSteps(results.ends, {
-    begin(query) {
-      at = writeHead(target, at, resultsNumber, listBytes(query))
-    },
-    ids(first, end) {
-      at = writeIds(target, at, results, first, end)
-    },
-  })
-  return target
-}
-
-const resultsNumber = messages.SearchPointsBatchResponseSchema.field.results.number
-
-/** An id is always 36 ASCII characters: UUID { value = 1 } is 38 bytes, PointID { id = 1 } is 40. */
-const uuidBytes = fieldBytes(idLength)
-const pointIdBytes = fieldBytes(uuidBytes)
-const pointIdFieldBytes = fieldBytes(pointIdBytes)
-
-/** Writes the ids [first, end) as fields of PointID; returns the position after them. */
-function writeIds(target: Buffer, at: number, ids: SpellableIds, first: number, end: number): number {
-  let position = at
-  for (let number = first; number < end; number += 1) {
-    const inner = writeHead(target, writeHead(target, position, 1, pointIdBytes), 1, uuidBytes)
-    const value = writeHead(target, inner, 1, idLength)
-    ids.spell(number, target, value)
-    position = value + idLength
-  }
-  return position
-}
-
-/** Writes the tag and length of a length-delimited field; returns the position after them. */
-function writeHead(target: Buffer, at: number, number: number, length: number): number {
-  return writeVarint(target, writeVarint(target, at, number * 8 + wireLength), length)
-}
-
-/** The size of a length-delimited field with its tag and length; field numbers are below 16. */
-function fieldBytes(length: number): number {
-  return 1 + varintBytes(length) + length
-}
+const pointIdBytes = 6 + idLength
 
 function answer<Schema extends DescMessage>(
   schema: Schema,
@@ -291,11 +247,12 @@ function answer<Schema extends DescMessage>(
   return framed(writer, room)
 }
 
-/** Returns the writer's bytes as an answer. @param room counts the copy */
+/** Returns the writer's bytes as an answer, in place if they nearly fill its memory. @param room counts a copy */
 function framed(writer: MessageWriter, room?: AnswerRoom): Buffer {
   checkSize(writer)
-  room?.add(writer.length)
   const bytes = writer.finish()
+  if (writer.spareBytes <= headBytes + bytes.length / 16) return inFrame(bytes)
+  room?.add(bytes.length)
   const target = allocateMessage(bytes.length)
   bytes.copy(target)
   return target

@@ -5,8 +5,7 @@ import { assert } from '../../base/assert.ts'
 import type { BodyBudgets, ByteHold } from '../../base/byte-budget.ts'
 import { DatabaseError, reasonHeader, reasons } from '../../base/errors.ts'
 import type { ReadScheduler } from '../../base/read-scheduler.ts'
-import { frameOf } from './frames.ts'
-import { MessageReader } from './message-reader.ts'
+import { frameOf, MessageReader } from './frames.ts'
 
 /**
  * Bounds the memory of requests and answers, which many slow or hostile clients together could exhaust. Each body

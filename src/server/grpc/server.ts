@@ -31,9 +31,8 @@ import type { RefusedKeys } from '../../base/refused-keys.ts'
 import { setV8Flags, v8Flags } from '../../base/v8-flags.ts'
 import { boundBody, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
 import { codecs } from './codec.ts'
-import { Health } from './health.ts'
 import { type Listener, listen } from './listener.ts'
-import { addReflection } from './reflection.ts'
+import { addReflection, Health } from './services.ts'
 
 export interface GrpcServerOptions {
   readonly context: ApiContext
