@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { AttributesInput } from '../src/client/values.ts'
 import type { PointToInsert } from '../src/client/client.ts'
+import type { AttributesInput } from '../src/client/values.ts'
 
 /** The data of the demos: about two thousand WordNet glosses with their embeddings, and questions about them. */
 
