@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'
 import { Client, credentials } from '@grpc/grpc-js'
-import { ByteBudget } from '../src/base/byte-budget.ts'
+import { ByteBudget } from '../src/base/budgets.ts'
 import { DatabaseError } from '../src/base/errors.ts'
 import { createLogger } from '../src/base/log.ts'
 import { partitionCount } from '../src/base/partitions.ts'

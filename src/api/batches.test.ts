@@ -8,8 +8,8 @@ import type { NewPoint } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import type { Inserted } from '../points/database.ts'
 import { type ApiContext, type Call, type Database, httpFields } from './call.ts'
-import { insertVectorsBatch } from './insert-vectors-batch.ts'
-import { searchPointsBatch } from './search-points-batch.ts'
+import { insertVectorsBatch } from './insert-points.ts'
+import { searchPointsBatch } from './search-points.ts'
 import type { PointInput, SearchInput } from './validation.ts'
 
 /** Batches so large that they yield to other calls, and what those calls can do meanwhile. */

@@ -1,6 +1,6 @@
 import { defaultCollection } from '../base/collection.ts'
-import type { Consistency } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
+import type { Consistency } from '../base/request-headers.ts'
 import type { Embeddings } from '../embeddings/embeddings.ts'
 import type {
   CollectionStats,
@@ -110,4 +110,16 @@ export function invalid(message: string): DatabaseError {
 export function collectionNameOf({ collections }: ApiContext, { collection }: Call): string {
   if (collection === undefined) return defaultCollection
   return collections.aliases.get(collection) ?? collection
+}
+
+/** A transport that listens. */
+export interface RunningServer {
+  /** The address that it listens on; `port` is the actual port if 0 was configured. */
+  readonly host: string
+  readonly port: number
+  /**
+   * Stops accepting requests and resolves when the running ones have ended. Requests that still run after `timeoutMs`
+   * are aborted.
+   */
+  close(timeoutMs: number): Promise<void>
 }

@@ -2,8 +2,8 @@ import type { Filter } from '../base/filter.ts'
 import { matchesEveryPoint } from '../base/filter-key.ts'
 import type { Patch } from '../base/point.ts'
 import { type ApiContext, type Call, invalid } from './call.ts'
-import { checkWhole, type IntegerInput } from './checks.ts'
-import { checkPatch, type PatchInput } from './patch.ts'
+import { checkPatch, type PatchInput } from './change-point.ts'
+import { checkWhole, type IntegerInput } from './validation.ts'
 
 export interface ChangeByFilterInput {
   /** Checked by the transport's reader. */

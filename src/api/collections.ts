@@ -10,7 +10,7 @@ import type { DatabaseError } from '../base/errors.ts'
 import { partitionCount } from '../base/partitions.ts'
 import { dimensionMax } from '../base/point.ts'
 import { type ApiContext, type Call, invalid } from './call.ts'
-import { checkWhole, type IntegerInput } from './checks.ts'
+import { checkWhole, type IntegerInput } from './validation.ts'
 
 /** The operations on collections themselves, and the checks of their names. */
 

@@ -1,5 +1,16 @@
+import type { ApiKey, Role } from '../base/api-key.ts'
+import { DatabaseError } from '../base/errors.ts'
 import type { ApiContext, Call } from './call.ts'
 import { type ChangeByFilterInput, type Changed, deletePoints, updatePoints } from './change-by-filter.ts'
+import {
+  deletePoint,
+  type PatchPointInput,
+  type PointIdInput,
+  type PutPointInput,
+  patchPoint,
+  putPoint,
+  type WrittenPoint,
+} from './change-point.ts'
 import {
   type CollectionInput,
   type CountedCollection,
@@ -11,22 +22,30 @@ import {
   type SetAliasesInput,
   setAliases,
 } from './collections.ts'
-import { type CountPointsInput, countPoints } from './count-points.ts'
-import { deletePoint, type PointIdInput } from './delete-point.ts'
-import { type FacetPointsInput, type Facets, facetPoints } from './facet-points.ts'
-import { type FoundPoint, getPoint } from './get-point.ts'
-import { insertVector } from './insert-vector.ts'
 import {
   type InsertedBatch,
   type InsertVectorsBatchInput,
+  insertVector,
   insertVectorsBatch,
-} from './insert-vectors-batch.ts'
-import { type ListAnswer, type ListPointsInput, listPoints } from './list-points.ts'
-import { type PatchPointInput, patchPoint } from './patch-point.ts'
-import { type PutPointInput, putPoint, type WrittenPoint } from './put-point.ts'
-import type { SearchAnswer } from './search-answer.ts'
-import { searchPoints } from './search-points.ts'
-import { type SearchPointsBatchInput, searchPointsBatch } from './search-points-batch.ts'
+} from './insert-points.ts'
+import {
+  type CountPointsInput,
+  countPoints,
+  type FacetPointsInput,
+  type Facets,
+  type FoundPoint,
+  facetPoints,
+  getPoint,
+  type ListAnswer,
+  type ListPointsInput,
+  listPoints,
+} from './read-points.ts'
+import {
+  type SearchAnswer,
+  type SearchPointsBatchInput,
+  searchPoints,
+  searchPointsBatch,
+} from './search-points.ts'
 import type { PointInput, SearchInput } from './validation.ts'
 
 /** One operation, which every transport offers under its own spelling. */
@@ -103,3 +122,39 @@ export const pointOperations: readonly OperationName[] = [
   'UpdatePoints',
   'DeletePoints',
 ]
+
+/**
+ * The role that each operation needs. Everything that is not listed here, such as snapshots, needs the role `write`.
+ */
+export const operationRoles: Readonly<Record<OperationName, Role>> = {
+  InsertVector: 'write',
+  InsertVectorsBatch: 'write',
+  DeletePoint: 'write',
+  GetPoint: 'read',
+  SearchPoints: 'read',
+  SearchPointsBatch: 'read',
+  PutPoint: 'write',
+  PatchPoint: 'write',
+  ListPoints: 'read',
+  CountPoints: 'read',
+  FacetPoints: 'read',
+  UpdatePoints: 'write',
+  DeletePoints: 'write',
+  ListCollections: 'read',
+  GetCollection: 'read',
+  PutCollection: 'write',
+  DeleteCollection: 'write',
+  SetAliases: 'write',
+}
+
+export function allows({ role }: ApiKey, needed: Role): boolean {
+  return role === 'write' || needed === 'read'
+}
+
+/** @param what the transport's name for the request */
+export function permissionDenied({ name }: ApiKey, what: string): DatabaseError {
+  return new DatabaseError(
+    'permission_denied',
+    `the key ${name} may only read: ${what} needs one with the role write`,
+  )
+}

@@ -1,12 +1,30 @@
 import { type DatabaseError, PartitionsUnavailable, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics, Transport } from '../base/metrics.ts'
-import { type ApiContext, type Call, collectionNameOf, type Database } from './call.ts'
+import {
+  type Consistency,
+  consistencies,
+  consistencyHeader,
+  positionHeader,
+  positionOf,
+} from '../base/request-headers.ts'
+import {
+  type ApiContext,
+  type Call,
+  type ClusterReads,
+  collectionNameOf,
+  type Database,
+  invalid,
+} from './call.ts'
 import { checkName } from './collections.ts'
-import { type Operation, type OperationName, type OperationTypes, operations } from './operations.ts'
-import { admit } from './read-position.ts'
-import { isDescribedByInput, isKeptIfSlow, requestFacts } from './request-facts.ts'
-import type { SlowRequests } from './slow-requests.ts'
+import {
+  type Operation,
+  type OperationName,
+  type OperationTypes,
+  operationRoles,
+  operations,
+} from './operations.ts'
+import { isDescribedByInput, isKeptIfSlow, requestFacts, type SlowRequests } from './slow-requests.ts'
 
 /** What a transport passes to every call in addition to the input. */
 export interface OperationRunner {
@@ -147,3 +165,42 @@ function logFault(runner: OperationRunner, operation: OperationName, error: Data
 }
 
 const loggedFaults = new WeakSet<DatabaseError>()
+
+/**
+ * Waits until this cluster node is as up to date as the call asks. A write only needs the position that its caller has
+ * seen.
+ *
+ * @returns the position that other nodes must have reached
+ */
+export async function admit(cluster: ClusterReads, name: OperationName, call: Call): Promise<number> {
+  return await admitCall(cluster, call, operationRoles[name] === 'write')
+}
+
+/** The same for requests that are not operations. */
+export async function admitRead(cluster: ClusterReads, call: AskedPosition): Promise<number> {
+  return await admitCall(cluster, call, false)
+}
+
+export type AskedPosition = Pick<Call, 'consistency' | 'position' | 'signal'>
+
+async function admitCall(cluster: ClusterReads, call: AskedPosition, isWrite: boolean): Promise<number> {
+  const asked = checkConsistency(call.consistency)
+  const position = checkPosition(call.position)
+  const consistency = isWrite ? 'session' : asked
+  if (consistency === 'latest' || (consistency === 'session' && position > cluster.position)) {
+    return await cluster.admit({ consistency, position }, call.signal)
+  }
+  return consistency === 'session' ? Math.max(position, cluster.acknowledged) : 0
+}
+
+function checkConsistency(given = 'session'): Consistency {
+  const consistency = consistencies.find((each) => each === given)
+  if (consistency !== undefined) return consistency
+  throw invalid(`${consistencyHeader} is ${given.slice(0, 100)}: it is one of ${consistencies.join(', ')}`)
+}
+
+function checkPosition(given = '0'): number {
+  const position = positionOf(given)
+  if (position !== undefined) return position
+  throw invalid(`${positionHeader} is ${given.slice(0, 100)}: it is a whole number from an earlier answer`)
+}

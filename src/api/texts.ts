@@ -1,16 +1,12 @@
-import { DatabaseError } from '../base/errors.ts'
-import { wrongDimension } from '../base/wrong-dimension.ts'
+import { DatabaseError, wrongDimension } from '../base/errors.ts'
 import type { Embeddings } from '../embeddings/embeddings.ts'
 import { type ApiContext, type FieldNames, invalid } from './call.ts'
-import { checkPayload, type PayloadInput } from './payload-validation.ts'
+import { checkPayload, type PayloadInput } from './validation.ts'
 
 /**
  * Texts in place of vectors. Everything else in a request is checked first, so that nothing is embedded for a request
  * that is refused anyway. Until a text is embedded, its vector is `unembedded`.
  */
-
-/** The vector of a point or query whose text is not embedded yet. */
-export const unembedded: Float32Array = new Float32Array(0)
 
 /**
  * Returns the text to embed as a point's vector: `text`, or the content of a payload of the type Text. Returns

@@ -1,21 +1,24 @@
-import { cancellation, DatabaseError } from '../base/errors.ts'
+import { checkPath } from '../base/attribute-checks.ts'
+import { type Attributes, attributeLimits } from '../base/attributes.ts'
+import { cancellation, DatabaseError, wrongDimension } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import {
+  type ContentType,
   conflictRules,
+  contentTypes,
   dimensionMax,
   distanceMetrics,
+  type Include,
+  isUuid,
   type Metric,
   type NewPoint,
   type OnConflict,
+  type Payload,
   type SearchQuery,
+  ttlSecondsMax,
 } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
-import { wrongDimension } from '../base/wrong-dimension.ts'
 import { type FieldNames, invalid, type Limits } from './call.ts'
-import { checkEnum, checkId, checkWhole, type EnumInput, type IntegerInput, isWhole } from './checks.ts'
-import { checkInclude, type IncludeInput } from './include.ts'
-import { checkPayload, type PayloadInput } from './payload-validation.ts'
-import { unembedded } from './texts.ts'
 
 /**
  * The only place that turns the caller's input into checked domain values. Transports decode bytes into these inputs,
@@ -229,3 +232,149 @@ function checkEf(ef: IntegerInput | undefined, path: string): number {
   if (!isWhole(ef) || ef < 0) throw invalid(`${path} is ${ef}, it must be a whole number, 0 for the default`)
   return Number(ef)
 }
+
+/** Checks of single values. `path` is a value's path in the request, in the transport's spelling. */
+
+/** An enum value on the wire: its name in HTTP, its number in gRPC. */
+export type EnumInput = string | number
+
+/** An unsigned 64-bit number on the wire; a bigint only where a number would lose digits. */
+export type IntegerInput = number | bigint
+
+/** Returns a well-formed id in lower case, the form in which ids are stored. */
+export function checkId(id: string | undefined, path: string): string {
+  if (id === undefined || id === '') throw invalid(`${path} is missing: a point id is a UUID`)
+  if (!isUuid(id)) throw invalid(`${path} ${shown(id)} is not a UUID`)
+  return id.toLowerCase()
+}
+
+export function checkEnum<Name extends string>(
+  value: EnumInput | undefined,
+  names: readonly Name[],
+  path: string,
+): Name {
+  const name = typeof value === 'number' ? names[value] : names.find((each) => each === value)
+  if (name !== undefined) return name
+  const choices = names.map((each, number) => (typeof value === 'number' ? `${number} (${each})` : each))
+  const fault = value === undefined ? 'is missing' : `is ${shown(value)}`
+  throw invalid(`${path} ${fault}, it must be one of ${choices.join(', ')}`)
+}
+
+/** @param setting the name of the setting that `max` comes from, for the message */
+export function checkWhole(
+  value: IntegerInput,
+  path: string,
+  { min, max, setting }: { readonly min: number; readonly max: number; readonly setting?: string },
+): number {
+  if (isWhole(value) && value >= min && value <= max) return Number(value)
+  const bounds = setting === undefined ? `${min} to ${max}` : `${min} to ${max} (${setting})`
+  throw invalid(`${path} is ${value}, it must be a whole number from ${bounds}`)
+}
+
+export function isWhole(value: IntegerInput): boolean {
+  return typeof value === 'bigint' || Number.isInteger(value)
+}
+
+/** A value for a message: quoted, and truncated if it is long. */
+export function shown(value: EnumInput): string {
+  if (typeof value === 'number') return String(value)
+  return JSON.stringify(value.length > 64 ? `${value.slice(0, 64)}…` : value)
+}
+
+export interface PayloadInput {
+  readonly contentType?: EnumInput | undefined
+  readonly content?: string | undefined
+  /** Checked by the transport's reader, which knows the path of each attribute; undefined if there are none. */
+  readonly attributes?: Attributes | undefined
+  /** Checked by the transport's reader. */
+  readonly expiresAtUs?: number | undefined
+  /** From the arrival of the request; instead of `expiresAtUs`. */
+  readonly ttlSeconds?: number | undefined
+}
+
+/** @param nowUs see `checkExpiry` */
+export function checkPayload(payload: PayloadInput | undefined, path: string, nowUs: number): Payload {
+  if (payload === undefined) throw invalid(`${path} is missing`)
+  const contentType = checkEnum<ContentType>(payload.contentType, contentTypes, `${path}.content_type`)
+  const { content, attributes } = payload
+  if (content === undefined) throw invalid(`${path}.content is missing`)
+  const expiresAtUs = checkExpiry(payload, `${path}.`, nowUs)
+  if (attributes === undefined && expiresAtUs === undefined) return { contentType, content }
+  return {
+    contentType,
+    content,
+    ...(attributes === undefined ? {} : { attributes }),
+    ...(expiresAtUs === undefined ? {} : { expiresAtUs }),
+  }
+}
+
+/**
+ * Returns when a point expires, in microseconds since 1970.
+ *
+ * @param path of the fields' parent, with a trailing dot, or empty
+ * @param nowUs the time of the collection, by which its points expire
+ */
+export function checkExpiry<Expiry extends number | null | undefined>(
+  input: { readonly expiresAtUs?: Expiry; readonly ttlSeconds?: number | undefined },
+  path: string,
+  nowUs: number,
+): Expiry | number | undefined {
+  const { expiresAtUs, ttlSeconds } = input
+  if (ttlSeconds === undefined) return expiresAtUs
+  if (expiresAtUs !== undefined) {
+    throw invalid(`${path}expires_at and ${path}ttl_seconds are both given: a point has one of them`)
+  }
+  if (!(ttlSeconds > 0 && ttlSeconds <= ttlSecondsMax)) {
+    throw invalid(
+      `${path}ttl_seconds is ${ttlSeconds}, it must be greater than 0 and at most ${ttlSecondsMax} (100 years)`,
+    )
+  }
+  return nowUs + Math.round(ttlSeconds * 1e6)
+}
+
+/**
+ * The maximum size of an answer with contents or vectors: callers choose how many of them there are, and how large. The
+ * limits of a request already bound an answer of ids alone.
+ */
+export const answerBytesMax = 268_435_456
+
+export function answerTooLarge(): DatabaseError {
+  return invalid(`the answer would have more than ${answerBytesMax} bytes: lower the limit, or include less`)
+}
+
+/** What the answer has in addition to ids. */
+export interface IncludeInput {
+  readonly distance?: boolean | undefined
+  readonly payload?: boolean | undefined
+  /** Paths, at most `pathsMax`; true for all attributes. */
+  readonly attributes?: readonly string[] | boolean | undefined
+  readonly vector?: boolean | undefined
+  readonly version?: boolean | undefined
+}
+
+/** @param path of the field in the request, like `queries[3].include` */
+export function checkInclude(input: IncludeInput, path: string): Include {
+  const { distance = false, payload = false, vector = false, version = false } = input
+  const attributes = checkSelected(input.attributes, `${path}.attributes`)
+  return { distance, payload, vector, version, ...(attributes === undefined ? {} : { attributes }) }
+}
+
+function checkSelected(
+  input: IncludeInput['attributes'],
+  path: string,
+): readonly string[] | 'all' | undefined {
+  if (input === undefined || input === false) return undefined
+  if (input === true) return 'all'
+  if (input.length > pathsMax) throw tooManyPaths(path)
+  return input.map((each, index) => checkPath(each, `${path}[${index}]`))
+}
+
+/** The maximum number of paths in one field of a request. Readers stop there: a body has room for millions. */
+export const pathsMax: number = attributeLimits.paths
+
+export function tooManyPaths(path: string): DatabaseError {
+  return invalid(`${path} has more than ${pathsMax} paths`)
+}
+
+/** The vector of a point or query whose text is not embedded yet. */
+export const unembedded: Float32Array = new Float32Array(0)

@@ -1,5 +1,5 @@
-import { assert } from '../base/assert.ts'
-import type { AnswerRoom } from '../base/byte-budget.ts'
+import type { AnswerRoom } from '../base/budgets.ts'
+import { assert } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import type { Payload } from '../base/point.ts'

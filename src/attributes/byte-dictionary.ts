@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { assert } from '../base/assert.ts'
+import { assert } from '../base/errors.ts'
 import type { MemoryCount } from './memory-count.ts'
 import { type Piece, RecordReader, recordPieces } from './pieces.ts'
 import { Uint32Pages } from './uint32-pages.ts'

@@ -1,4 +1,4 @@
-import { assert } from '../base/assert.ts'
+import { assert } from '../base/errors.ts'
 import type { MemoryCount } from './memory-count.ts'
 import { Uint32Pages } from './uint32-pages.ts'
 

@@ -123,3 +123,33 @@ export function cancellation(signal: AbortSignal): DatabaseError {
   if (signal.reason instanceof DatabaseError) return signal.reason
   return new DatabaseError('cancelled', 'the caller disconnected')
 }
+
+/**
+ * Throws on a programming error. Callers' mistakes never get here: the api rejects them.
+ * The message is for the log; a caller sees `internal`.
+ */
+export function assert(condition: unknown, message: string): asserts condition {
+  if (!condition) throw new Error(`assertion failed: ${message}`)
+}
+
+/**
+ * The error for a vector whose length differs from the stored vectors.
+ *
+ * @param path place of the vector in the request, like `vectors[3].vector`
+ */
+export function wrongDimension(path: string, length: number, dimension: number): DatabaseError {
+  return new DatabaseError(
+    'invalid_argument',
+    `${path} has ${length} dimensions, the collection has ${dimension}`,
+  )
+}
+
+/** Why writes are rejected, while reads and searches continue. */
+export type WritesBlocked = 'disk_full' | 'disk_failed'
+
+/** The reasons in words, for people. */
+export const writesBlockedTexts: Readonly<Record<WritesBlocked, string>> = {
+  disk_full:
+    'the disk is full: inserts are refused until there is space; reads, searches and deletes continue',
+  disk_failed: 'the disk failed: changes are refused until a restart; reads and searches continue',
+}

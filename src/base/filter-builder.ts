@@ -2,7 +2,7 @@ import { checkDateText, checkPath, shownText } from './attribute-checks.ts'
 import { DateTime, type GeoPoint, type Scalar } from './attributes.ts'
 import { DatabaseError } from './errors.ts'
 import { type Bounds, type Filter, filterLimits, type metaPaths, type Ordered } from './filter.ts'
-import { sortIdsInTurns } from './id-sort.ts'
+import { sortIdsInTurns } from './id-lists.ts'
 import { idBytes, writeIdBytes } from './ids.ts'
 import { contentTypes, isUuid } from './point.ts'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../test/support/random.ts'
-import { sortIdsInTurns } from './id-sort.ts'
+import { sortIdsInTurns } from './id-lists.ts'
 
 const random = seededRandom(7)
 

@@ -1,5 +1,5 @@
 import { type Logger, pino } from 'pino'
-import type { LogLevel } from './log-levels.ts'
+import type { LogLevel } from './setting-info.ts'
 
 export type { Logger }
 

@@ -1,4 +1,5 @@
-import type { Attributes } from './attributes.ts'
+import { isList, isMap } from './attribute-json.ts'
+import type { Attributes, AttributeValue } from './attributes.ts'
 import type { Filter } from './filter.ts'
 
 /** The metrics that a query can choose. A metric's position is its number in `vectordb.Similarity`. */
@@ -114,3 +115,19 @@ export interface SearchQuery {
 export interface VectorQuery extends SearchQuery {
   readonly vector: Float32Array
 }
+
+/** Returns about how many bytes a payload takes in memory. In a request it takes about as many at most. */
+export function payloadBytes({ content, attributes }: Pick<Payload, 'content' | 'attributes'>): number {
+  return content.length * 2 + (attributes === undefined ? 0 : valueBytes(attributes))
+}
+
+export function valueBytes(value: AttributeValue): number {
+  let bytes = valueOverheadBytes
+  if (typeof value === 'string') bytes += value.length * 2
+  else if (isMap(value)) for (const [name, each] of value) bytes += name.length * 2 + valueBytes(each)
+  else if (isList(value)) for (const each of value) bytes += valueBytes(each)
+  return bytes
+}
+
+/** The head of a string or an object as V8 allocates it, with its entry in a map. */
+const valueOverheadBytes = 40

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { SharedBudget } from './shared-budget.ts'
+import { SharedBudget } from './budgets.ts'
 
 function budgetOf(max: number): SharedBudget {
   return new SharedBudget({ max, setting: 'MAX_THINGS', inWords: (things) => `${things} things are held` })

@@ -2,7 +2,7 @@ import { createReadStream, existsSync, statSync } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type CollectionInfo, defaultCollection } from '../base/collection.ts'
-import { consistencyHeader } from '../base/consistency.ts'
+import { consistencyHeader } from '../base/request-headers.ts'
 import { refusalOf } from '../client/http-call.ts'
 import { type Config, readConfig } from '../config.ts'
 import {

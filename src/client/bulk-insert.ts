@@ -1,6 +1,5 @@
-import { assert } from '../base/assert.ts'
-import { DatabaseError } from '../base/errors.ts'
-import { payloadBytes } from '../base/payload-bytes.ts'
+import { assert, DatabaseError } from '../base/errors.ts'
+import { payloadBytes } from '../base/point.ts'
 import { type BulkOptions, type CallOptions, type InsertOptions, optionsIn, ServiceError } from './calls.ts'
 import type { Hit, InsertReport, ListQuery, PointsClient, PointToInsert } from './client.ts'
 import { optional, wholeIn, wrongKind } from './field-readers.ts'

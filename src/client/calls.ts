@@ -1,12 +1,12 @@
+import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
 import {
   type Consistency,
   consistencies,
   consistencyHeader,
+  faultOfIdempotencyKey,
   positionHeader,
   positionOf,
-} from '../base/consistency.ts'
-import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
-import { faultOfIdempotencyKey } from '../base/idempotency-key.ts'
+} from '../base/request-headers.ts'
 import { fieldsOf, flagIn, oneOf, optional, textIn, wholeIn, wrongKind } from './field-readers.ts'
 
 export interface CallOptions {

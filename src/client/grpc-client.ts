@@ -8,8 +8,8 @@ import {
   status,
 } from '@grpc/grpc-js'
 import type { CollectionInfo } from '../base/collection.ts'
-import { positionHeader } from '../base/consistency.ts'
 import { DatabaseError, reasonHeader, reasonIn } from '../base/errors.ts'
+import { positionHeader } from '../base/request-headers.ts'
 import { VectorDB } from '../messages/generated/vectordb_pb.js'
 import { Encoded } from '../messages/reader.ts'
 import { idIn, idMessage } from '../messages/values.ts'

@@ -1,5 +1,5 @@
-import { positionHeader } from '../base/consistency.ts'
 import { cancellation, DatabaseError, reasonHeader, reasonIn } from '../base/errors.ts'
+import { positionHeader } from '../base/request-headers.ts'
 import {
   boundsIn,
   type CallBounds,

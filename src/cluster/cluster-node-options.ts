@@ -1,5 +1,5 @@
-import type { Consistency } from '../base/consistency.ts'
 import type { Logger } from '../base/log.ts'
+import type { Consistency } from '../base/request-headers.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
 import type { Sharding } from './node-shards.ts'
 

@@ -1,5 +1,4 @@
-import { assert } from '../base/assert.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { assert, DatabaseError } from '../base/errors.ts'
 import type { ReplicaCatalog, ReplicaSource } from './replica-transfer.ts'
 
 export interface HttpReplicaOptions {

@@ -1,8 +1,7 @@
 import { IdLists } from '../base/id-lists.ts'
 import { idBytes, idToBytes } from '../base/ids.ts'
 import type { Metric } from '../base/point.ts'
-import type { Profile } from '../base/profile.ts'
-import type { HitDetails, SearchResults } from '../base/search-results.ts'
+import type { HitDetails, Profile, SearchResults } from '../base/search-results.ts'
 import { Turn } from '../base/turns.ts'
 import type { FoundByPeer } from './search-codec.ts'
 

@@ -1,4 +1,4 @@
-import type { AnswerRoom } from '../base/byte-budget.ts'
+import type { AnswerRoom } from '../base/budgets.ts'
 import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
 
 /** Writes bytes, one field after the other. */

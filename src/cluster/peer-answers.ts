@@ -1,4 +1,4 @@
-import type { ByteBudget, ByteHold } from '../base/byte-budget.ts'
+import type { ByteBudget, ByteHold } from '../base/budgets.ts'
 import { DatabaseError, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { FrameSender } from './frame-sender.ts'

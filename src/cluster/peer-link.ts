@@ -1,4 +1,4 @@
-import type { ByteBudget } from '../base/byte-budget.ts'
+import type { ByteBudget } from '../base/budgets.ts'
 import type { Logger } from '../base/log.ts'
 import { PeerConnection } from './peer-connection.ts'
 import type { OwnName } from './peer-handshake.ts'

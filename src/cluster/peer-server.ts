@@ -1,6 +1,6 @@
 import { promisify } from 'node:util'
 import { Server, type ServerDuplexStream, type ServiceDefinition } from '@grpc/grpc-js'
-import type { ByteBudget } from '../base/byte-budget.ts'
+import type { ByteBudget } from '../base/budgets.ts'
 import type { Logger } from '../base/log.ts'
 import { FrameSender } from './frame-sender.ts'
 import { PeerAnswers } from './peer-answers.ts'

@@ -1,5 +1,5 @@
 import { type ClientDuplexStream, type ServiceError, status } from '@grpc/grpc-js'
-import type { AnswerRoom } from '../base/byte-budget.ts'
+import type { AnswerRoom } from '../base/budgets.ts'
 import { DatabaseError, type Reason, reasons, toDatabaseError } from '../base/errors.ts'
 import { FrameSender } from './frame-sender.ts'
 import { decodeFrame, type Frame, Pieces } from './peer-frames.ts'

@@ -1,4 +1,4 @@
-import type { AnswerRoom } from '../base/byte-budget.ts'
+import type { AnswerRoom } from '../base/budgets.ts'
 import type { PeerMethod } from './peer-methods.ts'
 
 export interface PeerAsk {

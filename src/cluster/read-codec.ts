@@ -1,4 +1,4 @@
-import type { AnswerRoom } from '../base/byte-budget.ts'
+import type { AnswerRoom } from '../base/budgets.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { Point } from '../base/point.ts'

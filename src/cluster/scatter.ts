@@ -1,4 +1,4 @@
-import { BudgetExceeded } from '../base/byte-budget.ts'
+import { BudgetExceeded } from '../base/budgets.ts'
 import { cancellation, DatabaseError, PartitionsUnavailable, type Reason } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import { pause } from './pause.ts'

@@ -1,6 +1,5 @@
-import { assert } from '../base/assert.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
-import { cancellation, DatabaseError } from '../base/errors.ts'
+import { assert, cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { NewPoint, Patch, Payload, Point, SearchQuery } from '../base/point.ts'

@@ -1,5 +1,5 @@
+import type { SharedBudget } from '../base/budgets.ts'
 import type { Logger } from '../base/log.ts'
-import type { SharedBudget } from '../base/shared-budget.ts'
 import type { IndexThreadPool } from '../graphs/index-thread-pool.ts'
 import type { MemoryBudget } from '../index/memory-budget.ts'
 import type { CodeBits } from '../index/segment.ts'

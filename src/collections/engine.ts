@@ -1,6 +1,6 @@
-import { collectGarbage } from '../base/collect-garbage.ts'
+import { SharedBudget } from '../base/budgets.ts'
 import { DatabaseError } from '../base/errors.ts'
-import { SharedBudget } from '../base/shared-budget.ts'
+import { collectGarbage } from '../base/runtime.ts'
 import { IndexThreadPool } from '../graphs/index-thread-pool.ts'
 import { MemoryBudget } from '../index/memory-budget.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'

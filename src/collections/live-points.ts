@@ -1,5 +1,5 @@
 import { AttributeIndex } from '../attributes/attribute-index.ts'
-import { assert } from '../base/assert.ts'
+import { assert } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { Payload } from '../base/point.ts'
 import { inTurns, Turn } from '../base/turns.ts'

@@ -1,5 +1,5 @@
 import type { AttributeIndex } from '../attributes/attribute-index.ts'
-import type { AnswerRoom } from '../base/byte-budget.ts'
+import type { AnswerRoom } from '../base/budgets.ts'
 import { cancellation, DatabaseError, internalMessage } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'

@@ -1,6 +1,6 @@
-import { assert } from '../base/assert.ts'
 import { defaultCollection } from '../base/collection.ts'
 import type { DatabaseError } from '../base/errors.ts'
+import { assert } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { openDataStore } from '../storage/data-store.ts'
 import type { StoreOptions } from '../storage/lmdb-store.ts'

@@ -1,7 +1,7 @@
 import { readlinkSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
-import { collectGarbage } from '../base/collect-garbage.ts'
+import { collectGarbage } from '../base/runtime.ts'
 import { checkSources } from '../index/distance-source-check.ts'
 import { unreachableSlots } from '../index/graph-check.ts'
 import { loadGraph, saveGraph } from '../index/graph-file.ts'

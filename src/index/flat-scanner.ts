@@ -1,4 +1,4 @@
-import { assert } from '../base/assert.ts'
+import { assert } from '../base/errors.ts'
 import { distanceMetrics, type Metric } from '../base/point.ts'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'

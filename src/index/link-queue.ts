@@ -1,4 +1,4 @@
-import { assert } from '../base/assert.ts'
+import { assert } from '../base/errors.ts'
 import type { GraphState } from './graph-state.ts'
 
 /**

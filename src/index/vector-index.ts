@@ -1,5 +1,4 @@
-import { assert } from '../base/assert.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { assert, DatabaseError } from '../base/errors.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import { GraphState, writeGraphHeader } from './graph-state.ts'
 import { LinkQueue } from './link-queue.ts'

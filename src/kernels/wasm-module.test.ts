@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { it } from 'node:test'
 import { Worker } from 'node:worker_threads'
-import { v8Flags } from '../base/v8-flags.ts'
+import { v8Flags } from '../base/runtime.ts'
 import { instantiateKernels, kernelVariants, loadKernels } from './wasm-module.ts'
 
 it('a thread sees the full length of a memory that grows while the memory is posted to it', async () => {

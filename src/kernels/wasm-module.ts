@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { type V8Flags, v8Flags, withV8Flags } from '../base/v8-flags.ts'
+import { type V8Flags, v8Flags, withV8Flags } from '../base/runtime.ts'
 import type { KernelExports } from './kernel-exports.ts'
 import { selfTest, selfTestPages } from './self-test.ts'
 

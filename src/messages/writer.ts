@@ -1,5 +1,5 @@
 import type { DescMessage, Message, MessageShape } from '@bufbuild/protobuf'
-import type { AnswerRoom } from '../base/byte-budget.ts'
+import type { AnswerRoom } from '../base/budgets.ts'
 import { type Field, fieldsOf, wireLength } from './fields.ts'
 
 /**

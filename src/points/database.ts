@@ -1,5 +1,5 @@
 import type { Scalar } from '../base/attributes.ts'
-import type { AnswerRoom } from '../base/byte-budget.ts'
+import type { AnswerRoom } from '../base/budgets.ts'
 import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
 import type { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'

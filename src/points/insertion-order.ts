@@ -1,7 +1,6 @@
 import { crc32 } from 'node:zlib'
 import type { SlotSet } from '../attributes/slot-words.ts'
-import { assert } from '../base/assert.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { assert, DatabaseError } from '../base/errors.ts'
 import { inTurns } from '../base/turns.ts'
 
 /** A range of points: the first `limit` of those with a higher order than `after`. */

@@ -1,4 +1,4 @@
-import { assert } from '../base/assert.ts'
+import { assert } from '../base/errors.ts'
 
 /**
  * Allocates slots, the lowest free one first. Slots therefore stay dense, columns indexed by slot waste nothing, and a

@@ -1,10 +1,9 @@
-import { DatabaseError } from '../base/errors.ts'
+import type { BudgetShare } from '../base/budgets.ts'
+import { DatabaseError, wrongDimension } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
 import type { SearchQuery, VectorQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
-import type { BudgetShare } from '../base/shared-budget.ts'
 import { inTurns, Turn } from '../base/turns.ts'
-import { wrongDimension } from '../base/wrong-dimension.ts'
 import { HitLists } from '../index/hit.ts'
 import type { ReadCall } from '../points/database.ts'
 import {

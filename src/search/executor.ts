@@ -1,7 +1,7 @@
+import { type BudgetShare, SharedBudget } from '../base/budgets.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { dimensionMax } from '../base/point.ts'
-import { type BudgetShare, SharedBudget } from '../base/shared-budget.ts'
 import { type Hit, HitLists } from '../index/hit.ts'
 import { Searcher } from '../index/searcher.ts'
 import { efMax, poolEntryBytes, queriesPerScanMax } from '../index/segment.ts'

@@ -1,6 +1,6 @@
 import { selectAttributes } from '../base/attribute-selection.ts'
-import { payloadBytes } from '../base/payload-bytes.ts'
 import type { Include, Payload } from '../base/point.ts'
+import { payloadBytes } from '../base/point.ts'
 import type { HitDetails, SearchResults } from '../base/search-results.ts'
 
 /** The parts of a point's details; each is read only if requested. */

@@ -1,4 +1,4 @@
-import { assert } from '../base/assert.ts'
+import { assert } from '../base/errors.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { type Hit, numbersPerHit, type PackedHits } from '../index/hit.ts'
 import { type IndexQuery, noWork, type SlotRange } from '../index/searcher.ts'

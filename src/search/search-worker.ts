@@ -1,5 +1,5 @@
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
-import { collectGarbage } from '../base/collect-garbage.ts'
+import { collectGarbage } from '../base/runtime.ts'
 import { Searcher } from '../index/searcher.ts'
 import {
   type DetachMessage,

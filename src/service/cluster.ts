@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import type { ByteBudget } from '../base/byte-budget.ts'
+import type { ByteBudget } from '../base/budgets.ts'
 import type { Logger } from '../base/log.ts'
 import type { ClusterTimings } from '../cluster/cluster-metrics.ts'
 import type { ClusterService } from '../cluster/cluster-service.ts'

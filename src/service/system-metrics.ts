@@ -1,7 +1,7 @@
 import { statfsSync } from 'node:fs'
+import { type WritesBlocked, writesBlockedTexts } from '../base/errors.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { version } from '../base/version.ts'
-import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.ts'
 
 export interface MeasuredSystem {
   readonly dataDir: string

@@ -1,6 +1,6 @@
 import { availableParallelism, hostname } from 'node:os'
-import { type LogLevel, logLevels } from '../base/log-levels.ts'
 import { dimensionMax } from '../base/point.ts'
+import { type LogLevel, logLevels } from '../base/setting-info.ts'
 import {
   boolean,
   bytes,

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
+import type { WritesBlocked } from '../base/errors.ts'
 import { Turn } from '../base/turns.ts'
-import type { WritesBlocked } from '../base/writes-blocked.ts'
 import { openMain, type StoreOptions } from './lmdb-store.ts'
 import { collectionIndexDirectory, NamedCollections } from './named-collections.ts'
 import type {

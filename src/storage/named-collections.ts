@@ -1,9 +1,8 @@
 import { existsSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { assert } from '../base/assert.ts'
-import { DatabaseError } from '../base/errors.ts'
+import type { WritesBlocked } from '../base/errors.ts'
+import { assert, DatabaseError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
-import type { WritesBlocked } from '../base/writes-blocked.ts'
 import { Catalog, type CatalogChange, clearLeftovers, removeDirectory } from './catalog.ts'
 import {
   type CheckedCollections,

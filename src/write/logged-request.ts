@@ -1,8 +1,8 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
-import { payloadBytes } from '../base/payload-bytes.ts'
 import type { NewPoint, Patch, Precondition } from '../base/point.ts'
+import { payloadBytes } from '../base/point.ts'
 import type { ChangeByFilter, Inserted, RequestIdentity } from '../points/database.ts'
 import type { Insertion } from '../storage/store.ts'
 

@@ -1,5 +1,5 @@
+import type { BudgetShare } from '../base/budgets.ts'
 import { DatabaseError } from '../base/errors.ts'
-import type { BudgetShare } from '../base/shared-budget.ts'
 import { bytesOf, dimensionOf, type RequestSource, type WriteRequest } from './logged-request.ts'
 
 /** A request that waits for its group, is carried out, or is answered. */

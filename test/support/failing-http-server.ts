@@ -1,4 +1,4 @@
-import type { RunningServer } from '../../src/api/server.ts'
+import type { RunningServer } from '../../src/api/call.ts'
 import { startHttpServer } from '../../src/server/http/server.ts'
 import { failingTransport } from './failing-transport.ts'
 

@@ -1,10 +1,10 @@
 import type { ApiContext } from '../../src/api/call.ts'
 import { SlowRequests } from '../../src/api/slow-requests.ts'
-import { type BodyBudgets, createBodyBudgets } from '../../src/base/byte-budget.ts'
+import { RefusedKeys } from '../../src/base/api-key.ts'
+import { type BodyBudgets, createBodyBudgets } from '../../src/base/budgets.ts'
 import { createLogger, type Logger } from '../../src/base/log.ts'
 import { ServiceMetrics } from '../../src/base/metrics.ts'
 import { ReadScheduler } from '../../src/base/read-scheduler.ts'
-import { RefusedKeys } from '../../src/base/refused-keys.ts'
 import { readConfig } from '../../src/config.ts'
 import { noCollections } from './no-collections.ts'
 

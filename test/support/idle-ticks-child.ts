@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
-import { collectGarbage } from '../../src/base/collect-garbage.ts'
-import { keepTicksFast } from '../../src/base/fast-ticks.ts'
+import { collectGarbage, keepTicksFast } from '../../src/base/runtime.ts'
 
 /**
  * Compiles `process.nextTick` by calling it, collects garbage while no tick waits, and prints whether the compiled code

@@ -1,4 +1,4 @@
-import type { SearchAnswer } from '../../src/api/search-answer.ts'
+import type { SearchAnswer } from '../../src/api/search-points.ts'
 import type { IdLists } from '../../src/base/id-lists.ts'
 import type { SearchQuery } from '../../src/base/point.ts'
 

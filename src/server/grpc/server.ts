@@ -14,21 +14,26 @@ import {
   setLogVerbosity,
   status,
 } from '@grpc/grpc-js'
-import { allows, operationRoles, permissionDenied } from '../../api/access.ts'
+import type { RunningServer } from '../../api/call.ts'
 import { type ApiContext, type Call, grpcFields } from '../../api/call.ts'
-import { type OperationName, type OperationTypes, operationNames } from '../../api/operations.ts'
+import {
+  allows,
+  type OperationName,
+  type OperationTypes,
+  operationNames,
+  operationRoles,
+  permissionDenied,
+} from '../../api/operations.ts'
 import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
-import type { RunningServer } from '../../api/server.ts'
 import type { SlowRequests } from '../../api/slow-requests.ts'
-import type { ApiKey, Keyring } from '../../base/api-key.ts'
-import type { BodyBudgets } from '../../base/byte-budget.ts'
-import { consistencyHeader, positionHeader } from '../../base/consistency.ts'
+import type { ApiKey, Keyring, RefusedKeys } from '../../base/api-key.ts'
+import type { BodyBudgets } from '../../base/budgets.ts'
 import { DatabaseError, toDatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import type { ServiceMetrics } from '../../base/metrics.ts'
 import type { ReadScheduler } from '../../base/read-scheduler.ts'
-import type { RefusedKeys } from '../../base/refused-keys.ts'
-import { setV8Flags, v8Flags } from '../../base/v8-flags.ts'
+import { consistencyHeader, positionHeader } from '../../base/request-headers.ts'
+import { setV8Flags, v8Flags } from '../../base/runtime.ts'
 import { boundBody, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
 import { codecs } from './codec.ts'
 import { type Listener, listen } from './listener.ts'

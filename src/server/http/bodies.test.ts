@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { EventEmitter } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { describe, it } from 'node:test'
-import { ByteBudget } from '../../base/byte-budget.ts'
+import { ByteBudget } from '../../base/budgets.ts'
 import { readBody } from './bodies.ts'
 
 /** How a body of unknown length is kept while it arrives. */

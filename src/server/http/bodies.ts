@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { ByteBudget, ByteHold } from '../../base/byte-budget.ts'
+import type { ByteBudget, ByteHold } from '../../base/budgets.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import { Turn } from '../../base/turns.ts'
-import { onClosed } from './on-closed.ts'
+import { onClosed } from './answers.ts'
 
 /**
  * Bounds the memory of requests and answers, which many slow or hostile clients together could exhaust. Each body

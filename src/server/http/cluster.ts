@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { ClusterStatus } from '../../base/cluster-status.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
-import { streamAnswer } from './streamed-answer.ts'
+import { streamAnswer } from './answers.ts'
 
 /** The operations on this node's cluster that HTTP offers. */
 export interface ClusterPages {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { createHostCheck } from './host-check.ts'
+import { createHostCheck } from './refusals.ts'
 
 const open = { isLocal: true, hasKeys: false, allowedHosts: [] as string[] }
 

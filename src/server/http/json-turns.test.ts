@@ -3,7 +3,7 @@ import { describe, it, type TestContext } from 'node:test'
 import type { FieldNotes } from './ignored-fields.ts'
 import { decodePoint, decodePoints, decodeQuery } from './json-codec.ts'
 import { decodeAliases, decodeCollection } from './json-collections.ts'
-import { decodeCount, decodeFacets, decodeList } from './json-lists.ts'
+import { decodeCount, decodeFacets, decodeList } from './json-reads.ts'
 import { decodeDelete, decodePatch, decodePut, decodeUpdate } from './json-writes.ts'
 
 /** How often the decoders of large bodies let other work run. The clock is a fake, so that only their steps count. */

@@ -1,30 +1,27 @@
 import type { ChangeByFilterInput, Changed } from '../../api/change-by-filter.ts'
-import type { InsertedBatch, ItemError } from '../../api/insert-vectors-batch.ts'
-import type { PatchInput } from '../../api/patch.ts'
-import type { PatchPointInput } from '../../api/patch-point.ts'
-import type { PutPointInput, WrittenPoint } from '../../api/put-point.ts'
+import type { PatchInput, PatchPointInput, PutPointInput, WrittenPoint } from '../../api/change-point.ts'
+import type { InsertedBatch, ItemError } from '../../api/insert-points.ts'
 import { reasons } from '../../base/errors.ts'
 import { IdTexts } from '../../base/id-lists.ts'
 import { inTurns } from '../../base/turns.ts'
+import { encodeIds, type JsonAnswer, JsonText } from './answers.ts'
 import type { FieldNotes } from './ignored-fields.ts'
-import { encodeIds, type JsonAnswer } from './json-answers.ts'
 import { readSet } from './json-attributes.ts'
 import { readExpiry, readPayload } from './json-codec.ts'
 import { readFilterInTurns } from './json-filter.ts'
-import { readPaths, readPrecondition } from './json-include.ts'
+import { readPaths, readPrecondition } from './json-reads.ts'
 import type { JsonScanner } from './json-scanner.ts'
-import { JsonText } from './json-text.ts'
 import {
   membersAt,
   readBoolean,
   readNumber,
   readString,
   readText,
+  readVector,
   skipUnknown,
   type Writable,
   wholeInTurns,
 } from './json-values.ts'
-import { readVector } from './json-vector.ts'
 
 /** Bodies and answers of writes, except the bodies of inserts (see json-codec.ts). */
 

@@ -1,22 +1,22 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { operationRoles } from '../../api/access.ts'
 import { type Call, httpFields } from '../../api/call.ts'
 import {
   type OperationName,
   type OperationTypes,
   operationNames,
+  operationRoles,
   pointOperations,
 } from '../../api/operations.ts'
 import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
 import type { Role } from '../../base/api-key.ts'
-import type { BodyBudgets, ByteHold } from '../../base/byte-budget.ts'
-import { consistencyHeader, positionHeader } from '../../base/consistency.ts'
+import type { BodyBudgets, ByteHold } from '../../base/budgets.ts'
 import { DatabaseError } from '../../base/errors.ts'
+import { consistencyHeader, positionHeader } from '../../base/request-headers.ts'
+import type { JsonAnswer } from './answers.ts'
+import { leavingOf } from './answers.ts'
 import { answerRoom, RequestBody } from './bodies.ts'
-import type { JsonAnswer } from './json-answers.ts'
 import { collectionPrefix, type PathParts, type Route, routes } from './routes.ts'
 import type { HttpServerOptions } from './server-options.ts'
-import { leavingOf } from './streamed-answer.ts'
 
 /** Adds a route for each operation. */
 export function addOperations(app: FastifyInstance, options: HttpServerOptions): void {

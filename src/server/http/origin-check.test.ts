@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { createOriginCheck } from './origin-check.ts'
+import { createOriginCheck } from './refusals.ts'
 
 const app = 'https://app.example.org'
 const host = 'localhost:3000'

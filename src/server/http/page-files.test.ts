@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from 'node:zlib'
 import { type FastifyInstance, fastify } from 'fastify'
-import { addPageFiles } from './page-files.ts'
+import { addPageFiles } from './pages.ts'
 
 describe('the files of a page', () => {
   const script = 'console.log("a script")'

@@ -1,15 +1,17 @@
+import type { IncomingHttpHeaders } from 'node:http'
+import { isIP } from 'node:net'
+import cors from '@fastify/cors'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { allows, permissionDenied } from '../../api/access.ts'
-import type { OperationName } from '../../api/operations.ts'
-import { DatabaseError } from '../../base/errors.ts'
+import { allows, type OperationName, permissionDenied } from '../../api/operations.ts'
+import { DatabaseError, reasonHeader } from '../../base/errors.ts'
+import { consistencyHeader, positionHeader } from '../../base/request-headers.ts'
 import { clusterPaths } from './cluster.ts'
 import type { Connections } from './connections.ts'
-import { consolePath, isConsole } from './console.ts'
 import { sendError } from './errors.ts'
-import { createHostCheck } from './host-check.ts'
+import { strictHeader } from './ignored-fields.ts'
 import { inspectionPaths } from './inspection.ts'
 import { pathsOf } from './operations.ts'
-import { createOriginCheck } from './origin-check.ts'
+import { consolePath, isConsole } from './pages.ts'
 import { collectionPrefix, routes } from './routes.ts'
 import type { HttpServerOptions } from './server-options.ts'
 import { snapshotPaths } from './snapshots.ts'
@@ -154,3 +156,103 @@ function pattern(path: string): RegExp {
 function shown(path: string): string {
   return path.length > 100 ? `${path.slice(0, 100)}…` : path
 }
+
+/**
+ * Creates a check of the names by which clients may call a server. A web page can make its own name resolve to
+ * 127.0.0.1 (DNS rebinding). The browser then treats an open server on this machine as part of that page, and lets the
+ * page read answers. The page cannot change the Host header, which keeps the page's name.
+ *
+ * So a server on loopback without a key accepts addresses, names that nobody can register (localhost, names without a
+ * dot, names under `.localhost` and `.internal`) and `allowedHosts`. A server on another address serves other machines,
+ * under names that we do not know; and no web page knows a server's key.
+ *
+ * @returns whether a request with this Host header may be answered; HTTP/1.0, which browsers do not speak, has none
+ */
+export function createHostCheck(options: {
+  /** Whether only this machine can reach the server. */
+  readonly isLocal: boolean
+  readonly hasKeys: boolean
+  readonly allowedHosts: readonly string[]
+}): (header: string | undefined) => boolean {
+  if (options.hasKeys || !options.isLocal) return () => true
+  const allowed = new Set(options.allowedHosts.map((name) => name.toLowerCase()))
+  // Nearly all requests have the same header.
+  let accepted: string | undefined
+  return (header) => {
+    if (header === undefined || header === accepted) return true
+    const name = nameOf(header)
+    const isAllowed = isIP(name) !== 0 || isReserved(name) || allowed.has(name)
+    if (isAllowed) accepted = header
+    return isAllowed
+  }
+}
+
+/** Removes the port, the brackets, and the final dot of a fully qualified name. */
+function nameOf(header: string): string {
+  const name = header.trim().toLowerCase().replace(/:\d*$/, '')
+  return name.startsWith('[') ? name.slice(1, -1) : name.replace(/\.$/, '')
+}
+
+function isReserved(name: string): boolean {
+  return !name.includes('.') || /\.(localhost|internal)$/.test(name)
+}
+
+/**
+ * Creates a check of the web pages that may send a request to an open server. A browser sends some requests of any page
+ * without asking the server before, for example a POST without a body, or a GET for an image. The page cannot read the
+ * answer, but it would have started a snapshot, drained a node, or kept the search threads busy with a map. A server
+ * with keys needs no check, because such a page knows no key.
+ *
+ * Browsers state where a request comes from, in headers that a page cannot change: `origin` in all requests except GET
+ * and HEAD, and `sec-fetch-site`, unless the server is reached over plain HTTP under a name other than localhost. Other
+ * clients send neither header. So a link on another page to anything but the console and the docs is refused, too.
+ *
+ * @returns whether the request may be answered
+ */
+export function createOriginCheck(options: {
+  readonly hasKeys: boolean
+  readonly corsOrigins: readonly string[]
+}): (method: string, headers: IncomingHttpHeaders) => boolean {
+  if (options.hasKeys) return () => true
+  const allowed = new Set(options.corsOrigins)
+  return (method, headers) => {
+    // This is how a browser asks for permission.
+    if (method === 'OPTIONS') return true
+    const { origin, host, 'sec-fetch-site': site } = headers
+    if (origin !== undefined && allowed.has(origin)) return true
+    // `none` is a request of the user, not of a page.
+    if (site !== undefined) return site === 'same-origin' || site === 'none'
+    return origin === undefined || (host !== undefined && hostOf(origin) === host.toLowerCase())
+  }
+}
+
+/** Returns the host with the port of an origin; undefined for `null`, the origin of pages in a sandbox. */
+function hostOf(origin: string): string | undefined {
+  return URL.parse(origin)?.host
+}
+
+/**
+ * Allows pages of other origins to call the service from a browser. Without origins, no answer has CORS headers, and
+ * browsers refuse such calls: before they send a body or a key, they send a preflight request, which fails.
+ *
+ * Registered before the check of keys, because preflight requests have no key.
+ */
+export async function allowOrigins(app: FastifyInstance, origins: readonly string[]): Promise<void> {
+  if (origins.length === 0) return
+  await app.register(cors, {
+    origin: [...origins],
+    methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
+    allowedHeaders: [
+      ...['content-type', 'authorization', 'idempotency-key', 'if-match', strictHeader],
+      ...[consistencyHeader, positionHeader],
+    ],
+    exposedHeaders: [
+      ...['vicinal-ignored-fields', 'vicinal-sequence', 'vicinal-points', 'retry-after', 'allow'],
+      ...[positionHeader, reasonHeader],
+    ],
+    maxAge: maxAgeSeconds,
+  })
+}
+
+/** How long a browser caches a preflight answer. Chromium caps it at two hours, Safari at ten minutes. */
+const maxAgeSeconds = 600

@@ -1,7 +1,7 @@
 import type { OperationName, OperationTypes } from '../../api/operations.ts'
-import type { AnswerRoom } from '../../base/byte-budget.ts'
+import type { AnswerRoom } from '../../base/budgets.ts'
+import type { JsonAnswer } from './answers.ts'
 import type { FieldNotes } from './ignored-fields.ts'
-import type { JsonAnswer } from './json-answers.ts'
 import { decodePoint, decodePoints, decodeQueries, decodeQuery } from './json-codec.ts'
 import {
   decodeAliases,
@@ -10,8 +10,17 @@ import {
   encodeCollection,
   encodeCollections,
 } from './json-collections.ts'
-import { encodeList, encodePoint, encodeSearch, encodeSearches } from './json-details.ts'
-import { decodeCount, decodeFacets, decodeList, encodeCount, encodeFacets } from './json-lists.ts'
+import {
+  decodeCount,
+  decodeFacets,
+  decodeList,
+  encodeCount,
+  encodeFacets,
+  encodeList,
+  encodePoint,
+  encodeSearch,
+  encodeSearches,
+} from './json-reads.ts'
 import {
   decodeDelete,
   decodePatch,

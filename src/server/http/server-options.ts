@@ -1,15 +1,13 @@
 import type { ApiContext } from '../../api/call.ts'
 import type { SlowRequests } from '../../api/slow-requests.ts'
-import type { Keyring } from '../../base/api-key.ts'
-import type { BodyBudgets } from '../../base/byte-budget.ts'
+import type { Keyring, RefusedKeys } from '../../base/api-key.ts'
+import type { BodyBudgets } from '../../base/budgets.ts'
+import type { WritesBlocked } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import type { ServiceMetrics } from '../../base/metrics.ts'
 import type { ReadScheduler } from '../../base/read-scheduler.ts'
-import type { RefusedKeys } from '../../base/refused-keys.ts'
 import type { SettingInfo } from '../../base/setting-info.ts'
-import type { WritesBlocked } from '../../base/writes-blocked.ts'
 import type { ClusterPages } from './cluster.ts'
-import type { ConsoleOptions } from './console.ts'
 
 export interface HttpServerOptions {
   readonly context: ApiContext
@@ -42,4 +40,11 @@ export interface HttpServerOptions {
   readonly rebuilding: () => number
   /** Undefined on a single node. */
   readonly cluster?: ClusterPages | undefined
+}
+
+export interface ConsoleOptions {
+  /** Origins of images, in addition to the service and the payloads themselves. */
+  readonly imageOrigins: readonly string[]
+  /** The port in the gRPC queries that the console shows. */
+  readonly grpcPort: number
 }

@@ -1,4 +1,4 @@
-import { assert } from '../../base/assert.ts'
+import { assert } from '../../base/errors.ts'
 import { idBytes, writeIdBytes } from '../../base/ids.ts'
 import { contentTypes, type Payload } from '../../base/point.ts'
 import { packRow, rowBytesOf } from '../key-layout.ts'

@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs'
-import { assert } from '../../base/assert.ts'
+import { assert } from '../../base/errors.ts'
 import { newId } from '../../base/ids.ts'
 import { isDiskFull, type PageRoom } from '../files/disk-space.ts'
 import type { RowFile, RowFiles } from '../files/row-file.ts'

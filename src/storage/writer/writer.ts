@@ -1,10 +1,14 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { assert } from '../../base/assert.ts'
-import { DatabaseError, filesExhausted } from '../../base/errors.ts'
+import {
+  assert,
+  DatabaseError,
+  filesExhausted,
+  type WritesBlocked,
+  writesBlockedTexts,
+} from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { Turn } from '../../base/turns.ts'
-import { type WritesBlocked, writesBlockedTexts } from '../../base/writes-blocked.ts'
 import type { WriteGroup } from '../store.ts'
 import { partsOf } from './group-parts.ts'
 import type {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { IdLists, IdTexts } from '../../base/id-lists.ts'
-import { encodeIdLists, encodeIds } from './json-answers.ts'
+import { encodeIdLists, encodeIds } from './answers.ts'
 
 const ids = Array.from({ length: 60_000 }, (_, index) => {
   return `00000000-0000-4000-8000-${String(index).padStart(12, '0')}`

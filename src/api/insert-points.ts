@@ -1,14 +1,21 @@
-import { cancellation, DatabaseError } from '../base/errors.ts'
+import { createHash, type Hash, hash } from 'node:crypto'
+import { cancellation, DatabaseError, wrongDimension } from '../base/errors.ts'
 import type { NewPoint } from '../base/point.ts'
+import { hashPoint } from '../base/point-hash.ts'
+import { faultOfIdempotencyKey } from '../base/request-headers.ts'
 import { Turn } from '../base/turns.ts'
-import { wrongDimension } from '../base/wrong-dimension.ts'
-import type { Inserted, ItemError } from '../points/database.ts'
+import type { Inserted, ItemError, RequestIdentity } from '../points/database.ts'
 import { type ApiContext, type Call, invalid } from './call.ts'
-import { checkEnum, type EnumInput } from './checks.ts'
-import { nameConflict } from './insert-vector.ts'
-import { identityOf, type RequestIdentityBuilder } from './request-identity.ts'
-import { embedTexts, type PlacedText, pathOfText, textOfPoint, unembedded, wrongEmbedding } from './texts.ts'
-import { type BatchItems, checkPoint, checkPointOfText, type PointInput } from './validation.ts'
+import { embedText, embedTexts, type PlacedText, pathOfText, textOfPoint, wrongEmbedding } from './texts.ts'
+import {
+  type BatchItems,
+  checkEnum,
+  checkPoint,
+  checkPointOfText,
+  type EnumInput,
+  type PointInput,
+  unembedded,
+} from './validation.ts'
 
 export type { ItemError }
 
@@ -283,3 +290,102 @@ function otherTextsRefused(): DatabaseError {
 
 /** Bounds the memory of errors: an invalid item takes as little as three bytes of a request. */
 const itemErrorsMax = 10_000
+
+/**
+ * Stores one point and resolves with its id once it is durable and searchable. A text is embedded first. The id is new
+ * unless the caller chose it.
+ *
+ * Fails with `invalid_argument` on a vector with the wrong number of dimensions and on missing fields. Fails with
+ * `already_exists` for an id that exists, unless `on_conflict` says otherwise. A call with an idempotency key stores
+ * its point once, however often it is repeated; it fails with `key_reused` when it carries another point.
+ */
+export async function insertVector(context: ApiContext, input: PointInput, call: Call): Promise<string> {
+  const identity = identityOf(call, 'InsertVector')
+  const text = textOfPoint(input, context.embeddings, '')
+  const { dimension, nowUs } = context.database
+  const checked =
+    text === undefined ? checkPoint(input, dimension, '', nowUs) : checkPointOfText(input, '', nowUs)
+  // The text is hashed instead of its embedding, which may differ in the last bits from call to call.
+  identity?.add(checked, input.payload?.ttlSeconds, input.text)
+  const point =
+    text === undefined
+      ? checked
+      : { ...checked, vector: await embedText(context, text, pathOfText(input, ''), call.signal) }
+  call.decoded?.()
+  try {
+    const options = { signal: call.signal, identity: identity?.whole() }
+    const { ids } = await context.database.insert([point], options)
+    return ids[0]!
+  } catch (error) {
+    throw nameConflict(error, point, '')
+  }
+}
+
+/**
+ * Rewrites the engine's error, which names an item by its index in the engine's list, to name it as the caller does.
+ */
+export function nameConflict(error: unknown, { id }: NewPoint, path: string): unknown {
+  if (!(error instanceof DatabaseError) || error.reason !== 'already_exists' || id === undefined) return error
+  return new DatabaseError('already_exists', `${path}id ${id} exists: send on_conflict to replace or skip it`)
+}
+
+/**
+ * Builds the identity of a request that has an idempotency key, point by point as the points are checked. It hashes the
+ * values: requests with equal values are the same, over either transport and however JSON spells the values.
+ */
+export class RequestIdentityBuilder {
+  readonly #keyHash: Uint8Array
+  readonly #body: Hash
+
+  constructor(key: string, operation: KeyedOperation) {
+    this.#keyHash = hash('sha256', key, 'buffer').subarray(0, hashBytes)
+    // The two inserts have different answers: one key cannot be used for both.
+    this.#body = createHash('sha256').update(operation)
+  }
+
+  /**
+   * @param ttlSeconds as sent: the expiry computed from it differs with each repetition
+   * @param text as sent in place of a vector
+   */
+  add(point: NewPoint, ttlSeconds?: number, text?: string): void {
+    hashPoint(this.#body, point, ttlSeconds, text)
+  }
+
+  /**
+   * For a request that continues after bad items.
+   *
+   * @param bad the indexes of the items that are not among the points, except for those in `refused`
+   * @param refused the indexes of the items whose texts could not be embedded; they were added
+   */
+  addContinue(bad: readonly number[], refused: readonly number[]): void {
+    // No point begins with these bytes: see `hashPoint`.
+    this.#body.update(`\xffcontinue:${bad.join(',')}`, 'latin1')
+    // Without refused texts the bytes are those of earlier versions, so stored hashes stay valid.
+    if (refused.length > 0) this.#body.update(`;refused:${refused.join(',')}`, 'latin1')
+  }
+
+  /** Returns the identity; call when all points have been added. */
+  whole(): RequestIdentity {
+    return { keyHash: this.#keyHash, bodyHash: this.#body.digest().subarray(0, hashBytes) }
+  }
+}
+
+/**
+ * Returns a builder for the request's identity, or undefined for a request without a key.
+ *
+ * @throws DatabaseError `invalid_argument` for a malformed key
+ */
+export function identityOf(
+  { idempotencyKey }: Call,
+  operation: KeyedOperation,
+): RequestIdentityBuilder | undefined {
+  if (idempotencyKey === undefined) return undefined
+  const fault = faultOfIdempotencyKey(idempotencyKey)
+  if (fault !== undefined) throw invalid(`idempotency-key ${fault}`)
+  return new RequestIdentityBuilder(idempotencyKey, operation)
+}
+
+type KeyedOperation = 'InsertVector' | 'InsertVectorsBatch'
+
+/** The first bytes of SHA-256: enough that no two keys and no two bodies share a hash. */
+const hashBytes = 16

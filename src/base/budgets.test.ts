@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { ByteBudget } from './byte-budget.ts'
+import { ByteBudget } from './budgets.ts'
 
 const mebibyte = 1024 * 1024
 const overloaded = { reason: 'overloaded', message: /: try again later$/ }

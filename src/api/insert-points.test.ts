@@ -5,7 +5,7 @@ import { DatabaseError } from '../base/errors.ts'
 import type { NewPoint } from '../base/point.ts'
 import type { Inserted, InsertOptions } from '../points/database.ts'
 import { type ApiContext, type Database, httpFields } from './call.ts'
-import { type InsertedBatch, insertVectorsBatch, type OnErrorInput } from './insert-vectors-batch.ts'
+import { type InsertedBatch, insertVectorsBatch, type OnErrorInput } from './insert-points.ts'
 import type { PointInput } from './validation.ts'
 
 const dimension = 2

@@ -1,0 +1,236 @@
+import type { ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
+import { answerBytesMax, answerTooLarge } from '../../api/validation.ts'
+import type { AnswerRoom } from '../../base/budgets.ts'
+import { DatabaseError, toDatabaseError } from '../../base/errors.ts'
+import { type IdLists, idsPerStep, listSteps, type SpellableIds } from '../../base/id-lists.ts'
+import { idLength } from '../../base/ids.ts'
+import type { Logger } from '../../base/log.ts'
+import { inTurns } from '../../base/turns.ts'
+
+/**
+ * Answers with ids as JSON, written directly into a buffer of the right size, in turns if there are many. Ids need no
+ * escaping.
+ */
+
+export type JsonAnswer = string | Buffer
+
+/** Encodes all ids as one list: `{"name":["…","…"]}`. @param room counts the answer */
+export function encodeIds(
+  name: string,
+  ids: SpellableIds,
+  room?: AnswerRoom,
+): JsonAnswer | Promise<JsonAnswer> {
+  const { total } = ids
+  const bytes = `{"${name}":}`.length + listBytes(total)
+  room?.add(bytes)
+  const target = Buffer.allocUnsafe(bytes)
+  const at = target.write(`{"${name}":[`)
+  if (total > idsPerStep) return inTurns(stepsOfIds(target, at, ids))
+  closeList(target, writeIds(target, at, ids, 0, total), closingBrace)
+  // Node sends a string together with the head of the answer; a buffer would be sent separately.
+  return target.toString('latin1')
+}
+
+/** Encodes lists of ids: `{"name":[["…","…"],["…"]]}`. @param room counts the answer */
+export function encodeIdLists(
+  name: string,
+  ids: IdLists,
+  room?: AnswerRoom,
+): JsonAnswer | Promise<JsonAnswer> {
+  return inTurns(stepsOfLists(name, ids, room))
+}
+
+function* stepsOfIds(target: Buffer, at: number, ids: SpellableIds): Generator<void, Buffer> {
+  let position = at
+  yield* listSteps([ids.total], {
+    ids(first, end) {
+      position = writeIds(target, position, ids, first, end)
+    },
+  })
+  closeList(target, position, closingBrace)
+  return target
+}
+
+function* stepsOfLists(name: string, ids: IdLists, room: AnswerRoom | undefined): Generator<void, Buffer> {
+  const bytes = listsBytes(name, ids)
+  room?.add(bytes)
+  const target = Buffer.allocUnsafe(bytes)
+  let at = target.write(`{"${name}":[`)
+  yield* listSteps(ids.ends, {
+    begin() {
+      target[at] = openingBracket
+      at += 1
+    },
+    ids(first, end) {
+      at = writeIds(target, at, ids, first, end)
+    },
+    end() {
+      at = closeList(target, at, comma)
+    },
+  })
+  closeList(target, at, closingBrace)
+  return target
+}
+
+/** Writes each id in quotes, followed by a comma; `closeList` replaces the last comma. */
+function writeIds(target: Buffer, at: number, ids: SpellableIds, first: number, end: number): number {
+  let position = at
+  for (let number = first; number < end; number += 1) {
+    target[position] = quote
+    ids.spell(number, target, position + 1)
+    target[position + 1 + idLength] = quote
+    target[position + 2 + idLength] = comma
+    position += idLength + 3
+  }
+  return position
+}
+
+/** Writes a bracket over the last comma, if there is one, then the byte `next`; returns the position after it. */
+function closeList(target: Buffer, at: number, next: number): number {
+  const end = target[at - 1] === comma ? at - 1 : at
+  target[end] = closingBracket
+  target[end + 1] = next
+  return end + 2
+}
+
+function listsBytes(name: string, ids: IdLists): number {
+  const lists = ids.ends.reduce((sum, _, list) => sum + listBytes(ids.lengthOf(list)), 0)
+  return `{"${name}":[]}`.length + lists + Math.max(0, ids.length - 1)
+}
+
+/** The size of a list: ids in quotes, commas between them, and two brackets. */
+function listBytes(ids: number): number {
+  return ids === 0 ? 2 : ids * (idLength + 3) + 1
+}
+
+const quote = '"'.charCodeAt(0)
+const comma = ','.charCodeAt(0)
+const openingBracket = '['.charCodeAt(0)
+const closingBracket = ']'.charCodeAt(0)
+const closingBrace = '}'.charCodeAt(0)
+
+/** Builds an answer of unknown size from beginning to end. */
+export class JsonText {
+  readonly #parts: Buffer[] = []
+  readonly #room: AnswerRoom | undefined
+  #bytes = 0
+  #text: string
+
+  /** @param room counts the answer as it grows */
+  constructor(beginning: string, room?: AnswerRoom) {
+    this.#text = beginning
+    this.#room = room
+  }
+
+  /**
+   * Appends text; returns true after a long stretch, when other work should have a turn.
+   *
+   * @throws DatabaseError `invalid_argument` for an answer that has become too large, `overloaded`
+   */
+  add(text: string): boolean {
+    this.#text += text
+    if (this.#text.length < charactersPerPart) return false
+    this.#flush()
+    return true
+  }
+
+  /** Appends bytes that are already JSON. */
+  addBytes(bytes: Buffer): void {
+    this.#flush()
+    this.#append(bytes)
+  }
+
+  finish(): Buffer {
+    this.#flush()
+    if (this.#parts.length === 1) return this.#parts[0]!
+    this.#room?.add(this.#bytes)
+    return Buffer.concat(this.#parts, this.#bytes)
+  }
+
+  #flush(): void {
+    if (this.#text !== '') this.#append(Buffer.from(this.#text))
+    this.#text = ''
+  }
+
+  #append(bytes: Buffer): void {
+    this.#bytes += bytes.length
+    if (this.#bytes > answerBytesMax) throw answerTooLarge()
+    this.#room?.add(bytes.length)
+    this.#parts.push(bytes)
+  }
+}
+
+/** Writing this many characters takes well under a millisecond. */
+const charactersPerPart = 65_536
+
+export interface StreamedAnswer {
+  /** Read as fast as the client receives them. */
+  readonly chunks: AsyncIterable<Buffer>
+  /** How long a client may leave a sent chunk unread. */
+  readonly requestTimeoutMs: number
+  readonly logger: Logger
+  /** What the answer is, for the log. */
+  readonly what: string
+  /** Called once, with the outcome, when the answer has ended in any way. */
+  readonly ended: (outcome: string) => void
+}
+
+/** Sends an answer of any length; aborts it if the client disconnects or stops reading. */
+export function streamAnswer(
+  reply: FastifyReply,
+  { chunks, requestTimeoutMs, logger, what, ended }: StreamedAnswer,
+): FastifyReply {
+  let fault: DatabaseError | undefined
+  const { raw } = reply
+  // Called whether the client, an error or a stop of the server ends the answer.
+  const end = (): void => {
+    if (fault?.reason === 'internal') logger.error({ err: fault.cause ?? fault }, `${what} failed`)
+    ended(raw.writableFinished ? 'ok' : (fault?.reason ?? 'cancelled'))
+  }
+  onClosed(raw, end)
+  const stream = Readable.from(
+    watched(chunks, requestTimeoutMs, () => raw.destroy()),
+    { objectMode: false },
+  )
+  stream.once('error', (error) => {
+    fault = toDatabaseError(error)
+  })
+  return reply.send(stream)
+}
+
+/** Returns a signal that aborts when the client disconnects before the answer is complete. */
+export function leavingOf({ raw }: FastifyReply): AbortSignal {
+  const controller = new AbortController()
+  onClosed(raw, () => {
+    if (!raw.writableEnded) controller.abort(new DatabaseError('cancelled', 'the caller disconnected'))
+  })
+  return controller.signal
+}
+
+/** Passes chunks on; calls `giveUp` if one is not read in time. */
+async function* watched(
+  chunks: AsyncIterable<Buffer>,
+  timeoutMs: number,
+  giveUp: () => void,
+): AsyncGenerator<Buffer> {
+  for await (const chunk of chunks) {
+    const timer = setTimeout(giveUp, timeoutMs)
+    try {
+      yield chunk
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}
+
+/**
+ * Calls `listener` when a response has been sent or its connection has closed: at once if that has happened already,
+ * because the event is not repeated. So `on` is enough: for the few listeners of each request, `once` takes a
+ * microsecond more.
+ */
+export function onClosed(response: ServerResponse, listener: () => void): void {
+  if (response.closed) listener()
+  else response.on('close', listener)
+}
