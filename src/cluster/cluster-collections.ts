@@ -1,6 +1,7 @@
 import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
 import type { Collection } from '../collections/collection.ts'
-import type { CollectionLease, CollectionSet } from '../collections/collection-set.ts'
+import type { CollectionSet } from '../collections/collection-set.ts'
+import type { CollectionLease } from '../collections/open-collections.ts'
 import type { Collections, CollectionTotals, Lease, PointsOnNodes } from '../points/database.ts'
 import { ClusterDatabase, type ClusterWrites } from './cluster-database.ts'
 import type { LocalLease } from './peer-reads.ts'

@@ -12,8 +12,9 @@ import { createLogger } from '../base/log.ts'
 import type { Payload } from '../base/point.ts'
 import { collectGarbage } from '../base/runtime.ts'
 import { openDataStore } from '../storage/data-store.ts'
-import { CollectionSet, openCollectionBytes } from './collection-set.ts'
+import { CollectionSet } from './collection-set.ts'
 import { startEngine } from './engine.ts'
+import { openCollectionBytes } from './open-collections.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 const settings = {
@@ -103,7 +104,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
       ids.set('default', await insert(opened.set, 'default', [[1, 1, 1, 1]]))
     }
     await using again = await open(directory.path)
-    assert.equal(again.set.openCount, 0, 'no collection is opened before it is used')
+    assert.equal(again.set.open.length, 0, 'no collection is opened before it is used')
     assert.deepEqual(
       again.set.list().map(({ name, dimension, points }) => [name, dimension, points]),
       [
@@ -119,7 +120,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     ] as const) {
       assert.deepEqual(await nearest(again.set, name, new Array(dimension).fill(1)), ids.get(name))
     }
-    assert.equal(again.set.openCount, 2)
+    assert.equal(again.set.open.length, 2)
   })
 
   it('reports whether a collection was created, and refuses settings that differ from those of an existing one', async () => {
@@ -152,7 +153,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     for (const name of names) await set.put(name, { hnsw: {} })
     const held = await set.lease('a')
     for (const name of names) ids.set(name, await insert(set, name, [[1, 2]]))
-    await until(() => set.openCount <= 2)
+    await until(() => set.open.length <= 2)
     assert.deepEqual(
       set.open.map(([name]) => name),
       ['a', 'd'],
@@ -179,7 +180,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
       await nearest(set, `c${at}`, vector)
     }
     collectGarbage()
-    assert.equal(set.openCount, 1 + count)
+    assert.equal(set.open.length, 1 + count)
     const bytes = process.memoryUsage().arrayBuffers - before
     assert.ok(bytes < count * 1024 * 1024, `${bytes} bytes for ${count} collections`)
   })
@@ -202,7 +203,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
       await until(() => set.totals.memoryBytes <= maxMemoryBytes)
     }
     const leases = await Promise.all(names.map(async (name) => await set.lease(name)))
-    assert.equal(set.openCount, names.length, 'collections in use stay open')
+    assert.equal(set.open.length, names.length, 'collections in use stay open')
     for (const lease of leases) lease[Symbol.dispose]()
     await until(() => set.totals.memoryBytes <= maxMemoryBytes)
   })
@@ -216,7 +217,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
       await set.put(name, { hnsw: {} })
       await insert(set, name, [[1, 2]])
     }
-    assert.equal(set.openCount, 5)
+    assert.equal(set.open.length, 5)
     const vectors = Array.from({ length: 1000 }, (_, at) => new Array(512).fill(at))
     using a = await set.lease('a')
     assert.equal((await insert(set, 'default', vectors)).length, 1000)
@@ -237,7 +238,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     await opened.set.put('docs', { hnsw: {} })
     for (let round = 0; round < 3; round += 1) {
       const [id] = await insert(opened.set, 'docs', [[round, 0]])
-      await until(() => opened.set.openCount === 0)
+      await until(() => opened.set.open.length === 0)
       assert.equal((await nearest(opened.set, 'docs', [round, 0]))[0], id)
     }
   })

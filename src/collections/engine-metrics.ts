@@ -1,9 +1,9 @@
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { type MetricPlan, recallInForce } from '../graphs/recall-plans.ts'
-import { openCollectionBytes } from './collection-set.ts'
 import type { CollectionStats } from './collection-stats.ts'
 import type { Collection, Engine } from './engine.ts'
+import { openCollectionBytes } from './open-collections.ts'
 import type { ServedData } from './served-data.ts'
 
 /** Registers gauges of the default collection and of what all collections share. */
@@ -104,7 +104,7 @@ export function registerCollections(metrics: ServiceMetrics, engine: Engine, dat
   metrics.gauge(
     'vicinal_open_collections',
     'Named collections whose points are in memory.',
-    () => data.loaded?.set.openCount ?? 0,
+    () => data.loaded?.set.open.length ?? 0,
   )
   metrics.gauge(
     'vicinal_damaged_collections',

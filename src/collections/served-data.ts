@@ -6,12 +6,13 @@ import { openDataStore } from '../storage/data-store.ts'
 import type { StoreOptions } from '../storage/lmdb-store.ts'
 import type { DataStore } from '../storage/store.ts'
 import type { ReplicaHooks } from '../write/replica.ts'
-import { CollectionSet, type CollectionSetOptions } from './collection-set.ts'
+import { CollectionSet } from './collection-set.ts'
 import type { CollectionStats } from './collection-stats.ts'
 import type { Collection, Engine } from './engine.ts'
+import type { OpenCollectionsOptions } from './open-collections.ts'
 
 interface ServedDataOptions
-  extends Pick<CollectionSetOptions, 'hnswM' | 'hnswEfConstruction' | 'maxOpenCollections'> {
+  extends Pick<OpenCollectionsOptions, 'hnswM' | 'hnswEfConstruction' | 'maxOpenCollections'> {
   readonly engine: Engine
   readonly store: StoreOptions
   /** The index directory of the default collection. */
