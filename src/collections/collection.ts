@@ -284,9 +284,9 @@ export class Collection implements Database, AsyncDisposable {
    */
   checkRoom(points: readonly Pick<NewPoint, 'vector' | 'payload'>[]): Promise<void> {
     const { livePoints } = this
-    return livePoints.withRoom(() => {
-      const room = livePoints.strictRoomCheck()
-      for (const { payload } of points) room.add(payload)
+    return livePoints.withMemory(() => {
+      const check = livePoints.strictMemoryCheck()
+      for (const { payload } of points) check.add(payload)
       const { dimension } = livePoints
       if (dimension === undefined || points.length === 0) return
       livePoints.reserve(this.#slots.slotCountAfter(points.length), dimension)
@@ -296,7 +296,7 @@ export class Collection implements Database, AsyncDisposable {
   /** Like `checkRoom`, for a patch; checks nothing if this node does not have the point. */
   checkPatchRoom(id: string, patch: Patch): Promise<void> {
     const { livePoints } = this
-    return livePoints.withRoom(() => {
+    return livePoints.withMemory(() => {
       const slot = livePoints.find(id)
       const before = slot === -1 ? undefined : this.#store.record(slot, id)?.payload
       if (before === undefined) return
@@ -307,7 +307,7 @@ export class Collection implements Database, AsyncDisposable {
         // Whether the patch can be applied is decided in its turn, after its precondition.
         return
       }
-      livePoints.strictRoomCheck().add(after)
+      livePoints.strictMemoryCheck().add(after)
     })
   }
 

@@ -215,18 +215,18 @@ export class LivePoints implements ChangeTarget, MemoryUser {
    * Points without attributes are not checked: they take little, and always fit where they did before. Records of a log
    * are not refused for their number of paths: it depends on how records are grouped, which differs between replicas.
    */
-  roomCheck(): { add(payload: Payload): void } {
+  memoryCheck(): { add(payload: Payload): void } {
     return this.#options.options.replica === undefined
-      ? this.strictRoomCheck()
-      : this.#roomCheck(Number.POSITIVE_INFINITY)
+      ? this.strictMemoryCheck()
+      : this.#memoryCheck(Number.POSITIVE_INFINITY)
   }
 
-  /** Like `roomCheck`, but always limits the number of different paths. For changes that are not in a log yet. */
-  strictRoomCheck(): { add(payload: Payload): void } {
-    return this.#roomCheck()
+  /** Like `memoryCheck`, but always limits the number of different paths. For changes that are not in a log yet. */
+  strictMemoryCheck(): { add(payload: Payload): void } {
+    return this.#memoryCheck()
   }
 
-  #roomCheck(pathsMax?: number): { add(payload: Payload): void } {
+  #memoryCheck(pathsMax?: number): { add(payload: Payload): void } {
     const { memory } = this.#options.parts
     this.#attributeBytesMax =
       memory.maxBytes === 0
@@ -236,7 +236,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     return { add: (payload) => payload.attributes !== undefined && check.add(payload) }
   }
 
-  async withRoom<Result>(attempt: () => Result | Promise<Result>): Promise<Result> {
+  async withMemory<Result>(attempt: () => Result | Promise<Result>): Promise<Result> {
     for (let attempts = 1; ; attempts += 1) {
       try {
         return await attempt()
@@ -330,7 +330,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     return this.#indexer.isRebuilding
   }
 
-  room(): Promise<boolean> | undefined {
+  whenIndexReady(): Promise<boolean> | undefined {
     return this.#indexer.room()
   }
 

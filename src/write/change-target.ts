@@ -48,9 +48,9 @@ export interface ChangeTarget extends CurrentPoints {
    * Starts a check that the payloads of a request fit in memory: `add` throws `memory_full` for the first that does
    * not.
    */
-  roomCheck(): { add(payload: Payload): void }
+  memoryCheck(): { add(payload: Payload): void }
   /** Runs an attempt again after `memory_full` if memory that nobody uses could be freed. */
-  withRoom<Result>(attempt: () => Result | Promise<Result>): Promise<Result>
+  withMemory<Result>(attempt: () => Result | Promise<Result>): Promise<Result>
   /** Call when the dimension for which memory was last reserved is on disk. */
   fixDimension(): void
   /** Call when nothing was stored of what memory was last reserved for. */
@@ -72,5 +72,5 @@ export interface ChangeTarget extends CurrentPoints {
    * Undefined when the index can take more points now; otherwise resolves with whether it can, as soon as that is
    * known.
    */
-  room(): Promise<boolean> | undefined
+  whenIndexReady(): Promise<boolean> | undefined
 }

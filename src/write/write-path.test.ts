@@ -110,7 +110,7 @@ class Points implements ChangeTarget {
   async endPostponements(): Promise<void> {}
 
   /** Any payload fits in these tests. */
-  roomCheck(): { add(): void } {
+  memoryCheck(): { add(): void } {
     return { add: () => {} }
   }
 
@@ -119,7 +119,7 @@ class Points implements ChangeTarget {
   reserved: number | undefined
   failedCommits = 0
 
-  async withRoom<Result>(attempt: () => Result | Promise<Result>): Promise<Result> {
+  async withMemory<Result>(attempt: () => Result | Promise<Result>): Promise<Result> {
     return await attempt()
   }
 
@@ -160,7 +160,7 @@ class Points implements ChangeTarget {
   /** Set to make inserts wait for it. */
   coming: PromiseWithResolvers<boolean> | undefined
 
-  room(): Promise<boolean> | undefined {
+  whenIndexReady(): Promise<boolean> | undefined {
     return this.coming?.promise
   }
 }

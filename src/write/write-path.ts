@@ -118,24 +118,26 @@ export class WritePath {
 
   async #nextGroup(): Promise<readonly Queued[]> {
     const target = this.#target
-    let room = target.room()
+    let waiting = target.whenIndexReady()
     if (this.#log === undefined) {
-      return room === undefined
+      return waiting === undefined
         ? this.#queue.takeGroup(target.dimension, target.comingBytesMax)
-        : await this.#passingGroup(room)
+        : await this.#passingGroup(waiting)
     }
-    for (; room !== undefined; room = target.room()) if (this.#stop.signal.aborted || (await room)) break
+    for (; waiting !== undefined; waiting = target.whenIndexReady()) {
+      if (this.#stop.signal.aborted || (await waiting)) break
+    }
     // Which keys are evicted must not depend on how the log is cut into groups.
     const keysMax = Math.max(1, this.#store.keyedRequestRoom)
     return this.#queue.takeGroup(target.dimension, target.comingBytesMax, keysMax)
   }
 
-  /** Takes requests without vectors while vectors wait for room, and refuses vectors that have waited too long. */
-  async #passingGroup(room: Promise<boolean>): Promise<readonly Queued[]> {
+  /** Takes requests without vectors while vectors wait for the index, and refuses vectors that have waited too long. */
+  async #passingGroup(indexReady: Promise<boolean>): Promise<readonly Queued[]> {
     const requests = this.#queue.takePassing()
     if (requests.length > 0) return requests
-    const hasRoom = await Promise.race([room, this.#queue.nextPassing().then(() => true)])
-    if (!hasRoom) this.#queue.refuseVectors(this.#target.isRebuilding)
+    const isReady = await Promise.race([indexReady, this.#queue.nextPassing().then(() => true)])
+    if (!isReady) this.#queue.refuseVectors(this.#target.isRebuilding)
     return []
   }
 
@@ -265,18 +267,18 @@ export class WritePath {
    * @throws DatabaseError `memory_full`
    */
   #place(decision: Decision, turn: Turn): Promise<Placed> {
-    return this.#target.withRoom(() => this.#placeChanges(decision, turn))
+    return this.#target.withMemory(() => this.#placeChanges(decision, turn))
   }
 
   async #placeChanges(decision: Decision, turn: Turn): Promise<Placed> {
     const { changes, dimension } = decision
-    const room = this.#target.roomCheck()
+    const check = this.#target.memoryCheck()
     const vectors = changes.map(vectorOf).filter((vector) => vector !== undefined)
     const length = vectors[0]?.length ?? dimension
     if (length !== undefined) this.#target.reserve(this.#slots.slotCountAfter(vectors.length), length)
     for (const change of changes) {
-      if (change.kind === 'insert') room.add(change.point.payload)
-      else if (change.kind === 'update') room.add(change.payload)
+      if (change.kind === 'insert') check.add(change.point.payload)
+      else if (change.kind === 'update') check.add(change.payload)
       if (turn.isOver) await turn.next()
     }
     const slots: number[] = []
