@@ -108,7 +108,7 @@ describe('a collection of a node', () => {
         const counts = [await collection.count(shop(1)), await collection.count(shop(2))]
         assert.deepEqual(counts, [0, 1])
         const { version } = (await collection.get(id))!
-        assert.equal(collection.livePoints.versionOf(collection.livePoints.slotOf(id)), version)
+        assert.equal(collection.livePoints.table.versionOf(collection.livePoints.table.slotOf(id)), version)
       })
     })
   })

@@ -70,7 +70,7 @@ describe(`a point that is removed between being found and being returned, seed $
       rings.hold()
       const deleted = nearest![0]!
       const replaced = nearest![3]!
-      const [emptySlot, refilledSlot] = [livePoints.find(deleted), livePoints.find(replaced)]
+      const [emptySlot, refilledSlot] = [livePoints.table.find(deleted), livePoints.table.find(replaced)]
       const { sequence } = collection.stats
       livePoints.apply({ kind: 'delete', id: deleted, sequence: sequence + 1 }, emptySlot)
       livePoints.apply({ kind: 'delete', id: replaced, sequence: sequence + 2 }, refilledSlot)

@@ -164,14 +164,14 @@ class SeenPoints {
   /** Whether a point is here in this version; marks it as seen if so. */
   has(id: string, version: number): boolean {
     const { livePoints } = this.#collection
-    const slot = livePoints.slotOf(id)
-    if (slot === -1 || livePoints.versionOf(slot) !== version) return false
+    const slot = livePoints.table.slotOf(id)
+    if (slot === -1 || livePoints.table.versionOf(slot) !== version) return false
     this.#mark(slot)
     return true
   }
 
   add(id: string): void {
-    this.#mark(this.#collection.livePoints.slotOf(id))
+    this.#mark(this.#collection.livePoints.table.slotOf(id))
   }
 
   /** Removes the points of some partitions that were not seen. */

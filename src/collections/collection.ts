@@ -19,6 +19,7 @@ import { SlotAllocator } from '../points/slot-allocator.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
 import { noPlanCounts } from '../search/filter-planner.ts'
 import { bytesOfDetails, detailBytes } from '../search/hit-details.ts'
+import type { SearchedPoints } from '../search/search-runs.ts'
 import type { Snapshot, Store } from '../storage/store.ts'
 import { planByFilter } from '../write/by-filter.ts'
 import type { TakenPoint } from '../write/logged-request.ts'
@@ -29,7 +30,7 @@ import type { CollectionStats } from './collection-stats.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 import { LivePoints, pointsIn } from './live-points.ts'
 import { digestAll, loadCollection } from './load-collection.ts'
-import { countPoints, facetsOf, ListReader, PointReader, SearchablePoints, within } from './reads.ts'
+import { countPoints, facetsOf, ListReader, PointReader, within } from './reads.ts'
 
 /** See `Engine.openCollection`. */
 export async function openCollection(
@@ -113,11 +114,26 @@ export class Collection implements Database, AsyncDisposable {
     this.#reader = new PointReader(store, this.livePoints, (id) => this.#writes.settle(id))
     this.#lists = new ListReader(this.livePoints, this.#reader)
     this.#search = new CollectionSearch({
-      points: new SearchablePoints(this.livePoints, this.#reader),
+      points: this.#searchedPoints(),
       results: parts.results.share(),
       maxResults: parts.results.max,
       maxDetailBytes: parts.options.maxBufferedBytes,
     })
+  }
+
+  /** The points as searches see them. */
+  #searchedPoints(): SearchedPoints {
+    const { livePoints: points } = this
+    return {
+      ids: points.table,
+      attributes: points.attributes,
+      get searches() {
+        return points.searches
+      },
+      hideExpired: () => points.expirations.hideNow(),
+      payload: (slot, id) => this.#reader.payload(slot, id),
+      versionOf: (slot) => points.table.versionOf(slot),
+    }
   }
 
   /** Reads the store into memory; call before anything else: see `Engine.openCollection`. */
@@ -137,7 +153,7 @@ export class Collection implements Database, AsyncDisposable {
       await digestAll(points, this.#replica)
     }
     points.expirations.start()
-    await points.hideDue()
+    await points.expirations.hideDue()
     // Points left over from an interrupted move of partitions; reads do not show them.
     if (this.#hooks?.held?.mayDelete) this.clearPartitions(never).catch(() => {})
   }
@@ -162,7 +178,7 @@ export class Collection implements Database, AsyncDisposable {
   /** The number of visible points in some partitions, on a node of a cluster. */
   async pointsIn(partitions: PartitionSet): Promise<number> {
     // A collection that is being closed must not change any more: its attributes are being saved.
-    if (this.#ending === undefined) await this.livePoints.hideDue()
+    if (this.#ending === undefined) await this.livePoints.expirations.hideDue()
     return this.livePoints.table.sizeIn(partitions)
   }
 
@@ -297,7 +313,7 @@ export class Collection implements Database, AsyncDisposable {
   checkPatchRoom(id: string, patch: Patch): Promise<void> {
     const { livePoints } = this
     return livePoints.withMemory(() => {
-      const slot = livePoints.find(id)
+      const slot = livePoints.table.find(id)
       const before = slot === -1 ? undefined : this.#store.record(slot, id)?.payload
       if (before === undefined) return
       let after: Payload
@@ -314,7 +330,7 @@ export class Collection implements Database, AsyncDisposable {
   /** Returns what a change by filter would change now. */
   planByFilter(request: ChangeByFilter): ReturnType<typeof planByFilter> {
     return this.#reads.run(async () => {
-      await this.livePoints.hideDue()
+      await this.livePoints.expirations.hideDue()
       return await planByFilter(this.livePoints, (slot, id) => this.#reader.payload(slot, id), request)
     })
   }
@@ -328,7 +344,7 @@ export class Collection implements Database, AsyncDisposable {
   expiryOf(id: string): number | undefined {
     if (this.#refusal !== undefined) throw this.#refusal
     const { livePoints } = this
-    const slot = livePoints.find(id)
+    const slot = livePoints.table.find(id)
     return slot === -1 ? undefined : (livePoints.expirations.expiryOf(slot) ?? Number.POSITIVE_INFINITY)
   }
 
@@ -363,7 +379,7 @@ export class Collection implements Database, AsyncDisposable {
     for (let attempt = 1; ; attempt += 1) {
       if (this.#refusal !== undefined) throw this.#refusal
       if (signal?.aborted) throw cancellation(signal)
-      const hiding = this.livePoints.hideDue()
+      const hiding = this.livePoints.expirations.hideDue()
       if (hiding !== undefined) await hiding
       const replica = this.#replica
       const [restriction, arrivals] = [replica?.restriction, replica?.arrivals]
@@ -371,7 +387,7 @@ export class Collection implements Database, AsyncDisposable {
       // Points that no read may show have arrived meanwhile.
       const isForeign = restriction === undefined && replica?.arrivals !== arrivals
       // So many points have expired meanwhile that not all of them are hidden.
-      if (attempt === searchesMax || !(isForeign || this.livePoints.isDue)) return results
+      if (attempt === searchesMax || !(isForeign || this.livePoints.expirations.isDue)) return results
       call.room?.add(-bytesOfDetails(results))
     }
   }

@@ -89,13 +89,9 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     return this.searches?.index.dimension
   }
 
-  get nowUs(): number {
-    return this.expirations.nowUs
-  }
-
   /** The system's clock, or the log's if that is ahead. */
   get latestUs(): number {
-    return Math.max(this.#systemUs(), this.nowUs)
+    return Math.max(this.#systemUs(), this.expirations.nowUs)
   }
 
   advanceTo({ nowUs, position }: Stamp): void {
@@ -108,46 +104,6 @@ export class LivePoints implements ChangeTarget, MemoryUser {
    */
   #logUs(): number {
     return Math.max(this.#logClockUs, this.#options.options.replica!.floor().clockUs)
-  }
-
-  find(id: string): number {
-    return this.table.find(id)
-  }
-
-  slotOf(id: string): number {
-    return this.table.ids.find(id)
-  }
-
-  idOf(slot: number): string {
-    return this.table.ids.idOf(slot)
-  }
-
-  versionOf(slot: number): number {
-    return this.table.versionOf(slot)
-  }
-
-  orderOf(slot: number): number {
-    return this.table.orderOf(slot)
-  }
-
-  hasExpired(slot: number): boolean {
-    return this.expirations.hasExpired(slot)
-  }
-
-  postponeExpiry(slot: number, expiresAtUs: number | undefined): void {
-    this.expirations.postpone(slot, expiresAtUs)
-  }
-
-  endPostponement(slot: number): void {
-    this.expirations.endPostponement(slot)
-  }
-
-  endPostponements(): Promise<void> {
-    return this.expirations.endPostponements()
-  }
-
-  isVisible(slot: number): boolean {
-    return this.table.isVisible(slot)
   }
 
   vector(slot: number): Float32Array {
@@ -182,18 +138,9 @@ export class LivePoints implements ChangeTarget, MemoryUser {
         held && ((slot) => held.has(this.table.ids.firstByteOf(slot))),
       )
       count = slots.length
-      return slots.map((slot) => this.idOf(slot))
+      return slots.map((slot) => this.table.idOf(slot))
     })
     return count
-  }
-
-  /** Whether expired points are not hidden yet. */
-  get isDue(): boolean {
-    return this.expirations.isDue
-  }
-
-  hideDue(): Promise<void> | undefined {
-    return this.expirations.hideDue()
   }
 
   reserve(slotCount: number, dimension: number): void {
@@ -279,9 +226,9 @@ export class LivePoints implements ChangeTarget, MemoryUser {
 
   /** Runs in one turn, so that no reader sees the point twice or not at all. */
   #move({ id, sequence, order, payload }: Update, vector: Float32Array, slot: number): void {
-    const from = this.slotOf(id)
+    const from = this.table.slotOf(id)
     // A point that replaces an expired one is new, whether that one has been hidden yet or not.
-    if (this.expirations.isHidden(from) || this.orderOf(from) !== order) {
+    if (this.expirations.isHidden(from) || this.table.orderOf(from) !== order) {
       this.#leave(from)
       this.#insert({ kind: 'insert', id, sequence, order, point: { vector, payload } }, slot)
       return

@@ -1,4 +1,3 @@
-import type { AttributeIndex } from '../attributes/attribute-index.ts'
 import type { AnswerRoom } from '../base/budgets.ts'
 import { cancellation, DatabaseError, internalMessage } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
@@ -8,15 +7,12 @@ import type { HitDetails } from '../base/search-results.ts'
 import { inTurns } from '../base/turns.ts'
 import type { Database, FacetCount, ListPage, ListQuery, ReadCall } from '../points/database.ts'
 import { cursorAfter, inInsertionOrder, type OrderedSlot, orderOfCursor } from '../points/insertion-order.ts'
-import type { PointTable } from '../points/point-table.ts'
-import type { IndexSearches } from '../search/executor.ts'
 import { detailBytes, detailsOf, wantsPayload } from '../search/hit-details.ts'
-import type { SearchedPoints } from '../search/search-runs.ts'
 import type { PointRecord, Store } from '../storage/store.ts'
 import type { TakenPoint } from '../write/logged-request.ts'
 import type { LivePoints } from './live-points.ts'
 
-/** How points are read: one by id, pages of them, counts, and as searches see them. */
+/** How points are read without a search: one by id, pages of them, counts. */
 
 /**
  * Reads points: vectors from memory, payloads from the store. Between the commit of a group and its changes taking
@@ -41,18 +37,18 @@ export class PointReader {
     if (found === undefined) return undefined
     const { slot, record } = found
     const { payload } = record
-    return { id, payload, vector: this.#points.vector(slot), version: this.#points.versionOf(slot) }
+    return { id, payload, vector: this.#points.vector(slot), version: this.#points.table.versionOf(slot) }
   }
 
   /** Returns the point with this id as it is stored, even if it has expired and is not deleted yet. */
   stored(id: string): TakenPoint | undefined {
-    const found = this.#found(id, () => this.#points.slotOf(id))
+    const found = this.#found(id, () => this.#points.table.slotOf(id))
     if (found === undefined) return undefined
     const { slot, record } = found
     const points = this.#points
     return {
       ...{ id, sequence: points.table.index!.sequenceOf(slot) },
-      ...{ version: points.versionOf(slot), order: points.orderOf(slot) },
+      ...{ version: points.table.versionOf(slot), order: points.table.orderOf(slot) },
       point: { vector: points.vector(slot), payload: record.payload },
     }
   }
@@ -72,9 +68,9 @@ export class PointReader {
    */
   details(slot: number, include: Include): HitDetails | undefined {
     const points = this.#points
-    const version = points.versionOf(slot)
-    const payload = wantsPayload(include) ? this.payload(slot, points.idOf(slot)) : undefined
-    if (wantsPayload(include) && (payload === undefined || points.versionOf(slot) !== version))
+    const version = points.table.versionOf(slot)
+    const payload = wantsPayload(include) ? this.payload(slot, points.table.idOf(slot)) : undefined
+    if (wantsPayload(include) && (payload === undefined || points.table.versionOf(slot) !== version))
       return undefined
     return detailsOf(
       { payload: () => payload, vector: () => points.vector(slot), version: () => version },
@@ -85,8 +81,8 @@ export class PointReader {
   #find(id: string): StoredPoint | undefined {
     const points = this.#points
     return this.#found(id, () => {
-      const slot = points.find(id)
-      return slot === -1 || points.hasExpired(slot) ? -1 : slot
+      const slot = points.table.find(id)
+      return slot === -1 || points.expirations.hasExpired(slot) ? -1 : slot
     })
   }
 
@@ -99,7 +95,7 @@ export class PointReader {
       const record = this.#store.record(slot, id)
       if (record !== undefined) {
         const version = record.version ?? points.table.index!.sequenceOf(slot)
-        if (version === points.versionOf(slot)) return { slot, record }
+        if (version === points.table.versionOf(slot)) return { slot, record }
       }
       this.#settle(id)
     }
@@ -151,7 +147,7 @@ export class ListReader {
     room: AnswerRoom | undefined,
   ): Promise<ListPage | undefined> {
     const points = this.#points
-    await points.hideDue()
+    await points.expirations.hideDue()
     const { position } = points.attributes.journal
     const matching = filter && (await inTurns(points.attributes.evaluate(filter)))
     const found = await inInsertionOrder(points.table, matching, { after, limit: limit + 1 })
@@ -222,7 +218,7 @@ class Draft {
     if (before !== undefined) this.#entries.delete(before)
     this.#orders.delete(slot)
     if (!points.table.isVisible(slot)) return
-    const order = points.orderOf(slot)
+    const order = points.table.orderOf(slot)
     const isInRange = order > after && order <= this.#last
     if (isInRange && (filter === undefined || points.matches(slot, filter))) this.#add(slot, order)
   }
@@ -235,7 +231,7 @@ class Draft {
     const bytes = detailBytes(details)
     room?.add(bytes)
     this.#bytes += bytes
-    this.#entries.set(order, { slot, order, point: { id: points.idOf(slot), ...details } })
+    this.#entries.set(order, { slot, order, point: { id: points.table.idOf(slot), ...details } })
     this.#orders.set(slot, order)
   }
 
@@ -247,7 +243,7 @@ class Draft {
   #page(limit: number): ListPage {
     const { points, ordered } = this.#options
     const entries = [...this.#entries.values()]
-      .filter(({ slot }) => !points.hasExpired(slot))
+      .filter(({ slot }) => !points.expirations.hasExpired(slot))
       .sort((one, other) => one.order - other.order)
     // Points removed meanwhile make this fewer than the limit: the next page then begins behind all of them.
     const next = entries.length > limit ? entries[limit - 1]!.order : this.#last
@@ -272,11 +268,11 @@ export async function countPoints(
 ): Promise<number> {
   for (;;) {
     if (signal?.aborted) throw cancellation(signal)
-    await points.hideDue()
+    await points.expirations.hideDue()
     const count =
       filter === undefined ? points.table.size : (await inTurns(points.attributes.evaluate(filter))).count
     // Points that have expired meanwhile no longer count.
-    if (!points.isDue) return count
+    if (!points.expirations.isDue) return count
   }
 }
 
@@ -286,7 +282,7 @@ export async function facetsOf(
   query: Parameters<Database['facets']>[0],
   { signal, room }: ReadCall = {},
 ): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
-  await points.hideDue()
+  await points.expirations.hideDue()
   if (signal?.aborted) throw cancellation(signal)
   return await inTurns(countValues(points, query, room))
 }
@@ -301,37 +297,6 @@ function* countValues(
 ): Generator<void, ReadonlyMap<string, readonly FacetCount[]>> {
   const within = filter && (yield* attributes.evaluate(filter))
   return yield* attributes.facets(paths, within, limit, room)
-}
-
-/** The points of a collection as its searches see them. */
-export class SearchablePoints implements SearchedPoints {
-  readonly ids: PointTable
-  readonly attributes: AttributeIndex
-  readonly #points: LivePoints
-  readonly #reader: PointReader
-
-  constructor(points: LivePoints, reader: PointReader) {
-    this.ids = points.table
-    this.attributes = points.attributes
-    this.#points = points
-    this.#reader = reader
-  }
-
-  get searches(): IndexSearches | undefined {
-    return this.#points.searches
-  }
-
-  hideExpired(): void {
-    this.#points.expirations.hideNow()
-  }
-
-  payload(slot: number, id: string): Payload | undefined {
-    return this.#reader.payload(slot, id)
-  }
-
-  versionOf(slot: number): number {
-    return this.#points.versionOf(slot)
-  }
 }
 
 /** Returns a filter that only points of some partitions match. */

@@ -62,6 +62,16 @@ export class PointTable implements OrderedPoints {
     return this.#ifVisible(this.ids.findBytes(bytes, at))
   }
 
+  /** Returns the slot of a point, also of an expired one that is not deleted on disk yet; otherwise -1. */
+  slotOf(id: string): number {
+    return this.ids.find(id)
+  }
+
+  /** Returns the id of the point in a slot. */
+  idOf(slot: number): string {
+    return this.ids.idOf(slot)
+  }
+
   #ifVisible(slot: number): number {
     return slot !== -1 && this.isVisible(slot) ? slot : -1
   }

@@ -130,8 +130,8 @@ export async function planByFilter(
     new Turn(),
     ({ slot, order }) => {
       // The slot can have another point now, which has another order.
-      const isThere = points.isVisible(slot) && points.orderOf(slot) === order
-      const id = points.idOf(slot)
+      const isThere = points.table.isVisible(slot) && points.table.orderOf(slot) === order
+      const id = points.table.idOf(slot)
       if (isThere && change === 'delete') return { id, order, bytes: 0 }
       const before = isThere ? payloadOf(slot, id) : undefined
       if (before === undefined || change === 'delete') {

@@ -1,6 +1,8 @@
 import type { Filter } from '../base/filter.ts'
 import type { Payload } from '../base/point.ts'
+import type { Expirations } from '../points/expirations.ts'
 import type { OrderedSlot } from '../points/insertion-order.ts'
+import type { PointTable } from '../points/point-table.ts'
 import type { Change, PointRecord } from '../storage/store.ts'
 import type { Stamp } from './logged-request.ts'
 
@@ -8,25 +10,13 @@ import type { Stamp } from './logged-request.ts'
 export interface CurrentPoints {
   /** Fixed by the first insertion that took effect; undefined before that. */
   readonly dimension: number | undefined
-  /** Returns the slot of a visible point, or -1. */
-  find(id: string): number
-  /** Returns the slot of a visible point, or of an expired one that is not deleted on disk yet; otherwise -1. */
-  slotOf(id: string): number
-  idOf(slot: number): string
-  versionOf(slot: number): number
-  orderOf(slot: number): number
-  isVisible(slot: number): boolean
-  /** Whether the point has expired. If so, it is hidden from now on. */
-  hasExpired(slot: number): boolean
-  /**
-   * Call when a change has been decided that gives a visible point another expiry. If that is later, the point stays
-   * visible until then, unless the change fails.
-   */
-  postponeExpiry(slot: number, expiresAtUs: number | undefined): void
+  readonly table: Pick<PointTable, 'find' | 'slotOf' | 'idOf' | 'versionOf' | 'orderOf' | 'isVisible'>
+  readonly expirations: Pick<
+    Expirations,
+    'hideDue' | 'hasExpired' | 'postpone' | 'endPostponement' | 'endPostponements'
+  >
   /** On a node of a cluster: moves the clock forward to at least the time of a record. Reads can see what expires by it. */
   advanceTo(stamp: Stamp): void
-  /** Hides expired points; undefined if none remain. */
-  hideDue(): Promise<void> | undefined
   record(slot: number, id: string): PointRecord
   matches(slot: number, filter: Filter): boolean
   /** Finds the visible points that match now. */
@@ -60,10 +50,6 @@ export interface ChangeTarget extends CurrentPoints {
    * when no graph leads to it any more.
    */
   apply(change: Change, slot: number): void
-  /** Call when a decided change has failed: its point expires as before. */
-  endPostponement(slot: number): void
-  /** Like `endPostponement`, for all changes of a group that have not taken effect. */
-  endPostponements(): Promise<void>
   /** A group is closed when it exceeds this many bytes, to limit how much reaches the index together. */
   readonly comingBytesMax: number
   /** Whether a graph is being rebuilt, which slows inserts down: see `WriterRoom`. */

@@ -70,7 +70,7 @@ export class ChangeDecider {
    */
   async decide(queued: Queued, turn: Turn): Promise<Decision> {
     this.#begin(queued)
-    await this.#points.hideDue()
+    await this.#points.expirations.hideDue()
     this.#checkDimension(queued)
     return { queued, ...(await this.#decide(queued, turn)) }
   }
@@ -187,7 +187,7 @@ export class ChangeDecider {
 
   /** Whether a point has the id. Uses what was found, if given, so that every node decides the same. */
   #exists(id: string, { found }: InsertRequest, index: number): boolean {
-    if (found === undefined) return this.#points.find(id) !== -1
+    if (found === undefined) return this.#points.table.find(id) !== -1
     const expiresAtUs = found.expiries.get(index)
     return expiresAtUs !== undefined && expiresAtUs > this.#stamp!.nowUs
   }
@@ -266,7 +266,7 @@ export class ChangeDecider {
   }
 
   #changeOf(slot: number, change: Patch | 'delete'): Change | undefined {
-    const id = this.#points.idOf(slot)
+    const id = this.#points.table.idOf(slot)
     if (change === 'delete') return this.#delete(id)
     const after = patchedPayload(id, this.#points.record(slot, id).payload, change)
     return after && this.#update(id, slot, after, change.vector)
@@ -274,8 +274,8 @@ export class ChangeDecider {
 
   async #decideExpire({ ids }: RequestOf<'expire'>, turn: Turn): Promise<Decided> {
     const changes = await this.#changesOf(ids, turn, (id) => {
-      const slot = this.#isHeld(id) ? this.#points.slotOf(id) : -1
-      return slot !== -1 && this.#points.hasExpired(slot) ? this.#delete(id) : undefined
+      const slot = this.#isHeld(id) ? this.#points.table.slotOf(id) : -1
+      return slot !== -1 && this.#points.expirations.hasExpired(slot) ? this.#delete(id) : undefined
     })
     return { changes, result: changes.length }
   }
@@ -284,9 +284,9 @@ export class ChangeDecider {
   async #decideTake({ points }: RequestOf<'take'>, turn: Turn): Promise<Decided> {
     const changes = await this.#changesOf(points, turn, (point) => {
       const { id, version } = point
-      const slot = this.#points.slotOf(id)
+      const slot = this.#points.table.slotOf(id)
       if (slot === -1) return { kind: 'insert', ...point }
-      if (this.#points.versionOf(slot) === version) return undefined
+      if (this.#points.table.versionOf(slot) === version) return undefined
       throw new DatabaseError('already_exists', `point ${id} is already stored in another version`)
     })
     return { changes, result: undefined }
@@ -296,7 +296,7 @@ export class ChangeDecider {
     // The log's numbers are reserved for changes of the log. This number only shows that the removal is stored.
     const sequence = this.#store.sequence + 1
     const changes = await this.#changesOf(ids, turn, (id) =>
-      this.#points.slotOf(id) !== -1 && !keeps(partitionOf(id))
+      this.#points.table.slotOf(id) !== -1 && !keeps(partitionOf(id))
         ? { kind: 'delete', id, sequence }
         : undefined,
     )
@@ -321,19 +321,19 @@ export class ChangeDecider {
 
   /** Stores a point under an id, in place of any point that has it. */
   #put(id: string, point: NewPoint, current: number = this.#find(id)): Insertion | Update {
-    const slot = this.#points.slotOf(id)
+    const slot = this.#points.table.slotOf(id)
     const sequence = this.#nextSequence()
     if (slot === -1) return { kind: 'insert', id, sequence, point }
     const { vector, payload } = point
     // If the slot holds an expired point that is still on disk, the point is a new one.
-    const order = current === -1 ? sequence : this.#points.orderOf(slot)
-    if (current !== -1) this.#points.postponeExpiry(slot, payload.expiresAtUs)
+    const order = current === -1 ? sequence : this.#points.table.orderOf(slot)
+    if (current !== -1) this.#points.expirations.postpone(slot, payload.expiresAtUs)
     return { kind: 'update', id, sequence, order, payload, vector }
   }
 
   #update(id: string, slot: number, payload: Payload, vector: Float32Array | undefined): Update {
-    const order = this.#points.orderOf(slot)
-    this.#points.postponeExpiry(slot, payload.expiresAtUs)
+    const order = this.#points.table.orderOf(slot)
+    this.#points.expirations.postpone(slot, payload.expiresAtUs)
     return { kind: 'update', id, sequence: this.#nextSequence(), order, payload, vector }
   }
 
@@ -350,12 +350,12 @@ export class ChangeDecider {
    * then on, and it must not come back.
    */
   #find(id: string): number {
-    const slot = this.#points.find(id)
+    const slot = this.#points.table.find(id)
     return slot !== -1 && this.#isThere(slot) ? slot : -1
   }
 
   #isThere(slot: number): boolean {
-    return this.#points.isVisible(slot) && !this.#points.hasExpired(slot)
+    return this.#points.table.isVisible(slot) && !this.#points.expirations.hasExpired(slot)
   }
 
   /**
@@ -373,7 +373,7 @@ export class ChangeDecider {
     if (when.kind === 'filter') {
       return this.#points.matches(slot, when.filter) ? undefined : 'when.filter: the point does not match'
     }
-    const version = this.#points.versionOf(slot)
+    const version = this.#points.table.versionOf(slot)
     return version === when.version
       ? undefined
       : `when.version is ${when.version}, the point has version ${version}`

@@ -208,8 +208,8 @@ export class Replica implements LogProgress {
       for (const change of changes) {
         const { id, kind, sequence } = change
         const bytes = idToBytes(id)
-        const slot = this.#target.slotOf(id)
-        if (slot !== -1) digest.remove(bytes, this.#target.versionOf(slot))
+        const slot = this.#target.table.slotOf(id)
+        if (slot !== -1) digest.remove(bytes, this.#target.table.versionOf(slot))
         if (kind === 'insert') digest.add(bytes, change.version ?? sequence)
         else if (kind === 'update') digest.add(bytes, sequence)
         if (turn.isOver) await turn.next()

@@ -97,17 +97,18 @@ class Points implements ChangeTarget {
     }
   }
 
-  /** No point expires in these tests. */
-  hideDue(): undefined {}
-  advanceTo(): void {}
-
-  hasExpired(): boolean {
-    return false
+  readonly table: this = this
+  /** No point expires unless a test says so. */
+  readonly expirations = {
+    hideDue: () => undefined,
+    hasExpired: () => this.haveExpired,
+    postpone: () => {},
+    endPostponement: () => {},
+    endPostponements: async () => {},
   }
+  haveExpired = false
 
-  postponeExpiry(): void {}
-  endPostponement(): void {}
-  async endPostponements(): Promise<void> {}
+  advanceTo(): void {}
 
   /** Any payload fits in these tests. */
   memoryCheck(): { add(): void } {
@@ -380,7 +381,7 @@ describe('a full disk that has no room for many deletions at once', () => {
   }
 
   function expireAll(points: Points): void {
-    points.hasExpired = () => true
+    points.haveExpired = true
   }
 
   function deleteExpired(writes: Writes, points: Points): Promise<number> {

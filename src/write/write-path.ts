@@ -87,14 +87,15 @@ export class WritePath {
    *
    * @throws DatabaseError when the request is refused
    */
-  async submit<Kind extends WriteRequest['kind']>(
+  submit<Kind extends WriteRequest['kind']>(
     request: WriteRequest & { readonly kind: Kind },
     source: RequestSource = {},
   ): Promise<Results[Kind]> {
-    if (this.#refusal !== undefined) throw this.#refusal
+    if (this.#refusal !== undefined) return Promise.reject(this.#refusal)
     const answer = this.#queue.add(request, source, this.#log === undefined)
     if (!this.#queue.isEmpty) this.#running ??= this.#run()
-    return (await answer) as Results[Kind]
+    // The decision has the result of the request's kind.
+    return answer as Promise<Results[Kind]>
   }
 
   async #run(): Promise<void> {
@@ -110,7 +111,7 @@ export class WritePath {
         this.#stopWrites(requests, error)
       } finally {
         // Also those of a request whose decision failed halfway.
-        await this.#target.endPostponements()
+        await this.#target.expirations.endPostponements()
       }
     }
     this.#running = undefined
@@ -200,8 +201,8 @@ export class WritePath {
   async #refuse({ queued, changes }: Decision, error: unknown): Promise<void> {
     const turn = new Turn()
     for (const { id } of changes) {
-      const slot = this.#target.slotOf(id)
-      if (slot !== -1) this.#target.endPostponement(slot)
+      const slot = this.#target.table.slotOf(id)
+      if (slot !== -1) this.#target.expirations.endPostponement(slot)
       if (turn.isOver) await turn.next()
     }
     queued.reject(error)
@@ -293,7 +294,7 @@ export class WritePath {
   }
 
   #slotOf(id: string): number {
-    const slot = this.#target.slotOf(id)
+    const slot = this.#target.table.slotOf(id)
     assert(slot !== -1, 'a point to be changed exists')
     return slot
   }
