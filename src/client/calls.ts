@@ -9,6 +9,8 @@ import {
 } from '../base/request-headers.ts'
 import { fieldsOf, flagIn, oneOf, optional, textIn, wholeIn, wrongKind } from './field-readers.ts'
 
+/** What the calls of both transports have in common: options, bounds, retries, errors, and the session with a cluster. */
+
 export interface CallOptions {
   /** How up to date a cluster's answer to a read must be; `session` by default. Has no effect elsewhere. */
   readonly consistency?: Consistency

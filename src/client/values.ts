@@ -2,6 +2,8 @@ import { DateTime, GeoPoint } from '../base/attributes.ts'
 import { formatDateTime, parseDateTime } from '../base/datetime.ts'
 import { DatabaseError } from '../base/errors.ts'
 
+/** Attributes and filters as callers write and read them, and their JSON for HTTP. */
+
 /** A moment: a `Date`, or a `DateTime` where microseconds matter. */
 export type Moment = Date | DateTime
 
@@ -36,13 +38,30 @@ export interface AttributesOutput {
   readonly [name: string]: AttributeOutput
 }
 
-/** Converts an attribute to its JSON for HTTP, where moments and places are tagged. */
+/** Converts a checked filter to its JSON for HTTP. */
+export function filterJson(filter: Filter | undefined): unknown {
+  return filter && attributeJson(filter as AttributesInput)
+}
+
+/** Converts an attribute, or a part of a filter, to its JSON for HTTP, where moments and places are tagged. */
 export function attributeJson(value: AttributeInput): unknown {
   if (value instanceof Date || value instanceof DateTime) return { $date: momentText(value) }
   if (value instanceof GeoPoint) return { $geo: { lat: value.lat, lon: value.lon } }
   if (isList(value)) return value.map(attributeJson)
   if (typeof value !== 'object' || value === null) return value
-  return objectOf(entriesOf(value as AttributesInput), attributeJson)
+  const entries = entriesOf(value as AttributesInput)
+  return objectOf(
+    entries.map(([name, each]) => [name, name === '$box' ? boxJson(each) : attributeJson(each)]),
+    (each) => each,
+  )
+}
+
+/** The corners of a box in a filter are places without a tag. */
+function boxJson(box: unknown): unknown {
+  if (typeof box !== 'object' || box === null) return box
+  return objectOf(Object.entries(box), (at) =>
+    at instanceof GeoPoint ? { lat: at.lat, lon: at.lon } : attributeJson(at),
+  )
 }
 
 export function entriesOf(attributes: AttributesInput): readonly (readonly [string, AttributeInput])[] {
@@ -141,27 +160,4 @@ export interface Filter {
   readonly $and?: readonly Filter[]
   readonly $or?: readonly Filter[]
   readonly $not?: Filter
-}
-
-/** Converts a checked filter to its JSON for HTTP, where moments and places are tagged. */
-export function filterJson(filter: Filter | undefined): unknown {
-  return filter && valueJson(filter)
-}
-
-function valueJson(value: unknown): unknown {
-  if (value instanceof Date || value instanceof DateTime) return { $date: momentText(value) }
-  if (value instanceof GeoPoint) return { $geo: { lat: value.lat, lon: value.lon } }
-  if (isList(value)) return value.map(valueJson)
-  if (typeof value !== 'object' || value === null) return value
-  return objectOf(Object.entries(value).map(entryJson), (each) => each)
-}
-
-/** The corners of a box are places without a tag. */
-function entryJson([name, value]: [string, unknown]): [string, unknown] {
-  if (name !== '$box' || typeof value !== 'object' || value === null) return [name, valueJson(value)]
-  const corners = Object.entries(value).map(([corner, at]): [string, unknown] => [
-    corner,
-    at instanceof GeoPoint ? { lat: at.lat, lon: at.lon } : valueJson(at),
-  ])
-  return [name, objectOf(corners, (each) => each)]
 }

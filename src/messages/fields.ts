@@ -1,4 +1,5 @@
 import { type DescField, type DescMessage, ScalarType } from '@bufbuild/protobuf'
+import { assert } from '../base/errors.ts'
 
 /**
  * The fields of a message as reader and writer need them, from the descriptors that protobuf-es generates from proto/.
@@ -24,16 +25,8 @@ export interface MessageFields {
 }
 
 export type FieldKind =
-  | 'text'
-  | 'bytes'
-  | 'flag'
-  | 'int32'
-  | 'uint32'
-  | 'int64'
-  | 'uint64'
-  | 'float'
-  | 'double'
-  | 'message'
+  | ('text' | 'bytes' | 'flag' | 'message')
+  | ('int32' | 'uint32' | 'int64' | 'uint64' | 'float' | 'double')
 
 export interface Field {
   readonly number: number
@@ -76,7 +69,7 @@ function describe(schema: DescMessage): MessageFields {
     byNumber[field.number] = field
     if (field.oneof !== undefined) absent[field.oneof] = noCase
     else if (field.isList) absent[field.name] = nothing
-    else absent[field.name] = field.isExplicit ? undefined : defaults[field.kind]
+    else absent[field.name] = field.isExplicit ? undefined : kinds[field.kind].absent
   }
   return { byNumber, descending: fields.toSorted((a, b) => b.number - a.number), absent }
 }
@@ -84,27 +77,16 @@ function describe(schema: DescMessage): MessageFields {
 const noCase = { case: undefined }
 const nothing: readonly string[] = []
 
-const defaults: Readonly<Record<FieldKind, unknown>> = {
-  text: '',
-  bytes: Buffer.alloc(0),
-  flag: false,
-  int32: 0,
-  uint32: 0,
-  int64: 0,
-  uint64: 0,
-  float: 0,
-  double: 0,
-  message: undefined,
-}
-
 function fieldOf(field: DescField): Field {
   const { number, localName: name, fieldKind } = field
   const kind = kindOf(field)
+  const isListed = kind === 'message' || kind === 'text' || kind === 'float'
+  assert(fieldKind !== 'list' || isListed, `the reader of messages can read the list ${field}`)
   return {
     number,
     name,
     kind,
-    wireType: wireTypes[kind],
+    wireType: kinds[kind].wireType,
     isList: fieldKind === 'list' || fieldKind === 'map',
     entry: fieldKind === 'map' ? [part(1, 'text'), part(2, kind, field.message)] : undefined,
     oneof: field.oneof?.localName,
@@ -118,39 +100,27 @@ const explicitPresence = 1
 
 function part(number: number, kind: FieldKind, message?: DescMessage): Field {
   const entry = { isList: false, entry: undefined, oneof: undefined, isExplicit: true }
-  return { number, name: '', kind, wireType: wireTypes[kind], message, ...entry }
+  return { number, name: '', kind, wireType: kinds[kind].wireType, message, ...entry }
 }
 
 function kindOf(field: DescField): FieldKind {
   if (field.message !== undefined) return 'message'
   if (field.enum !== undefined) return 'int32'
-  const kind = kinds[field.scalar!]
-  if (kind === undefined) throw new Error(`${field.toString()} has a type without a reader`)
+  const kind = (Object.keys(kinds) as FieldKind[]).find((each) => kinds[each].scalar === field.scalar)
+  assert(kind !== undefined, `the reader of messages knows the type of ${field}`)
   return kind
 }
 
-/** The types that occur in proto/. */
-const kinds: Readonly<Partial<Record<ScalarType, FieldKind>>> = {
-  [ScalarType.STRING]: 'text',
-  [ScalarType.BYTES]: 'bytes',
-  [ScalarType.BOOL]: 'flag',
-  [ScalarType.INT32]: 'int32',
-  [ScalarType.UINT32]: 'uint32',
-  [ScalarType.INT64]: 'int64',
-  [ScalarType.UINT64]: 'uint64',
-  [ScalarType.FLOAT]: 'float',
-  [ScalarType.DOUBLE]: 'double',
-}
-
-const wireTypes: Readonly<Record<FieldKind, number>> = {
-  text: wireLength,
-  bytes: wireLength,
-  flag: wireVarint,
-  int32: wireVarint,
-  uint32: wireVarint,
-  int64: wireVarint,
-  uint64: wireVarint,
-  float: wireFixed32,
-  double: wireFixed64,
-  message: wireLength,
+/** The types that occur in proto/, on the wire and when they are absent. */
+const kinds: Readonly<Record<FieldKind, { scalar?: ScalarType; wireType: number; absent?: unknown }>> = {
+  text: { scalar: ScalarType.STRING, wireType: wireLength, absent: '' },
+  bytes: { scalar: ScalarType.BYTES, wireType: wireLength, absent: Buffer.alloc(0) },
+  flag: { scalar: ScalarType.BOOL, wireType: wireVarint, absent: false },
+  int32: { scalar: ScalarType.INT32, wireType: wireVarint, absent: 0 },
+  uint32: { scalar: ScalarType.UINT32, wireType: wireVarint, absent: 0 },
+  int64: { scalar: ScalarType.INT64, wireType: wireVarint, absent: 0 },
+  uint64: { scalar: ScalarType.UINT64, wireType: wireVarint, absent: 0 },
+  float: { scalar: ScalarType.FLOAT, wireType: wireFixed32, absent: 0 },
+  double: { scalar: ScalarType.DOUBLE, wireType: wireFixed64, absent: 0 },
+  message: { wireType: wireLength },
 }
