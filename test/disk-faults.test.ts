@@ -208,12 +208,8 @@ describe('a broken disk', () => {
     })
   }
 
-  // LMDB's calls are made by native code: strace makes the kernel fail them.
-  for (const [call, nth] of [
-    ['fdatasync', 1],
-    ['writev', 2],
-    ['pwrite64', 4],
-  ] as const) {
+  // LMDB's calls are made by native code: strace makes the kernel fail them. crash/io-faults.test.ts fails the others.
+  for (const [call, nth] of [['fdatasync', 1]] as const) {
     it(`that fails ${call} ${nth} of LMDB stops writes but not reads, and loses nothing`, async (context) => {
       if (!canInjectFaults())
         return context.skip('making system calls fail needs strace and the right to trace')
@@ -304,7 +300,7 @@ describe('a database of an earlier version', () => {
 function failing(dataDir: string, call: string, how: string): string[] {
   const path = join(dataDir, 'points.mdb')
   const inject = ['-P', path, '-e', `trace=${call}`, '-e', `inject=${call}:${how}`]
-  return ['strace', '-D', '-f', '-qq', '-o', '/dev/null', ...inject]
+  return ['strace', '-D', '-f', '--seccomp-bpf', '-qq', '-o', '/dev/null', ...inject]
 }
 
 /** The scenario of every fault: points are stored, the disk fails, and the service restarts. */

@@ -14,6 +14,7 @@ import type { ApiContext } from '../src/api/call.ts'
 import { createBodyBudgets } from '../src/base/budgets.ts'
 import { createLogger } from '../src/base/log.ts'
 import { ServiceMetrics } from '../src/base/metrics.ts'
+import { startWarnings } from '../src/cli/start-warnings.ts'
 import { createGrpcClient, createHttpClient, DatabaseError } from '../src/client/index.ts'
 import { readConfig } from '../src/config.ts'
 import { databasePath } from '../src/storage/files/data-directory.ts'
@@ -22,6 +23,7 @@ import { startTransports, type Transports } from '../src/transports.ts'
 import { freePort } from './support/free-ports.ts'
 import { noCollections } from './support/no-collections.ts'
 import { Command, run, ServerProcess, temporaryDirectory } from './support/process.ts'
+import { startTestService } from './support/service.ts'
 
 const apiKey = 'a-key-that-is-nowhere-else'
 const point = { vector: [1, 2, 3], payload: { contentType: 'Text', content: 'one' } } as const
@@ -121,8 +123,9 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       assert.equal(await overGrpc.finish(), 0)
       assert.equal((await server.command.ended).code, 0)
 
-      await using again = await ServerProcess.start(directory.path)
-      assert.match(again.command.stdout, /"points":2,"dimension":3/)
+      await using again = await startTestService({ DATA_DIR: directory.path })
+      const stats = await (await fetch(`${again.httpUrl}/stats`)).json()
+      assert.deepEqual([stats.points, stats.dimension], [2, 3])
     })
   })
 }
@@ -193,10 +196,7 @@ describe('a start', () => {
 
   it('with a damaged vector names file, slot and byte', async () => {
     await using directory = await temporaryDirectory()
-    {
-      await using server = await ServerProcess.start(directory.path)
-      await createHttpClient({ baseUrl: server.httpUrl, retries: 0 }).insert(point)
-    }
+    await insertPoint(directory.path)
     const path = join(directory.path, 'vectors.rows')
     const rows = await readFile(path)
     rows[rows.length - 5]! ^= 1
@@ -215,12 +215,7 @@ describe('a start', () => {
 
   it('on data of a newer format names both numbers and changes nothing', async () => {
     await using directory = await temporaryDirectory()
-    {
-      await using server = await ServerProcess.start(directory.path)
-      await createHttpClient({ baseUrl: server.httpUrl, retries: 0 }).insert(point)
-      server.command.kill('SIGTERM')
-      await server.command.ended
-    }
+    await insertPoint(directory.path)
     const path = join(directory.path, 'vectors.rows')
     const rows = await readFile(path)
     rows.writeUInt32LE(formatVersion + 1, 8)
@@ -238,11 +233,7 @@ describe('a start', () => {
 
   it('with a DIMENSION other than the stored one names both', async () => {
     await using directory = await temporaryDirectory()
-    {
-      await using server = await ServerProcess.start(directory.path, { DIMENSION: '3' })
-      server.command.kill('SIGTERM')
-      await server.command.ended
-    }
+    await insertPoint(directory.path)
     const { code, stderr } = await run(['serve'], { DATA_DIR: directory.path, DIMENSION: '4' })
     assert.equal(code, 1)
     assert.match(stderr, /^vicinal: .*\b4\b.*\b3\b|^vicinal: .*\b3\b.*\b4\b/)
@@ -263,16 +254,15 @@ describe('a start with probable mistakes', () => {
 
   it('warns of HTTP that is open to other machines without a key, at any log level', async () => {
     await using directory = await temporaryDirectory()
-    for (const [settings, isOpen] of [
-      [{ HTTP_HOST: '0.0.0.0' }, true],
-      [{ HTTP_HOST: '0.0.0.0', HTTP_API_KEY: apiKey }, false],
-      [{ HTTP_HOST: 'localhost' }, false],
-    ] as const) {
-      await using server = await ServerProcess.start(directory.path, settings)
+    {
+      await using server = await ServerProcess.start(directory.path, { HTTP_HOST: '0.0.0.0' })
       server.command.kill('SIGTERM')
       const { stdout, stderr } = await server.command.ended
-      assert.equal(/"level":40,.*HTTP IS OPEN: it listens on 0\.0\.0\.0 .*HTTP_API_KEY/.test(stdout), isOpen)
-      assert.equal(/^vicinal: WARNING: HTTP IS OPEN/.test(stderr), isOpen)
+      assert.match(stdout, /"level":40,.*HTTP IS OPEN: it listens on 0\.0\.0\.0 .*HTTP_API_KEY/)
+      assert.match(stderr, /^vicinal: WARNING: HTTP IS OPEN/)
+    }
+    for (const settings of [{ HTTP_HOST: '0.0.0.0', HTTP_API_KEY: apiKey }, { HTTP_HOST: 'localhost' }]) {
+      assert.deepEqual(await startWarnings(readConfig(settings), settings), [])
     }
     const quiet = { DATA_DIR: directory.path, GRPC_PORT: '0', HTTP_PORT: '0', LOG_LEVEL: 'silent' }
     const command = new Command(['serve'], { ...quiet, HTTP_HOST: '::' })
@@ -313,8 +303,8 @@ describe('a running server', () => {
     await using directory = await temporaryDirectory()
     const port = await freePort()
     const settings = { DISABLE_HTTP: 'true', HTTP_PORT: String(port), GRPC_ROOT_PASSWORD: apiKey }
-    await using server = await ServerProcess.start(directory.path, settings)
-    assert.doesNotMatch(server.command.stdout, /HTTP listens/)
+    await using server = await startTestService({ DATA_DIR: directory.path, ...settings })
+    assert.equal(server.service.httpAddress, undefined)
     await assert.rejects(fetch(`http://127.0.0.1:${port}/health`))
     const grpc = createGrpcClient({ address: server.grpcAddress, apiKey, retries: 0 })
     await grpc.insert(point)
@@ -377,6 +367,12 @@ describe('the command line of serve', () => {
     assert.doesNotMatch(stdout, /HTTP listens/)
   })
 })
+
+/** Leaves a data directory with a point of three dimensions. */
+async function insertPoint(dataDir: string): Promise<void> {
+  await using server = await startTestService({ DATA_DIR: dataDir })
+  await createHttpClient({ baseUrl: server.httpUrl, retries: 0 }).insert(point)
+}
 
 async function takePort(): Promise<AsyncDisposable & { readonly port: number }> {
   const server = createServer()

@@ -8,7 +8,7 @@ const seed = 20_260
 
 describe('random operations with restarts', () => {
   for (const [index, name] of subjectNames.entries()) {
-    const operations = name === 'engine' ? 500 : 150
+    const operations = name === 'engine' ? 300 : 100
     it(`match the model through ${name}, seed ${seed + index}`, async () => {
       await using subject = await subjects[name]()
       const result = await checkAgainstModel(subject, { seed: seed + index, until: { operations } })

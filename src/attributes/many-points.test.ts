@@ -117,7 +117,7 @@ describe(`an index of ${slotCount} slots, seed ${seed}`, () => {
 
   it('finds the same points as a plain scan while slots change between steps', () => {
     let steps = 0
-    for (let round = 0; round < 40; round += 1) {
+    for (let round = 0; round < 14; round += 1) {
       const wanted = filter()
       const work = round % 2 === 0 ? index.evaluate(wanted) : index.matching(wanted)
       let step = work.next()
@@ -126,7 +126,7 @@ describe(`an index of ${slotCount} slots, seed ${seed}`, () => {
       }
       assert.deepEqual([...step.value], plain(wanted), `round ${round}: ${JSON.stringify(wanted)}`)
     }
-    assert.ok(steps > 100, `${steps} steps`)
+    assert.ok(steps > 35, `${steps} steps`)
   })
 
   it('finds the same points after being saved while slots change, and loaded again', async () => {
@@ -137,7 +137,7 @@ describe(`an index of ${slotCount} slots, seed ${seed}`, () => {
     const writing = saveIndex(index, path, moment).finally(() => (isWritten = true))
     // Changes before the file exists are not made while it is written.
     while (!isWritten && !existsSync(`${path}.new`)) await new Promise((resolve) => setImmediate(resolve))
-    for (let changes = 0; !isWritten && changes < 30_000; changes += 20) {
+    for (let changes = 0; !isWritten && changes < 15_000; changes += 20) {
       for (let count = 0; count < 20; count += 1) change(below(slotCount))
       await new Promise((resolve) => setImmediate(resolve))
     }
@@ -155,7 +155,7 @@ describe(`an index of ${slotCount} slots, seed ${seed}`, () => {
       }
     }
     assert.ok(caughtUp > 0 && caughtUp < held.size / 2, `${caughtUp} of ${held.size}`)
-    for (let round = 0; round < 40; round += 1) {
+    for (let round = 0; round < 14; round += 1) {
       const wanted = filter()
       assert.deepEqual([...evaluated(again, wanted)], plain(wanted), JSON.stringify(wanted))
     }
@@ -165,7 +165,7 @@ describe(`an index of ${slotCount} slots, seed ${seed}`, () => {
   it('finds the same points after most of them are deleted', () => {
     for (let slot = 0; slot < slotCount; slot += 1) if (slot % 20 !== 0) index.delete(slot)
     for (let slot = 0; slot < slotCount; slot += 1) if (slot % 20 !== 0) held.delete(slot)
-    for (let round = 0; round < 60; round += 1) {
+    for (let round = 0; round < 20; round += 1) {
       const wanted = filter()
       assert.deepEqual(
         [...evaluated(index, wanted)],

@@ -30,14 +30,15 @@ export async function serve(
     )
   } finally {
     // Ending the process is safe: all acknowledged writes are on disk, and the index on disk is only a cache.
-    setTimeout(() => {
+    const overdue = setTimeout(() => {
       logger.error(
         { timeoutMs: config.shutdownTimeoutMs },
         'stopping took too long: the process ends as it is',
       )
       process.exit(1)
-    }, config.shutdownTimeoutMs + closingMs).unref()
+    }, config.shutdownTimeoutMs + closingMs)
     await service.close()
+    clearTimeout(overdue)
   }
   logger.info('stopped')
   // Everything is closed, but a gRPC client that does not disconnect would keep the process running: after a session's

@@ -287,7 +287,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     const vectors = Array.from({ length: 200 }, (_, at) => [at, 1])
     const query = { vector: Float32Array.of(1, 1), metric: 'Euclidean', limit: 100, ef: 100 } as const
     const include = { distance: true, payload: true, vector: true, version: true }
-    const attributes = new Map(Array.from({ length: 300 }, (_, at) => [`a${at}`, at]))
+    const attributes = new Map(Array.from({ length: 100 }, (_, at) => [`a${at}`, at]))
     const slow = { ...payload, attributes }
     for (let round = 0; round < 8; round += 1) {
       await set.put('docs', { hnsw: {} })

@@ -31,8 +31,8 @@ describe(`codes of either width, seed ${seed}`, () => {
     for (const place of ['in memory', 'on disk'] as const) {
       it(`find at least 0.98, ${codeBits} bits, rows ${place}`, async () => {
         for (const make of [(vectors: Float32Array[]) => vectors, offset]) {
-          const vectors = make(clusteredVectors(seededRandom(seed), 1550, 160))
-          const queries = vectors.splice(1500)
+          const vectors = make(clusteredVectors(seededRandom(seed), 1050, 160))
+          const queries = vectors.splice(1000)
           const onDisk = place === 'on disk' ? { onDisk: join(temporaryDirectory(), 'rows') } : {}
           await using fixture = new IndexFixture(160, { codeBits, ...onDisk })
           for (const vector of vectors) fixture.insert(vector)
@@ -51,8 +51,8 @@ describe(`codes of either width, seed ${seed}`, () => {
 
   it('can change between starts: the graph is kept and recall is measured again', async () => {
     const directory = temporaryDirectory()
-    const vectors = clusteredVectors(seededRandom(seed), 2050, 300)
-    const queries = vectors.splice(2000)
+    const vectors = clusteredVectors(seededRandom(seed), 1250, 300)
+    const queries = vectors.splice(1200)
     const built = new IndexFixture(300, { directory, codeBits: 4 })
     for (const vector of vectors) built.insert(vector)
     await built.settled()

@@ -27,14 +27,14 @@ function temporaryDirectory(): string {
  * Returns the number of points to build from. Wide vectors are fewer, because generating them takes most of the time.
  */
 function pointsOf(name: string): number {
-  return { 'clusters-768': 2500, 'clusters-1536': 1500 }[name] ?? 4000
+  return { 'clusters-768': 1000, 'clusters-1536': 700 }[name] ?? 1700
 }
 
 describe(`the graph, seed ${seed}`, () => {
   for (const [name, make] of Object.entries(recallSets)) {
     it(`reaches the required recall for each metric after a build, changes and a restart: ${name}`, async () => {
       const random = seededRandom(seed)
-      const set = make({ seed, points: pointsOf(name), queries: 160, wordnet: undefined })
+      const set = make({ seed, points: pointsOf(name), queries: 120, wordnet: undefined })
       const directory = temporaryDirectory()
       const late = set.points.slice(-200)
       let points: ReadonlyMap<number, readonly [Float32Array, number]>
@@ -98,8 +98,8 @@ describe(`the graph, seed ${seed}`, () => {
 
   it('finds more with a larger ef, up to all of the nearest', async () => {
     const random = seededRandom(seed)
-    const vectors = clusteredVectors(random, 6100, 64)
-    const queries = vectors.splice(6000)
+    const vectors = clusteredVectors(random, 3100, 64)
+    const queries = vectors.splice(3000)
     await using fixture = new IndexFixture(64)
     for (const vector of vectors) fixture.insert(vector)
     await fixture.settled()
@@ -114,11 +114,11 @@ describe(`the graph, seed ${seed}`, () => {
   })
 
   it('finds nearly every stored point by its own vector, even with metrics that no graph can serve', async () => {
-    const vectors = clusteredVectors(seededRandom(seed), 6000, 64)
+    const vectors = clusteredVectors(seededRandom(seed), 3000, 64)
     await using fixture = new IndexFixture(64)
     for (const vector of vectors) fixture.insert(vector)
     await fixture.settled()
-    const asked = [...fixture.points].filter((_, index) => index % 60 === 0)
+    const asked = [...fixture.points].filter((_, index) => index % 30 === 0)
     const queries = asked.map(([, vector]) => vector)
     for (const metric of distanceMetrics) {
       const found = await fixture.search(queries, metric)
@@ -246,7 +246,7 @@ describe(`the graph, seed ${seed}`, () => {
 
   it('finds a point immediately, linked or not, and never a removed one', async () => {
     const random = seededRandom(seed)
-    const vectors = clusteredVectors(random, 3000, 64)
+    const vectors = clusteredVectors(random, 2400, 64)
     await using fixture = new IndexFixture(64)
     for (const vector of vectors.slice(0, 2000)) fixture.insert(vector)
     await fixture.settled()
@@ -284,8 +284,8 @@ describe(`the graph, seed ${seed}`, () => {
   })
 
   it('finds the nearest remaining points after all points around the query were removed', async () => {
-    const vectors = clusteredVectors(seededRandom(seed), 6020, 64)
-    const queries = vectors.splice(6000)
+    const vectors = clusteredVectors(seededRandom(seed), 3020, 64)
+    const queries = vectors.splice(3000)
     await using fixture = new IndexFixture(64)
     for (const vector of vectors) fixture.insert(vector)
     await fixture.settled()
@@ -307,12 +307,12 @@ describe(`the graph, seed ${seed}`, () => {
 
   it('keeps its recall, its slots and its links through many rounds of removing and inserting', async () => {
     const random = seededRandom(seed)
-    const vectors = clusteredVectors(random, 2000 + 100 * 40 + 400, 64)
+    const vectors = clusteredVectors(random, 1000 + 50 * 40 + 400, 64)
     const queries = vectors.splice(-400)
     await using fixture = new IndexFixture(64)
-    for (const vector of vectors.splice(0, 2000)) fixture.insert(vector)
+    for (const vector of vectors.splice(0, 1000)) fixture.insert(vector)
     await fixture.settled()
-    for (let round = 0; round < 100; round += 1) {
+    for (let round = 0; round < 50; round += 1) {
       const slots = [...fixture.points.keys()]
       for (let each = 0; each < 40; each += 1) {
         const [slot] = slots.splice(Math.floor(random() * slots.length), 1)
@@ -322,8 +322,8 @@ describe(`the graph, seed ${seed}`, () => {
       await fixture.settled()
     }
     await fixture.indexer.repaired()
-    assert.equal(fixture.index.liveCount, 2000)
-    assert.ok(fixture.index.slotCount < 2000 + 700, `${fixture.index.slotCount} slots for 2000 points`)
+    assert.equal(fixture.index.liveCount, 1000)
+    assert.ok(fixture.index.slotCount < 1000 + 700, `${fixture.index.slotCount} slots for 1000 points`)
     assert.equal(fixture.indexer.tombstones, 0)
     assert.deepEqual(fixture.faults(), [])
 
@@ -344,7 +344,7 @@ describe(`the graph, seed ${seed}`, () => {
 describe(`many threads, seed ${seed}`, () => {
   it('search, link and repair concurrently: nothing is lost, duplicated or found after its removal', async () => {
     const random = seededRandom(seed)
-    const vectors = clusteredVectors(random, 9000, 48)
+    const vectors = clusteredVectors(random, 6000, 48)
     await using fixture = new IndexFixture(48, { searchThreads: 3, indexThreads: 4 })
     const removed = new Set<number>()
     const searches: Promise<void>[] = []
@@ -361,7 +361,7 @@ describe(`many threads, seed ${seed}`, () => {
       }
     }
     for (const vector of vectors.splice(0, 3000)) fixture.insert(vector)
-    for (let round = 0; round < 200; round += 1) {
+    for (let round = 0; round < 100; round += 1) {
       const slots = [...fixture.points.keys()]
       searches.push(look(slots.slice(round, round + 8).map((slot) => fixture.points.get(slot)!)))
       for (let each = 0; each < 25; each += 1) {
@@ -396,15 +396,27 @@ describe(`many threads, seed ${seed}`, () => {
 })
 
 describe(`a graph on disk, seed ${seed}`, () => {
-  /** Builds and closes an index; returns what is needed to start again. */
-  async function stopped(): Promise<{
-    directory: string
-    points: Map<number, readonly [Float32Array, number]>
-  }> {
-    const random = seededRandom(seed)
+  interface Stopped {
+    readonly directory: string
+    readonly points: Map<number, readonly [Float32Array, number]>
+  }
+
+  /** An index that was built and closed. */
+  let built: Promise<Stopped> | undefined
+
+  /** A copy of what a built index leaves for the next start. */
+  async function stopped(): Promise<Stopped> {
+    built ??= build()
+    const { directory, points } = await built
+    const copy = temporaryDirectory()
+    cpSync(directory, copy, { recursive: true })
+    return { directory: copy, points: new Map(points) }
+  }
+
+  async function build(): Promise<Stopped> {
     const directory = temporaryDirectory()
     const fixture = new IndexFixture(64, { directory })
-    for (const vector of clusteredVectors(random, 3000, 64)) fixture.insert(vector)
+    for (const vector of clusteredVectors(seededRandom(seed), 3000, 64)) fixture.insert(vector)
     await fixture.settled()
     await fixture.close()
     return { directory, points: fixture.kept }

@@ -108,13 +108,26 @@ function expected(
   metric: Metric,
   most: number,
 ): [number, number][] {
-  const all: [number, number][] = []
-  for (const [slot, stored] of vectors.entries()) {
+  const found: [number, number][] = []
+  for (const [slot, distance] of ranked(vector, metric)) {
     if (((filter.words[slot >>> 5]! >>> (slot & 31)) & 1) === 0) continue
-    all.push([slot, scalarDistance(metric, vector, stored)])
+    if (found.push([slot, distance]) === most) break
   }
-  return all.sort((a, b) => a[1] - b[1] || a[0] - b[0]).slice(0, most)
+  return found
 }
+
+/** All slots by distance. The tests of each kind of index ask for the same. */
+function ranked(vector: Float32Array, metric: Metric): readonly (readonly [number, number])[] {
+  const key = `${metric} ${vector.join()}`
+  const known = rankings.get(key)
+  if (known !== undefined) return known
+  const all = vectors.map((stored, slot) => [slot, scalarDistance(metric, vector, stored)] as const)
+  all.sort((a, b) => a[1] - b[1] || a[0] - b[0])
+  rankings.set(key, all)
+  return all
+}
+
+const rankings = new Map<string, readonly (readonly [number, number])[]>()
 
 function routeOf(index: VectorIndex, metric: Metric): Route {
   return { graph: 0, distanceKind: distanceKindOf(metric, index.layout), efMultiplier: 1 }

@@ -111,7 +111,7 @@ describe('the store', () => {
     const random = seededRandom(5)
     const acknowledged = new Map<string, number>()
     const child = join(import.meta.dirname, '../../test/support/committing-child.ts')
-    for (let round = 0; round < 5; round += 1) {
+    for (let round = 0; round < 3; round += 1) {
       const process_ = spawn(process.execPath, [child, dataDir, String(round)], {
         stdio: ['ignore', 'pipe', 'inherit'],
       })

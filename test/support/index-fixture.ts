@@ -83,7 +83,7 @@ export class IndexFixture implements AsyncDisposable {
         },
       },
     )
-    const { searchThreads = 2, indexThreads = options.threads?.size ?? 2, onDisk } = options
+    const { searchThreads = 1, indexThreads = options.threads?.size ?? 2, onDisk } = options
     this.#file = onDisk === undefined ? undefined : openSync(onDisk, 'w+')
     this.index = new VectorIndex({
       dimension,

@@ -67,16 +67,16 @@ export class Command {
 
 /**
  * Runs a command line of `vicinal` to its end: in this process, since starting one takes far longer than most commands.
- * The service, and commands with variables for Node itself, get a process of their own, and so do tests of signals and
- * standard input, through `Command`.
+ * Commands with variables for Node itself get a process of their own, and so do tests of signals and standard input,
+ * and services that start, through `Command`. Of a service that refuses to start, the result has no log.
  */
 export async function run(
   args: readonly string[],
   environment: Readonly<Record<string, string>> = {},
 ): Promise<Ended> {
-  const needsProcess =
-    args[0] === 'serve' || Object.keys(environment).some((name) => name.startsWith('NODE_'))
+  const needsProcess = Object.keys(environment).some((name) => name.startsWith('NODE_'))
   if (needsProcess) return await new Command(args, environment).ended
+  const settings = args[0] === 'serve' ? { LOG_LEVEL: 'silent', ...environment } : environment
   const captured = {
     stdout: new StringDecoder(),
     stderr: new StringDecoder(),
@@ -84,7 +84,7 @@ export async function run(
   }
   captureOutput()
   const before = stopSignals.map((signal) => process.listeners(signal))
-  const code = await outputs.run(captured, () => runProgram(args, environment))
+  const code = await outputs.run(captured, () => runProgram(args, settings))
   // A command that can be interrupted listens until its process ends.
   for (const [index, signal] of stopSignals.entries()) {
     for (const listener of process.listeners(signal)) {

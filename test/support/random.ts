@@ -9,6 +9,11 @@ export function seededRandom(seed: number): () => number {
   }
 }
 
+/** The seeds of a test, from `first` on: `few` of them in the suite, or TEST_SEEDS of them. */
+export function fixedSeeds(few: number, first = 1): readonly number[] {
+  return Array.from({ length: Number(process.env.TEST_SEEDS ?? few) }, (_, index) => first + index)
+}
+
 /** The items in random order. */
 export function shuffled<Item>(items: readonly Item[], random: () => number): Item[] {
   return items
