@@ -109,9 +109,9 @@ async function hasPoint(client: VectorClient, id: string): Promise<void> {
 async function showStatus({ url }: NodeProcess): Promise<void> {
   const { log, nodes } = await whenAllAreReady(url)
   say(`\nThe cluster according to GET ${url}/cluster. The log has ${log?.last ?? '?'} records:`)
-  for (const { name, is_there, is_ready, position = '?' } of nodes) {
+  for (const { name, is_alive, is_ready, position = '?' } of nodes) {
     say(
-      `  ${name}  ${is_there ? (is_ready ? 'ready' : 'not ready') : 'unreachable'}, has applied ${position}`,
+      `  ${name}  ${is_alive ? (is_ready ? 'ready' : 'not ready') : 'unreachable'}, has applied ${position}`,
     )
   }
 }

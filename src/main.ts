@@ -8,7 +8,7 @@ import { keepTicksFast } from './base/runtime.ts'
 import { version } from './base/version.ts'
 import { type ClusterTimings, registerCluster } from './cluster/cluster-metrics.ts'
 import type { ClusterService } from './cluster/cluster-service.ts'
-import type { OpenLog } from './cluster/cluster-service-options.ts'
+import type { OpenLog } from './cluster/service-status.ts'
 import { type Engine, startEngine } from './collections/engine.ts'
 import { registerCollections, registerEngine } from './collections/engine-metrics.ts'
 import { type Loaded, ServedData } from './collections/served-data.ts'
@@ -107,7 +107,6 @@ async function assemble(
   const budgets = createBodyBudgets(config)
   const cluster = await clusterOf(config, {
     ...{ logger, openLog, timings: () => timings, answerBytes: budgets.answers },
-    peerKey: () => keys.peerKey,
     httpPort: () => transports?.ports.http ?? config.httpPort,
     onServing: (isServing) => transports?.setServing(isServing),
   })
@@ -249,7 +248,7 @@ async function openTransports(parts: TransportParts, closers: Closer[]): Promise
   const ports = { grpc: config.grpcPort, http: config.disableHttp ? undefined : config.httpPort }
   // Loading their libraries takes a good part of the start: points are loaded meanwhile.
   const { startTransports } = await import('./transports.ts')
-  const transports = await startTransports({ ...parts, context, ports, cluster: cluster?.pages })
+  const transports = await startTransports({ ...parts, context, ports, cluster })
   closers.push(() => transports.close(config.shutdownTimeoutMs))
   return transports
 }

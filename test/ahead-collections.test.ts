@@ -2,12 +2,10 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { PartitionSet, partitionCount } from '../src/base/partitions.ts'
 import type { CommitLog } from '../src/cluster/commit-log.ts'
-import { SharedMemoryDocuments } from '../src/cluster/memory-documents.ts'
-import { SharedMemoryLog } from '../src/cluster/memory-log.ts'
 import type { Sharding } from '../src/cluster/node-shards.ts'
 import { writeCutQuestion } from '../src/cluster/partition-codec.ts'
-import { peerMethods } from '../src/cluster/peer-methods.ts'
 import { SimulatedNode } from './support/cluster-nodes.ts'
+import { SharedMemoryDocuments, SharedMemoryLog } from './support/memory-log.ts'
 import { temporaryDirectory } from './support/process.ts'
 
 const payload = { contentType: 'Text', content: '' } as const
@@ -33,7 +31,7 @@ describe('a node that reads the log again, and a collection that has stored more
     const { node: running } = await node.start()
     const question = { after: 0, partitions: PartitionSet.of([7]), since: new Map<string, number>() }
     const cut = async (): Promise<void> => {
-      const handler = running.peerHandlers.get(peerMethods.partitionCut)!
+      const handler = running.peerHandlers.get('partitionCut')!
       const { signal } = new AbortController()
       const parts = handler(Buffer.from(writeCutQuestion(question)), { node: 'other', signal })
       for await (const _ of parts as AsyncIterable<Uint8Array>);

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { NewPoint } from '../src/base/point.ts'
 import type { ClusterNode } from '../src/cluster/cluster-node.ts'
-import { peerMethods } from '../src/cluster/peer-methods.ts'
 import type { Database } from '../src/points/database.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { ShardedNodes } from './support/sharded-nodes.ts'
@@ -89,7 +88,7 @@ describe('a read over several nodes', () => {
     await until(() => ahead.node.database.dimension !== undefined)
     const asked = Promise.withResolvers<void>()
     all.before.set('node-1', async (method) => {
-      if (method === peerMethods.search) asked.resolve()
+      if (method === 'search') asked.resolve()
     })
     assert.equal(reader.node.database.dimension, undefined)
     const search = reader.node.database.search([{ ...query, vector: new Float32Array(dimension + 1) }])

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { PartitionSet } from '../src/base/partitions.ts'
-import { SharedMemoryDocuments } from '../src/cluster/memory-documents.ts'
 import { ClusterModel } from './support/cluster-model.ts'
 import { SimulatedNode } from './support/cluster-nodes.ts'
 import { logFromSeed, readOnly } from './support/log-from-seed.ts'
+import { SharedMemoryDocuments } from './support/memory-log.ts'
 import { seededRandom } from './support/random.ts'
 
 const records = 600

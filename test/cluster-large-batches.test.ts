@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { NewPoint, Payload } from '../src/base/point.ts'
-import { appendBatch } from '../src/cluster/append-batch.ts'
-import { SharedMemoryDocuments } from '../src/cluster/memory-documents.ts'
-import { SharedMemoryLog } from '../src/cluster/memory-log.ts'
+import { appendBatch } from '../src/cluster/publisher.ts'
 import { encodeRequest } from '../src/cluster/request-codec.ts'
 import { SimulatedNode } from './support/cluster-nodes.ts'
+import { SharedMemoryDocuments, SharedMemoryLog } from './support/memory-log.ts'
 
 /** Four times the MAX_REQUEST_BYTES of the nodes: the most that one of them writes. */
 const writtenMax = 64 * 1024 * 1024

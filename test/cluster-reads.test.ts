@@ -6,7 +6,6 @@ import type { Filter } from '../src/base/filter.ts'
 import { idFromBytes, newId } from '../src/base/ids.ts'
 import { partitionOf } from '../src/base/partitions.ts'
 import { distanceMetrics, type NewPoint, type SearchQuery } from '../src/base/point.ts'
-import { peerMethods } from '../src/cluster/peer-methods.ts'
 import type { Database, ListPage } from '../src/points/database.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { below } from './support/searched-points.ts'
@@ -216,7 +215,7 @@ describe('a read over several nodes', () => {
     // From now on, one node silently stops answering searches.
     let held = 0
     all.before.set('node-1', async (method) => {
-      if (method !== peerMethods.search) return
+      if (method !== 'search') return
       held += 1
       await new Promise(() => {})
     })

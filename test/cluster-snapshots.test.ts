@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { DatabaseError } from '../src/base/errors.ts'
 import type { NewPoint } from '../src/base/point.ts'
-import { peerMethods } from '../src/cluster/peer-methods.ts'
 import type { SimulatedNode } from './support/cluster-nodes.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { ShardedNodes, type ShardedNodesOptions } from './support/sharded-nodes.ts'
@@ -107,7 +106,7 @@ describe('a snapshot of several nodes', () => {
     const asked: string[] = []
     for (const name of all.names) {
       all.before.set(name, async (method) => {
-        if (method !== peerMethods.snapshotHold) return
+        if (method !== 'snapshotHold') return
         asked.push(name)
         if (asked.length === 1) throw new DatabaseError('not_ready', 'not now')
       })
@@ -123,7 +122,7 @@ describe('a snapshot of several nodes', () => {
     await database.insert(pointsOf(1))
     for (const name of all.names.slice(1)) {
       all.before.set(name, async (method) => {
-        if (method === peerMethods.snapshotPart) throw new DatabaseError('internal', 'a fault')
+        if (method === 'snapshotPart') throw new DatabaseError('internal', 'a fault')
       })
     }
     await assert.rejects(snapshotOf(all.nodes[0]!), /a fault/)

@@ -433,7 +433,7 @@ describe('the OpenAPI description and the server', () => {
     await check(first.httpUrl, 'delete', node, 404, { path: filled(node, { name: 'c' }) })
     await second.service.close()
     await until(
-      async () => !(await statusOf(first)).nodes.some(({ name, is_there }) => name === 'b' && is_there),
+      async () => !(await statusOf(first)).nodes.some(({ name, is_alive }) => name === 'b' && is_alive),
     )
     await check(first.httpUrl, 'get', '/cluster', 200)
     await check(first.httpUrl, 'delete', node, 204, { path: filled(node, { name: 'b' }) })

@@ -5,10 +5,9 @@ import { idFromBytes } from '../src/base/ids.ts'
 import { createLogger } from '../src/base/log.ts'
 import { PartitionSet, partitionOf } from '../src/base/partitions.ts'
 import type { NewPoint, SearchQuery } from '../src/base/point.ts'
-import { shortIdOf } from '../src/cluster/log-id.ts'
-import { peerMethods } from '../src/cluster/peer-methods.ts'
-import { PeerReplicaSource } from '../src/cluster/peer-replica.ts'
-import { copyReplica } from '../src/cluster/replica-copy.ts'
+import { shortIdOf } from '../src/cluster/commit-log.ts'
+import { copyReplica } from '../src/cluster/replica-fetch.ts'
+import { PeerReplicaSource } from '../src/cluster/replica-transfer.ts'
 import type { Collection } from '../src/collections/collection.ts'
 import type { Database } from '../src/points/database.ts'
 import type { RunningNode, SimulatedNode } from './support/cluster-nodes.ts'
@@ -228,8 +227,8 @@ describe('a node that is taking partitions', () => {
     const goOn = Promise.withResolvers<void>()
     let asked = 0
     all.before.set(sender.name, async (method) => {
-      if (method === peerMethods.partitionPoints) asked += 1
-      if (method !== peerMethods.partitionCut) return
+      if (method === 'partitionPoints') asked += 1
+      if (method !== 'partitionCut') return
       copied.resolve()
       await goOn.promise
     })
@@ -305,7 +304,7 @@ describe('a node that is taking partitions', () => {
       /does not hold partition/,
     )
     const rest = PartitionSet.of([...wanted].slice(1))
-    for (const method of [peerMethods.partitionList, peerMethods.partitionPoints, peerMethods.partitionCut]) {
+    for (const method of ['partitionList', 'partitionPoints', 'partitionCut']) {
       all.before.set(sender.name, async (each) => {
         if (each === method) throw new DatabaseError('not_ready', 'it has gone')
       })
@@ -344,7 +343,7 @@ describe('a node that is taking partitions', () => {
     const wanted = firstOf(sender.up.node.held, 60)
     let isFirst = true
     all.before.set(sender.name, async (method) => {
-      if (method !== peerMethods.partitionCut || !isFirst) return
+      if (method !== 'partitionCut' || !isFirst) return
       isFirst = false
       // The receiving node has stopped applying the log, so another node makes these changes.
       const elsewhere = all.nodes[2]!.up.node.collections
@@ -408,7 +407,7 @@ describe('searches of a node that takes and drops partitions', () => {
     const copied = Promise.withResolvers<void>()
     const goOn = Promise.withResolvers<void>()
     all.before.set(sender.name, async (method) => {
-      if (method !== peerMethods.partitionCut) return
+      if (method !== 'partitionCut') return
       copied.resolve()
       await goOn.promise
     })

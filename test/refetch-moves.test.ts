@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { SharedDocuments } from '../src/cluster/commit-log.ts'
-import { fromJson } from '../src/cluster/json-documents.ts'
-import { memberOf, type Topology } from '../src/cluster/topology.ts'
+import { fromJson, memberOf, type Topology } from '../src/cluster/topology.ts'
 import {
   inParts,
   startTestCluster,

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { SharedMemoryDocuments } from '../src/cluster/memory-documents.ts'
-import { SharedMemoryLog } from '../src/cluster/memory-log.ts'
 import { SimulatedNode } from './support/cluster-nodes.ts'
+import { SharedMemoryDocuments, SharedMemoryLog } from './support/memory-log.ts'
 import { temporaryDirectory } from './support/process.ts'
 
 const payload = { contentType: 'Text', content: '' } as const

@@ -20,7 +20,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
     ...['base', 'kernels', 'index', 'attributes', 'storage'],
     ...['points', 'graphs', 'search', 'write'],
   ],
-  cluster: ['base', 'storage', 'points', 'search', 'write', 'collections'],
+  cluster: ['base', 'storage', 'points', 'search', 'write', 'collections', 'messages'],
   embeddings: ['base'],
   api: ['base', 'points', 'embeddings'],
   messages: ['base', 'api'],

@@ -30,11 +30,11 @@ export interface PartitionsStatus {
   /** Nodes that should have each partition. */
   readonly replicas: number
   /** Copies of partitions that nodes still have to fetch. */
-  readonly to_come: number
+  readonly incoming: number
   /** Copies of partitions that nodes still have and should not. */
-  readonly to_go: number
+  readonly surplus: number
   /** Partitions that no reachable node has. */
-  readonly without_node: number
+  readonly unowned: number
   /** Partitions that fewer reachable nodes have than should have them. */
   readonly under_replicated: number
 }
@@ -51,7 +51,7 @@ export interface NodeStatus {
   readonly zone: string
   readonly address: string
   /** Whether the node was heard from in the last seconds. */
-  readonly is_there: boolean
+  readonly is_alive: boolean
   readonly is_ready: boolean
   /** Absent for a node that takes part in everything. */
   readonly state?: 'joining' | 'draining' | 'refetching'

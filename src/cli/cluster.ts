@@ -165,21 +165,21 @@ function textOf(status: ClusterStatus): string {
 }
 
 function partitionsOf(partitions: PartitionsStatus): string {
-  const { replicas, to_come, to_go, without_node, under_replicated } = partitions
+  const { replicas, incoming, surplus, unowned, under_replicated } = partitions
   const moves = [
-    ...(to_come === 0 ? [] : [`${to_come} copies still to be fetched`]),
-    ...(to_go === 0 ? [] : [`${to_go} still to be deleted`]),
+    ...(incoming === 0 ? [] : [`${incoming} copies still to be fetched`]),
+    ...(surplus === 0 ? [] : [`${surplus} still to be deleted`]),
   ]
   const texts = [
     `partitions: 256, on ${replicas} nodes each: ${moves.join(' and ') || 'all in place'}`,
     ...(under_replicated === 0 ? [] : [`${under_replicated} on fewer reachable nodes`]),
-    ...(without_node === 0 ? [] : [`${without_node} without a reachable node`]),
+    ...(unowned === 0 ? [] : [`${unowned} without a reachable node`]),
   ]
   return texts.join('; ')
 }
 
 function cellsOf({ name, zone, address, position, version, partitions, ...node }: NodeStatus): string[] {
-  const state = node.is_there ? (node.state ?? (node.is_ready ? 'ready' : 'not ready')) : 'away'
+  const state = node.is_alive ? (node.state ?? (node.is_ready ? 'ready' : 'not ready')) : 'away'
   const cells = [name, zone, address, state, String(position ?? ''), version ?? '']
   return partitions === undefined ? cells : [...cells, shareText(partitions)]
 }

@@ -1,11 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Applier } from './applier.ts'
-import type { Barriers } from './barriers.ts'
 import type { ReadPosition } from './cluster-node-options.ts'
 import { LogLost } from './commit-log.ts'
+import { Waiters } from './waiting.ts'
 
-export interface AdmissionOptions {
+interface AdmissionOptions {
   readonly barriers: Barriers
   /** Undefined while the node joins its cluster. */
   readonly applier: () => Applier | undefined
@@ -105,3 +105,45 @@ export class Admission {
 
 /** The longest that a read waits for the cluster's clock to advance. */
 const tickMs = 250
+
+/**
+ * Shares one barrier among all callers that ask within two milliseconds. It is appended after the last of them has
+ * asked, so everything that was acknowledged before is in the log before it.
+ */
+export class Barriers {
+  readonly #ended = new Waiters()
+  #underWay = 0
+  readonly #append: () => Promise<number>
+  readonly #gatherMs: number
+  #gathering: Promise<number> | undefined
+
+  constructor(append: () => Promise<number>, gatherMs = 2) {
+    this.#append = append
+    this.#gatherMs = gatherMs
+  }
+
+  /** Resolves with the position of a barrier that is appended after this call. */
+  next(): Promise<number> {
+    this.#gathering ??= this.#begin()
+    return this.#gathering
+  }
+
+  async #begin(): Promise<number> {
+    await delay(this.#gatherMs)
+    // While the log does not answer, all callers share the next barrier.
+    while (this.#underWay >= underWayMax) await this.#ended.wait(never)
+    this.#gathering = undefined
+    this.#underWay += 1
+    try {
+      return await this.#append()
+    } finally {
+      this.#underWay -= 1
+      this.#ended.wakeAll()
+    }
+  }
+}
+
+/** Maximum barriers being appended at the same time. */
+const underWayMax = 8
+
+const never: AbortSignal = new AbortController().signal

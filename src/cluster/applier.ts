@@ -11,12 +11,9 @@ import { type CommitLog, type LogEntry, LogGap, LogLost, lostIn, lostLogMessage 
 import { type LogPlace, NeedsReplica } from './founding.ts'
 import type { Outcome, Outcomes } from './outcomes.ts'
 import { isLongAgo, RecentChanges } from './recent-changes.ts'
-import { type Batch, RecordAssembler } from './record-assembler.ts'
-import { DamagedRecord, UnknownRecord } from './record-frame.ts'
-import { type ClusterRequest, decodeInTurns } from './request-codec.ts'
-import { concerns } from './request-partitions.ts'
-import { isNoOutage } from './retried.ts'
-import { Waiters } from './waiters.ts'
+import { type Batch, DamagedRecord, RecordAssembler, UnknownRecord } from './records.ts'
+import { type ClusterRequest, concerns, decodeInTurns } from './request-codec.ts'
+import { isNoOutage, Waiters } from './waiting.ts'
 
 export interface ApplierOptions {
   readonly log: CommitLog

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { SharedMemoryDocuments } from '../../test/support/memory-log.ts'
 import { createLogger } from '../base/log.ts'
 import { PartitionDigest } from '../storage/applied.ts'
 import { Audits } from './audits.ts'
 import type { SharedDocuments } from './commit-log.ts'
-import { SharedMemoryDocuments } from './memory-documents.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 const position = 7

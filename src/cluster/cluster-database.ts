@@ -1,26 +1,35 @@
 import { randomBytes } from 'node:crypto'
+import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
 import { idSeedBytes } from '../base/ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import type { Collection } from '../collections/collection.ts'
+import type { CollectionSet } from '../collections/collection-set.ts'
+import type { CollectionLease } from '../collections/open-collections.ts'
 import type {
   ChangeByFilter,
   CollectionStats,
+  Collections,
+  CollectionTotals,
   Database,
   FacetCount,
   Inserted,
   InsertOptions,
+  Lease,
   ListPage,
+  PointsOnNodes,
   PointsSnapshot,
   StatsOfNodes,
 } from '../points/database.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../write/logged-request.ts'
 import { insertJointly, isJoint, partitionToDraw } from './joint-inserts.ts'
+import type { LocalLease } from './peer-reads.ts'
+import type { ClusterRequest } from './request-codec.ts'
 import type { ScatteredReads } from './scattered-reads.ts'
 
 /** What the collections of a node need from it. */
-export interface ClusterWrites {
+interface ClusterWrites {
   /**
    * Applies a request on all replicas, through the log; resolves when this node has applied it.
    *
@@ -80,7 +89,7 @@ export interface ClusterWrites {
 }
 
 /** This node's copy of a collection. */
-export interface LocalCollection {
+interface LocalCollection {
   /** Its own name. */
   readonly name: string
   /** The name by which it was asked for: its own, or an alias. */
@@ -283,5 +292,90 @@ export class ClusterDatabase implements Database {
     partition: number | undefined,
   ): Promise<LoggedResults[Request['kind']]> {
     return await this.#writes.write(request, { collection: this.#local.alias, partition, signal })
+  }
+}
+
+/** What collections need from their node in addition to writing points. */
+interface ClusterCatalog extends ClusterWrites {
+  /** See `Collections`. */
+  readonly countOnNodes: NonNullable<Collections['countOnNodes']>
+  /** Changes collections or aliases on all replicas. */
+  change(request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>): Promise<unknown>
+}
+
+/** The collections of a cluster, for the api. Their names and aliases change through the log. */
+export class ClusterCollections implements Collections {
+  readonly #set: CollectionSet
+  readonly #node: ClusterCatalog
+  /** For each collection, one database for each name it is called by: an alias is resolved when the log is applied. */
+  readonly #databases = new WeakMap<Collection, Map<string, ClusterDatabase>>()
+
+  constructor(set: CollectionSet, node: ClusterCatalog) {
+    this.#set = set
+    this.#node = node
+  }
+
+  lease(name: string): Lease | Promise<Lease> {
+    const lease = this.#set.lease(name)
+    if (lease instanceof Promise) return lease.then((opened) => this.#wrapped(name, opened))
+    return this.#wrapped(name, lease)
+  }
+
+  /** Leases this node's copy of a collection. */
+  leaseLocal(name: string): LocalLease | Promise<LocalLease> {
+    return this.#set.lease(name)
+  }
+
+  list(): readonly CollectionInfo[] {
+    return this.#set.list()
+  }
+
+  get(name: string): CollectionInfo {
+    return this.#set.get(name)
+  }
+
+  countOnNodes(
+    ...asked: Parameters<NonNullable<Collections['countOnNodes']>>
+  ): Promise<PointsOnNodes> | undefined {
+    return this.#node.countOnNodes(...asked)
+  }
+
+  /** Counts the points on this node. */
+  countLocal(...asked: Parameters<CollectionSet['pointsIn']>): ReturnType<CollectionSet['pointsIn']> {
+    return this.#set.pointsIn(...asked)
+  }
+
+  get totals(): CollectionTotals {
+    return this.#set.totals
+  }
+
+  get aliases(): ReadonlyMap<string, string> {
+    return this.#set.aliases
+  }
+
+  async put(
+    name: string,
+    settings: CollectionSettings,
+  ): Promise<{ readonly created: boolean; readonly info: CollectionInfo }> {
+    const result = await this.#node.change({ kind: 'create', name, settings })
+    const { created } = result as { readonly created: boolean }
+    return { created, info: this.#set.get(name) }
+  }
+
+  async drop(name: string): Promise<void> {
+    await this.#node.change({ kind: 'drop', name })
+  }
+
+  async setAliases(set: ReadonlyMap<string, string>, remove: readonly string[]): Promise<void> {
+    await this.#node.change({ kind: 'aliases', set, remove })
+  }
+
+  #wrapped(alias: string, lease: CollectionLease): Lease {
+    const { name, database: collection } = lease
+    const byName = this.#databases.get(collection) ?? new Map<string, ClusterDatabase>()
+    this.#databases.set(collection, byName)
+    const database = byName.get(alias) ?? new ClusterDatabase({ name, alias, collection }, this.#node)
+    byName.set(alias, database)
+    return { database, [Symbol.dispose]: () => lease[Symbol.dispose]() }
   }
 }

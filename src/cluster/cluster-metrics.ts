@@ -6,7 +6,7 @@ export interface ClusterTimings {
   readonly append: (seconds: number) => void
   readonly apply: (seconds: number) => void
   readonly acknowledge: (seconds: number) => void
-  readonly link: (seconds: number) => void
+  readonly request: (seconds: number) => void
 }
 
 /**
@@ -82,8 +82,8 @@ export function registerCluster(metrics: ServiceMetrics, cluster: ClusterService
       'vicinal_cluster_acknowledge_seconds',
       'Time of a write on this node, from its append to its answer.',
     ),
-    link: metrics.seconds(
-      'vicinal_cluster_link_seconds',
+    request: metrics.seconds(
+      'vicinal_cluster_request_seconds',
       'Time that another node took to answer a request from this node.',
     ),
   }

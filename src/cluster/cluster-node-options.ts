@@ -52,7 +52,7 @@ export interface ClusterNodeOptions {
 }
 
 /** The status of a node, for operators and metrics. */
-export interface NodeStatus {
+export interface LocalStatus {
   /** All log records up to here are applied. */
   readonly position: number
   /** All log records up to here are on this node's disk. For this node, the log may be trimmed up to here. */

@@ -9,35 +9,29 @@ import { checkHeld } from '../points/held-partitions.ts'
 import { damageIn } from '../storage/files/data-directory.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../write/logged-request.ts'
 import type { ReplicaHooks } from '../write/replica.ts'
-import { Admission } from './admission.ts'
+import { Admission, Barriers } from './admission.ts'
 import { Applier, type ApplierOptions } from './applier.ts'
-import { Audits } from './audits.ts'
-import { Barriers } from './barriers.ts'
-import { writtenBytesMax } from './batch-limits.ts'
-import { ClusterCollections } from './cluster-collections.ts'
-import { ClusterDatabase } from './cluster-database.ts'
-import type { ClusterNodeOptions, NodeStatus, ReadPosition } from './cluster-node-options.ts'
-import { collectionPointsHandler } from './collection-points.ts'
-import { LogLost, lostIn } from './commit-log.ts'
-import { decodeFoundQuestion, encodeFoundAnswer, findHere } from './found-points.ts'
+import { Audits, NodeChores } from './audits.ts'
+import { ClusterCollections, ClusterDatabase } from './cluster-database.ts'
+import type { ClusterNodeOptions, LocalStatus, ReadPosition } from './cluster-node-options.ts'
+import { SnapshotPartSender } from './cluster-snapshot.ts'
+import { LogLost, lostIn, shortIdOf } from './commit-log.ts'
 import { type LogPlace, NeedsReplica, placeOf } from './founding.ts'
-import { fromJson } from './json-documents.ts'
-import { shortIdOf } from './log-id.ts'
+import { decodeFoundQuestion, encodeFoundAnswer, findHere } from './joint-inserts.ts'
 import type { Announcement } from './membership.ts'
-import { NodeChores } from './node-chores.ts'
 import { NodeShards } from './node-shards.ts'
-import { decodeQuestion, encodeOutcome } from './outcome-answers.ts'
-import { Outcomes } from './outcomes.ts'
+import { decodeQuestion, encodeOutcome, Outcomes, uncertain } from './outcomes.ts'
 import { PartitionMoves } from './partition-moves.ts'
 import { PartitionSender } from './partition-sender.ts'
-import { peerMethods } from './peer-methods.ts'
 import { readHandlers } from './peer-reads.ts'
-import type { PeerHandler, PeerHandlers } from './peers.ts'
-import { Publisher, uncertain } from './publisher.ts'
+import { Publisher } from './publisher.ts'
+import { writtenBytesMax } from './records.ts'
 import type { ClusterRequest } from './request-codec.ts'
-import { isNoOutage, retried } from './retried.ts'
+import type { PeerHandler, PeerHandlers } from './requests.ts'
 import type { ScatteredReads } from './scattered-reads.ts'
-import { SnapshotPartSender } from './snapshot-part-sender.ts'
+import { collectionPointsHandler } from './scattered-reads.ts'
+import { fromJson } from './topology.ts'
+import { isNoOutage, retried } from './waiting.ts'
 
 /** What exists once the node has started. */
 interface Parts {
@@ -74,11 +68,11 @@ export class ClusterNode {
   /** By collection, why it cannot apply its changes for now. */
   readonly #stalls = new Map<string, Error>()
   #chores: NodeChores | undefined
-  readonly #handlers: Map<number, PeerHandler> = new Map<number, PeerHandler>([
+  readonly #handlers: Map<string, PeerHandler> = new Map<string, PeerHandler>([
     ...readHandlers(this),
-    [peerMethods.collectionPoints, collectionPointsHandler(this)],
-    [peerMethods.outcome, (body, { signal }) => this.answerOutcome(body, signal)],
-    [peerMethods.found, (body, { signal }) => this.answerFound(body, signal)],
+    ['collectionPoints', collectionPointsHandler(this)],
+    ['outcome', (body, { signal }) => this.answerOutcome(body, signal)],
+    ['found', (body, { signal }) => this.answerFound(body, signal)],
   ])
   #moves: PartitionMoves | undefined
   #acknowledged = 0
@@ -212,7 +206,7 @@ export class ClusterNode {
     return this.#started.collections
   }
 
-  get status(): NodeStatus {
+  get status(): LocalStatus {
     const failure = this.#applier?.failure
     const isWhole = this.#isCaughtUp && this.#doubt === undefined
     return {

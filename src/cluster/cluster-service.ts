@@ -1,34 +1,32 @@
+import type { ClusterStatus } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import type { ServedData } from '../collections/served-data.ts'
+import type { Loaded, ServedData } from '../collections/served-data.ts'
 import { storedPosition } from '../storage/data-store.ts'
 import { damageIn } from '../storage/files/data-directory.ts'
 import { replacementReason, requestReplacement } from '../storage/files/replacement.ts'
-import { Absence, againMs } from './absence.ts'
 import { ClusterNode, needIn } from './cluster-node.ts'
 import type { ReadPosition } from './cluster-node-options.ts'
-import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-options.ts'
 import { ClusterView } from './cluster-view.ts'
-import { lostIn, lostLogMessage, type SharedDocuments } from './commit-log.ts'
-import { checkSettings, decidingSettings } from './deciding-settings.ts'
+import { lostIn, lostLogMessage, MeasuredLog, type SharedDocuments, shortIdOf } from './commit-log.ts'
 import { placeOf } from './founding.ts'
-import { toJson } from './json-documents.ts'
-import { shortIdOf } from './log-id.ts'
-import { MeasuredLog } from './measured-log.ts'
-import { type Announcement, Membership } from './membership.ts'
+import {
+  type Announcement,
+  checkSettings,
+  decidingSettings,
+  Membership,
+  settingsFault,
+} from './membership.ts'
 import { type NatsCluster, openNatsCluster } from './nats-cluster.ts'
-import { pause } from './pause.ts'
-import { PeerLink } from './peer-link.ts'
-import { PeerReplicaSource, replicaHandlers } from './peer-replica.ts'
-import type { Peers } from './peers.ts'
+import { removeMember, setMemberState, setReplicas } from './ownership.ts'
+import { ServiceParts } from './partition-mover.ts'
 import { fetchReplica } from './replica-fetch.ts'
-import type { ReplicaSource } from './replica-transfer.ts'
-import { isNoOutage, retried } from './retried.ts'
-import { ServicePages } from './service-pages.ts'
-import { ServiceParts } from './service-parts.ts'
+import { catalogOf, collectionOf, PeerReplicaSource, replicaHandlers } from './replica-transfer.ts'
+import { NodeRequests } from './requests.ts'
+import type { ClusterFigures, ClusterServiceOptions } from './service-status.ts'
 import { ServiceStatus } from './service-status.ts'
-import { ServiceWatch, watchMs } from './service-watch.ts'
-import { type MemberState, readMembers, readTopology } from './topology.ts'
+import { type MemberState, readMembers, readTopology, toJson } from './topology.ts'
+import { isNoOutage, pause, retried } from './waiting.ts'
 
 /**
  * A process's side of its cluster: the connection to the log servers, the node, its membership, and the status for
@@ -50,9 +48,8 @@ export class ClusterService {
   #node: ClusterNode | undefined
   #data: ServedData | undefined
   #membership: Membership | undefined
-  #link: PeerLink | undefined
+  #requests: NodeRequests | undefined
   readonly #view: ClusterView
-  /** Absent without a link. */
   #parts: ServiceParts | undefined
   #state: MemberState | undefined
   #watching: Promise<void> | undefined
@@ -60,7 +57,8 @@ export class ClusterService {
   #waitsFor: string | undefined
   /** Whether the node is running on its data, and no start, refetch or repair is in progress. */
   #isBegun = false
-  readonly #absence: Absence
+  /** This node leaves the service to fetch its data again, until it is back. */
+  #absence: Promise<void> | undefined
   /** A refetch that is tried again later, because this node is the only one that holds some of the points. */
   #postponed: { readonly reason: string; readonly node: ClusterNode; readonly sinceMs: number } | undefined
   /** How often everything was fetched from another node. */
@@ -70,34 +68,19 @@ export class ClusterService {
   /** Set while the log is lost and no node runs: why it is lost, and the position that the data have reached. */
   #lost: { readonly why: string; readonly position: number } | undefined
   readonly #status: ServiceStatus
-  /** For operators and other nodes. */
-  readonly pages: ServicePages
+  /** How the settings of another node differ from those of this one, when that was reported. */
+  #settingsFault: string | undefined
 
   constructor(options: ClusterServiceOptions, logger: Logger) {
     this.#options = options
     this.#logger = logger
     this.#view = new ClusterView(options.node)
-    const { signal } = this.#stop
-    this.#absence = new Absence({
-      ...{ logger, signal },
-      onBack: () => {
-        options.onServing?.(true)
-        logger.info({ position: this.node.position }, 'this node is in service again')
-      },
-      onStay: () => {
-        this.#isBegun = true
-      },
-    })
     this.#status = new ServiceStatus(options, this.#view, () => ({
       ...{ node: this.#node, nats: this.#nats, log: this.#log, membership: this.#membership },
-      ...{ link: this.#link, parts: this.#parts, memberState: this.#state, waitsFor: this.#waitsFor },
+      ...{ parts: this.#parts, memberState: this.#state, waitsFor: this.#waitsFor },
       ...{ lostLog: this.#lostLog, position: this.position, fetches: this.#fetches },
       settings: this.#data === undefined ? {} : decidingSettings(this.#data),
     }))
-    this.pages = new ServicePages({
-      ...{ status: this.#status, node: () => this.node, documents: () => this.#documents },
-      ...{ log: () => this.#log!, data: () => this.#data! },
-    })
   }
 
   /**
@@ -109,31 +92,9 @@ export class ClusterService {
    */
   async start(data: ServedData): Promise<void> {
     this.#data = data
-    await this.#openLink()
     await this.#beginOnLog(data)
     const { node } = this.#options
     this.#logger.info({ node, position: this.node.position }, 'caught up with the log of the cluster')
-  }
-
-  /** Sends requests to other nodes; undefined without a link. */
-  get peers(): Peers | undefined {
-    return this.#link
-  }
-
-  async #openLink(): Promise<void> {
-    const { link, cluster, node, maxRequestBytes } = this.#options
-    if (link === undefined) return
-    const replica = replicaHandlers(this.pages.replica)
-    this.#link = await PeerLink.open({
-      ...link,
-      own: { cluster, node, secret: link.secret },
-      handlers: { get: (method) => replica.get(method) ?? this.#node?.peerHandlers.get(method) },
-      addressOf: (name) => this.#view.peerAddressOf(name),
-      messageBytesMax: Math.max(messageFactor * maxRequestBytes, messageBytesMin),
-      logger: this.#logger,
-    })
-    const { port } = this.#link
-    this.#logger.info({ host: link.host, port, isTls: link.tls !== undefined }, 'listening for other nodes')
   }
 
   /** Retries until there is a log and this node is ready with it. */
@@ -167,10 +128,25 @@ export class ClusterService {
     const log = this.#log
     const { first, last, bytes } = await this.#answered(() => log.bounds())
     this.#logger.info({ cluster, node, first, last, bytes }, 'the log of the cluster is open')
-    if (this.#link === undefined) return
-    const { documents } = this.#nats
+    const { maxRequestBytes, answerBytes, onRequest: onCall } = this.#options
+    const { bus, documents } = this.#nats
+    const replica = replicaHandlers({
+      catalog: () => catalogOf(this.#served, this.node, log),
+      collection: async (name, position, hasPoints) => {
+        await this.node.admit({ position })
+        return await collectionOf(this.#served, name, hasPoints)
+      },
+    })
+    const peers = new NodeRequests({
+      ...{ bus, cluster, node, answerBytes, onCall, logger: this.#logger },
+      handlers: {
+        get: (operation) => replica.get(operation) ?? this.#node?.peerHandlers.get(operation),
+      },
+      messageBytesMax: Math.max(messageFactor * maxRequestBytes, messageBytesMin),
+    })
+    this.#requests = peers
     this.#parts = new ServiceParts({
-      ...{ self: node, view: this.#view, documents, peers: this.#link, logger: this.#logger },
+      ...{ self: node, view: this.#view, documents, peers, logger: this.#logger },
     })
   }
 
@@ -233,31 +209,41 @@ export class ClusterService {
     if (this.#membership !== undefined) return
     const documents = this.#documents
     const { node, replicas, announcementMs } = this.#options
-    const hasLink = this.#link !== undefined
     const describe = (): Announcement => this.#status.announcement
     const { signal } = this.#stop
     const logger = this.#logger
     await this.#answered(() => checkSettings({ documents, node, describe, logger, signal, announcementMs }))
     this.#membership = await this.#answered(() =>
       Membership.join({
-        ...{ log: this.#log!, documents, node, replicas, hasLink, mayFound, logger, describe },
+        ...{ log: this.#log!, documents, node, replicas, mayFound, logger, describe },
         onState: (state) => this.#noteState(state),
       }),
     )
     this.#watching ??= this.#watch()
   }
 
-  #watch(): Promise<void> {
-    const watch = new ServiceWatch({
-      ...{ self: this.#options.node, view: this.#view, logger: this.#logger, signal: this.#stop.signal },
-      now: () => ({
-        ...{ log: this.#log!, membership: this.#membership },
-        node: this.#isBegun && !this.#absence.isNow ? this.#node : undefined,
-        settings: decidingSettings(this.#data!),
-      }),
-      onRound: () => this.#refetchPostponed(),
-    })
-    return watch.run()
+  /**
+   * Looks at the cluster about once a second: what other nodes announce, whether their settings differ, and whether
+   * only other nodes have noticed that the log is lost. Resolves soon after this service is stopped.
+   */
+  async #watch(): Promise<void> {
+    const { signal } = this.#stop
+    const { node: self } = this.#options
+    const view = this.#view
+    while (!signal.aborted) {
+      const log = this.#log!
+      await view.refresh(log, this.#membership)
+      const fault = settingsFault(self, decidingSettings(this.#data!), view.announced)
+      if (fault !== undefined && fault !== this.#settingsFault) this.#logger.error(fault)
+      this.#settingsFault = fault
+      const isRunning = this.#isBegun && this.#absence === undefined
+      for (const [name, { lostLog, position }] of view.announced) {
+        if (isRunning && lostLog === shortIdOf(log))
+          this.#node?.giveUpLog(`node ${name} has applied it up to ${position} and found it lost`)
+      }
+      this.#refetchPostponed()
+      await pause(watchMs, signal)
+    }
   }
 
   /** Unloads the data and disconnects from the log servers. */
@@ -289,6 +275,7 @@ export class ClusterService {
   async #disconnect(): Promise<void> {
     await this.#membership?.close()
     this.#membership = undefined
+    this.#requests?.close()
     await this.#nats?.close()
     this.#nats = undefined
   }
@@ -304,7 +291,7 @@ export class ClusterService {
     await this.#answered(() => membership.setJoining(true))
     await fetchReplica(data, {
       ...{ node, logId: shortIdOf(this.#log!), logger: this.#logger, retryMs },
-      sourceOf: (name, said) => this.#sourceOf(name, said),
+      sourceOf: (name) => new PeerReplicaSource(this.#requests!, name),
       hasPoints: await this.#answered(async () => !(await this.#isPartitioned())),
       signal: this.#stop.signal,
       announced: () => membership.announced(),
@@ -313,11 +300,6 @@ export class ClusterService {
       },
     })
     this.#fetches += 1
-  }
-
-  #sourceOf(name: string, said: Announcement): ReplicaSource {
-    const isLinked = this.#link !== undefined && said.peer !== undefined
-    return isLinked ? new PeerReplicaSource(this.#link!, name) : this.#options.sourceOf(name, said)
   }
 
   /** Whether each node may hold only some of the points. Nodes then fetch partitions one by one. */
@@ -361,17 +343,34 @@ export class ClusterService {
 
   /** Takes this node out of service until it has a copy of another node's data. */
   #refetch(reason: string, node: ClusterNode): void {
-    if (this.#stop.signal.aborted || this.#node !== node || this.#absence.isNow) return
+    if (this.#stop.signal.aborted || this.#node !== node || this.#absence !== undefined) return
     this.#isBegun = false
-    this.#absence.begin(async () => {
-      if (!(await this.#hasOthers())) return false
-      if (!(await this.#leaves(reason, node))) return false
-      this.#logger.error({ reason }, 'this node is out of service: it cannot continue with its data')
-      this.#options.onServing?.(false)
-      await this.#setAside(this.#data!, reason)
-      await this.#begin(this.#data!)
-      return true
+    this.#absence = this.#untilBack(reason, node).finally(() => {
+      this.#absence = undefined
     })
+  }
+
+  async #untilBack(reason: string, node: ClusterNode): Promise<void> {
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      try {
+        if (!(await this.#hasOthers()) || !(await this.#leaves(reason, node))) {
+          this.#isBegun = true
+          return
+        }
+        this.#logger.error({ reason }, 'this node is out of service: it cannot continue with its data')
+        this.#options.onServing?.(false)
+        await this.#setAside(this.#data!, reason)
+        await this.#begin(this.#data!)
+        this.#options.onServing?.(true)
+        this.#logger.info({ position: this.node.position }, 'this node is in service again')
+        return
+      } catch (err) {
+        if (signal.aborted) return
+        this.#logger.error({ err }, 'this node is still out of service: trying again')
+        await pause(againMs, signal)
+      }
+    }
   }
 
   /**
@@ -411,6 +410,25 @@ export class ClusterService {
     if (state === 'refetching' && this.#isBegun) this.#refetch(asked, this.node)
   }
 
+  /** Why the node is not ready; undefined when it is. */
+  readonly notReady = (): string | undefined => this.#status.notReady
+
+  /** How this node sees its cluster, for operators. */
+  readonly status = async (): Promise<ClusterStatus> => await this.#status.ofCluster()
+
+  readonly remove = async (node: string): Promise<boolean> => await removeMember(this.#documents, node)
+
+  readonly drain = async (node: string, isDrained: boolean): Promise<boolean> =>
+    await setMemberState(this.#documents, node, isDrained ? 'draining' : undefined, (before) =>
+      isDrained ? before !== 'refetching' : before === 'draining',
+    )
+
+  readonly refetch = async (node: string): Promise<boolean> =>
+    await setMemberState(this.#documents, node, 'refetching', (before) => before !== 'joining')
+
+  readonly setReplicas = async (replicas: number): Promise<void> =>
+    await setReplicas(this.#documents, replicas)
+
   /** @throws DatabaseError `not_ready` while no node is loaded */
   get node(): ClusterNode {
     if (this.#node === undefined) throw new DatabaseError('not_ready', 'the node is joining its cluster')
@@ -447,6 +465,16 @@ export class ClusterService {
     return await this.node.admit(read, signal)
   }
 
+  /** The loaded data, if this node serves them. Other nodes still get them while this node is drained. */
+  get #served(): Loaded {
+    const waitsFor = this.#status.notServing
+    const { loaded } = this.#data!
+    if (waitsFor !== undefined || loaded === undefined) {
+      throw new DatabaseError('not_ready', waitsFor ?? 'the stored points are still loading')
+    }
+    return loaded
+  }
+
   get #documents(): SharedDocuments {
     if (this.#nats !== undefined) return this.#nats.documents
     throw new DatabaseError('not_ready', 'the log servers of the cluster do not answer')
@@ -457,7 +485,7 @@ export class ClusterService {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     await this.#parts?.stopMoves()
     await this.#node?.close()
-    await this.#absence.ended()
+    await this.#absence
   }
 
   /** Closes the connections; to be called after the collections are closed. */
@@ -465,7 +493,7 @@ export class ClusterService {
     await this.stop()
     await this.#membership?.close()
     await this.#watching
-    this.#link?.close()
+    this.#requests?.close()
     await this.#nats?.close()
   }
 
@@ -479,6 +507,9 @@ export class ClusterService {
 }
 
 const asked = 'an operator asks for it'
+/** Pause between attempts to return to service. */
+const againMs = 5_000
+const watchMs = 1_000
 /**
  * How many times larger a client's request can be when it is sent to another node: a one-digit number becomes four
  * bytes.

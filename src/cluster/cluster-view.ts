@@ -49,11 +49,6 @@ export class ClusterView {
     return this.#known.get(node)?.answers === true
   }
 
-  /** The address of a node's link; undefined when the node announces nothing. */
-  peerAddressOf(node: string): string | undefined {
-    return this.#known.get(node)?.peer
-  }
-
   /** Takes a newer topology that this node has read or changed itself. */
   noteTopology(topology: Topology): void {
     if (topology.generation > this.#topology.generation) this.#topology = topology
@@ -100,7 +95,7 @@ export function nodeStatuses(
   return [...names].sort().map((name) => {
     const said = announced.get(name)
     const { zone, address } = said ?? topology.members[name]!
-    const is = { is_there: said !== undefined, is_ready: said?.isReady ?? false }
+    const is = { is_alive: said !== undefined, is_ready: said?.isReady ?? false }
     const { state } = memberOf(topology, name) ?? {}
     const shown = { name, zone, address, ...is, ...(state && { state }) }
     const partitions = nodePartitions(topology, name, said)
@@ -132,9 +127,9 @@ export function partitionsStatus(
   const live = owners.map((nodes) => nodes.filter((node) => announced.get(node)?.answers === true).length)
   return {
     replicas: ring.replicas,
-    to_come: movesOf(ownership).length,
-    to_go: surplusOf(ownership),
-    without_node: live.filter((count) => count === 0).length,
+    incoming: movesOf(ownership).length,
+    surplus: surplusOf(ownership),
+    unowned: live.filter((count) => count === 0).length,
     under_replicated: live.filter((count, partition) => count < wanted[partition]!.length).length,
   }
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 /**
  * The ordered, durable log that all nodes of a cluster apply, and the small documents that they share. Records are
  * opaque here. Positions count up from 1 without gaps. `CommitLog` and `SharedDocuments` are implemented on NATS
@@ -124,4 +125,49 @@ export function lostIn(error: unknown): string | undefined {
 /** The message for operators, with the reason that `lostIn` returns. */
 export function lostLogMessage(lost: string): string {
   return `the log of the cluster is lost: ${lost}; found a new cluster with the points of this one: see docs/cluster.md`
+}
+
+/** The id of a log, shortened to 16 bytes, in hex. */
+export function shortIdOf({ id }: Pick<CommitLog, 'id'>): string {
+  return createHash('sha256').update(id).digest('hex').slice(0, 32)
+}
+
+/** A log that measures its appends, and counts the positions that it lacks. */
+export class MeasuredLog implements CommitLog {
+  readonly id: string
+  readonly #log: CommitLog
+  readonly #onAppend: (seconds: number) => void
+  #gaps = 0
+
+  constructor(log: CommitLog, onAppend: (seconds: number) => void) {
+    this.id = log.id
+    this.#log = log
+    this.#onAppend = onAppend
+  }
+
+  /** Gaps that readers found since the start. */
+  get gaps(): number {
+    return this.#gaps
+  }
+
+  async append(record: Uint8Array, options: AppendOptions): Promise<number> {
+    const start = performance.now()
+    const position = await this.#log.append(record, options)
+    this.#onAppend((performance.now() - start) / 1000)
+    return position
+  }
+
+  async *read(from: number, signal: AbortSignal): AsyncGenerator<LogEntry> {
+    try {
+      yield* this.#log.read(from, signal)
+    } catch (error) {
+      if (error instanceof LogGap) this.#gaps++
+      throw error
+    }
+  }
+
+  readonly get: CommitLog['get'] = (position) => this.#log.get(position)
+  readonly bounds: CommitLog['bounds'] = () => this.#log.bounds()
+  readonly trim: CommitLog['trim'] = (below) => this.#log.trim(below)
+  readonly close: CommitLog['close'] = () => this.#log.close()
 }

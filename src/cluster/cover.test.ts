@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../test/support/random.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
-import { coverOf, ownerGroups } from './cover.ts'
+import { coverOf, ownerGroups } from './placement.ts'
 import { ownersIn, ringOf } from './ring.ts'
 
 const all: PartitionSet = PartitionSet.all()

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { SharedMemoryDocuments } from '../../test/support/memory-log.ts'
 import { createLogger } from '../base/log.ts'
-import { checkSettings, type DecidingSettings, decidingSettings, settingsFault } from './deciding-settings.ts'
-import { fromJson, toJson } from './json-documents.ts'
 import type { Announcement } from './membership.ts'
-import { SharedMemoryDocuments } from './memory-documents.ts'
+import { checkSettings, type DecidingSettings, decidingSettings, settingsFault } from './membership.ts'
+import { fromJson, toJson } from './topology.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 
@@ -61,6 +61,7 @@ describe('settings that decide about records', () => {
 describe('a node that starts', () => {
   const announcementOf = (value: number): Announcement => ({
     ...{ zone: 'z', address: 'x', version: '1.0.0', isReady: false, position: 0, floor: 0 },
+    ...{ serves: false, answers: false, generation: 0 },
     settings: { MAX_IDEMPOTENCY_KEYS: { value } },
   })
   const check = (shared: SharedMemoryDocuments, node: string, value: number, stop = new AbortController()) =>

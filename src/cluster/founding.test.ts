@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { SharedMemoryDocuments } from '../../test/support/memory-log.ts'
 import { type Beginning, placeOf } from './founding.ts'
-import { SharedMemoryDocuments } from './memory-documents.ts'
 
 describe('a node that has never applied a log', () => {
   it('founds a log that has all of its records, with or without points', async () => {

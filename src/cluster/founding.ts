@@ -1,7 +1,7 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { Applied } from '../storage/applied.ts'
 import { type CommitLog, LogLost, type SharedDocuments } from './commit-log.ts'
-import { pause } from './pause.ts'
+import { pause } from './waiting.ts'
 
 /** A position of the log, and the cluster's clock at its record, in microseconds since 1970. */
 export interface LogPlace {

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { SharedMemoryDocuments, SharedMemoryLog } from '../../test/support/memory-log.ts'
 import { until } from '../../test/support/until.ts'
 import { createLogger } from '../base/log.ts'
-import { removeMember, setMemberState } from './members.ts'
 import { type Announcement, Membership } from './membership.ts'
-import { SharedMemoryDocuments } from './memory-documents.ts'
-import { SharedMemoryLog } from './memory-log.ts'
+import { removeMember, setMemberState } from './ownership.ts'
 import { recordsMax } from './recent-changes.ts'
-import { chunkSpanMax } from './record-frame.ts'
+import { chunkSpanMax } from './records.ts'
 import { memberOf } from './topology.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -84,8 +83,8 @@ function cluster() {
     documents,
     async join(node: string, floor: number, replicas?: number): Promise<Membership> {
       const describe = (): Announcement => ({
-        ...{ zone: '', address: node, version: '1', isReady: true },
-        ...{ position: floor, floor },
+        ...{ zone: '', address: node, version: '1', isReady: true, serves: true, answers: true },
+        ...{ position: floor, floor, generation: 0 },
       })
       const options = { log, documents, node, describe, logger, replicas, announceMs: 5, trimMs: 5 }
       const membership = await Membership.join(options)

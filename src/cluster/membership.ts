@@ -1,36 +1,32 @@
 import type { Logger } from '../base/log.ts'
+import type { ServedData } from '../collections/served-data.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
-import type { SettingsNote } from './deciding-settings.ts'
-import { announcedIn, fromJson, toJson } from './json-documents.ts'
-import { setMemberState } from './members.ts'
-import { pause } from './pause.ts'
-import { replicasNote, withEntered } from './places.ts'
+import { replicasNote, setMemberState, withEntered } from './ownership.ts'
 import { recordsMax } from './recent-changes.ts'
-import { chunkSpanMax } from './record-frame.ts'
+import { chunkSpanMax } from './records.ts'
 import {
+  announcedIn,
   changeTopology,
+  fromJson,
   type Member,
   type MemberState,
   memberOf,
   readTopology,
   type Topology,
+  toJson,
 } from './topology.ts'
+import { pause } from './waiting.ts'
 
 /** What a node announces about itself, again and again. */
 export interface Announcement extends Omit<Member, 'state'>, SettingsNote {
   readonly version: string
-  /** Host and port for other nodes; absent without a link. */
-  readonly peer?: string
   readonly isReady: boolean
-  /**
-   * Whether other nodes can fetch its data; also while it is drained. Earlier versions do not announce it: then as
-   * `isReady`.
-   */
-  readonly serves?: boolean
-  /** Whether other nodes can ask it; also while it is drained, and while the log is lost. Absent without a link. */
-  readonly answers?: boolean
-  /** The generation of the topology that it acts on; absent without a link. */
-  readonly generation?: number
+  /** Whether other nodes can fetch its data; also while it is drained. */
+  readonly serves: boolean
+  /** Whether other nodes can ask it; also while it is drained, and while the log is lost. */
+  readonly answers: boolean
+  /** The generation of the topology that it acts on. */
+  readonly generation: number
   /** The node that it is receiving partitions from. */
   readonly takesFrom?: string
   /** All records up to here are applied. */
@@ -41,7 +37,7 @@ export interface Announcement extends Omit<Member, 'state'>, SettingsNote {
   readonly lostLog?: string
 }
 
-export interface MembershipOptions {
+interface MembershipOptions {
   readonly log: CommitLog
   readonly documents: SharedDocuments
   readonly node: string
@@ -49,8 +45,6 @@ export interface MembershipOptions {
   readonly logger: Logger
   /** Nodes that hold each point; absent: all, or as the cluster was founded. */
   readonly replicas?: number | undefined
-  /** Whether this node has a link to the others; absent: no. */
-  readonly hasLink?: boolean | undefined
   /** Whether this node may be the first one; absent: yes. */
   readonly mayFound?: boolean | undefined
   /** Called when the topology has a new state for this node. */
@@ -77,14 +71,13 @@ export class Membership {
   /** @throws Error when its settings do not fit the cluster */
   static async join(options: MembershipOptions): Promise<Membership> {
     const membership = new Membership(options)
-    const { documents, node, describe, replicas, hasLink, mayFound } = options
+    const { documents, node, describe, replicas, mayFound } = options
     const { announceMs = 1_000, trimMs = 30_000 } = options
     const { zone, address, floor } = describe()
     const entry = {
       node,
       member: { zone, address },
       replicas,
-      hasLink: hasLink ?? false,
       mayFound: mayFound ?? true,
     }
     const topology = await membership.topology()
@@ -172,4 +165,90 @@ async function readFloor(documents: SharedDocuments, node: string): Promise<numb
 /** Document names allow few characters, so the node's name is encoded. */
 function floorDocument(node: string): string {
   return `floor.${Buffer.from(node).toString('base64url')}`
+}
+
+/**
+ * The settings that decide what a record of the log changes, by name. Nodes with different values would store different
+ * points, and nobody could tell which ones are right.
+ */
+export type DecidingSettings = Readonly<Record<string, DecidingSetting>>
+
+interface DecidingSetting {
+  /** Null: not set. */
+  readonly value: number | null
+  /** Whether a node that has not set it gets this value from the log. */
+  readonly isLogged?: boolean
+}
+
+/** The part of a node's announcement that is about its settings. Nodes of earlier versions announce none. */
+interface SettingsNote {
+  readonly settings?: DecidingSettings
+}
+
+/** The settings of this node. While its data are not open, those that they decide are left out. */
+export function decidingSettings(data: Pick<ServedData, 'opened' | 'storeOptions'>): DecidingSettings {
+  const { maxIdempotencyKeys = null, maxIdempotencyBytes = null } = data.storeOptions
+  const { main } = data.opened ?? {}
+  return {
+    MAX_IDEMPOTENCY_KEYS: { value: maxIdempotencyKeys },
+    MAX_IDEMPOTENCY_BYTES: { value: maxIdempotencyBytes },
+    ...(main && { DIMENSION: { value: main.dimension ?? null, isLogged: main.sequence > 0 } }),
+  }
+}
+
+/** The first setting that two nodes have different values of; undefined: none. A name that one lacks is not compared. */
+function differenceBetween(own: DecidingSettings, other: DecidingSettings): string | undefined {
+  return Object.keys(own).find((name) => {
+    const [here, there] = [own[name], Object.hasOwn(other, name) ? other[name] : undefined]
+    if (here === undefined || there === undefined || here.value === there.value) return false
+    const isLogged = here.value === null ? there.isLogged : there.value === null && here.isLogged
+    return isLogged !== true
+  })
+}
+
+/** Says how the settings of a node differ from those of other nodes; undefined: they do not. */
+export function settingsFault(
+  node: string,
+  own: DecidingSettings,
+  announced: ReadonlyMap<string, SettingsNote>,
+): string | undefined {
+  for (const [name, { settings = {} }] of announced) {
+    const setting = name === node ? undefined : differenceBetween(own, settings)
+    if (setting === undefined) continue
+    const [here, there] = [own[setting]!, settings[setting]!].map(({ value }) => value ?? 'not set')
+    return `${setting} is ${here} on node ${node} and ${there} on node ${name}: nodes with different values would store different points`
+  }
+  return undefined
+}
+
+interface SettingsCheck {
+  readonly documents: SharedDocuments
+  readonly node: string
+  /** What the node announces. */
+  readonly describe: () => SettingsNote
+  readonly logger: Logger
+  readonly signal: AbortSignal
+  /** How long the announcement of a node remains after it has stopped. */
+  readonly announcementMs?: number | undefined
+}
+
+/**
+ * Compares the settings of a node that starts with those of the running nodes. Of nodes that start at the same time, at
+ * least one notices the difference, because each of them announces itself first.
+ *
+ * @throws Error that names the setting, its values, and what to do
+ */
+export async function checkSettings(check: SettingsCheck): Promise<void> {
+  const { documents, node, describe, logger, signal, announcementMs = 5_000 } = check
+  const untilMs = performance.now() + announcementMs + 1_000
+  for (let attempt = 1; ; attempt += 1) {
+    const own = describe()
+    await documents.announce(node, toJson(own))
+    const fault = settingsFault(node, own.settings ?? {}, await announcedIn<SettingsNote>(documents))
+    if (fault === undefined || signal.aborted) return
+    if (performance.now() >= untilMs)
+      throw new Error(`${fault}. Set it alike; to change it, stop all nodes first`)
+    if (attempt === 1) logger.warn(`${fault}. Waiting in case the other node has just stopped`)
+    await pause(500, signal)
+  }
 }

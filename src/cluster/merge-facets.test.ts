@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { seededRandom } from '../../test/support/random.ts'
 import type { Scalar } from '../base/attributes.ts'
 import type { FacetCount } from '../points/database.ts'
-import { mergeFacets, type NodeFacets } from './merge-facets.ts'
+import { mergeFacets, type NodeFacets } from './merged-answers.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { readFacets, writeFacets } from './read-codec.ts'
 

@@ -1,13 +1,15 @@
 import { type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream'
-import type { NatsConnection } from '@nats-io/transport-node'
+import { errors, type NatsConnection } from '@nats-io/transport-node'
+import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { type CommitLog, LogLost, type SharedDocuments } from './commit-log.ts'
 import { connectToNats, type NatsConnectionOptions, requireVersion, UnusableNats } from './nats-connection.ts'
 import { NatsDocuments } from './nats-documents.ts'
-import type { NatsLogOptions } from './nats-entries.ts'
+import type { NatsLogOptions } from './nats-log.ts'
 import { NatsLog } from './nats-log.ts'
 import { logIdOf, openLogStream } from './nats-stream.ts'
-import { type RetryOptions, retried } from './retried.ts'
+import type { MessageBus } from './requests.ts'
+import { type RetryOptions, retried } from './waiting.ts'
 
 export interface NatsClusterOptions extends NatsConnectionOptions, NatsLogOptions {
   readonly logBytesMax: number
@@ -20,6 +22,8 @@ export interface NatsClusterOptions extends NatsConnectionOptions, NatsLogOption
 export interface NatsCluster {
   readonly log: CommitLog
   readonly documents: SharedDocuments
+  /** For requests between nodes. */
+  readonly bus: MessageBus
   /** Whether a server is connected now. */
   readonly isConnected: boolean
   close(): Promise<void>
@@ -36,10 +40,12 @@ export async function openNatsCluster(
   signal: AbortSignal,
 ): Promise<NatsCluster> {
   return await withServers(options, logger, signal, async ({ connection, jsm, documents, replicas }) => {
-    let isConnected = true
+    /** Since when no server is connected, by `performance.now()`. */
+    let awayMs: number | undefined
     void (async () => {
       for await (const { type } of connection.status()) {
-        if (type === 'disconnect' || type === 'reconnect') isConnected = type === 'reconnect'
+        if (type === 'disconnect') awayMs ??= performance.now()
+        if (type === 'reconnect') awayMs = undefined
         if (type === 'disconnect') logger.warn('the connection to the log servers was lost')
         if (type === 'reconnect') {
           logger.info({ server: connection.getServer() }, 'connected to a log server again')
@@ -60,8 +66,9 @@ export async function openNatsCluster(
     return {
       log,
       documents,
+      bus: busOf(connection, () => awayMs),
       get isConnected() {
-        return isConnected
+        return awayMs === undefined
       },
       close: async () => {
         await documents.close()
@@ -106,6 +113,38 @@ async function withServers<Result>(
     signal.removeEventListener('abort', end)
   }
 }
+
+/** @param awayMs since when no server is connected, by `performance.now()` */
+function busOf(connection: NatsConnection, awayMs: () => number | undefined): MessageBus {
+  return {
+    async request(subject, message, timeoutMs) {
+      const since = awayMs()
+      // The client reconnects to another server in less time, and sends what waits for it.
+      if (since !== undefined && performance.now() - since > reconnectMsMax)
+        throw new DatabaseError('not_ready', 'no log server is connected')
+      try {
+        return (await connection.request(subject, message, { timeout: timeoutMs })).data
+      } catch (cause) {
+        const reason = cause instanceof errors.TimeoutError ? 'deadline_exceeded' : 'not_ready'
+        throw new DatabaseError(reason, 'the other node did not answer', { cause })
+      }
+    },
+    publish: (subject, message) => {
+      if (!connection.isClosed()) connection.publish(subject, message)
+    },
+    subscribe(pattern, take) {
+      const subscription = connection.subscribe(pattern, {
+        callback: (error, message) => {
+          if (error === null) take(message.subject, message.data, (reply) => message.respond(reply))
+        },
+      })
+      return () => subscription.unsubscribe()
+    },
+  }
+}
+
+/** Longer than a client takes to reconnect to another server. */
+const reconnectMsMax = 1_000
 
 function attemptOf(logger: Logger, signal: AbortSignal): RetryOptions {
   const isFinal = (error: unknown): boolean => error instanceof UnusableNats || error instanceof LogLost

@@ -3,9 +3,9 @@ import { type KV, Kvm } from '@nats-io/kv'
 import type { NatsConnection } from '@nats-io/transport-node'
 import { DatabaseError } from '../base/errors.ts'
 import type { SharedDocument, SharedDocuments } from './commit-log.ts'
-import { pause } from './pause.ts'
+import { pause } from './waiting.ts'
 
-export interface NatsDocumentsOptions {
+interface NatsDocumentsOptions {
   readonly cluster: string
   readonly replicas: 1 | 3
   /** How long a node counts as live after an announcement. */

@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import {
   DiscardPolicy,
+  JetStreamApiCodes,
+  JetStreamApiError,
   type JetStreamManager,
   RetentionPolicy,
   StorageType,
@@ -11,13 +13,12 @@ import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { LogLost, type SharedDocuments } from './commit-log.ts'
 import { UnusableNats } from './nats-connection.ts'
-import { isStreamNotFound } from './nats-entries.ts'
-import { pause } from './pause.ts'
-import { recordBytesMax } from './record-frame.ts'
+import { recordBytesMax } from './records.ts'
+import { pause } from './waiting.ts'
 
 /** The stream that is the log of a cluster, and the rules that it must follow. */
 
-export interface LogStreamOptions {
+interface LogStreamOptions {
   readonly cluster: string
   readonly bytesMax: number
   readonly replicas: 1 | 3
@@ -25,7 +26,7 @@ export interface LogStreamOptions {
   readonly mayFound?: boolean | undefined
 }
 
-export const streamName = (cluster: string): string => `VDB-${cluster}`
+const streamName = (cluster: string): string => `VDB-${cluster}`
 
 /** The subject that a record is published under. */
 export const subjectOf = (cluster: string, partition: number | undefined): string =>
@@ -164,3 +165,7 @@ const idKey = 'vicinal-log'
 /** `log` has the id chosen for the log; `log-made` shows that the stream was created. */
 const idDocument = 'log'
 const madeDocument = 'log-made'
+
+export function isStreamNotFound(error: unknown): boolean {
+  return error instanceof JetStreamApiError && error.code === JetStreamApiCodes.StreamNotFound
+}

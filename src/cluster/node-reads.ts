@@ -5,10 +5,8 @@ import type { Profile } from '../base/search-results.ts'
 import { within } from '../collections/reads.ts'
 import type { ChangeByFilter, Database, ListQuery, ReadCall } from '../points/database.ts'
 import { emptyRanks } from '../search/search-answers.ts'
-import { checkHolds } from './check-holds.ts'
-import type { NodeFacets } from './merge-facets.ts'
-import type { NodePlan } from './merge-lists.ts'
-import type { NodeResults } from './merge-search.ts'
+import type { NodeFacets, NodePlan, NodeResults } from './merged-answers.ts'
+import { checkHolds } from './placement.ts'
 import type { OrderedPage } from './read-codec.ts'
 
 /** What answering reads needs from the node. */

@@ -1,25 +1,31 @@
-import { cancellation, DatabaseError } from '../base/errors.ts'
+import { cancellation, DatabaseError, lacksRoom } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../collections/collection.ts'
 import type { PointsOnNodes } from '../points/database.ts'
 import { HeldPartitions } from '../points/held-partitions.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResult } from '../write/logged-request.ts'
-import type { Ask, AskOwnersOptions } from './ask-owners.ts'
-import { type CountingNode, countOnNodes } from './collection-points.ts'
-import { type FindingNode, type FoundQuestion, findPoints } from './found-points.ts'
-import { type MergedSnapshot, type MergedSnapshotOptions, openMergedSnapshot } from './merged-snapshot.ts'
-import type { OutcomeQuestion } from './outcome-answers.ts'
-import { checkOwners, gatherResult } from './outcome-gathering.ts'
-import type { Ended, Outcome } from './outcomes.ts'
-import { OwnedPlacement, type OwnedPlacementOptions } from './owned-placement.ts'
-import { type PeerMethod, peerMethods } from './peer-methods.ts'
-import type { Peers } from './peers.ts'
-import type { CoverPart } from './placement.ts'
-import { RecentOutcomes } from './recent-outcomes.ts'
-import { partitionsOf } from './request-partitions.ts'
+import { type MergedSnapshot, type MergedSnapshotOptions, openMergedSnapshot } from './cluster-snapshot.ts'
+import { type FindingNode, type FoundQuestion, findPoints } from './joint-inserts.ts'
+import {
+  type Ask,
+  type AskOwnersOptions,
+  checkOwners,
+  type Ended,
+  gatherResult,
+  type Outcome,
+  type OutcomeQuestion,
+  RecentOutcomes,
+} from './outcomes.ts'
+import { type CoverPart, OwnedPlacement, type OwnedPlacementOptions, type Placement } from './placement.ts'
+import { partitionsOf } from './request-codec.ts'
+import type { PeerOperation, Peers } from './requests.ts'
 import { foundParts, Scatter, untilKnown } from './scatter.ts'
-import { ScatteredReads, type ScatteredReadsOptions } from './scattered-reads.ts'
-import { StalledOwners } from './stalled-owners.ts'
+import {
+  type CountingNode,
+  countOnNodes,
+  ScatteredReads,
+  type ScatteredReadsOptions,
+} from './scattered-reads.ts'
 
 /** Options of a node that may hold only some of the points. */
 export interface Sharding extends Pick<OwnedPlacementOptions, 'owners' | 'isLive'> {
@@ -29,7 +35,7 @@ export interface Sharding extends Pick<OwnedPlacementOptions, 'owners' | 'isLive
   readonly peers: Peers
 }
 
-export interface NodeShardsOptions extends Sharding {
+interface NodeShardsOptions extends Sharding {
   /** This node. */
   readonly self: string
   /** How long other nodes are asked for the outcome of a write. */
@@ -157,7 +163,7 @@ export class NodeShards {
   /** Makes the answer to a request that other nodes decide about, too. */
   async gather(request: LoggedRequest, own: Ended, caller: AbortSignal | undefined): Promise<LoggedResult> {
     try {
-      return await gatherResult(request, own, this.#asking(peerMethods.outcome), this.#until(caller))
+      return await gatherResult(request, own, this.#asking('outcome'), this.#until(caller))
     } catch (error) {
       if (caller?.aborted) throw cancellation(caller)
       throw error
@@ -176,13 +182,7 @@ export class NodeShards {
     caller: AbortSignal | undefined,
   ): Promise<FoundPoints> {
     await this.check(request, false, caller)
-    const found = await findPoints(
-      request,
-      question,
-      node,
-      this.#asking(peerMethods.found),
-      this.#until(caller),
-    )
+    const found = await findPoints(request, question, node, this.#asking('found'), this.#until(caller))
     if (found !== undefined) return found
     if (caller?.aborted) throw cancellation(caller)
     throw new DatabaseError(
@@ -191,7 +191,7 @@ export class NodeShards {
     )
   }
 
-  #asking(method: PeerMethod): AskOwnersOptions {
+  #asking(method: PeerOperation): AskOwnersOptions {
     const { self, peers, retryMs } = this.#options
     const ask: Ask = (node, question, signal) => peers.ask(node, method, question, { signal })
     const onFailure = (node: string, error: unknown): void => this.#stalledOwners.note(node, error)
@@ -205,3 +205,38 @@ export class NodeShards {
     return AbortSignal.any(caller === undefined ? ends : [...ends, caller])
   }
 }
+
+/**
+ * Nodes whose disk or memory is full, as they answered when they were asked for the outcome of a record. Writes that
+ * only such nodes would have to store are refused for a moment: the log would accept them, but nobody could say when
+ * they are applied.
+ */
+export class StalledOwners {
+  readonly #nowMs: () => number
+  readonly #stalls = new Map<string, { readonly error: DatabaseError; readonly untilMs: number }>()
+
+  constructor(nowMs: () => number = () => performance.now()) {
+    this.#nowMs = nowMs
+  }
+
+  /** Notes the error of a node that could not return the outcome of a record. */
+  note(node: string, error: unknown): void {
+    if (!lacksRoom(error)) return
+    this.#stalls.set(node, { error, untilMs: this.#nowMs() + stallMs })
+  }
+
+  /** @throws the error of the first live owner of a partition of the request when all of them are full */
+  check(request: LoggedRequest, placement: Placement): void {
+    const nowMs = this.#nowMs()
+    for (const [node, { untilMs }] of this.#stalls) if (untilMs <= nowMs) this.#stalls.delete(node)
+    if (this.#stalls.size === 0) return
+    for (const partition of partitionsOf(request)) {
+      const owners = placement.owners(partition)
+      const isFull = owners.length > 0 && owners.every((node) => this.#stalls.has(node))
+      if (isFull) throw this.#stalls.get(owners[0]!)!.error
+    }
+  }
+}
+
+/** After this time, the next write is tried again. */
+const stallMs = 1_000

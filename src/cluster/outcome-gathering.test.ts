@@ -4,12 +4,9 @@ import { DatabaseError } from '../base/errors.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { NewPoint } from '../base/point.ts'
 import type { LoggedInsert, LoggedRequest } from '../write/logged-request.ts'
-import type { Ask } from './ask-owners.ts'
-import { decodeQuestion, encodeOutcome } from './outcome-answers.ts'
-import { checkOwners, gatherResult } from './outcome-gathering.ts'
-import type { Outcome } from './outcomes.ts'
-import { OwnedPlacement } from './owned-placement.ts'
-import { RecentOutcomes } from './recent-outcomes.ts'
+import type { Ask, Outcome } from './outcomes.ts'
+import { checkOwners, decodeQuestion, encodeOutcome, gatherResult, RecentOutcomes } from './outcomes.ts'
+import { OwnedPlacement } from './placement.ts'
 
 const position = 9
 

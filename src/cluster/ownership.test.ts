@@ -6,13 +6,13 @@ import {
   checkOwnership,
   foundedOwnership,
   movesOf,
-  type Ownership,
   withOwner,
   withoutNode,
   withoutOwner,
   withRing,
 } from './ownership.ts'
 import { ownersIn } from './ring.ts'
+import type { Ownership } from './topology.ts'
 
 describe('ownership', () => {
   it('has nothing to move when it is founded', () => {

@@ -1,16 +1,24 @@
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { TakenPoint } from '../write/logged-request.ts'
-import { PackedReader, PackedWriter } from './packed-bytes.ts'
-import { readCounts, readIds, readPayload, writeCounts, writeIds, writePayload } from './packed-values.ts'
+import {
+  PackedReader,
+  PackedWriter,
+  readCounts,
+  readIds,
+  readPayload,
+  writeCounts,
+  writeIds,
+  writePayload,
+} from './packed-bytes.ts'
 
 /** Asks which points of some partitions another node has in a collection. The answer is a stream of `PointVersions`. */
-export interface ListQuestion {
+interface ListQuestion {
   readonly collection: string
   readonly partitions: PartitionSet
 }
 
 /** Points by id and version. */
-export interface PointVersions {
+interface PointVersions {
   /** What is listed from here on includes all changes up to this log position, and perhaps later ones. */
   readonly position: number
   readonly ids: readonly string[]
@@ -18,13 +26,13 @@ export interface PointVersions {
 }
 
 /** Asks for points by id. */
-export interface PointsQuestion {
+interface PointsQuestion {
   readonly collection: string
   readonly ids: readonly string[]
 }
 
 /** The points that were found for the first `looked` ids. */
-export interface PointsAnswer {
+interface PointsAnswer {
   readonly looked: number
   readonly points: readonly TakenPoint[]
 }

@@ -12,9 +12,8 @@ import {
   writeListQuestion,
   writePointsQuestion,
 } from './partition-codec.ts'
-import { pause } from './pause.ts'
-import { peerMethods } from './peer-methods.ts'
-import type { Peers } from './peers.ts'
+import type { Peers } from './requests.ts'
+import { pause } from './waiting.ts'
 
 export interface PartitionSource {
   readonly peers: Peers
@@ -24,7 +23,7 @@ export interface PartitionSource {
 }
 
 /** The result of copying a collection. */
-export interface Copied {
+interface Copied {
   /** All changes up to this log position are copied. */
   readonly position: number
   /** Points that were fetched. */
@@ -54,7 +53,7 @@ export async function copyPartitions(
     if (ids.length > 0) await collection.replica.clear(ids)
     for (let at = 0; at < ids.length; ) {
       const body = writePointsQuestion({ collection: name, ids: ids.slice(at) })
-      const answer = await peers.ask(node, peerMethods.partitionPoints, body, { signal })
+      const answer = await peers.ask(node, 'partitionPoints', body, { signal })
       const { looked, points } = readPointsAnswer(answer)
       if (looked === 0) throw new DatabaseError('internal', `node ${node} sent no points`)
       await takeAll(collection, points, () => mostLinked(collection, signal))
@@ -63,7 +62,7 @@ export async function copyPartitions(
       at += looked
     }
   }
-  for await (const message of peers.stream(node, peerMethods.partitionList, question, { signal })) {
+  for await (const message of peers.stream(node, 'partitionList', question, { signal })) {
     const listed = readPointVersions(message)
     position ??= listed.position
     for (const [at, id] of listed.ids.entries()) {
@@ -92,7 +91,7 @@ export class CutReader {
   ): Promise<CutReader> {
     async function* parts(): AsyncGenerator<CutPart, void> {
       const body = writeCutQuestion(question)
-      for await (const message of peers.stream(node, peerMethods.partitionCut, body, { signal }))
+      for await (const message of peers.stream(node, 'partitionCut', body, { signal }))
         yield readCutPart(message)
     }
     const reader = new CutReader(parts())

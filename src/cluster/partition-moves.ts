@@ -7,9 +7,9 @@ import type { HeldPartitions } from '../points/held-partitions.ts'
 import { differingPartitions, PartitionDigest } from '../storage/applied.ts'
 import type { Applier } from './applier.ts'
 import { CutReader, copyPartitions, type PartitionSource, reachCut } from './partition-copy.ts'
-import type { Peers } from './peers.ts'
+import type { Peers } from './requests.ts'
 
-export interface PartitionMovesOptions {
+interface PartitionMovesOptions {
   readonly partitions: HeldPartitions
   readonly main: Collection
   readonly set: CollectionSet

@@ -7,7 +7,6 @@ import { pointsIn } from '../collections/live-points.ts'
 import type { HeldPartitions } from '../points/held-partitions.ts'
 import { pointBytes, type TakenPoint } from '../write/logged-request.ts'
 import type { Applier } from './applier.ts'
-import { checkHolds, checkNotAhead } from './check-holds.ts'
 import {
   type CutPart,
   type CutQuestion,
@@ -18,10 +17,10 @@ import {
   writePointsAnswer,
   writePointVersions,
 } from './partition-codec.ts'
-import { type PeerMethod, peerMethods } from './peer-methods.ts'
-import type { PeerCall, PeerHandler } from './peers.ts'
+import { checkHolds, checkNotAhead } from './placement.ts'
+import type { PeerCall, PeerHandler, PeerOperation } from './requests.ts'
 
-export interface PartitionSenderOptions {
+interface PartitionSenderOptions {
   readonly partitions: HeldPartitions
   readonly set: CollectionSet
   readonly applier: Applier
@@ -43,11 +42,11 @@ export class PartitionSender {
     this.#options = options
   }
 
-  get handlers(): [PeerMethod, PeerHandler][] {
+  get handlers(): [PeerOperation, PeerHandler][] {
     return [
-      [peerMethods.partitionList, (body, call) => this.#list(body, call)],
-      [peerMethods.partitionPoints, (body) => this.#points(body)],
-      [peerMethods.partitionCut, (body, call) => this.#cut(body, call)],
+      ['partitionList', (body, call) => this.#list(body, call)],
+      ['partitionPoints', (body) => this.#points(body)],
+      ['partitionCut', (body, call) => this.#cut(body, call)],
     ]
   }
 

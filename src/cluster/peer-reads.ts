@@ -1,17 +1,12 @@
+import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { Point, SearchQuery } from '../base/point.ts'
-import type { ChangeByFilter, ListQuery, ReadCall } from '../points/database.ts'
+import type { ChangeByFilter, CollectionStats, ListQuery, ReadCall } from '../points/database.ts'
 import { detailBytes } from '../search/hit-details.ts'
 import { readFilter, writeFilter } from './filter-bytes.ts'
-import type { NodeFacets } from './merge-facets.ts'
-import type { NodePlan } from './merge-lists.ts'
-import type { NodeResults } from './merge-search.ts'
+import type { NodeFacets, NodePlan, NodeResults } from './merged-answers.ts'
 import { type FacetsQuery, NodeReads, type ReadCollection, type ReadingNode } from './node-reads.ts'
-import { PackedReader, PackedWriter } from './packed-bytes.ts'
-import { readOptional, writeIds, writeOptional } from './packed-values.ts'
-import { type PeerMethod, peerMethods } from './peer-methods.ts'
-import { statsHandler } from './peer-stats.ts'
-import type { PeerHandler, Peers } from './peers.ts'
+import { PackedReader, PackedWriter, readOptional, writeIds, writeOptional } from './packed-bytes.ts'
 import {
   type OrderedPage,
   type ReadHead,
@@ -20,14 +15,18 @@ import {
   readListQuery,
   readPage,
   readPoint,
+  readQueries,
+  readResults,
   writeFacets,
   writeHead,
   writeListQuery,
   writePage,
   writePoint,
+  writeQueries,
+  writeResults,
 } from './read-codec.ts'
 import { readPatch, writePatch } from './request-codec.ts'
-import { readQueries, readResults, writeQueries, writeResults } from './search-codec.ts'
+import type { PeerAsk, PeerHandler, PeerOperation, Peers } from './requests.ts'
 
 /** Reads some partitions of a collection on another node, over the link. The other node answers with `NodeReads`. */
 export class PeerReads {
@@ -52,7 +51,7 @@ export class PeerReads {
   }
 
   async search(queries: readonly SearchQuery[], call: ReadCall): Promise<NodeResults> {
-    const from = await this.#ask(peerMethods.search, call, (to) => writeQueries(to, queries))
+    const from = await this.#ask('search', call, (to) => writeQueries(to, queries))
     const before = from.count()
     const after = from.count()
     this.#onPosition(after)
@@ -60,13 +59,13 @@ export class PeerReads {
   }
 
   async get(id: string, call: ReadCall): Promise<Point | undefined> {
-    const point = readPoint(await this.#askAt(peerMethods.get, call, (to) => to.id(id)))
+    const point = readPoint(await this.#askAt('get', call, (to) => to.id(id)))
     if (point !== undefined) call.room?.add(detailBytes(point))
     return point
   }
 
   async list(query: ListQuery, call: ReadCall): Promise<OrderedPage> {
-    const from = await this.#ask(peerMethods.list, call, (to) => writeListQuery(to, query))
+    const from = await this.#ask('list', call, (to) => writeListQuery(to, query))
     const page = await readPage(from, call.room)
     this.#onPosition(page.visible)
     return page
@@ -74,11 +73,11 @@ export class PeerReads {
 
   async count(filter: Filter | undefined, call: ReadCall): Promise<number> {
     const write = (to: PackedWriter): void => writeOptional(to, filter, (each) => writeFilter(to, each))
-    return (await this.#askAt(peerMethods.count, call, write)).count()
+    return (await this.#askAt('count', call, write)).count()
   }
 
   async facets({ filter, paths, limit }: FacetsQuery, call: ReadCall): Promise<NodeFacets> {
-    const from = await this.#askAt(peerMethods.facets, call, (to) => {
+    const from = await this.#askAt('facets', call, (to) => {
       writeOptional(to, filter, (each) => writeFilter(to, each))
       to.count(paths.length)
       for (const path of paths) to.text(path)
@@ -88,21 +87,25 @@ export class PeerReads {
   }
 
   async plan(request: ChangeByFilter, call: ReadCall): Promise<NodePlan> {
-    const from = await this.#askAt(peerMethods.plan, call, (to) => writePlanRequest(to, request))
+    const from = await this.#askAt('plan', call, (to) => writePlanRequest(to, request))
     const [more, matching, length] = [from.byte() === 1, from.count(), from.length(24)]
     const ids = Array.from({ length }, () => from.id())
     return { ids, orders: [...from.float64s(length)], more, matching }
   }
 
   /** Reads an answer that begins with the position of the node. */
-  async #askAt(method: PeerMethod, call: ReadCall, write: (to: PackedWriter) => void): Promise<PackedReader> {
+  async #askAt(
+    method: PeerOperation,
+    call: ReadCall,
+    write: (to: PackedWriter) => void,
+  ): Promise<PackedReader> {
     const from = await this.#ask(method, call, write)
     this.#onPosition(from.count())
     return from
   }
 
   async #ask(
-    method: PeerMethod,
+    method: PeerOperation,
     { signal, room }: ReadCall,
     write: (to: PackedWriter) => void,
   ): Promise<PackedReader> {
@@ -114,7 +117,7 @@ export class PeerReads {
 }
 
 /** What a node needs to answer the reads of others. */
-export interface AnsweringNode extends ReadingNode {
+interface AnsweringNode extends ReadingNode {
   /** Resolves when the node is as up to date as asked for. */
   admit(read: { readonly position: number }, signal: AbortSignal): Promise<unknown>
   /** Keeps a collection open. */
@@ -126,7 +129,7 @@ export interface LocalLease extends Disposable {
 }
 
 /** Answers the requests that other nodes send with `PeerReads`. */
-export function readHandlers(node: AnsweringNode): [PeerMethod, PeerHandler][] {
+export function readHandlers(node: AnsweringNode): [PeerOperation, PeerHandler][] {
   const handler =
     (answer: Answer): PeerHandler =>
     async (body, call) => {
@@ -139,13 +142,13 @@ export function readHandlers(node: AnsweringNode): [PeerMethod, PeerHandler][] {
       return to.written
     }
   return [
-    [peerMethods.search, handler(answerSearch)],
-    [peerMethods.get, handler(answerGet)],
-    [peerMethods.list, handler(answerList)],
-    [peerMethods.count, handler(answerCount)],
-    [peerMethods.facets, handler(answerFacets)],
-    [peerMethods.plan, handler(answerPlan)],
-    [peerMethods.stats, statsHandler(node)],
+    ['search', handler(answerSearch)],
+    ['get', handler(answerGet)],
+    ['list', handler(answerList)],
+    ['count', handler(answerCount)],
+    ['facets', handler(answerFacets)],
+    ['plan', handler(answerPlan)],
+    ['stats', statsHandler(node)],
   ]
 }
 
@@ -211,5 +214,48 @@ function readPlanRequest(from: PackedReader): ChangeByFilter {
     change: readOptional(from, () => readPatch(from)) ?? 'delete',
     limit: readOptional(from, () => from.count()),
     dryRun: from.byte() === 1,
+  }
+}
+
+/**
+ * The statistics of a collection of another node: a request with its name, and an answer in JSON, in the form that
+ * people see.
+ */
+
+/** @returns undefined when the node does not answer, or has not loaded the collection */
+export async function askStats(
+  peers: Peers,
+  node: string,
+  collection: string,
+  ask: PeerAsk,
+): Promise<CollectionStats | undefined> {
+  const to = new PackedWriter()
+  to.text(collection)
+  try {
+    const answer = await peers.ask(node, 'stats', to.written, ask)
+    return JSON.parse(answer.toString()) as CollectionStats
+  } catch (error) {
+    if (error instanceof DatabaseError && !ask.signal?.aborted) return undefined
+    throw error
+  }
+}
+
+/** The time limit of a request for statistics: nobody should have to wait for a node that is gone. */
+export const usualStatsMs = 2_000
+
+/** A node that reports the statistics of its own points. */
+interface ReportingNode {
+  /** Keeps a collection open. */
+  leaseLocal(name: string): StatsLease | Promise<StatsLease>
+}
+
+interface StatsLease extends Disposable {
+  readonly database: { readonly stats: CollectionStats }
+}
+
+function statsHandler(node: ReportingNode): PeerHandler {
+  return async (body) => {
+    using lease = await node.leaseLocal(new PackedReader(body).text())
+    return Buffer.from(JSON.stringify(lease.database.stats))
   }
 }

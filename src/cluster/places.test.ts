@@ -1,15 +1,17 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { movesOf, shareOf, surplusOf } from './ownership.ts'
 import {
   type Entry,
+  movesOf,
   replicasNote,
+  shareOf,
+  surplusOf,
   withEntered,
   withoutCopies,
   withPlaces,
   withRemoved,
   withReplicas,
-} from './places.ts'
+} from './ownership.ts'
 import { ownersIn } from './ring.ts'
 import { noTopology, type Topology } from './topology.ts'
 
@@ -28,7 +30,7 @@ describe('a topology that nodes enter and leave', () => {
   })
 
   it('otherwise keeps all points on every node, forever', () => {
-    const alone = entered(noTopology, 'a', { replicas: 1, hasLink: false })
+    const alone = entered(noTopology, 'a')
     assert.equal(alone.ownership, undefined)
     assert.throws(
       () => entered(alone, 'b', { replicas: 1 }),
@@ -41,11 +43,6 @@ describe('a topology that nodes enter and leave', () => {
     assert.throws(() => entered(noTopology, 'b', { replicas: 2, mayFound: false }), { reason: 'not_ready' })
     const founded = entered(noTopology, 'a', { replicas: 2 })
     assert.ok(entered(founded, 'b', { mayFound: false }).members.b !== undefined)
-  })
-
-  it('refuses nodes whose settings do not fit', () => {
-    const founded = entered(noTopology, 'a', { replicas: 2 })
-    assert.throws(() => entered(founded, 'b', { hasLink: false }), /set CLUSTER_SECRET/)
   })
 
   it('follows a change of the number of replicas, but not the settings of later nodes', () => {
@@ -99,7 +96,7 @@ describe('a topology that nodes enter and leave', () => {
 
 function entered(topology: Topology, node: string, entry: Partial<Entry> = {}): Topology {
   const member = { zone: `zone of ${node}`, address: node }
-  return withEntered(topology, { replicas: undefined, hasLink: true, mayFound: true, ...entry, node, member })
+  return withEntered(topology, { replicas: undefined, mayFound: true, ...entry, node, member })
 }
 
 function withState(topology: Topology, node: string): Topology {

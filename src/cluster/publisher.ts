@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { crc32 } from 'node:zlib'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import { idBytes } from '../base/ids.ts'
 import {
@@ -7,13 +8,20 @@ import {
   type LoggedChangeEach,
   type LoggedRequest,
 } from '../write/logged-request.ts'
-import { appendBatch } from './append-batch.ts'
-import { batchBytesMax } from './batch-limits.ts'
 import { type CommitLog, UncertainAppend } from './commit-log.ts'
 import type { Ended, Outcomes } from './outcomes.ts'
+import { uncertain } from './outcomes.ts'
+import {
+  batchBytesMax,
+  encodeCommit,
+  encodeRecord,
+  isVoid,
+  payloadBytesMax,
+  type RecordKind,
+} from './records.ts'
 import { type ClusterRequest, encodeInTurns, encodeRequest } from './request-codec.ts'
 
-export interface PublisherOptions {
+interface PublisherOptions {
   readonly log: CommitLog
   readonly origin: string
   readonly outcomes: Outcomes
@@ -23,7 +31,7 @@ export interface PublisherOptions {
   readonly onAcknowledge?: ((seconds: number) => void) | undefined
   /** Maximum bytes of requests that are on their way to the log or being applied. */
   readonly bytesMax: number
-  /** Maximum bytes of one request that takes several records: see batch-limits.ts. */
+  /** Maximum bytes of one request that takes several records: see `writtenBytesMax`. */
   readonly writtenBytesMax: number
   /** How long an append with an unknown outcome is retried. */
   readonly timeoutMs: number
@@ -32,7 +40,7 @@ export interface PublisherOptions {
 }
 
 /** How to send a request to the log. */
-export interface PublishOptions {
+interface PublishOptions {
   /** The collection or alias that the request is about; empty if it is about none. */
   readonly collection: string
   readonly partition?: number | undefined
@@ -213,15 +221,6 @@ function uncertainAfter(deadline: AbortSignal, caller: AbortSignal | undefined):
   })
 }
 
-/** The error of a write when nobody knows yet whether it will be applied. */
-export function uncertain(cause: unknown): DatabaseError {
-  return new DatabaseError(
-    'not_ready',
-    'the write may have been stored: repeat it with the same idempotency key',
-    { cause },
-  )
-}
-
 /** The number of ids takes up to two bytes more than a zero. */
 const countBytesMax = 2
 
@@ -241,3 +240,84 @@ function tooManyChanges(request: LoggedRequest): DatabaseError {
     `the request changes ${changesOf(request)} points, a cluster takes at most ${changesPerRecord} at a time`,
   )
 }
+
+/** A batch of changes that all replicas apply together. Its payload is opaque here. */
+export interface BatchToAppend {
+  readonly collection: string
+  /** The node's name and a value unique to its run; unique forever together with `request`. */
+  readonly origin: string
+  readonly request: number
+  readonly payload: Uint8Array
+  readonly partition: number | undefined
+  readonly intoReserve?: boolean
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Appends a batch as one record, or as chunks and a commit.
+ *
+ * @returns the position at which all replicas apply it
+ * @throws the errors of `CommitLog.append`; `not_ready` or `disk_full` when the commit was certainly not attempted
+ */
+export async function appendBatch(log: CommitLog, batch: BatchToAppend): Promise<number> {
+  const largest = payloadBytesMax(batch.origin, batch.collection)
+  if (batch.payload.length <= largest) return await append(log, batch, 'whole', batch.payload, '')
+  return await appendInChunks(log, batch, largest)
+}
+
+async function appendInChunks(log: CommitLog, batch: BatchToAppend, largest: number): Promise<number> {
+  const { payload } = batch
+  const chunks: { readonly position: number; readonly crc: number }[] = []
+  for (let start = 0; start < payload.length; start += largest * chunksInFlight) {
+    const pieces = piecesOf(payload.subarray(start, start + largest * chunksInFlight), largest)
+    const positions = await allOf(
+      pieces.map((piece, index) => append(log, batch, 'chunk', piece, `-${chunks.length + index}`)),
+    )
+    positions.forEach((position, index) => {
+      chunks.push({ position, crc: crc32(pieces[index]!) })
+    })
+  }
+  const commit = encodeCommit({ batchBytes: payload.length, batchCrc: crc32(payload), chunks })
+  const position = await append(log, batch, 'commit', commit, '-commit')
+  if (isVoid(position, chunks)) {
+    throw new DatabaseError(
+      'not_ready',
+      'too many other writes came between the chunks of this one: try again',
+    )
+  }
+  return position
+}
+
+function append(
+  log: CommitLog,
+  { collection, origin, request, partition, intoReserve, signal }: BatchToAppend,
+  kind: RecordKind,
+  payload: Uint8Array,
+  part: string,
+): Promise<number> {
+  const record = encodeRecord({ kind, collection, origin, request, payload })
+  const id = `${origin}-${request}${part}`
+  return log.append(record, { id, partition, intoReserve: intoReserve ?? false, signal })
+}
+
+function piecesOf(bytes: Uint8Array, largest: number): Uint8Array[] {
+  const count = Math.ceil(bytes.length / largest)
+  return Array.from({ length: count }, (_, index) => bytes.subarray(index * largest, (index + 1) * largest))
+}
+
+/** Like Promise.all, but waits for the others when one fails, so that nothing is appended after the answer. */
+async function allOf(promises: readonly Promise<number>[]): Promise<number[]> {
+  const outcomes = await Promise.allSettled(promises)
+  const failed = outcomes.find((outcome) => outcome.status === 'rejected')
+  if (failed !== undefined) throw chunkFailure(failed.reason)
+  return outcomes.map((outcome) => (outcome as PromiseFulfilledResult<number>).value)
+}
+
+/** An uncertain chunk does not make the batch uncertain: without its commit, a chunk has no effect. */
+function chunkFailure(cause: unknown): unknown {
+  if (cause instanceof DatabaseError) return cause
+  return new DatabaseError('not_ready', 'the log of the cluster did not accept the write', { cause })
+}
+
+/** Chunks in flight per batch. The limit keeps one large batch from monopolizing the log. */
+const chunksInFlight = 4

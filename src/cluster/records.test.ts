@@ -1,19 +1,20 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { SharedMemoryLog } from '../../test/support/memory-log.ts'
 import { seededRandom } from '../../test/support/random.ts'
-import { appendBatch, type BatchToAppend } from './append-batch.ts'
 import type { CommitLog } from './commit-log.ts'
-import { SharedMemoryLog } from './memory-log.ts'
-import { type Batch, RecordAssembler } from './record-assembler.ts'
+import { appendBatch, type BatchToAppend } from './publisher.ts'
 import {
+  type Batch,
   chunkSpanMax,
   DamagedRecord,
   decodeRecord,
   encodeCommit,
   encodeRecord,
   payloadBytesMax,
+  RecordAssembler,
   recordBytesMax,
-} from './record-frame.ts'
+} from './records.ts'
 
 const bounds = { cacheBytesMax: 8 * recordBytesMax }
 

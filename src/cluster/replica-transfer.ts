@@ -1,9 +1,15 @@
 import { crc32 } from 'node:zlib'
 import type { HnswSettings } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
+import type { Collection } from '../collections/collection.ts'
+import type { Loaded } from '../collections/served-data.ts'
 import type { Applied } from '../storage/applied.ts'
 import { ByteSource } from '../storage/snapshot/snapshot-reader.ts'
 import type { Snapshot } from '../storage/store.ts'
+import type { ClusterNode } from './cluster-node.ts'
+import { type CommitLog, shortIdOf } from './commit-log.ts'
+import { PackedReader, PackedWriter } from './packed-bytes.ts'
+import type { PeerHandler, Peers } from './requests.ts'
 
 /**
  * How a node fetches all data of another one. The sender continues to apply the log meanwhile:
@@ -79,7 +85,7 @@ export interface ReplicaHead {
 }
 
 /** Yields the bytes of a collection. */
-export async function* replicaBytes(snapshot: Snapshot, hasPoints: boolean): AsyncGenerator<Buffer> {
+async function* replicaBytes(snapshot: Snapshot, hasPoints: boolean): AsyncGenerator<Buffer> {
   const { applied, dimension, keyedRequestCount: keyedRequests, sequence } = snapshot
   yield encodeHead({ applied, dimension, keyedRequests, sequence, hasPoints })
   let records: Buffer[] = []
@@ -197,3 +203,119 @@ const headBytesMax = 65_536
 /** Longer than any keyed request is. */
 const recordBytesMax = 2 * 1024 * 1024
 const chunkBytes = 256 * 1024
+
+/** Describes what a node holds now, for another one. Its log position and its collections belong together. */
+export function catalogOf({ store }: Loaded, node: ClusterNode, log: CommitLog): ReplicaCatalog {
+  const { position, clockUs } = node.place
+  return {
+    ...{ logId: shortIdOf(log), position, clockUs },
+    collections: [...store.collections.values()].map(({ name, dimension, hnsw }) => ({
+      name,
+      dimension,
+      hnsw,
+    })),
+    aliases: Object.fromEntries(store.aliases),
+  }
+}
+
+/** The bytes of a collection. Its reader has to close them. */
+export interface ReplicaCollectionBytes {
+  readonly chunks: AsyncIterable<Buffer>
+  readonly close: () => void
+}
+
+/**
+ * Reads a collection for another node.
+ *
+ * @throws DatabaseError `collection_not_found` when it was dropped; `overloaded` while a snapshot of it is being read
+ */
+export async function collectionOf(
+  { set }: Loaded,
+  name: string,
+  hasPoints: boolean,
+): Promise<ReplicaCollectionBytes> {
+  const lease = await set.lease(name)
+  try {
+    const collection: Collection = lease.database
+    const snapshot = collection.snapshot()
+    const close = (): void => {
+      snapshot.close()
+      lease[Symbol.dispose]()
+    }
+    return { chunks: replicaBytes(snapshot, hasPoints), close }
+  } catch (error) {
+    lease[Symbol.dispose]()
+    throw error
+  }
+}
+
+/** Fetches the data of another node over the link. */
+export class PeerReplicaSource implements ReplicaSource {
+  readonly name: string
+  readonly #peers: Peers
+
+  constructor(peers: Peers, node: string) {
+    this.name = node
+    this.#peers = peers
+  }
+
+  async catalog(signal: AbortSignal): Promise<ReplicaCatalog> {
+    const bytes = await this.#peers.ask(this.name, 'replicaCatalog', noBytes, { signal })
+    return JSON.parse(bytes.toString()) as ReplicaCatalog
+  }
+
+  async collection(
+    name: string,
+    position: number,
+    { signal, hasPoints }: Parameters<ReplicaSource['collection']>[2],
+  ): Promise<AsyncIterable<Uint8Array> | undefined> {
+    const to = new PackedWriter()
+    to.text(name)
+    to.count(position)
+    to.byte(Number(hasPoints))
+    const stream = this.#peers.stream(this.name, 'replicaCollection', to.written, { signal })
+    const chunks = stream[Symbol.asyncIterator]()
+    try {
+      const first = await chunks.next()
+      return first.done ? undefined : joined(first.value, chunks)
+    } catch (error) {
+      if (error instanceof DatabaseError && error.reason === 'collection_not_found') return undefined
+      throw error
+    }
+  }
+}
+
+async function* joined(first: Buffer, rest: AsyncIterator<Buffer>): AsyncGenerator<Buffer, void> {
+  try {
+    yield first
+    for (let next = await rest.next(); !next.done; next = await rest.next()) yield next.value
+  } finally {
+    await rest.return?.()
+  }
+}
+
+/** What a node sends of its data. */
+interface SentReplica {
+  catalog(): ReplicaCatalog
+  collection(name: string, position: number, hasPoints: boolean): Promise<ReplicaCollectionBytes>
+}
+
+/** Answers the requests that other nodes send with `PeerReplicaSource`. */
+export function replicaHandlers(replica: SentReplica): ReadonlyMap<string, PeerHandler> {
+  async function* collection(body: Buffer): AsyncGenerator<Buffer, void> {
+    const from = new PackedReader(body)
+    const [name, position, hasPoints] = [from.text(), from.count(), from.byte() === 1]
+    const { chunks, close } = await replica.collection(name, position, hasPoints)
+    try {
+      yield* chunks
+    } finally {
+      close()
+    }
+  }
+  return new Map<string, PeerHandler>([
+    ['replicaCatalog', async () => Buffer.from(JSON.stringify(replica.catalog()))],
+    ['replicaCollection', (body) => collection(body)],
+  ])
+}
+
+const noBytes = new Uint8Array()

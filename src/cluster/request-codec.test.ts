@@ -6,7 +6,7 @@ import type { Filter, Test } from '../base/filter.ts'
 import { idFromBytes } from '../base/ids.ts'
 import type { NewPoint, Patch, Payload, Precondition } from '../base/point.ts'
 import type { FoundPoints } from '../write/logged-request.ts'
-import { UnknownRecord } from './record-frame.ts'
+import { UnknownRecord } from './records.ts'
 import { type ClusterRequest, decodeRequest, encodeRequest } from './request-codec.ts'
 
 /** Random requests of every kind, from a seed. */

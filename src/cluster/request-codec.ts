@@ -2,14 +2,22 @@ import { attributesFromJson, attributeToJson } from '../base/attribute-json.ts'
 import type { AttributeValue } from '../base/attributes.ts'
 import type { CollectionSettings } from '../base/collection.ts'
 import { idBytes } from '../base/ids.ts'
+import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import { conflictRules, contentTypes, type NewPoint, type Patch, type Precondition } from '../base/point.ts'
 import { atOnce, inTurns } from '../base/turns.ts'
 import type { RequestIdentity } from '../points/database.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest } from '../write/logged-request.ts'
 import { readFilter, writeFilter } from './filter-bytes.ts'
-import { PackedReader, PackedWriter } from './packed-bytes.ts'
-import { nameOf, readOptional, readPayload, writeOptional, writePayload } from './packed-values.ts'
-import { UnknownRecord } from './record-frame.ts'
+import {
+  nameOf,
+  PackedReader,
+  PackedWriter,
+  readOptional,
+  readPayload,
+  writeOptional,
+  writePayload,
+} from './packed-bytes.ts'
+import { UnknownRecord } from './records.ts'
 
 /** What one record of a cluster's log requests from every replica. */
 export type ClusterRequest =
@@ -27,7 +35,7 @@ export type ClusterRequest =
     }
 
 /** A request with the clock of the node that received it, in microseconds since 1970. */
-export interface TimedRequest {
+interface TimedRequest {
   readonly request: ClusterRequest
   readonly timeUs: number
 }
@@ -351,4 +359,25 @@ function expectedBytes(request: ClusterRequest): number {
     (sum, { vector, payload }) => sum + vector.byteLength + payload.content.length + 64,
     64,
   )
+}
+
+/** The partitions whose points a request is about. */
+export function partitionsOf(request: LoggedRequest): PartitionSet {
+  if (request.kind === 'insert') {
+    const drawn = request.idSeed[0]!
+    return PartitionSet.of(request.points.map(({ id }) => (id === undefined ? drawn : partitionOf(id))))
+  }
+  if ('ids' in request) return PartitionSet.of(request.ids.map(partitionOf))
+  return PartitionSet.of([partitionOf(request.id)])
+}
+
+/**
+ * Whether a node that holds some partitions must apply a request. Every node keeps all idempotency keys: a key can be
+ * used again for points of another partition, and the eviction of keys must not depend on what a node holds. Every
+ * node also decides about inserts with looked-up points, so that the asking node learns immediately when the lookup
+ * was stale.
+ */
+export function concerns(request: LoggedRequest, held: PartitionSet): boolean {
+  if (request.kind === 'insert' && (request.identity ?? request.found) !== undefined) return true
+  return [...partitionsOf(request)].some((partition) => held.has(partition))
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
-import { coverOf, ownerGroups } from './cover.ts'
+import { coverOf, ownerGroups } from './placement.ts'
 import { ownersIn, type Ring, type RingNode, ringOf } from './ring.ts'
 
 describe('a ring of nodes', () => {

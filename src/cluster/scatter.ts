@@ -1,10 +1,10 @@
 import { BudgetExceeded } from '../base/budgets.ts'
 import { cancellation, DatabaseError, PartitionsUnavailable, type Reason } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
-import { pause } from './pause.ts'
 import type { Cover, CoverPart, Placement } from './placement.ts'
+import { pause } from './waiting.ts'
 
-export interface ScatterOptions {
+interface ScatterOptions {
   readonly placement: Placement
   /** This node, whose parts are not hedged. */
   readonly self: string

@@ -1,21 +1,43 @@
-import { DatabaseError } from '../base/errors.ts'
+import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { Point, SearchQuery, VectorQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
-import type { ChangeByFilter, ListPage, ListQuery, ReadCall, StatsOfNodes } from '../points/database.ts'
+import type { CollectionSet } from '../collections/collection-set.ts'
+import type {
+  ChangeByFilter,
+  ListPage,
+  ListQuery,
+  PointsOnNodes,
+  ReadCall,
+  StatsOfNodes,
+} from '../points/database.ts'
 import { inUnits } from '../search/search-answers.ts'
 import { changesPerRecord } from '../write/logged-request.ts'
-import { type CountingNode, countOnNodes } from './collection-points.ts'
-import { mergeFacets, type NodeFacets } from './merge-facets.ts'
-import { mergePages, mergePlans, type NodePlan } from './merge-lists.ts'
-import { mergeResults, type NodeResults } from './merge-search.ts'
+import {
+  mergeFacets,
+  mergePages,
+  mergePlans,
+  mergeResults,
+  type NodeFacets,
+  type NodePlan,
+  type NodeResults,
+} from './merged-answers.ts'
 import { type FacetsQuery, NodeReads, type ReadCollection, type ReadingNode } from './node-reads.ts'
-import { PeerReads } from './peer-reads.ts'
-import { askStats, statsMs as defaultStatsMs } from './peer-stats.ts'
-import type { Peers } from './peers.ts'
+import {
+  PackedReader,
+  PackedWriter,
+  readCounts,
+  readOptional,
+  writeCounts,
+  writeOptional,
+} from './packed-bytes.ts'
+import { readPartitions } from './partition-codec.ts'
+import { askStats, PeerReads, usualStatsMs } from './peer-reads.ts'
 import type { CoverPart, Placement } from './placement.ts'
+import { checkHolds } from './placement.ts'
 import { type OrderedPage, tooManyValues } from './read-codec.ts'
+import type { PeerHandler, Peers } from './requests.ts'
 import { isRetryable, type Question, type Scatter } from './scatter.ts'
 
 /** A node that reads together with others. */
@@ -115,7 +137,7 @@ export class ScatteredReads {
    * statistics.
    */
   async stats(signal?: AbortSignal): Promise<StatsOfNodes> {
-    const { self, node: counting, local, collection, position, statsMs = defaultStatsMs } = this.#options
+    const { self, node: counting, local, collection, position, statsMs = usualStatsMs } = this.#options
     const { peers, scatter } = this.#options
     const asked = [...scatter.nodes].map(async ([node, isLive]) => {
       if (node === self) return { node, stats: local.stats }
@@ -210,3 +232,100 @@ const valuesMin = 100
 const valuesMax = 8_192
 /** How often the same page is asked for: a second time suffices, unless its points are removed meanwhile. */
 const listsMax = 3
+
+/** A node that counts its own points. */
+export interface CountingNode {
+  /** The highest position of a record of which answers may include some effects. */
+  readonly visible: number
+  /** The partitions that it holds completely. */
+  readonly held: PartitionSet
+  /** Resolves when the node is as up to date as asked for. */
+  admit(read: { readonly position: number }, signal: AbortSignal): Promise<unknown>
+  countLocal(...asked: Parameters<CollectionSet['pointsIn']>): ReturnType<CollectionSet['pointsIn']>
+}
+
+interface CountOptions {
+  readonly self: string
+  readonly node: CountingNode
+  readonly peers: Peers
+  readonly placement: Placement
+  /** How long nodes are waited for. */
+  readonly statsMs?: number | undefined
+  /** Called with the highest log position that the answer of another node may include. */
+  readonly onPosition: (position: number) => void
+}
+
+interface CountQuestion {
+  /** The collection's own name, not an alias; undefined: all collections. */
+  readonly name: string | undefined
+  /** The log position that the answer must include. */
+  readonly position: number
+}
+
+/**
+ * Counts the points of collections, each point once, on the fewest nodes that hold all of them together. Nodes that
+ * do not answer soon are left out.
+ */
+export async function countOnNodes(
+  { self, node, peers, placement, statsMs = usualStatsMs, onPosition }: CountOptions,
+  question: CountQuestion,
+  signal: AbortSignal | undefined,
+): Promise<PointsOnNodes> {
+  const timeoutMs = statsMs
+  const ask = async (asked: string, partitions: PartitionSet): Promise<ReadonlyMap<string, number>> => {
+    if (asked === self) return await countHere(node, question.name, partitions)
+    const to = new PackedWriter()
+    writeOptional(to, question.name, (name) => to.text(name))
+    to.count(question.position)
+    to.raw(partitions.bytes)
+    const body = await peers.ask(asked, 'collectionPoints', to.written, { signal, timeoutMs })
+    const from = new PackedReader(body)
+    onPosition(from.count())
+    return readCounts(from)
+  }
+  const cover = placement.cover(PartitionSet.all(), new Set())
+  let missing = cover.missing.size
+  const answers = await Promise.all(
+    cover.parts.map(({ node: asked, partitions }) =>
+      ask(asked, partitions).catch((error: unknown) => {
+        if (signal?.aborted) throw cancellation(signal)
+        if (!(error instanceof DatabaseError)) throw error
+        missing += partitions.size
+        return new Map<string, number>()
+      }),
+    ),
+  )
+  const points = new Map<string, number>()
+  for (const [name, count] of answers.flatMap((each) => [...each])) {
+    points.set(name, (points.get(name) ?? 0) + count)
+  }
+  return { points, missing }
+}
+
+/** Answers other nodes. */
+export function collectionPointsHandler(node: CountingNode): PeerHandler {
+  return async (body, { signal }) => {
+    const from = new PackedReader(body)
+    const name = readOptional(from, () => from.text())
+    await node.admit({ position: from.count() }, signal)
+    const partitions = readPartitions(from)
+    const counts = await countHere(node, name, partitions)
+    const to = new PackedWriter()
+    to.count(node.visible)
+    writeCounts(to, counts)
+    return to.written
+  }
+}
+
+/** @throws DatabaseError `not_ready` where the node does not hold all of the partitions */
+async function countHere(
+  node: CountingNode,
+  name: string | undefined,
+  partitions: PartitionSet,
+): Promise<ReadonlyMap<string, number>> {
+  checkHolds(node.held, partitions)
+  const counts = await node.countLocal(partitions, name)
+  // A partition can have been dropped meanwhile.
+  checkHolds(node.held, partitions)
+  return counts
+}

@@ -1,25 +1,21 @@
+import type { ByteBudget } from '../base/budgets.ts'
 import { type ClusterStatus, drainedReason } from '../base/cluster-status.ts'
 import { version } from '../base/version.ts'
 import type { ClusterNode } from './cluster-node.ts'
-import type { NodeStatus } from './cluster-node-options.ts'
-import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-options.ts'
+import type { LocalStatus } from './cluster-node-options.ts'
 import { type ClusterView, logStatus, nodeStatuses, partitionsStatus } from './cluster-view.ts'
-import type { DecidingSettings } from './deciding-settings.ts'
-import { shortIdOf } from './log-id.ts'
-import type { MeasuredLog } from './measured-log.ts'
-import type { Announcement, Membership } from './membership.ts'
-import type { NatsCluster } from './nats-cluster.ts'
-import type { PeerLink } from './peer-link.ts'
-import type { ServiceParts } from './service-parts.ts'
+import { type MeasuredLog, shortIdOf } from './commit-log.ts'
+import type { Announcement, DecidingSettings, Membership } from './membership.ts'
+import type { NatsCluster, NatsClusterOptions, openNatsCluster } from './nats-cluster.ts'
+import type { ServiceParts } from './partition-mover.ts'
 import type { MemberState } from './topology.ts'
 
 /** The current state of a service. Whatever does not exist now is undefined. */
-export interface ServiceState {
+interface ServiceState {
   readonly node: ClusterNode | undefined
   readonly nats: NatsCluster | undefined
   readonly log: MeasuredLog | undefined
   readonly membership: Membership | undefined
-  readonly link: PeerLink | undefined
   readonly parts: ServiceParts | undefined
   /** The state of this node among the members. */
   readonly memberState: MemberState | undefined
@@ -106,16 +102,16 @@ export class ServiceStatus {
 
   /** For other nodes. */
   get announcement(): Announcement {
-    const { zone, address, link: settings } = this.#options
-    const { node, log, link, settings: deciding } = this.#now()
+    const { zone, address } = this.#options
+    const { node, log, settings } = this.#now()
     const { position, floor } = node?.status ?? beginning
     return {
       ...{ zone, address: address(), version: version() },
-      ...(settings && link && { peer: settings.addressAt(link.port), ...this.#asked() }),
+      ...this.#asked(),
       ...(node?.lostLog === undefined ? {} : { lostLog: shortIdOf(log!) }),
       isReady: this.notReady === undefined,
       serves: this.notServing === undefined,
-      ...{ position, floor, settings: deciding },
+      ...{ position, floor, settings },
     }
   }
 
@@ -143,8 +139,56 @@ export class ServiceStatus {
 }
 
 /** The status of a service without a running node. */
-const beginning: NodeStatus = {
+const beginning: LocalStatus = {
   ...{ position: 0, floor: 0, isReady: false, answers: false },
   digestMismatches: 0,
   fault: undefined,
+}
+
+export interface ClusterServiceOptions extends NatsClusterOptions {
+  readonly node: string
+  readonly zone: string
+  readonly address: () => string
+  /** Nodes that hold each point; absent: all. */
+  readonly replicas?: number | undefined
+  readonly maxBufferedBytes: number
+  readonly maxRequestBytes: number
+  /** Counts the answers to other nodes. */
+  readonly answerBytes?: ByteBudget | undefined
+  /** Called with the seconds that each append, applied record and acknowledged write took. */
+  readonly onAppend: (seconds: number) => void
+  readonly onApply: (seconds: number) => void
+  readonly onAcknowledge: (seconds: number) => void
+  /** Called with the seconds that each request to another node took. */
+  readonly onRequest?: ((seconds: number) => void) | undefined
+  /** Called when this node is taken out of service, and when it serves again. */
+  readonly onServing?: ((isServing: boolean) => void) | undefined
+  /** Pause before a fetch is retried; short in tests. */
+  readonly fetchRetryMs?: number | undefined
+  /** Absent: opens the log on the log servers; tests use one in memory. */
+  readonly openLog?: OpenLog | undefined
+}
+
+/** Connects to the log of a cluster. */
+export type OpenLog = typeof openNatsCluster
+
+/** This node in numbers, for metrics. */
+export interface ClusterFigures {
+  readonly position: number
+  readonly floor: number
+  /** Log records that are not applied yet. */
+  readonly lag: number
+  readonly gaps: number
+  readonly digestMismatches: number
+  /** How often this node fetched everything from another node. */
+  readonly fetches: number
+  /** How often it also asked a second node because the first one was slow. */
+  readonly hedges: number
+  /** Partitions that it holds; all when each node holds all points. */
+  readonly partitions: number
+  /** Partitions that it should hold but does not hold yet. */
+  readonly partitionsMissing: number
+  /** Partitions that fewer nodes can answer for than should hold them, as this node sees it. */
+  readonly partitionsUnderReplicated: number
+  readonly isConnected: boolean
 }

@@ -3,8 +3,8 @@ import { describe, it } from 'node:test'
 import { DatabaseError } from '../base/errors.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { LoggedRequest } from '../write/logged-request.ts'
-import { OwnedPlacement } from './owned-placement.ts'
-import { StalledOwners } from './stalled-owners.ts'
+import { StalledOwners } from './node-shards.ts'
+import { OwnedPlacement } from './placement.ts'
 
 const full = new DatabaseError('disk_full', 'the disk is full')
 

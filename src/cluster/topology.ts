@@ -1,7 +1,6 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { SharedDocuments } from './commit-log.ts'
-import { fromJson, toJson } from './json-documents.ts'
-import type { Ownership } from './ownership.ts'
+import type { Ring } from './ring.ts'
 
 /** The members of the cluster by name, and who owns which partitions. It changes by compare-and-set only. */
 export interface Topology {
@@ -10,6 +9,21 @@ export interface Topology {
   readonly members: Readonly<Record<string, Member>>
   /** Absent: all members hold all points. */
   readonly ownership?: Ownership | undefined
+}
+
+/**
+ * Which nodes have which partitions, and which nodes should have them. The two differ while partitions move:
+ *
+ *   the ring changes ─> a node copies a partition from an owner ─> it becomes an owner ─> a surplus owner leaves
+ *
+ * Only the functions in ownership.ts derive one value of this kind from another. So at every moment each partition has either
+ * all owners that it had, or all owners that it should have.
+ */
+export interface Ownership {
+  /** The owners that partitions should have. */
+  readonly ring: Ring
+  /** By partition, the nodes that have all of its points, sorted by name. */
+  readonly owners: readonly (readonly string[])[]
 }
 
 /** The topology of a cluster that no node has entered. */
@@ -74,3 +88,21 @@ export function withMember(topology: Topology, node: string, member: Member): To
 
 const topologyDocument = 'topology'
 const attemptsMax = 100
+
+/** A value as the bytes of a shared document. */
+export function toJson(value: unknown): Buffer {
+  return Buffer.from(JSON.stringify(value))
+}
+
+/** A value from the bytes of a shared document. */
+export function fromJson<Value>(bytes: Uint8Array): Value {
+  return JSON.parse(Buffer.from(bytes).toString()) as Value
+}
+
+/** What the live nodes have announced, by name. */
+export async function announcedIn<Said>(
+  documents: Pick<SharedDocuments, 'announced'>,
+): Promise<ReadonlyMap<string, Said>> {
+  const announced = await documents.announced()
+  return new Map([...announced].map(([node, value]) => [node, fromJson<Said>(value)]))
+}

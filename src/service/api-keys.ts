@@ -40,14 +40,6 @@ export class ApiKeys {
   }
 
   /**
-   * The key that this node presents to other nodes over HTTP: nodes of a cluster accept the same keys. Undefined when
-   * HTTP requires none.
-   */
-  get peerKey(): string | undefined {
-    return this.#inForce.http?.find(({ role }) => role === 'write')?.key
-  }
-
-  /**
    * Reads API_KEYS_FILE again when it changes.
    *
    * @returns a function that ends that

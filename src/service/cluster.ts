@@ -5,7 +5,7 @@ import type { ByteBudget } from '../base/budgets.ts'
 import type { Logger } from '../base/log.ts'
 import type { ClusterTimings } from '../cluster/cluster-metrics.ts'
 import type { ClusterService } from '../cluster/cluster-service.ts'
-import type { LinkSettings, OpenLog } from '../cluster/cluster-service-options.ts'
+import type { OpenLog } from '../cluster/service-status.ts'
 import type { Config } from '../config.ts'
 
 interface ClusterParts {
@@ -15,8 +15,6 @@ interface ClusterParts {
   readonly answerBytes: ByteBudget
   /** Undefined until the metrics are loaded, which happens while the node connects. */
   readonly timings: () => ClusterTimings | undefined
-  /** The key that other nodes accept over HTTP. */
-  readonly peerKey: () => string | undefined
   /** The HTTP port that this node listens on. */
   readonly httpPort: () => number
   readonly onServing: (isServing: boolean) => void
@@ -25,12 +23,9 @@ interface ClusterParts {
 /** Creates the cluster that the settings name; undefined: none. Its libraries are loaded only then. */
 export async function clusterOf(config: Config, parts: ClusterParts): Promise<ClusterService | undefined> {
   if (config.clusterNatsUrl.length === 0) return undefined
-  const [{ ClusterService }, { HttpReplicaSource }] = await Promise.all([
-    import('../cluster/cluster-service.ts'),
-    import('../cluster/http-replica-source.ts'),
-  ])
+  const { ClusterService } = await import('../cluster/cluster-service.ts')
   const { clusterName: cluster, clusterNodeName: node, httpHost } = config
-  const { logger, openLog, timings, answerBytes, peerKey, httpPort, onServing } = parts
+  const { logger, openLog, timings, answerBytes, httpPort, onServing } = parts
   const host = isAnyAddress(httpHost) ? hostname() : httpHost
   const options = {
     ...{ cluster, node, name: `vicinal ${node}`, zone: config.clusterZone },
@@ -41,10 +36,8 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
     ...{ logBytesMax: config.clusterLogBytes, appendsMax: config.clusterMaxAppends },
     appendTimeoutMs: config.clusterAppendTimeoutMs,
     ...{ maxBufferedBytes: config.maxBufferedBytes, maxRequestBytes: config.maxRequestBytes },
-    ...{ openLog, onServing },
-    link: linkOf(config, { answerBytes, onSeconds: (seconds) => timings()?.link(seconds) }),
-    sourceOf: (name: string, { address }: { readonly address: string }) =>
-      new HttpReplicaSource({ node: name, address, apiKey: peerKey() }),
+    ...{ openLog, onServing, answerBytes },
+    onRequest: (seconds: number) => timings()?.request(seconds),
     onAppend: (seconds: number) => timings()?.append(seconds),
     onApply: (seconds: number) => timings()?.apply(seconds),
     onAcknowledge: (seconds: number) => timings()?.acknowledge(seconds),
@@ -72,40 +65,6 @@ function filesOf(directory: string | undefined): Readonly<Record<CertificateFile
 }
 
 type CertificateFile = 'caFile' | 'certFile' | 'keyFile' | 'credentialsFile'
-
-/**
- * The settings of the link between nodes; undefined when neither a secret nor certificates authenticate nodes.
- *
- * @throws Error when the settings do not fit together
- */
-function linkOf(
-  config: Config,
-  parts: { readonly answerBytes: ByteBudget; readonly onSeconds: (seconds: number) => void },
-): LinkSettings | undefined {
-  const { clusterSecret: secret, clusterHost: host, clusterPeerAdvertise } = config
-  const {
-    clusterTlsCa: caFile,
-    clusterTlsCert: certFile,
-    clusterTlsKey: keyFile,
-    clusterTlsName: name,
-  } = config
-  const files = [caFile, certFile, keyFile].filter((file) => file !== undefined)
-  if (files.length === 0 && secret === undefined) return undefined
-  if (files.length % 3 !== 0) {
-    throw new Error(
-      'CLUSTER_TLS_CA, CLUSTER_TLS_CERT and CLUSTER_TLS_KEY belong together: set all three or none',
-    )
-  }
-  const shown = isAnyAddress(host) ? hostname() : host
-  return {
-    ...{ secret, host, port: config.clusterPort, timeoutMs: config.clusterPeerTimeoutMs },
-    callsMax: config.clusterMaxPeerCalls,
-    tls: caFile === undefined ? undefined : { caFile, certFile: certFile!, keyFile: keyFile!, name },
-    addressAt: (port) => clusterPeerAdvertise || `${shown.includes(':') ? `[${shown}]` : shown}:${port}`,
-    answerBytes: parts.answerBytes,
-    onCall: (_, seconds) => parts.onSeconds(seconds),
-  }
-}
 
 function isAnyAddress(host: string): boolean {
   return host === '0.0.0.0' || host === '::'

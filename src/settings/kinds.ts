@@ -138,20 +138,6 @@ export function key(about: AboutUnset): Row<string | undefined> {
   }
 }
 
-/** A secret that nobody can guess. */
-export function clusterSecret(about: AboutUnset): Row<string | undefined> {
-  return {
-    default: undefined,
-    ...about,
-    placeholder: 'secret',
-    secret: true,
-    parse(text) {
-      if (text.length < 16) throw new Error('has fewer than 16 characters')
-      return text
-    },
-  }
-}
-
 /** A name that becomes part of the names of NATS streams and subjects. */
 export function clusterName(about: About<string>): Row<string> {
   return {

@@ -5,7 +5,6 @@ import {
   boolean,
   bytes,
   clusterName,
-  clusterSecret,
   endpointUrl,
   hostNames,
   integer,
@@ -204,7 +203,7 @@ class ClusterSettings {
   readonly clusterReplicas: Row<number | undefined> = integer(1, 1_000, {
     default: undefined,
     defaultText: 'all nodes',
-    doc: 'Nodes that hold each point. A cluster can have more nodes than that if its first node starts with this setting and with a link (CLUSTER_SECRET or CLUSTER_TLS_CA). Each node then holds only some of the points. `vicinal cluster replicas` changes the number later. In any other cluster, a node beyond that number does not start.',
+    doc: 'Nodes that hold each point. A cluster can have more nodes than that if its first node starts with this setting. Each node then holds only some of the points. `vicinal cluster replicas` changes the number later. In any other cluster, a node beyond that number does not start.',
   })
 
   readonly clusterAdvertise: Row<string> = text('address', {
@@ -219,68 +218,12 @@ class ClusterSettings {
   })
 }
 
-class LinkSettings {
-  readonly clusterSecret: Row<string | undefined> = clusterSecret({
-    defaultText: 'none: no link',
-    doc: 'Secret that all nodes of the cluster share, at least 16 characters. With it, or with CLUSTER_TLS_CA, the nodes ask each other over a separate link at CLUSTER_PORT; without both there is no link. A secret keeps others out, but does not hide what is sent: for that, set the certificates. Prefer the environment: a flag shows in the process list.',
-  })
-
-  readonly clusterHost: Row<string> = text('host', {
-    default: 'localhost',
-    doc: 'Address on which this node listens for the other nodes, if there is a link; 0.0.0.0 listens on all.',
-  })
-
-  readonly clusterPort: Row<number> = port({
-    default: 50052,
-    doc: 'Port on which this node listens for the other nodes, if there is a link; 0 takes a free one.',
-  })
-
-  readonly clusterPeerAdvertise: Row<string> = text('address', {
-    default: '',
-    defaultText: 'CLUSTER_HOST, or the host name if that is all addresses, and CLUSTER_PORT',
-    doc: 'Host and port at which the other nodes reach CLUSTER_PORT of this one.',
-  })
-
-  readonly clusterTlsCa: Row<string | undefined> = text('file', {
-    default: undefined,
-    defaultText: 'none: plaintext',
-    doc: 'PEM file with the certificate authority of the nodes. With it, the link uses TLS, and both sides require a certificate of this authority, which should issue no other certificates.',
-  })
-
-  readonly clusterTlsCert: Row<string | undefined> = text('file', {
-    default: undefined,
-    doc: 'PEM file with the certificate that this node presents to the others: for the host of its address, or for CLUSTER_TLS_NAME.',
-  })
-
-  readonly clusterTlsKey: Row<string | undefined> = text('file', {
-    default: undefined,
-    doc: 'PEM file with the private key of that certificate.',
-  })
-
-  readonly clusterTlsName: Row<string | undefined> = text('name', {
-    default: undefined,
-    defaultText: 'the host of each node',
-    doc: 'Name in the certificates of all nodes, if they have one name in common.',
-  })
-
-  readonly clusterMaxPeerCalls: Row<number> = integer(1, 65_536, {
-    default: 1_024,
-    doc: 'Requests that may be in progress to each other node, and from each other node to this one; further ones are refused.',
-  })
-
-  readonly clusterPeerTimeoutMs: Row<number> = milliseconds(100, 600_000, {
-    default: 10_000,
-    doc: 'How long this node waits for the answer of another node before it asks another owner of the same points, or gives up.',
-  })
-}
-
 type Rows = EssentialSettings &
   AccessSettings &
   SearchSettings &
   EmbeddingSettings &
   BoundSettings &
-  ClusterSettings &
-  LinkSettings
+  ClusterSettings
 
 export interface SettingGroup {
   readonly title: string
@@ -321,11 +264,6 @@ export const settingGroups: readonly SettingGroup[] = [
     title: 'Cluster',
     about: 'For nodes of a cluster: which cluster, and how clients reach this node.',
     rows: new ClusterSettings(),
-  },
-  {
-    title: 'Cluster: link',
-    about: 'How the nodes of a cluster reach each other.',
-    rows: new LinkSettings(),
   },
 ]
 

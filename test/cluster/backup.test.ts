@@ -74,7 +74,7 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
   })
 
   it('has all points if each node has a part of them, for a service and for another such cluster', async () => {
-    const inParts = { CLUSTER_REPLICAS: '2', CLUSTER_SECRET: 'a secret of the tests', DIMENSION: '2' }
+    const inParts = { CLUSTER_REPLICAS: '2', DIMENSION: '2' }
     await using cluster = await ClusterProcesses.start({ logServers: 1, nodes: 3, environment: inParts })
     const { nodes, servers } = cluster
     const [a, b, c] = nodes as [NodeProcess, NodeProcess, NodeProcess]
@@ -111,7 +111,6 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
     const environment = {
       ...{ ...inParts, CLUSTER_REPLICAS: '1', CLUSTER_NAME: 'second', CLUSTER_LOG_BYTES: '1G' },
       CLUSTER_NATS_URL: [...servers.urls, ...servers.monitorUrls].join(','),
-      ...{ CLUSTER_HOST: '127.0.0.1', CLUSTER_PORT: '0' },
     }
     await using first = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'x', DATA_DIR: founder })
     await using second = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'y' })

@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { type Division, divide, FaultyProxy } from '../support/faulty-proxy.ts'
+import { FaultyProxy } from '../support/faulty-proxy.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { NatsServers } from '../support/nats-servers.ts'
 import { SmallDisk } from '../support/small-disk.ts'
@@ -29,19 +29,19 @@ export class ClusterProcesses implements AsyncDisposable {
   readonly nodes: readonly NodeProcess[]
   /** By node: its links to the log servers. Empty if they cannot be disturbed. */
   readonly links: readonly (readonly FaultyProxy[])[]
-  /** By node: the link through which other nodes call it. Empty if there are no such calls or links have no proxies. */
-  readonly peerLinks: readonly FaultyProxy[]
+  /** Whether each node has a part of the points. */
+  readonly hasParts: boolean
 
   private constructor(
     servers: NatsServers,
     nodes: readonly NodeProcess[],
     links: readonly (readonly FaultyProxy[])[],
-    peerLinks: readonly FaultyProxy[],
+    hasParts: boolean,
   ) {
     this.servers = servers
     this.nodes = nodes
     this.links = links
-    this.peerLinks = peerLinks
+    this.hasParts = hasParts
   }
 
   static async start(options: {
@@ -62,19 +62,13 @@ export class ClusterProcesses implements AsyncDisposable {
         Promise.all(servers.clientPorts.map((port) => FaultyProxy.start(port))),
       ),
     )
-    const ports = await freePorts(options.nodes * 3)
-    const hasLink = options.environment?.CLUSTER_SECRET !== undefined
-    const peerLinks = await Promise.all(
-      Array.from({ length: isDivisible && hasLink ? options.nodes : 0 }, (_, index) =>
-        FaultyProxy.start(ports[index * 3 + 2]!, { nameOf: nodeNameIn }),
-      ),
-    )
+    const ports = await freePorts(options.nodes * 2)
     const nodes = Array.from({ length: options.nodes }, (_, index) => {
       const name = `node-${index}`
       const directory = join(servers.directory, name)
       mkdirSync(directory)
       const volume = volumeBytes === undefined ? undefined : SmallDisk.mount(volumeBytes)
-      const [http, grpc, peer] = ports.slice(index * 3) as [number, number, number]
+      const [http, grpc] = ports.slice(index * 2) as [number, number]
       const urls = links[index]?.map(({ port }) => `nats://127.0.0.1:${port}`) ?? servers.urls
       const place = { name, directory, port: http, volume }
       return new NodeProcess(place, {
@@ -84,33 +78,20 @@ export class ClusterProcesses implements AsyncDisposable {
         CLUSTER_ZONE: `zone-${index}`,
         CLUSTER_LOG_BYTES: '1G',
         CLUSTER_ADVERTISE: `127.0.0.1:${http}`,
-        CLUSTER_HOST: '127.0.0.1',
-        CLUSTER_PORT: String(peer),
-        ...(hasLink ? { CLUSTER_PEER_ADVERTISE: `127.0.0.1:${peerLinks[index]?.port ?? peer}` } : {}),
         GRPC_PORT: String(grpc),
         ...options.environment,
       })
     })
     await Promise.all(nodes.slice(0, options.started).map((node) => node.start()))
-    return new ClusterProcesses(servers, nodes, links, peerLinks)
-  }
-
-  /** Cuts a node off from the other nodes. Clients and log servers can still reach it. */
-  divideNode(index: number, division: Division): void {
-    divide(this.peerLinks, index, this.nodes[index]!.name, division)
+    return new ClusterProcesses(servers, nodes, links, options.environment?.CLUSTER_REPLICAS !== undefined)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.nodes.map((node) => node.kill()))
-    for (const link of [...this.links.flat(), ...this.peerLinks]) await link[Symbol.asyncDispose]()
+    for (const link of this.links.flat()) await link[Symbol.asyncDispose]()
     for (const { volume } of this.nodes) volume?.[Symbol.dispose]()
     await this.servers[Symbol.asyncDispose]()
   }
-}
-
-/** The name of the connecting node, from the first message that it sends. */
-function nodeNameIn(bytes: Buffer): string {
-  return /node-\d/.exec(bytes.toString('latin1'))?.[0] ?? ''
 }
 
 export class NodeProcess {

@@ -1,31 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Division } from '../support/faulty-proxy.ts'
 import { until } from '../support/until.ts'
-import { below, cutMs, type Strike } from './faults.ts'
+import type { Strike } from './faults.ts'
 import { drain, drawn, moveUnderWay, ownedBy, refetch, remove } from './moves.ts'
 
-/** Additional faults of a cluster whose nodes have a part of the points each and call each other. */
+/** Additional faults of a cluster whose nodes have a part of the points each. */
 export const faultsOfParts: Readonly<Record<string, Strike>> = {
-  'a node cut off from the other nodes': nodeCutOff({ sends: 'hold', receives: 'hold' }),
-  'a node that receives from the other nodes but cannot send to them': nodeCutOff({
-    sends: 'hold',
-    receives: 'pass',
-  }),
-  'a node that sends to the other nodes but cannot receive from them': nodeCutOff({
-    sends: 'pass',
-    receives: 'hold',
-  }),
-  'links between nodes that break': async ({ peerLinks }, random) => {
-    const link = drawn(peerLinks, random)
-    link.break()
-    await pause(cutMs(random))
-    link.heal()
-  },
-  'slow links between nodes': async ({ peerLinks }, random) => {
-    for (const link of peerLinks) link.delay(10 + 200 * random())
-    await pause(cutMs(random))
-    for (const link of peerLinks) link.heal()
-  },
   'kill -9 of a node that receives partitions': async ({ nodes }, random) => {
     const node = (await moveUnderWay(nodes, random))?.to ?? drawn(nodes, random)
     await node.kill()
@@ -78,11 +57,3 @@ export const destructiveOfParts: ReadonlySet<string> = new Set([
   'a node that is removed while it is stopped, then comes back',
   'a node that is told to fetch everything again',
 ])
-
-function nodeCutOff(division: Division): Strike {
-  return async (cluster, random) => {
-    cluster.divideNode(below(random, cluster.nodes.length), division)
-    await pause(cutMs(random))
-    for (const link of cluster.peerLinks) link.heal()
-  }
-}

@@ -41,16 +41,18 @@ export const faults: Readonly<Record<string, Strike>> = {
     await servers.killAll()
     await servers.startAll()
   },
-  'all log servers stopped': async ({ nodes, servers }, random) => {
+  'all log servers stopped': async ({ nodes, servers, hasParts }, random) => {
     await servers.killAll()
     await pause(cutMs(random))
-    // Only requests that do not need the log succeed.
+    // Only requests that need neither the log nor other nodes succeed.
     await Promise.all(
       nodes.map(async (node) => {
-        await until(
-          async () => (await countAt(node, 'available')) === 200,
-          'reads continue without log servers',
-        )
+        if (hasParts) assert.notEqual(await countAt(node, 'available'), 200)
+        else
+          await until(
+            async () => (await countAt(node, 'available')) === 200,
+            'reads continue without log servers',
+          )
         assert.notEqual(await countAt(node, 'latest'), 200)
       }),
     )

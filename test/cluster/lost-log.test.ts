@@ -177,7 +177,6 @@ async function startedInParts(
     ...options,
     environment: {
       CLUSTER_REPLICAS: String(replicas),
-      CLUSTER_SECRET: 'a secret of the tests',
       DIMENSION: '2',
     },
   })

@@ -50,7 +50,7 @@ export async function refetch(nodes: readonly NodeProcess[], node: NodeProcess):
 export async function allCopies(nodes: readonly NodeProcess[]): Promise<void> {
   await until(async () => {
     const all = await partitionsSeenBy(nodes)
-    return all.every((partitions) => partitions?.to_come === 0)
+    return all.every((partitions) => partitions?.incoming === 0)
   }, 'every partition has all its copies')
 }
 

@@ -52,9 +52,9 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     assert.deepEqual(await first.searchHitsBatch(queries(seededRandom(5)), latest), before)
     assert.equal((await first.insert(pointOf(7000))).length, 36)
     const isShort = async (): Promise<boolean> => {
-      const { under_replicated, without_node } = (await statusOf(nodes[0]!)).partitions!
+      const { under_replicated, unowned } = (await statusOf(nodes[0]!)).partitions!
       const metric = await metricOf(nodes[0]!, 'vicinal_cluster_partitions_under_replicated').catch(() => -1)
-      return under_replicated === shares['node-2'] && metric === under_replicated && without_node === 0
+      return under_replicated === shares['node-2'] && metric === under_replicated && unowned === 0
     }
     await until(isShort, 'the status and the metrics report that partitions have fewer copies')
     const { stdout } = await run(['cluster', 'status', '--http', nodes[0]!.url])
@@ -152,7 +152,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     await until(async () => (await sharesOf(cluster))['node-1'] === 0)
     await nodes[1]!.stop()
     await until(
-      async () => !(await statusOf(nodes[0]!)).nodes.find(({ name }) => name === 'node-1')!.is_there,
+      async () => !(await statusOf(nodes[0]!)).nodes.find(({ name }) => name === 'node-1')!.is_alive,
     )
     const removed = await fetch(`${nodes[0]!.url}/cluster/nodes/node-1`, { method: 'DELETE' })
     assert.equal(removed.status, 204)

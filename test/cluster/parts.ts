@@ -6,7 +6,6 @@ import type { ClusterProcesses, NodeProcess } from './cluster-processes.ts'
 export function settingsOfParts(replicas: number, dimension: number): Readonly<Record<string, string>> {
   return {
     CLUSTER_REPLICAS: String(replicas),
-    CLUSTER_SECRET: 'a secret of the tests',
     DIMENSION: String(dimension),
   }
 }
@@ -23,7 +22,7 @@ async function isSettled(node: Pick<NodeProcess, 'url' | 'name'>, count: number)
   const { partitions, nodes, is_ready: isReady } = await statusOf(node)
   if (!isReady || partitions === undefined || nodes.filter((each) => each.is_ready).length !== count)
     return false
-  if (partitions.to_come !== 0 || partitions.to_go !== 0 || partitions.under_replicated !== 0) return false
+  if (partitions.incoming !== 0 || partitions.surplus !== 0 || partitions.under_replicated !== 0) return false
   // The status is read from the log servers. The node's own view, by which it asks the others, is up to seconds older.
   if ((await metricOf(node, 'vicinal_cluster_partitions_under_replicated')) !== 0) return false
   // A node drops partitions that it no longer owns only when all nodes know that. Until then it still serves them.

@@ -13,7 +13,7 @@ describe('a cluster whose nodes are restarted one after the other', { skip: nats
   })
 
   it('shows no error if each node has a part of the points and each point is on two nodes', async () => {
-    const environment = { CLUSTER_REPLICAS: '2', CLUSTER_SECRET: 'a secret of the tests', DIMENSION: '2' }
+    const environment = { CLUSTER_REPLICAS: '2', DIMENSION: '2' }
     await restartAll(environment, settled)
   })
 })

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { statusOf } from '../support/cluster-status.ts'
-import { NatsServers, natsMissing } from '../support/nats-servers.ts'
+import { type NatsPlace, NatsServers, natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 import { until } from '../support/until.ts'
@@ -41,7 +41,7 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
       ['test', 'a', true, true],
     )
     assert.deepEqual(
-      status.nodes.map(({ name, zone, is_there, version }) => [name, zone, is_there, typeof version]),
+      status.nodes.map(({ name, zone, is_alive, version }) => [name, zone, is_alive, typeof version]),
       [
         ['a', 'zone-a', true, 'string'],
         ['b', 'zone-b', true, 'string'],
@@ -89,7 +89,7 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     const unconfirmed = await run(['cluster', 'remove', 'b', '--http', left.httpUrl])
     assertEnded(unconfirmed, 2, /confirm with --yes/)
     await right.service.close()
-    await until(async () => (await statusOf(left)).nodes.some((node) => node.name === 'b' && !node.is_there))
+    await until(async () => (await statusOf(left)).nodes.some((node) => node.name === 'b' && !node.is_alive))
     const removed = await run(['cluster', 'remove', 'b', '--yes', '--http', left.httpUrl])
     assertEnded(removed, 0)
     assert.deepEqual(
@@ -122,6 +122,45 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     await using alone = await startTestService()
     await post(alone, '/points', pointOf([1, 2], 'x'))
     await assert.rejects(alone.restart(environmentOf(servers, 'c')), /not from this cluster/)
+  })
+})
+
+describe('nodes with accounts and permissions in the log servers', { skip: natsMissing() }, () => {
+  it('share their points, and users of other accounts see nothing', async () => {
+    process.env.NODE_A_PASSWORD = process.env.NODE_B_PASSWORD = process.env.NODE_C_PASSWORD = 'node-secret'
+    process.env.OPERATOR_PASSWORD = 'operator-secret'
+    const examples = join(import.meta.dirname, '../../docs/examples/cluster')
+    const configurationOf = ({ client, monitor }: NatsPlace, store: string): string =>
+      [
+        `listen: "127.0.0.1:${client}"\nhttp: "127.0.0.1:${monitor}"`,
+        `jetstream { store_dir: "${store}", sync_interval: always }`,
+        readFileSync(join(examples, 'nats-accounts.conf'), 'utf8'),
+      ].join('\n')
+    await using servers = await NatsServers.start({ count: 1, configurationOf })
+    const nodeOf = (name: string): Promise<TestService> =>
+      startTestService({
+        ...environmentOf(servers, name),
+        CLUSTER_NATS_URL: [
+          servers.urls[0]!.replace('//', `//${name}:node-secret@`),
+          ...servers.monitorUrls,
+        ].join(),
+        ...{ CLUSTER_NAME: 'vicinal', CLUSTER_REPLICAS: '1', DIMENSION: '2' },
+      })
+    await using a = await nodeOf('node-a')
+    await using b = await nodeOf('node-b')
+    await until(async () => (await statusOf(a)).nodes.every(({ partitions }) => partitions!.owned > 0))
+    for (let each = 0; each < 40; each += 1) {
+      assert.equal((await post(a, '/points', pointOf([each, 1], 'x'))).status, 201)
+    }
+    await until(async () => (await (await post(b, '/points/count', {})).json()).count === 40)
+    const { connect } = await import('@nats-io/transport-node')
+    const operator = await connect({ servers: [...servers.urls], user: 'operator', pass: 'operator-secret' })
+    const seen = operator.subscribe('vdb.>')
+    await operator.flush()
+    await until(async () => (await (await post(b, '/points/count', {})).json()).count === 40)
+    await operator.flush()
+    assert.equal(seen.getReceived(), 0)
+    await operator.close()
   })
 })
 

@@ -3,9 +3,9 @@
  * after `killAfter` records since its start.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
 import { SimulatedNode } from './cluster-nodes.ts'
 import { logFromSeed, pacedLog } from './log-from-seed.ts'
+import { SharedMemoryDocuments } from './memory-log.ts'
 
 const [dataDir, seed, records, killAfter = 'Infinity'] = process.argv.slice(2)
 const log = await logFromSeed(Number(seed), Number(records))

@@ -2,11 +2,11 @@ import type { Filter } from '../../src/base/filter.ts'
 import { idBytes, idFromBytes, idsFromSeed, idToBytes } from '../../src/base/ids.ts'
 import { type PartitionSet, partitionOf } from '../../src/base/partitions.ts'
 import type { Patch, Payload, Precondition } from '../../src/base/point.ts'
-import type { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
-import { RecordAssembler } from '../../src/cluster/record-assembler.ts'
+import { RecordAssembler } from '../../src/cluster/records.ts'
 import { decodeRequest } from '../../src/cluster/request-codec.ts'
 import { PartitionDigest } from '../../src/storage/applied.ts'
 import { changesPerRecord, type LoggedInsert, type LoggedRequest } from '../../src/write/logged-request.ts'
+import type { SharedMemoryLog } from './memory-log.ts'
 
 /** A point of the model; `n` is the only attribute. */
 export interface ModelPoint {

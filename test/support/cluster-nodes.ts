@@ -3,16 +3,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createLogger } from '../../src/base/log.ts'
 import { ClusterNode } from '../../src/cluster/cluster-node.ts'
-import type { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
-import type { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import type { Sharding } from '../../src/cluster/node-shards.ts'
-import type { ServiceParts } from '../../src/cluster/service-parts.ts'
+import type { ServiceParts } from '../../src/cluster/partition-mover.ts'
 import { CollectionSet } from '../../src/collections/collection-set.ts'
 import { startEngine } from '../../src/collections/engine.ts'
 import type { Loaded } from '../../src/collections/served-data.ts'
 import { heldIn } from '../../src/points/held-partitions.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
 import type { Store } from '../../src/storage/store.ts'
+import type { SharedMemoryDocuments, SharedMemoryLog } from './memory-log.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 

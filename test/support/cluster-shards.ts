@@ -1,10 +1,10 @@
 import { DatabaseError } from '../../src/base/errors.ts'
 import { PartitionSet } from '../../src/base/partitions.ts'
-import type { SeededFaults } from '../../src/cluster/log-faults.ts'
 import type { Sharding } from '../../src/cluster/node-shards.ts'
-import type { Peers } from '../../src/cluster/peers.ts'
+import type { Peers } from '../../src/cluster/requests.ts'
 import { ownersIn, ringOf } from '../../src/cluster/ring.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
+import type { SeededFaults } from './memory-log.ts'
 
 /**
  * The partitions of simulated nodes, and the calls between the nodes. Calls take time and can get lost, as on a network
@@ -64,7 +64,7 @@ export class SimulatedShards {
   async *#parts(
     name: string,
     node: string,
-    method: number,
+    method: string,
     body: Uint8Array,
     signal: AbortSignal,
   ): AsyncGenerator<Buffer, void> {

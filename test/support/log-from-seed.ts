@@ -2,10 +2,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { DatabaseError } from '../../src/base/errors.ts'
 import { idBytes, idFromBytes } from '../../src/base/ids.ts'
 import type { NewPoint } from '../../src/base/point.ts'
-import { appendBatch } from '../../src/cluster/append-batch.ts'
-import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
+import { appendBatch } from '../../src/cluster/publisher.ts'
 import { encodeRequest } from '../../src/cluster/request-codec.ts'
 import type { LoggedRequest } from '../../src/write/logged-request.ts'
+import { SharedMemoryLog } from './memory-log.ts'
 import { seededRandom } from './random.ts'
 
 /** A read-only view of the log: other processes that make the same log would not have added records. */

@@ -1,8 +1,8 @@
 import { PartitionSet } from '../../src/base/partitions.ts'
 import { copyPartitions } from '../../src/cluster/partition-copy.ts'
-import { pause } from '../../src/cluster/pause.ts'
 import { ownersIn } from '../../src/cluster/ring.ts'
 import { readTopology } from '../../src/cluster/topology.ts'
+import { pause } from '../../src/cluster/waiting.ts'
 import type { Mutant } from './cluster-mutants.ts'
 
 /** Like `shardMutants`, for nodes to which partitions move. */

@@ -1,10 +1,10 @@
 import { join } from 'node:path'
 import { PartitionSet, partitionCount } from '../../src/base/partitions.ts'
-import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
-import type { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import type { Sharding } from '../../src/cluster/node-shards.ts'
-import type { PeerCall, Peers } from '../../src/cluster/peers.ts'
+import type { PeerCall, Peers } from '../../src/cluster/requests.ts'
 import { SimulatedNode } from './cluster-nodes.ts'
+import type { SharedMemoryLog } from './memory-log.ts'
+import { SharedMemoryDocuments } from './memory-log.ts'
 
 export interface MovingPairOptions {
   /** Contains one directory for each of the two nodes. */
@@ -39,7 +39,7 @@ export class MovingPair {
 
   get #peers(): Peers {
     const answer = (
-      method: number,
+      method: string,
       body: Uint8Array,
       signal: PeerCall['signal'],
     ): Promise<Uint8Array> | AsyncIterable<Uint8Array> => {

@@ -1,15 +1,14 @@
 import { createLogger } from '../../src/base/log.ts'
 import { ClusterView } from '../../src/cluster/cluster-view.ts'
 import type { CommitLog } from '../../src/cluster/commit-log.ts'
-import { setMemberState } from '../../src/cluster/members.ts'
 import { type Announcement, Membership } from '../../src/cluster/membership.ts'
-import type { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
-import { movesOf, surplusOf } from '../../src/cluster/ownership.ts'
-import { pause } from '../../src/cluster/pause.ts'
-import type { Peers } from '../../src/cluster/peers.ts'
-import { ServiceParts } from '../../src/cluster/service-parts.ts'
+import { movesOf, setMemberState, surplusOf } from '../../src/cluster/ownership.ts'
+import { ServiceParts } from '../../src/cluster/partition-mover.ts'
+import type { Peers } from '../../src/cluster/requests.ts'
 import { readTopology, type Topology } from '../../src/cluster/topology.ts'
+import { pause } from '../../src/cluster/waiting.ts'
 import type { RunningNode, SimulatedNode } from './cluster-nodes.ts'
+import type { SharedMemoryDocuments } from './memory-log.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 
@@ -83,7 +82,7 @@ export class MovingParts {
     const { zone } = this.#options
     const { position = 0, floor = 0, isReady = false } = this.#running?.node.status ?? {}
     return {
-      ...{ zone, address: '', version: '1', isReady, answers: isReady, position, floor },
+      ...{ zone, address: '', version: '1', isReady, serves: isReady, answers: isReady, position, floor },
       generation: this.#view.topology.generation,
     }
   }

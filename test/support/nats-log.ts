@@ -23,6 +23,7 @@ export async function openLog(
   return Object.assign(Object.create(null), {
     log: node.log,
     documents: node.documents,
+    bus: node.bus,
     close: node.close,
     [Symbol.asyncDispose]: node.close,
   })

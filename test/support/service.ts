@@ -2,15 +2,14 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createLogger } from '../../src/base/log.ts'
-import type { OpenLog } from '../../src/cluster/cluster-service-options.ts'
-import { fromJson } from '../../src/cluster/json-documents.ts'
 import type { Announcement } from '../../src/cluster/membership.ts'
-import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
-import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import { movesOf, surplusOf } from '../../src/cluster/ownership.ts'
-import { readTopology } from '../../src/cluster/topology.ts'
+import type { OpenLog } from '../../src/cluster/service-status.ts'
+import { fromJson, readTopology } from '../../src/cluster/topology.ts'
 import type { Config } from '../../src/config.ts'
 import { type Service, startService } from '../../src/main.ts'
+import { MemoryBus } from './memory-bus.ts'
+import { SharedMemoryDocuments, SharedMemoryLog } from './memory-log.ts'
 import { type TestSettings, testConfig } from './settings.ts'
 import { until } from './until.ts'
 
@@ -57,10 +56,7 @@ async function startInCluster(environment: TestSettings): Promise<TestService> {
 
 /** Settings for nodes that have a part of the points each. */
 export function inParts(replicas: string): TestSettings {
-  return {
-    ...{ CLUSTER_REPLICAS: replicas, CLUSTER_SECRET: 'a secret of the tests' },
-    ...{ CLUSTER_HOST: '127.0.0.1', CLUSTER_PORT: '0' },
-  }
+  return { CLUSTER_REPLICAS: replicas }
 }
 
 /** Resolves when every partition is on its owners and all nodes know it. */
@@ -80,6 +76,7 @@ export interface TestCluster extends AsyncDisposable {
   readonly services: readonly TestService[]
   readonly log: SharedMemoryLog
   readonly documents: SharedMemoryDocuments
+  readonly bus: MemoryBus
   /** Starts another node; resolves when it is ready. */
   add(name: string, environment?: TestSettings): Promise<TestService>
 }
@@ -91,6 +88,7 @@ export async function startTestCluster(
 ): Promise<TestCluster> {
   const log = new SharedMemoryLog()
   const documents = new SharedMemoryDocuments()
+  const bus = new MemoryBus()
   const openLog: OpenLog = async () => {
     const connection = log.connect()
     const shared = documents.connect()
@@ -98,8 +96,7 @@ export async function startTestCluster(
       await connection.close()
       await shared.close()
     }
-    const isReplaced = async (): Promise<boolean> => false
-    return { log: connection, documents: shared, isConnected: true, isReplaced, close }
+    return { log: connection, documents: shared, bus, isConnected: true, close }
   }
   await using stack = new AsyncDisposableStack()
   const services: TestService[] = []
@@ -112,7 +109,7 @@ export async function startTestCluster(
   let started = stack
   for (const name of names) await add(name)
   started = stack.move()
-  return { services, log, documents, add, [Symbol.asyncDispose]: () => started[Symbol.asyncDispose]() }
+  return { services, log, documents, bus, add, [Symbol.asyncDispose]: () => started[Symbol.asyncDispose]() }
 }
 
 async function startAlone(environment: TestSettings, openLog?: OpenLog): Promise<TestService> {

@@ -1,13 +1,10 @@
 import { createLogger } from '../../src/base/log.ts'
-import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
-import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
-import { PeerLink } from '../../src/cluster/peer-link.ts'
-import { peerMethods } from '../../src/cluster/peer-methods.ts'
-import { replicaHandlers } from '../../src/cluster/peer-replica.ts'
-import type { PeerHandler, PeerHandlers } from '../../src/cluster/peers.ts'
-import { catalogOf, collectionOf } from '../../src/cluster/replica-sender.ts'
+import { catalogOf, collectionOf, replicaHandlers } from '../../src/cluster/replica-transfer.ts'
+import { NodeRequests, type PeerHandler, type PeerHandlers } from '../../src/cluster/requests.ts'
 import { SimulatedNode } from './cluster-nodes.ts'
 import { SimulatedShards } from './cluster-shards.ts'
+import { MemoryBus } from './memory-bus.ts'
+import { SharedMemoryDocuments, SharedMemoryLog } from './memory-log.ts'
 
 export interface ShardedNodesOptions {
   readonly nodes: number
@@ -19,16 +16,17 @@ export interface ShardedNodesOptions {
   readonly auditMs?: number | undefined
 }
 
-/** Nodes of one cluster in this process. Each has a part of the points, and they call each other over real sockets. */
+/** Nodes of one cluster in this process. Each has a part of the points, and they call each other over a bus in memory. */
 export class ShardedNodes implements AsyncDisposable {
   readonly nodes: SimulatedNode[] = []
   /** A node of the same cluster that has all points. */
   readonly whole: SimulatedNode
   readonly names: readonly string[]
   readonly shards: SimulatedShards
-  readonly links: Map<string, PeerLink> = new Map()
+  readonly links: Map<string, NodeRequests> = new Map()
   /** By name of the answering node: runs before each of its answers, for tests of slow and failing nodes. */
-  readonly before: Map<string, (method: number) => Promise<void>> = new Map()
+  readonly before: Map<string, (method: string) => Promise<void>> = new Map()
+  readonly #bus = new MemoryBus()
   readonly #log: SharedMemoryLog = new SharedMemoryLog()
   readonly #documents: SharedMemoryDocuments = new SharedMemoryDocuments()
 
@@ -44,7 +42,7 @@ export class ShardedNodes implements AsyncDisposable {
     const { dimension, auditMs } = options
     const all = new ShardedNodes(options)
     for (const name of all.names) {
-      const link = await all.link(name)
+      const link = all.link(name)
       const sharding = all.shards.shardingOf(name, link)
       all.nodes.push(
         new SimulatedNode({
@@ -58,7 +56,7 @@ export class ShardedNodes implements AsyncDisposable {
 
   /** Adds a node over an existing directory. */
   async add(name: string, dataDir: string, dimension: number): Promise<SimulatedNode> {
-    const link = this.links.get(name) ?? (await this.link(name))
+    const link = this.links.get(name) ?? this.link(name)
     const sharding = this.shards.shardingOf(name, link)
     const setup = { name, log: this.#log, documents: this.#documents, sharding, dimension, dataDir }
     const node = new SimulatedNode(setup)
@@ -72,22 +70,11 @@ export class ShardedNodes implements AsyncDisposable {
     return this.#log.connect()
   }
 
-  async link(name: string): Promise<PeerLink> {
-    const link = await PeerLink.open({
-      ...{
-        own: { cluster: 'test', node: name, secret: 'of the tests' },
-        host: 'localhost',
-        port: 0,
-        tls: undefined,
-      },
-      ...{
-        handlers: this.#handlersOf(name),
-        callsMax: 100,
-        messageBytesMax: 64 * 1024 * 1024,
-        timeoutMs: 60_000,
-      },
+  link(name: string): NodeRequests {
+    const link = new NodeRequests({
+      ...{ bus: this.#bus, cluster: 'test', node: name, handlers: this.#handlersOf(name) },
+      messageBytesMax: 64 * 1024 * 1024,
       logger: createLogger({ level: 'silent', pretty: false }),
-      addressOf: (node) => `localhost:${this.links.get(node)!.port}`,
     })
     this.links.set(name, link)
     return link
@@ -96,7 +83,7 @@ export class ShardedNodes implements AsyncDisposable {
   /** The peer handlers of the current run of the node. */
   #handlersOf(name: string): PeerHandlers {
     const node = (): SimulatedNode => this.nodes.find((each) => each.name === name)!
-    const before = async (method: number): Promise<void> => await this.before.get(name)?.(method)
+    const before = async (method: string): Promise<void> => await this.before.get(name)?.(method)
     const given = replicaHandlers({
       catalog: () => catalogOf(node().up, node().up.node, this.#log.connect()),
       collection: async (collection, position, hasPoints) => {
@@ -104,17 +91,17 @@ export class ShardedNodes implements AsyncDisposable {
         return await collectionOf(node().up, collection, hasPoints)
       },
     })
-    const handlerOf = (method: number): PeerHandler =>
+    const handlerOf = (method: string): PeerHandler =>
       given.get(method) ?? node().up.node.peerHandlers.get(method)!
-    async function* inParts(method: number, ...call: Parameters<PeerHandler>): AsyncGenerator<Uint8Array> {
+    async function* inParts(method: string, ...call: Parameters<PeerHandler>): AsyncGenerator<Uint8Array> {
       await before(method)
       yield* handlerOf(method)(...call) as AsyncIterable<Uint8Array>
     }
-    const asked = async (method: number, ...call: Parameters<PeerHandler>): Promise<Uint8Array> => {
+    const asked = async (method: string, ...call: Parameters<PeerHandler>): Promise<Uint8Array> => {
       await before(method)
       return await (handlerOf(method)(...call) as Promise<Uint8Array>)
     }
-    const isInParts = (method: number): boolean => inPartsMethods.includes(method)
+    const isInParts = (method: string): boolean => inPartsMethods.includes(method)
     return {
       get:
         (method) =>
@@ -134,7 +121,7 @@ export class ShardedNodes implements AsyncDisposable {
   }
 }
 
-const inPartsMethods: readonly number[] = [
-  ...[peerMethods.partitionList, peerMethods.partitionCut, peerMethods.replicaCollection],
-  peerMethods.snapshotPart,
+const inPartsMethods: readonly string[] = [
+  ...['partitionList', 'partitionCut', 'replicaCollection'],
+  'snapshotPart',
 ]

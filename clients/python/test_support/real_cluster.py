@@ -68,9 +68,6 @@ class LogServer:
             CLUSTER_NATS_URL=f"{self._ports['nats'][0]},{self._ports['monitoring'][0]}",
             CLUSTER_NODE_NAME=name,
             CLUSTER_REPLICAS="1",
-            CLUSTER_SECRET="a secret of the tests",
-            CLUSTER_HOST="127.0.0.1",
-            CLUSTER_PORT="0",
             CLUSTER_LOG_BYTES="1G",
         )
 
@@ -97,7 +94,7 @@ def _shares_if_settled(nodes: dict[str, Service]) -> dict[str, int] | None:
         status = json.loads(_read(f"{node.url}/cluster"))
         parts = status["partitions"]
         ready = [each for each in status["nodes"] if each["is_ready"]]
-        if len(ready) != len(nodes) or any(parts[what] != 0 for what in ("to_come", "to_go", "under_replicated")):
+        if len(ready) != len(nodes) or any(parts[what] != 0 for what in ("incoming", "surplus", "under_replicated")):
             return None
         shares[name] = next(each["partitions"]["owned"] for each in ready if each["name"] == name)
         # A node drops a partition that it no longer owns when all nodes know that. Until then, it still answers for it.

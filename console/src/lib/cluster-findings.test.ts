@@ -4,7 +4,7 @@ import type { ClusterStatus, NodeStatus } from '../../../src/base/cluster-status
 import { clusterFindings, lagOf } from './cluster-findings.ts'
 
 function nodeOf(name: string, changes: Partial<NodeStatus> = {}): NodeStatus {
-  const there = { is_there: true, is_ready: true, position: 100, version: '1.0.0' }
+  const there = { is_alive: true, is_ready: true, position: 100, version: '1.0.0' }
   return { name, zone: `zone-${name}`, address: `host-${name}:50052`, ...there, ...changes }
 }
 
@@ -26,7 +26,7 @@ describe('the findings for a cluster', () => {
   })
 
   it('name the nodes that are unreachable or catching up', () => {
-    const { position: _, version: __, ...away } = nodeOf('b', { is_there: false, is_ready: false })
+    const { position: _, version: __, ...away } = nodeOf('b', { is_alive: false, is_ready: false })
     const nodes = [nodeOf('a'), away, nodeOf('c', { is_ready: false, position: 58 })]
     assert.deepEqual(titlesOf({ nodes }), [
       'warning: Node b is unreachable.',

@@ -72,12 +72,12 @@ function* logFindings({ log, is_connected: isConnected }: ClusterStatus): Genera
 
 function* partitionFindings({ partitions }: ClusterStatus): Generator<Finding> {
   if (partitions === undefined) return
-  const { replicas, to_come: toCome, to_go: toGo, without_node: without } = partitions
-  const short = partitions.under_replicated - without
-  if (without > 0) {
+  const { replicas, incoming, surplus, unowned } = partitions
+  const short = partitions.under_replicated - unowned
+  if (unowned > 0) {
     yield {
       level: 'fault',
-      title: `${plural(without, 'partition')} of 256 ${without === 1 ? 'is' : 'are'} unavailable.`,
+      title: `${plural(unowned, 'partition')} of 256 ${unowned === 1 ? 'is' : 'are'} unavailable.`,
       advice:
         'No node that holds a copy responds, and requests that need one get 503. Start the unreachable nodes.',
     }
@@ -90,17 +90,17 @@ function* partitionFindings({ partitions }: ClusterStatus): Generator<Finding> {
         'Requests still work. Do not stop another node until the copies have arrived or the nodes that hold them are back.',
     }
   }
-  if (toCome > 0 || toGo > 0) {
+  if (incoming > 0 || surplus > 0) {
     yield {
       level: 'note',
       title: 'Partitions are moving.',
-      advice: `Copies still to arrive: ${toCome}. Copies to drop after that: ${toGo}. Requests work meanwhile.`,
+      advice: `Copies still to arrive: ${incoming}. Copies to drop after that: ${surplus}. Requests work meanwhile.`,
     }
   }
 }
 
 function* nodeFindings(status: ClusterStatus): Generator<Finding> {
-  const away = status.nodes.filter(({ is_there }) => !is_there)
+  const away = status.nodes.filter(({ is_alive }) => !is_alive)
   if (away.length > 0) {
     const [are, they] = away.length === 1 ? ['is', 'it needs'] : ['are', 'they need']
     yield {
@@ -111,7 +111,7 @@ function* nodeFindings(status: ClusterStatus): Generator<Finding> {
   }
   for (const node of status.nodes) {
     // For this node, `faultsOf` reports the fault itself.
-    if (!node.is_there || node.is_ready || (node.name === status.node && status.fault !== undefined)) continue
+    if (!node.is_alive || node.is_ready || (node.name === status.node && status.fault !== undefined)) continue
     const reason = node.state && stateReasons[node.state]
     if (reason !== undefined) {
       yield { level: 'note', title: `Node ${node.name} is not in use:`, advice: reason }

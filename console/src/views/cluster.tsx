@@ -119,8 +119,8 @@ function Figures({ status }: { readonly status: ClusterStatus }): JSX.Element {
   )
 }
 
-function isMoving({ to_come: toCome, to_go: toGo }: NonNullable<ClusterStatus['partitions']>): boolean {
-  return toCome + toGo > 0
+function isMoving({ incoming, surplus }: NonNullable<ClusterStatus['partitions']>): boolean {
+  return incoming + surplus > 0
 }
 
 function sinceStart(count: number): string {
@@ -176,7 +176,7 @@ function NodeRow(props: {
   readonly onRemove: (name: string) => void
 }): JSX.Element {
   const { node, status, onRemove } = props
-  const { name, zone, address, is_there: isThere, version, position } = node
+  const { name, zone, address, is_alive: isAlive, version, position } = node
   const lag = lagOf(node, status)
   return (
     <tr>
@@ -206,7 +206,7 @@ function NodeRow(props: {
         </td>
       )}
       <td>
-        {!isThere && (
+        {!isAlive && (
           <span class="row-actions">
             <Button
               kind="quiet"
@@ -240,8 +240,8 @@ function State({ node }: { readonly node: NodeStatus }): JSX.Element {
   )
 }
 
-function stateOf({ is_there: isThere, is_ready: isReady, state }: NodeStatus): readonly [string, string] {
-  if (!isThere) return ['bad', 'unreachable']
+function stateOf({ is_alive: isAlive, is_ready: isReady, state }: NodeStatus): readonly [string, string] {
+  if (!isAlive) return ['bad', 'unreachable']
   if (state !== undefined) return ['note', state]
   return isReady ? ['good', 'ready'] : ['note', 'not ready']
 }

@@ -1,8 +1,6 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { ClusterStatus } from '../../base/cluster-status.ts'
 import { DatabaseError } from '../../base/errors.ts'
-import type { Logger } from '../../base/log.ts'
-import { streamAnswer } from './answers.ts'
 
 /** The operations on this node's cluster that HTTP offers. */
 export interface ClusterPages {
@@ -17,18 +15,6 @@ export interface ClusterPages {
   readonly refetch: (node: string) => Promise<boolean>
   /** Sets the number of replicas of each point, in a cluster that divides the points among its nodes. */
   readonly setReplicas: (replicas: number) => Promise<void>
-  /** The data of this node, for another node to copy. */
-  readonly replica: ReplicaPages
-}
-
-/** All data of a node, in the form that the cluster's replica-transfer.ts describes. */
-export interface ReplicaPages {
-  readonly catalog: () => unknown
-  /** The caller closes it. */
-  readonly collection: (
-    name: string,
-    position: number,
-  ) => Promise<{ readonly chunks: AsyncIterable<Buffer>; readonly close: () => void }>
 }
 
 /** The paths, with their methods, that only a node of a cluster has. */
@@ -38,23 +24,15 @@ export const clusterPaths: Readonly<Record<string, readonly string[]>> = {
   '/cluster/nodes/:name/drain': ['POST', 'DELETE'],
   '/cluster/nodes/:name/refetch': ['POST'],
   '/cluster/replicas': ['PUT'],
-  '/cluster/replica': ['GET', 'HEAD'],
-  '/cluster/replica/:collection': ['POST'],
 }
 
-export interface ClusterPageOptions {
-  /** How long a node may leave a sent chunk unread. */
-  readonly requestTimeoutMs: number
-  readonly logger: Logger
-}
-
-export function addCluster(app: FastifyInstance, cluster: ClusterPages, options: ClusterPageOptions): void {
+export function addCluster(app: FastifyInstance, cluster: ClusterPages): void {
   app.get('/cluster', { config: { role: 'read' } }, async (_request, reply) =>
     reply.type('application/json; charset=utf-8').send(JSON.stringify(await cluster.status())),
   )
   app.delete<Named>('/cluster/nodes/:name', async ({ params: { name } }, reply) => {
     const { nodes } = await cluster.status()
-    if (nodes.some((node) => node.name === name && node.is_there)) {
+    if (nodes.some((node) => node.name === name && node.is_alive)) {
       throw new DatabaseError('precondition_failed', `node ${name} is running: stop it first`)
     }
     if (!(await cluster.remove(name))) throw noNode(name)
@@ -85,34 +63,9 @@ export function addCluster(app: FastifyInstance, cluster: ClusterPages, options:
       return reply.status(204).send()
     },
   )
-  addReplica(app, cluster.replica, options)
-}
-
-/** Adds the paths for other nodes. They need a key with the role `write`. */
-function addReplica(app: FastifyInstance, replica: ReplicaPages, options: ClusterPageOptions): void {
-  app.get('/cluster/replica', (_request, reply) =>
-    reply.type('application/json; charset=utf-8').send(JSON.stringify(replica.catalog())),
-  )
-  app.post<{ Params: { collection: string }; Querystring: { position?: string } }>(
-    '/cluster/replica/:collection',
-    { config: { parameters: ['position'] } },
-    async ({ params, query }, reply) => {
-      const position = positionIn(query.position ?? '0')
-      const { chunks, close } = await replica.collection(params.collection, position)
-      reply.headers({ 'content-type': 'application/octet-stream', 'cache-control': 'no-store' })
-      return streamAnswer(reply, { ...options, chunks, what: 'a copy for another node', ended: close })
-    },
-  )
 }
 
 type Named = { readonly Params: { readonly name: string } }
-
-/** @throws DatabaseError `invalid_argument` */
-function positionIn(text: string): number {
-  const position = Number(text)
-  if (Number.isSafeInteger(position) && position >= 0) return position
-  throw new DatabaseError('invalid_argument', 'position is not a position in the log')
-}
 
 /** @throws DatabaseError `invalid_argument` */
 function replicasIn(text: string | undefined): number {

@@ -74,7 +74,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   addSnapshots(app, options)
   addInspection(app, options)
   addPages(app, options)
-  if (options.cluster !== undefined) addCluster(app, options.cluster, options)
+  if (options.cluster !== undefined) addCluster(app, options.cluster)
   addDocs(app)
   addConsole(app, options.console, options.cluster !== undefined)
   await listen(app, options)

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { seededRandom } from '../../test/support/random.ts'
-import { type CommitLog, LogGap, UncertainAppend } from './commit-log.ts'
-import { SeededFaults } from './log-faults.ts'
-import { SharedMemoryDocuments } from './memory-documents.ts'
-import { SharedMemoryLog } from './memory-log.ts'
+import { type CommitLog, LogGap, UncertainAppend } from '../src/cluster/commit-log.ts'
+import { SeededFaults, SharedMemoryDocuments, SharedMemoryLog } from './support/memory-log.ts'
+import { seededRandom } from './support/random.ts'
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)
 

@@ -1,6 +1,41 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import { pause } from './pause.ts'
+/** Waits; ends early, without an error, when aborted. */
+export function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) return resolve()
+    const end = (): void => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', end)
+      resolve()
+    }
+    const timer = setTimeout(end, ms)
+    signal?.addEventListener('abort', end)
+  })
+}
+
+/** Callers that wait for an event. */
+export class Waiters {
+  readonly #waiting = new Set<() => void>()
+
+  /** Resolves at the next `wakeAll`, or when aborted. */
+  wait(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        signal.removeEventListener('abort', wake)
+        this.#waiting.delete(wake)
+        resolve()
+      }
+      if (signal.aborted) return resolve()
+      signal.addEventListener('abort', wake)
+      this.#waiting.add(wake)
+    })
+  }
+
+  wakeAll(): void {
+    for (const wake of [...this.#waiting]) wake()
+  }
+}
 
 export interface RetryOptions {
   /** What is tried, for log lines. */

@@ -1,0 +1,431 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import type { AnswerRoom, ByteBudget } from '../base/budgets.ts'
+import { cancellation, DatabaseError, type Reason, reasons, toDatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import { type Ask, AskSchema, NextSchema, type Part, PartSchema } from '../messages/generated/cluster_pb.js'
+
+/**
+ * Requests between the nodes of a cluster, through the servers of the log:
+ *
+ *   asks                                            answers
+ *   vdb.<cluster>.<node>.<operation>  ── Ask ──────>  handler
+ *                                     <── Part ─────  the first part of the answer
+ *   vdb.<cluster>.<node>.next         ── Next ─────>  only for answers of more than one part
+ *                                     <── Part ─────
+ *   vdb.<cluster>.<node>.cancel       ── Next ─────>  the answer is not wanted any more
+ *
+ * The asking node pulls an answer of more than 512 KiB, or of many messages, part by part, so that nothing floods a
+ * server and nobody makes what is not read. The answering node pulls a request of more than 512 KiB in the same way.
+ *
+ * A server says at once when no node listens for a request, so a node that has ended is noticed immediately. A node that
+ * ends while it makes an answer is noticed only by the time limit. Main thread only.
+ */
+
+/** The operations that nodes ask each other for. */
+export type PeerOperation =
+  | ('search' | 'get' | 'list' | 'count' | 'facets' | 'plan' | 'stats' | 'collectionPoints')
+  | ('partitionList' | 'partitionPoints' | 'partitionCut' | 'replicaCatalog' | 'replicaCollection')
+  | ('snapshotHold' | 'snapshotPart' | 'snapshotRelease' | 'outcome' | 'found')
+
+export interface PeerAsk {
+  readonly signal?: AbortSignal | undefined
+  /** Absent: the default. */
+  readonly timeoutMs?: number | undefined
+  /** Counts the answer as it arrives. */
+  readonly room?: AnswerRoom | undefined
+}
+
+/** Sends requests to the other nodes of the cluster. */
+export interface Peers {
+  /**
+   * Asks a node for one answer.
+   *
+   * @throws DatabaseError that the node answered with; `not_ready` when it cannot be reached, `deadline_exceeded` when it
+   *   takes too long
+   */
+  ask(node: string, operation: PeerOperation, body: Uint8Array, options?: PeerAsk): Promise<Buffer>
+  /** Asks a node for an answer in many messages. The node makes them as they are read. To be read once. */
+  stream(
+    node: string,
+    operation: PeerOperation,
+    body: Uint8Array,
+    options?: Pick<PeerAsk, 'signal'>,
+  ): AsyncIterable<Buffer>
+}
+
+/** The asking node, and how long it wants the answer. */
+export interface PeerCall {
+  readonly node: string
+  /** Aborts when the other node does not want the answer any more. */
+  readonly signal: AbortSignal
+  /** Counts the answer while it is made, and until it is sent. */
+  readonly room?: AnswerRoom | undefined
+}
+
+/** Answers a request of another node: with a promise of one message, or with its messages. */
+export type PeerHandler = (body: Buffer, call: PeerCall) => Promise<Uint8Array> | AsyncIterable<Uint8Array>
+
+/** Handlers by operation; looked up for each request. */
+export interface PeerHandlers {
+  get(operation: string): PeerHandler | undefined
+}
+
+/** What carries the messages: NATS, or memory in tests. */
+export interface MessageBus {
+  /**
+   * Sends a message; resolves with the reply.
+   *
+   * @throws DatabaseError `not_ready` when nobody listens, `deadline_exceeded` without a reply in time
+   */
+  request(subject: string, message: Uint8Array, timeoutMs: number): Promise<Uint8Array>
+  publish(subject: string, message: Uint8Array): void
+  /** Calls `take` for each message to a subject that matches, until the returned function is called. */
+  subscribe(
+    pattern: string,
+    take: (subject: string, message: Uint8Array, reply: (message: Uint8Array) => void) => void,
+  ): () => void
+}
+
+export interface NodeRequestsOptions {
+  readonly bus: MessageBus
+  readonly cluster: string
+  /** This node. */
+  readonly node: string
+  readonly handlers: PeerHandlers
+  /** Maximum bytes of one request, or of one message of an answer. */
+  readonly messageBytesMax: number
+  /** Counts the answers to other nodes, from the first point that is read for them until they are sent. */
+  readonly answerBytes?: ByteBudget | undefined
+  readonly logger: Logger
+  /** Called with the seconds that a request took. */
+  readonly onCall?: ((seconds: number) => void) | undefined
+}
+
+/** Asks other nodes, and answers them. */
+export class NodeRequests implements Peers {
+  readonly #options: NodeRequestsOptions
+  /** What is left to send of this node's requests, by the number of the call. */
+  readonly #unsent = new Map<bigint, Iterator<Part>>()
+  /** The calls of other nodes, by node and number. */
+  readonly #answering = new Map<string, AnsweredCall>()
+  readonly #unsubscribe: () => void
+  #last = BigInt(Date.now()) << 20n
+
+  /** Answers from now on. */
+  constructor(options: NodeRequestsOptions) {
+    this.#options = options
+    const { bus, node } = options
+    this.#unsubscribe = bus.subscribe(this.#subjectOf(node, '*'), (subject, message, reply) => {
+      void this.#take(subject.slice(subject.lastIndexOf('.') + 1), message, reply)
+    })
+  }
+
+  async ask(
+    node: string,
+    operation: PeerOperation,
+    body: Uint8Array,
+    options: PeerAsk = {},
+  ): Promise<Buffer> {
+    const startMs = performance.now()
+    const { timeoutMs = defaultTimeoutMs } = options
+    try {
+      for await (const message of this.#messages(node, operation, body, { ...options, timeoutMs }))
+        return message
+      return noBytes
+    } finally {
+      this.#options.onCall?.((performance.now() - startMs) / 1000)
+    }
+  }
+
+  stream(
+    node: string,
+    operation: PeerOperation,
+    body: Uint8Array,
+    options: Pick<PeerAsk, 'signal'> = {},
+  ): AsyncGenerator<Buffer, void> {
+    return this.#messages(node, operation, body, options)
+  }
+
+  /** Ends all answers; those of other nodes to this one end by themselves. */
+  close(): void {
+    this.#unsubscribe()
+    for (const call of this.#answering.values()) call.cancel()
+  }
+
+  #subjectOf(node: string, operation: string): string {
+    return `vdb.${this.#options.cluster}.${subjectToken(node)}.${operation}`
+  }
+
+  /** @param timeoutMs of all parts together; absent: each part has a time limit of its own */
+  async *#messages(
+    node: string,
+    operation: PeerOperation,
+    body: Uint8Array,
+    { signal, timeoutMs, room }: PeerAsk,
+  ): AsyncGenerator<Buffer, void> {
+    if (signal?.aborted) throw cancellation(signal)
+    const { node: from, bus, messageBytesMax } = this.#options
+    const call = ++this.#last
+    const endMs = timeoutMs === undefined ? undefined : performance.now() + timeoutMs
+    const more = body.length > partBytes
+    if (more) this.#unsent.set(call, partsOf(body.subarray(partBytes), true))
+    const next = toBinary(NextSchema, create(NextSchema, { from, call }))
+    let isOver = false
+    const request = async (to: string, message: Uint8Array): Promise<Part> => {
+      const waitMs = endMs === undefined ? partMs : Math.max(1, Math.ceil(endMs - performance.now()))
+      try {
+        return fromBinary(PartSchema, await unlessAborted(bus.request(to, message, waitMs), signal))
+      } catch (error) {
+        if (signal?.aborted) throw cancellation(signal)
+        throw failureOf(node, error, waitMs)
+      }
+    }
+    try {
+      const ask = {
+        ...{ from, call, more, timeoutMs: Math.ceil(timeoutMs ?? 0) },
+        body: body.subarray(0, partBytes),
+      }
+      let part = await request(this.#subjectOf(node, operation), toBinary(AskSchema, create(AskSchema, ask)))
+      let pieces: Uint8Array[] = []
+      let bytes = 0
+      for (;;) {
+        isOver = part.endsAnswer || part.reason !== ''
+        if (part.reason !== '') throw errorOf(part)
+        room?.add(part.body.length)
+        bytes += part.body.length
+        if (bytes > messageBytesMax) throw tooLong(`the answer of node ${node}`, messageBytesMax)
+        pieces.push(part.body)
+        if (part.endsMessage) {
+          yield pieces.length === 1 ? asBuffer(pieces[0]!) : Buffer.concat(pieces)
+          pieces = []
+          bytes = 0
+        }
+        if (isOver) return
+        part = await request(this.#subjectOf(node, 'next'), next)
+      }
+    } finally {
+      this.#unsent.delete(call)
+      if (!isOver) bus.publish(this.#subjectOf(node, 'cancel'), next)
+    }
+  }
+
+  async #take(operation: string, message: Uint8Array, reply: (message: Uint8Array) => void): Promise<void> {
+    try {
+      if (operation === 'next' || operation === 'cancel') {
+        const { from, call, ofRequest } = fromBinary(NextSchema, message)
+        const answered = this.#answering.get(keyOf(from, call))
+        if (operation === 'cancel') answered?.cancel()
+        else if (ofRequest) reply(encoded(this.#unsent.get(call)?.next().value ?? gone))
+        else reply(encoded((await answered?.next()) ?? gone))
+        return
+      }
+      const ask = fromBinary(AskSchema, message)
+      reply(encoded(await this.#begin(operation, ask)))
+    } catch (err) {
+      // Such as bytes that no node sends. The asking node has a time limit.
+      this.#options.logger.error({ err, operation }, 'a request of another node could not be answered')
+    }
+  }
+
+  /** Begins to answer; returns the first part. */
+  async #begin(operation: string, ask: Ask): Promise<Part> {
+    const { handlers, answerBytes, logger } = this.#options
+    const { from: node, call: number } = ask
+    const handler = handlers.get(operation)
+    if (handler === undefined)
+      return failedPart(
+        new DatabaseError('not_ready', `this node does not know the request ${operation} yet`),
+      )
+    if (this.#answering.size >= callsMax) {
+      const message = `this node is already answering ${callsMax} requests of other nodes`
+      return failedPart(new DatabaseError('overloaded', message))
+    }
+    const key = keyOf(node, number)
+    const room = answerBytes?.hold(0)
+    const call = new AnsweredCall(ask.timeoutMs, {
+      answer: async (signal) => handler(await this.#bodyOf(ask, signal), { node, signal, room }),
+      onInternal: (error) =>
+        logger.error({ peer: node, operation, err: error.cause ?? error }, error.message),
+      onEnd: () => {
+        this.#answering.delete(key)
+        room?.release()
+      },
+    })
+    this.#answering.set(key, call)
+    return await call.next()
+  }
+
+  async #bodyOf({ from, call, more, body }: Ask, signal: AbortSignal): Promise<Buffer> {
+    if (!more) return asBuffer(body)
+    const { bus, messageBytesMax } = this.#options
+    const next = toBinary(NextSchema, create(NextSchema, { from, call, ofRequest: true }))
+    const pieces: Uint8Array[] = [body]
+    let bytes = body.length
+    for (let isWhole = false; !isWhole; ) {
+      const answer = bus.request(this.#subjectOf(from, 'next'), next, partMs)
+      const part = fromBinary(PartSchema, await unlessAborted(answer, signal))
+      if (part.reason !== '') throw errorOf(part)
+      bytes += part.body.length
+      if (bytes > messageBytesMax)
+        throw tooLong('a request between nodes', messageBytesMax, ', which depends on MAX_REQUEST_BYTES')
+      pieces.push(part.body)
+      isWhole = part.endsMessage
+    }
+    return Buffer.concat(pieces)
+  }
+}
+
+interface AnsweredCallOptions {
+  readonly answer: (
+    signal: AbortSignal,
+  ) => Promise<Uint8Array | ReturnType<PeerHandler>> | ReturnType<PeerHandler>
+  /** Called with an error that is not the asking node's. */
+  readonly onInternal: (error: DatabaseError) => void
+  readonly onEnd: () => void
+}
+
+/** A call that is being answered: its parts are made when they are asked for. */
+class AnsweredCall {
+  readonly #options: AnsweredCallOptions
+  readonly #abort = new AbortController()
+  readonly #parts: AsyncGenerator<Part, void>
+  readonly #deadline: NodeJS.Timeout | undefined
+  readonly #idle: NodeJS.Timeout
+  #isOver = false
+
+  /** @param timeoutMs 0 for none */
+  constructor(timeoutMs: number, options: AnsweredCallOptions) {
+    this.#options = options
+    this.#parts = this.#answered()
+    const late = new DatabaseError('deadline_exceeded', 'the deadline of the call has passed')
+    if (timeoutMs > 0) this.#deadline = setTimeout(() => this.#abort.abort(late), timeoutMs)
+    this.#idle = setTimeout(() => this.cancel(), idleMs)
+  }
+
+  async next(): Promise<Part> {
+    this.#idle.refresh()
+    try {
+      const { value } = await this.#parts.next()
+      if (this.#isOver || value === undefined) return gone
+      if (value.endsAnswer) this.#end()
+      return value
+    } catch (thrown) {
+      const error = toDatabaseError(thrown)
+      if (error.reason === 'internal') this.#options.onInternal(error)
+      this.#end()
+      return failedPart(error)
+    }
+  }
+
+  cancel(): void {
+    if (this.#isOver) return
+    this.#end()
+    this.#abort.abort(new DatabaseError('cancelled', 'the caller disconnected'))
+    // Lets a handler that has begun its messages close what it reads.
+    this.#parts.return().catch(() => {})
+  }
+
+  async *#answered(): AsyncGenerator<Part, void> {
+    const { signal } = this.#abort
+    const answer = await this.#options.answer(signal)
+    if (answer instanceof Uint8Array) return yield* partsOf(answer, true)
+    for await (const message of answer as AsyncIterable<Uint8Array>) {
+      yield* partsOf(message, false)
+      if (signal.aborted) throw signal.reason
+    }
+    yield create(PartSchema, { endsAnswer: true })
+  }
+
+  #end(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    clearTimeout(this.#deadline)
+    clearTimeout(this.#idle)
+    this.#options.onEnd()
+  }
+}
+
+/** Cuts a message into parts. */
+function* partsOf(message: Uint8Array, isLast: boolean): Generator<Part, undefined> {
+  let at = 0
+  do {
+    const endsMessage = at + partBytes >= message.length
+    yield create(PartSchema, {
+      ...{ body: message.subarray(at, at + partBytes), endsMessage },
+      endsAnswer: endsMessage && isLast,
+    })
+    at += partBytes
+  } while (at < message.length)
+}
+
+function encoded(part: Part): Uint8Array {
+  return toBinary(PartSchema, part)
+}
+
+function failedPart({ reason, message: error }: DatabaseError): Part {
+  return create(PartSchema, { reason, error, endsAnswer: true })
+}
+
+function errorOf({ reason, error }: Part): DatabaseError {
+  // A later program may have reasons that this one does not know.
+  return new DatabaseError(Object.hasOwn(reasons, reason) ? (reason as Reason) : 'internal', error)
+}
+
+function failureOf(node: string, error: unknown, waitMs: number): DatabaseError {
+  const isLate = error instanceof DatabaseError && error.reason === 'deadline_exceeded'
+  const message = isLate
+    ? `node ${node} of the cluster has not answered in ${waitMs} ms`
+    : `node ${node} of the cluster cannot be reached: try again later`
+  return new DatabaseError(isLate ? 'deadline_exceeded' : 'not_ready', message, { cause: error })
+}
+
+function tooLong(what: string, bytesMax: number, why = ''): DatabaseError {
+  return new DatabaseError('request_too_large', `${what} exceeds ${bytesMax} bytes${why}`)
+}
+
+async function unlessAborted<Value>(
+  promise: Promise<Value>,
+  signal: AbortSignal | undefined,
+): Promise<Value> {
+  if (signal === undefined) return await promise
+  const aborted = Promise.withResolvers<never>()
+  const onAbort = (): void => aborted.reject(signal.reason)
+  if (signal.aborted) onAbort()
+  else signal.addEventListener('abort', onAbort)
+  // Nobody waits for the other one of the two.
+  promise.catch(() => {})
+  try {
+    return await Promise.race([promise, aborted.promise])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
+/** The name of a node as a part of a subject, which allows few characters. */
+function subjectToken(node: string): string {
+  return /^[\w-]+$/.test(node) ? node : `=${Buffer.from(node).toString('base64url')}`
+}
+
+function keyOf(node: string, call: bigint): string {
+  return `${call} ${node}`
+}
+
+function asBuffer({ buffer, byteOffset, byteLength }: Uint8Array): Buffer {
+  return Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength)
+}
+
+const gone: Part = failedPart(
+  new DatabaseError('not_ready', 'the other node has forgotten this call: try again'),
+)
+const noBytes = Buffer.alloc(0)
+
+/** Half of what a NATS server accepts by default, with room for the rest of the message. */
+const partBytes = 512 * 1024
+/** How long an answer of one message may take. */
+const defaultTimeoutMs = 10_000
+/** How long a part of a longer answer may take. A part may wait for a log that is held for some seconds. */
+const partMs = 20_000
+/** An asking node that does not ask for the next part for this long has ended. */
+const idleMs = 60_000
+/** Requests of other nodes that are answered at the same time. */
+const callsMax = 4_096
