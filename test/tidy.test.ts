@@ -64,7 +64,7 @@ const benchMayImport: Readonly<Record<string, readonly string[]>> = {
     ...['shared', 'index/contenders', 'filter/ways.ts', 'filter/options.ts'],
     ...['filter/run', 'filter/report', 'filter/evaluate', 'filter/start'],
   ],
-  'cluster/link.ts': [],
+  'cluster/requests.ts': [],
   'service/load': ['shared'],
   'service/targets': ['shared', 'service/load'],
   'service/options.ts': ['shared', 'service/load'],

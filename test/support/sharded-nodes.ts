@@ -1,6 +1,11 @@
 import { createLogger } from '../../src/base/log.ts'
 import { catalogOf, collectionOf, replicaHandlers } from '../../src/cluster/replica-transfer.ts'
-import { NodeRequests, type PeerHandler, type PeerHandlers } from '../../src/cluster/requests.ts'
+import {
+  type MessageBus,
+  NodeRequests,
+  type PeerHandler,
+  type PeerHandlers,
+} from '../../src/cluster/requests.ts'
 import { SimulatedNode } from './cluster-nodes.ts'
 import { SimulatedShards } from './cluster-shards.ts'
 import { MemoryBus } from './memory-bus.ts'
@@ -14,6 +19,8 @@ export interface ShardedNodesOptions {
   readonly dimension?: number | undefined
   /** See `NodeSetup`. */
   readonly auditMs?: number | undefined
+  /** What carries their requests; absent: memory. */
+  readonly bus?: MessageBus | undefined
 }
 
 /** Nodes of one cluster in this process. Each has a part of the points, and they call each other over a bus in memory. */
@@ -26,11 +33,12 @@ export class ShardedNodes implements AsyncDisposable {
   readonly links: Map<string, NodeRequests> = new Map()
   /** By name of the answering node: runs before each of its answers, for tests of slow and failing nodes. */
   readonly before: Map<string, (method: string) => Promise<void>> = new Map()
-  readonly #bus = new MemoryBus()
+  readonly #bus: MessageBus
   readonly #log: SharedMemoryLog = new SharedMemoryLog()
   readonly #documents: SharedMemoryDocuments = new SharedMemoryDocuments()
 
-  private constructor({ nodes, replicas, dimension, auditMs }: ShardedNodesOptions) {
+  private constructor({ nodes, replicas, dimension, auditMs, bus }: ShardedNodesOptions) {
+    this.#bus = bus ?? new MemoryBus()
     this.names = Array.from({ length: nodes }, (_, index) => `node-${index}`)
     this.shards = new SimulatedShards(this.names, replicas, undefined, () => this.nodes)
     this.whole = new SimulatedNode({

@@ -1,10 +1,12 @@
 /**
- * `node bench/cluster/link.ts [points]` measures how much more a search over two nodes costs than a search on one node,
- * with sequential requests. Both nodes run in this process and communicate over loopback sockets. Their computing times
- * therefore add up, which does not happen on two machines.
+ * `node bench/cluster/requests.ts [points]` measures how much more a search over two nodes costs than a search on one
+ * node, with sequential requests. Both nodes run in this process and ask each other through a NATS server on loopback.
+ * Their computing times therefore add up, which does not happen on two machines.
  */
 import { randomBytes } from 'node:crypto'
 import type { SearchQuery } from '../../src/base/point.ts'
+import { openLog } from '../../test/support/nats-log.ts'
+import { NatsServers } from '../../test/support/nats-servers.ts'
 import { randomVector, seededRandom } from '../../test/support/random.ts'
 import { ShardedNodes } from '../../test/support/sharded-nodes.ts'
 
@@ -15,7 +17,9 @@ const batch = 500
 const count = Number(process.argv[2] ?? 5_000)
 const random = seededRandom(1)
 const vector = (): Float32Array => randomVector(random, dimension, 'continuous')
-await using all = await ShardedNodes.start({ nodes: 2, replicas: 1, dimension })
+await using servers = await NatsServers.start({ count: 1 })
+await using nats = await openLog(servers, 'bench')
+await using all = await ShardedNodes.start({ nodes: 2, replicas: 1, dimension, bus: nats.bus })
 const [a, b] = all.nodes.map(({ up }) => up)
 for (let left = count; left > 0; left -= batch) {
   const payload = { contentType: 'Text', content: '' } as const
