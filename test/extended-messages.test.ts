@@ -528,8 +528,10 @@ describe('answers of the extended interface', () => {
         results: {
           ids: IdLists.of([ids]),
           distances: Float64Array.of(0.1 + 0.2, 1e-7),
+          sequences: Float64Array.of(2, 1),
           details: [include === undefined ? undefined : details],
           profiles: [profile],
+          plans: [undefined],
         },
       }
       const json = JSON.parse(String(await routes.SearchPoints.encode(answer)))
@@ -642,8 +644,10 @@ describe('answers of the extended interface', () => {
       results: {
         ids: IdLists.of([ids]),
         distances: Float64Array.of(1, 2),
+        sequences: Float64Array.of(1, 2),
         details: [undefined],
         profiles: [undefined],
+        plans: [undefined],
       },
     }
     assert.equal(String(await routes.SearchPoints.encode(answer)), JSON.stringify({ results: ids }))

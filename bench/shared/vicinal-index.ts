@@ -5,7 +5,7 @@ import type { Metric } from '../../src/base/point.ts'
 import { IndexThreadPool } from '../../src/graphs/index-thread-pool.ts'
 import { Indexer, type IndexerOptions } from '../../src/graphs/indexer.ts'
 import { type Route, routesFor } from '../../src/index/routes.ts'
-import { Searcher, type SlotRange } from '../../src/index/searcher.ts'
+import { rangesOf, Searcher, type SlotRange } from '../../src/index/searcher.ts'
 import type { CodeBits, SegmentHandle } from '../../src/index/segment.ts'
 import { VectorIndex } from '../../src/index/vector-index.ts'
 import type { KernelModule } from '../../src/kernels/wasm-module.ts'
@@ -70,10 +70,7 @@ export class VicinalIndex {
 
   /** All slots in use, for an exact scan. */
   get ranges(): SlotRange[] {
-    const { slotCount, segments } = this.#index
-    return segments.map(({ ordinal, firstSlot, layout }) => {
-      return { ordinal, from: 0, to: Math.min(layout.capacity, slotCount - firstSlot) }
-    })
+    return rangesOf(this.#index.segments, this.#index.slotCount)
   }
 
   /** Allocates memory for the given number of points. */

@@ -58,8 +58,10 @@ async function embedQueries(
 const nothing: SearchResults = {
   ids: IdLists.of([]),
   distances: new Float64Array(0),
+  sequences: new Float64Array(0),
   details: [],
   profiles: [],
+  plans: [],
 }
 
 /**

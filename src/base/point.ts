@@ -104,11 +104,6 @@ export interface SearchQuery {
   readonly include?: Include | undefined
   /** Whether the answer includes a profile of the search. */
   readonly profile?: boolean | undefined
-  /**
-   * Whether the answer includes the keys that order its results, for merging with other answers. The same for all
-   * queries of a request.
-   */
-  readonly ranked?: boolean | undefined
 }
 
 /** A query near a vector, not near a stored point. */

@@ -2,24 +2,22 @@ import { DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import { FirstItems } from '../base/first-items.ts'
 import { IdLists } from '../base/id-lists.ts'
 import { idBytes, idToBytes } from '../base/ids.ts'
-import type { Metric } from '../base/point.ts'
 import type { HitDetails, Profile, SearchResults } from '../base/search-results.ts'
 import { inTurns, Turn } from '../base/turns.ts'
 import type { FacetCount, ListPage, ListQuery } from '../points/database.ts'
 import { cursorAfter, orderOfCursor } from '../points/insertion-order.ts'
 import type { FilterPlan } from '../write/by-filter.ts'
-import type { FoundByPeer, OrderedPage } from './read-codec.ts'
+import type { OrderedPage } from './read-codec.ts'
 
 /** What one node has found. */
 export interface NodeResults {
-  readonly found: FoundByPeer
+  readonly found: SearchResults
   /** What the node had applied at the start of its search, and what was visible at its end: positions of the log. */
   readonly before: number
   readonly after: number
 }
 
 interface MergedQuery {
-  readonly metric: Metric
   readonly limit: number
   /** The point whose neighbours are searched, which is not one of its own results. */
   readonly without?: string | undefined
@@ -32,19 +30,17 @@ interface MergedQuery {
  * At different log positions, nodes can have different vectors of one point. The nearest one counts, even if it is the
  * older one: it has kept another point out of the list of its node.
  *
- * @param inUnits converts the key of a result to the units of its metric
  */
 export async function mergeResults(
   queries: readonly MergedQuery[],
   nodes: readonly NodeResults[],
-  inUnits: (metric: Metric, key: number) => number,
 ): Promise<SearchResults> {
   const [first] = nodes
   const isOneState = nodes.every(({ before, after }) => before === first!.before && after === first!.before)
   const draft = new Draft(nodes, isOneState)
   const turn = new Turn()
   for (const [list, query] of queries.entries()) {
-    draft.merge(list, query, inUnits)
+    draft.merge(list, query)
     if (turn.isOver) await turn.next()
   }
   return draft.results()
@@ -52,10 +48,11 @@ export async function mergeResults(
 
 /** The merged results so far. */
 class Draft {
-  readonly #found: readonly FoundByPeer[]
+  readonly #found: readonly SearchResults[]
   readonly #isOneState: boolean
   readonly #bytes: Buffer
   readonly #distances: Float64Array
+  readonly #sequences: Float64Array
   readonly #ends: number[] = []
   readonly #details: (readonly HitDetails[] | undefined)[] = []
   #count = 0
@@ -66,13 +63,10 @@ class Draft {
     const total = this.#found.reduce((sum, { ids }) => sum + ids.total, 0)
     this.#bytes = Buffer.allocUnsafe(total * idBytes)
     this.#distances = new Float64Array(total)
+    this.#sequences = new Float64Array(total)
   }
 
-  merge(
-    list: number,
-    { metric, limit, without }: MergedQuery,
-    inUnits: (metric: Metric, key: number) => number,
-  ): void {
+  merge(list: number, { limit, without }: MergedQuery): void {
     const found = this.#found
     const at = found.map(({ ids }) => ids.startOf(list))
     const own = without === undefined ? undefined : idToBytes(without)
@@ -83,17 +77,18 @@ class Draft {
     while (this.#count < end) {
       const node = this.#nearest(list, at)
       if (node === -1) break
-      const { ids, ranks, details: lists } = found[node]!
+      const { ids, distances, sequences, details: lists } = found[node]!
       const number = at[node]!
       at[node]! += 1
       const id = ids.bytes.subarray(number * idBytes, (number + 1) * idBytes)
       // Nodes with the same vector of a point have the same sequence, which is cheaper to look up.
-      const point = this.#isOneState ? ranks.sequences[number]! : textOf(id)
+      const point = this.#isOneState ? sequences[number]! : textOf(id)
       if (seen.has(point)) continue
       seen.add(point)
       if (own !== undefined && Buffer.compare(own, id) === 0) continue
       this.#bytes.set(id, this.#count * idBytes)
-      this.#distances[this.#count] = inUnits(metric, ranks.keys[number]!)
+      this.#distances[this.#count] = distances[number]!
+      this.#sequences[this.#count] = sequences[number]!
       details?.push(lists[list]![number - ids.startOf(list)]!)
       this.#count += 1
     }
@@ -105,6 +100,7 @@ class Draft {
     return {
       ids: new IdLists(this.#bytes, this.#ends),
       distances: this.#distances.subarray(0, this.#count),
+      sequences: this.#sequences.subarray(0, this.#count),
       details: this.#details,
       profiles: this.#ends.map((_, list) => mergedProfile(this.#found.map(({ profiles }) => profiles[list]))),
       plans: this.#ends.map((_, list) => this.#found.map(({ plans }) => plans[list]).find(isThere)),
@@ -114,15 +110,16 @@ class Draft {
   /** The node with the next result of a list; -1 when there is none. */
   #nearest(list: number, at: readonly number[]): number {
     let best = -1
-    let [bestKey, bestSequence] = [0, 0]
-    for (const [node, { ids, ranks }] of this.#found.entries()) {
+    let [bestDistance, bestSequence] = [0, 0]
+    for (const [node, { ids, distances, sequences }] of this.#found.entries()) {
       const number = at[node]!
       if (number === ids.endOf(list)) continue
-      const key = ranks.keys[number]!
-      const sequence = ranks.sequences[number]!
-      if (best !== -1 && (key > bestKey || (key === bestKey && sequence >= bestSequence))) continue
+      const distance = distances[number]!
+      const sequence = sequences[number]!
+      const isLater = distance > bestDistance || (distance === bestDistance && sequence >= bestSequence)
+      if (best !== -1 && isLater) continue
       best = node
-      bestKey = key
+      bestDistance = distance
       bestSequence = sequence
     }
     return best

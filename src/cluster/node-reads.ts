@@ -4,7 +4,6 @@ import type { Point, SearchQuery } from '../base/point.ts'
 import type { Profile } from '../base/search-results.ts'
 import { within } from '../collections/reads.ts'
 import type { ChangeByFilter, Database, ListQuery, ReadCall } from '../points/database.ts'
-import { emptyRanks } from '../search/search-answers.ts'
 import type { NodeFacets, NodePlan, NodeResults } from './merged-answers.ts'
 import { checkHolds } from './placement.ts'
 import type { OrderedPage } from './read-codec.ts'
@@ -50,16 +49,15 @@ export class NodeReads {
     this.#checkHeld()
   }
 
-  /** @param queries with their vectors, and with `ranked` set */
+  /** @param queries with their vectors */
   async search(queries: readonly SearchQuery[], call: ReadCall): Promise<NodeResults> {
     await this.#moveClock()
     const before = this.#node.position
     const results = await this.#collection.search(queries, call)
     this.#checkHeld()
-    const { ranks = emptyRanks(0), plans = queries.map(() => undefined) } = results
     const after = this.#node.visible
     const profiles = await this.#profiles(queries, results.profiles, call.signal)
-    return { found: { ...results, ranks, plans, profiles }, before, after }
+    return { found: { ...results, profiles }, before, after }
   }
 
   /** Restricts the counts of profiles to the given partitions: nodes have points in common. */

@@ -4,10 +4,10 @@ import { IdLists } from '../base/id-lists.ts'
 import { idBytes } from '../base/ids.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
 import { distanceMetrics, type Include, type Point, type SearchQuery } from '../base/point.ts'
-import type { HitDetails, Profile, Ranks, SearchPlan, SearchResults } from '../base/search-results.ts'
+import type { HitDetails, Profile, SearchPlan, SearchResults } from '../base/search-results.ts'
 import { Turn } from '../base/turns.ts'
 import type { FacetCount, ListPage, ListQuery } from '../points/database.ts'
-import { detailBytes } from '../search/hit-details.ts'
+import { detailBytes } from '../search/search-answers.ts'
 import { readFilter, readScalar, writeFilter, writeScalar } from './filter-bytes.ts'
 import {
   nameOf,
@@ -186,14 +186,14 @@ export function writeQueries(to: PackedWriter, queries: readonly SearchQuery[]):
   }
 }
 
-/** Reads queries. All of them are ranked. */
+/** Reads queries. */
 export function readQueries(from: PackedReader): SearchQuery[] {
   return Array.from({ length: from.length(queryBytesMin) }, () => {
     const metric = nameOf(distanceMetrics, from.byte())
     const set = from.byte()
     const [limit, ef, vector] = [from.count(), from.count(), from.vector()]
     return {
-      ...{ metric, limit, ef, vector, ranked: true },
+      ...{ metric, limit, ef, vector },
       filter: readOptional(from, () => readFilter(from)),
       exact: (set & flags.exact) !== 0,
       maxDistance: readOptional(from, () => from.float64()),
@@ -206,17 +206,17 @@ export function readQueries(from: PackedReader): SearchQuery[] {
 const flags = { exact: 1, profile: 2 } as const
 const queryBytesMin = 8
 
-/** Writes the results of ranked queries, in turns. Distances are left out: they follow from the keys. */
+/** Writes results in turns. */
 export async function writeResults(
   to: PackedWriter,
-  { ids, ranks, details, profiles, plans }: FoundByPeer,
+  { ids, distances, sequences, details, profiles, plans }: SearchResults,
 ): Promise<void> {
   const turn = new Turn()
   to.count(ids.length)
   for (let list = 0; list < ids.length; list += 1) to.count(ids.lengthOf(list))
   to.raw(ids.bytes.subarray(0, ids.total * idBytes))
-  to.float64s(ranks.keys)
-  to.float64s(ranks.sequences)
+  to.float64s(distances)
+  to.float64s(sequences)
   for (const [at, each] of details.entries()) {
     writeOptional(to, each, () => {})
     for (const hit of each ?? []) {
@@ -228,19 +228,14 @@ export async function writeResults(
   }
 }
 
-/** Results without distances: the asking node computes these from the keys. */
-export type FoundByPeer = Omit<SearchResults, 'distances' | 'plans' | 'ranks'> & {
-  readonly plans: readonly (SearchPlan | undefined)[]
-  readonly ranks: Ranks
-}
-
 /** Reads in turns what `writeResults` has written. @param room counts what is read */
-export async function readResults(from: PackedReader, room?: AnswerRoom): Promise<FoundByPeer> {
+export async function readResults(from: PackedReader, room?: AnswerRoom): Promise<SearchResults> {
   const turn = new Turn()
   let end = 0
   const ends = Array.from({ length: from.length(1) }, () => (end += from.count()))
   const ids = new IdLists(from.raw(end * idBytes), ends)
-  const ranks = { keys: from.float64s(end), sequences: from.float64s(end) }
+  const distances = from.float64s(end)
+  const sequences = from.float64s(end)
   const details: (readonly HitDetails[] | undefined)[] = []
   const profiles: (Profile | undefined)[] = []
   const plans: (SearchPlan | undefined)[] = []
@@ -256,7 +251,7 @@ export async function readResults(from: PackedReader, room?: AnswerRoom): Promis
     profiles.push(readOptional(from, () => readProfile(from)))
     plans.push(readOptional(from, () => readPlan(from)))
   }
-  return { ids, ranks, details, profiles, plans }
+  return { ids, distances, sequences, details, profiles, plans }
 }
 
 function writeInclude(to: PackedWriter, include: Include): void {

@@ -12,7 +12,6 @@ import type {
   ReadCall,
   StatsOfNodes,
 } from '../points/database.ts'
-import { inUnits } from '../search/search-answers.ts'
 import { changesPerRecord } from '../write/logged-request.ts'
 import {
   mergeFacets,
@@ -79,15 +78,15 @@ export class ScatteredReads {
   }
 
   async search(queries: readonly SearchQuery[], call: ReadCall = {}): Promise<SearchResults> {
-    const asked = await this.#ranked(queries, call)
+    const asked = await this.#withVectors(queries, call)
     const size = Math.ceil(Math.log2(queries.length + 1))
     const ask: Ask<NodeResults> = (reads, part) => reads.search(asked, part)
     const nodes = await this.#gatherAll(`search ${size}`, call, ask)
-    const merged = queries.map(({ metric, limit, vector }) => ({
-      ...{ metric, limit },
+    const merged = queries.map(({ limit, vector }) => ({
+      limit,
       without: typeof vector === 'string' ? vector : undefined,
     }))
-    return await mergeResults(merged, nodes, inUnits)
+    return await mergeResults(merged, nodes)
   }
 
   async get(id: string, call: ReadCall = {}): Promise<Point | undefined> {
@@ -156,17 +155,17 @@ export class ScatteredReads {
   }
 
   /** Replaces the ids of points to search near with their vectors: other nodes may not hold these points. */
-  async #ranked(queries: readonly SearchQuery[], call: ReadCall): Promise<VectorQuery[]> {
+  async #withVectors(queries: readonly SearchQuery[], call: ReadCall): Promise<VectorQuery[]> {
     return await Promise.all(
       queries.map(async (query) => {
         const { vector } = query
-        if (typeof vector !== 'string') return { ...query, vector, ranked: true }
+        if (typeof vector !== 'string') return { ...query, vector }
         const point = await this.get(vector, call)
         if (point === undefined)
           throw new DatabaseError('not_found', `point ${vector} to search near not found`)
         // The point itself is found too, and left out.
         const limit = query.limit + 1
-        return { ...query, vector: point.vector, limit, ef: Math.max(query.ef, limit), ranked: true }
+        return { ...query, vector: point.vector, limit, ef: Math.max(query.ef, limit) }
       }),
     )
   }

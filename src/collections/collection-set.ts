@@ -65,7 +65,7 @@ export class CollectionSet implements Collections {
 
   get totals(): CollectionTotals {
     const { memory } = this.#options.engine
-    const open = this.#open.all.map(([, collection]) => collection)
+    const open = this.#open.all.map(([, { stats }]) => stats)
     return {
       collections: this.count,
       open: open.length,

@@ -18,8 +18,8 @@ import type {
 import { SlotAllocator } from '../points/slot-allocator.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
 import { noPlanCounts } from '../search/filter-planner.ts'
-import { bytesOfDetails, detailBytes } from '../search/hit-details.ts'
-import type { SearchedPoints } from '../search/search-runs.ts'
+import type { SearchedPoints } from '../search/query-planner.ts'
+import { bytesOfDetails, detailBytes } from '../search/search-answers.ts'
 import type { Snapshot, Store } from '../storage/store.ts'
 import { planByFilter } from '../write/by-filter.ts'
 import type { TakenPoint } from '../write/logged-request.ts'
@@ -187,21 +187,6 @@ export class Collection implements Database, AsyncDisposable {
     return this.#indexer.isRebuilding
   }
 
-  /** Points that are not in the graph yet. */
-  get unindexed(): number {
-    return this.#indexer.unindexed
-  }
-
-  /** Removed points that are still in a graph or a link queue. */
-  get tombstones(): number {
-    return this.#indexer.tombstones
-  }
-
-  /** By metric: the route that searches take, and its measured recall. */
-  get plans(): CollectionStats['plans'] {
-    return this.#indexer.plans
-  }
-
   /** What the points count towards MAX_MEMORY_BYTES: vectors, graphs, ids and attributes. */
   get claimedBytes(): number {
     const { table, attributes, claimedBytes } = this.livePoints
@@ -220,11 +205,11 @@ export class Collection implements Database, AsyncDisposable {
       attributeBytes: attributes.memoryBytes,
       diskBytes: this.#store.diskBytes,
       sequence: this.#store.sequence,
-      unindexed: this.unindexed,
-      tombstones: this.tombstones,
+      unindexed: this.#indexer.unindexed,
+      tombstones: this.#indexer.tombstones,
       isSettling: this.#indexer.isSettling,
       distanceSources: this.#indexer.distanceSources,
-      plans: this.plans,
+      plans: this.#indexer.plans,
       filteredRecalls: this.#indexer.filteredRecalls,
       filteredPlans: searches?.filteredPlans ?? noPlanCounts(),
     }

@@ -137,12 +137,12 @@ export function registerCollections(metrics: ServiceMetrics, engine: Engine, dat
   gauges(
     'vicinal_collection_waiting_points',
     'Stored points of these collections that are not in the graph yet. Every search scans them.',
-    ({ unindexed }) => unindexed,
+    ({ stats }) => stats.unindexed,
   )
   gauges(
     'vicinal_collection_tombstones',
     'Deleted points of these collections that are still in a graph or a link queue.',
-    ({ tombstones }) => tombstones,
+    ({ stats }) => stats.tombstones,
   )
   metrics.gaugesOf(
     'vicinal_collection_recall',
@@ -150,7 +150,7 @@ export function registerCollections(metrics: ServiceMetrics, engine: Engine, dat
     ['collection', 'metric'],
     () =>
       distanceMetrics.flatMap((metric) =>
-        figuresOfOpen(data, ({ plans }) => recallInForce(plans[metric]), lowest).map(
+        figuresOfOpen(data, ({ stats }) => recallInForce(stats.plans[metric]), lowest).map(
           ([collection, recall]) => [{ collection, metric }, recall] as const,
         ),
       ),

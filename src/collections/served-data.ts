@@ -1,6 +1,5 @@
 import { defaultCollection } from '../base/collection.ts'
-import type { DatabaseError } from '../base/errors.ts'
-import { assert } from '../base/errors.ts'
+import { assert, type DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { openDataStore } from '../storage/data-store.ts'
 import type { StoreOptions } from '../storage/lmdb-store.ts'

@@ -4,15 +4,14 @@ import type { Logger } from '../base/log.ts'
 import type { Reachability } from './graph-repair.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
-import type { GraphPlace, LoadedGraph } from './index-messages.ts'
-import type { FilteredRecall, RecallPlans } from './recall-plans.ts'
+import type { GraphPlace, LoadedGraph } from './index-thread-pool.ts'
+import type { RecallPlans } from './recall-plans.ts'
 
 export interface CheckpointsOptions {
   readonly graphs: GraphSet
   readonly scheduler: GraphScheduler
   readonly reachability: Reachability
   readonly plans: RecallPlans
-  readonly filtered: FilteredRecall
   /** The directory where graphs are saved; undefined to save none. */
   readonly directory: string | undefined
   readonly logger: Logger
@@ -79,10 +78,10 @@ export class Checkpoints {
   }
 
   async #saveAll(): Promise<void> {
-    const { directory, logger, sequence, graphs, plans, filtered, scheduler } = this.#options
+    const { directory, logger, sequence, graphs, plans, scheduler } = this.#options
     const started = performance.now()
     this.#unsaved = 0
-    const meta = { sequence: sequence(), routes: plans.kept, filteredRoutes: filtered.kept }
+    const meta = { sequence: sequence(), plans: plans.kept }
     for (const place of graphs.activePlaces) {
       if (directory === undefined) continue
       const distanceSource = graphs.sources.active[place.graph]

@@ -3,9 +3,9 @@ import { it } from 'node:test'
 import { IndexFixture } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { until } from '../../test/support/until.ts'
+import { levelOf } from '../index/graph.ts'
 import { listOf } from '../index/graph-check.ts'
 import { GraphState } from '../index/graph-state.ts'
-import { levelOf } from '../index/levels.ts'
 
 it('a slot has its links at level 0 before anything links to it at an upper level', async () => {
   const random = seededRandom(20261124)

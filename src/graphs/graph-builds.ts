@@ -1,5 +1,4 @@
 import type { Logger } from '../base/log.ts'
-import { distanceMetrics } from '../base/point.ts'
 import { graphDistanceMetrics } from '../index/routes.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { DeadSlots } from './graph-repair.ts'
@@ -106,7 +105,7 @@ export class GraphBuilds {
     await scheduler.runJob(async () => {
       const places = graphs.activePlaces.filter((place) => place.graph === graph)
       graphs.sources.choose(graph, undefined, 0)
-      for (const metric of distanceMetrics) if (plans.of(metric).route?.graph === graph) plans.discard(metric)
+      plans.discardGraph(graph)
       for (const place of places) {
         await scheduler.submit({ kind: 'reset', ...place })
         links.clear(place)

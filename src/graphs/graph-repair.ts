@@ -5,7 +5,7 @@ import { slotStates } from '../index/graph-state.ts'
 import { graphDistanceMetrics } from '../index/routes.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
-import type { GraphPlace } from './index-messages.ts'
+import type { GraphPlace } from './index-thread-pool.ts'
 
 export interface GraphRepairOptions {
   readonly graphs: GraphSet

@@ -1,7 +1,13 @@
 import type { Logger } from '../base/log.ts'
 import type { GraphSet } from './graph-set.ts'
-import type { Task, TaskKind, TaskResults } from './index-messages.ts'
-import type { IndexThread, IndexThreadPool, IndexThreadUser } from './index-thread-pool.ts'
+import type {
+  IndexThread,
+  IndexThreadPool,
+  IndexThreadUser,
+  Task,
+  TaskKind,
+  TaskResults,
+} from './index-thread-pool.ts'
 import type { LinkBatches } from './link-batches.ts'
 
 export interface GraphSchedulerOptions {

@@ -3,7 +3,7 @@ import { slotStates } from '../index/graph-state.ts'
 import { type DistanceSource, distanceKindOf, graphDistanceMetrics } from '../index/routes.ts'
 import { graphsPerSegment, type SegmentHandle, type SegmentLayout } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
-import type { GraphPlace } from './index-messages.ts'
+import type { GraphPlace } from './index-thread-pool.ts'
 
 /**
  * The graphs of an index: which exist, their distance sources, and how far they lag behind the points. Main thread

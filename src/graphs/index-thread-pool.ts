@@ -1,15 +1,15 @@
-import { Worker } from 'node:worker_threads'
+import type { SourceRecall } from '../index/distance-source-check.ts'
+import type { ReachScan } from '../index/graph-check.ts'
+import type { CheckpointMeta } from '../index/graph-file.ts'
+import type { Hit } from '../index/hits.ts'
+import type { Route } from '../index/routes.ts'
+import type { IndexQuery } from '../index/searcher.ts'
 import type { SegmentHandle } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
-import {
-  type FromIndexWorker,
-  type IndexWorkerSetup,
-  type Task,
-  type TaskKind,
-  type TaskResults,
-  ThreadIndexes,
-  type ToIndexWorker,
-} from './index-messages.ts'
+import type { IdPages } from '../points/id-table.ts'
+import type { SharedRanges } from '../points/shared-ranges.ts'
+import type { StoredRows } from '../storage/store.ts'
+import { EngineThread, type FaultMessage, ThreadGroup, type ThreadSetup } from './engine-thread.ts'
 
 /** An indexer, which has tasks for index threads. */
 export interface IndexThreadUser {
@@ -28,18 +28,21 @@ export interface IndexThreadUser {
  * Main thread only.
  */
 export class IndexThreadPool {
-  readonly #kernels: KernelModule
-  readonly #threads: IndexThread[]
-  /** By index: its segments, for threads that are started later. */
-  readonly #segments = new Map<number, SegmentHandle[]>()
+  readonly #group: ThreadGroup<IndexThread>
   /** The first user's turn is next. */
   #users: IndexThreadUser[] = []
-  #isClosed = false
 
   /** @param firstLane the lane of the first thread; the others follow */
   constructor(kernels: KernelModule, count: number, firstLane: number) {
-    this.#kernels = kernels
-    this.#threads = Array.from({ length: count }, (_, index) => this.#spawn(firstLane + index))
+    this.#group = new ThreadGroup(
+      (lane, onEnd) => new IndexThread({ kernels, lane }, onEnd),
+      () => this.dispatch(),
+    )
+    this.#group.start(count, firstLane)
+  }
+
+  get #threads(): readonly IndexThread[] {
+    return this.#group.threads
   }
 
   /** The number of threads. */
@@ -62,16 +65,12 @@ export class IndexThreadPool {
   }
 
   attach(index: number, segment: SegmentHandle): void {
-    const segments = this.#segments.get(index)
-    if (segments === undefined) this.#segments.set(index, [segment])
-    else segments.push(segment)
-    for (const thread of this.#threads) thread.attach(index, segment)
+    this.#group.attach(index, segment)
   }
 
   /** Resolves when all threads have dropped an index, after their current tasks for it. */
   async detach(index: number): Promise<void> {
-    this.#segments.delete(index)
-    await Promise.all(this.#threads.map((thread) => thread.detach(index)))
+    await this.#group.detach(index)
   }
 
   /** Rejects the tasks that run for an index, and replaces their threads: a task may wait for a lock for ever. */
@@ -91,26 +90,7 @@ export class IndexThreadPool {
 
   /** Stops the threads, even in the middle of a task. */
   async close(): Promise<void> {
-    this.#isClosed = true
-    await Promise.all(this.#threads.map((thread) => thread.terminate()))
-  }
-
-  #spawn(lane: number): IndexThread {
-    return new IndexThread({ kernels: this.#kernels, lane }, (dead) => {
-      // Later, because the rejection of its task must arrive first: its indexer then has no more tasks for threads.
-      setImmediate(() => this.#replace(dead, lane))
-    })
-  }
-
-  /** Call when the thread has ended, so that no two threads use the same lane. */
-  #replace(dead: IndexThread, lane: number): void {
-    if (this.#isClosed) return
-    const thread = this.#spawn(lane)
-    this.#threads[this.#threads.indexOf(dead)] = thread
-    for (const [index, segments] of this.#segments) {
-      for (const segment of segments) thread.attach(index, segment)
-    }
-    this.dispatch()
+    await this.#group.close()
   }
 }
 
@@ -118,39 +98,34 @@ interface RunningTask extends PromiseWithResolvers<unknown> {
   readonly index: number
 }
 
-/** The main thread's side of one index thread, which serves every index, one task at a time. */
-export class IndexThread {
-  readonly #worker: Worker
+/** The main thread's side of one index thread, which does one task at a time. */
+export class IndexThread extends EngineThread<TaskMessage, ResultMessage | FaultMessage> {
+  readonly #onEnd: (thread: IndexThread) => void
   #task: RunningTask | undefined
-  readonly #indexes = new ThreadIndexes((message) => this.#post(message))
   #fault: unknown
 
-  /** @param onExit called when the thread has ended, after its task was rejected */
-  constructor(setup: IndexWorkerSetup, onExit: (thread: IndexThread) => void) {
-    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    this.#worker = new Worker(new URL(`./index-worker.${extension}`, import.meta.url), {
-      workerData: setup,
-      // A start creates some garbage for each row that it reads. With young generations of 48 MiB, it would stay in
-      // memory.
-      resourceLimits: { maxYoungGenerationSizeMb: 6 },
-    })
-    this.#worker.on('message', (message: FromIndexWorker) => {
-      if (message.kind === 'detached') {
-        this.#indexes.detached(message.index)
-        return
-      }
-      const task = this.#task
-      this.#task = undefined
-      // A thread that is being stopped can still answer. Its task was rejected then.
-      if (message.kind === 'result') task?.resolve(message.result)
-      else task?.reject(message.error)
-    })
-    this.#worker.on('error', (error) => this.#end(error))
-    this.#worker.on('exit', (code) => {
-      this.#end(new Error(`an index thread ended with code ${code}`))
-      this.#indexes.end()
-      onExit(this)
-    })
+  /** @param onEnd called when the thread has ended, after its task was rejected */
+  constructor(setup: ThreadSetup, onEnd: (thread: IndexThread) => void) {
+    // A start creates some garbage for each row that it reads. With young generations of 48 MiB, it would stay in memory.
+    super(new URL('./index-worker', import.meta.url), setup, { maxYoungGenerationSizeMb: 6 })
+    this.#onEnd = onEnd
+  }
+
+  protected override onMessage(message: ResultMessage | FaultMessage): void {
+    const task = this.#task
+    this.#task = undefined
+    // A thread that is being stopped can still answer. Its task was rejected then.
+    if (message.kind === 'result') task?.resolve(message.result)
+    else task?.reject(message.error)
+  }
+
+  protected override onError(error: unknown): void {
+    this.#end(error)
+  }
+
+  protected override onEnd(code: number): void {
+    this.#end(new Error(`an index thread ended with code ${code}`))
+    this.#onEnd(this)
   }
 
   /** Whether the thread can be given a task. */
@@ -163,21 +138,12 @@ export class IndexThread {
     return this.#task?.index
   }
 
-  attach(index: number, segment: SegmentHandle): void {
-    this.#indexes.attach(index, segment)
-  }
-
-  /** Resolves when the thread has dropped everything of an index, after its current task, or has ended. */
-  detach(index: number): Promise<void> {
-    return this.#indexes.detach(index)
-  }
-
   /** Runs a task on an attached index; rejects when it fails or the thread has died. */
   run<Kind extends TaskKind>(index: number, task: Task<Kind>): Promise<TaskResults[Kind]['result']> {
     if (this.#fault !== undefined) return Promise.reject(this.#fault)
-    this.#indexes.beforeWork(index)
+    this.beforeWork(index)
     this.#task = { index, ...Promise.withResolvers<unknown>() }
-    this.#post({ kind: 'task', index, task: task as Task })
+    this.post({ kind: 'task', index, task: task as Task })
     return this.#task.promise as Promise<TaskResults[Kind]['result']>
   }
 
@@ -187,17 +153,118 @@ export class IndexThread {
     void this.terminate()
   }
 
-  async terminate(): Promise<void> {
-    await this.#worker.terminate()
-  }
-
-  #post(message: ToIndexWorker): void {
-    this.#worker.postMessage(message)
-  }
-
   #end(fault: unknown): void {
     this.#fault ??= fault
     this.#task?.reject(this.#fault)
     this.#task = undefined
   }
+}
+
+/** A graph of a segment. */
+export interface GraphPlace {
+  readonly ordinal: number
+  readonly graph: number
+}
+
+/** A graph, with the distance kind by which its links are selected. */
+export interface MeasuredGraph extends GraphPlace {
+  readonly distanceKind: number
+}
+
+/**
+ * The tasks of index threads and their results. The main thread sends one task at a time, each of which is answered.
+ * Slots are local to their segment.
+ */
+export interface TaskResults {
+  /**
+   * Puts stored points into a segment and their ids into `ids`. Takes ranges of slots, as the store numbers them, until
+   * all are taken or, if `isBounded`, some milliseconds have passed.
+   */
+  fill: {
+    task: {
+      readonly ordinal: number
+      readonly rows: StoredRows
+      readonly slots: SharedRanges
+      readonly ids: IdPages
+      /** Whether to stop after some milliseconds because other indexes have tasks too. */
+      readonly isBounded: boolean
+    }
+    result: FilledSlots
+  }
+  /** Links waiting slots for some milliseconds; returns how many it processed. */
+  link: { task: MeasuredGraph & { readonly slots: readonly number[] }; result: number }
+  /**
+   * Repairs the lists of slots [from, to) that contain leaving slots, for some milliseconds; returns the slot to
+   * continue from.
+   */
+  repair: { task: MeasuredGraph & { readonly from: number; readonly to: number }; result: number }
+  /** Makes the leaving slots absent. */
+  release: { task: GraphPlace; result: undefined }
+  /** Empties a graph. */
+  reset: { task: GraphPlace; result: undefined }
+  /** Scans for unreachable slots for some milliseconds; returns undefined while the scan is incomplete. */
+  reach: { task: GraphPlace & { readonly scan: ReachScan }; result: readonly number[] | undefined }
+  /** Reconnects unreachable slots for some milliseconds; returns how many it processed and how many got a link. */
+  reconnect: {
+    task: MeasuredGraph & { readonly slots: readonly number[]; readonly scan: ReachScan }
+    result: { readonly seen: number; readonly linked: number }
+  }
+  /** Measures how well each distance source distinguishes slots. */
+  check: {
+    task: GraphPlace & { readonly queries: readonly number[]; readonly others: readonly number[] }
+    result: SourceRecall
+  }
+  /** Writes the graph to a file atomically. */
+  save: { task: GraphPlace & { readonly path: string; readonly meta: CheckpointMeta }; result: undefined }
+  /** Reads the graph back; returns undefined when there is no file. */
+  load: { task: GraphPlace & { readonly path: string }; result: LoadedGraph | undefined }
+  /** Searches the slots below `slotCount`; returns the hits found so far once `stop` is 1. */
+  search: {
+    task: {
+      readonly queries: readonly IndexQuery[]
+      readonly slotCount: number
+      readonly stop: Int32Array
+    }
+    result: readonly (readonly Hit[])[]
+  }
+}
+
+export interface FilledSlots {
+  readonly points: number
+  /** Whether all slots have been taken. */
+  readonly isDone: boolean
+  /** The damage, if any; the slots are then unusable. */
+  readonly fault?: string
+}
+
+export interface LoadedGraph {
+  readonly meta: CheckpointMeta
+  /** Why the file is unusable; the graph is then empty. */
+  readonly fault?: string
+  /** The file is undamaged, but too many of its points have been removed. */
+  readonly isOutdated?: boolean
+  readonly linked: number
+  /** Leaving slots, which must be repaired out before anything is linked. */
+  readonly leaving: number
+}
+
+/** The measured recall of a route. The first route that reaches the target ends the audit. */
+export interface RouteRecall {
+  readonly route: Route
+  readonly recall: number
+}
+
+export type TaskKind = keyof TaskResults
+export type Task<Kind extends TaskKind = TaskKind> = {
+  readonly [Each in Kind]: { readonly kind: Each } & TaskResults[Each]['task']
+}[Kind]
+export interface TaskMessage {
+  readonly kind: 'task'
+  readonly index: number
+  readonly task: Task
+}
+
+export interface ResultMessage {
+  readonly kind: 'result'
+  readonly result: TaskResults[TaskKind]['result']
 }

@@ -13,19 +13,19 @@ import { instantiateKernels } from '../kernels/wasm-module.ts'
 import { writePagedId } from '../points/id-table.ts'
 import { stopRanges, takeRanges } from '../points/shared-ranges.ts'
 import { readRows } from '../storage/files/row-file.ts'
+import type { DetachedMessage, FaultMessage, IndexMessage, ThreadSetup } from './engine-thread.ts'
 import type {
   FilledSlots,
-  FromIndexWorker,
-  IndexWorkerSetup,
   LoadedGraph,
+  ResultMessage,
   Task,
+  TaskMessage,
   TaskResults,
-  ToIndexWorker,
-} from './index-messages.ts'
+} from './index-thread-pool.ts'
 
-/** An index thread: see index-messages.ts for its messages. */
+/** An index thread: see index-thread-pool.ts for its tasks. */
 const port = parentPort!
-const { kernels, lane }: IndexWorkerSetup = workerData
+const { kernels, lane }: ThreadSetup = workerData
 const indexes = new Map<number, AttachedIndex>()
 yieldToSearches()
 
@@ -37,7 +37,7 @@ interface AttachedIndex {
   readonly fillers: Slots[]
 }
 
-port.on('message', (message: ToIndexWorker) => {
+port.on('message', (message: IndexMessage | TaskMessage) => {
   switch (message.kind) {
     case 'segment':
       attach(message.index, message.segment)
@@ -75,7 +75,7 @@ function answer(index: AttachedIndex, task: Task): void {
   }
 }
 
-function post(message: FromIndexWorker): void {
+function post(message: DetachedMessage | FaultMessage | ResultMessage): void {
   port.postMessage(message)
 }
 
@@ -83,7 +83,7 @@ function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResult
   const { searcher, segments } = index
   if (task.kind === 'search') {
     const ranges = rangesOf(segments, task.slotCount)
-    return searcher.search(task.queries, ranges, () => Atomics.load(task.stop, 0) === 1)
+    return searcher.search(task.queries, ranges, () => Atomics.load(task.stop, 0) === 1).lists()
   }
   const segment = segments[task.ordinal]!
   if (task.kind === 'fill') return fill(index, segment, task)
@@ -178,7 +178,7 @@ function load(
     }
     return { meta, ...count }
   } catch (error) {
-    return { meta: { sequence: 0, routes: [] }, fault: messageOf(error), linked: 0, leaving: 0 }
+    return { meta: { sequence: 0, plans: [] }, fault: messageOf(error), linked: 0, leaving: 0 }
   }
 }
 

@@ -12,19 +12,16 @@ import { GraphBuilds } from './graph-builds.ts'
 import { DeadSlots, GraphRepair, Reachability } from './graph-repair.ts'
 import { GraphScheduler } from './graph-scheduler.ts'
 import { type GraphDistanceSource, GraphSet } from './graph-set.ts'
-import type { TaskResults } from './index-messages.ts'
-import type { IndexThreadPool } from './index-thread-pool.ts'
+import type { IndexThreadPool, TaskResults } from './index-thread-pool.ts'
 import { LinkBatches, WriterRoom } from './link-batches.ts'
-import { RecallAudits } from './recall-audits.ts'
+import { RecallControl } from './recall-control.ts'
 import {
   type BinRecall,
   type FilteredAsk,
-  FilteredRecall,
   type MetricPlan,
   plansInWords,
   RecallPlans,
   type RouteInForce,
-  SearchRoutes,
 } from './recall-plans.ts'
 
 export interface IndexerOptions {
@@ -74,7 +71,6 @@ export class Indexer {
   readonly #options: IndexerOptions
   readonly #threads: IndexThreadPool
   readonly #plans: RecallPlans
-  readonly #filtered: FilteredRecall
   readonly #graphs: GraphSet
   readonly #links: LinkBatches
   readonly #scheduler: GraphScheduler
@@ -83,9 +79,8 @@ export class Indexer {
   readonly #repair: GraphRepair
   readonly #room: WriterRoom
   readonly #checkpoints: Checkpoints
-  readonly #routes: SearchRoutes
   readonly #builds: GraphBuilds
-  readonly #audits: RecallAudits
+  readonly #recall: RecallControl
   readonly #timer: NodeJS.Timeout
   readonly #quietMs: number
   #lastChange = 0
@@ -93,7 +88,6 @@ export class Indexer {
   constructor(options: IndexerOptions) {
     this.#options = options
     this.#plans = new RecallPlans(options)
-    this.#filtered = new FilteredRecall(options)
     this.#graphs = new GraphSet(options.maxUnindexedBytes, options.graphBytesMin)
     this.#links = new LinkBatches(this.#graphs, {
       onLinked: ({ graph }, count) => {
@@ -108,7 +102,7 @@ export class Indexer {
       graphs: this.#graphs,
       links: this.#links,
       logger: options.logger,
-      onDispatch: () => this.#audits.startWhenDue(),
+      onDispatch: () => this.#recall.startWhenDue(),
       onFail: () => {
         this.#room.letPass()
         this.#links.close()
@@ -124,16 +118,13 @@ export class Indexer {
       ...parts,
       plans: this.#plans,
       reachability: this.#reachability,
-      filtered: this.#filtered,
     }
     const { directory, sequence } = options
     this.#checkpoints = new Checkpoints({ ...shared, directory, sequence })
-    this.#routes = new SearchRoutes(shared)
     const kept = { ...shared, checkpoints: this.#checkpoints }
     this.#builds = new GraphBuilds({ ...kept, links: this.#links, dead: this.#dead, room: this.#room })
-    this.#audits = new RecallAudits({
+    this.#recall = new RecallControl({
       ...kept,
-      routes: this.#routes,
       room: this.#room,
       builds: this.#builds,
       isQuiet: () => this.#isQuiet(),
@@ -172,8 +163,7 @@ export class Indexer {
     this.#room.expectBacklog()
     const linked = this.#graphs.index.liveCount - this.#graphs.waiting
     for (const { meta } of loaded) {
-      this.#plans.restore(meta.routes, linked)
-      this.#filtered.restore(meta.filteredRoutes ?? [])
+      this.#plans.restore(meta.plans, linked)
     }
     // Started only now, because a repair looks at all graphs, and recall is measured on all that exist.
     if (loaded.some(({ leaving }) => leaving > 0)) {
@@ -195,7 +185,7 @@ export class Indexer {
 
   /** By metric: the route that searches take now, and its last measured recall. */
   get plans(): Readonly<Record<Metric, MetricPlan>> {
-    return this.#routes.plans
+    return this.#recall.inForce
   }
 
   /** The number of slots whose points were removed and that are still in a graph or a link queue. */
@@ -211,7 +201,7 @@ export class Indexer {
   /** Whether a graph is being built or recall is being measured: the routes of searches may change as a result. */
   get isSettling(): boolean {
     return (
-      this.#graphs.isStale || this.#audits.isPending || this.#builds.isChecking || this.#graphs.waiting > 0
+      this.#graphs.isStale || this.#recall.isPending || this.#builds.isChecking || this.#graphs.waiting > 0
     )
   }
 
@@ -234,12 +224,12 @@ export class Indexer {
    * Returns the current route of searches with a metric, or of a search with a filter; undefined for the exact scan.
    */
   route(metric: Metric, ask?: FilteredAsk): RouteInForce | undefined {
-    return this.#routes.route(metric, ask)
+    return this.#recall.route(metric, ask)
   }
 
   /** The recall of searches with filters, by metric and selectivity bin. */
   get filteredRecalls(): readonly BinRecall[] {
-    return this.#routes.filteredRecalls
+    return this.#recall.filteredRecalls
   }
 
   /**
@@ -264,14 +254,14 @@ export class Indexer {
       return
     }
     this.#links.enqueue(slot)
-    this.#audits.yieldToWriters()
+    this.#recall.yieldToWriters()
     // Whatever else the point makes due starts when it has been linked.
     this.#scheduler.occupyIdleThreads()
   }
 
   /**
    * Call when the point of a slot was removed. The slot is freed immediately, or when no graph leads to it any more. If
-   * the graphs have failed, nothing uses them: walks that began earlier check what they find (settled-hits.ts).
+   * the graphs have failed, nothing uses them: walks that began earlier check what they find (search-answers.ts).
    */
   removed(slot: number): void {
     this.#lastChange = performance.now()
@@ -316,7 +306,7 @@ export class Indexer {
     this.#scheduler.beginToClose()
     clearInterval(this.#timer)
     this.letWritersPass()
-    this.#audits.stop()
+    this.#recall.stop()
   }
 
   async #finish(): Promise<void> {
@@ -341,7 +331,7 @@ export class Indexer {
   }
 
   #whenIdle(): void {
-    const isBusy = this.#routes.countAsked() > (busyQueriesPerSecond * this.#quietMs) / 4000
+    const isBusy = this.#recall.takeAsked() > (busyQueriesPerSecond * this.#quietMs) / 4000
     this.#room.refuseLate()
     if (!this.#graphs.isAttached || this.#scheduler.hasFailed || !this.#graphs.hasGraph) return
     const isQuiet = this.#isQuiet()

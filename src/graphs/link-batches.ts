@@ -1,7 +1,7 @@
 import { slotStates } from '../index/graph-state.ts'
 import { graphDistanceMetrics } from '../index/routes.ts'
 import { buildingBytes, type GraphSet } from './graph-set.ts'
-import type { GraphPlace } from './index-messages.ts'
+import type { GraphPlace } from './index-thread-pool.ts'
 
 /** Slots handed out together to be linked. After an interruption, only those that are not linked yet. */
 export interface LinkBatch {

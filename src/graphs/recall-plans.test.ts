@@ -4,7 +4,7 @@ import { distanceMetrics, type Metric } from '../base/point.ts'
 import { slotStates } from '../index/graph-state.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import type { RouteRecall } from './index-messages.ts'
+import type { RouteRecall } from './index-thread-pool.ts'
 import { type MeasuredPoints, plansInWords, RecallPlans, recallInForce } from './recall-plans.ts'
 
 const options = { recallTarget: 0.98, hnswEf: 128 }

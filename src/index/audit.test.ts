@@ -10,7 +10,7 @@ import type { Metric } from '../base/point.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import { type AuditRequest, type AuditSearch, auditRoutes } from './audit.ts'
 import { graphFaults } from './graph-check.ts'
-import type { Hit } from './hit.ts'
+import type { Hit } from './hits.ts'
 import { routesFor } from './routes.ts'
 import { type IndexQuery, rangesOf, Searcher } from './searcher.ts'
 import { VectorIndex } from './vector-index.ts'
@@ -145,7 +145,7 @@ it(`an audit needs no larger MAX_LIMIT than 1, seed ${seed}`, async () => {
     const graph = searcher.graph(0, 0)
     graph.link(Array(1000).keys())
     const found = await auditRoutes(index, longRequest(index), (queries) =>
-      searcher.search(queries, rangesOf(index.segments, index.slotCount), () => false),
+      searcher.search(queries, rangesOf(index.segments, index.slotCount), () => false).lists(),
     )
     assert.ok(found![0]!.recall > 0.98, `MAX_LIMIT ${maxLimit}: ${found![0]!.recall}`)
     assert.deepEqual(graphFaults(index.segments[0]!, 0), [], `MAX_LIMIT ${maxLimit}`)
@@ -170,7 +170,7 @@ async function searchOver(
   const searcher = new Searcher(loadKernels(), 0)
   const { index } = fixture
   index.onSegment((segment) => searcher.attach(segment))
-  return (queries) => searcher.search(queries, rangesOf(index.segments, index.slotCount), () => false)
+  return (queries) => searcher.search(queries, rangesOf(index.segments, index.slotCount), () => false).lists()
 }
 
 function descriptorsOf(path: string): number {

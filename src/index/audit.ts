@@ -1,6 +1,6 @@
 import type { Metric } from '../base/point.ts'
 import { slotStates } from './graph-state.ts'
-import type { Hit } from './hit.ts'
+import type { Hit } from './hits.ts'
 import { isOnCodes, type Route } from './routes.ts'
 import type { IndexQuery } from './searcher.ts'
 import { queriesPerScanMax } from './segment.ts'
@@ -299,26 +299,15 @@ async function recallsOf(
   ways: readonly Way[],
   search: AuditSearch,
 ): Promise<readonly number[] | undefined> {
-  const tallies = ways.map(() => Array.from({ length: groups }, () => ({ found: 0, wanted: 0 })))
+  const tallies = ways.map(() => Array.from({ length: groups }, () => new Tally()))
   for (const { batch, truth, group } of measured) {
     const found = await search(ways.flatMap((way) => batch.map((query) => ({ ...query, ...way }))))
     if (found === undefined) return undefined
-    for (const [place, of] of tallies.entries()) {
-      const tally = of[group]!
-      for (const [at, nearest] of truth.entries()) {
-        tally.wanted += nearest.length
-        tally.found += foundOf(nearest, found[place * batch.length + at]!)
-      }
+    for (const [way, of] of tallies.entries()) {
+      of[group]!.add(truth, found.slice(way * batch.length, (way + 1) * batch.length), () => true)
     }
   }
-  return tallies.map((of) => Math.min(...of.map(({ found, wanted }) => (wanted === 0 ? 1 : found / wanted))))
-}
-
-/** Returns how many of the nearest were found. Points at equal distances are interchangeable. */
-function foundOf(nearest: readonly Hit[], walked: readonly Hit[]): number {
-  const last = nearest.at(-1)
-  if (last === undefined) return 0
-  return Math.min(nearest.length, walked.filter(({ distance }) => distance <= last.distance).length)
+  return tallies.map((of) => Math.min(...of.map(({ recall }) => recall)))
 }
 
 /**

@@ -11,7 +11,7 @@ import { scalarDistance } from '../kernels/scalar.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import { GraphAccess } from './graph.ts'
 import { startReachScan, unreachableSlots } from './graph-check.ts'
-import type { Hit } from './hit.ts'
+import type { Hit } from './hits.ts'
 import { distanceKindOf, type Route } from './routes.ts'
 import { type IndexQuery, noWork, rangesOf, Searcher } from './searcher.ts'
 import type { CodeBits } from './segment.ts'
@@ -142,7 +142,9 @@ describe(`a search with a filter, seed ${seed}`, () => {
     const draw = seededRandom(seed + 1)
     const lots = Array.from({ length: count }, draw)
     const search = (query: Omit<IndexQuery, 'ef' | 'route'> & { readonly route?: Route }) =>
-      searcher.search([{ ef, route: undefined, ...query }], rangesOf(index.segments, count), () => false)[0]!
+      searcher
+        .search([{ ef, route: undefined, ...query }], rangesOf(index.segments, count), () => false)
+        .list(0)
 
     it(`that scans returns exactly the nearest that match, ${kind.name}`, () => {
       for (const share of [0, 0.001, ...shares, 1]) {
@@ -161,7 +163,7 @@ describe(`a search with a filter, seed ${seed}`, () => {
       const batch = queries.slice(0, 7).map((vector, at) => {
         return { vector, metric: distanceMetrics[at % 4]!, k: 3 + at, ef, route: undefined, matching: filter }
       })
-      const found = searcher.search(batch, rangesOf(index.segments, count), () => false)
+      const found = searcher.search(batch, rangesOf(index.segments, count), () => false).lists()
       for (const [at, { vector, metric, k }] of batch.entries()) {
         assertSame(found[at]!, expected(filter, vector, metric, k))
       }
@@ -252,7 +254,7 @@ describe(`a search with a filter, seed ${seed}`, () => {
         return checks > 2
       }
       const scan = { ...query, route, codeScan: 'instead' } as const
-      const [found] = searcher.search([scan], rangesOf(index.segments, count), isCancelled)
+      const found = searcher.search([scan], rangesOf(index.segments, count), isCancelled).list(0)
       assert.ok(
         found!.every(({ slot }) => slot < segmentSlots),
         'the hits are of the first segment only',

@@ -2,7 +2,7 @@ import { assert } from '../base/errors.ts'
 import { distanceMetrics, type Metric } from '../base/point.ts'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
-import type { Hit } from './hit.ts'
+import type { Hits } from './hits.ts'
 import { RowReader } from './row-reader.ts'
 import { ScratchLane } from './scratch.ts'
 import { blockBytes, poolEntryBytes, queriesPerScanMax, type SegmentHandle } from './segment.ts'
@@ -137,9 +137,10 @@ export class FlatScanner {
   }
 
   /**
-   * Returns the hits of each query in ascending order of (distance, sequence), with slot numbers of the whole index.
+   * Returns the hits of each query, one list a query, with slot numbers of the whole index. Valid until this thread next
+   * searches the segment.
    */
-  finish(): Hit[][] {
+  finish(): Hits[] {
     return this.#running.map(({ pool, k, count }) => {
       this.#kernels.sortPool(pool, k, count)
       return this.#lane.hitsOf(pool, k, count)

@@ -55,7 +55,7 @@ describe(`the file of a graph, seed ${seed}`, () => {
   const path = join(directory, 'graph-0-0.bin')
   const saved = filledSegment()
   new GraphAccess(saved, kernels, 0, 0).link(vectors.keys())
-  saveGraph(saved, 0, path, { sequence: count, routes: [] })
+  saveGraph(saved, 0, path, { sequence: count, plans: [] })
   const whole = readFileSync(path)
   const columns = columnsOf(whole)
 
@@ -75,11 +75,11 @@ describe(`the file of a graph, seed ${seed}`, () => {
     new GraphAccess(segment, kernels, 0, 0).link([...vectors.keys()].slice(0, -1))
     index.remove(count - 1)
     const meta = {
-      ...{ sequence: count, routes: [] },
+      ...{ sequence: count, plans: [] },
       // Called when the checksums are known and nothing is written.
       toJSON() {
         index.place(count - 1, vectors[0]!, count + 1)
-        return { sequence: count, routes: [] }
+        return { sequence: count, plans: [] }
       },
     }
     saveGraph(segment, 0, other, meta)
@@ -87,14 +87,14 @@ describe(`the file of a graph, seed ${seed}`, () => {
     assert.equal(loadGraph(filledSegment(), 0, other)!.sequence, count)
   })
 
-  it('stores routes in the form that all versions read', () => {
+  it('stores the measured plans', () => {
     const other = join(directory, 'routes.bin')
     const by = { ef: 100, target: 0.95 }
     const route = { graph: 0, distanceKind: 0, efMultiplier: 4 }
-    const routes = [{ metric: 'Euclidean', route, recall: 0.99, points: count, by }] as const
-    saveGraph(saved, 0, other, { sequence: count, routes })
-    assert.ok(readFileSync(other).includes('"route":{"graph":0,"measure":0,"widening":4}'))
-    assert.deepEqual(loadGraph(filledSegment(), 0, other)!.routes, routes)
+    const plan = { route, recall: 0.99, points: count }
+    const plans = [{ metric: 'Euclidean', plan, by, filtered: [{ bin: '0.3-1', recall: 1 }] }] as const
+    saveGraph(saved, 0, other, { sequence: count, plans })
+    assert.deepEqual(loadGraph(filledSegment(), 0, other)!.plans, plans)
   })
 
   for (const { name, bytes, at } of columns) {
@@ -134,7 +134,7 @@ describe(`the file of a graph, seed ${seed}`, () => {
   })
 })
 
-it('a file is refused if its m is no multiple of 4 and its upper lists may be wrong', () => {
+it('a file of another format is refused, whatever its m', () => {
   const path = join(directory, 'upper.bin')
   const load = (m: number): SegmentHandle => {
     const [segment] = filledIndex(m).segments as [SegmentHandle]
@@ -144,12 +144,10 @@ it('a file is refused if its m is no multiple of 4 and its upper lists may be wr
   for (const m of [6, 8]) {
     const [segment] = filledIndex(m).segments as [SegmentHandle]
     new GraphAccess(segment, kernels, 0, 0).link(vectors.keys())
-    saveGraph(segment, 0, path, { sequence: count, routes: [] })
+    saveGraph(segment, 0, path, { sequence: count, plans: [] })
     assert.notEqual(new GraphState(load(m), 0).entry, undefined, 'a new file is accepted')
-    // Version 2 is that of the files in which such lists were wrong.
     writeFileSync(path, withVersion(readFileSync(path), 2))
-    if (m === 8) load(m)
-    else assert.throws(() => load(m), /it has format 2, this version reads 3 for m 6/)
+    assert.throws(() => load(m), /it has format 2, this version reads 4/)
   }
 })
 

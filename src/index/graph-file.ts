@@ -5,8 +5,7 @@ import type { Metric } from '../base/point.ts'
 import { syncDirectory } from '../base/sync-directory.ts'
 import { GraphState, slotStates } from './graph-state.ts'
 import type { DistanceSource, Route } from './routes.ts'
-import type { CodeBits, SegmentHandle } from './segment.ts'
-import { SlotColumns } from './slot-columns.ts'
+import { type CodeBits, type SegmentHandle, SlotColumns } from './segment.ts'
 
 /**
  * A graph on disk: a cache that a start reads instead of building the graph. It can be rebuilt from the stored points.
@@ -18,56 +17,46 @@ import { SlotColumns } from './slot-columns.ts'
  * synced and renamed over it. After a crash, either the old or the new file exists, and it is complete.
  */
 const magic = 'VICGRAPH'
-/** Since version 2, copies of a vector are linked only to each other. */
-const formatVersion = 2
-
-/**
- * One more if `m` is no multiple of 4: in files of version 2, upper lists of such a length can contain slots that do not
- * exist on their level. Other graphs were always right, so they need not be built again.
- */
-const formatVersionOf = (m: number): number => (m % 4 === 0 ? formatVersion : formatVersion + 1)
+/** A file of another version is not used: the graph is built again. */
+const formatVersion = 4
 
 /** The engine's part of a graph file. */
 export interface CheckpointMeta {
   /** Sequence number of the last change when the file was written. */
   readonly sequence: number
-  readonly routes: readonly KeptRoute[]
-  /** Undefined in files of earlier versions. */
-  readonly filteredRoutes?: readonly KeptFilteredRoute[] | undefined
-  /**
-   * The source of the graph's distances. Undefined in files of earlier versions, which used codes if there were any.
-   */
+  readonly plans: readonly KeptPlan[]
+  /** The source of the graph's distances. */
   readonly distanceSource?: DistanceSource | undefined
 }
 
-/** The route of a metric, with the recall measurement by which it was chosen. */
-export interface KeptRoute {
-  readonly metric: Metric
-  /** Undefined for the exact scan. */
-  readonly route: Route | undefined
-  readonly recall: number | undefined
-  /** Number of linked points at the time of the measurement. */
-  readonly points: number
-  /** Points linked between the measurement and the writing of the file; undefined in files of earlier versions. */
-  readonly linkedSince?: number | undefined
-  /** Points removed in the same period; undefined in files of earlier versions. */
-  readonly removedSince?: number | undefined
-  /** The ef and the target recall of the measurement; undefined if recall was due to be measured again. */
-  readonly by: { readonly ef: number; readonly target: number } | undefined
-}
+/** The settings of a measurement; undefined if it was due to be repeated. */
+type MeasuredBy = { readonly ef: number; readonly target: number } | undefined
 
-/** The measured route of a metric for searches whose filters match a certain share of the points. */
-export interface KeptFilteredRoute {
+/** The measurements of a metric, by which the routes of its searches were chosen. */
+export interface KeptPlan {
   readonly metric: Metric
-  /** Name of the range of matching shares. */
-  readonly bin: string
-  /** Undefined for the exact scan. */
-  readonly efMultiplier?: number | undefined
-  readonly recall: number
+  /** Undefined if the metric was not measured. */
+  readonly plan?: {
+    /** Undefined for the exact scan. */
+    readonly route?: Route | undefined
+    readonly recall?: number | undefined
+    /** Number of linked points at the time of the measurement. */
+    readonly points: number
+  }
+  /** Points linked and removed between the measurement and the writing of the file. */
+  readonly linkedSince?: number
+  readonly removedSince?: number
+  readonly by?: MeasuredBy
+  /** The same for searches with filters, by the name of the range of matching shares. */
+  readonly filtered: readonly {
+    readonly bin: string
+    /** Undefined for the exact scan. */
+    readonly efMultiplier?: number | undefined
+    readonly recall: number
+  }[]
   /** Recall of scans by codes with the filters of all bins; undefined if it was not measured. */
   readonly scanRecall?: number | undefined
-  /** As in `KeptRoute`. */
-  readonly by: { readonly ef: number; readonly target: number } | undefined
+  readonly filteredBy?: MeasuredBy
 }
 
 interface Header {
@@ -97,7 +86,7 @@ export function saveGraph(segment: SegmentHandle, graph: number, path: string, m
   const sequences = new Uint8Array(new SlotColumns(segment).sequences.slice(0, slotCount).buffer)
   const columns = columnsOf(segment, graph, slotCount, upperNext, sequences)
   const header: Header = {
-    version: formatVersionOf(segment.layout.m),
+    version: formatVersion,
     dimension: segment.layout.dimension,
     m: segment.layout.m,
     codeBits: segment.layout.codeBits,
@@ -185,7 +174,7 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
   state.upperNext = header.upperNext
   state.entry = header.entry ?? undefined
   const isMeasuredAlike = header.codeBits === layout.codeBits && header.rowsOnDisk === (layout.rows === 0)
-  return isMeasuredAlike ? header.meta : { ...header.meta, routes: [], filteredRoutes: [] }
+  return isMeasuredAlike ? header.meta : { ...header.meta, plans: [] }
 }
 
 /** Returns the `m` of a graph file. */
@@ -217,7 +206,7 @@ function columnsOf(
 }
 
 function encodeHeader(header: Header): Uint8Array {
-  const text = Buffer.from(renamed(JSON.stringify(header), namesInFiles))
+  const text = Buffer.from(JSON.stringify(header))
   const head = Buffer.alloc(16)
   head.write(magic, 'latin1')
   head.writeUInt32LE(text.length, 8)
@@ -234,33 +223,13 @@ function readHeader(file: number): Header {
   const text = Buffer.alloc(bytes)
   readAll(file, text, 'header')
   if (crc32(text) !== head.readUInt32LE(12)) throw new Error('its header does not match its checksum')
-  const header = JSON.parse(renamed(text.toString(), namesHere)) as Header
-  const expected = formatVersionOf(header.m)
-  if (header.version !== expected)
-    throw new Error(`it has format ${header.version}, this version reads ${expected} for m ${header.m}`)
+  const header = JSON.parse(text.toString()) as Header
+  if (header.version !== formatVersion)
+    throw new Error(`it has format ${header.version}, this version reads ${formatVersion}`)
   return header
 }
 
 const headerBytesMax = 1024 * 1024
-
-/**
- * The names of some fields in files. They are those of the first version, so that earlier programs can read the files.
- */
-const namesInFiles: ReadonlyMap<string, string> = new Map([
-  ['efMultiplier', 'widening'],
-  ['distanceKind', 'measure'],
-  ['distanceSource', 'measuredOn'],
-])
-const namesHere: ReadonlyMap<string, string> = new Map(
-  [...namesInFiles].map(([here, there]) => [there, here]),
-)
-
-/** Renames fields in JSON text. No string value in a header looks like a field name. */
-function renamed(json: string, names: ReadonlyMap<string, string>): string {
-  return json.replace(/"(\w+)":/g, (field, name: string) =>
-    names.has(name) ? `"${names.get(name)}":` : field,
-  )
-}
 
 function writeAll(file: number, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, bytes.length - at)

@@ -51,7 +51,10 @@ function graphOf(vectors: readonly Float32Array[], m = 16): { index: VectorIndex
 
 /** Returns the slots that a search finds, the nearest first. */
 function slotsNear(thread: GraphAccess, vector: Float32Array, k: number, ef = 128): number[] {
-  return thread.search({ vector, metric: 'Euclidean', k }, ef, thread.distanceKind).map(({ slot }) => slot)
+  return thread
+    .search({ vector, metric: 'Euclidean', k }, ef, thread.distanceKind)
+    .list(0)
+    .map(({ slot }) => slot)
 }
 
 /** Returns a view of a slot's row in memory. */
@@ -107,7 +110,7 @@ describe(`a walk, seed ${seed}`, () => {
     const { thread } = graphOf(copied)
     let found = 0
     for (const vector of asked) {
-      const hits = thread.search({ vector, metric: 'Euclidean', k: 100 }, 100, thread.distanceKind)
+      const hits = thread.search({ vector, metric: 'Euclidean', k: 100 }, 100, thread.distanceKind).list(0)
       const near = originals
         .map((original, number) => ({
           number,
@@ -143,7 +146,7 @@ describe(`a walk, seed ${seed}`, () => {
         .sort((a, b) => a.distance - b.distance)
         .slice(0, 10)
         .filter(({ distance }) => distance < scalarDistance('Euclidean', middle, vector))
-      const hits = thread.search({ vector, metric: 'Euclidean', k: 10 }, 64, thread.distanceKind)
+      const hits = thread.search({ vector, metric: 'Euclidean', k: 10 }, 64, thread.distanceKind).list(0)
       wanted += near.length
       found += near.filter(({ slot }) => hits.some((hit) => hit.slot === slot)).length
     }
@@ -245,8 +248,8 @@ it(`a search ignores a hidden slot, seed ${seed}`, () => {
   const { thread } = graphOf(vectors)
   for (let slot = 0; slot < 200; slot += 1) {
     const query = { vector: vectors[slot]!, metric: 'Euclidean' as const, k: 10 }
-    assert.equal(thread.search(query, 64, thread.distanceKind)[0]!.slot, slot)
-    const hits = thread.search(query, 64, thread.distanceKind, slot)
+    assert.equal(thread.search(query, 64, thread.distanceKind).slots[0], slot)
+    const hits = thread.search(query, 64, thread.distanceKind, slot).list(0)
     assert.equal(hits.length, 10)
     assert.ok(hits.every((hit) => hit.slot !== slot))
   }

@@ -4,13 +4,11 @@ import { ROWS_KIND } from '../kernels/memory-format.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import type { ScanQuery } from './flat-scanner.ts'
 import { type ReachScan, reach, reachAll } from './graph-check.ts'
-import type { Hit } from './hit.ts'
-import { levelOf } from './levels.ts'
+import type { Hits } from './hits.ts'
 import { distanceKindOf, graphDistanceMetrics } from './routes.ts'
 import { RowReader } from './row-reader.ts'
 import { ScratchLane } from './scratch.ts'
-import type { SegmentHandle } from './segment.ts'
-import { SlotColumns } from './slot-columns.ts'
+import { type SegmentHandle, SlotColumns } from './segment.ts'
 
 /**
  * One thread's access to one graph of one segment. Concurrency: searches may run at any time; `link` may run
@@ -57,7 +55,7 @@ export class GraphAccess {
    * @param hidden a slot of any segment that the search ignores
    * @param filter limits the search to matching slots; `hasGivenUp` then shows whether the walk gave up
    */
-  search(query: ScanQuery, ef: number, distanceKind: number, hidden?: number, filter?: WalkFilter): Hit[] {
+  search(query: ScanQuery, ef: number, distanceKind: number, hidden?: number, filter?: WalkFilter): Hits {
     if (filter === undefined) return this.#search(query, ef, distanceKind, hidden)
     this.#kernels.setFilter(filter.bitmap, Math.min(filter.comparedMax, comparedLimit))
     try {
@@ -83,7 +81,7 @@ export class GraphAccess {
     ef: number,
     distanceKind: number,
     hidden: number | undefined,
-  ): Hit[] {
+  ): Hits {
     const { layout } = this.#segment
     const { address } = this.#lane
     this.#lane.placeQuery(address, vector)
@@ -112,7 +110,7 @@ export class GraphAccess {
     { vector, metric, k }: ScanQuery,
     { breadth, distanceKind, bitmap, to }: CodeScan,
     isCancelled: () => boolean,
-  ): Hit[] {
+  ): Hits {
     const { layout } = this.#segment
     const { address } = this.#lane
     this.#lane.placeQuery(address, vector)
@@ -334,3 +332,21 @@ function reachOf(distanceKind: number, breadth: number): number {
 
 /** At least this many candidates beyond k are reranked, because codes order near candidates only roughly. */
 const rerankMin = 32
+
+/**
+ * Returns the highest level of a slot's node. Levels have a geometric distribution with ratio 1/m, as in Malkov and
+ * Yashunin (arXiv:1603.09320, section 4). The level depends on the slot alone, so that a reused slot keeps its upper
+ * lists.
+ */
+export function levelOf(slot: number, m: number): number {
+  return Math.min(levelMax, Math.floor(-Math.log(uniform(slot)) / Math.log(m)))
+}
+
+const levelMax = 15
+
+/** Returns a pseudo-random number in (0, 1], by the finalizer of MurmurHash3. */
+function uniform(slot: number): number {
+  let hash = Math.imul(slot ^ (slot >>> 16) ^ 0x9e3779b9, 0x85ebca6b)
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
+  return (((hash ^ (hash >>> 16)) >>> 0) + 1) / 4294967296
+}

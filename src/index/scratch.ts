@@ -1,4 +1,4 @@
-import type { Hit } from './hit.ts'
+import { Hits } from './hits.ts'
 import { laneAddress, type SegmentHandle } from './segment.ts'
 
 /**
@@ -30,19 +30,23 @@ export class ScratchLane {
     this.#f32.fill(0, first + dimension, first + paddedDimension)
   }
 
-  /** Returns the hits of a sorted pool of `k` places, with slot numbers of the whole index. */
-  hitsOf(pool: number, k: number, count: number): Hit[] {
+  /**
+   * The hits of a sorted pool of `k` places, with slot numbers of the whole index: one list, where the kernels left it.
+   * Valid until this thread next searches the segment.
+   */
+  hitsOf(pool: number, k: number, count: number): Hits {
     const { firstSlot } = this.#segment
     const distances = (pool - this.address) / 8
-    const slots = (pool - this.address) / 4 + 4 * k
-    const hits: Hit[] = []
-    for (let place = 0; place < count; place += 1) {
-      hits.push({
-        slot: firstSlot + this.#u32[slots + place]!,
-        sequence: this.#f64[distances + k + place]!,
-        distance: this.#f64[distances + place]!,
-      })
-    }
-    return hits
+    const slots = this.#u32.subarray(2 * distances + 4 * k, 2 * distances + 4 * k + count)
+    for (let rank = 0; firstSlot > 0 && rank < count; rank += 1) slots[rank]! += firstSlot
+    return new Hits(
+      [k],
+      {
+        slots,
+        sequences: this.#f64.subarray(distances + k, distances + k + count),
+        distances: this.#f64.subarray(distances, distances + count),
+      },
+      [count],
+    )
   }
 }

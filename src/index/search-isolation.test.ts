@@ -102,7 +102,7 @@ class Instance {
       hidden,
     )
     this.#kernels.sortPool(pool, k, count)
-    return { ranked: [], hits: this.#lane.hitsOf(pool, k, count) }
+    return { ranked: [], hits: this.#lane.hitsOf(pool, k, count).list(0) }
   }
 
   #rank(search: Search, metric: number, norm: number, pool: number, most: number): Outcome {
@@ -120,7 +120,7 @@ class Instance {
       count = offerRow(metric, address, norm, row, slot + 1, slot, pool, k, count)
     }
     sortPool(pool, k, count)
-    return { ranked, hits: this.#lane.hitsOf(pool, k, count) }
+    return { ranked, hits: this.#lane.hitsOf(pool, k, count).list(0) }
   }
 }
 

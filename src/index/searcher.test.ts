@@ -71,7 +71,7 @@ class TwoSegments {
       route: how === 'walk' ? route : undefined,
       ...options,
     }
-    const [hits] = this.#searcher.search([query], rangesOf(segments, slotCount), () => false)
+    const hits = this.#searcher.search([query], rangesOf(segments, slotCount), () => false).list(0)
     return hits!.map(({ slot }) => slot)
   }
 

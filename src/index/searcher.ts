@@ -2,7 +2,7 @@ import type { KernelModule } from '../kernels/wasm-module.ts'
 import { FlatScanner, type ScanQuery } from './flat-scanner.ts'
 import { GraphAccess } from './graph.ts'
 import { GraphState } from './graph-state.ts'
-import type { Hit } from './hit.ts'
+import { Hits } from './hits.ts'
 import type { Route } from './routes.ts'
 import { efMax, type SegmentHandle } from './segment.ts'
 import { countBits, LaneFilter, type SlotBits } from './slot-filter.ts'
@@ -93,32 +93,33 @@ export class Searcher {
   }
 
   /**
-   * Returns the nearest live slots for each query in ascending order of (distance, sequence). A query without a route
-   * searches `ranges`; a query with a route searches all segments. All queries without a route must have the same
-   * filter.
+   * Finds the nearest live slots of each query. A query without a route searches `ranges`; a query with a route searches
+   * all segments. All queries without a route must have the same filter.
    *
    * @param isCancelled called every few milliseconds; once it returns true, the hits found so far are returned
+   * @param hits where to add what is found, with an empty list for each query; by default, lists of `k`
    */
   search(
     queries: readonly IndexQuery[],
     ranges: readonly SlotRange[],
     isCancelled: () => boolean,
-  ): readonly (readonly Hit[])[] {
-    const scanned = queries.filter(({ route }) => route === undefined)
-    const exact = scanned.length > 0 ? this.#scan(scanned, ranges, isCancelled) : []
-    let next = 0
-    return queries.map((query) => {
-      const { route } = query
-      if (route === undefined) return exact[next++]!
-      return isCancelled() ? [] : this.#timed([query], () => this.#searchBy(route, query, isCancelled))
-    })
-  }
-
-  #searchBy(route: Route, query: IndexQuery, isCancelled: () => boolean): readonly Hit[] {
-    const { codeScan, matching } = query
-    return codeScan === 'instead' && matching !== undefined
-      ? this.#scanCodes(query, matching, route, isCancelled)
-      : this.#walk(query, route, isCancelled)
+    hits: Hits = new Hits(queries.map(({ k }) => k)),
+  ): Hits {
+    const scanned = [...queries.keys()].filter((list) => queries[list]!.route === undefined)
+    if (scanned.length > 0) {
+      const together = scanned.map((list) => queries[list]!)
+      timed(together, () => this.#scan(together, ranges, isCancelled, hits, scanned))
+    }
+    for (const [list, query] of queries.entries()) {
+      const { route, codeScan } = query
+      if (route === undefined || isCancelled()) continue
+      timed([query], () => {
+        if (codeScan === 'instead' && query.matching !== undefined)
+          this.#scanCodes(query, query.matching, route, isCancelled, hits, list)
+        else this.#walk(query, route, isCancelled, hits, list)
+      })
+    }
+    return hits
   }
 
   /** Scans the matching slots by their codes, and measures the nearest of them exactly. */
@@ -127,17 +128,17 @@ export class Searcher {
     matching: SlotBits,
     { graph, distanceKind }: Route,
     isCancelled: () => boolean,
-  ): readonly Hit[] {
+    hits: Hits,
+    list: number,
+  ): void {
     const breadth = Math.min(efMax, Math.max(query.ef, query.k + beyondMin))
-    const lists = this.#graphs.map((graphs, ordinal) => {
+    for (const [ordinal, graphs] of this.#graphs.entries()) {
       const each = graphs[graph]!
       const bitmap = this.#filters[ordinal]!.place(matching)
       const { slotCount: to } = new GraphState(this.#segments[ordinal]!, 0)
-      const hits = each.scanCodes(query, { breadth, distanceKind, bitmap, to }, isCancelled)
+      hits.add(list, each.scanCodes(query, { breadth, distanceKind, bitmap, to }, isCancelled))
       countWork(query.work, each.work)
-      return hits
-    })
-    return mergeHits(lists, query.k)
+    }
   }
 
   /**
@@ -145,64 +146,50 @@ export class Searcher {
    * removals, until the graph is repaired, or among identical points. The hits of other segments must not hide that:
    * the missed points may be nearer. Scans all segments if a walk gave up because a scan is cheaper.
    */
-  #walk(query: IndexQuery, route: Route, isCancelled: () => boolean): readonly Hit[] {
+  #walk(query: IndexQuery, route: Route, isCancelled: () => boolean, hits: Hits, list: number): void {
     const { graph, distanceKind, efMultiplier } = route
     const ef = Math.min(efMax, query.ef * efMultiplier)
     const { matching, work, comparedMax = Number.MAX_SAFE_INTEGER } = query
     let left = comparedMax
-    let hasGivenUp = false
-    const lists = this.#graphs.map((graphs, ordinal) => {
+    for (const [ordinal, graphs] of this.#graphs.entries()) {
       const each = graphs[graph]!
-      if (hasGivenUp) return []
       const bitmap = matching && this.#filters[ordinal]!.place(matching)
       const limits = bitmap === undefined ? undefined : { bitmap, comparedMax: left }
-      const hits = each.search(query, ef, distanceKind, query.hidden, limits)
-      if (limits !== undefined) hasGivenUp = each.hasGivenUp
+      const found = each.search(query, ef, distanceKind, query.hidden, limits)
       if (work !== undefined || limits !== undefined) left -= countWork(work, each.work)
-      if (hits.length === query.k || hasGivenUp) return hits
-      return this.#completed(hits, query, ordinal, isCancelled)
-    })
-    if (!hasGivenUp) return mergeHits(lists, query.k)
-    if (work !== undefined) work.hasGivenUp = true
-    if (query.codeScan !== undefined && matching !== undefined)
-      return this.#scanCodes(query, matching, route, isCancelled)
-    return this.#scanSlots([query], this.#allSlots(), isCancelled)[0]!
-  }
-
-  /** Returns the nearest slots of a segment in which a walk found only these, fewer than `k`. */
-  #completed(
-    hits: readonly Hit[],
-    query: IndexQuery,
-    ordinal: number,
-    isCancelled: () => boolean,
-  ): readonly Hit[] {
-    // A segment can really have fewer than `k` points. A scan with a filter then costs little, because it only reads
-    // matching rows. A scan without one would read all rows if they are on disk.
-    if (query.matching === undefined && this.#areAll(hits, query.hidden, ordinal)) return hits
-    const [scanned] = this.#scanSlots([query], [this.#slotsOf(ordinal)], isCancelled)
-    if (query.work !== undefined && scanned!.length > hits.length) query.work.hasGivenUp = true
-    return scanned!
+      if (limits !== undefined && each.hasGivenUp) {
+        hits.clear(list)
+        if (work !== undefined) work.hasGivenUp = true
+        if (query.codeScan !== undefined && matching !== undefined)
+          this.#scanCodes(query, matching, route, isCancelled, hits, list)
+        else this.#scan([query], this.#allSlots(), isCancelled, hits, [list])
+        return
+      }
+      // A segment can really have fewer than `k` points. A scan with a filter then costs little, because it only reads
+      // matching rows. A scan without one would read all rows if they are on disk.
+      const count = found.total
+      const isAll =
+        count === query.k || (matching === undefined && this.#areAll(found, query.hidden, ordinal))
+      if (isAll) {
+        hits.add(list, found)
+        continue
+      }
+      const scanned = new Hits([query.k])
+      this.#scan([query], [this.#slotsOf(ordinal)], isCancelled, scanned, [0])
+      hits.add(list, scanned)
+      if (work !== undefined && scanned.total > count) work.hasGivenUp = true
+    }
   }
 
   /** Whether a segment has no live slots but these. Reads one byte a slot, only until it finds another live slot. */
-  #areAll(hits: readonly Hit[], hidden: number | undefined, ordinal: number): boolean {
+  #areAll({ slots }: Hits, hidden: number | undefined, ordinal: number): boolean {
     const { memory, layout, firstSlot } = this.#segments[ordinal]!
     // The search of a buffer is many times as fast as a loop.
     const live = Buffer.from(memory.buffer, layout.live, this.#slotsOf(ordinal).to)
-    const known = new Set<number | undefined>(hits.map(({ slot }) => slot)).add(hidden)
+    const known = new Set<number | undefined>(slots).add(hidden)
     let at = live.indexOf(1)
     while (at >= 0 && known.has(firstSlot + at)) at = live.indexOf(1, at + 1)
     return at < 0
-  }
-
-  /** Runs a search, and adds its time to the work of its queries. */
-  #timed<Found>(queries: readonly IndexQuery[], search: () => Found): Found {
-    if (!queries.some(({ work }) => work !== undefined)) return search()
-    const startMs = performance.now()
-    const found = search()
-    const microseconds = ((performance.now() - startMs) * 1000) / queries.length
-    for (const { work } of queries) if (work !== undefined) work.microseconds += microseconds
-    return found
   }
 
   #allSlots(): SlotRange[] {
@@ -214,37 +201,37 @@ export class Searcher {
     return { ordinal, from: 0, to: slotCount }
   }
 
+  /** Scans ranges of slots for queries with the same filter, and adds what it finds to their lists. */
   #scan(
     queries: readonly IndexQuery[],
     ranges: readonly SlotRange[],
     isCancelled: () => boolean,
-  ): readonly (readonly Hit[])[] {
-    return this.#timed(queries, () => this.#scanSlots(queries, ranges, isCancelled))
-  }
-
-  #scanSlots(
-    queries: readonly IndexQuery[],
-    ranges: readonly SlotRange[],
-    isCancelled: () => boolean,
-  ): readonly (readonly Hit[])[] {
+    hits: Hits,
+    lists: readonly number[],
+  ): void {
     const { matching } = queries[0]!
     countScan(queries, ranges, this.#segments)
-    const parts = ranges.map(({ ordinal, from, to }) => {
+    for (const { ordinal, from, to } of ranges) {
       const scanner = this.#scanners[ordinal]!
       scanner.begin(queries, matching && this.#filters[ordinal]!.place(matching))
       for (let at = from; at < to && !isCancelled(); at += rowsBetweenChecks) {
         scanner.scanRange(at, Math.min(at + rowsBetweenChecks, to))
       }
-      return scanner.finish()
-    })
-    if (parts.length === 1) return parts[0]!
-    return queries.map(({ k }, index) =>
-      mergeHits(
-        parts.map((part) => part[index]!),
-        k,
-      ),
-    )
+      for (const [at, found] of scanner.finish().entries()) hits.add(lists[at]!, found)
+    }
   }
+}
+
+/** Runs a search, and adds its time to the work of its queries. */
+function timed(queries: readonly IndexQuery[], search: () => void): void {
+  if (!queries.some(({ work }) => work !== undefined)) {
+    search()
+    return
+  }
+  const startMs = performance.now()
+  search()
+  const microseconds = ((performance.now() - startMs) * 1000) / queries.length
+  for (const { work } of queries) if (work !== undefined) work.microseconds += microseconds
 }
 
 /** Adds the work of a walk to the work of its query. Returns the number of slots that the walk compared. */
@@ -284,19 +271,6 @@ export function rangesOf(segments: readonly SegmentHandle[], slotCount: number):
     from: 0,
     to: Math.max(0, Math.min(layout.capacity, slotCount - firstSlot)),
   }))
-}
-
-/** Merges several ascending lists. Returns the first `k` hits in ascending order. */
-export function mergeHits(lists: readonly (readonly Hit[])[], k: number): readonly Hit[] {
-  const filled = lists.length === 1 ? lists : lists.filter((list) => list.length > 0)
-  if (filled.length <= 1) {
-    const [only = []] = filled
-    return only.length <= k ? only : only.slice(0, k)
-  }
-  return filled
-    .flat()
-    .sort((a, b) => a.distance - b.distance || a.sequence - b.sequence)
-    .slice(0, k)
 }
 
 /** A scan by codes has at least this many candidates beyond k for exact measurement, more than a walk has. */

@@ -1,8 +1,7 @@
 import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { RowReader } from './row-reader.ts'
 import { ScratchLane } from './scratch.ts'
-import type { SegmentHandle } from './segment.ts'
-import { SlotColumns } from './slot-columns.ts'
+import { type SegmentHandle, SlotColumns } from './segment.ts'
 
 /**
  * One thread's access to the slots of a segment. Threads may fill different slots concurrently. Concurrent searches see

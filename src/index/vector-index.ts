@@ -1,7 +1,6 @@
 import { assert, DatabaseError } from '../base/errors.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
-import { GraphState, writeGraphHeader } from './graph-state.ts'
-import { LinkQueue } from './link-queue.ts'
+import { GraphState, LinkQueue, writeGraphHeader } from './graph-state.ts'
 import { type MemoryBudget, MemoryFull, type MemoryUser } from './memory-budget.ts'
 import {
   type CodeBits,

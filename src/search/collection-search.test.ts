@@ -9,8 +9,8 @@ import type { Filter } from '../base/filter.ts'
 import { newId } from '../base/ids.ts'
 import { distanceMetrics, type SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
-import { HitLists } from '../index/hit.ts'
-import { bytesOfDetails } from './hit-details.ts'
+import { Hits } from '../index/hits.ts'
+import { bytesOfDetails } from './search-answers.ts'
 
 const seed = 20_261_123
 const dimension = 24
@@ -395,7 +395,7 @@ describe(`points that change while a search runs, seed ${seed}`, () => {
           { lot: 0, place: -1 },
         )
         const { slot, sequence } = points.held.get(far)!
-        return HitLists.of([[{ slot, sequence, distance: 0 }, ...hits].slice(0, 8)])
+        return Hits.of([[{ slot, sequence, distance: 0 }, ...hits].slice(0, 8)])
       },
     })
     for (const filter of [undefined, below('lot', 2)]) {

@@ -1,23 +1,12 @@
 import type { BudgetShare } from '../base/budgets.ts'
 import { DatabaseError, wrongDimension } from '../base/errors.ts'
-import { IdLists } from '../base/id-lists.ts'
-import type { SearchQuery, VectorQuery } from '../base/point.ts'
+import type { SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
-import { inTurns, Turn } from '../base/turns.ts'
-import { HitLists } from '../index/hit.ts'
+import { atOnce, inTurns, Turn } from '../base/turns.ts'
+import { Hits } from '../index/hits.ts'
 import type { ReadCall } from '../points/database.ts'
-import {
-  type Answer,
-  type FoundList,
-  finish,
-  foundIds,
-  packed,
-  plainResults,
-  type Room,
-  SearchAnswers,
-  wantsAllFound,
-} from './search-answers.ts'
-import { type Run, type SearchedPoints, SearchRuns, searchedOf, TouchedSlots } from './search-runs.ts'
+import { QueryPlanner, type Run, type SearchedPoints } from './query-planner.ts'
+import { SearchAnswers } from './search-answers.ts'
 
 export interface CollectionSearchOptions {
   readonly points: SearchedPoints
@@ -37,22 +26,20 @@ export interface CollectionSearchOptions {
  *                                └────── a full list has lost hits ──────────────────┘
  *
  * Points change while threads search. In one turn of the event loop, hits are checked against the slots touched since
- * the search began. If a change may concern them, they are updated to the present (settled-hits.ts), or the search is
- * repeated. So a list shows a small request wholly or not at all, and is as long as the points allow.
+ * the search began. If a change may concern them, they are updated to the present, or the search is
+ * repeated (search-answers.ts). So a list shows a small request wholly or not at all, and is as long as the points allow.
  *
  * Main thread only.
  */
 export class CollectionSearch {
   readonly #options: CollectionSearchOptions
   readonly #points: SearchedPoints
-  readonly #runs: SearchRuns
-  readonly #answers: SearchAnswers
+  readonly #planner: QueryPlanner
 
   constructor(options: CollectionSearchOptions) {
     this.#options = options
     this.#points = options.points
-    this.#runs = new SearchRuns(options.points)
-    this.#answers = new SearchAnswers(options.points, options.maxDetailBytes)
+    this.#planner = new QueryPlanner(options.points)
   }
 
   /** See `Database.search`. */
@@ -61,113 +48,71 @@ export class CollectionSearch {
     const held = this.#admit(queries)
     results.hold(held)
     try {
-      this.#points.hideExpired()
-      const plain = queries.every(isPlain)
-      return plain
-        ? await this.#searchPlainly(queries as readonly VectorQuery[], call)
-        : await this.#search(queries, call)
+      return await this.#search(queries, call)
     } finally {
       results.release(held)
     }
   }
 
-  /** Searches for ids and distances without a filter. */
-  async #searchPlainly(queries: readonly VectorQuery[], call: ReadCall): Promise<SearchResults> {
-    const { searches, ids, attributes } = this.#points
-    if (searches === undefined) {
-      const none = queries.map(() => 0)
-      return plainResults(queries, {
-        ids: new IdLists(new Uint8Array(), none),
-        distances: new Float64Array(),
-        ranks: undefined,
-      })
-    }
-    const { index } = searches
-    checkDimension(queries, index.dimension)
-    const { replacements } = index
-    const touched = new TouchedSlots(attributes.journal)
-    const hits = await searches.search(queries, call.signal)
+  async #search(queries: readonly SearchQuery[], { signal, room }: ReadCall): Promise<SearchResults> {
     this.#points.hideExpired()
-    const found = await inTurns(foundIds(hits, queries, ids, touched))
-    if (found !== undefined && index.replacements === replacements) return plainResults(queries, found)
-    const common = { near: -1, replacements, touched, filterUs: 0 }
-    const runs = queries.map((query) => ({ query, slots: query, ...common }))
-    return this.#assemble(runs, hits, runs.keys(), call)
+    const runs = this.#planner.plain(queries) ?? (await this.#plan(queries))
+    const startMs = performance.now()
+    const hits = await this.#find(runs, signal)
+    const searchUs = (performance.now() - startMs) * 1000
+    this.#points.hideExpired()
+    const answers = new SearchAnswers(this.#points, hits.total, this.#options.maxDetailBytes, room)
+    const turn = new Turn()
+    let list = 0
+    for (const run of runs) {
+      if (turn.isOver) {
+        await turn.next()
+        this.#points.hideExpired()
+      }
+      if (run.planned.report !== undefined) run.planned.report.elapsedUs = searchUs
+      const [found, at] = isSearched(run) ? [hits, list++] : [noHits, 0]
+      if (answers.addUntouched(run, found, at) || (await inTurns(answers.add(run, found, at)))) continue
+      await this.#searchAgain(run, answers, signal)
+    }
+    return answers.results()
   }
 
-  async #search(queries: readonly SearchQuery[], call: ReadCall): Promise<SearchResults> {
+  async #plan(queries: readonly SearchQuery[]): Promise<Run[]> {
     const runs: Run[] = []
     const turn = new Turn()
     for (const query of queries) {
       if (turn.isOver) await turn.next()
-      runs.push(await inTurns(this.#runs.prepare(query)))
+      runs.push(await inTurns(this.#planner.plan(query)))
     }
-    const searched = searchedOf(runs)
-    const startMs = performance.now()
-    const hits = await this.#find(
-      searched.map((at) => runs[at]!),
-      call.signal,
-    )
-    const searchMs = performance.now() - startMs
-    for (const { slots } of runs) if (slots.report !== undefined) slots.report.elapsedUs = searchMs * 1000
-    return this.#assemble(runs, hits, searched, call)
+    return runs
   }
 
-  /** Returns empty lists before the first point is stored. */
-  async #find(runs: readonly Run[], signal: AbortSignal | undefined): Promise<HitLists> {
+  /** Returns a list of hits for each run that can find anything; empty ones before the first point is stored. */
+  async #find(runs: readonly Run[], signal: AbortSignal | undefined): Promise<Hits> {
     const { searches } = this.#points
-    if (searches === undefined || runs.length === 0) return new HitLists(runs.length)
-    const queries = runs.map(({ slots }) => slots)
+    const queries = runs.filter(isSearched).map(({ planned }) => planned)
+    if (searches === undefined || queries.length === 0) return new Hits(queries.map(() => 0))
     checkDimension(queries, searches.index.dimension)
     return searches.search(queries, signal)
-  }
-
-  /**
-   * Assembles the answers, query by query, each in one turn.
-   *
-   * @param hits the lists of some of the runs
-   * @param searched the runs that `hits` belongs to, in the same order; the others found nothing
-   */
-  async #assemble(
-    runs: readonly Run[],
-    hits: HitLists,
-    searched: Iterable<number>,
-    { signal, room: answerRoom }: ReadCall,
-  ): Promise<SearchResults> {
-    const listOf = new Map([...searched].map((at, list) => [at, list]))
-    const room = this.#answers.room(answerRoom)
-    const answers: Answer[] = []
-    const turn = new Turn()
-    for (const [at, run] of runs.entries()) {
-      if (turn.isOver) await turn.next()
-      const list = listOf.get(at)
-      const found = list === undefined ? nothingFound : { hits, list }
-      const answer = await inTurns(this.#answers.answer(run, found, room))
-      answers.push(answer ?? (await this.#searchAgain(run, room, signal)))
-    }
-    return packed(answers)
   }
 
   /**
    * Repeats the search for a query until its answer is valid. The last attempts run without a pause in which points
    * could change.
    */
-  async #searchAgain({ query }: Run, room: Room, signal: AbortSignal | undefined): Promise<Answer> {
+  async #searchAgain({ query }: Run, answers: SearchAnswers, signal: AbortSignal | undefined): Promise<void> {
     for (let attempt = 1; attempt < attemptsMax; attempt += 1) {
-      const run = await inTurns(this.#runs.prepare(query))
-      const hits = await this.#find(searchedOf([run]).length === 0 ? [] : [run], signal)
-      const found = hits.length === 0 ? nothingFound : { hits, list: 0 }
-      const answer = await inTurns(this.#answers.answer(run, found, room))
-      if (answer !== undefined) return answer
+      const run = await inTurns(this.#planner.plan(query))
+      const hits = await this.#find([run], signal)
+      if (await inTurns(answers.add(run, hits.length === 0 ? noHits : hits, 0))) return
     }
     // A filter can be so narrow that walking the graph takes longer than looking at each point.
     const last = query.filter === undefined ? query : { ...query, exact: true }
     for (;;) {
-      const run = finish(this.#runs.prepare(last))
-      const isEmpty = searchedOf([run]).length === 0 || this.#points.searches === undefined
-      const found = isEmpty ? nothingFound : { hits: this.#points.searches!.searchNow([run.slots]), list: 0 }
-      const answer = finish(this.#answers.answer(run, found, room))
-      if (answer !== undefined) return answer
+      const run = atOnce(this.#planner.plan(last))
+      const { searches } = this.#points
+      const hits = isSearched(run) && searches !== undefined ? searches.searchNow([run.planned]) : noHits
+      if (atOnce(answers.add(run, hits, 0))) return
     }
   }
 
@@ -204,13 +149,12 @@ function checkDimension(queries: readonly { readonly vector: Float32Array }[], d
   }
 }
 
-/** Whether a query only asks for the nearest of all points. */
-function isPlain(query: SearchQuery): boolean {
-  const { filter, exact, profile } = query
-  return wantsAllFound(query) && filter === undefined && exact !== true && profile !== true
+/** Whether anything matches. */
+function isSearched({ planned }: Run): boolean {
+  return planned.matching?.count !== 0
 }
 
-const nothingFound: FoundList = { hits: new HitLists(1), list: 0 }
+const noHits = new Hits([0])
 
 /**
  * Limits the searches for one query: the last one runs in a single turn, so that no change can invalidate its answer.

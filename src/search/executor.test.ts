@@ -424,7 +424,7 @@ describe('a search thread', () => {
     const ranges = [{ ordinal: 0, from: 0, to: 100 }]
     const piece = { index: index.id, queries: [query], ranges, cost: 1000, positions: [0] }
     const settled = Promise.withResolvers<unknown>()
-    const request = new SearchRequest(1, [piece], settled.resolve)
+    const request = new SearchRequest([3], [piece], settled.resolve)
     assert.ok(thread.run(request, piece))
     request.handOut()
     await rung

@@ -2,14 +2,15 @@ import { type BudgetShare, SharedBudget } from '../base/budgets.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { dimensionMax } from '../base/point.ts'
-import { type Hit, HitLists } from '../index/hit.ts'
+import { ThreadGroup } from '../graphs/engine-thread.ts'
+import { type Hit, Hits } from '../index/hits.ts'
 import { Searcher } from '../index/searcher.ts'
 import { efMax, poolEntryBytes, queriesPerScanMax } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
-import type { FilteredPlanCounts } from './filter-planner.ts'
+import type { FilteredPlanCounts, PlannedQuery } from './filter-planner.ts'
 import { Doorbell } from './messages.ts'
-import { type RouteOf, SearchPieces, SearchRequest, type SlotQuery, walksPerPiece } from './search-pieces.ts'
+import { type RouteOf, SearchPieces, SearchRequest, walksPerPiece } from './search-pieces.ts'
 import { recordBytes } from './search-ring.ts'
 import { SearchThread } from './search-thread.ts'
 
@@ -40,13 +41,12 @@ export interface ExecutorOptions {
 export class SearchExecutor implements AsyncDisposable {
   readonly #options: ExecutorOptions
   readonly #queries: SharedBudget
-  readonly #threads: SearchThread[] = []
+  readonly #group: ThreadGroup<SearchThread>
   readonly #doorbell: Doorbell = new Doorbell()
   readonly #attached = new Set<IndexSearches>()
   /** Indexes with waiting requests; the first one's turn is next. */
   #waiting: IndexSearches[] = []
   #isListening = false
-  #closed = false
 
   constructor(options: ExecutorOptions) {
     this.#options = options
@@ -54,6 +54,19 @@ export class SearchExecutor implements AsyncDisposable {
       max: options.maxQueuedQueries,
       inWords: (queries) => `${queries} queries are waiting`,
     })
+    this.#group = new ThreadGroup(
+      (lane, onEnd) => {
+        const { kernels, maxLimit, logger } = options
+        const thread = new SearchThread({ kernels, lane }, logger, onEnd)
+        thread.start(recordBytesMax(maxLimit), this.#doorbell)
+        return thread
+      },
+      () => this.#dispatch(),
+    )
+  }
+
+  get #threads(): readonly SearchThread[] {
+    return this.#group.threads
   }
 
   /**
@@ -61,9 +74,7 @@ export class SearchExecutor implements AsyncDisposable {
    * loading.
    */
   start(): void {
-    while (this.#threads.length < this.#options.threads) {
-      this.#threads.push(this.#spawn(this.#threads.length + 1))
-    }
+    this.#group.start(this.#options.threads, 1)
   }
 
   /** The number of queries that wait or run. */
@@ -94,17 +105,14 @@ export class SearchExecutor implements AsyncDisposable {
       },
     })
     this.#attached.add(searches)
-    index.onSegment((segment) => {
-      for (const thread of this.#threads) thread.attach(index.id, segment)
-    })
+    index.onSegment((segment) => this.#group.attach(index.id, segment))
     return searches
   }
 
   /** Waits for all searches, then stops the threads. */
   async close(): Promise<void> {
-    this.#closed = true
     await Promise.all([...this.#attached].map((searches) => searches.close()))
-    await Promise.all(this.#threads.map((thread) => thread.terminate()))
+    await this.#group.close()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -124,7 +132,7 @@ export class SearchExecutor implements AsyncDisposable {
 
   async #detach(searches: IndexSearches): Promise<void> {
     this.#attached.delete(searches)
-    await Promise.all(this.#threads.map((thread) => thread.detach(searches.index.id)))
+    await this.#group.detach(searches.index.id)
   }
 
   /** Collects completed pieces, hands out waiting ones, and listens for the next completion. */
@@ -151,23 +159,6 @@ export class SearchExecutor implements AsyncDisposable {
       searches.handOut()
       if (searches.next !== undefined) this.#waiting.push(searches)
     }
-  }
-
-  #spawn(lane: number): SearchThread {
-    const { kernels, maxLimit, logger } = this.#options
-    const thread = new SearchThread({ kernels, lane }, logger, (dead) => this.#replace(dead, lane))
-    thread.start(recordBytesMax(maxLimit), this.#doorbell)
-    return thread
-  }
-
-  #replace(dead: SearchThread, lane: number): void {
-    if (this.#closed) return
-    const thread = this.#spawn(lane)
-    this.#threads[this.#threads.indexOf(dead)] = thread
-    for (const { index } of this.#attached) {
-      for (const segment of index.segments) thread.attach(index.id, segment)
-    }
-    this.#dispatch()
   }
 }
 
@@ -244,7 +235,7 @@ export class IndexSearches {
    *   no query to its index waits); `cancelled` when `signal` aborts; `shutting_down` after `close`; the error of
    *   `discard` after that
    */
-  async search(queries: readonly SlotQuery[], signal?: AbortSignal): Promise<HitLists> {
+  async search(queries: readonly PlannedQuery[], signal?: AbortSignal): Promise<Hits> {
     if (this.#refusal !== undefined) throw this.#refusal
     if (signal?.aborted) throw cancellation(signal)
     const refusal = this.#options.queries.refusal(queries.length)
@@ -256,10 +247,16 @@ export class IndexSearches {
   }
 
   /** Like `search`, but in this turn of the event loop, however long that takes. */
-  searchNow(queries: readonly SlotQuery[]): HitLists {
-    const search = (query: SlotQuery): readonly Hit[] =>
-      this.#inline.search([this.#pieces.indexQuery(query)], this.#pieces.ranges(), () => false)[0]!
-    return HitLists.of(queries.map(search))
+  searchNow(queries: readonly PlannedQuery[]): Hits {
+    const hits = new Hits(this.#pieces.rooms(queries))
+    for (const [list, query] of queries.entries()) {
+      const planned = this.#pieces.indexQuery(query)
+      hits.add(
+        list,
+        this.#inline.search([planned], this.#pieces.ranges(), () => false),
+      )
+    }
+    return hits
   }
 
   /** The number of searches with a filter, by how they were carried out. */
@@ -268,10 +265,10 @@ export class IndexSearches {
   }
 
   /** Returns a slot as a hit with its exact distance; undefined if the slot is not live. */
-  hitAt(slot: number, { vector, metric }: Pick<SlotQuery, 'vector' | 'metric'>): Hit | undefined {
+  hitAt(slot: number, { vector, metric }: Pick<PlannedQuery, 'vector' | 'metric'>): Hit | undefined {
     const { ordinal, local } = this.index.locate(slot)
     const query = { vector, metric, k: 1, ef: 1, route: undefined }
-    return this.#inline.search([query], [{ ordinal, from: local, to: local + 1 }], () => false)[0]![0]
+    return this.#inline.search([query], [{ ordinal, from: local, to: local + 1 }], () => false).list(0)[0]
   }
 
   /** The waiting request whose turn is next. */
@@ -306,10 +303,10 @@ export class IndexSearches {
     await this.#options.executor.detach(this)
   }
 
-  #enqueue(queries: readonly SlotQuery[], signal: AbortSignal | undefined): Promise<HitLists> {
+  #enqueue(queries: readonly PlannedQuery[], signal: AbortSignal | undefined): Promise<Hits> {
     const { queries: share, executor } = this.#options
     return new Promise((resolve, reject) => {
-      const request = new SearchRequest(queries.length, this.#pieces.cut(queries), (error) => {
+      const request = new SearchRequest(this.#pieces.rooms(queries), this.#pieces.cut(queries), (error) => {
         signal?.removeEventListener('abort', cancel)
         if (error !== undefined) {
           this.#waiting = this.#waiting.filter((each) => each !== request)

@@ -4,7 +4,14 @@ import { distanceKindOf, type Route } from '../index/routes.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import { type FilteredQuery, type FilterPlan, FilterPlanner, isScan } from './filter-planner.ts'
+import {
+  type FilteredQuery,
+  type FilterPlan,
+  FilterPlanner,
+  isScan,
+  LearnedCosts,
+  type Step,
+} from './filter-planner.ts'
 
 const points = 1_000_000
 
@@ -29,7 +36,7 @@ function plannerOf(count = points): {
 function queryOf(share: number, given: Partial<FilteredQuery> = {}): FilteredQuery {
   const words = new Uint32Array(new SharedArrayBuffer(4))
   const matching: SlotFilter = { id: 7, version: 0, words, count: Math.round(share * points) }
-  return { metric: 'Euclidean', ef: 128, isExact: false, matching, ...given }
+  return { metric: 'Euclidean', ef: 128, matching, ...given }
 }
 
 describe('the plan of a search with a filter', () => {
@@ -65,7 +72,7 @@ describe('the plan of a search with a filter', () => {
     assert.equal(planner.plan(queryOf(0.000_01), measured).route, undefined, 'a scan of rows, which is exact')
     assert.equal(planner.plan(queryOf(0.5), measured).codeScan, 'after', 'in case the walk is given up')
     assert.equal(planner.plan(queryOf(0.5), { ...measured, isForScans: true }).codeScan, 'instead')
-    assert.equal(planner.plan(queryOf(0.002, { isExact: true }), measured).route, undefined)
+    assert.equal(planner.plan(queryOf(0.002, { exact: true }), measured).route, undefined)
     assert.notEqual(planner.plan(queryOf(0.5, { ef: 4096 }), measured).codeScan, undefined)
     assert.equal(
       planner.plan(queryOf(0.5, { ef: 4097 }), measured).route,
@@ -78,7 +85,7 @@ describe('the plan of a search with a filter', () => {
 
   it('is a scan for exact results, under Hamming, and without a graph', () => {
     const { planner, route } = plannerOf()
-    assert.match(planner.plan(queryOf(0.5, { isExact: true }), route).reason, /exact/)
+    assert.match(planner.plan(queryOf(0.5, { exact: true }), route).reason, /exact/)
     assert.match(planner.plan(queryOf(0.5, { metric: 'Hamming' }), route).reason, /Hamming/)
     assert.match(planner.plan(queryOf(0.5), undefined).reason, /no graph can be used/)
   })
@@ -226,5 +233,43 @@ describe('the plan of a search with a filter', () => {
     const trial = planner.plan(query, route)
     planner.learn(query, trial, { compared: 900, measured: 50, microseconds: 100, hasGivenUp: false })
     assert.ok(planner.plan(query, route).comparedMax > 2 * trial.comparedMax)
+  })
+})
+
+const step: Step = { name: 'row', usual: 1 }
+
+function learnedOf(...measured: readonly number[]): LearnedCosts {
+  const costs = new LearnedCosts()
+  for (const each of measured) costs.learn(step, each)
+  return costs
+}
+
+describe('the cost of a step', () => {
+  it('is the usual one until it is measured', () => {
+    assert.equal(new LearnedCosts().of(step), 1)
+  })
+
+  it('follows the measurements, up and down', () => {
+    const costs = learnedOf(...Array.from({ length: 200 }, () => 30))
+    assert.ok(Math.abs(costs.of(step) - 30) < 0.1)
+    for (let search = 0; search < 200; search += 1) costs.learn(step, 0.2)
+    assert.ok(Math.abs(costs.of(step) - 0.2) < 0.01)
+  })
+
+  it('is little changed by a single measurement, even the first', () => {
+    assert.ok(learnedOf(1000).of(step) <= 1.75)
+    assert.ok(learnedOf(...Array.from({ length: 50 }, () => 1), 1000).of(step) <= 1.2)
+  })
+
+  it('falls back to the usual cost while the step is avoided, and never rises', () => {
+    const slow = learnedOf(...Array.from({ length: 100 }, () => 8))
+    for (let search = 0; search < 100; search += 1) slow.avoided(step)
+    assert.ok(slow.of(step) > 4, 'it falls slowly')
+    for (let search = 0; search < 2000; search += 1) slow.avoided(step)
+    assert.ok(Math.abs(slow.of(step) - 1) < 0.01)
+    const quick = learnedOf(...Array.from({ length: 100 }, () => 0.1))
+    const before = quick.of(step)
+    for (let search = 0; search < 1000; search += 1) quick.avoided(step)
+    assert.equal(quick.of(step), before)
   })
 })

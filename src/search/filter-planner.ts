@@ -7,13 +7,32 @@ import { efMax, filteredPoolMax } from '../index/segment.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 
-/** The properties of a query with a filter that its plan depends on. */
-export interface FilteredQuery {
+/**
+ * A query whose vector and slots are known. Its route is decided when a thread takes it, because graphs can change while
+ * it waits. `limit` is at least 1, and `ef` at least `limit`.
+ */
+export interface PlannedQuery {
+  readonly vector: Float32Array
   readonly metric: Metric
+  readonly limit: number
   readonly ef: number
-  readonly isExact: boolean
-  readonly matching: SlotFilter
+  readonly exact?: boolean | undefined
+  /** The slots to search, at least one; undefined for all. */
+  readonly matching?: SlotFilter | undefined
+  /** The search records here how it was carried out; every query with `matching` has a report. */
+  readonly report?: SearchReport | undefined
 }
+
+/** How a query was carried out; filled in by the search. */
+export interface SearchReport {
+  readonly work: SearchWork
+  plan?: FilterPlan
+  /** The time since the request, including waiting. */
+  elapsedUs: number
+}
+
+/** What the plan of a query with a filter depends on. */
+export type FilteredQuery = Pick<PlannedQuery, 'metric' | 'ef' | 'exact'> & { readonly matching: SlotFilter }
 
 /** How a search with a filter is carried out. */
 export interface FilterPlan {
@@ -84,9 +103,9 @@ export class FilterPlanner {
    * @param route the route of filtered searches for this metric and share of points; undefined if none is good enough
    */
   plan(query: FilteredQuery, route: RouteInForce | undefined): FilterPlan {
-    const { metric, ef, isExact, matching } = query
+    const { metric, ef, exact, matching } = query
     const { count, id } = matching
-    if (isExact) return rowScan('the query asks for exact results')
+    if (exact === true) return rowScan('the query asks for exact results')
     if (metric === 'Hamming') return rowScan('with Hamming, walks with a filter find too few points')
     if (route === undefined) return rowScan(whyNoRoute(this.#index))
     const scan = this.#cheaperScan(query, route)

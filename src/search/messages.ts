@@ -1,20 +1,19 @@
-import type { SegmentHandle } from '../index/segment.ts'
-import type { KernelModule } from '../kernels/wasm-module.ts'
+import type { DetachedMessage, FaultMessage, IndexMessage } from '../graphs/engine-thread.ts'
 
 /**
  * The messages between the main thread and the search workers.
  *
  *   main thread                                     worker n (lane n of every segment's scratch)
  *   ───────────                                     ─────────────────────────────────────────────
- *   new Worker(workerData: WorkerSetup) ──────────> instantiate nothing yet
+ *   new Worker(workerData: ThreadSetup) ──────────> instantiate nothing yet
  *   StartMessage ─────────────────────────────────> from here on asleep in Atomics.wait, or at work
- *   SegmentMessage, announced in the ring ────────> instantiate the kernels over the segment's memory
+ *   IndexMessage, announced  in the ring ────────> instantiate the kernels over the segment's memory
  *   FilterMessage, announced in the ring ─────────> keep the bitmap of a filter, or drop it
  *   record in the ring ···························> search, one record after another
  *   cancelled, in the record ·····················> seen between two ranges or two queries: stops early
  *        <········································· hits in the record, and the doorbell
  *        <───────────────────────────────────────── FaultMessage, if the search has thrown
- *   DetachMessage, announced in the ring ─────────> drop everything of the index
+ *   IndexMessage, announced in the ring ─────────> drop everything of the index
  *        <───────────────────────────────────────── DetachedMessage
  *
  *   ───> a message       ···> shared memory: search-ring.ts, doorbell.ts
@@ -23,15 +22,9 @@ import type { KernelModule } from '../kernels/wasm-module.ts'
  * Vectors of points are never posted: workers read them in place, in the segments' shared memory.
  *
  * A thread that sleeps in Atomics.wait receives no messages. Each message posted after the start is therefore counted
- * in the ring, which wakes the thread. A record never overtakes the message of its segment or filter. A DetachMessage
- * can overtake records of its index; their hits are no longer needed, and they are completed without any.
+ * in the ring, which wakes the thread. A record never overtakes the message of its segment or filter. A request to
+ * drop an index can overtake records of its index; their hits are no longer needed, and they are completed without any.
  */
-
-export interface WorkerSetup {
-  readonly kernels: KernelModule
-  /** The worker's lane of scratch memory; lane 0 is the main thread's. */
-  readonly lane: number
-}
 
 export interface StartMessage {
   readonly kind: 'start'
@@ -41,38 +34,13 @@ export interface StartMessage {
   readonly doorbell: SharedArrayBuffer
 }
 
-export interface SegmentMessage {
-  readonly kind: 'segment'
-  readonly index: number
-  readonly segment: SegmentHandle
-}
-
-export interface DetachMessage {
-  readonly kind: 'detach'
-  readonly index: number
-}
-
 /** The messages about filters to a search thread. */
 export type FilterMessage =
   | { readonly kind: 'filter'; readonly filter: number; readonly words: SharedArrayBuffer }
   | { readonly kind: 'drop-filter'; readonly filter: number }
 
-export type ToWorker = StartMessage | SegmentMessage | FilterMessage | DetachMessage
-
-export interface FaultMessage {
-  readonly kind: 'fault'
-  readonly error: unknown
-}
-
-/** The worker has dropped the index. */
-export interface DetachedMessage {
-  readonly kind: 'detached'
-  readonly index: number
-  /** The number of indexes that the worker still serves. */
-  readonly left: number
-}
-
-export type FromWorker = FaultMessage | DetachedMessage
+export type ToSearchThread = StartMessage | FilterMessage | IndexMessage
+export type FromSearchThread = DetachedMessage | FaultMessage
 
 /**
  * Wakes the main thread when a search thread has completed work. The main thread's event loop must never block, so it

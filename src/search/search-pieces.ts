@@ -1,38 +1,22 @@
 import type { Metric } from '../base/point.ts'
 import { whyNoRoute } from '../graphs/graph-set.ts'
 import type { FilteredAsk, RouteInForce } from '../graphs/recall-plans.ts'
-import { HitLists, numbersPerHit, type PackedHits } from '../index/hit.ts'
+import { Hits } from '../index/hits.ts'
 import { isCheaperThanScan } from '../index/routes.ts'
-import type { IndexQuery, Searcher, SearchWork, SlotRange } from '../index/searcher.ts'
+import { type IndexQuery, rangesOf, type Searcher, type SlotRange } from '../index/searcher.ts'
 import { efMax, queriesPerScanMax } from '../index/segment.ts'
 import { countBits, type SlotBits, type SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
-import { type FilteredPlanCounts, type FilterPlan, FilterPlanner } from './filter-planner.ts'
+import {
+  type FilteredPlanCounts,
+  type FilterPlan,
+  FilterPlanner,
+  type PlannedQuery,
+} from './filter-planner.ts'
 import type { SearchWork as RingWork } from './search-ring.ts'
 
 /** Returns the current route of a metric's searches, or of a search with a filter; undefined for the exact scan. */
 export type RouteOf = (metric: Metric, ask?: FilteredAsk) => RouteInForce | undefined
-
-/** A query for the slots of an index. `limit` is at least 1, and `ef` at least `limit`. */
-export interface SlotQuery {
-  readonly vector: Float32Array
-  readonly metric: Metric
-  readonly limit: number
-  readonly ef: number
-  readonly exact?: boolean | undefined
-  /** The slots to search, at least one; undefined for all. */
-  readonly matching?: SlotFilter | undefined
-  /** The search records here how it was carried out; every query with `matching` has a report. */
-  readonly report?: SearchReport | undefined
-}
-
-/** How a query was carried out; filled in by the search. */
-export interface SearchReport {
-  readonly work: SearchWork
-  plan?: FilterPlan
-  /** The time since the request, including waiting. */
-  elapsedUs: number
-}
 
 export interface SearchPiecesOptions {
   readonly index: VectorIndex
@@ -56,24 +40,32 @@ export class SearchPieces {
   }
 
   /** Returns a query for the index, with its route. */
-  indexQuery(query: SlotQuery): IndexQuery {
+  indexQuery(query: PlannedQuery): IndexQuery {
     const { vector, metric, limit, ef, exact, matching, report } = query
     if (matching !== undefined) return this.#filteredQuery(query, matching)
     const route = exact === true ? undefined : this.#routeOf(metric, Math.max(ef, limit))
     if (report !== undefined) report.plan = plainPlan(this.#index, exact === true, route)
-    const k = Math.min(limit, Math.max(1, this.#index.liveCount))
-    return { vector, metric, ef, route, k, work: report?.work }
+    return { vector, metric, ef, route, k: this.#roomOf(query), work: report?.work }
   }
 
-  #filteredQuery({ vector, metric, limit, ef, exact, report }: SlotQuery, matching: SlotFilter): IndexQuery {
-    const k = Math.min(limit, Math.max(1, matching.count))
+  #filteredQuery(query: PlannedQuery, matching: SlotFilter): IndexQuery {
+    const { vector, metric, ef, report } = query
+    const k = this.#roomOf(query)
     const share = matching.count / Math.max(1, this.#index.liveCount)
-    const query = { metric, ef, isExact: exact === true, matching }
     const usable = this.#options.routeOf(metric, { vector, k, matching, share })
-    const plan = this.#planner.plan(query, usable)
+    const plan = this.#planner.plan({ ...query, matching }, usable)
     if (report !== undefined) report.plan = plan
     const { route, comparedMax, codeScan } = plan
     return { vector, metric, ef, route, k, matching, comparedMax, codeScan, work: report?.work }
+  }
+
+  /** Returns the most hits that each query can have. */
+  rooms(queries: readonly PlannedQuery[]): number[] {
+    return queries.map((query) => this.#roomOf(query))
+  }
+
+  #roomOf({ limit, matching }: PlannedQuery): number {
+    return Math.min(limit, Math.max(1, matching?.count ?? this.#index.liveCount))
   }
 
   /** The number of finished searches with a filter, by how they were carried out. */
@@ -82,10 +74,11 @@ export class SearchPieces {
   }
 
   /** Learns from finished searches. */
-  learn(queries: readonly SlotQuery[]): void {
-    for (const { metric, ef, exact, matching, report } of queries) {
+  learn(queries: readonly PlannedQuery[]): void {
+    for (const query of queries) {
+      const { matching, report } = query
       if (matching === undefined || report?.plan === undefined) continue
-      this.#planner.learn({ metric, ef, isExact: exact === true, matching }, report.plan, report.work)
+      this.#planner.learn({ ...query, matching }, report.plan, report.work)
     }
   }
 
@@ -103,7 +96,7 @@ export class SearchPieces {
    * the rows together, and a single one is cut by slots. Pieces are created one by one, because creating thousands
    * would block the event loop.
    */
-  *cut(queries: readonly SlotQuery[]): Generator<Piece, void> {
+  *cut(queries: readonly PlannedQuery[]): Generator<Piece, void> {
     const scanning: Placed[] = []
     let walking: Placed[] = []
     for (let at = 0; at < queries.length; at += 1) {
@@ -180,12 +173,7 @@ export class SearchPieces {
 
   /** Returns all slots, by segment. */
   ranges(): SlotRange[] {
-    const index = this.#index
-    return index.segments.map(({ ordinal, firstSlot, layout }) => ({
-      ordinal,
-      from: 0,
-      to: Math.max(0, Math.min(layout.capacity, index.slotCount - firstSlot)),
-    }))
+    return rangesOf(this.#index.segments, this.#index.slotCount)
   }
 
   /** Divides the slots to scan equally among the threads. */
@@ -228,7 +216,7 @@ export class SearchPieces {
   }
 
   /** Returns about how many bytes scans for these queries would read. */
-  bytesOf(queries: readonly SlotQuery[]): number {
+  bytesOf(queries: readonly PlannedQuery[]): number {
     return queries.reduce((sum, { matching }) => sum + this.#bytesOf(matching), 0)
   }
 
@@ -287,21 +275,21 @@ export class SearchRequest {
   readonly #pieces: Iterator<Piece, void>
   readonly #settle: (error?: unknown) => void
   /** The hits, one list per query. Complete when the request has settled without an error. */
-  readonly hits: HitLists
+  readonly hits: Hits
   #next: Piece | undefined
   #handedOut = 0
   #done = 0
   #settled = false
 
   /**
-   * @param queries the number of queries in all pieces
+   * @param rooms for each query, the most hits that it can have
    * @param pieces at least one
    * @param settle called exactly once, with an error if the request failed
    */
-  constructor(queries: number, pieces: Iterable<Piece>, settle: (error?: unknown) => void) {
+  constructor(rooms: readonly number[], pieces: Iterable<Piece>, settle: (error?: unknown) => void) {
     this.#pieces = pieces[Symbol.iterator]()
     this.#settle = settle
-    this.hits = new HitLists(queries)
+    this.hits = new Hits(rooms)
     this.#make()
   }
 
@@ -319,13 +307,8 @@ export class SearchRequest {
     this.#make()
   }
 
-  complete({ queries, positions }: Piece, { numbers, counts }: PackedHits): void {
-    let start = 0
-    for (const [index, count] of counts.entries()) {
-      const end = start + numbersPerHit * count
-      this.hits.add(positions[index]!, numbers, start, end, queries[index]!.k)
-      start = end
-    }
+  complete({ positions }: Piece, hits: Hits): void {
+    for (const [list, position] of positions.entries()) this.hits.add(position, hits, list)
     this.#done += 1
     if (this.#done === this.#handedOut && this.#next === undefined) this.#end()
   }

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import fc from 'fast-check'
 import { distanceMetrics } from '../base/point.ts'
+import { Hits } from '../index/hits.ts'
 import { type IndexQuery, noWork } from '../index/searcher.ts'
-import { createRing, recordBytes, recordsMax, sizeOf } from './search-ring.ts'
+import { createRing, RecordSpace, recordBytes, recordsMax, sizeOf } from './search-ring.ts'
 
 const ranges = [
   { ordinal: 0, from: 5, to: 4_000_000 },
@@ -43,12 +45,12 @@ describe('a record in the ring', () => {
         const at = ring.submit(0, work)
         assert.equal(ring.recordAt(0), at)
         assert.deepEqual(ring.read(at, filters), work)
-        ring.complete(at, hits)
+        const lists = ring.hits(at)
+        for (const [list, each] of hits.entries()) lists.add(list, Hits.of([each]))
+        ring.complete(at, lists)
         assert.equal(ring.completed, 1)
-        assert.deepEqual(ring.hits(at), {
-          numbers: hits.flat().flatMap(({ slot, sequence, distance }) => [slot, sequence, distance]),
-          counts: hits.map(({ length }) => length),
-        })
+        assert.deepEqual(ring.hits(at).lists(), hits)
+        assert.deepEqual(ring.read(at, filters), work)
       })
     }
   }
@@ -60,7 +62,7 @@ describe('a record in the ring', () => {
     const [first, , third] = ring.read(at, filters).queries
     Object.assign(first!.work!, { compared: 100, measured: 10, microseconds: 6.6, hasGivenUp: true })
     Object.assign(third!.work!, { compared: 5, measured: 5 })
-    ring.complete(at, [[], [], []], [first!, { work: undefined }, third!])
+    ring.complete(at, ring.hits(at), [first!, { work: undefined }, third!])
     for (let piece = 0; piece < 2; piece += 1) ring.addWork(at, queries)
     assert.deepEqual(
       queries.map(({ work }) => work),
@@ -79,10 +81,10 @@ describe('a record in the ring', () => {
     const next = ring.submit(bytes, { index: 7, queries: [query(9, 5)], ranges: [], cost: 150 })
     const before = ring.read(next, filters)
     const at = ring.submit(0, work)
-    ring.complete(
-      at,
-      work.queries.map(({ k }) => Array.from({ length: k }, () => ({ slot: 1, sequence: 2, distance: 3 }))),
-    )
+    const lists = ring.hits(at)
+    for (const [list, { k }] of work.queries.entries())
+      lists.add(list, Hits.of([Array.from({ length: k }, () => ({ slot: 1, sequence: 2, distance: 3 }))]))
+    ring.complete(at, lists)
     assert.deepEqual(ring.read(next, filters), before)
   })
 
@@ -105,5 +107,62 @@ describe('a record in the ring', () => {
     assert.equal(ring.hasFailed(at), true)
     const again = ring.submit(0, { index: 7, queries: [query(0, 4)], ranges: [], cost: 150 })
     assert.deepEqual([ring.isCancelled(again), ring.hasFailed(again)], [false, false])
+  })
+})
+
+describe('space for records in a ring', () => {
+  it('never hands out a byte twice, nor one beyond the end, whatever is taken and released', () => {
+    const steps = fc.array(fc.oneof(fc.integer({ min: 1, max: 50 }), fc.constant('release' as const)))
+    fc.assert(
+      fc.property(steps, fc.integer({ min: 1, max: 100 }), (each, usual) => {
+        const space = new RecordSpace(100, usual)
+        const taken: { from: number; to: number }[] = []
+        for (const step of each) {
+          if (step === 'release') {
+            if (taken.shift() !== undefined) space.release()
+            continue
+          }
+          const from = space.take(step)
+          if (from === undefined) continue
+          const to = from + step
+          assert.ok(from >= 0 && to <= 100)
+          for (const other of taken) assert.ok(to <= other.from || from >= other.to)
+          taken.push({ from, to })
+        }
+      }),
+    )
+  })
+
+  it('offers all its bytes as one range whenever nothing is taken', () => {
+    const space = new RecordSpace(100)
+    for (const bytes of [30, 50, 100]) {
+      assert.equal(space.take(bytes), 0)
+      space.release()
+    }
+  })
+
+  it('stays within its usual bytes while records fit there, and uses more for larger ones', () => {
+    const space = new RecordSpace(100, 40)
+    assert.deepEqual([space.take(15), space.take(15)], [0, 15])
+    space.release()
+    assert.equal(space.take(12), 0, 'not at 30, though there is room')
+    space.release()
+    space.release()
+    assert.equal(space.take(90), 0)
+    assert.equal(space.take(11), undefined)
+    space.release()
+    assert.deepEqual([space.take(30), space.take(30)], [0, 30])
+  })
+
+  it('refuses what does not fit until enough is released', () => {
+    const space = new RecordSpace(100)
+    assert.equal(space.take(60), 0)
+    assert.equal(space.take(30), 60)
+    assert.equal(space.take(20), undefined)
+    space.release()
+    assert.equal(space.take(60), 0)
+    assert.equal(space.take(1), undefined)
+    space.release()
+    assert.equal(space.take(40), 60)
   })
 })

@@ -1,7 +1,7 @@
 import { assert } from '../base/errors.ts'
 import { distanceMetrics } from '../base/point.ts'
-import { type Hit, numbersPerHit, type PackedHits } from '../index/hit.ts'
-import { type IndexQuery, noWork, type SlotRange } from '../index/searcher.ts'
+import { Hits } from '../index/hits.ts'
+import { type IndexQuery, noWork, type SearchWork as QueryWork, type SlotRange } from '../index/searcher.ts'
 import type { SlotBits } from '../index/slot-filter.ts'
 
 /** A unit of work for a search thread: queries over ranges of slots. */
@@ -17,14 +17,13 @@ export interface SearchWork {
 /**
  * The shared memory through which a search thread receives its work and returns its hits.
  *
- *   ├ words ─────────────────────┼ places ────────────────┼ records ──────────────────────────────────────┤
- *   │ bell, asleep, submitted,   │ where record n begins, │ head │ ranges │ query, room for its hits │ … │
- *   │ completed, messages        │ at n mod 64            │      │        │                          │   │
+ *   ├ words ─────────────────────┼ places ────────────────┼ records ──────────────────────────────────────────┤
+ *   │ bell, asleep, submitted,   │ where record n begins, │ head │ ranges │ queries │ hits of all queries │ … │
+ *   │ completed, messages        │ at n mod 64            │      │        │         │                     │   │
  *
  * Records are created, answered and released in the same order. Only the main thread decides where a record is placed,
- * and writes all of it before it counts it as submitted. The worker writes hits into the record's room for them, and
- * counts it as completed. Each side therefore reads only what the other has finished, and nothing has to be allocated,
- * cloned or locked.
+ * and writes all of it before it counts it as submitted. The worker adds hits where they lie, and counts the record as
+ * completed. Each side therefore reads only what the other has finished, and nothing has to be cloned or locked.
  *
  *   record: cancelled, failed, queries, ranges, dimension, cost, index                7 x i32
  *   range:  ordinal, from, to                                                         3 x i32
@@ -32,19 +31,22 @@ export interface SearchWork {
  *           filter (0: none), its version, compared at most, whether work is counted,
  *           compared, measured, microseconds, whether a walk gave up, use of codes   16 x i32
  *           vector                                                                    f32 x dimension
- *           hits: slot, sequence, distance                                            3 x f64 x k
+ *   hits:   distances, sequences                                                      f64 x (the sum of all k) each
+ *           slots                                                                     u32 x (the sum of all k)
  *
  * Ranges, queries and hits start at 8-byte boundaries.
  */
 export class SearchRing {
   readonly buffer: SharedArrayBuffer
   readonly #i32: Int32Array
+  readonly #u32: Uint32Array
   readonly #f32: Float32Array
   readonly #f64: Float64Array
 
   constructor(buffer: SharedArrayBuffer) {
     this.buffer = buffer
     this.#i32 = new Int32Array(buffer)
+    this.#u32 = new Uint32Array(buffer)
     this.#f32 = new Float32Array(buffer)
     this.#f64 = new Float64Array(buffer)
   }
@@ -131,7 +133,7 @@ export class SearchRing {
     let query = firstQueryAt(at, ranges.length)
     for (let index = 0; index < i32[word + head.queries]!; index += 1) {
       queries.push(this.#readQuery(query, dimension, filters))
-      query += queryBytes(dimension, i32[query / 4 + field.k]!)
+      query += queryBytes(dimension)
     }
     return { index: i32[word + head.index]!, queries, ranges, cost: this.costOf(at) }
   }
@@ -141,45 +143,54 @@ export class SearchRing {
     return this.#i32[at / 4 + head.cost]!
   }
 
-  /** Worker: completes a record with the hits of each query; undefined if the search failed. */
-  complete(
-    at: number,
-    hits: readonly (readonly Hit[])[] | undefined,
-    queries: readonly Pick<IndexQuery, 'work'>[] = [],
-  ): void {
-    if (hits === undefined) Atomics.store(this.#i32, at / 4 + head.failed, 1)
-    else this.#writeHits(at, hits, queries)
-    Atomics.add(this.#i32, words.completed, 1)
-  }
-
-  /** Main thread: returns the hits of a completed record. */
-  hits(at: number): PackedHits {
+  /** The lists of hits of a record, in its memory. The worker adds to them; the main thread reads a completed record. */
+  hits(at: number): Hits {
     const i32 = this.#i32
-    const word = at / 4
-    const dimension = i32[word + head.dimension]!
-    const firstQuery = firstQueryAt(at, i32[word + head.ranges]!)
+    const bytes = queryBytes(i32[at / 4 + head.dimension]!)
+    const rooms: number[] = []
     const counts: number[] = []
     let total = 0
-    let query = firstQuery
-    for (let index = 0; index < i32[word + head.queries]!; index += 1) {
-      const count = i32[query / 4 + field.found]!
-      counts.push(count)
-      total += count
-      query += queryBytes(dimension, i32[query / 4 + field.k]!)
+    let query = firstQueryAt(at, i32[at / 4 + head.ranges]!)
+    for (let index = 0; index < i32[at / 4 + head.queries]!; index += 1) {
+      const k = i32[query / 4 + field.k]!
+      rooms.push(k)
+      counts.push(i32[query / 4 + field.found]!)
+      total += k
+      query += bytes
     }
-    // Allocated with its final length: a growing array leaves its smaller copies as garbage.
-    const numbers = new Array<number>(numbersPerHit * total)
-    let next = 0
-    query = firstQuery
-    for (const count of counts) {
-      const first = (query + queryWords * 4 + vectorBytes(dimension)) / 8
-      for (let from = first; from < first + numbersPerHit * count; from += 1) {
-        numbers[next] = this.#f64[from]!
-        next += 1
-      }
-      query += queryBytes(dimension, i32[query / 4 + field.k]!)
+    const columns = {
+      slots: this.#u32.subarray(query / 4 + 4 * total, query / 4 + 5 * total),
+      sequences: this.#f64.subarray(query / 8 + total, query / 8 + 2 * total),
+      distances: this.#f64.subarray(query / 8, query / 8 + total),
     }
-    return { numbers, counts }
+    return new Hits(rooms, columns, counts)
+  }
+
+  /**
+   * Worker: completes a record.
+   *
+   * @param hits the record's own lists; undefined if the search failed
+   * @param queries whose work is reported
+   */
+  complete(at: number, hits: Hits | undefined, queries: readonly Pick<IndexQuery, 'work'>[] = []): void {
+    const i32 = this.#i32
+    if (hits === undefined) Atomics.store(i32, at / 4 + head.failed, 1)
+    const bytes = queryBytes(i32[at / 4 + head.dimension]!)
+    let query = firstQueryAt(at, i32[at / 4 + head.ranges]!)
+    for (let list = 0; hits !== undefined && list < hits.length; list += 1) {
+      i32[query / 4 + field.found] = hits.lengthOf(list)
+      const work = queries[list]?.work
+      if (work !== undefined) this.#writeWork(query / 4, work)
+      query += bytes
+    }
+    Atomics.add(i32, words.completed, 1)
+  }
+
+  #writeWork(word: number, { compared, measured, microseconds, hasGivenUp }: QueryWork): void {
+    this.#i32[word + field.compared] = compared
+    this.#i32[word + field.measured] = measured
+    this.#i32[word + field.microseconds] = Math.round(microseconds)
+    this.#i32[word + field.hasGivenUp] = Number(hasGivenUp)
   }
 
   /** Main thread: adds the work done for a completed record to its queries. */
@@ -187,14 +198,14 @@ export class SearchRing {
     const i32 = this.#i32
     const dimension = i32[at / 4 + head.dimension]!
     let query = firstQueryAt(at, i32[at / 4 + head.ranges]!)
-    for (const { work, k } of queries) {
+    for (const { work } of queries) {
       if (work !== undefined) {
         work.compared += i32[query / 4 + field.compared]!
         work.measured += i32[query / 4 + field.measured]!
         work.microseconds += i32[query / 4 + field.microseconds]!
         work.hasGivenUp ||= i32[query / 4 + field.hasGivenUp] === 1
       }
-      query += queryBytes(dimension, k)
+      query += queryBytes(dimension)
     }
   }
 
@@ -215,7 +226,7 @@ export class SearchRing {
     for (const each of queries) {
       assert(each.vector.length === dimension, 'the queries of a record have one dimension')
       this.#writeQuery(query, each)
-      query += queryBytes(dimension, each.k)
+      query += queryBytes(dimension)
     }
   }
 
@@ -269,36 +280,6 @@ export class SearchRing {
       work: i32[word + field.isCounted] === 1 ? noWork() : undefined,
     }
   }
-
-  #writeHits(
-    at: number,
-    hits: readonly (readonly Hit[])[],
-    queries: readonly Pick<IndexQuery, 'work'>[],
-  ): void {
-    const i32 = this.#i32
-    const dimension = i32[at / 4 + head.dimension]!
-    let query = firstQueryAt(at, i32[at / 4 + head.ranges]!)
-    for (const [index, found] of hits.entries()) {
-      this.#writeWork(query / 4, queries[index]?.work)
-      i32[query / 4 + field.found] = found.length
-      let next = (query + queryWords * 4 + vectorBytes(dimension)) / 8
-      for (const { slot, sequence, distance } of found) {
-        this.#f64[next] = slot
-        this.#f64[next + 1] = sequence
-        this.#f64[next + 2] = distance
-        next += 3
-      }
-      query += queryBytes(dimension, i32[query / 4 + field.k]!)
-    }
-  }
-
-  #writeWork(word: number, work: IndexQuery['work']): void {
-    if (work === undefined) return
-    this.#i32[word + field.compared] = work.compared
-    this.#i32[word + field.measured] = work.measured
-    this.#i32[word + field.microseconds] = Math.round(work.microseconds)
-    this.#i32[word + field.hasGivenUp] = Number(work.hasGivenUp)
-  }
 }
 
 /** The bitmap of a filter, as a thread received it. */
@@ -320,7 +301,7 @@ export interface RecordSize {
 }
 
 export function recordBytes({ dimension, queries, hits, ranges }: RecordSize): number {
-  return firstQueryAt(0, ranges) + queries * queryBytes(dimension, 0) + hits * hitBytes
+  return firstQueryAt(0, ranges) + queries * queryBytes(dimension) + roundUp8(hits * hitBytes)
 }
 
 export function sizeOf({ queries, ranges }: SearchWork): RecordSize {
@@ -365,18 +346,14 @@ const field = {
 } as const
 const queryWords = 16
 const codeScanUses: readonly IndexQuery['codeScan'][] = [undefined, 'instead', 'after']
-const hitBytes = 3 * 8
+const hitBytes = 2 * 8 + 4
 
 function firstQueryAt(record: number, ranges: number): number {
   return record + roundUp8((headWords + ranges * rangeWords) * 4)
 }
 
-function queryBytes(dimension: number, k: number): number {
-  return queryWords * 4 + vectorBytes(dimension) + k * hitBytes
-}
-
-function vectorBytes(dimension: number): number {
-  return roundUp8(dimension * 4)
+function queryBytes(dimension: number): number {
+  return queryWords * 4 + roundUp8(dimension * 4)
 }
 
 function roundUp8(bytes: number): number {

@@ -1,9 +1,12 @@
-import { Worker } from 'node:worker_threads'
 import type { Logger } from '../base/log.ts'
-import { ThreadIndexes } from '../graphs/index-messages.ts'
-import type { SegmentHandle } from '../index/segment.ts'
+import {
+  EngineThread,
+  type FaultMessage,
+  type IndexMessage,
+  type ThreadSetup,
+} from '../graphs/engine-thread.ts'
 import type { SlotBits } from '../index/slot-filter.ts'
-import type { Doorbell, FilterMessage, FromWorker, ToWorker, WorkerSetup } from './messages.ts'
+import type { Doorbell, FilterMessage, StartMessage } from './messages.ts'
 import type { Piece, SearchRequest } from './search-pieces.ts'
 import {
   createRing,
@@ -23,56 +26,63 @@ interface Assignment {
 }
 
 /** The main thread's side of one search thread. */
-export class SearchThread {
-  readonly #worker: Worker
+export class SearchThread extends EngineThread<StartMessage | FilterMessage, FaultMessage> {
+  readonly #logger: Logger
+  readonly #onEnd: (thread: SearchThread) => void
   #ring: SearchRing | undefined
   #space: RecordSpace | undefined
   /** In the order in which the thread processes them. */
   readonly #assignments: Assignment[] = []
   /** Requests that failed in the thread and whose errors have not arrived yet. */
   readonly #failed: SearchRequest[] = []
-  readonly #indexes = new ThreadIndexes((message) => this.#announce(message))
-  readonly #filters = new ThreadFilters((message) => this.#announce(message))
+  readonly #filters = new ThreadFilters((message) => this.post(message))
   #collected = 0
   #completedPieces = 0
   #cost = 0
   /** Whether the thread has ended. Nothing can be collected then: its requests have failed. */
   #hasEnded = false
 
-  /** @param onExit called when the thread has ended without a request to do so, after its requests have failed */
-  constructor(setup: WorkerSetup, logger: Logger, onExit: (thread: SearchThread) => void) {
-    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    this.#worker = new Worker(new URL(`./search-worker.${extension}`, import.meta.url), { workerData: setup })
-    this.#worker.on('message', (message: FromWorker) => {
-      if (message.kind === 'detached') {
-        this.#indexes.detached(message.index)
-        return
-      }
-      this.collect()
-      this.#failed.shift()!.fail(message.error)
-    })
-    this.#worker.on('error', (error) => logger.error({ err: error }, 'a search thread failed'))
-    this.#worker.on('exit', (code) => {
-      this.#abandon(new Error(`a search thread ended with code ${code}`))
-      onExit(this)
-    })
+  /** @param onEnd called when the thread has ended, after its requests have failed */
+  constructor(setup: ThreadSetup, logger: Logger, onEnd: (thread: SearchThread) => void) {
+    super(new URL('./search-worker', import.meta.url), setup)
+    this.#logger = logger
+    this.#onEnd = onEnd
   }
 
   /** Gives the thread its ring. Call before anything else. */
   start(recordBytesMax: number, doorbell: Doorbell): void {
     this.#ring = createRing(recordBytesMax)
     this.#space = new RecordSpace(this.#ring.capacity, usualRingBytes)
-    this.#post({ kind: 'start', ring: this.#ring.buffer, doorbell: doorbell.buffer })
+    super.post({ kind: 'start', ring: this.#ring.buffer, doorbell: doorbell.buffer })
   }
 
-  attach(index: number, segment: SegmentHandle): void {
-    this.#indexes.attach(index, segment)
+  /** Posts a message and wakes the thread. */
+  protected override post(message: FilterMessage | IndexMessage): void {
+    super.post(message)
+    this.#ring!.announceMessage()
+  }
+
+  protected override onMessage({ error }: FaultMessage): void {
+    this.collect()
+    this.#failed.shift()!.fail(error)
+  }
+
+  protected override onError(error: unknown): void {
+    this.#logger.error({ err: error }, 'a search thread failed')
+  }
+
+  protected override onEnd(code: number): void {
+    const error = new Error(`a search thread ended with code ${code}`)
+    this.#hasEnded = true
+    for (const { request } of this.#assignments.splice(0)) request.fail(error)
+    for (const request of this.#failed.splice(0)) request.fail(error)
+    this.#onEnd(this)
   }
 
   /** Resolves when the thread has dropped everything of an index. Hits of that index must no longer be needed. */
-  detach(index: number): Promise<void> {
+  override detach(index: number): Promise<void> {
     this.#filters.detach(index)
-    return this.#indexes.detach(index)
+    return super.detach(index)
   }
 
   /** The microseconds of work that the thread has queued. */
@@ -94,7 +104,7 @@ export class SearchThread {
     if (this.#hasEnded || this.#assignments.length === recordsMax) return false
     const offset = this.#space!.take(recordBytes(sizeOf(piece)))
     if (offset === undefined) return false
-    this.#indexes.beforeWork(piece.index)
+    this.beforeWork(piece.index)
     for (const { matching } of piece.queries) {
       if (matching !== undefined) this.#filters.beforeWork(piece.index, matching)
     }
@@ -117,36 +127,15 @@ export class SearchThread {
       this.#collected = (this.#collected + 1) | 0
       this.#completedPieces += 1
       this.#cost -= piece.cost
-      this.#space!.release()
       if (failed) this.#failed.push(request)
       else if (hits !== undefined) request.complete(piece, hits)
+      this.#space!.release()
     }
   }
 
   /** Cancels the thread's pieces of a request. */
   cancel(request: SearchRequest): void {
     for (const each of this.#assignments) if (each.request === request) this.#ring!.cancel(each.record)
-  }
-
-  async terminate(): Promise<void> {
-    await this.#worker.terminate()
-  }
-
-  #abandon(error: Error): void {
-    this.#hasEnded = true
-    this.#indexes.end()
-    for (const { request } of this.#assignments.splice(0)) request.fail(error)
-    for (const request of this.#failed.splice(0)) request.fail(error)
-  }
-
-  /** Posts a message and wakes the thread. */
-  #announce(message: ToWorker): void {
-    this.#post(message)
-    this.#ring!.announceMessage()
-  }
-
-  #post(message: ToWorker): void {
-    this.#worker.postMessage(message)
   }
 }
 

@@ -1,19 +1,14 @@
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { collectGarbage } from '../base/runtime.ts'
+import type { ThreadSetup } from '../graphs/engine-thread.ts'
 import { Searcher } from '../index/searcher.ts'
-import {
-  type DetachMessage,
-  Doorbell,
-  type FromWorker,
-  type SegmentMessage,
-  type ToWorker,
-  type WorkerSetup,
-} from './messages.ts'
+import type { SegmentHandle } from '../index/segment.ts'
+import { Doorbell, type FromSearchThread, type ToSearchThread } from './messages.ts'
 import { type FilterWords, SearchRing } from './search-ring.ts'
 
 /** A search thread: see messages.ts for its messages. */
 const port = parentPort!
-const { kernels, lane }: WorkerSetup = workerData
+const { kernels, lane }: ThreadSetup = workerData
 const searchers = new Map<number, Searcher>()
 const filters = new Map<number, FilterWords>()
 /** Whether an index was dropped whose memory must be freed. */
@@ -21,19 +16,19 @@ let hasDropped = false
 let ring: SearchRing | undefined
 let doorbell: Doorbell | undefined
 
-port.on('message', (message: ToWorker) => {
+port.on('message', (message: ToSearchThread) => {
   receive(message)
   if (ring !== undefined && doorbell !== undefined) serve(ring, doorbell)
 })
 
-function receive(message: ToWorker): void {
+function receive(message: ToSearchThread): void {
   switch (message.kind) {
     case 'start':
       ring = new SearchRing(message.ring)
       doorbell = new Doorbell(message.doorbell)
       return
     case 'segment':
-      attach(message)
+      attach(message.index, message.segment)
       return
     case 'filter':
       filters.set(message.filter, new Uint32Array(message.words))
@@ -42,24 +37,24 @@ function receive(message: ToWorker): void {
       filters.delete(message.filter)
       return
     case 'detach':
-      detach(message)
+      detach(message.index)
   }
 }
 
-function attach({ index, segment }: SegmentMessage): void {
+function attach(index: number, segment: SegmentHandle): void {
   const searcher = searchers.get(index) ?? new Searcher(kernels, lane)
   searchers.set(index, searcher)
   searcher.attach(segment)
 }
 
-function detach({ index }: DetachMessage): void {
+function detach(index: number): void {
   searchers.get(index)?.close()
   searchers.delete(index)
   hasDropped = true
   post({ kind: 'detached', index, left: searchers.size })
 }
 
-function post(message: FromWorker): void {
+function post(message: FromSearchThread): void {
   port.postMessage(message)
 }
 
@@ -105,9 +100,10 @@ function run(ring: SearchRing, record: number): void {
   try {
     const { index, queries, ranges } = ring.read(record, filters)
     const searcher = searchers.get(index)
-    const hits = searcher?.search(queries, ranges, () => ring.isCancelled(record))
+    const hits = ring.hits(record)
     // An index that was detached meanwhile has no hits.
-    ring.complete(record, hits ?? queries.map(() => []), queries)
+    searcher?.search(queries, ranges, () => ring.isCancelled(record), hits)
+    ring.complete(record, hits, queries)
   } catch (error) {
     // In this order: when the message arrives, the record is completed.
     ring.complete(record, undefined)

@@ -35,7 +35,7 @@ export function graphHash(
   const state = new GraphState(segment!, 0)
   hash.update(Uint32Array.from(state.links.subarray(0, 800 * 16)))
   for (const vector of queries) {
-    const found = thread.search({ vector, metric: 'Euclidean', k: 10 }, 40, thread.distanceKind)
+    const found = thread.search({ vector, metric: 'Euclidean', k: 10 }, 40, thread.distanceKind).list(0)
     hash.update(JSON.stringify(found.map(({ slot }) => slot)))
   }
   return hash.digest('hex')

@@ -56,8 +56,10 @@ export class NotingDatabase implements Database {
     return {
       ids: IdLists.of(queries.map(() => [])),
       distances: new Float64Array(0),
+      sequences: new Float64Array(0),
       details: queries.map(() => undefined),
       profiles: queries.map(() => undefined),
+      plans: queries.map(() => undefined),
     }
   }
 

@@ -10,8 +10,10 @@ export function idAnswer(ids: IdLists): SearchAnswer {
     results: {
       ids,
       distances: new Float64Array(ids.total),
+      sequences: new Float64Array(ids.total),
       details: ids.ends.map(() => undefined),
       profiles: ids.ends.map(() => undefined),
+      plans: ids.ends.map(() => undefined),
     },
   }
 }

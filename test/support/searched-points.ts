@@ -10,7 +10,7 @@ import type { ReadCall } from '../../src/points/database.ts'
 import { IdTable } from '../../src/points/id-table.ts'
 import { CollectionSearch } from '../../src/search/collection-search.ts'
 import type { IndexSearches } from '../../src/search/executor.ts'
-import type { SearchedPoints } from '../../src/search/search-runs.ts'
+import type { SearchedPoints } from '../../src/search/query-planner.ts'
 import { IndexFixture } from './index-fixture.ts'
 
 /** The test's copy of a point. */

@@ -1,4 +1,4 @@
-import { HitLists } from '../../../src/index/hit.ts'
+import { Hits } from '../../../src/index/hits.ts'
 import type { IndexQuery } from '../../../src/index/searcher.ts'
 import type { IndexSearches, SearchExecutor } from '../../../src/search/executor.ts'
 import type { VicinalIndex } from '../../shared/vicinal-index.ts'
@@ -23,14 +23,14 @@ export class VicinalThreads {
   ): Promise<{ readonly slots: Uint32Array; readonly seconds: number }> {
     this.#route = asked[0]?.route
     const queries = asked.map(({ vector, metric, ef }) => ({ vector, metric, ef, limit: k }))
-    let found = new HitLists(0)
+    let found = new Hits([])
     const seconds = await timed(async () => {
       found = await this.#searches.search(queries)
     })
     const slots = new Uint32Array(asked.length * k).fill(noId)
     for (let place = 0; place < found.length; place += 1) {
       for (let rank = 0; rank < found.lengthOf(place); rank += 1) {
-        slots[place * k + rank] = found.slot(place, rank)
+        slots[place * k + rank] = found.slots[found.startOf(place) + rank]!
       }
     }
     return { slots, seconds }

@@ -1,4 +1,4 @@
-import type { Hit } from '../../../src/index/hit.ts'
+import type { Hit } from '../../../src/index/hits.ts'
 import type { Route } from '../../../src/index/routes.ts'
 import { type IndexQuery, noWork, type Searcher, type SearchWork } from '../../../src/index/searcher.ts'
 import { efMax } from '../../../src/index/segment.ts'
@@ -124,7 +124,7 @@ class Vicinal implements Contender {
     const { ranges } = this.#index
     const search = (query: number): Uint32Array => {
       if (wanted[query]!.count === 0) return new Uint32Array()
-      const [hits] = this.#searcher.search([asked[query]!], ranges, () => false)
+      const hits = this.#searcher.search([asked[query]!], ranges, () => false).list(0)
       return this.#matchingIds(hits!, mode === 'post' ? wanted[query]! : undefined, k)
     }
     const found = await timedQueries(asked.length, k, search, (ids) => ids)
@@ -185,7 +185,7 @@ class Vicinal implements Contender {
     const { ranges } = this.#index
     const start = process.hrtime.bigint()
     for (const [place, query] of asked.entries()) {
-      const [hits] = this.#searcher.search([query], ranges, () => false)
+      const hits = this.#searcher.search([query], ranges, () => false).list(0)
       for (const [rank, { slot }] of hits!.entries()) ids[place * k + rank] = this.#idOfSlot[slot]!
     }
     return { ids, seconds: Number(process.hrtime.bigint() - start) / 1e9 }

@@ -95,7 +95,7 @@ function searchOnDemand(setup: ThreadSetup): void {
   const vectors = rowsOf(queries, dimension)
   parentPort!.on('message', ({ k, ef, threads, seconds }: IndexCommand) => {
     const of = (at: number): IndexQuery => ({ vector: vectors[at]!, metric: 'Euclidean', k, ef, route })
-    const search = (at: number) => searcher.search([of(at % vectors.length)], ranges, () => false)[0]!
+    const search = (at: number) => searcher.search([of(at % vectors.length)], ranges, () => false).list(0)
     if (threads === 0) {
       const rows = vectors.flatMap((_, at) => search(at).map(({ slot }) => slot))
       parentPort!.postMessage({ queriesPerSecond: 0, rows: Uint32Array.from(rows) })

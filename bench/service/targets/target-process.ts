@@ -65,8 +65,10 @@ async function startEcho(): Promise<Ports> {
         return {
           ids: lists,
           distances: new Float64Array(end),
+          sequences: new Float64Array(end),
           details: queries.map(() => undefined),
           profiles: queries.map(() => undefined),
+          plans: queries.map(() => undefined),
         }
       },
       get stats(): never {

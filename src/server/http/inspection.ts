@@ -4,7 +4,7 @@ import { checkName } from '../../api/collections.ts'
 import type { SlowRequest, SlowRequests } from '../../api/slow-requests.ts'
 import { defaultCollection } from '../../base/collection.ts'
 import { partitionCount } from '../../base/partitions.ts'
-import { distanceMetrics } from '../../base/point.ts'
+import { distanceMetrics, type Metric } from '../../base/point.ts'
 import type { SettingInfo } from '../../base/setting-info.ts'
 import { collectionPrefix, type PathParts } from './routes.ts'
 
@@ -82,35 +82,34 @@ function settingJson({ isSecret, source, ...setting }: SettingInfo): unknown {
 
 /** The answer of `/stats`: the state of an index. */
 export function statsJson(collection: string, stats: CollectionStats): object {
-  const { points, dimension, segments, sequence, unindexed, tombstones, isSettling } = stats
-  return {
-    collection,
-    points,
-    dimension: dimension === 0 ? null : dimension,
-    segments,
-    sequence,
-    linked: Math.max(0, points - unindexed),
-    waiting: unindexed,
-    tombstones,
-    settling: isSettling,
-    memory_bytes: memoryJson(stats),
-    graphs: graphsJson(stats),
-    searches: searchesJson(stats),
-  }
+  return { collection, points: stats.points, ...figuresJson([stats]) }
 }
 
 /**
  * The same for an index that is divided among several nodes. Each point counts once. All other figures cover every
- * copy: counts and sizes are sums over the nodes, other figures are the least favourable ones.
+ * copy.
  */
 export function statsOfNodesJson(collection: string, { points, missing, nodes }: StatsOfNodes): object {
   const all = nodes.map(({ stats }) => stats).filter((stats) => stats !== undefined)
+  const { graphs, searches, ...figures } = figuresJson(all)
+  return {
+    collection,
+    points,
+    ...figures,
+    disk_bytes: all.reduce((sum, { diskBytes }) => sum + diskBytes, 0),
+    graphs,
+    searches,
+    partitions: { total: partitionCount, missing },
+    nodes: nodes.map(({ node, stats }) => ({ node, ...nodeJson(stats) })),
+  }
+}
+
+/** Figures of all copies of an index: counts and sizes are sums, the others are the least favourable ones. */
+function figuresJson(all: readonly CollectionStats[]): FiguresJson {
   const sum = (of: (stats: CollectionStats) => number): number =>
     all.reduce((total, each) => total + of(each), 0)
   const most = (of: (stats: CollectionStats) => number): number => Math.max(0, ...all.map(of))
   return {
-    collection,
-    points,
     dimension: most(({ dimension }) => dimension) || null,
     segments: sum(({ segments }) => segments),
     sequence: most(({ sequence }) => sequence),
@@ -123,12 +122,22 @@ export function statsOfNodesJson(collection: string, { points, missing, nodes }:
       ids: sum(({ idTableBytes }) => idTableBytes),
       attributes: sum(({ attributeBytes }) => attributeBytes),
     },
-    disk_bytes: sum(({ diskBytes }) => diskBytes),
-    graphs: mergedGraphs(all.map(graphsJson)),
-    searches: mergedSearches(all.map(searchesJson)),
-    partitions: { total: partitionCount, missing },
-    nodes: nodes.map(({ node, stats }) => ({ node, ...nodeJson(stats) })),
+    graphs: graphsJson(all),
+    searches: distanceMetrics.map((metric) => searchJson(metric, all)),
   }
+}
+
+interface FiguresJson {
+  readonly dimension: number | null
+  readonly segments: number
+  readonly sequence: number
+  readonly linked: number
+  readonly waiting: number
+  readonly tombstones: number
+  readonly settling: boolean
+  readonly memory_bytes: { readonly index: number; readonly ids: number; readonly attributes: number }
+  readonly graphs: readonly object[]
+  readonly searches: readonly object[]
 }
 
 /** What `/stats` adds: all collections together, as the node that answers has them. */
@@ -142,10 +151,17 @@ export function totalsJson(totals: CollectionTotals): object {
 
 function nodeJson(stats: CollectionStats | undefined): object {
   if (stats === undefined) return { answers: false }
-  const { points, segments, unindexed, tombstones, isSettling, diskBytes } = stats
+  const { segments, linked, waiting, tombstones, settling, memory_bytes } = figuresJson([stats])
   return {
-    ...{ answers: true, points, segments, linked: linkedOf(stats), waiting: unindexed, tombstones },
-    ...{ settling: isSettling, memory_bytes: memoryJson(stats), disk_bytes: diskBytes },
+    answers: true,
+    points: stats.points,
+    segments,
+    linked,
+    waiting,
+    tombstones,
+    settling,
+    memory_bytes,
+    disk_bytes: stats.diskBytes,
   }
 }
 
@@ -153,77 +169,43 @@ function linkedOf({ points, unindexed }: CollectionStats): number {
   return Math.max(0, points - unindexed)
 }
 
-function memoryJson({ indexBytes, idTableBytes, attributeBytes }: CollectionStats): object {
-  return { index: indexBytes, ids: idTableBytes, attributes: attributeBytes }
-}
-
-interface GraphJson {
-  readonly similarity: string
-  readonly distance_source: string | null
-}
-
 const distanceSourceWords = { codes: 'codes', rows: 'vectors', nothing: 'nothing' } as const
 
-function graphsJson({ distanceSources }: CollectionStats): GraphJson[] {
-  return Object.entries(distanceSources).map(([similarity, on]) => ({
+/** For each metric of a graph, the distance source on the first node that has such a graph. */
+function graphsJson(all: readonly CollectionStats[]): object[] {
+  const metrics = new Set(all.flatMap(({ distanceSources }) => Object.keys(distanceSources)))
+  return [...metrics].map((similarity) => {
+    const on = all
+      .map(({ distanceSources }) => distanceSources[similarity])
+      .find((each) => each !== undefined)
+    return { similarity, distance_source: on === undefined ? null : distanceSourceWords[on] }
+  })
+}
+
+/** A search is only as good as on the worst node. */
+function searchJson(similarity: Metric, all: readonly CollectionStats[]): object {
+  const plans = all.map((stats) => stats.plans[similarity])
+  const multipliers = plans.flatMap(({ route }) => (route === undefined ? [] : [route.efMultiplier]))
+  const bins = all.flatMap((stats) => stats.filteredRecalls.filter(({ metric }) => metric === similarity))
+  return {
     similarity,
-    distance_source: on === undefined ? null : distanceSourceWords[on],
-  }))
-}
-
-/** For each metric, the graph of the first node that has one. */
-function mergedGraphs(all: readonly GraphJson[][]): GraphJson[] {
-  const graphs = new Map<string, GraphJson>()
-  for (const graph of all.flat()) {
-    if ((graphs.get(graph.similarity)?.distance_source ?? null) === null) graphs.set(graph.similarity, graph)
+    plan: multipliers.length === 0 ? 'scan' : 'graph',
+    ef_multiplier: multipliers.length === 0 ? null : Math.max(...multipliers),
+    recall: worst(plans.map(recallInForce)),
+    filtered: [...new Set(bins.map(({ bin }) => bin))].map((share) => ({
+      matching_share: share,
+      recall: worst(bins.filter(({ bin }) => bin === share).map(({ recall }) => recall)),
+    })),
   }
-  return [...graphs.values()]
 }
 
-interface SearchJson {
-  readonly similarity: string
-  readonly plan: 'scan' | 'graph'
-  readonly ef_multiplier: number | null
-  readonly recall: number | null
-  readonly filtered: readonly { readonly matching_share: string; readonly recall: number | null }[]
-}
-
-function searchesJson({ plans, filteredRecalls }: CollectionStats): SearchJson[] {
-  return distanceMetrics.map((similarity) => {
-    const { route, recall } = plans[similarity]
-    return {
-      similarity,
-      plan: route === undefined ? 'scan' : 'graph',
-      ef_multiplier: route?.efMultiplier ?? null,
-      recall: route === undefined ? 1 : (recall ?? null),
-      filtered: filteredRecalls
-        .filter(({ metric }) => metric === similarity)
-        .map(({ bin, recall: measured }) => ({ matching_share: bin, recall: measured ?? null })),
-    }
-  })
-}
-
-/** Merges the searches of all nodes: a search is only as good as on the worst node. */
-function mergedSearches(all: readonly SearchJson[][]): SearchJson[] {
-  return distanceMetrics.map((similarity) => {
-    const same = all.flat().filter((each) => each.similarity === similarity)
-    const bins = new Set(same.flatMap(({ filtered }) => filtered.map((bin) => bin.matching_share)))
-    const factors = same.map((each) => each.ef_multiplier).filter((factor) => factor !== null)
-    return {
-      similarity,
-      plan: same.some(({ plan }) => plan === 'graph') ? 'graph' : 'scan',
-      ef_multiplier: factors.length === 0 ? null : Math.max(...factors),
-      recall: worst(same.map(({ recall }) => recall)),
-      filtered: [...bins].map((share) => {
-        const of = same.flatMap(({ filtered }) => filtered.filter((bin) => bin.matching_share === share))
-        return { matching_share: share, recall: worst(of.map(({ recall }) => recall)) }
-      }),
-    }
-  })
+/** The recall of searches; undefined if it is not measured yet. */
+function recallInForce({ route, recall }: CollectionStats['plans'][Metric]): number | undefined {
+  return route === undefined ? 1 : recall
 }
 
 /** The lowest recall; null if a node has not measured it. */
-function worst(recalls: readonly (number | null)[]): number | null {
-  const known = recalls.filter((recall) => recall !== null)
+function worst(recalls: readonly (number | undefined)[]): number | null {
+  const known = recalls.filter((recall) => recall !== undefined)
   return known.length < recalls.length || known.length === 0 ? null : Math.min(...known)
 }

@@ -1,12 +1,16 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { type Hit, HitLists } from '../index/hit.ts'
+import { type Hit, Hits, inOrder } from './hits.ts'
 
 /**
  * Lists of hits with few distinct distances, so that many are equal. Each slot is in one list; sequence numbers differ
  * from slots.
  */
+function far(sequence: number): Hit {
+  return { slot: sequence, sequence, distance: Number.POSITIVE_INFINITY }
+}
+
 const anyParts = fc
   .array(fc.array(fc.nat(5), { maxLength: 6 }), { minLength: 1, maxLength: 5 })
   .map((parts) => {
@@ -21,26 +25,18 @@ const anyParts = fc
     )
   })
 
-function inOrder(a: Hit, b: Hit): number {
-  return a.distance - b.distance || a.sequence - b.sequence
-}
-
-function numbersOf(hits: readonly Hit[]): number[] {
-  return hits.flatMap(({ slot, sequence, distance }) => [slot, sequence, distance])
-}
-
-describe('HitLists', () => {
+describe('Hits', () => {
   it('are empty before anything is found', () => {
-    const lists = new HitLists(2)
+    const lists = new Hits([3, 3])
     assert.deepEqual([lists.length, lists.total, lists.lengthOf(1)], [2, 0, 0])
     assert.deepEqual(lists.lists(), [[], []])
-    assert.deepEqual(new HitLists(0).lists(), [])
+    assert.deepEqual(new Hits([]).lists(), [])
   })
 
   it('are the lists that they were created from, of any lengths', () => {
     fc.assert(
       fc.property(anyParts, (lists) => {
-        const packed = HitLists.of(lists)
+        const packed = Hits.of(lists)
         assert.deepEqual(packed.lists(), lists)
         assert.equal(packed.total, lists.flat().length)
       }),
@@ -50,20 +46,21 @@ describe('HitLists', () => {
   it('keep the first hits that several pieces add to one list, by distance and then by sequence', () => {
     fc.assert(
       fc.property(anyParts, fc.integer({ min: 1, max: 12 }), (parts, k) => {
-        const packed = new HitLists(2)
-        for (const part of parts) {
-          const numbers = numbersOf(part.slice(0, k))
-          packed.add(1, [-1, -1, -1, ...numbers, -1, -1, -1], 3, 3 + numbers.length, k)
-        }
-        assert.deepEqual(packed.lists(), [[], parts.flat().sort(inOrder).slice(0, k)])
+        const packed = new Hits([2, k, 2])
+        const others = Hits.of([[far(1)], [far(2)]])
+        packed.add(0, others, 0)
+        packed.add(2, others, 1)
+        const pieces = Hits.of(parts)
+        for (const piece of parts.keys()) packed.add(1, pieces, piece)
+        assert.deepEqual(packed.lists(), [[far(1)], parts.flat().sort(inOrder).slice(0, k), [far(2)]])
       }),
     )
   })
 
   it('order infinitely distant hits by sequence too', () => {
-    const far = (sequence: number): Hit => ({ slot: sequence, sequence, distance: Number.POSITIVE_INFINITY })
-    const packed = HitLists.of([[far(2), far(5)]])
-    packed.add(0, numbersOf([far(1), far(4)]), 0, 6, 3)
+    const packed = new Hits([3])
+    packed.add(0, Hits.of([[far(2), far(5)]]))
+    packed.add(0, Hits.of([[far(1), far(4)]]))
     assert.deepEqual(packed.lists(), [[far(1), far(2), far(4)]])
   })
 })

@@ -5,12 +5,12 @@ import { noWork } from '../index/searcher.ts'
 import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
 import type { IdTable } from '../points/id-table.ts'
 import type { IndexSearches } from './executor.ts'
-import type { SearchReport, SlotQuery } from './search-pieces.ts'
+import type { PlannedQuery, SearchReport } from './filter-planner.ts'
 
-/** A query, and what is searched for to answer it. */
+/** A query in progress: what was asked, what is searched for, and what shows whether that is still the answer. */
 export interface Run {
   readonly query: SearchQuery
-  readonly slots: SlotQuery
+  readonly planned: PlannedQuery
   /** The slot of the stored point that is searched near; -1 if the query has a vector. */
   readonly near: number
   /** The slots touched since the search began. */
@@ -20,33 +20,56 @@ export interface Run {
   readonly filterUs: number
 }
 
-/** Turns queries that the api has checked into queries for slots of the index. Main thread only. */
-export class SearchRuns {
+/** Whether a query wants all its hits, without details. */
+export function wantsAllFound({ vector, maxDistance, include }: SearchQuery): boolean {
+  return typeof vector !== 'string' && maxDistance === undefined && include === undefined
+}
+
+/** Plans queries that the api has checked. Main thread only. */
+export class QueryPlanner {
   readonly #points: SearchedPoints
-  readonly #filters: SlotFilters
+  /** Numbers the bitmaps of filters for search threads. The shared memory of a bitmap identifies it. */
+  readonly #filterIds = new WeakMap<SharedArrayBuffer, number>()
 
   constructor(points: SearchedPoints) {
     this.#points = points
-    this.#filters = new SlotFilters(points.attributes)
   }
 
-  /** Prepares a query: its vector, and the slots to search. */
-  *prepare(query: SearchQuery): Generator<void, Run> {
+  /** Begins to search for the nearest of all points, without a plan; undefined if a query asks for anything else. */
+  plain(queries: readonly SearchQuery[]): Run[] | undefined {
+    const { searches, attributes } = this.#points
+    const touched = new TouchedSlots(attributes.journal)
+    const common = { near: -1, touched, replacements: searches?.index.replacements ?? 0, filterUs: 0 }
+    const runs: Run[] = []
+    for (const query of queries) {
+      const { vector, filter, exact, profile } = query
+      const isPlain = wantsAllFound(query) && filter === undefined && exact !== true && profile !== true
+      if (!isPlain || typeof vector === 'string') return undefined
+      runs.push({ query, planned: query as SearchQuery & { readonly vector: Float32Array }, ...common })
+    }
+    return runs
+  }
+
+  /** Plans a query: its vector, and the slots to search. */
+  *plan(query: SearchQuery): Generator<void, Run> {
     const startMs = performance.now()
     const { metric, ef, exact, filter, profile } = query
-    const matching = filter && (yield* this.#filters.matching(filter))
+    const matching = filter && (yield* this.#points.attributes.matching(filter))
     const { searches, attributes } = this.#points
-    const touched = new TouchedSlots(attributes.journal, matching?.position)
+    // Read in the same turn: later changes are in the journal after this position.
+    const touched = new TouchedSlots(attributes.journal)
     const near = typeof query.vector === 'string' ? this.#slotOf(query.vector) : -1
     const vector = typeof query.vector === 'string' ? searches!.index.read(near) : query.vector
     // The point itself is also found, and left out.
     const limit = query.limit + Number(near !== -1)
-    const hasReport = matching !== undefined || profile === true
+    const slots = matching && this.#slotFilter(matching)
+    const hasReport = slots !== undefined || profile === true
     const report: SearchReport | undefined = hasReport ? { work: noWork(), elapsedUs: 0 } : undefined
     return {
       query,
-      slots: { vector, metric, limit, ef: Math.max(ef, limit), exact, matching: matching?.slots, report },
-      ...{ near, touched },
+      planned: { vector, metric, limit, ef: Math.max(ef, limit), exact, matching: slots, report },
+      near,
+      touched,
       replacements: searches?.index.replacements ?? 0,
       filterUs: (performance.now() - startMs) * 1000,
     }
@@ -58,11 +81,14 @@ export class SearchRuns {
     if (slot === -1) throw new DatabaseError('not_found', `point ${id} to search near not found`)
     return slot
   }
-}
 
-/** Returns the positions of the runs that can find anything. */
-export function searchedOf(runs: readonly Run[]): number[] {
-  return [...runs.keys()].filter((at) => runs[at]!.slots.matching?.count !== 0)
+  #slotFilter({ words, count }: { words: Uint32Array<SharedArrayBuffer>; count: number }): SlotFilter {
+    const id = this.#filterIds.get(words.buffer) ?? newFilterId()
+    this.#filterIds.set(words.buffer, id)
+    // Only touched slots change in a bitmap. The low bits of the position tell the versions apart that a thread has
+    // copied.
+    return { id, version: this.#points.attributes.journal.position & 0x7fff_ffff, words, count }
+  }
 }
 
 /** What searches need from a collection. */
@@ -100,42 +126,6 @@ export interface SlotAttributes {
   ): Generator<void, { readonly words: Uint32Array<SharedArrayBuffer>; readonly count: number }>
 }
 
-/** The slots that match a filter, and the journal position at which they do. */
-export interface MatchingSlots {
-  readonly slots: SlotFilter
-  readonly position: number
-}
-
-/** Numbers the bitmaps of filters for search threads. The shared memory of a bitmap identifies it. */
-export class SlotFilters {
-  readonly #attributes: SlotAttributes
-  readonly #ids = new WeakMap<SharedArrayBuffer, number>()
-
-  constructor(attributes: SlotAttributes) {
-    this.#attributes = attributes
-  }
-
-  *matching(filter: Filter): Generator<void, MatchingSlots> {
-    const { words, count } = yield* this.#attributes.matching(filter)
-    // Read in the same turn: later changes are in the journal after this position.
-    const { position } = this.#attributes.journal
-    // Only touched slots change in a bitmap. The low bits of the position tell the versions apart that a thread has
-    // copied.
-    return {
-      slots: { id: this.#idOf(words.buffer), version: position & 0x7fff_ffff, words, count },
-      position,
-    }
-  }
-
-  #idOf(buffer: SharedArrayBuffer): number {
-    const known = this.#ids.get(buffer)
-    if (known !== undefined) return known
-    const id = newFilterId()
-    this.#ids.set(buffer, id)
-    return id
-  }
-}
-
 /**
  * The slots touched since a journal position. Collects them when asked, so that the queries of a batch share one set.
  */
@@ -147,11 +137,11 @@ export class TouchedSlots {
   /** Undefined after too many changes. */
   #slots: Set<number> | undefined = noSlots
 
-  /** @param position where to begin; the journal's present position by default */
-  constructor(journal: SlotAttributes['journal'], position: number = journal.position) {
+  /** Begins at the journal's present position. */
+  constructor(journal: SlotAttributes['journal']) {
     this.#journal = journal
-    this.#start = position
-    this.#end = position
+    this.#start = journal.position
+    this.#end = journal.position
   }
 
   /** Whether no slot was touched. */

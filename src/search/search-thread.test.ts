@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { newFilterId, type SlotBits } from '../index/slot-filter.ts'
-import type { FilterMessage } from './messages.ts'
+import { Doorbell, type FilterMessage } from './messages.ts'
 import { ThreadFilters } from './search-thread.ts'
 
 function bits(): SlotBits {
@@ -67,4 +67,25 @@ describe('the filters that a thread knows', () => {
     assert.deepEqual([...known()], [kept.id])
     filters.afterWork(gone)
   })
+})
+
+it('calls the listener once for all rings before it listens again', async () => {
+  const doorbell = new Doorbell()
+  let heard = 0
+  const listening = (): Promise<void> =>
+    new Promise((resolve) => {
+      doorbell.listen(() => {
+        heard += 1
+        resolve()
+      })
+    })
+  const first = listening()
+  for (let time = 0; time < 5; time += 1) doorbell.ring()
+  await first
+  doorbell.ring()
+  assert.equal(heard, 1)
+  const second = listening()
+  new Doorbell(doorbell.buffer).ring()
+  await second
+  assert.equal(heard, 2)
 })
