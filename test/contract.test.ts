@@ -59,22 +59,22 @@ async function inProcessAccess(): Promise<Access> {
     payload,
   })
   const client: ContractClient = {
-    insert: (point) => operations.InsertVector(opened.context, input(point), call),
+    insert: (point) => operations.InsertVector.run(opened.context, input(point), call),
     async insertBatch(points) {
-      const { ids } = await operations.InsertVectorsBatch(
+      const { ids } = await operations.InsertVectorsBatch.run(
         opened.context,
         { vectors: points.map(input) },
         call,
       )
       return ids as readonly string[]
     },
-    get: (id) => operations.GetPoint(opened.context, { id }, call),
+    get: (id) => operations.GetPoint.run(opened.context, { id }, call),
     async delete(id) {
-      await operations.DeletePoint(opened.context, { id }, call)
+      await operations.DeletePoint.run(opened.context, { id }, call)
     },
     async search({ vector, metric, ...rest }) {
       const query = { ...rest, similarity: metric, vector: Float32Array.from(vector) }
-      const found = await operations.SearchPoints(opened.context, query, call)
+      const found = await operations.SearchPoints.run(opened.context, query, call)
       assert.equal(found.results.ids.length, 1)
       return found.results.ids.strings()[0]!
     },
@@ -84,7 +84,7 @@ async function inProcessAccess(): Promise<Access> {
         similarity: metric,
         vector: Float32Array.from(vector),
       }))
-      return (await operations.SearchPointsBatch(opened.context, { queries }, call)).results.ids.strings()
+      return (await operations.SearchPointsBatch.run(opened.context, { queries }, call)).results.ids.strings()
     },
     async close() {},
   }

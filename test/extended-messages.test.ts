@@ -63,7 +63,7 @@ async function outcomeOf<Name extends OperationName>(
 ): Promise<Outcome> {
   const database = new NotingDatabase()
   const context = { database, collections: noCollections, limits: { maxLimit: 1000, hnswEf: 10 } }
-  const run: Operation<OperationTypes[Name]['input'], unknown> = operations[name]
+  const run: Operation<OperationTypes[Name]['input'], unknown> = operations[name].run
   try {
     await run(context, await decode(), { fields })
     return { calls: database.calls }

@@ -80,72 +80,43 @@ export interface OperationTypes {
 
 export type OperationName = keyof OperationTypes
 
+/** What all transports do with an operation, said once. */
+export interface OperationRow<Name extends OperationName> {
+  readonly run: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']>
+  /** The role that a caller's key needs. Everything that is not an operation, such as a snapshot, needs `write`. */
+  readonly role: Role
+  /** Whether it concerns the points of one collection, which the call names, or collections themselves. */
+  readonly concerns: 'points' | 'collections'
+  /**
+   * Where a slow call is described, for the list of slow requests; absent: it is not kept. Only those that look for
+   * points are: inserts wait for the disk, and large ones always take long; they would displace every slow search.
+   */
+  readonly describedBy?: 'input' | 'output'
+}
+
 /** The list of operations: both transports loop over it, and a test checks that they do. */
-export const operations: {
-  readonly [Name in OperationName]: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']>
-} = {
-  InsertVector: insertVector,
-  InsertVectorsBatch: insertVectorsBatch,
-  DeletePoint: deletePoint,
-  GetPoint: getPoint,
-  SearchPoints: searchPoints,
-  SearchPointsBatch: searchPointsBatch,
-  PutPoint: putPoint,
-  PatchPoint: patchPoint,
-  ListPoints: listPoints,
-  CountPoints: countPoints,
-  FacetPoints: facetPoints,
-  UpdatePoints: updatePoints,
-  DeletePoints: deletePoints,
-  ListCollections: listCollections,
-  GetCollection: getCollection,
-  PutCollection: putCollection,
-  DeleteCollection: deleteCollection,
-  SetAliases: setAliases,
+export const operations: { readonly [Name in OperationName]: OperationRow<Name> } = {
+  InsertVector: { run: insertVector, role: 'write', concerns: 'points' },
+  InsertVectorsBatch: { run: insertVectorsBatch, role: 'write', concerns: 'points' },
+  DeletePoint: { run: deletePoint, role: 'write', concerns: 'points' },
+  GetPoint: { run: getPoint, role: 'read', concerns: 'points' },
+  SearchPoints: { run: searchPoints, role: 'read', concerns: 'points', describedBy: 'output' },
+  SearchPointsBatch: { run: searchPointsBatch, role: 'read', concerns: 'points', describedBy: 'output' },
+  PutPoint: { run: putPoint, role: 'write', concerns: 'points' },
+  PatchPoint: { run: patchPoint, role: 'write', concerns: 'points' },
+  ListPoints: { run: listPoints, role: 'read', concerns: 'points', describedBy: 'input' },
+  CountPoints: { run: countPoints, role: 'read', concerns: 'points', describedBy: 'input' },
+  FacetPoints: { run: facetPoints, role: 'read', concerns: 'points', describedBy: 'input' },
+  UpdatePoints: { run: updatePoints, role: 'write', concerns: 'points', describedBy: 'input' },
+  DeletePoints: { run: deletePoints, role: 'write', concerns: 'points', describedBy: 'input' },
+  ListCollections: { run: listCollections, role: 'read', concerns: 'collections' },
+  GetCollection: { run: getCollection, role: 'read', concerns: 'collections' },
+  PutCollection: { run: putCollection, role: 'write', concerns: 'collections' },
+  DeleteCollection: { run: deleteCollection, role: 'write', concerns: 'collections' },
+  SetAliases: { run: setAliases, role: 'write', concerns: 'collections' },
 }
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[]
-
-/** The operations on the points of one collection, which the call names; the others are on collections themselves. */
-export const pointOperations: readonly OperationName[] = [
-  'InsertVector',
-  'InsertVectorsBatch',
-  'DeletePoint',
-  'GetPoint',
-  'SearchPoints',
-  'SearchPointsBatch',
-  'PutPoint',
-  'PatchPoint',
-  'ListPoints',
-  'CountPoints',
-  'FacetPoints',
-  'UpdatePoints',
-  'DeletePoints',
-]
-
-/**
- * The role that each operation needs. Everything that is not listed here, such as snapshots, needs the role `write`.
- */
-export const operationRoles: Readonly<Record<OperationName, Role>> = {
-  InsertVector: 'write',
-  InsertVectorsBatch: 'write',
-  DeletePoint: 'write',
-  GetPoint: 'read',
-  SearchPoints: 'read',
-  SearchPointsBatch: 'read',
-  PutPoint: 'write',
-  PatchPoint: 'write',
-  ListPoints: 'read',
-  CountPoints: 'read',
-  FacetPoints: 'read',
-  UpdatePoints: 'write',
-  DeletePoints: 'write',
-  ListCollections: 'read',
-  GetCollection: 'read',
-  PutCollection: 'write',
-  DeleteCollection: 'write',
-  SetAliases: 'write',
-}
 
 export function allows({ role }: ApiKey, needed: Role): boolean {
   return role === 'write' || needed === 'read'

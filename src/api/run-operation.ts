@@ -17,14 +17,8 @@ import {
   invalid,
 } from './call.ts'
 import { checkName } from './collections.ts'
-import {
-  type Operation,
-  type OperationName,
-  type OperationTypes,
-  operationRoles,
-  operations,
-} from './operations.ts'
-import { isDescribedByInput, isKeptIfSlow, requestFacts, type SlowRequests } from './slow-requests.ts'
+import { type OperationName, type OperationRow, type OperationTypes, operations } from './operations.ts'
+import { requestFacts, type SlowRequests } from './slow-requests.ts'
 
 /** What a transport passes to every call in addition to the input. */
 export interface OperationRunner {
@@ -55,7 +49,7 @@ export async function runOperation<Name extends OperationName, Answer>(
 ): Promise<Answer> {
   const started = performance.now()
   const seen: Seen = { context: undefined, input: undefined, output: undefined }
-  const operation: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']> = operations[name]
+  const { run: operation, describedBy }: OperationRow<Name> = operations[name]
   try {
     const { cluster } = runner.context
     const position = cluster === undefined ? undefined : await admit(cluster, name, call)
@@ -63,7 +57,7 @@ export async function runOperation<Name extends OperationName, Answer>(
       seen.context = context
       const input = decode()
       const run = (whole: OperationTypes[Name]['input']): Promise<OperationTypes[Name]['output']> => {
-        if (isDescribedByInput(name)) seen.input = whole
+        if (describedBy === 'input') seen.input = whole
         return operation(context, whole, call)
       }
       return input instanceof Promise ? input.then(run) : run(input)
@@ -101,7 +95,7 @@ function noteSlow(
   tookMs: number,
   outcome: string,
 ): void {
-  if (context === undefined || !isKeptIfSlow(operation)) return
+  if (context === undefined || operations[operation].describedBy === undefined) return
   const collection = collectionNameOf(context, call)
   const facts = requestFacts(context, input, output)
   slowRequests.add({ collection, operation, transport, tookMs, outcome, ...facts })
@@ -173,7 +167,7 @@ const loggedFaults = new WeakSet<DatabaseError>()
  * @returns the position that other nodes must have reached
  */
 export async function admit(cluster: ClusterReads, name: OperationName, call: Call): Promise<number> {
-  return await admitCall(cluster, call, operationRoles[name] === 'write')
+  return await admitCall(cluster, call, operations[name].role === 'write')
 }
 
 /** The same for requests that are not operations. */

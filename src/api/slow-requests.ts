@@ -2,7 +2,6 @@ import type { Filter } from '../base/filter.ts'
 import { filterText } from '../base/filter-text.ts'
 import type { Transport } from '../base/metrics.ts'
 import type { ApiContext } from './call.ts'
-import type { OperationName } from './operations.ts'
 import type { SearchAnswer } from './search-points.ts'
 
 /** A slow request and its outcome, without vectors, contents or values of points. */
@@ -106,27 +105,6 @@ export function requestFacts({ database }: ApiContext, input: unknown, output: u
     ...(filter === undefined ? {} : { filter: filterText(filter, filterMax) }),
   }
 }
-
-/**
- * Whether slow requests of an operation are kept: only those that look for points. Inserts wait for the disk, and large
- * ones always take long; they would displace every slow search.
- */
-export function isKeptIfSlow(name: OperationName): boolean {
-  return name === 'SearchPoints' || name === 'SearchPointsBatch' || filtering.has(name)
-}
-
-/** Whether the facts of an operation are in its input; those of searches are in the answer. */
-export function isDescribedByInput(name: OperationName): boolean {
-  return filtering.has(name)
-}
-
-const filtering: ReadonlySet<OperationName> = new Set([
-  'ListPoints',
-  'CountPoints',
-  'FacetPoints',
-  'UpdatePoints',
-  'DeletePoints',
-] as const)
 
 function isSearch(output: unknown): output is SearchAnswer {
   return typeof output === 'object' && output !== null && 'queries' in output && 'results' in output

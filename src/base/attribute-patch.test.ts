@@ -38,7 +38,7 @@ describe('a patch', () => {
     for (const [text, words] of [
       ['{"a":1}', /set has the path "a\.b\.c", but "a" is a number and not a map/],
       ['{"a":[{"b":{}}]}', /but "a" is a list/],
-      ['{"a":{"b":{"$date":"1970-01-01T00:00:00Z"}}}', /but "a\.b" is a moment/],
+      ['{"a":{"b":{"$date":"1970-01-01T00:00:00Z"}}}', /but "a\.b" is a date/],
     ] as const) {
       assert.throws(() => patched(text, set({ 'a.b.c': '1' })), {
         reason: 'invalid_argument',

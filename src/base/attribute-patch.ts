@@ -97,8 +97,8 @@ function withoutInside(value: AttributeValue, names: readonly string[], index: n
 }
 
 function kindOf(value: AttributeValue): string {
-  if (value instanceof DateTime) return 'a moment'
-  if (value instanceof GeoPoint) return 'a place'
+  if (value instanceof DateTime) return 'a date'
+  if (value instanceof GeoPoint) return 'a geo point'
   return Array.isArray(value) ? 'a list' : `a ${typeof value}`
 }
 

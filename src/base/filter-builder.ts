@@ -107,7 +107,7 @@ export class FilterBuilder {
     this.#checkOperator(path, operator, at)
     if (path === '$expires_at' && typeof value === 'string') return checkDateText(value, at)
     if (typeof value !== 'string' && typeof value !== 'number' && !(value instanceof DateTime)) {
-      throw invalid(`${at} is a ${kindOf(value)}, it must be a number, a moment or text`)
+      throw invalid(`${at} is a ${kindOf(value)}, it must be a number, a date or text`)
     }
     const expected = kindOfMetaPath(path)
     if (expected === undefined || kindOf(value) === expected) return value
@@ -158,19 +158,19 @@ export class FilterBuilder {
 type MetaPath = '$id' | (typeof metaPaths)[number]
 
 /** The types of values that a test can compare: all but lists and maps. */
-type ScalarKind = 'text' | 'number' | 'flag' | 'moment' | 'place'
+type ScalarKind = 'text' | 'number' | 'boolean' | 'date' | 'geo point'
 
 function kindOf(value: Scalar): ScalarKind {
   if (typeof value === 'string') return 'text'
   if (typeof value === 'number') return 'number'
-  if (typeof value === 'boolean') return 'flag'
-  return value instanceof DateTime ? 'moment' : 'place'
+  if (typeof value === 'boolean') return 'boolean'
+  return value instanceof DateTime ? 'date' : 'geo point'
 }
 
 /** The type of the values of a meta path that has only one type; undefined for any other path. */
 function kindOfMetaPath(path: string): ScalarKind | undefined {
   if (path === '$version') return 'number'
-  return path === '$expires_at' ? 'moment' : undefined
+  return path === '$expires_at' ? 'date' : undefined
 }
 
 const equality = ['eq', 'ne', 'in', 'nin'] as const
@@ -258,7 +258,7 @@ export class FilterOperands {
     }
     if (this.path !== '$expires_at' || value instanceof DateTime) return value
     if (typeof value === 'string') return checkDateText(value, placeIn(at, index))
-    throw wrong(at, index, value, 'a moment')
+    throw wrong(at, index, value, 'a date')
   }
 }
 

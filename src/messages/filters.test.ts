@@ -44,7 +44,10 @@ const refusals: readonly (readonly [filter: unknown, message: string])[] = [
   [condition('a', 'range', {}), 'filter.a.range has no bound'],
   [condition('a', 'range', { gt: number(1), lt: text('x') }), 'filter.a.range has bounds of different types'],
   [condition('a', 'range', { gt: number(Number.POSITIVE_INFINITY) }), 'filter.a.range.gt is Infinity'],
-  [condition('a', 'range', { lte: { kind: { case: 'flag', value: true } } }), 'filter.a.range.lte is a flag'],
+  [
+    condition('a', 'range', { lte: { kind: { case: 'flag', value: true } } }),
+    'filter.a.range.lte is a boolean',
+  ],
   [condition('a', 'near', { radiusM: 1 }), 'filter.a.near.center is missing'],
   [condition('a', 'near', { center: { lat: 1, lon: 200 }, radiusM: 1 }), 'filter.a.near.center.lon is 200'],
   [condition('a', 'near', { center: {}, radiusM: Number.NaN }), 'filter.a.near.radius_m is NaN'],

@@ -19,9 +19,13 @@ const call = { fields: httpFields } as const
 /** The operations without a transport. */
 export function directClient(context: ApiContext): ModelClient {
   return {
-    insert: async (point) => operations.InsertVector(context, withFloats(point), call),
+    insert: async (point) => operations.InsertVector.run(context, withFloats(point), call),
     async insertBatch(points) {
-      const { ids } = await operations.InsertVectorsBatch(context, { vectors: points.map(withFloats) }, call)
+      const { ids } = await operations.InsertVectorsBatch.run(
+        context,
+        { vectors: points.map(withFloats) },
+        call,
+      )
       return ids as readonly string[]
     },
     async insertEach(points) {
@@ -33,34 +37,38 @@ export function directClient(context: ApiContext): ModelClient {
         },
       }
       const input = { vectors: points.map(withFloats), onError }
-      const { ids, errors = [] } = await operations.InsertVectorsBatch(context, input, call)
+      const { ids, errors = [] } = await operations.InsertVectorsBatch.run(context, input, call)
       return { ids, errors: errors.map(({ index, error }) => ({ index, reason: error.reason })) }
     },
     put: (id, point, when) =>
-      operations
-        .PutPoint(context, { id, ...withFloats(point), when: whenInput(when) }, call)
-        .then(({ version, created }) => ({ version, created })),
+      operations.PutPoint.run(context, { id, ...withFloats(point), when: whenInput(when) }, call).then(
+        ({ version, created }) => ({ version, created }),
+      ),
     patch: (id, patch, when) =>
-      operations
-        .PatchPoint(context, { id, patch, when: whenInput(when) }, call)
-        .then(({ version }) => ({ version })),
+      operations.PatchPoint.run(context, { id, patch, when: whenInput(when) }, call).then(({ version }) => ({
+        version,
+      })),
     async get(id) {
-      const { payload, ...point } = await operations.GetPoint(context, { id }, { ...call, version: 'true' })
+      const { payload, ...point } = await operations.GetPoint.run(
+        context,
+        { id },
+        { ...call, version: 'true' },
+      )
       return { ...point, payload: present(payload), version: point.version! }
     },
     async delete(id) {
-      const found = await operations.DeletePoint(context, { id }, call)
+      const found = await operations.DeletePoint.run(context, { id }, call)
       if (!found) throw new DatabaseError('not_found', 'Point not found')
     },
     async search(query) {
-      return (await operations.SearchPoints(context, queryInput(query), call)).results.ids.strings()[0]!
+      return (await operations.SearchPoints.run(context, queryInput(query), call)).results.ids.strings()[0]!
     },
     async searchBatch(queries) {
       const input = { queries: queries.map(queryInput) }
-      return (await operations.SearchPointsBatch(context, input, call)).results.ids.strings()
+      return (await operations.SearchPointsBatch.run(context, input, call)).results.ids.strings()
     },
     async searchHits(query, include) {
-      const { results } = await operations.SearchPoints(context, { ...queryInput(query), include }, call)
+      const { results } = await operations.SearchPoints.run(context, { ...queryInput(query), include }, call)
       return results.ids.strings()[0]!.map((id, rank) => ({
         ...hitOf({ id, ...results.details[0]![rank] }),
         ...(include.distance ? { distance: results.distances[rank]! } : {}),
@@ -70,18 +78,19 @@ export function directClient(context: ApiContext): ModelClient {
       const found: ModelHit[] = []
       for (let cursor: string | undefined = ''; cursor !== undefined; ) {
         const input = { filter, limit, cursor, include: includeOfLists }
-        const { page }: ListAnswer = await operations.ListPoints(context, input, call)
+        const { page }: ListAnswer = await operations.ListPoints.run(context, input, call)
         found.push(...page.points.map(hitOf))
         cursor = page.nextCursor
       }
       return found
     },
-    count: (filter) => operations.CountPoints(context, { filter }, call),
-    facets: (filter, paths) => operations.FacetPoints(context, { filter, paths, limit: facetsLimit }, call),
+    count: (filter) => operations.CountPoints.run(context, { filter }, call),
+    facets: (filter, paths) =>
+      operations.FacetPoints.run(context, { filter, paths, limit: facetsLimit }, call),
     changeByFilter({ change, ...request }) {
       const input = { ...request, everything: true }
-      if (change === 'delete') return operations.DeletePoints(context, input, call)
-      return operations.UpdatePoints(context, { ...input, patch: change }, call)
+      if (change === 'delete') return operations.DeletePoints.run(context, input, call)
+      return operations.UpdatePoints.run(context, { ...input, patch: change }, call)
     },
     async close() {},
   }

@@ -21,7 +21,7 @@ import {
   type OperationName,
   type OperationTypes,
   operationNames,
-  operationRoles,
+  operations,
   permissionDenied,
 } from '../../api/operations.ts'
 import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
@@ -211,7 +211,7 @@ function answer<Name extends OperationName>(
   const { room } = request
   const hold = (bytes: Buffer): Buffer => {
     // Counts the complete answer instead of what it was made of.
-    if (operationRoles[name] === 'read') room.resize(bytes.length)
+    if (operations[name].role === 'read') room.resize(bytes.length)
     else room.exceed(bytes.length)
     request.answered()
     return bytes
@@ -246,7 +246,7 @@ function callOf(
       fields: grpcFields,
       collection: firstOf(call, 'collection'),
       // Only the metadata that the operation reads: each lookup takes as long as decoding a small request.
-      idempotencyKey: operationRoles[name] === 'write' ? firstOf(call, 'idempotency-key') : undefined,
+      idempotencyKey: operations[name].role === 'write' ? firstOf(call, 'idempotency-key') : undefined,
       version: name === 'GetPoint' ? firstOf(call, 'version') : undefined,
       consistency: cluster && firstOf(call, consistencyHeader),
       position: cluster && firstOf(call, positionHeader),
@@ -334,7 +334,7 @@ function refusal(values: readonly MetadataValue[], keys: Keyring, path: string):
 /** Methods that are not operations (reflection, and methods that do not exist) need only the role `read`. */
 function refusalByRole(key: ApiKey, path: string): OutgoingStatus | undefined {
   const name = operationNames.find((each) => path === `/${serviceName}/${each}`)
-  if (name === undefined || allows(key, operationRoles[name])) return undefined
+  if (name === undefined || allows(key, operations[name].role)) return undefined
   return statusOf(permissionDenied(key, name))
 }
 

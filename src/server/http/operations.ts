@@ -1,12 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Call, httpFields } from '../../api/call.ts'
-import {
-  type OperationName,
-  type OperationTypes,
-  operationNames,
-  operationRoles,
-  pointOperations,
-} from '../../api/operations.ts'
+import { type OperationName, type OperationTypes, operationNames, operations } from '../../api/operations.ts'
 import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
 import type { Role } from '../../base/api-key.ts'
 import type { BodyBudgets, ByteHold } from '../../base/budgets.ts'
@@ -26,7 +20,7 @@ export function addOperations(app: FastifyInstance, options: HttpServerOptions):
       app.route({
         method: routes[name].method,
         url,
-        config: { role: operationRoles[name], ...(name === 'GetPoint' && { parameters: ['version'] }) },
+        config: { role: operations[name].role, ...(name === 'GetPoint' && { parameters: ['version'] }) },
         handler: (request, reply) => answer(runner, name, request, reply),
       })
     }
@@ -36,7 +30,7 @@ export function addOperations(app: FastifyInstance, options: HttpServerOptions):
 /** An operation on points has two paths: one for the default collection, and one below a named collection. */
 export function pathsOf(name: OperationName): readonly string[] {
   const { path } = routes[name]
-  return pointOperations.includes(name) ? [path, collectionPrefix + path] : [path]
+  return operations[name].concerns === 'points' ? [path, collectionPrefix + path] : [path]
 }
 
 interface HttpRunner extends OperationRunner {
@@ -61,7 +55,7 @@ async function answer<Name extends OperationName>(
       ),
     async encode(output: OperationTypes[Name]['output']): Promise<JsonAnswer | undefined> {
       reply.code(typeof status === 'number' ? status : status(output))
-      return holdEncoded(await encode(output, room), room, operationRoles[name])
+      return holdEncoded(await encode(output, room), room, operations[name].role)
     },
   }
   const room = answerRoom(reply.raw, runner.budgets.answers)
