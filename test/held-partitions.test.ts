@@ -8,7 +8,7 @@ import { PartitionSet } from '../src/base/partitions.ts'
 import type { NewPoint } from '../src/base/point.ts'
 import { PartitionDigest } from '../src/storage/applied.ts'
 import type { Store } from '../src/storage/store.ts'
-import type { LoggedRequest } from '../src/write/logged-request.ts'
+import type { LoggedRequest } from '../src/write/requests.ts'
 import { withDirectory, withoutCluster, withReplica } from './support/replica-collection.ts'
 
 const some = PartitionSet.of([7, 8])

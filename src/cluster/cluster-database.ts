@@ -22,7 +22,7 @@ import type {
   PointsSnapshot,
   StatsOfNodes,
 } from '../points/database.ts'
-import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../write/logged-request.ts'
+import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../write/requests.ts'
 import { insertJointly, isJoint, partitionToDraw } from './joint-inserts.ts'
 import type { LocalLease } from './peer-reads.ts'
 import type { ClusterRequest } from './request-codec.ts'

@@ -8,7 +8,7 @@ import type {
   LoggedRequest,
   LoggedResult,
   LoggedResults,
-} from '../write/logged-request.ts'
+} from '../write/requests.ts'
 import type { Placement } from './placement.ts'
 import { partitionsOf } from './request-codec.ts'
 import { pause } from './waiting.ts'

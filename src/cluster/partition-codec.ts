@@ -1,5 +1,5 @@
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
-import type { TakenPoint } from '../write/logged-request.ts'
+import type { TakenPoint } from '../write/requests.ts'
 import {
   PackedReader,
   PackedWriter,

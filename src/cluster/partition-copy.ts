@@ -2,7 +2,7 @@ import { DatabaseError } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import { type Collection, unindexedBytesMax } from '../collections/collection.ts'
 import { pointsIn } from '../collections/live-points.ts'
-import { pointBytes, type TakenPoint } from '../write/logged-request.ts'
+import { pointBytes, type TakenPoint } from '../write/requests.ts'
 import {
   type CutPart,
   readCutPart,

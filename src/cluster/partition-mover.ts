@@ -1,15 +1,14 @@
 import type { Logger } from '../base/log.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
-import { heldIn } from '../points/held-partitions.ts'
 import type { Store } from '../storage/store.ts'
+import { heldIn } from '../write/replica.ts'
 import type { ClusterView } from './cluster-view.ts'
 import type { SharedDocuments } from './commit-log.ts'
 import type { Sharding } from './node-shards.ts'
 import { withOwner, withoutCopies, withoutOwner } from './ownership.ts'
 import type { Peers } from './requests.ts'
 import { ownersIn } from './ring.ts'
-import type { Ownership } from './topology.ts'
-import { changeTopology, readTopology, type Topology } from './topology.ts'
+import { changeTopology, type Ownership, readTopology, type Topology } from './topology.ts'
 import { pause } from './waiting.ts'
 
 /** What moving partitions needs from a node. */

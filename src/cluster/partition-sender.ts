@@ -4,8 +4,8 @@ import { Turn } from '../base/turns.ts'
 import type { Collection } from '../collections/collection.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
 import { pointsIn } from '../collections/live-points.ts'
-import type { HeldPartitions } from '../points/held-partitions.ts'
-import { pointBytes, type TakenPoint } from '../write/logged-request.ts'
+import type { HeldPartitions } from '../write/replica.ts'
+import { pointBytes, type TakenPoint } from '../write/requests.ts'
 import type { Applier } from './applier.ts'
 import {
   type CutPart,

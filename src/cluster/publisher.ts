@@ -2,12 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import { idBytes } from '../base/ids.ts'
-import {
-  changesOf,
-  changesPerRecord,
-  type LoggedChangeEach,
-  type LoggedRequest,
-} from '../write/logged-request.ts'
+import { changesOf, changesPerRecord, type LoggedChangeEach, type LoggedRequest } from '../write/requests.ts'
 import { type CommitLog, UncertainAppend } from './commit-log.ts'
 import type { Ended, Outcomes } from './outcomes.ts'
 import { uncertain } from './outcomes.ts'

@@ -5,7 +5,7 @@ import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar }
 import type { Filter, Test } from '../base/filter.ts'
 import { idFromBytes } from '../base/ids.ts'
 import type { NewPoint, Patch, Payload, Precondition } from '../base/point.ts'
-import type { FoundPoints } from '../write/logged-request.ts'
+import type { FoundPoints } from '../write/requests.ts'
 import { UnknownRecord } from './records.ts'
 import { type ClusterRequest, decodeRequest, encodeRequest } from './request-codec.ts'
 

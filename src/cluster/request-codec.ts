@@ -6,7 +6,7 @@ import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import { conflictRules, contentTypes, type NewPoint, type Patch, type Precondition } from '../base/point.ts'
 import { atOnce, inTurns } from '../base/turns.ts'
 import type { RequestIdentity } from '../points/database.ts'
-import type { FoundPoints, LoggedInsert, LoggedRequest } from '../write/logged-request.ts'
+import type { FoundPoints, LoggedInsert, LoggedRequest } from '../write/requests.ts'
 import { readFilter, writeFilter } from './filter-bytes.ts'
 import {
   nameOf,

@@ -12,7 +12,7 @@ import type {
   ReadCall,
   StatsOfNodes,
 } from '../points/database.ts'
-import { changesPerRecord } from '../write/logged-request.ts'
+import { changesPerRecord } from '../write/requests.ts'
 import {
   mergeFacets,
   mergePages,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { DatabaseError } from '../base/errors.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
-import type { LoggedRequest } from '../write/logged-request.ts'
+import type { LoggedRequest } from '../write/requests.ts'
 import { StalledOwners } from './node-shards.ts'
 import { OwnedPlacement } from './placement.ts'
 

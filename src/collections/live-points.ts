@@ -13,7 +13,7 @@ import { PointTable } from '../points/point-table.ts'
 import type { IndexSearches } from '../search/executor.ts'
 import type { Change, Insertion, PointRecord, Store, Update } from '../storage/store.ts'
 import type { ChangeTarget, MatchingPoints } from '../write/change-target.ts'
-import type { Stamp } from '../write/logged-request.ts'
+import type { Stamp } from '../write/requests.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 
 interface LivePointsOptions {

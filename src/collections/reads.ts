@@ -9,7 +9,7 @@ import type { Database, FacetCount, ListPage, ListQuery, ReadCall } from '../poi
 import { cursorAfter, inInsertionOrder, type OrderedSlot, orderOfCursor } from '../points/insertion-order.ts'
 import { detailBytes, detailsOf, wantsPayload } from '../search/search-answers.ts'
 import type { PointRecord, Store } from '../storage/store.ts'
-import type { TakenPoint } from '../write/logged-request.ts'
+import type { TakenPoint } from '../write/requests.ts'
 import type { LivePoints } from './live-points.ts'
 
 /** How points are read without a search: one by id, pages of them, counts. */

@@ -373,7 +373,7 @@ const entriesPerPage = 4096
  *
  * @param orders integers, 0..2^53 - 1
  */
-export function* sortByOrder(orders: Float64Array, slots: Uint32Array): Generator<void, SortedOrders> {
+function* sortByOrder(orders: Float64Array, slots: Uint32Array): Generator<void, SortedOrders> {
   let from: SortedOrders = { orders, slots }
   let to: SortedOrders = { orders: new Float64Array(orders.length), slots: new Uint32Array(slots.length) }
   let highest = 0

@@ -4,7 +4,7 @@ import type { Expirations } from '../points/expirations.ts'
 import type { OrderedSlot } from '../points/insertion-order.ts'
 import type { PointTable } from '../points/point-table.ts'
 import type { Change, PointRecord } from '../storage/store.ts'
-import type { Stamp } from './logged-request.ts'
+import type { Stamp } from './requests.ts'
 
 /** What decisions depend on: the points as of the changes that have taken effect. */
 export interface CurrentPoints {

@@ -17,7 +17,7 @@ import {
   StaleRequest,
   type Stamp,
   type WriteRequest,
-} from './logged-request.ts'
+} from './requests.ts'
 import type { Queued } from './write-queue.ts'
 
 /** What a request changes. A decision is reused whenever its changes are tried again. */

@@ -1,9 +1,8 @@
 import type { BudgetShare } from '../base/budgets.ts'
 import { assert } from '../base/errors.ts'
 import { idBytes, idFromBytes, idsFromSeed, idToBytes } from '../base/ids.ts'
-import { type PartitionSet, partitionOf } from '../base/partitions.ts'
+import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
-import type { HeldPartitions } from '../points/held-partitions.ts'
 import type { SlotAllocator } from '../points/slot-allocator.ts'
 import { type Applied, PartitionDigest } from '../storage/applied.ts'
 import type { Store } from '../storage/store.ts'
@@ -16,7 +15,7 @@ import {
   type LoggedResult,
   type Stamp,
   type TakenPoint,
-} from './logged-request.ts'
+} from './requests.ts'
 import { type LogProgress, type LogStep, WritePath } from './write-path.ts'
 import type { Queued } from './write-queue.ts'
 
@@ -259,3 +258,49 @@ function drawnIdsOf({ points, idSeed }: LoggedInsert): readonly string[] {
 }
 
 const retryMs = 1000
+
+/**
+ * The partitions that a node of a cluster holds, for all of its collections. The data decides this: the meta record of
+ * the default collection lists them. A change is stored there before it counts here, or at the latest before the next
+ * change.
+ *
+ * Main thread only.
+ */
+export class HeldPartitions {
+  /** A new object whenever they change. */
+  now: PartitionSet
+  /** The partitions that the node is receiving. Their points are kept, and no read shows them. */
+  coming: PartitionSet = new PartitionSet()
+  /** Whether points of other partitions may be deleted. */
+  mayDelete = false
+
+  /** @param now the partitions of the data directory: see `heldIn` */
+  constructor(now: PartitionSet) {
+    this.now = now
+  }
+
+  /** Whether points of a partition are kept. */
+  keeps(partition: number): boolean {
+    return this.now.has(partition) || this.coming.has(partition)
+  }
+}
+
+/** Returns the partitions that a data directory holds, according to the store of its default collection. */
+export function heldIn({ applied }: Pick<Store, 'applied'>): PartitionSet {
+  return applied?.held === undefined ? PartitionSet.all() : new PartitionSet(applied.held)
+}
+
+/**
+ * Checks that the data directory holds the partitions of the topology. Otherwise a node would treat partitions as
+ * complete although it has skipped records of them.
+ *
+ * @throws Error when the data is that of other partitions
+ */
+export function checkHeld(store: Pick<Store, 'applied' | 'sequence'>, held: PartitionSet | undefined): void {
+  // A collection without points is valid for any partitions.
+  if (store.applied === undefined && store.sequence === 0) return
+  if (heldIn(store).equals(held ?? PartitionSet.all())) return
+  throw new Error(
+    'the data directory holds points of partitions other than those in the topology of the cluster: start the node with an empty directory',
+  )
+}

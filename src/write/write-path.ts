@@ -8,7 +8,7 @@ import type { Applied, PartitionDigest } from '../storage/applied.ts'
 import type { Change, Store, WriteGroup } from '../storage/store.ts'
 import type { ChangeTarget } from './change-target.ts'
 import { ChangeDecider, type Decision } from './decide.ts'
-import { isDecided, type RequestSource, type Results, type WriteRequest } from './logged-request.ts'
+import { isDecided, type RequestSource, type Results, type WriteRequest } from './requests.ts'
 import { type Queued, WriteQueue } from './write-queue.ts'
 
 /**

@@ -1,6 +1,6 @@
 import type { BudgetShare } from '../base/budgets.ts'
 import { DatabaseError } from '../base/errors.ts'
-import { bytesOf, dimensionOf, type RequestSource, type WriteRequest } from './logged-request.ts'
+import { bytesOf, dimensionOf, type RequestSource, type WriteRequest } from './requests.ts'
 
 /** A request that waits for its group, is carried out, or is answered. */
 export interface Queued extends RequestSource {

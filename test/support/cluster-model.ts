@@ -5,7 +5,7 @@ import type { Patch, Payload, Precondition } from '../../src/base/point.ts'
 import { RecordAssembler } from '../../src/cluster/records.ts'
 import { decodeRequest } from '../../src/cluster/request-codec.ts'
 import { PartitionDigest } from '../../src/storage/applied.ts'
-import { changesPerRecord, type LoggedInsert, type LoggedRequest } from '../../src/write/logged-request.ts'
+import { changesPerRecord, type LoggedInsert, type LoggedRequest } from '../../src/write/requests.ts'
 import type { SharedMemoryLog } from './memory-log.ts'
 
 /** A point of the model; `n` is the only attribute. */

@@ -1,5 +1,5 @@
 import { idBytes, idFromBytes, idsFromSeed } from '../../src/base/ids.ts'
-import type { LoggedInsert, Stamp } from '../../src/write/logged-request.ts'
+import type { LoggedInsert, Stamp } from '../../src/write/requests.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
 
 /** A fault that the check of a simulated cluster has to find. */

@@ -8,9 +8,9 @@ import type { ServiceParts } from '../../src/cluster/partition-mover.ts'
 import { CollectionSet } from '../../src/collections/collection-set.ts'
 import { startEngine } from '../../src/collections/engine.ts'
 import type { Loaded } from '../../src/collections/served-data.ts'
-import { heldIn } from '../../src/points/held-partitions.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
 import type { Store } from '../../src/storage/store.ts'
+import { heldIn } from '../../src/write/replica.ts'
 import type { SharedMemoryDocuments, SharedMemoryLog } from './memory-log.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })

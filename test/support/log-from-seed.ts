@@ -4,7 +4,7 @@ import { idBytes, idFromBytes } from '../../src/base/ids.ts'
 import type { NewPoint } from '../../src/base/point.ts'
 import { appendBatch } from '../../src/cluster/publisher.ts'
 import { encodeRequest } from '../../src/cluster/request-codec.ts'
-import type { LoggedRequest } from '../../src/write/logged-request.ts'
+import type { LoggedRequest } from '../../src/write/requests.ts'
 import { SharedMemoryLog } from './memory-log.ts'
 import { seededRandom } from './random.ts'
 

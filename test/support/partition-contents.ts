@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { PartitionSet } from '../../src/base/partitions.ts'
 import type { Collection } from '../../src/collections/collection.ts'
 import { pointsIn } from '../../src/collections/live-points.ts'
-import type { TakenPoint } from '../../src/write/logged-request.ts'
+import type { TakenPoint } from '../../src/write/requests.ts'
 
 /** The stored points of some partitions, including expired ones that are not deleted yet. */
 export async function storedIn(collection: Collection, partitions: PartitionSet): Promise<TakenPoint[]> {

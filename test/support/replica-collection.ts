@@ -5,9 +5,9 @@ import { createLogger } from '../../src/base/log.ts'
 import type { PartitionSet } from '../../src/base/partitions.ts'
 import type { Collection } from '../../src/collections/collection.ts'
 import { startEngine } from '../../src/collections/engine.ts'
-import { checkHeld, HeldPartitions } from '../../src/points/held-partitions.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
 import type { Store } from '../../src/storage/store.ts'
+import { checkHeld, HeldPartitions } from '../../src/write/replica.ts'
 
 /** The collection of a node of a cluster without the node: a test applies the records of the log itself. */
 
