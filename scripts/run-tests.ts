@@ -33,6 +33,8 @@ const budgets: Readonly<Record<string, number>> = {
   'src/search/collection-search.test.ts': 20,
   'test/hard/battery.test.ts': 65,
   'test/model.test.ts': 40,
+  'test/serving.test.ts': 18,
+  'test/large-answers.test.ts': 15,
   // Real processes, which are killed, or whose disk fails.
   'test/cli.test.ts': 45,
   'test/collections-kill.test.ts': 40,
@@ -43,6 +45,7 @@ const budgets: Readonly<Record<string, number>> = {
   // Many stores that are opened one after the other, each with a thread of its own.
   'test/snapshot.test.ts': 55,
   'test/doctor.test.ts': 20,
+  'test/repair.test.ts': 16,
   'test/expiry-renewal.test.ts': 20,
   'test/bodies.test.ts': 15,
   'test/export.test.ts': 15,
