@@ -216,6 +216,7 @@ const othersInCapitals = [
   'OPENAI_MODEL',
   'ASCII_STRING_MARSHALLER',
   'REQUIRE_NATS',
+  'TEST_SEEDS',
 ]
 
 /** The paths in this checkout of the modules that examples import. */
