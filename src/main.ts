@@ -18,10 +18,10 @@ import { ApiKeys } from './service/api-keys.ts'
 import { clusterOf } from './service/cluster.ts'
 import { createEmbedder } from './service/embeddings.ts'
 import { loggerOf } from './service/logger.ts'
-import { indexDirectory } from './service/stored-data.ts'
+import { mainIndexDirectory } from './service/stored-data.ts'
 import { registerSystem } from './service/system-metrics.ts'
+import type { StoreOptions } from './storage/data-store.ts'
 import { damageIn } from './storage/files/data-directory.ts'
-import type { StoreOptions } from './storage/lmdb-store.ts'
 import type { Ports, Transports } from './transports.ts'
 
 /** A running service. It listens immediately; `ready` resolves when the stored points are loaded. */
@@ -166,7 +166,7 @@ function servedData(
   const { dataDir, dimension, maxIdempotencyKeys, maxIdempotencyBytes } = config
   return new ServedData({
     ...config,
-    ...{ engine, logger, indexDirectory: indexDirectory(config) },
+    ...{ engine, logger, indexDirectory: mainIndexDirectory(config) },
     store: {
       ...{ dataDir, maxIdempotencyKeys, maxIdempotencyBytes, logger },
       ...(dimension === undefined ? {} : { dimension }),

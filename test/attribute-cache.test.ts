@@ -8,7 +8,7 @@ import type { NewPoint } from '../src/base/point.ts'
 import type { Collection } from '../src/collections/collection.ts'
 import { startEngine } from '../src/collections/engine.ts'
 import { readConfig } from '../src/config.ts'
-import { openStore } from '../src/storage/lmdb-store.ts'
+import { openStore } from '../src/storage/data-store.ts'
 import { withCollection } from './support/collection.ts'
 import { insertIds } from './support/insert-ids.ts'
 import { temporaryDirectory } from './support/process.ts'
@@ -68,7 +68,12 @@ async function recordsReadAtStart(
       yield batch
     }
   }
-  const options = { ...readConfig({}), indexDirectory: join(dataDir, 'index'), logger, nowUs: () => nowUs }
+  const options = {
+    ...readConfig({}),
+    indexDirectory: join(dataDir, 'collections/0/index'),
+    logger,
+    nowUs: () => nowUs,
+  }
   const engine = startEngine(options)
   try {
     await use(await engine.openCollection(store, options))
@@ -106,7 +111,7 @@ describe('the attributes of many points', () => {
       left = await listed(collection)
       assert.equal(left.length, kept.length - 6)
     })
-    rmSync(join(dataDir, 'index/attributes.bin'))
+    rmSync(join(dataDir, 'collections/0/index/attributes.bin'))
     const all = await recordsReadAtStart(dataDir, lateUs, async (collection) => {
       assert.deepEqual(await listed(collection), left)
     })
@@ -116,7 +121,7 @@ describe('the attributes of many points', () => {
   it('are kept for the next start, which applies later changes and ignores a damaged file', async () => {
     await using directory = await temporaryDirectory()
     const dataDir = directory.path
-    const file = join(dataDir, 'index/attributes.bin')
+    const file = join(dataDir, 'collections/0/index/attributes.bin')
     const within = <Result>(use: (collection: Collection) => Promise<Result>): Promise<Result> =>
       withCollection(dataDir, readConfig({}), use)
 

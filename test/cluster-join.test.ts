@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import {
-  copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -125,13 +125,13 @@ describe('a node that cannot use its data', () => {
     await insert(a, 50)
     await assertSame(a, b)
     await b.service.close()
-    flipBits(join(b.dataDir, 'vectors.rows'))
+    flipBits(join(b.dataDir, 'collections/0/vectors.rows'))
     await insert(a, 5)
     await b.restart()
     await assertSame(a, b)
     assert.match(await metricsOf(b), /^vicinal_cluster_fetches 1$/m)
     await b.service.close()
-    truncateSync(join(b.dataDir, 'points.mdb'), 4096)
+    truncateSync(join(b.dataDir, 'collections.mdb'), 4096)
     await b.restart()
     await assertSame(a, b)
   })
@@ -193,9 +193,11 @@ describe('a node that cannot use its data', () => {
     // some files moved.
     const joined = join(b.dataDir, 'joined')
     mkdirSync(joined)
-    for (const name of ['points.mdb', 'vectors.rows']) copyFileSync(join(b.dataDir, name), join(joined, name))
-    writeFileSync(join(b.dataDir, 'points.mdb'), 'former')
+    for (const name of ['collections.mdb', 'collections']) {
+      cpSync(join(b.dataDir, name), join(joined, name), { recursive: true })
+    }
     writeFileSync(join(b.dataDir, 'collections.mdb'), 'former')
+    writeFileSync(join(b.dataDir, 'collections/0/vectors.rows'), 'former')
     for (const command of [['doctor'], ['snapshot', 'create', join(joined, 'copy')]]) {
       const refused = await run([...command, '--data-dir', b.dataDir])
       assertEnded(refused, 1, /were being replaced by those of another node: start the service/)
@@ -204,7 +206,7 @@ describe('a node that cannot use its data', () => {
     await assertSame(a, b)
     await b.service.close()
     mkdirSync(joined)
-    renameSync(join(b.dataDir, 'vectors.rows'), join(joined, 'vectors.rows'))
+    renameSync(join(b.dataDir, 'collections'), join(joined, 'collections'))
     writeFileSync(join(joined, 'cleared'), '')
     await b.restart()
     await assertSame(a, b)

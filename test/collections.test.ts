@@ -10,7 +10,7 @@ import { collectGarbage } from '../src/base/runtime.ts'
 import { type Collection, type Engine, type EngineOptions, startEngine } from '../src/collections/engine.ts'
 import { readConfig } from '../src/config.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
-import { openStore } from '../src/storage/lmdb-store.ts'
+import { openStore } from '../src/storage/data-store.ts'
 import type { Store } from '../src/storage/store.ts'
 import { clusteredSource } from './support/clusters.ts'
 import { FailingDisk } from './support/failing-disk.ts'
@@ -46,7 +46,7 @@ class Process implements AsyncDisposable {
       logger,
       ...(disk && { writerExecArgv: disk.execArgv }),
     })
-    const options = { ...config, indexDirectory: join(directory, 'index') }
+    const options = { ...config, indexDirectory: join(directory, 'collections/0/index') }
     const collection = await this.engine.openCollection(store, options)
     this.#stores.set(collection, store)
     return collection

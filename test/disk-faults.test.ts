@@ -4,8 +4,6 @@ import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { metaKeys } from '../src/storage/key-layout.ts'
-import { openDatabase } from '../src/storage/tables.ts'
 import { ChildService } from './support/child-service.ts'
 import { type DiskFault, FailingDisk } from './support/failing-disk.ts'
 import { temporaryDirectory } from './support/process.ts'
@@ -256,49 +254,9 @@ describe('a data directory that is gone', () => {
   })
 })
 
-describe('a database of an earlier version', () => {
-  it('starts on a full disk, and the next commit that succeeds stores the database id', async (context) => {
-    if (!canInjectFaults())
-      return context.skip('making system calls fail needs strace and the right to trace')
-    await using directory = await temporaryDirectory()
-    const dataDir = directory.path
-    const ids = new Set<string>()
-    const storedId = async (): Promise<Buffer | undefined> => {
-      const { root, meta } = await openDatabase(dataDir)
-      const id = meta.getBinary(metaKeys.databaseId)
-      await root.close()
-      return id
-    }
-    {
-      await using service = await startTestService({ DATA_DIR: dataDir })
-      using caller = new Caller(service)
-      ids.add((await caller.insertHttp('old')).id)
-    }
-    const { root, meta } = await openDatabase(dataDir)
-    root.transactionSync(() => meta.removeSync(metaKeys.databaseId))
-    await root.close()
-    // A start writes only the id.
-    const start = (): Promise<ChildService> =>
-      ChildService.start(dataDir, { wrapper: failing(dataDir, 'writev', 'error=ENOSPC:when=1') })
-    {
-      await using service = await start()
-      using caller = new Caller(service)
-      await caller.assertServes(ids)
-    }
-    assert.equal(await storedId(), undefined)
-    {
-      await using service = await start()
-      using caller = new Caller(service)
-      ids.add((await caller.insertHttp('new')).id)
-      await caller.assertServes(ids)
-    }
-    assert.equal((await storedId())?.length, 20)
-  })
-})
-
-/** Makes calls on points.mdb fail. With -D, the service stays our child, so that signals reach it instead of strace. */
+/** Makes calls on collections.mdb fail. With -D, the service stays our child, so that signals reach it instead of strace. */
 function failing(dataDir: string, call: string, how: string): string[] {
-  const path = join(dataDir, 'points.mdb')
+  const path = join(dataDir, 'collections.mdb')
   const inject = ['-P', path, '-e', `trace=${call}`, '-e', `inject=${call}:${how}`]
   return ['strace', '-D', '-f', '--seccomp-bpf', '-qq', '-o', '/dev/null', ...inject]
 }

@@ -54,10 +54,15 @@ describe('vicinal doctor', () => {
     assert.match(whole.text, /1200 points.* is undamaged/)
     assert.match(whole.text, /graph-0-0\.bin: 1200 points linked$/m)
 
-    const [graph] = readdirSync(join(sound, 'index'))
+    const [graph] = readdirSync(join(sound, 'collections/0/index'))
     const cases: readonly (readonly [string, (bytes: Buffer) => number, number, RegExp])[] = [
-      [join('index', graph!), (bytes) => bytes.length >> 1, 0, /index: graph-0-0\.bin: .*checksum/],
-      ['vectors.rows', (bytes) => bytes.length >> 1, 1, /DAMAGED: .*vectors\.rows/],
+      [
+        join('collections/0/index', graph!),
+        (bytes) => bytes.length >> 1,
+        0,
+        /index: graph-0-0\.bin: .*checksum/,
+      ],
+      ['collections/0/vectors.rows', (bytes) => bytes.length >> 1, 1, /DAMAGED: .*vectors\.rows/],
     ]
     for (const [file, at, code, message] of cases) {
       const damaged = join(service.dataDir, 'damaged')

@@ -75,13 +75,13 @@ describe('unusable files', () => {
     const damaged = join(directory.path, 'with-a-file')
     await mkdir(closed)
     await mkdir(damaged)
-    await writeFile(join(damaged, 'points.mdb'), '', { mode: 0o400 })
+    await writeFile(join(damaged, 'collections.mdb'), '', { mode: 0o400 })
     await chmod(closed, 0o555)
     if (own === 0) await chown(damaged, user, user)
     for (const [dataDir, path] of [
       [closed, closed],
       [join(closed, 'new'), join(closed, 'new')],
-      [damaged, join(damaged, 'points.mdb')],
+      [damaged, join(damaged, 'collections.mdb')],
     ] as const) {
       const child = spawn(process.execPath, [main, 'serve', '--data-dir', dataDir], { env: {}, uid: user })
       let stderr = ''

@@ -82,7 +82,7 @@ describe('a collection of a node', () => {
 
   it('has the attributes of all its points after a kill, also of records older than points from another node', async () => {
     await withDirectory(async (dataDir) => {
-      const file = join(dataDir, 'index/attributes.bin')
+      const file = join(dataDir, 'collections/0/index/attributes.bin')
       const { id, point } = putOf('07')
       const patchOf = (shop: number): LoggedRequest => ({
         ...{ kind: 'patch', id, patch: { set: new Map([['shop', shop]]) } },

@@ -18,7 +18,7 @@ import { startWarnings } from '../src/cli/start-warnings.ts'
 import { createGrpcClient, createHttpClient, DatabaseError } from '../src/client/index.ts'
 import { readConfig } from '../src/config.ts'
 import { databasePath } from '../src/storage/files/data-directory.ts'
-import { formatVersion } from '../src/storage/key-layout.ts'
+import { rowsVersion } from '../src/storage/key-layout.ts'
 import { startTransports, type Transports } from '../src/transports.ts'
 import { freePort } from './support/free-ports.ts'
 import { noCollections } from './support/no-collections.ts'
@@ -197,7 +197,7 @@ describe('a start', () => {
   it('with a damaged vector names file, slot and byte', async () => {
     await using directory = await temporaryDirectory()
     await insertPoint(directory.path)
-    const path = join(directory.path, 'vectors.rows')
+    const path = join(directory.path, 'collections/0/vectors.rows')
     const rows = await readFile(path)
     rows[rows.length - 5]! ^= 1
     await writeFile(path, rows)
@@ -216,16 +216,16 @@ describe('a start', () => {
   it('on data of a newer format names both numbers and changes nothing', async () => {
     await using directory = await temporaryDirectory()
     await insertPoint(directory.path)
-    const path = join(directory.path, 'vectors.rows')
+    const path = join(directory.path, 'collections/0/vectors.rows')
     const rows = await readFile(path)
-    rows.writeUInt32LE(formatVersion + 1, 8)
+    rows.writeUInt32LE(rowsVersion + 1, 8)
     rows.writeUInt32LE(crc32(rows.subarray(0, 16)), 16)
     await writeFile(path, rows)
     const database = await readFile(databasePath(directory.path))
     const settings = { DATA_DIR: directory.path, GRPC_PORT: '0', HTTP_PORT: '0' }
     const { code, stderr } = await run(['serve'], settings)
     assert.equal(code, 1)
-    const numbers = `format version ${formatVersion + 1}, this program reads ${formatVersion}`
+    const numbers = `format version ${rowsVersion + 1}, this program reads ${rowsVersion}`
     assert.match(stderr, new RegExp(`^vicinal: \\S*vectors\\.rows .*${numbers}\\.`))
     assert.deepEqual(await readFile(path), rows)
     assert.deepEqual(await readFile(databasePath(directory.path)), database)

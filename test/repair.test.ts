@@ -22,13 +22,13 @@ import { createLogger } from '../src/base/log.ts'
 import { distanceMetrics, type NewPoint } from '../src/base/point.ts'
 import type { Collection } from '../src/collections/collection.ts'
 import { readConfig } from '../src/config.ts'
+import { openStore } from '../src/storage/data-store.ts'
 import { keyOfRequest, rowBytesOf, rowsHeaderBytes } from '../src/storage/key-layout.ts'
-import { openStore } from '../src/storage/lmdb-store.ts'
-import { encodeRecord, type RecordExtras } from '../src/storage/payload-record.ts'
-import { openDatabase } from '../src/storage/tables.ts'
+import { encodeRecord, type NewRecord } from '../src/storage/payload-record.ts'
 import { clusteredVectors } from './support/clusters.ts'
 import { withCollection } from './support/collection.ts'
 import { insertIds } from './support/insert-ids.ts'
+import { openMainTables } from './support/main-tables.ts'
 import { type Ended, run, temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { groupOf, insertion } from './support/stored-points.ts'
@@ -59,11 +59,11 @@ function flip(path: string, at: number): void {
 
 /** Slots are assigned in order, so the nth point is in slot n. */
 const flipRow = (dataDir: string, slot: number, byte: number): void =>
-  flip(join(dataDir, 'vectors.rows'), rowsHeaderBytes + slot * rowBytesOf(dimension) + byte)
+  flip(join(dataDir, 'collections/0/vectors.rows'), rowsHeaderBytes + slot * rowBytesOf(dimension) + byte)
 
 /** Flips a bit in every copy of the content: LMDB leaves old copies of pages behind, and the newest must be hit. */
 function flipContent(dataDir: string, content: string): void {
-  const path = join(dataDir, 'points.mdb')
+  const path = join(dataDir, 'collections.mdb')
   const bytes = readFileSync(path)
   for (let at = bytes.indexOf(content); at !== -1; at = bytes.indexOf(content, at + 1)) flip(path, at + 2)
 }
@@ -116,7 +116,7 @@ describe('a repair', () => {
       while (collection.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 10))
       return stored
     })
-    assert.ok(existsSync(join(sound, 'index/graph-0-0.bin')))
+    assert.ok(existsSync(join(sound, 'collections/0/index/graph-0-0.bin')))
   })
   after(() => directory[Symbol.asyncDispose]())
 
@@ -217,7 +217,7 @@ describe('a repair', () => {
 
   it('keeps the remaining rows of a truncated file, and fixes the header', async () => {
     const dataDir = copy()
-    const path = join(dataDir, 'vectors.rows')
+    const path = join(dataDir, 'collections/0/vectors.rows')
     truncateSync(path, rowsHeaderBytes + (count - 2) * rowBytesOf(dimension) + 7)
     flip(path, 9)
     assert.match(
@@ -234,7 +234,7 @@ describe('a repair', () => {
 
   it('rebuilds the bits of live slots from payloads, and replaces a damaged database id', async () => {
     const dataDir = copy()
-    const tables = await openDatabase(dataDir)
+    const tables = await openMainTables(dataDir)
     tables.root.transactionSync(() => {
       for (const [table, key] of [
         [tables.live, 0],
@@ -259,7 +259,7 @@ describe('a repair', () => {
     const identity = { keyHash: Buffer.alloc(16, 1), bodyHash: Buffer.alloc(16, 2) }
     const more = [{ vector: new Float32Array(dimension).fill(9), payload: points[0]!.payload }]
     const [first] = await withPoints(dataDir, (collection) => insertIds(collection, more, { identity }))
-    const tables = await openDatabase(dataDir)
+    const tables = await openMainTables(dataDir)
     const value = tables.meta.getBinary(keyOfRequest(0))!
     value[20]! ^= 1
     tables.root.transactionSync(() => tables.meta.putSync(keyOfRequest(0), value))
@@ -281,7 +281,10 @@ describe('a repair', () => {
 
   it('lists up to 1000 faults and counts all', async () => {
     const dataDir = copy()
-    writeFileSync(join(dataDir, 'vectors.rows'), readFileSync(join(dataDir, 'vectors.rows')).fill(1, 9000))
+    writeFileSync(
+      join(dataDir, 'collections/0/vectors.rows'),
+      readFileSync(join(dataDir, 'collections/0/vectors.rows')).fill(1, 9000),
+    )
     const report = await doctor(dataDir, '--json')
     const { damage, damageCount } = JSON.parse(report.stdout) as { damage: string[]; damageCount: number }
     assert.equal(damage.length, 1000)
@@ -338,10 +341,13 @@ describe('a repair', () => {
 
   it('reports what it cannot repair, and changes nothing', async () => {
     const breakers: readonly (readonly [(dataDir: string) => void, RegExp])[] = [
-      [(dataDir) => rmSync(join(dataDir, 'vectors.rows')), /vectors\.rows cannot be used: it is missing/],
       [
-        (dataDir) => truncateSync(join(dataDir, 'points.mdb'), 20_000),
-        /points\.mdb cannot be used: it is cut off/,
+        (dataDir) => rmSync(join(dataDir, 'collections/0/vectors.rows')),
+        /vectors\.rows cannot be used: it is missing/,
+      ],
+      [
+        (dataDir) => truncateSync(join(dataDir, 'collections.mdb'), 20_000),
+        /collections\.mdb cannot be used: it is cut off/,
       ],
     ]
     for (const [damage, fault] of breakers) {
@@ -374,11 +380,12 @@ describe('a repair of points with attributes and expiry', () => {
     const store = await openStore({ dataDir, logger })
     await store.commit(groupOf(stored))
     await store.close()
-    const forged = (slot: number, extras: Partial<RecordExtras>): Buffer => {
+    const forged = (slot: number, extras: Partial<NewRecord>): Buffer => {
       const sound = { version: slot + 1, order: slot + 1, expiresAtUs: Number.NaN, attributes: '' }
-      return encodeRecord(idToBytes(stored[slot]!.id), 0, 'x', { ...sound, ...extras })
+      const id = idToBytes(stored[slot]!.id)
+      return encodeRecord({ id, contentType: 0, content: 'x', ...sound, ...extras })
     }
-    const tables = await openDatabase(dataDir)
+    const tables = await openMainTables(dataDir)
     const flipped = tables.payloads.getBinary(1)!
     flipped[60]! ^= 1
     tables.root.transactionSync(() => {
@@ -389,15 +396,15 @@ describe('a repair of points with attributes and expiry', () => {
       tables.payloads.putSync(5, forged(5, { version: 7, order: 7 }))
     })
     await tables.root.close()
-    flip(join(dataDir, 'vectors.rows'), rowsHeaderBytes + 6 * rowBytesOf(5) + 30)
+    flip(join(dataDir, 'collections/0/vectors.rows'), rowsHeaderBytes + 6 * rowBytesOf(5) + 30)
 
     const report = await doctor(dataDir)
     const faults: readonly (readonly [number, RegExp])[] = [
-      [1, /its payload in points\.mdb does not match its checksum$/],
-      [2, /its payload in points\.mdb has attributes that cannot be read$/],
-      [3, /its payload in points\.mdb is newer than the last change$/],
-      [4, /its payload in points\.mdb does not match its row in vectors\.rows$/],
-      [5, /its payload in points\.mdb does not match its row in vectors\.rows$/],
+      [1, /its payload in collections\.mdb does not match its checksum$/],
+      [2, /its payload in collections\.mdb has attributes that cannot be read$/],
+      [3, /its payload in collections\.mdb is newer than the last change$/],
+      [4, /its payload in collections\.mdb does not match its row in vectors\.rows$/],
+      [5, /its payload in collections\.mdb does not match its row in vectors\.rows$/],
       [6, /its row in vectors\.rows does not match its checksum$/],
     ]
     const lines = report.stdout.split('\n').filter((line) => line.startsWith('DAMAGED: '))

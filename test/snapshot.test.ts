@@ -14,24 +14,18 @@ import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { crc32 } from 'node:zlib'
-import { idToBytes, newId } from '../src/base/ids.ts'
+import { newId } from '../src/base/ids.ts'
 import { createLogger } from '../src/base/log.ts'
 import { distanceMetrics, type NewPoint } from '../src/base/point.ts'
 import { createHttpClient, type VectorClient } from '../src/client/index.ts'
 import type { Collection } from '../src/collections/collection.ts'
 import { readConfig } from '../src/config.ts'
-import { metaKeys, rowBytesOf, rowsHeaderBytes } from '../src/storage/key-layout.ts'
-import { openStore } from '../src/storage/lmdb-store.ts'
-import {
-  encodePoint,
-  encodeTrailer,
-  SnapshotChecksum,
-  snapshotHeaderBytes,
-} from '../src/storage/snapshot/snapshot-format.ts'
+import { openStore } from '../src/storage/data-store.ts'
+import { rowBytesOf, rowsHeaderBytes } from '../src/storage/key-layout.ts'
+import { snapshotHeaderBytes } from '../src/storage/snapshot/snapshot-format.ts'
 import { SnapshotReader } from '../src/storage/snapshot/snapshot-reader.ts'
 import { restoreSnapshot } from '../src/storage/snapshot/snapshot-restore.ts'
 import type { Insertion } from '../src/storage/store.ts'
-import { openDatabase } from '../src/storage/tables.ts'
 import { withCollection } from './support/collection.ts'
 import { FailingDisk } from './support/failing-disk.ts'
 import { insertIds } from './support/insert-ids.ts'
@@ -259,13 +253,16 @@ describe('a snapshot', () => {
         Array.from({ length: 50 }, (_, index) => pointOf(seededRandom(index), 9, `${index}`)),
       ),
     )
-    const path = join(dataDir, 'vectors.rows')
+    const path = join(dataDir, 'collections/0/vectors.rows')
     const bytes = readFileSync(path)
     bytes[rowsHeaderBytes + 31 * rowBytesOf(9) + 40]! ^= 1
     writeFileSync(path, bytes)
     const ended = await run(['snapshot', 'create', join(directory.path, 'copy'), '--data-dir', dataDir])
     assert.equal(ended.code, 1)
-    assert.match(ended.stderr, /vectors\.rows cannot be used: the row of slot 31 is damaged/)
+    assert.match(
+      ended.stderr,
+      /vectors\.rows cannot be used: collection default: the row of slot 31 is damaged/,
+    )
     assert.deepEqual(readdirSync(directory.path), ['data'])
   })
 
@@ -425,9 +422,9 @@ describe('a snapshot file', () => {
 
   it('of another format version is refused by its number', async () => {
     const other = await smallSnapshot()
-    other.writeUInt32LE(4, 8)
+    other.writeUInt32LE(5, 8)
     other.writeUInt32LE(crc32(other.subarray(0, 48)), 48)
-    await assert.rejects(readSnapshot(pieces(other)), /format version 4, this program reads 1 to 3/)
+    await assert.rejects(readSnapshot(pieces(other)), /format version 5, this program reads 4/)
   })
 
   it('with impossible points is refused even if its checksums are right', async () => {
@@ -437,15 +434,15 @@ describe('a snapshot file', () => {
       (bytes) => bytes.writeDoubleLE(99, head + 16),
       (bytes) => bytes.writeDoubleLE(Number.NaN, head + 16),
       (bytes) => bytes.writeUInt32LE(2, head + 28),
-      (bytes) => bytes.writeFloatLE(Number.NaN, head + 36),
+      (bytes) => bytes.writeFloatLE(Number.NaN, head + 64),
     ]
     for (const forge of forgeries) {
       const forged = Buffer.from(sound)
       forge(forged)
       const afterHeader = crc32(forged.subarray(0, 48))
-      const afterHead = crc32(forged.subarray(head, head + 32), afterHeader)
-      forged.writeUInt32LE(afterHead, head + 32)
-      forged.writeUInt32LE(crc32(forged.subarray(head + 36, head + 48), afterHead), head + 48)
+      const afterHead = crc32(forged.subarray(head, head + 60), afterHeader)
+      forged.writeUInt32LE(afterHead, head + 60)
+      forged.writeUInt32LE(crc32(forged.subarray(head + 64, head + 76), afterHead), head + 76)
       await assert.rejects(readSnapshot(pieces(forged)), /none that could have been stored/)
     }
   })
@@ -479,7 +476,7 @@ describe('a snapshot file', () => {
     mkdirSync(target)
     await restoring()
     assert.ok(lstatSync(link).isSymbolicLink())
-    assert.ok(existsSync(join(target, 'points.mdb')))
+    assert.ok(existsSync(join(target, 'collections.mdb')))
     assert.deepEqual(readdirSync(directory.path), ['link', 'target'])
   })
 
@@ -614,24 +611,6 @@ describe('the database id', () => {
     for (const file of files) assert.equal((await run(['snapshot', 'verify', file])).code, 0)
   })
 
-  it('is added to a database of an earlier version at its first start, and stays', async () => {
-    await using directory = await temporaryDirectory()
-    await insertOne(directory.path, 'old')
-    const made = await idOf(directory.path)
-    const tables = await openDatabase(directory.path)
-    const before = tables.meta.getBinary(metaKeys.state)
-    tables.root.transactionSync(() => tables.meta.removeSync(metaKeys.databaseId))
-    await tables.root.close()
-    const given = await idOf(directory.path)
-    assert.match(given!, /^[-0-9a-f]{36}$/)
-    assert.notEqual(given, made)
-    assert.equal(await idOf(directory.path), given)
-    const after = await openDatabase(directory.path)
-    // The record that an earlier version reads is unchanged.
-    assert.deepEqual(after.meta.getBinary(metaKeys.state), before)
-    await after.root.close()
-  })
-
   it('keeps an existing identical snapshot, and never replaces another file', async () => {
     await using directory = await temporaryDirectory()
     const [dataDir, backups] = [join(directory.path, 'data'), join(directory.path, 'backups')]
@@ -648,54 +627,14 @@ describe('the database id', () => {
     assert.deepEqual(readFileSync(file), other)
     assert.deepEqual(readdirSync(backups), [basename(file)])
   })
-
-  it('is not in a snapshot of version 1, which can still be verified and restored', async () => {
-    await using directory = await temporaryDirectory()
-    const file = join(directory.path, 'old.snapshot')
-    const id = newId()
-    writeFileSync(file, oldSnapshot(id))
-    const verified = await run(['snapshot', 'verify', file])
-    assert.equal(verified.stdout, '1 points of 2 dimensions, sequence 7: every byte is undamaged\n')
-    const dataDir = join(directory.path, 'data')
-    assert.equal((await run(['snapshot', 'restore', file, '--data-dir', dataDir])).code, 0)
-    const { header, points } = await readSnapshot(pieces(await snapshotOf(dataDir)))
-    assert.deepEqual([header.sequence, [...points.keys()]], [7, [id]])
-    const cut = oldSnapshot(id).subarray(0, 30)
-    await assert.rejects(readSnapshot(pieces(cut)), /cut off at byte 30/)
-  })
 })
-
-/** A snapshot of one point in version 1 of the format. */
-function oldSnapshot(id: string): Buffer {
-  const checksum = new SnapshotChecksum()
-  const header = Buffer.alloc(36)
-  header.write('VICNSNAP')
-  header.writeUInt32LE(1, 8)
-  header.writeUInt32LE(2, 12)
-  header.writeDoubleLE(7, 16)
-  header.writeDoubleLE(1, 24)
-  checksum.seal(header, 0, 32)
-  const content = Buffer.from('old')
-  const vector = new Uint8Array(Float32Array.of(1, 2).buffer)
-  const point = Buffer.alloc(36 + 8 + content.length + 4)
-  const head = { id: idToBytes(id), sequence: 3, contentBytes: content.length, contentType: 1 }
-  const none = {
-    version: 3,
-    order: 3,
-    expiresAtUs: Number.NaN,
-    attributeBytes: 0,
-    attributes: Buffer.alloc(0),
-  }
-  encodePoint(point, 0, { ...head, ...none, vector, content }, false, checksum)
-  return Buffer.concat([header, point, encodeTrailer(1, checksum)])
-}
 
 describe('POST /snapshots', () => {
   it('takes one at a time, and releases everything when its client disconnects', async () => {
     await using service = await startTestService()
     const client = createHttpClient({ baseUrl: service.httpUrl })
     const ids = await fillBig(client)
-    const rows = join(service.dataDir, 'vectors.rows')
+    const rows = join(service.dataDir, 'collections/0/vectors.rows')
     const replace = async (from: number): Promise<number> => {
       for (const id of ids.slice(from, from + 20)) await client.delete(id)
       for (let count = 0; count < 20; count += 1) {

@@ -165,7 +165,7 @@ export class MergedSnapshot implements PointsSnapshot {
   constructor(position: number, parts: readonly OpenPart[], stop: AbortController) {
     const headers = parts.map(({ reader }) => reader.header)
     this.position = position
-    this.databaseId = headers[0]!.databaseId!
+    this.databaseId = headers[0]!.databaseId
     this.sequence = Math.max(...headers.map(({ sequence }) => sequence))
     this.points = headers.reduce((sum, { points }) => sum + points, 0)
     this.#parts = parts
@@ -176,8 +176,7 @@ export class MergedSnapshot implements PointsSnapshot {
     const { databaseId, sequence, points } = this
     const headers = this.#parts.map(({ reader }) => reader.header)
     const dimension = headers.find((header) => header.dimension !== undefined)?.dimension
-    const isExtended = headers.some((header) => header.isExtended)
-    const writer = new SnapshotWriter({ isExtended, databaseId, dimension, sequence, points })
+    const writer = new SnapshotWriter({ databaseId, dimension, sequence, points })
     yield writer.begin()
     const turn = new Turn()
     for (const { node, reader } of this.#parts) {

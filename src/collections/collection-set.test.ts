@@ -49,7 +49,10 @@ async function open(
   const config = { ...settings, ...options }
   const engine = startEngine(config)
   const store = await openDataStore({ dataDir, logger })
-  const main = await engine.openCollection(store.main, { ...config, indexDirectory: join(dataDir, 'index') })
+  const main = await engine.openCollection(store.main, {
+    ...config,
+    indexDirectory: join(dataDir, 'collections/0/index'),
+  })
   const set = new CollectionSet({ ...config, engine, store, main })
   return {
     set,
@@ -272,7 +275,7 @@ describe('a set of collections', { timeout: 300_000 }, () => {
     await set.drop('docs')
     await Promise.all(workers)
     assert.deepEqual([...set.aliases], [])
-    await until(() => readdirSync(join(directory.path, 'collections')).every((name) => !/^\d+$/.test(name)))
+    await until(() => readdirSync(join(directory.path, 'collections')).every((name) => name === '0'))
     await set.put('docs', { dimension: 2, hnsw: {} })
     const ids = await insert(set, 'docs', [[1, 2]])
     assert.deepEqual(await nearest(set, 'docs', [1, 2]), ids)

@@ -1,12 +1,12 @@
 import { existsSync } from 'node:fs'
-import { join } from 'node:path'
 import { type CollectionSettings, defaultCollection } from '../base/collection.ts'
 import { type DirectoryDiagnosis, examineDirectory } from '../collections/doctor.ts'
 import type { Config } from '../config.ts'
+import { mainNumber } from '../storage/catalog.ts'
 import { repair } from '../storage/check/repair.ts'
 import { DirectorySurvey } from '../storage/check/survey.ts'
 import { openDataStore } from '../storage/data-store.ts'
-import { collectionsPath, databasePath } from '../storage/files/data-directory.ts'
+import { databasePath, indexDirectory, refuseFormer } from '../storage/files/data-directory.ts'
 import { checkReplaced } from '../storage/files/replacement.ts'
 import { type Backup, restoreBackup } from '../storage/snapshot/backup.ts'
 import type { SnapshotHeader } from '../storage/snapshot/snapshot-format.ts'
@@ -47,7 +47,7 @@ async function examineAnd(
   act?: typeof repair,
 ): Promise<{ readonly diagnosis: DirectoryDiagnosis; readonly file: string | undefined }> {
   await using survey = await DirectorySurvey.open(config.dataDir)
-  return await examineDirectory(survey, indexDirectory(config), act)
+  return await examineDirectory(survey, mainIndexDirectory(config), act)
 }
 
 /** A collection of a data directory that no service uses. */
@@ -101,7 +101,8 @@ async function openStored(config: Config): Promise<AsyncDisposable & { readonly 
   const { dataDir } = config
   checkReplaced(dataDir)
   // Opening would create missing files.
-  if (![databasePath, collectionsPath].some((path) => existsSync(path(dataDir)))) {
+  refuseFormer(dataDir)
+  if (!existsSync(databasePath(dataDir))) {
     throw new Error(`nothing is stored in ${dataDir}`)
   }
   const store = await openDataStore({ dataDir, logger: loggerOf({ ...config, logLevel: 'silent' }) })
@@ -127,6 +128,6 @@ export async function restoreBackupTo(config: Config, backup: Backup): Promise<v
   await restoreBackup(backup, config.dataDir, loggerOf({ ...config, logLevel: 'silent' }))
 }
 
-export function indexDirectory({ dataDir }: Config): string {
-  return join(dataDir, 'index')
+export function mainIndexDirectory({ dataDir }: Config): string {
+  return indexDirectory(dataDir, mainNumber)
 }

@@ -1,6 +1,5 @@
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { defaultCollection, type HnswSettings } from '../base/collection.ts'
 import { syncDirectoryAsync } from '../base/sync-directory.ts'
@@ -8,11 +7,13 @@ import {
   beyondRepair,
   collectionDirectory,
   collectionsDirectory,
-  collectionsPath,
+  databasePath,
+  ofOtherVersion,
+  rowFilePath,
 } from './files/data-directory.ts'
 import { rowsHeaderBytes } from './key-layout.ts'
 import type { CollectionRecord } from './store.ts'
-import type { Table } from './tables.ts'
+import type { Table } from './table.ts'
 import type { EntryChange } from './writer/writer-messages.ts'
 
 /** A change of the catalog: the entries to commit, and the update in memory after the commit. */
@@ -23,7 +24,7 @@ export interface CatalogChange {
 
 /** The collections and aliases in memory, as of the last commit. */
 export class Catalog {
-  /** Collections by name. */
+  /** Named collections, by name. */
   readonly collections: Map<string, CollectionRecord> = new Map()
   /** The name of the collection, by alias. */
   readonly aliases: Map<string, string> = new Map()
@@ -41,15 +42,16 @@ export class Catalog {
   /** Reads the tables. @throws DatabaseError if a record is damaged */
   read({ catalog, aliases }: { readonly catalog: Table; readonly aliases: Table }, path: string): void {
     const head = decodeHead(catalog.getBinary(headKey))
-    if ('fault' in head) throw beyondRepair(path, head.fault)
+    if ('fault' in head) throw (head.isOtherVersion ? ofOtherVersion : beyondRepair)(path, head.fault)
     this.#nextNumber = head.nextNumber
-    for (const { key, value } of catalog.getRange({ start: headKey + 1 })) {
+    for (const { key, value } of catalog.getRange()) {
+      if (key === headKey) continue
       const record = decodeRecord(key, value)
       if (record === undefined) {
         throw beyondRepair(path, `the record of collection ${key} does not match its checksum`)
       }
       if (record.isDropped) this.dropped.add(key)
-      else this.#add(key, record)
+      else if (key !== mainNumber) this.#add(key, record)
     }
     for (const { key, value } of aliases.getRange()) {
       const alias = decodeAlias(key, value)
@@ -166,32 +168,32 @@ export class Catalog {
 }
 
 /**
- * The format of DATA_DIR/collections.mdb, the LMDB file of all named collections. Numbers are little-endian, except in
- * keys of 8 bytes. Checksums are CRC-32 (zlib's).
+ * The format of DATA_DIR/collections.mdb, the LMDB file of all collections, except for the points: key-layout.ts has
+ * theirs. All keys are two numbers u32, big-endian. So the entries of a collection are adjacent, and thousands of
+ * collections share one environment, one file and one transaction. Other numbers are little-endian; checksums are CRC-32
+ * (zlib's).
  *
- *   catalog    0           ->  format version u32 | number of the next collection u32 | crc of all before
- *              number u32  ->  state u8 (0: exists, 1: dropped, being removed) | dimension u32 | m u32 |
- *                              efConstruction u32 (0 each: not given) | created, ms since 1970, f64 | name, UTF-8 |
- *                              crc of key and all before
- *   aliases    place u32   ->  number of the collection u32 (0: the default one) | name, UTF-8 |
- *                              crc of key and all before
- *
- *   payloads, live, meta: as in points.mdb, with keys of number u32 | key u32, both big-endian. So the entries of a
- *   collection are adjacent, and thousands of collections share one environment, one file and one transaction.
- *
- * Each collection has a meta record of format version 2, 3 or 5, as in points.mdb.
+ *   catalog    0, 2^32 - 1   ->  format version u32 | number of the next collection u32 | crc of all before
+ *              0, number     ->  state u8 (0: exists, 1: dropped, being removed) | dimension u32 | m u32 |
+ *                                efConstruction u32 (0 each: not given) | created, ms since 1970, f64 | name, UTF-8 |
+ *                                crc of key and all before
+ *   aliases    0, place      ->  number of the collection u32 | name, UTF-8 | crc of key and all before
+ *   payloads, live, meta
+ *              number, key   ->  see key-layout.ts
  *
  * DATA_DIR/collections/NUMBER/vectors.rows is the row file of a collection, DATA_DIR/collections/NUMBER/index/ its
  * index.
  *
- * Numbers begin at 1 and are never reused, so that leftovers of a dropped collection never become part of another.
+ * The default collection has number 0 and a record like any other. Numbers are never reused, so that leftovers of a
+ * dropped collection never become part of another.
  */
-export const catalogVersion = 1
+/** Version 1 was a file of named collections only. */
+export const catalogVersion = 2
 
 /** Key of the catalog's head. */
-export const headKey = 0
+export const headKey: number = 2 ** 32 - 1
 
-/** The number of the default collection, as the target of an alias. */
+/** The number of the default collection. */
 export const mainNumber = 0
 
 export interface CatalogHead {
@@ -303,12 +305,11 @@ function checksumOf(key: number, bytes: Buffer): number {
  * Removes the leftovers of interrupted creations: directories of unassigned numbers, without rows. Dropped collections
  * stay in the catalog until their directories are removed.
  *
- * @param catalog undefined if there is no collections.mdb
  * @throws DatabaseError if there are points of collections that the catalog does not contain. The catalog was lost;
  *   nothing is removed
  */
-export function clearLeftovers(dataDir: string, catalog: Catalog | undefined): void {
-  const path = collectionsPath(dataDir)
+export function clearLeftovers(dataDir: string, catalog: Catalog): void {
+  const path = databasePath(dataDir)
   for (const file of [`${path}.new`, `${path}.new-lock`]) rmSync(file, { force: true })
   for (const number of leftovers(dataDir, catalog)) {
     rmSync(collectionDirectory(dataDir, number), { recursive: true })
@@ -316,23 +317,24 @@ export function clearLeftovers(dataDir: string, catalog: Catalog | undefined): v
 }
 
 /** The numbers of the directories that `clearLeftovers` removes. */
-export function leftovers(dataDir: string, catalog: Catalog | undefined): readonly number[] {
-  if (!existsSync(collectionsDirectory(dataDir))) return []
-  const numbers = readdirSync(collectionsDirectory(dataDir))
-    .filter((name) => /^[1-9]\d*$/.test(name))
-    .map(Number)
-  const strangers = numbers.filter(
-    (number) => catalog?.nameOf(number) === undefined && catalog?.dropped.has(number) !== true,
+export function leftovers(dataDir: string, catalog: Catalog): readonly number[] {
+  const strangers = numbersOnDisk(dataDir).filter(
+    (number) => catalog.nameOf(number) === undefined && !catalog.dropped.has(number),
   )
   for (const number of strangers) {
-    const directory = collectionDirectory(dataDir, number)
-    const rows = statSync(join(directory, 'vectors.rows'), { throwIfNoEntry: false })
-    if (catalog !== undefined && (rows?.size ?? 0) <= rowsHeaderBytes) continue
-    const fault =
-      catalog === undefined ? 'it is missing, though there are collections' : `it does not know ${directory}`
-    throw beyondRepair(collectionsPath(dataDir), fault)
+    const rows = statSync(rowFilePath(dataDir, number), { throwIfNoEntry: false })
+    if ((rows?.size ?? 0) <= rowsHeaderBytes) continue
+    throw beyondRepair(databasePath(dataDir), `it does not know ${collectionDirectory(dataDir, number)}`)
   }
   return strangers
+}
+
+/** The numbers of the directories of collections. */
+export function numbersOnDisk(dataDir: string): readonly number[] {
+  if (!existsSync(collectionsDirectory(dataDir))) return []
+  return readdirSync(collectionsDirectory(dataDir))
+    .filter((name) => /^(0|[1-9]\d*)$/.test(name))
+    .map(Number)
 }
 
 /** Removes the files of a collection durably. */

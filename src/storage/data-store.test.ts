@@ -3,7 +3,6 @@ import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { pathToFileURL } from 'node:url'
 import { FailingDisk } from '../../test/support/failing-disk.ts'
 import { noSmallDisk, SmallDisk } from '../../test/support/small-disk.ts'
 import {
@@ -16,10 +15,11 @@ import {
 } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
 import { digestBytes, heldBytes } from './applied.ts'
-import { openDataStore } from './data-store.ts'
-import { databasePath } from './files/data-directory.ts'
-import { decodeMeta, emptyMeta, encodeMeta } from './key-layout.ts'
-import { openStore, type StoreOptions } from './lmdb-store.ts'
+import { mainNumber } from './catalog.ts'
+import { DirectorySurvey } from './check/survey.ts'
+import { openDataStore, type StoreOptions } from './data-store.ts'
+import { databasePath, leaveClosedMark, rowFilePath, takeClosedMark } from './files/data-directory.ts'
+import { decodeMeta, emptyMeta, encodeMeta, formatVersion } from './key-layout.ts'
 import { SnapshotReader } from './snapshot/snapshot-reader.ts'
 import type {
   CollectionRecord,
@@ -30,7 +30,6 @@ import type {
   Store,
   WriteGroup,
 } from './store.ts'
-import { openDatabase } from './tables.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 let dataDir: string
@@ -177,7 +176,7 @@ describe('named collections', () => {
       assert.equal((await contentsOf(await data.open(2))).size, 2)
     })
     await untilRemoved()
-    assert.deepEqual(directories(), ['2', '3'])
+    assert.deepEqual(directories(), ['0', '2', '3'])
   })
 
   it('have aliases that change together, also those of the default collection', async () => {
@@ -292,47 +291,22 @@ function openFiles(): number {
 }
 
 describe('the format of a data directory', () => {
-  const version = (): Promise<number> =>
-    openDatabase(dataDir).then(async (tables) => {
-      const number = tables.meta.getBinary(0)!.readUInt32LE(0)
-      await tables.root.close()
-      return number
-    })
-
-  it('does not change while no collection is created, whichever program opens it', async () => {
-    const store = await openStore({ dataDir, logger })
-    await store.commit(groupOf(insertionsOf(10)))
-    await store.close()
+  it('does not change when a program opens and closes it', async () => {
+    await withData((data) => data.main.commit(groupOf(insertionsOf(10))))
     const files = readdirSync(dataDir)
-    const [rows, database] = ['vectors.rows', 'points.mdb'].map((name) => readFileSync(join(dataDir, name)))
+    const paths = [rowFilePath(dataDir, mainNumber), databasePath(dataDir)]
+    const before = paths.map((path) => readFileSync(path))
     await withData(async (data) => {
       assert.deepEqual([...data.collections], [])
       await data.setAliases(new Map(), ['unknown'])
     })
     assert.deepEqual(readdirSync(dataDir), files)
-    assert.deepEqual(readFileSync(join(dataDir, 'vectors.rows')), rows)
-    assert.deepEqual(readFileSync(databasePath(dataDir)), database)
-    assert.equal(await version(), 2)
+    for (const [index, path] of paths.entries()) assert.deepEqual(readFileSync(path), before[index])
   })
 
-  it('has version 4 after the first collection is created, with and without keyed requests', async () => {
-    await withData(async (data) => {
-      await data.main.commit(groupOf(insertionsOf(1)))
-      await data.create({ name: 'docs' })
-      await data.main.commit(groupOf([insertion(1, 2)]))
-    })
-    assert.equal(await version(), 4)
-    await withData(async (data) => {
-      assert.deepEqual([data.main.keyedRequestCount, data.main.slotCount], [0, 2])
-      await data.drop('docs')
-    })
-    assert.equal(await version(), 4)
-  })
-
-  it('has a version number, so that older programs can report it', () => {
+  it('has a version number, so that any program can report it', () => {
     const state = { ...emptyMeta, dimension: 3, sequence: 7, slotCount: 2, pointCount: 1 }
-    const keyedRequests = { first: 5, count: 6, outcomeBytes: 0 }
-    const withOutcomes = { ...keyedRequests, outcomeBytes: 2 ** 40 + 3 }
+    const keyedRequests = { first: 5, count: 6, outcomeBytes: 2 ** 40 + 3 }
     const applied = {
       logId: '0f'.repeat(16),
       ...{ position: 2 ** 40, clockUs: 5, floor: 6, floorClockUs: 7, base: 8 },
@@ -340,48 +314,58 @@ describe('the format of a data directory', () => {
     }
     const ofPart = { ...applied, held: Uint8Array.from({ length: heldBytes }, (_, at) => 7 * at) }
     const cases = [
-      { meta: { ...state, keyedRequests: undefined }, version: 2, bytes: 36 },
-      { meta: { ...state, keyedRequests }, version: 3, bytes: 44 },
-      { meta: { ...state, keyedRequests: undefined, hasCollections: true }, version: 4, bytes: 36 },
-      { meta: { ...state, keyedRequests, hasCollections: true }, version: 4, bytes: 44 },
-      { meta: { ...state, keyedRequests, hasExtendedRecords: true }, version: 5, bytes: 48 },
-      {
-        meta: { ...state, keyedRequests: withOutcomes, hasCollections: true, hasOutcomes: true },
-        version: 5,
-        bytes: 56,
-      },
-      { meta: { ...state, keyedRequests, applied }, version: 6, bytes: 3176 },
-      {
-        meta: { ...state, keyedRequests: withOutcomes, hasOutcomes: true, applied },
-        version: 6,
-        bytes: 3184,
-      },
-      { meta: { ...state, keyedRequests, applied: ofPart }, version: 6, bytes: 3208 },
-      {
-        meta: { ...state, keyedRequests: withOutcomes, hasOutcomes: true, applied: ofPart },
-        version: 6,
-        bytes: 3216,
-      },
+      { meta: emptyMeta, bytes: 56 },
+      { meta: { ...state, keyedRequests }, bytes: 56 },
+      { meta: { ...state, keyedRequests, hasExtendedRecords: true }, bytes: 56 },
+      { meta: { ...state, applied }, bytes: 3184 },
+      { meta: { ...state, keyedRequests, applied: ofPart }, bytes: 3216 },
     ]
-    for (const { meta, version, bytes } of cases) {
+    for (const { meta, bytes } of cases) {
       const value = encodeMeta(meta)
-      assert.deepEqual([value.readUInt32LE(0), value.length], [version, bytes])
+      assert.deepEqual([value.readUInt32LE(0), value.length], [formatVersion, bytes])
       assert.deepEqual(decodeMeta(value), meta)
-      value.writeUInt32LE(7, 0)
-      assert.deepEqual(decodeMeta(value), {
-        fault: 'it has format version 7, this program reads 2, 3, 4, 5, 6',
-        isOtherVersion: true,
-      })
+      for (const other of [2, 6, 8]) {
+        value.writeUInt32LE(other, 0)
+        assert.deepEqual(decodeMeta(value), {
+          fault: `it has format version ${other}, this program reads 7`,
+          isOtherVersion: true,
+        })
+      }
     }
-    // A record of version 3 never has the length of version 2, nor the other way round.
-    for (const [from, to] of [
-      [0, 3],
-      [1, 2],
-    ] as const) {
-      const value = encodeMeta(cases[from]!.meta)
-      value.writeUInt32LE(to, 0)
-      assert.ok('fault' in decodeMeta(value))
+  })
+
+  it('of an earlier version is refused with the way over', async () => {
+    mkdirSync(dataDir)
+    writeFileSync(join(dataDir, 'points.mdb'), '')
+    const refusal = /written by an earlier version.*export the collections with that version.*import them/
+    await assert.rejects(
+      withData(async () => {}),
+      refusal,
+    )
+    await assert.rejects(DirectorySurvey.open(dataDir), refusal)
+    assert.ok(!existsSync(databasePath(dataDir)))
+  })
+
+  it('is only checked page by page after a stop without a close, or when its file has changed', async () => {
+    await withData((data) => data.main.commit(groupOf(insertionsOf(2))))
+    const checks = (): boolean => {
+      const isClosed = takeClosedMark(dataDir)
+      if (isClosed) leaveClosedMark(dataDir)
+      return !isClosed
     }
+    assert.equal(checks(), false)
+    const database = readFileSync(databasePath(dataDir))
+    writeFileSync(databasePath(dataDir), database)
+    assert.equal(checks(), true)
+    await withData(async () => {})
+    assert.equal(checks(), false)
+    await withData(async () => assert.equal(checks(), true))
+    database.fill(0, 2 * 4096)
+    writeFileSync(databasePath(dataDir), database)
+    await assert.rejects(
+      withData(async () => {}),
+      /collections\.mdb cannot be used: page/,
+    )
   })
 
   it('is refused when its catalog is lost, and nothing is removed', async () => {
@@ -426,7 +410,7 @@ describe('a disk that fails', () => {
     )
   })
 
-  it('otherwise stops writes to all named collections, but not to the default one; reads continue', async () => {
+  it('otherwise stops writes to all collections; reads continue', async () => {
     using disk = new FailingDisk()
     const reported: unknown[] = []
     await withData(
@@ -438,7 +422,7 @@ describe('a disk that fails', () => {
         await assert.rejects(one.commit(groupOf([insertion(1, 2)])), refusal)
         await assert.rejects(other.commit(groupOf([insertion(1, 2)])), refusal)
         await assert.rejects(data.create({ name: 'third' }), refusal)
-        await data.main.commit(groupOf([insertion(0, 1)]))
+        await assert.rejects(data.main.commit(groupOf([insertion(0, 1)])), refusal)
         assert.deepEqual(one.record(0, points[0]!.id)?.payload, points[0]!.point.payload)
         assert.deepEqual(reported, ['disk_failed'])
       },
@@ -448,32 +432,6 @@ describe('a disk that fails', () => {
       assert.deepEqual([...data.collections.keys()].sort(), ['one', 'other'])
       assert.equal((await contentsOf(await data.open(1))).size, 1)
     })
-  })
-
-  it('whose thread cannot start for now fails only the requests that need it', async () => {
-    const program = join(dataDir, '../loaded-first.mjs')
-    writeFileSync(program, '')
-    const reported: unknown[] = []
-    await withData(
-      async (data) => {
-        rmSync(program)
-        const refusal = { reason: 'files_exhausted', message: /too many open files or too little memory/ }
-        for (let attempt = 0; attempt < 2; attempt += 1) {
-          await assert.rejects(data.create({ name: 'one' }), refusal)
-        }
-        await data.main.commit(groupOf(insertionsOf(1)))
-        assert.ok(data.diskBytes > 0)
-        writeFileSync(program, '')
-        const one = await filled(data, 'one', insertionsOf(2))
-        assert.equal((await contentsOf(one)).size, 2)
-      },
-      {
-        writerExecArgv: ['--import', pathToFileURL(program).href],
-        onWritesBlocked: (reason) => reported.push(reason),
-      },
-    )
-    assert.deepEqual(reported, [])
-    await withData(async (data) => assert.equal(data.collections.size, 1))
   })
 
   it('whose file system is read-only opens collections for reading', async (context) => {

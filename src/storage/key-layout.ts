@@ -12,7 +12,7 @@ import {
 /**
  * The format of the files of a collection. Numbers are little-endian; checksums are CRC-32 (zlib's).
  *
- * DATA_DIR/vectors.rows has a header, then one row of fixed length for each slot:
+ * DATA_DIR/collections/NUMBER/vectors.rows has a header, then one row of fixed length for each slot:
  *
  *   0         8         12          16       20                   4096
  *   ├─────────┼─────────┼───────────┼────────┼────────────────────┤
@@ -29,54 +29,30 @@ import {
  * A row is valid only while its slot's bit is set in LMDB. A row that was written for a commit that never happened is
  * garbage; the next use of the slot overwrites it.
  *
- * DATA_DIR/points.mdb is an LMDB file with u32 keys in three tables:
+ * DATA_DIR/collections.mdb has three tables of all collections. Each key begins with the number of the collection
+ * (catalog.ts); the rest of the key is a u32:
  *
- *   payloads   slot          ->  id, payload, and numbers that are not in the row: see payload-record.ts
+ *   payloads   slot          ->  everything that is not in the row: see payload-record.ts
  *   live       slot >> 12    ->  512 bytes: bit (slot & 7) of byte (slot & 4095) >> 3 is set for a live slot;
  *                               crc of the key and of these
  *   meta       0             ->  format version u32 | dimension u32 (0: none yet) | sequence f64 | slots f64 |
- *                               points f64 |
- *                               if there have been any: oldest keyed request u32 | keyed requests u32 |
- *                               from version 5 on: flags u32 (1: named collections, 2: extended records,
- *                               4: keyed requests with outcomes) | with the last flag: bytes of outcomes f64 |
- *                               in version 6: the state of a replica, see applied.ts | crc of all before
- *              1             ->  database id 16 | crc; absent in a database that only earlier programs have opened
+ *                               points f64 | oldest keyed request u32 | keyed requests u32 |
+ *                               bytes of their outcomes f64 | flags u32 (1: extended records) |
+ *                               on a node of a cluster: the state of a replica, see applied.ts | crc of all before
+ *              1             ->  database id 16 | crc
  *              2 + number    ->  a keyed request: see keyed-requests.ts
  *              2^31 + first 31 bits of a key's hash
  *                            ->  numbers of the requests with these bits in their keys' hashes, u32 each |
  *                               crc of the key and of these
  *
  * Keyed requests are numbered in the order of their commits, modulo 2^31 - 2. They are a queue, the oldest first.
- *
- * The meta record has the oldest version that can represent it:
- *
- *   2   A database without keyed requests.
- *   3   It has had keyed requests. They are in the table `meta` because a program that only knows version 2 checks the
- *       names of the tables before it reads the version. It would report another table as damage; it reports version 3
- *       as too new.
- *   4   It has had named collections, with or without keyed requests. The database changes to this version before the
- *       first one is created: a program that does not know collections must not serve, copy or repair a part of the
- *       data as if it were all. catalog.ts has the format of named collections.
- *   5   It has had extended records of points, or keyed requests with outcomes. The commit that stores the first of
- *       them changes the version. So earlier programs can open a database in which nobody has stored attributes.
- *   6   A replica. The first record of a cluster's log that is applied to a collection changes the version. A program
- *       that does not know clusters must not write to a replica: no other replica would get its changes.
  */
 
-/** The version of the row file, and of a database without keyed requests. */
-export const formatVersion = 2
+/** The version of the meta record. Versions 2 to 6 were in a file of the default collection. */
+export const formatVersion = 7
 
-/** The version of a database that has had keyed requests. */
-export const keyedFormatVersion = 3
-
-/** The version of a database whose directory has had named collections. */
-export const collectionsFormatVersion = 4
-
-/** The version of a database that has had extended records, or keyed requests with outcomes. */
-export const extendedFormatVersion = 5
-
-/** The version of a collection on a node of a cluster. */
-export const clusterFormatVersion = 6
+/** The version of the row file. */
+export const rowsVersion = 2
 
 export const rowsHeaderBytes = 4096
 const rowsMagic = Buffer.from('VICNROWS')
@@ -89,7 +65,7 @@ export function rowBytesOf(dimension: number): number {
 export function rowsHeader(dimension: number): Buffer {
   const header = Buffer.alloc(rowsHeaderBytes)
   rowsMagic.copy(header)
-  header.writeUInt32LE(formatVersion, 8)
+  header.writeUInt32LE(rowsVersion, 8)
   header.writeUInt32LE(dimension, 12)
   header.writeUInt32LE(crc32(header.subarray(0, 16)), 16)
   return header
@@ -106,8 +82,7 @@ export function faultOfRowsHeader(header: Buffer, dimension: number): string | u
   if (!header.subarray(0, 8).equals(rowsMagic)) return 'it does not begin like a row file'
   if (!isRowsHeader(header)) return 'its header does not match its checksum'
   const version = header.readUInt32LE(8)
-  if (version !== formatVersion)
-    return `it has format version ${version}, this program reads ${formatVersion}`
+  if (version !== rowsVersion) return `it has format version ${version}, this program reads ${rowsVersion}`
   const stored = header.readUInt32LE(12)
   return stored === dimension ? undefined : `it holds vectors of ${stored} dimensions, not ${dimension}`
 }
@@ -203,14 +178,9 @@ export interface Meta {
   readonly slotCount: number
   /** Number of live points. There must be as many payloads and live bits. */
   readonly pointCount: number
-  /** Undefined until the first request with a key. */
-  readonly keyedRequests?: RequestQueue | undefined
-  /** For the default collection: whether there have been named collections. */
-  readonly hasCollections?: boolean
-  /** Whether there have been extended records of points. */
-  readonly hasExtendedRecords?: boolean | undefined
-  /** Whether there have been keyed requests with outcomes. */
-  readonly hasOutcomes?: boolean | undefined
+  readonly keyedRequests: RequestQueue
+  /** Whether there have been points with more than a content: with attributes, an expiry or changes. */
+  readonly hasExtendedRecords: boolean
   /** Only on a node of a cluster. */
   readonly applied?: Applied | undefined
 }
@@ -225,94 +195,38 @@ export interface RequestQueue {
 
 export const emptyQueue: RequestQueue = { first: 0, count: 0, outcomeBytes: 0 }
 
-export const emptyMeta: Meta = { dimension: undefined, sequence: 0, slotCount: 0, pointCount: 0 }
+export const emptyMeta: Meta = {
+  dimension: undefined,
+  sequence: 0,
+  slotCount: 0,
+  pointCount: 0,
+  keyedRequests: emptyQueue,
+  hasExtendedRecords: false,
+}
 
 export function encodeMeta(meta: Meta): Buffer {
-  const { dimension, sequence, slotCount, pointCount } = meta
-  const version = versionOf(meta)
-  const isExtended = version >= extendedFormatVersion
-  const keyedRequests = meta.keyedRequests ?? (isExtended ? emptyQueue : undefined)
-  const value = Buffer.alloc(lengthOf(meta, version))
-  value.writeUInt32LE(version, 0)
-  value.writeUInt32LE(dimension ?? 0, 4)
-  value.writeDoubleLE(sequence, 8)
-  value.writeDoubleLE(slotCount, 16)
-  value.writeDoubleLE(pointCount, 24)
-  if (keyedRequests !== undefined) {
-    value.writeUInt32LE(keyedRequests.first, 32)
-    value.writeUInt32LE(keyedRequests.count, 36)
-  }
-  if (isExtended) value.writeUInt32LE(flagsOf(meta), flagsAt)
-  if (meta.hasOutcomes === true) value.writeDoubleLE(keyedRequests!.outcomeBytes, outcomeBytesAt)
-  if (meta.applied !== undefined)
-    writeApplied(meta.applied, value, appliedAt(value, appliedBytesOf(meta.applied)))
+  const { dimension, sequence, slotCount, pointCount, keyedRequests, hasExtendedRecords, applied } = meta
+  const value = Buffer.alloc(appliedAt + (applied === undefined ? 0 : appliedBytesOf(applied)) + 4)
+  let at = value.writeUInt32LE(formatVersion, 0)
+  at = value.writeUInt32LE(dimension ?? 0, at)
+  at = value.writeDoubleLE(sequence, at)
+  at = value.writeDoubleLE(slotCount, at)
+  at = value.writeDoubleLE(pointCount, at)
+  at = value.writeUInt32LE(keyedRequests.first, at)
+  at = value.writeUInt32LE(keyedRequests.count, at)
+  at = value.writeDoubleLE(keyedRequests.outcomeBytes, at)
+  value.writeUInt32LE(hasExtendedRecords ? 1 : 0, at)
+  if (applied !== undefined) writeApplied(applied, value, appliedAt)
   const end = value.length - 4
   value.writeUInt32LE(crc32(value.subarray(0, end)), end)
   return value
 }
 
-/** The oldest version that can represent this record. */
-function versionOf({
-  keyedRequests,
-  hasCollections,
-  hasExtendedRecords,
-  hasOutcomes,
-  applied,
-}: Meta): number {
-  if (applied !== undefined) return clusterFormatVersion
-  if (hasExtendedRecords === true || hasOutcomes === true) return extendedFormatVersion
-  if (hasCollections === true) return collectionsFormatVersion
-  return keyedRequests === undefined ? formatVersion : keyedFormatVersion
-}
-
-function lengthOf({ keyedRequests, hasOutcomes, applied }: Meta, version: number): number {
-  if (version < extendedFormatVersion) return keyedRequests === undefined ? metaBytes : keyedMetaBytes
-  const bytes = hasOutcomes === true ? outcomesMetaBytes : extendedMetaBytes
-  return bytes + (applied === undefined ? 0 : appliedBytesOf(applied))
-}
-
-/** The state of a replica is at the end, before the checksum. */
-function appliedAt(value: Buffer, bytes: number): number {
-  return value.length - 4 - bytes
-}
-
-const metaFlags = { hasCollections: 1, hasExtendedRecords: 2, hasOutcomes: 4 } as const
-
-type MetaFlags = Pick<Meta, keyof typeof metaFlags>
-
-const flagNames = Object.keys(metaFlags) as (keyof MetaFlags)[]
-
-function flagsOf(meta: MetaFlags): number {
-  return flagNames.reduce((flags, name) => (meta[name] === true ? flags | metaFlags[name] : flags), 0)
-}
-
-function fromFlags(flags: number): MetaFlags {
-  return Object.fromEntries(
-    flagNames.filter((name) => (flags & metaFlags[name]) !== 0).map((name) => [name, true]),
-  )
-}
-
-const metaBytes = 36
-const keyedMetaBytes: number = metaBytes + 8
-const flagsAt = 40
-const extendedMetaBytes: number = keyedMetaBytes + 4
-const outcomeBytesAt = 44
-const outcomesMetaBytes: number = extendedMetaBytes + 8
-
-/** The lengths of a meta record by format version. The length shows whether it has keyed requests. */
-const metaLengths: ReadonlyMap<number | undefined, readonly number[]> = new Map([
-  [formatVersion, [metaBytes]],
-  [keyedFormatVersion, [keyedMetaBytes]],
-  [collectionsFormatVersion, [metaBytes, keyedMetaBytes]],
-  [extendedFormatVersion, [extendedMetaBytes, outcomesMetaBytes]],
-  [
-    clusterFormatVersion,
-    [appliedBytes, appliedBytes + heldBytes].flatMap((bytes) => [
-      extendedMetaBytes + bytes,
-      outcomesMetaBytes + bytes,
-    ]),
-  ],
-])
+/** Offset of the state of a replica. */
+const appliedAt = 52
+const metaLengths: readonly number[] = [0, appliedBytes, appliedBytes + heldBytes].map(
+  (bytes) => appliedAt + bytes + 4,
+)
 
 /** Keys of the table `meta`. */
 export const metaKeys = { state: 0, databaseId: 1 } as const
@@ -340,36 +254,27 @@ interface MetaFault {
 /** Reads a meta record. Every format begins with its version, so that any program can report it. */
 export function decodeMeta(value: Buffer): Meta | MetaFault {
   const version = value.length >= 4 ? value.readUInt32LE(0) : undefined
-  const lengths = metaLengths.get(version)
-  if (lengths === undefined) {
-    return {
-      fault: `it has format version ${version}, this program reads ${[...metaLengths.keys()].join(', ')}`,
-      isOtherVersion: true,
-    }
+  if (version !== undefined && version !== formatVersion) {
+    const fault = `it has format version ${version}, this program reads ${formatVersion}`
+    return { fault, isOtherVersion: true }
   }
   const end = value.length - 4
-  if (!lengths.includes(value.length) || value.readUInt32LE(end) !== crc32(value.subarray(0, end))) {
+  if (!metaLengths.includes(value.length) || value.readUInt32LE(end) !== crc32(value.subarray(0, end))) {
     return { fault: 'its meta record does not match its checksum', isOtherVersion: false }
   }
-  const isKeyed = value.length >= keyedMetaBytes
-  const isReplica = version === clusterFormatVersion
-  const isPart = isReplica && value.length >= extendedMetaBytes + appliedBytes + heldBytes
-  const replicaBytes = appliedBytes + (isPart ? heldBytes : 0)
-  const ownBytes = value.length - (isReplica ? replicaBytes : 0)
-  const outcomeBytes = ownBytes >= outcomesMetaBytes ? value.readDoubleLE(outcomeBytesAt) : 0
+  const isPart = end === appliedAt + appliedBytes + heldBytes
   return {
     dimension: value.readUInt32LE(4) || undefined,
     sequence: value.readDoubleLE(8),
     slotCount: value.readDoubleLE(16),
     pointCount: value.readDoubleLE(24),
-    keyedRequests: isKeyed
-      ? { first: value.readUInt32LE(32), count: value.readUInt32LE(36), outcomeBytes }
-      : undefined,
-    ...(version === collectionsFormatVersion ? { hasCollections: true } : {}),
-    ...(version !== undefined && version >= extendedFormatVersion
-      ? fromFlags(value.readUInt32LE(flagsAt))
-      : {}),
-    ...(isReplica ? { applied: readApplied(value, appliedAt(value, replicaBytes), isPart) } : {}),
+    keyedRequests: {
+      first: value.readUInt32LE(32),
+      count: value.readUInt32LE(36),
+      outcomeBytes: value.readDoubleLE(40),
+    },
+    hasExtendedRecords: value.readUInt32LE(48) === 1,
+    ...(end > appliedAt ? { applied: readApplied(value, appliedAt, isPart) } : {}),
   }
 }
 

@@ -4,11 +4,20 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { crc32 } from 'node:zlib'
+import { openMainTables } from '../../test/support/main-tables.ts'
 import { groupOf, type PlacedChange } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
-import { faultOfDatabase } from './check/database-check.ts'
+import { faultsOfDatabase } from './check/tables-check.ts'
+import { openStore } from './data-store.ts'
 import { databasePath } from './files/data-directory.ts'
-import { emptyQueue, keyOfHash, keyOfRequest, type RequestQueue, requestNumbers } from './key-layout.ts'
+import {
+  emptyQueue,
+  firstRequestKey,
+  keyOfHash,
+  keyOfRequest,
+  type RequestQueue,
+  requestNumbers,
+} from './key-layout.ts'
 import {
   addRequests,
   checkOutcome,
@@ -19,9 +28,8 @@ import {
   type RequestBounds,
   roomForRequests,
 } from './keyed-requests.ts'
-import { openStore } from './lmdb-store.ts'
 import type { Insertion, ItemOutcome, KeyedRequest } from './store.ts'
-import { openDatabase, openTables, readMeta, type Tables } from './tables.ts'
+import type { Tables } from './tables.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 let dataDir: string
@@ -29,7 +37,7 @@ let tables: Tables
 
 beforeEach(async () => {
   dataDir = mkdtempSync(join(tmpdir(), 'vicinal-keys-'))
-  tables = await openDatabase(dataDir)
+  tables = await openMainTables(dataDir)
 })
 afterEach(async () => {
   await tables.root.close()
@@ -62,7 +70,7 @@ function range(first: number, end: number): number[] {
   return Array.from({ length: end - first }, (_, index) => first + index)
 }
 
-const entries = (): number => [...tables.meta.getKeys()].length
+const entries = (): number => [...tables.meta.getKeys({ start: firstRequestKey })].length
 
 describe('keyed requests', () => {
   it('are found by their keys, also when hashes have the same first bits; the newest of a key is found', () => {
@@ -250,10 +258,10 @@ describe('the outcome of a keyed request', () => {
     await store.commit(groupOf([], [largest]))
     assert.deepEqual(store.keyedRequest(largest.keyHash)?.outcome, largest.outcome)
     await store.close()
-    tables = await openDatabase(dataDir)
+    tables = await openMainTables(dataDir)
   })
 
-  it('is stored even without a point, in a format that earlier programs refuse', async () => {
+  it('is stored even without a point', async () => {
     await tables.root.close()
     let store = await openStore({ dataDir, logger })
     const refused = { ...mixed, points: 1, outcome: mixed.outcome!.slice(2, 3) }
@@ -266,8 +274,7 @@ describe('the outcome of a keyed request', () => {
     assert.deepEqual(store.keyedRequest(refused.keyHash)?.outcome, refused.outcome)
     assert.equal(store.keyedRequest(request(0).keyHash)?.outcome, undefined)
     await store.close()
-    tables = await openDatabase(dataDir)
-    assert.equal(tables.meta.getBinary(0)!.readUInt32LE(0), 5)
+    tables = await openMainTables(dataDir)
     assert.deepEqual([...faultsOfRequests(tables.meta)], [])
   })
 })
@@ -280,40 +287,17 @@ describe('the format of a database', () => {
     sequence: slot + 1,
     point: { vector: Float32Array.of(slot), payload: { contentType: 'Text', content: 'x' } },
   })
-  const versionOf = (): number => tables.meta.getBinary(0)!.readUInt32LE(0)
-
-  it('stays the same until the first request with a key; then an older program reports it as too new', async () => {
-    await tables.root.close()
-    const store = await openStore({ dataDir, logger })
-    try {
-      tables = openTables(dataDir)
-      await store.commit(groupOf([insertion(0)]))
-      tables.root.resetReadTxn()
-      assert.equal(versionOf(), 2)
-      assert.equal(tables.meta.getBinary(0)!.length, 36)
-      await store.commit(groupOf([insertion(1)], [request(5)]))
-      await store.commit(groupOf([{ kind: 'delete', slot: 1, id: insertion(1).id, sequence: 3 }]))
-      tables.root.resetReadTxn()
-      assert.equal(versionOf(), 3)
-      assert.deepEqual(readMeta(tables)?.keyedRequests, { ...emptyQueue, count: 1 })
-      // No new table: an older program would report it as damage before it read the version.
-      assert.deepEqual([...tables.root.getKeys()], ['live', 'meta', 'payloads'])
-    } finally {
-      await store.close()
-    }
-    tables = await openDatabase(dataDir)
-  })
 
   it('includes the number of requests, which is checked', async () => {
     await tables.root.close()
     const store = await openStore({ dataDir, logger })
     await store.commit(groupOf([insertion(0)], [request(5), request(6)]))
     await store.close()
-    tables = await openDatabase(dataDir)
+    tables = await openMainTables(dataDir)
     tables.root.transactionSync(() => tables.meta.removeSync(keyOfRequest(1)))
-    assert.deepEqual(faultOfDatabase(databasePath(dataDir)), {
-      fault: 'it should hold 2 keyed requests, but has 1',
-      isRepairable: true,
-    })
+    assert.deepEqual(
+      [...faultsOfDatabase(databasePath(dataDir)).faults],
+      [[0, 'it should hold 2 keyed requests, but has 1']],
+    )
   })
 })

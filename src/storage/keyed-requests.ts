@@ -12,7 +12,7 @@ import {
   requestNumbers,
 } from './key-layout.ts'
 import type { ItemOutcome, KeyedRequest } from './store.ts'
-import type { Table } from './tables.ts'
+import type { Table } from './table.ts'
 
 /**
  * Requests that are recognized by their keys, in the table `meta`: a queue of records in the order of their commits,
@@ -104,7 +104,6 @@ function removeOldest(
     left = {
       first: (first + 1) % requestNumbers,
       count: count - 1,
-      // Earlier programs did not count the bytes of outcomes, so the sum can be too small.
       outcomeBytes: Math.max(0, outcomeBytes - (value === undefined ? 0 : outcomeBytesOf(value))),
     }
   }
@@ -269,11 +268,6 @@ export function outcomeBytesOf(record: Buffer): number {
   const onDisk =
     length <= sharedPageBytesMax ? length : Math.ceil((length + pageHeadBytes) / pageBytes) * pageBytes
   return onDisk - keyedRequestBytes
-}
-
-/** Whether a record has outcomes (or the byte 3), which programs before format version 5 do not know. */
-export function hasOutcome(record: Buffer): boolean {
-  return record.length > keyedRequestBytes
 }
 
 /**

@@ -40,3 +40,8 @@ export function* slotsIn(blocks: ReadonlyMap<number, Uint8Array>): Generator<num
 export function blockOf(slot: number): number {
   return Math.floor(slot / slotsPerBlock)
 }
+
+/** The fault of a block that does not match its checksum. */
+export function damagedBlock(block: number): string {
+  return `block ${block} of live slots does not match its checksum`
+}

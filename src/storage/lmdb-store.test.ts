@@ -21,8 +21,8 @@ import {
 } from '../../test/support/stored-points.ts'
 import { newId } from '../base/ids.ts'
 import { createLogger } from '../base/log.ts'
+import { openStore } from './data-store.ts'
 import { rowBytesOf, rowsHeaderBytes } from './key-layout.ts'
-import { openStore } from './lmdb-store.ts'
 import type { Insertion, Store } from './store.ts'
 import { partsOf } from './writer/group-parts.ts'
 
@@ -142,7 +142,7 @@ describe('a data directory', () => {
   it('is private to its owner', async () => {
     await withStore(async (store) => store.commit(groupOf(insertionsOf(1))))
     assert.equal(statSync(dataDir).mode & 0o777, 0o700)
-    for (const name of ['vectors.rows', 'points.mdb'])
+    for (const name of ['collections/0/vectors.rows', 'collections.mdb'])
       assert.equal(statSync(join(dataDir, name)).mode & 0o777, 0o600)
   })
 
@@ -196,7 +196,7 @@ describe('a data directory', () => {
   for (const [what, message, damage] of damages) {
     it(`with ${what} is refused; the message names file and position`, async () => {
       await withStore(async (store) => store.commit(groupOf(insertionsOf(10))))
-      damage(join(dataDir, 'vectors.rows'))
+      damage(join(dataDir, 'collections/0/vectors.rows'))
       await assert.rejects(withStore(contentsOf), message)
     })
   }

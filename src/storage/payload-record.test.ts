@@ -1,10 +1,18 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { crc32 } from 'node:zlib'
+import { attributesToJson } from '../base/attribute-json.ts'
 import { type Attributes, DateTime, GeoPoint } from '../base/attributes.ts'
 import { idToBytes } from '../base/ids.ts'
-import type { Payload } from '../base/point.ts'
-import { encodeRecord, extrasOf, payloadOf, splitRecord } from './payload-record.ts'
+import { contentTypes, type Payload } from '../base/point.ts'
+import {
+  encodeRecord,
+  isExtended,
+  type NewRecord,
+  payloadOf,
+  scanRecord,
+  splitRecord,
+} from './payload-record.ts'
 
 const id = idToBytes('00112233-4455-4677-8899-aabbccddeeff')
 
@@ -24,25 +32,23 @@ function sealed(record: Buffer): Buffer {
   return record
 }
 
-describe('a payload record', () => {
-  it('of a point with only a content has the same bytes as in earlier versions', () => {
-    const content = Buffer.from('ü🦊\u0000"')
-    const bytes = sealed(Buffer.concat([id, Buffer.of(1), Buffer.alloc(4), content]))
-    assert.equal(extrasOf({ contentType: 'Text', content: '' }, 7, 7, 7), undefined)
-    assert.deepEqual(encodeRecord(id, 1, content.toString()), bytes)
-    const parts = splitRecord(bytes)!
-    assert.deepEqual([parts.extras, parts.contentType], [undefined, 'Text'])
-    assert.deepEqual(payloadOf(parts), { contentType: 'Text', content: content.toString() })
-  })
+function recordOf(payload: Payload, version: number, order: number): NewRecord {
+  const { contentType, content, attributes, expiresAtUs = Number.NaN } = payload
+  return {
+    ...{ id, contentType: contentTypes.indexOf(contentType), content, version, order, expiresAtUs },
+    attributes: attributes === undefined ? '' : attributesToJson(attributes),
+  }
+}
 
-  it('of any other point is extended: version, order, expiry and attributes before the content', () => {
+describe('a payload record', () => {
+  it('has version, order, expiry and attributes before the content', () => {
     const numbers = Buffer.alloc(28)
     numbers.writeDoubleLE(12, 0)
     numbers.writeDoubleLE(3, 8)
     numbers.writeDoubleLE(1_800_000_000_000_001, 16)
     numbers.writeUInt32LE(7, 24)
     const bytes = sealed(
-      Buffer.concat([id, Buffer.of(128), Buffer.alloc(4), numbers, Buffer.from('{"a":1}content')]),
+      Buffer.concat([id, Buffer.of(0), Buffer.alloc(4), numbers, Buffer.from('{"a":1}content')]),
     )
     const payload: Payload = {
       contentType: 'Image',
@@ -50,35 +56,44 @@ describe('a payload record', () => {
       attributes: new Map([['a', 1]]),
       expiresAtUs: 1_800_000_000_000_001,
     }
-    assert.deepEqual(encodeRecord(id, 0, 'content', extrasOf(payload, 12, 12, 3)), bytes)
+    assert.deepEqual(encodeRecord(recordOf(payload, 12, 3)), bytes)
     const parts = splitRecord(bytes)!
-    assert.deepEqual([parts.extras?.version, parts.extras?.order], [12, 3])
+    assert.deepEqual([parts.version, parts.order], [12, 3])
     assert.deepEqual(payloadOf(parts), payload)
   })
 
   it('returns all that a point carries, with and without each part', () => {
     for (const carried of [{ attributes }, { expiresAtUs: -5 }, { attributes, expiresAtUs: 0 }, {}]) {
-      for (const [row, version, order] of [
-        [5, 5, 5],
-        [5, 9, 5],
-        [5, 5, 1],
-        [5, 9, 1],
+      for (const [version, order] of [
+        [5, 5],
+        [9, 5],
+        [9, 1],
       ] as const) {
-        const payload: Payload = { contentType: 'Text', content: 'x', ...carried }
-        const extras = extrasOf(payload, row, version, order)
-        const parts = splitRecord(encodeRecord(id, 1, 'x', extras))!
+        const payload: Payload = { contentType: 'Text', content: 'ü🦊\u0000"', ...carried }
+        const record = recordOf(payload, version, order)
+        const parts = splitRecord(encodeRecord(record))!
         assert.deepEqual(payloadOf(parts), payload)
-        const { version: isVersion = row, order: isOrder = row } = parts.extras ?? {}
-        assert.deepEqual([isVersion, isOrder], [version, order])
+        assert.deepEqual([parts.version, parts.order], [version, order])
+        assert.equal(isExtended(record), version !== order || Object.keys(carried).length > 0)
       }
     }
+  })
+
+  it('is scanned without its content only if that is long and it has no attributes', () => {
+    const long = 'x'.repeat(5000)
+    const plain = encodeRecord(recordOf({ contentType: 'Text', content: long }, 1, 1))
+    const carrying = encodeRecord(recordOf({ contentType: 'Text', content: long, attributes }, 1, 1))
+    for (const record of [plain, carrying]) record[record.length - 1]! ^= 1
+    assert.equal(scanRecord(plain)?.version, 1)
+    assert.equal(splitRecord(plain), undefined)
+    assert.equal(scanRecord(carrying), undefined)
   })
 
   it('is refused when any of its bits is changed', () => {
     const payload: Payload = { contentType: 'Text', content: 'content', attributes, expiresAtUs: 5 }
     for (const sound of [
-      encodeRecord(id, 1, 'x', extrasOf(payload, 1, 2, 1)),
-      encodeRecord(id, 0, 'content'),
+      encodeRecord(recordOf(payload, 2, 1)),
+      encodeRecord(recordOf({ contentType: 'Image', content: 'content' }, 1, 1)),
     ]) {
       for (let bit = 0; bit < sound.length * 8; bit += 1) {
         const damaged = Buffer.from(sound)
@@ -92,9 +107,9 @@ describe('a payload record', () => {
   })
 
   it('is refused when it is forged, even with a valid checksum', () => {
-    const sound = encodeRecord(id, 1, 'x', extrasOf({ contentType: 'Text', content: 'x' }, 0, 9, 4))
+    const sound = encodeRecord(recordOf({ contentType: 'Text', content: 'x' }, 9, 4))
     const forgeries: readonly ((record: Buffer) => void)[] = [
-      (record) => record.writeUInt8(130, 16),
+      (record) => record.writeUInt8(129, 16),
       (record) => record.writeUInt8(2, 16),
       (record) => record.writeDoubleLE(Number.NaN, 21),
       (record) => record.writeDoubleLE(9.5, 21),
@@ -110,8 +125,8 @@ describe('a payload record', () => {
       forge(forged)
       assert.equal(splitRecord(sealed(forged)), undefined, `forgery ${index}`)
     }
-    const extras = { version: 2, order: 1, expiresAtUs: Number.NaN, attributes: '{"a":' }
-    const parts = splitRecord(encodeRecord(id, 1, 'x', extras))!
+    const broken = recordOf({ contentType: 'Text', content: 'x' }, 2, 1)
+    const parts = splitRecord(encodeRecord({ ...broken, attributes: '{"a":' }))!
     assert.throws(() => payloadOf(parts))
   })
 })

@@ -1,26 +1,13 @@
 import type { Transaction } from 'lmdb'
 import { DatabaseError } from '../base/errors.ts'
 import { idBytes, idToBytes } from '../base/ids.ts'
+import { contentTypes } from '../base/point.ts'
 import type { Applied } from './applied.ts'
 import { damaged } from './files/data-directory.ts'
 import { currentRead, type HeldReads } from './files/environment.ts'
-import {
-  blockBytes,
-  emptyQueue,
-  rowBytesOf,
-  rowHeadBytes,
-  rowsHeaderBytes,
-  slotsPerBlock,
-} from './key-layout.ts'
+import { blockBytes, rowBytesOf, rowHeadBytes, rowsHeaderBytes, slotsPerBlock } from './key-layout.ts'
 import { findRequest, type RequestBounds, RequestFault, roomForRequests } from './keyed-requests.ts'
-import {
-  isExtended,
-  payloadOf,
-  plainTypeOf,
-  type RecordParts,
-  splitRecord,
-  typeNumberOf,
-} from './payload-record.ts'
+import { damagedType, payloadOf, type RecordParts, scanRecord, splitRecord } from './payload-record.ts'
 import { StoreSnapshot } from './snapshot/snapshot-source.ts'
 import type {
   KeyedRequest,
@@ -32,8 +19,10 @@ import type {
   VectorsOnDisk,
   WriteGroup,
 } from './store.ts'
-import { faultIn, readLive, type Table, type TableEntry, type Tables } from './tables.ts'
+import type { Table, TableEntry } from './table.ts'
+import { faultIn, readLive, type Tables } from './tables.ts'
 import type { CollectionWriter } from './writer/writer.ts'
+
 export interface PointStoreParts {
   readonly tables: Tables
   readonly writer: CollectionWriter
@@ -42,8 +31,6 @@ export interface PointStoreParts {
   /** Called with the seconds that each commit took. */
   readonly onCommit?: ((seconds: number) => void) | undefined
   readonly requestBounds: RequestBounds
-  /** Bytes of LMDB's file that belong to this collection. */
-  readonly databaseBytes: () => number
   /** Releases all resources that were opened for this store. */
   readonly onClose: () => Promise<void>
 }
@@ -91,11 +78,6 @@ export class PointStore implements Store {
   }
 
   get diskBytes(): number {
-    return this.rowFileBytes + this.#parts.databaseBytes()
-  }
-
-  /** Size of vectors.rows, as of the last commit. */
-  get rowFileBytes(): number {
     return this.#writer.state.rowFileBytes
   }
 
@@ -114,8 +96,7 @@ export class PointStore implements Store {
     this.#tables.root.resetReadTxn()
     const live = new Uint8Array(new SharedArrayBuffer(Math.ceil(slotCount / slotsPerBlock) * blockBytes))
     for (const [block, bits] of readLive(this.#tables)) {
-      // Earlier versions could store an empty block after the last slot.
-      if (block * blockBytes < live.length) live.set(bits, block * blockBytes)
+      live.set(bits, block * blockBytes)
     }
     return { path: this.#tables.files.rows, dimension, slotCount, sequence, live }
   }
@@ -149,11 +130,11 @@ export class PointStore implements Store {
   }
 
   get keyedRequestCount(): number {
-    return this.#writer.state.meta.keyedRequests?.count ?? 0
+    return this.#writer.state.meta.keyedRequests.count
   }
 
   get keyedRequestRoom(): number {
-    return roomForRequests(this.#writer.state.meta.keyedRequests ?? emptyQueue, this.#parts.requestBounds)
+    return roomForRequests(this.#writer.state.meta.keyedRequests, this.#parts.requestBounds)
   }
 
   keyedRequest(keyHash: Uint8Array): KeyedRequest | undefined {
@@ -171,7 +152,7 @@ export class PointStore implements Store {
   }
 
   get hasExtendedRecords(): boolean {
-    return this.#writer.state.meta.hasExtendedRecords === true
+    return this.#writer.state.meta.hasExtendedRecords
   }
 
   records(from?: number, limit?: number): Generator<RecordBatch, void> {
@@ -252,7 +233,7 @@ export class PointStore implements Store {
   }
 
   #recordOf(slot: number, parts: RecordParts): PointRecord {
-    const { version, order } = parts.extras ?? {}
+    const { version, order } = parts
     try {
       return { payload: payloadOf(parts), version, order }
     } catch (cause) {
@@ -305,15 +286,14 @@ class Batch implements RecordBatch {
 
   #add({ key: slot, value }: TableEntry): void {
     const at = this.count
-    const extras = isExtended(value) ? splitRecord(value)?.extras : undefined
+    const parts = scanRecord(value)
     this.slots[at] = slot
     this.ids.set(value.subarray(0, idBytes), at * idBytes)
-    this.contentTypes[at] = extras === undefined ? plainTypeOf(value) : typeNumberOf(value)
-    this.versions[at] = extras?.version ?? Number.NaN
-    this.orders[at] = extras?.order ?? Number.NaN
-    this.expiresAtUs[at] = extras?.expiresAtUs ?? Number.NaN
-    this.attributes[at] =
-      extras === undefined || extras.attributes.length === 0 ? undefined : extras.attributes
+    this.contentTypes[at] = parts === undefined ? damagedType : contentTypes.indexOf(parts.contentType)
+    this.versions[at] = parts?.version ?? Number.NaN
+    this.orders[at] = parts?.order ?? Number.NaN
+    this.expiresAtUs[at] = parts?.expiresAtUs ?? Number.NaN
+    this.attributes[at] = parts === undefined || parts.attributes.length === 0 ? undefined : parts.attributes
     this.count += 1
   }
 }

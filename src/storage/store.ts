@@ -27,10 +27,7 @@ export interface Store {
   readonly applied: Applied | undefined
   /** Number of slots that were ever used. Every live slot is below it. */
   readonly slotCount: number
-  /**
-   * Bytes on disk, for people: a recent figure, not an exact one. For a named collection only its vectors, because the
-   * rest is in a file that all named collections share.
-   */
+  /** Bytes of its vectors on disk, as of the last commit. The rest is in a file that all collections share. */
   readonly diskBytes: number
 
   /** The place of vectors on disk, for readers of single vectors. */
@@ -72,7 +69,7 @@ export interface Store {
    */
   record(slot: number, id: string): PointRecord | undefined
 
-  /** Whether any point has ever had more than a content. If not, no record has attributes, expiry, version or order. */
+  /** Whether any point has ever had attributes or an expiry, or was changed. If not, records need not be read at a start. */
   readonly hasExtendedRecords: boolean
 
   /**
@@ -148,10 +145,10 @@ export interface StoredRows {
 /** The values of a point that are stored outside its row. */
 export interface PointRecord {
   readonly payload: Payload
-  /** Undefined if it is the sequence number of the row. */
-  readonly version: number | undefined
-  /** Undefined if it is the sequence number of the row. */
-  readonly order: number | undefined
+  /** Sequence number of its last change. */
+  readonly version: number
+  /** Sequence number of its insertion. */
+  readonly order: number
 }
 
 /** Some records of a store, by column: entry n of each column belongs to the same point. */
@@ -165,9 +162,9 @@ export interface RecordBatch {
    * known. Reading the record reports the damage.
    */
   readonly contentTypes: Uint8Array
-  /** NaN where it is the sequence number of the row. */
+  /** NaN for a damaged record. */
   readonly versions: Float64Array
-  /** NaN where it is the sequence number of the row. */
+  /** NaN for a damaged record. */
   readonly orders: Float64Array
   /** In microseconds since 1970; NaN if the point does not expire. */
   readonly expiresAtUs: Float64Array
@@ -305,7 +302,7 @@ export interface CollectionSummary {
  * alias has the name of a collection.
  */
 export interface DataStore {
-  /** The default collection. Closing the data store closes it. */
+  /** The default collection. Closing it closes the data store. */
   readonly main: Store
   readonly dataDir: string
   /** Named collections by name, as committed. */
@@ -319,7 +316,7 @@ export interface DataStore {
    * Creates a collection, completely or not at all. It is durable when this resolves.
    *
    * @throws DatabaseError `disk_full` if nothing was created. Any other error means that the disk can no longer be
-   *   trusted; named collections are not written until a restart
+   *   trusted; nothing is written until a restart
    */
   create(settings: NewCollection): Promise<CollectionRecord>
 

@@ -1,12 +1,15 @@
 import { existsSync } from 'node:fs'
-import type { Database, RootDatabase, Transaction } from 'lmdb'
-import { damagedBlock, faultOfDatabase } from './check/database-check.ts'
+import type { RootDatabase } from 'lmdb'
+import { defaultCollection } from '../base/collection.ts'
+import { newId } from '../base/ids.ts'
+import { encodeHead, encodeRecord, headKey, mainNumber, numbersOnDisk } from './catalog.ts'
+import { faultsOfDatabase } from './check/tables-check.ts'
 import {
   beyondRepair,
-  collectionsPath,
   damaged,
   databasePath,
   ofOtherVersion,
+  refuseFormer,
   rowFilePath,
 } from './files/data-directory.ts'
 import {
@@ -16,7 +19,27 @@ import {
   tryDescriptors,
   tryToOpen,
 } from './files/environment.ts'
-import { decodeBlock, decodeDatabaseId, decodeMeta, type Meta, metaKeys } from './key-layout.ts'
+import {
+  decodeBlock,
+  decodeDatabaseId,
+  decodeMeta,
+  emptyMeta,
+  encodeDatabaseId,
+  encodeMeta,
+  type Meta,
+  metaKeys,
+} from './key-layout.ts'
+import { damagedBlock } from './live-bits.ts'
+import { openShared, Table } from './table.ts'
+
+/** The LMDB tables of a data directory: see catalog.ts for keys and values. */
+export interface DataTables {
+  readonly root: RootDatabase
+  readonly catalog: Table
+  readonly aliases: Table
+  /** The tables of one collection. */
+  of(number: number, name: string): Tables
+}
 
 /** The tables of one collection: see key-layout.ts for their keys and values. */
 export interface Tables {
@@ -32,120 +55,156 @@ export interface StoreFiles {
   /** LMDB's file. */
   readonly database: string
   readonly rows: string
-  /** Name of the collection, for messages; undefined for the default one, which its files identify. */
-  readonly collection?: string
+  /** Name of the collection, for messages. */
+  readonly collection: string
 }
 
-/** The files of the default collection. */
-function mainFiles(dataDir: string): StoreFiles {
-  return { database: databasePath(dataDir), rows: rowFilePath(dataDir) }
-}
-
-/** Adds the name of the collection to the text of a fault, if the files do not identify the collection. */
+/** Adds the name of the collection to the text of a fault. */
 export function faultIn({ collection }: StoreFiles, fault: string): string {
-  return collection === undefined ? fault : `collection ${collection}: ${fault}`
+  return `collection ${collection}: ${fault}`
+}
+
+/** The result of `openDatabase`. */
+export interface OpenedDatabase {
+  readonly root: RootDatabase
+  readonly tables: DataTables
+  /** Damage of the tables of a collection, by its number. */
+  readonly faults: ReadonlyMap<number, string>
 }
 
 /**
- * Opens the tables before any other thread of the process does. Creates them if missing.
+ * Opens LMDB's file before any other thread of the process does. Creates it if missing.
  *
  * The package `lmdb` ends the process if it cannot open its file, and LMDB crashes on some damaged files. So this
  * function first tries everything that LMDB needs, and checks the file.
  *
- * @throws DatabaseError if they cannot be opened, or are damaged
+ * @param isClosed whether the file is as its last program left it after its work: then it is not checked
+ * @throws DatabaseError if it cannot be opened, or a part that all collections share is damaged
  */
-export async function openDatabase(dataDir: string): Promise<Tables> {
-  const path = databasePath(dataDir)
-  if (!existsSync(path)) await makeDatabase(dataDir)
-  return openChecked(dataDir, 'write', false)
+export async function openDatabase(dataDir: string, isClosed: boolean): Promise<OpenedDatabase> {
+  refuseFormer(dataDir)
+  if (!existsSync(databasePath(dataDir))) await makeDatabase(dataDir)
+  return isClosed ? openUnchecked(dataDir) : openChecked(dataDir, 'write')
 }
 
 /**
- * Opens the tables only for reading, after a failed write. No other thread has them open.
+ * Opens the file only for reading, after a failed write. No other thread has it open.
  *
- * @throws DatabaseError if they cannot be opened, or are damaged
+ * @throws DatabaseError like `openDatabase`
  */
-export function openDatabaseToRead(dataDir: string): Tables {
-  return openChecked(dataDir, 'read', false)
+export function openDatabaseToRead(dataDir: string): OpenedDatabase {
+  return openChecked(dataDir, 'read')
 }
 
 /**
- * Opens the tables for a repair: like `openDatabase`, but with any damage that LMDB can handle.
+ * Opens an existing file, to find and repair the damage of collections.
  *
- * @throws DatabaseError if the damage is beyond repair
+ * @throws DatabaseError like `openDatabase`
  */
-export function openDamagedDatabase(dataDir: string): Tables {
-  const path = databasePath(dataDir)
-  if (!existsSync(path)) throw beyondRepair(path, 'it is missing')
-  return openChecked(dataDir, 'write', true)
+export function openDamagedDatabase(dataDir: string): OpenedDatabase {
+  refuseFormer(dataDir)
+  if (!existsSync(databasePath(dataDir))) throw missing(dataDir)
+  return openChecked(dataDir, 'write')
 }
 
-function openChecked(dataDir: string, access: Access, isForRepair: boolean): Tables {
+function openChecked(dataDir: string, access: Access): OpenedDatabase {
   const path = databasePath(dataDir)
   tryToOpen(path, access)
-  const found = faultOfDatabase(path)
-  if (found !== undefined && !found.isRepairable) throw beyondRepair(path, found.fault)
-  if (found !== undefined && !isForRepair) throw damaged(path, found.fault)
-  return openTablesAt(path, mainFiles(dataDir), access)
+  const { fault, isOtherVersion, faults } = faultsOfDatabase(path)
+  if (fault !== undefined) throw (isOtherVersion ? ofOtherVersion : beyondRepair)(path, fault)
+  const tables = openAt(path, dataDir, access)
+  return { root: tables.root, tables, faults }
+}
+
+function openUnchecked(dataDir: string): OpenedDatabase {
+  const path = databasePath(dataDir)
+  tryToOpen(path, 'write')
+  const tables = openAt(path, dataDir)
+  return { root: tables.root, tables, faults: new Map() }
 }
 
 /**
- * Opens the tables of a database that another thread of this process has opened. All threads of a process share one
- * LMDB environment for each file. If lmdb cannot open the file now, it creates a second environment for it, and both
- * read wrong data. So this function tries to open the file first.
+ * Opens the tables of a file that another thread of this process has opened. All threads of a process share one LMDB
+ * environment for each file. If lmdb cannot open the file now, it creates a second environment for it, and both read
+ * wrong data. So this function tries to open the file first.
  *
  * @throws DatabaseError if it cannot be opened
  */
-export function openTables(dataDir: string): Tables {
+export function openTables(dataDir: string): DataTables {
   const path = databasePath(dataDir)
   tryDescriptors(path)
-  return openTablesAt(path, mainFiles(dataDir))
+  return openAt(path, dataDir)
 }
 
-function openTablesAt(path: string, files: StoreFiles, access: Access = 'write'): Tables {
+function openAt(path: string, dataDir: string, access: Access = 'write'): DataTables {
   return openEnvironment(path, access, (root) => {
-    const table = (name: string): Table => openTable(root, name)
-    return { root, files, payloads: table('payloads'), live: table('live'), meta: table('meta') }
+    const [payloads, live, meta] = ['payloads', 'live', 'meta'].map((name) => openShared(root, name))
+    return {
+      root,
+      catalog: new Table(openShared(root, 'catalog'), 0),
+      aliases: new Table(openShared(root, 'aliases'), 0),
+      of: (number, name) => ({
+        root,
+        files: {
+          database: databasePath(dataDir),
+          rows: rowFilePath(dataDir, number),
+          collection: name,
+        },
+        payloads: new Table(payloads!, number),
+        live: new Table(live!, number),
+        meta: new Table(meta!, number),
+      }),
+    }
   })
 }
 
+/** Creates the file with an empty default collection. */
 async function makeDatabase(dataDir: string): Promise<void> {
-  const files = mainFiles(dataDir)
-  const lost = existsSync(files.rows) ? 'vectors' : existsSync(collectionsPath(dataDir)) ? 'collections' : ''
-  if (lost !== '') throw beyondRepair(files.database, `it is missing, though there are ${lost}`)
-  await makeEnvironment(files.database, (making) => openTablesAt(making, files).root)
+  if (numbersOnDisk(dataDir).length > 0) throw missing(dataDir)
+  await makeEnvironment(databasePath(dataDir), (making) => {
+    const { root, catalog, of } = openAt(making, dataDir)
+    const record = { name: defaultCollection, dimension: undefined, hnsw: {}, isDropped: false }
+    root.transactionSync(() => {
+      catalog.putSync(headKey, encodeHead({ nextNumber: mainNumber + 1 }))
+      catalog.putSync(mainNumber, encodeRecord(mainNumber, { ...record, createdMs: Date.now() }))
+      for (const { key, value } of firstEntries()) of(mainNumber, defaultCollection).meta.putSync(key, value)
+    })
+    return root
+  })
 }
 
-/**
- * Reads the meta record; returns undefined if there is none because nothing has been stored.
- *
- * @throws DatabaseError if the record is damaged, has another format version, or is missing although there are rows
- */
-export function readMeta({ files, meta: table }: Tables): Meta | undefined {
+function missing(dataDir: string): Error {
+  return beyondRepair(databasePath(dataDir), 'it is missing, though there are collections')
+}
+
+/** The entries of a new collection in its table `meta`. */
+export function firstEntries(
+  dimension?: number,
+): readonly { readonly key: number; readonly value: Buffer }[] {
+  return [
+    { key: metaKeys.state, value: encodeMeta({ ...emptyMeta, dimension }) },
+    { key: metaKeys.databaseId, value: encodeDatabaseId(newId()) },
+  ]
+}
+
+/** @throws DatabaseError if the meta record is missing or damaged, or has another format version */
+export function readMeta({ files, meta: table }: Tables): Meta {
   const value = table.getBinary(metaKeys.state)
-  if (value === undefined) {
-    // The record is written first, or together with a named collection. If it is missing, other data are lost too.
-    if (files.collection !== undefined || existsSync(files.rows))
-      throw beyondRepair(files.database, faultIn(files, 'its meta record is missing'))
-    return undefined
-  }
+  if (value === undefined) throw beyondRepair(files.database, faultIn(files, 'its meta record is missing'))
   const meta = decodeMeta(value)
-  if ('fault' in meta) {
-    throw (meta.isOtherVersion ? ofOtherVersion : beyondRepair)(files.database, faultIn(files, meta.fault))
-  }
-  return meta
+  if (!('fault' in meta)) return meta
+  throw (meta.isOtherVersion ? ofOtherVersion : beyondRepair)(files.database, faultIn(files, meta.fault))
 }
 
 /**
- * Reads the database id, which identifies one history of changes: it is chosen at random when a database is created or
- * restored. Undefined until a program that knows this id has opened the database.
+ * Reads the database id, which identifies one history of changes: it is chosen at random when a collection is created or
+ * restored.
  *
  * @throws DatabaseError if the id is damaged
  */
-export function readDatabaseId({ files, meta }: Tables): string | undefined {
+export function readDatabaseId({ files, meta }: Tables): string {
   const value = meta.getBinary(metaKeys.databaseId)
-  if (value === undefined) return undefined
-  const id = decodeDatabaseId(value)
+  const id = value && decodeDatabaseId(value)
   if (id === undefined) throw damaged(files.database, faultIn(files, 'its id does not match its checksum'))
   return id
 }
@@ -187,166 +246,3 @@ export function checkCounts(
 }
 
 const bitsOfByte = Uint8Array.from({ length: 256 }, (_, byte) => byte.toString(2).replaceAll('0', '').length)
-
-/** An LMDB table with u32 keys: a whole table, or one collection's part of a shared table. */
-export interface Table {
-  /** Returns a copy of the value in `transaction`: by default, the transaction that is open in this thread. */
-  getBinary(key: number, transaction?: Transaction): Buffer | undefined
-  /** Writes within the open transaction of the environment, or in its own transaction. */
-  putSync(key: number, value: Buffer): void
-  removeSync(key: number): void
-  /** Yields keys in ascending order, like `getRange`. */
-  getKeys(options?: TableRange): Iterable<number>
-  getRange(options?: TableRange): Iterable<TableEntry>
-  count(): number
-  /** Pages of the table. For a shared table, of the whole table. */
-  readonly pages: TablePages
-}
-
-export interface TableRange {
-  /** The first key; 0 by default. */
-  readonly start?: number
-  /** The largest number of entries. */
-  readonly limit?: number
-}
-
-export interface TableEntry {
-  readonly key: number
-  readonly value: Buffer
-}
-
-/** A table of only one collection. */
-class WholeTable implements Table {
-  readonly #database: Database<Buffer, number>
-
-  constructor(database: Database<Buffer, number>) {
-    this.#database = database
-  }
-
-  getBinary(key: number, transaction?: Transaction): Buffer | undefined {
-    return transaction === undefined
-      ? this.#database.getBinary(key)
-      : this.#database.get(key, { transaction })
-  }
-
-  putSync(key: number, value: Buffer): void {
-    this.#database.putSync(key, value)
-  }
-
-  removeSync(key: number): void {
-    this.#database.removeSync(key)
-  }
-
-  getKeys(options: TableRange = {}): Iterable<number> {
-    return this.#database.getKeys({ ...options })
-  }
-
-  getRange(options: TableRange = {}): Iterable<TableEntry> {
-    return this.#database.getRange({ ...options })
-  }
-
-  count(): number {
-    return (this.#database.getStats() as { entryCount: number }).entryCount
-  }
-
-  get pages(): TablePages {
-    return pagesOf(this.#database.getStats() as TreeStats)
-  }
-}
-
-/** LMDB's statistics of one tree. */
-export interface TreeStats {
-  readonly treeBranchPageCount: number
-  readonly treeLeafPageCount: number
-  readonly overflowPages: number
-}
-
-/** The pages of a table in the file. */
-export interface TablePages {
-  /** Pages of its tree. Each is rewritten when a record on it changes. */
-  readonly tree: number
-  /** Pages of values that have their own pages. */
-  readonly overflow: number
-}
-
-export function pagesOf({ treeBranchPageCount, treeLeafPageCount, overflowPages }: TreeStats): TablePages {
-  return { tree: treeBranchPageCount + treeLeafPageCount, overflow: overflowPages }
-}
-
-/** Opens a table. Creates it if missing. */
-export function openTable(root: RootDatabase, name: string): Table {
-  return new WholeTable(root.openDB<Buffer, number>({ name, keyEncoding: 'uint32', encoding: 'binary' }))
-}
-
-/** Bytes of a key in a table that collections share: number of the collection u32, key u32, both big-endian. */
-const scopedKeyBytes = 8
-
-/**
- * One collection's part of a table that all named collections share. LMDB orders these keys byte by byte, so the
- * entries of a collection are adjacent, in the order of their keys.
- */
-export class ScopedTable implements Table {
-  readonly #database: Database<Buffer, Buffer>
-  readonly #collection: number
-  /** LMDB copies a key before it returns, so one buffer is enough for all keys. */
-  readonly #key: Buffer
-
-  constructor(database: Database<Buffer, Buffer>, collection: number) {
-    this.#database = database
-    this.#collection = collection
-    this.#key = scopedKey(collection, 0)
-  }
-
-  getBinary(key: number, transaction?: Transaction): Buffer | undefined {
-    const scoped = this.#scoped(key)
-    return transaction === undefined
-      ? this.#database.getBinary(scoped)
-      : this.#database.get(scoped, { transaction })
-  }
-
-  putSync(key: number, value: Buffer): void {
-    this.#database.putSync(this.#scoped(key), value)
-  }
-
-  removeSync(key: number): void {
-    this.#database.removeSync(this.#scoped(key))
-  }
-
-  getKeys(options: TableRange = {}): Iterable<number> {
-    return this.#database.getKeys(this.#bounds(options)).map((key) => key.readUInt32BE(4))
-  }
-
-  getRange(options: TableRange = {}): Iterable<TableEntry> {
-    return this.#database
-      .getRange(this.#bounds(options))
-      .map(({ key, value }) => ({ key: key.readUInt32BE(4), value }))
-  }
-
-  count(): number {
-    return this.#database.getKeysCount(this.#bounds({}))
-  }
-
-  get pages(): TablePages {
-    return pagesOf(this.#database.getStats() as TreeStats)
-  }
-
-  #scoped(key: number): Buffer {
-    this.#key.writeUInt32BE(key, 4)
-    return this.#key
-  }
-
-  #bounds({ start = 0, limit }: TableRange): { start: Buffer; end: Buffer; limit?: number } {
-    return {
-      start: scopedKey(this.#collection, start),
-      end: scopedKey(this.#collection + 1, 0),
-      ...(limit === undefined ? {} : { limit }),
-    }
-  }
-}
-
-function scopedKey(collection: number, key: number): Buffer {
-  const bytes = Buffer.alloc(scopedKeyBytes)
-  bytes.writeUInt32BE(collection)
-  bytes.writeUInt32BE(key, 4)
-  return bytes
-}

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { FailingDisk } from '../../test/support/failing-disk.ts'
+import { openMainTables } from '../../test/support/main-tables.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import {
   asLoaded,
@@ -21,14 +22,12 @@ import type { Attributes } from '../base/attributes.ts'
 import { idFromBytes } from '../base/ids.ts'
 import { createLogger } from '../base/log.ts'
 import { contentTypes, type Payload } from '../base/point.ts'
-import { openCheckedCollections } from './collection-tables.ts'
-import { openDataStore } from './data-store.ts'
+import { openDataStore, openStore } from './data-store.ts'
 import { HeldReads } from './files/environment.ts'
 import { encodeMeta, metaKeys } from './key-layout.ts'
-import { openStore } from './lmdb-store.ts'
 import { damagedType } from './payload-record.ts'
 import type { Insertion, Store, Update } from './store.ts'
-import { openDatabase, readMeta } from './tables.ts'
+import { readMeta } from './tables.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 let dataDir: string
@@ -80,13 +79,6 @@ function move(
 
 const changed: Payload = { contentType: 'Text', content: 'changed', attributes, expiresAtUs: 1e15 }
 
-async function formatVersion(): Promise<number> {
-  const { meta, root } = await openDatabase(dataDir)
-  const version = meta.getBinary(metaKeys.state)!.readUInt32LE(0)
-  await root.close()
-  return version
-}
-
 describe('a stored point', () => {
   it('keeps its attributes and expiry', async () => {
     const points = [
@@ -99,8 +91,7 @@ describe('a stored point', () => {
     await withStore(async (store) => {
       assert.deepEqual([...(await contentsOf(store))], asLoaded(points))
       for (const { slot, id, sequence, point } of points) {
-        const numbers = slot === 3 ? undefined : sequence
-        const expected = { payload: point.payload, version: numbers, order: numbers }
+        const expected = { payload: point.payload, version: sequence, order: sequence }
         assert.deepEqual(store.record(slot, id), expected)
       }
     })
@@ -111,11 +102,11 @@ describe('a stored point', () => {
     const points = insertionsOf(5)
     await withStore(async (store) => {
       await store.commit(groupOf(points))
-      const rows = readFileSync(join(dataDir, 'vectors.rows'))
+      const rows = readFileSync(join(dataDir, 'collections/0/vectors.rows'))
       disk.fail({ operation: 'fdatasync', code: 'EIO' })
       await store.commit(groupOf([update(points[2]!, 6, changed)]))
       assert.equal(disk.left, 1, 'no sync was there to fail')
-      assert.deepEqual(readFileSync(join(dataDir, 'vectors.rows')), rows)
+      assert.deepEqual(readFileSync(join(dataDir, 'collections/0/vectors.rows')), rows)
       assert.deepEqual(store.record(2, points[2]!.id), { payload: changed, version: 6, order: 3 })
       assert.deepEqual([store.sequence, store.slotCount], [6, 5])
     }, disk)
@@ -159,7 +150,6 @@ describe('a stored point', () => {
       assert.deepEqual(store.record(0, points[0]!.id)?.payload, points[0]!.point.payload)
       assert.deepEqual(store.record(1, points[1]!.id)?.payload, points[1]!.point.payload)
     }, disk)
-    assert.equal(await formatVersion(), 2)
     await withStore(async (store) => assert.deepEqual([...(await contentsOf(store))], asLoaded(points)))
   })
 
@@ -243,9 +233,7 @@ describe('the format of a database', () => {
       await store.commit(groupOf([{ kind: 'delete', slot: 3, id: points[3]!.id, sequence: 11 }]))
       assert.equal(store.hasExtendedRecords, false)
     })
-    assert.equal(await formatVersion(), 2)
     await withStore((store) => store.commit(groupOf([carrying(3, 12, { attributes })])))
-    assert.equal(await formatVersion(), 5)
     await withStore(async (store) => {
       assert.equal(store.hasExtendedRecords, true)
       assert.equal((await contentsOf(store)).size, 10)
@@ -258,7 +246,6 @@ describe('the format of a database', () => {
       await store.commit(groupOf([point]))
       await store.commit(groupOf([update(point, 2, point.point.payload)]))
     })
-    assert.equal(await formatVersion(), 5)
   })
 
   it('is refused if a later program wrote it, also with keyed requests', async () => {
@@ -270,14 +257,14 @@ describe('the format of a database', () => {
       acceptedMs: Date.now(),
     }
     await withStore((store) => store.commit(groupOf([carrying(0, 1, { attributes })], [request])))
-    const tables = await openDatabase(dataDir)
-    const value = encodeMeta(readMeta(tables)!)
-    value.writeUInt32LE(7, 0)
+    const tables = await openMainTables(dataDir)
+    const value = encodeMeta(readMeta(tables))
+    value.writeUInt32LE(8, 0)
     tables.root.transactionSync(() => tables.meta.putSync(metaKeys.state, value))
     await tables.root.close()
     await assert.rejects(
       withStore(async () => {}),
-      /it has format version 7, this program reads 2, 3, 4, 5, 6\. Nothing is damaged/,
+      /it has format version 8, this program reads 7\. Nothing is damaged/,
     )
   })
 
@@ -291,12 +278,6 @@ describe('the format of a database', () => {
       assert.equal(store.hasExtendedRecords, index === 1)
     }
     await data.close()
-    assert.equal(await formatVersion(), 4)
-    const { tables } = openCheckedCollections(dataDir)!
-    const versionOf = (number: number): number =>
-      tables.of(number, '').meta.getBinary(metaKeys.state)!.readUInt32LE(0)
-    assert.deepEqual([versionOf(one.number), versionOf(other.number)], [2, 5])
-    await tables.root.close()
     const again = await openDataStore({ dataDir, logger })
     const store = await again.open(other.number)
     assert.deepEqual(store.record(0, points[1].id)?.payload, points[1].point.payload)
@@ -343,7 +324,7 @@ describe('the records of a store', () => {
     return found
   }
 
-  const none = { version: Number.NaN, order: Number.NaN, expiresAtUs: Number.NaN, attributes: undefined }
+  const none = { expiresAtUs: Number.NaN, attributes: undefined }
 
   it('are read in the order of slots, in batches, also with long contents', async () => {
     const points = Array.from({ length: 2000 }, (_, slot) => {
@@ -361,8 +342,8 @@ describe('the records of a store', () => {
     const expected = points.map(({ slot, id, sequence, point: { payload } }): Found => {
       const { contentType: type, expiresAtUs = Number.NaN } = payload
       const isPlain = payload.attributes === undefined
-      const numbers = isPlain ? none : { version: sequence, order: sequence, expiresAtUs, attributes }
-      return { slot, id, type, ...numbers }
+      const carried = isPlain ? none : { expiresAtUs, attributes }
+      return { slot, id, type, version: sequence, order: sequence, ...carried }
     })
     const after = { type: 'Text', expiresAtUs: 1e15, attributes }
     expected[7] = { slot: 7, id: points[7]!.id, version: 2001, order: 8, ...after }
@@ -374,7 +355,7 @@ describe('the records of a store', () => {
   it('are marked if they are damaged, and named when they are read', async () => {
     const points = [insertion(0, 1), carrying(1, 2, { attributes }), insertion(2, 3)]
     await withStore((store) => store.commit(groupOf(points)))
-    const tables = await openDatabase(dataDir)
+    const tables = await openMainTables(dataDir)
     for (const slot of [0, 1]) {
       const value = tables.payloads.getBinary(slot)!
       value[value.length - 1]! ^= 1

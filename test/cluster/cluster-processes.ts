@@ -188,7 +188,7 @@ export class NodeProcess {
 
   /** Changes a byte in each stored vector of a stopped node. */
   flipBits(): void {
-    const path = join(this.#dataDir, 'vectors.rows')
+    const path = join(this.#dataDir, 'collections/0/vectors.rows')
     if (!existsSync(path)) return
     const bytes = readFileSync(path)
     for (let at = 4096; at < bytes.length; at += 40) bytes[at] = bytes[at]! ^ 1
@@ -197,7 +197,7 @@ export class NodeProcess {
 
   /** Truncates the vector file of a stopped node. */
   truncateStore(share: number): void {
-    const path = join(this.#dataDir, 'vectors.rows')
+    const path = join(this.#dataDir, 'collections/0/vectors.rows')
     if (existsSync(path)) truncateSync(path, Math.floor(statSync(path).size * share))
   }
 

@@ -275,7 +275,7 @@ export class Campaign implements AsyncDisposable {
   }
 
   async #checkpointBegins(waitMs: number): Promise<boolean> {
-    const path = join(this.#dataDir, 'index', 'graph-0-0.bin.new')
+    const path = join(this.#dataDir, 'collections/0/index', 'graph-0-0.bin.new')
     for (const until = performance.now() + waitMs; performance.now() < until; await delay(1)) {
       if (existsSync(path)) return true
     }

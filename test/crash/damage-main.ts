@@ -1,5 +1,5 @@
 /**
- * The long damage test: `npm run test:damage -- --flips 20000 --probes 500`; `--seed` repeats a run. points.mdb is
+ * The long damage test: `npm run test:damage -- --flips 20000 --probes 500`; `--seed` repeats a run. collections.mdb is
  * truncated at every byte, or with `--step 16` at every 16th, and bits are flipped. Up to `--probes` damaged files that
  * pass the check before a start are opened. Then the files of the index are damaged `--index` times each and opened.
  */
@@ -20,7 +20,7 @@ const seed = Number(values.seed ?? Date.now() % 1_000_000)
 console.log(`seed ${seed}`)
 const random = seededRandom(seed)
 await using directories = await DamagedDirectories.create()
-const size = directories.sizeOf('points.mdb')
+const size = directories.sizeOf('collections.mdb')
 
 const cuts = truncations(size, Number(values.step))
 const passed = directories.unnoticed(cuts)
@@ -31,8 +31,8 @@ const borne = directories.unnoticed(flipped)
 console.log(`${flipped.length} flipped bits, ${flipped.length - borne.length} refused`)
 
 const opened = [...passed, ...borne].slice(0, Number(values.probes))
-await open('points.mdb', opened, ['refused', 'read refused', 'whole'])
-for (const file of ['index/attributes.bin', 'index/graph-0-0.bin']) {
+await open('collections.mdb', opened, ['refused', 'read refused', 'whole'])
+for (const file of ['collections/0/index/attributes.bin', 'collections/0/index/graph-0-0.bin']) {
   await open(file, anywhere(directories.sizeOf(file), Number(values.index), random), ['whole'])
 }
 

@@ -15,26 +15,26 @@ describe('a damaged data directory', () => {
   after(() => directories[Symbol.asyncDispose]())
 
   it('is refused if the vectors are damaged: the error names the file and the remedy, and the doctor reports it', async () => {
-    const findings = await damageAnywhere('vectors.rows', 8)
+    const findings = await damageAnywhere('collections/0/vectors.rows', 8)
     assertOutcomes(findings, ['refused', 'whole'])
     assert.ok(findings.some(({ outcome }) => outcome === 'refused'))
     for (const { outcome, isSeenByDoctor } of findings) if (outcome === 'refused') assert.ok(isSeenByDoctor)
   })
 
   it('is repaired if the index is damaged, and the doctor names the fault', async () => {
-    const findings = await damageAnywhere('index/graph-0-0.bin', 6)
+    const findings = await damageAnywhere('collections/0/index/graph-0-0.bin', 6)
     assertOutcomes(findings, ['whole'])
     assert.ok(findings.some(({ isSeenByDoctor }) => isSeenByDoctor))
   })
 
   it('matches filters as before if the attribute file is damaged', async () => {
-    assertOutcomes(await damageAnywhere('index/attributes.bin', 6), ['whole'])
+    assertOutcomes(await damageAnywhere('collections/0/index/attributes.bin', 6), ['whole'])
   })
 
   it('serves no damaged payload: reading that point fails with an error that names the file', async () => {
     const findings: Finding[] = []
-    for (const byte of directories.contentBytes('points.mdb', 3)) {
-      findings.push(await directories.damage('points.mdb', { kind: 'flip', byte, bit: byte % 8 }))
+    for (const byte of directories.contentBytes('collections.mdb', 3)) {
+      findings.push(await directories.damage('collections.mdb', { kind: 'flip', byte, bit: byte % 8 }))
     }
     assertOutcomes(findings, ['read refused', 'whole'])
     assert.ok(findings.some(({ outcome }) => outcome === 'read refused'))
@@ -43,7 +43,7 @@ describe('a damaged data directory', () => {
   })
 
   it('is not affected by damage to files without data', async () => {
-    for (const file of ['reserve', 'points.mdb-lock']) {
+    for (const file of ['reserve', 'collections.mdb-lock']) {
       assertOutcomes(await damageAnywhere(file, 1), ['whole'])
     }
   })
@@ -53,18 +53,18 @@ describe('a damaged data directory', () => {
   })
 
   it('is refused if the database is truncated anywhere', () => {
-    const size = directories.sizeOf('points.mdb')
+    const size = directories.sizeOf('collections.mdb')
     assert.deepEqual(directories.unnoticed(truncations(size, 499)), [])
   })
 
   it('is refused if LMDB could crash, or serves only what was stored', async () => {
-    const size = directories.sizeOf('points.mdb')
+    const size = directories.sizeOf('collections.mdb')
     const unnoticed = directories.unnoticed(flips(size, 600, seededRandom(seed)))
     assert.ok(unnoticed.length < 550, `${unnoticed.length} pass unnoticed`)
     for (const damage of unnoticed.slice(0, 6)) {
-      assertOutcomes([await directories.damage('points.mdb', damage)], ['read refused', 'whole'])
+      assertOutcomes([await directories.damage('collections.mdb', damage)], ['read refused', 'whole'])
     }
-    assertOutcomes(await damageAnywhere('points.mdb', 4), ['refused', 'read refused', 'whole'])
+    assertOutcomes(await damageAnywhere('collections.mdb', 4), ['refused', 'read refused', 'whole'])
   })
 
   async function damageAnywhere(file: string, count: number): Promise<(Finding & { damage: Damage })[]> {

@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline'
 import { attributesFromJson } from '../../src/base/attribute-json.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { contentTypes } from '../../src/base/point.ts'
-import { faultOfDatabase } from '../../src/storage/check/database-check.ts'
+import { faultsOfDatabase } from '../../src/storage/check/tables-check.ts'
 import { insertIds } from '../support/insert-ids.ts'
 import { matches } from '../support/plain-filter.ts'
 import type { Probed } from './damage-probe.ts'
@@ -74,19 +74,20 @@ export class DamagedDirectories implements AsyncDisposable {
   }
 
   /**
-   * The damages to points.mdb that pass the check before every start. The check reads the file like any other, so it
+   * The damages to collections.mdb that pass the check before every start. The check reads the file like any other, so it
    * cannot crash this process.
    */
   unnoticed(damages: readonly Damage[]): Damage[] {
-    const whole = readFileSync(join(this.#whole, 'points.mdb'))
-    const path = join(this.#directory, 'points.mdb')
+    const whole = readFileSync(join(this.#whole, 'collections.mdb'))
+    const path = join(this.#directory, 'collections.mdb')
     // Repeated truncations of one file need no rewrite each time.
     let bytes = 0
     return damages.filter((damage) => {
       if (damage.kind === 'truncate' && damage.bytes <= bytes) truncateSync(path, damage.bytes)
       else writeFileSync(path, damaged(Buffer.from(whole), damage))
       bytes = damage.kind === 'truncate' ? damage.bytes : 0
-      return faultOfDatabase(path) === undefined
+      const { fault, faults } = faultsOfDatabase(path)
+      return fault === undefined && faults.size === 0
     })
   }
 

@@ -145,7 +145,7 @@ describe('a disk that fails a checkpoint of the index', {
       const directory = await temporaryPath()
       const dataDir = join(directory, 'data')
       try {
-        const graph = join(dataDir, 'index', 'graph-0-0.bin')
+        const graph = join(dataDir, 'collections/0/index', 'graph-0-0.bin')
         using failing = new FailingCalls([`${graph}.new`], fault)
         const program = join(import.meta.dirname, 'recorded-run.ts')
         const notesPath = join(directory, 'notes')
@@ -218,11 +218,11 @@ describe('a database file that cannot be opened', { skip: !canTrace() && noStrac
     it(`prevents a start with a clear error when open ${nth} of it fails with ${error}`, async () => {
       await using story = await Story.begin(await temporaryPath())
       using failing = new FailingCalls(
-        [join(story.dataDir, 'points.mdb')],
+        [join(story.dataDir, 'collections.mdb')],
         `openat:error=${error}:when=${nth}`,
       )
       await using server = new CrashServer(story.dataDir, { wrapper: failing.wrapper })
-      await assert.rejects(server.ready, new RegExp(`points\\.mdb cannot be opened: ${error}`))
+      await assert.rejects(server.ready, new RegExp(`collections\\.mdb cannot be opened: ${error}`))
       assert.notEqual((await server.ended).code, null)
     })
   }

@@ -109,7 +109,7 @@ export class PowerLoss implements AsyncDisposable {
       writeImage(this.#history, { from: this.#recording.dataDir, to, moment, loss, random })
       // After a machine crash, the lock file that only a process had mapped may contain anything.
       if (random() < 0.5)
-        await writeFile(join(to, 'points.mdb-lock'), Buffer.alloc(8272, Math.floor(random() * 256)))
+        await writeFile(join(to, 'collections.mdb-lock'), Buffer.alloc(8272, Math.floor(random() * 256)))
       const notes = this.#recording.notes.filter(({ end }) => end <= moment).map(({ note }) => note)
       this.#counts.compared += await compare(to, promisedBy(notes), random() < 0.3)
     } catch (error) {

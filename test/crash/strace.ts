@@ -129,11 +129,25 @@ function isCut(log: string): boolean {
 
 /** The files that the service creates and writes in its data directory. */
 export function filesOf(dataDir: string): string[] {
-  const index = join(dataDir, 'index')
+  const index = join(dataDir, 'collections/0/index')
   const graph = join(index, 'graph-0-0.bin')
-  const names = ['vectors.rows', 'points.mdb', 'points.mdb.new', 'reserve', 'lock.db', 'lock.pid']
+  const names = [
+    'collections/0/vectors.rows',
+    'collections.mdb',
+    'collections.mdb.new',
+    'reserve',
+    'lock.db',
+    'lock.pid',
+  ]
   const keys = ['api-key', 'api-key.new']
-  return [dataDir, index, graph, `${graph}.new`, ...[...names, ...keys].map((name) => join(dataDir, name))]
+  return [
+    dataDir,
+    join(dataDir, 'collections/0'),
+    index,
+    graph,
+    `${graph}.new`,
+    ...[...names, ...keys].map((name) => join(dataDir, name)),
+  ]
 }
 
 /** The calls of a commit. */

@@ -1,10 +1,11 @@
-/** Opens a data directory and makes one change to its collections while disk-steps-preload.ts counts its disk steps. */
 import { writeFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { createLogger } from '../../src/base/log.ts'
-import { openCollectionTables } from '../../src/storage/collection-tables.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
+import { openTables } from '../../src/storage/tables.ts'
 import { groupOf, insertionsOf, refusedRequest, variedChanges } from './stored-points.ts'
+
+/** Opens a data directory and makes one change to its collections while disk-steps-preload.ts counts its disk steps. */
 
 const [dataDir, what, countPath, donePath] = process.argv.slice(2) as [string, string, string, string]
 const data = await openDataStore({ dataDir, logger: createLogger({ level: 'silent', pretty: false }) })
@@ -40,7 +41,7 @@ const actions: Readonly<Record<string, () => Promise<void>>> = {
   drop: async () => {
     const number = numberOf('old')
     await data.drop('old')
-    const { root, catalog } = openCollectionTables(dataDir)
+    const { root, catalog } = openTables(dataDir)
     while (catalog.getBinary(number) !== undefined) {
       await delay(1)
       root.resetReadTxn()

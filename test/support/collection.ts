@@ -7,7 +7,7 @@ import {
   type EngineOptions,
   startEngine,
 } from '../../src/collections/engine.ts'
-import { openStore } from '../../src/storage/lmdb-store.ts'
+import { openStore } from '../../src/storage/data-store.ts'
 import type { Store } from '../../src/storage/store.ts'
 
 /** A collection with its own engine over a real store, without transports. */
@@ -31,7 +31,7 @@ export async function openCollection(
   settings: CollectionSettings,
 ): Promise<OpenedCollection> {
   const logger = settings.logger ?? createLogger({ level: 'silent', pretty: false })
-  const options = { indexDirectory: join(dataDir, 'index'), ...settings, logger }
+  const options = { indexDirectory: join(dataDir, 'collections/0/index'), ...settings, logger }
   await using opened = new AsyncDisposableStack()
   const store = await openStore({ dataDir, logger })
   opened.defer(() => store.close())

@@ -1,8 +1,9 @@
-/** Commits groups of points until it is killed, and prints each group once it is acknowledged. */
 import { newId } from '../../src/base/ids.ts'
 import { createLogger } from '../../src/base/log.ts'
-import { openStore } from '../../src/storage/lmdb-store.ts'
+import { openStore } from '../../src/storage/data-store.ts'
 import { groupOf } from './stored-points.ts'
+
+/** Commits groups of points until it is killed, and prints each group once it is acknowledged. */
 
 const [dataDir, round] = process.argv.slice(2)
 const store = await openStore({ dataDir: dataDir!, logger: createLogger({ level: 'silent', pretty: false }) })

@@ -1,13 +1,14 @@
+import { join } from 'node:path'
+import { DatabaseError } from '../../src/base/errors.ts'
+import { createLogger } from '../../src/base/log.ts'
+import { openStore } from '../../src/storage/data-store.ts'
+import { SmallDisk } from './small-disk.ts'
+import { groupOf, insertion } from './stored-points.ts'
+
 /**
  * Fills a small disk with points repeatedly, with changes of many sizes, and prints their outcomes. LMDB reports on
  * stderr when it meets a full disk itself.
  */
-import { join } from 'node:path'
-import { DatabaseError } from '../../src/base/errors.ts'
-import { createLogger } from '../../src/base/log.ts'
-import { openStore } from '../../src/storage/lmdb-store.ts'
-import { SmallDisk } from './small-disk.ts'
-import { groupOf, insertion } from './stored-points.ts'
 
 const [path] = process.argv.slice(2)
 const disk = SmallDisk.at(path!)

@@ -55,7 +55,7 @@ export async function withReplica(
       onVisible: (position: number) => onVisible?.(position, store.main),
       ...{ onDue: () => {}, expire: () => new Promise<never>(() => {}), onStall: () => {} },
     }
-    const indexDirectory = join(dataDir, 'index')
+    const indexDirectory = join(dataDir, 'collections/0/index')
     const collection = await engine.openCollection(store.main, { ...settings, indexDirectory, replica })
     await use(collection)
     await collection.close()

@@ -1,10 +1,11 @@
+import { createLogger } from '../../src/base/log.ts'
+import { openStore } from '../../src/storage/data-store.ts'
+import { contentsOf, groupOf, type PlacedChange } from './stored-points.ts'
+
 /**
  * Changes a few points until it is killed, all of them in each commit. The name of the commit becomes their content,
  * and some also get another vector and thus another slot. Prints each name once the commit is acknowledged.
  */
-import { createLogger } from '../../src/base/log.ts'
-import { openStore } from '../../src/storage/lmdb-store.ts'
-import { contentsOf, groupOf, type PlacedChange } from './stored-points.ts'
 
 const [dataDir, round] = process.argv.slice(2)
 const store = await openStore({ dataDir: dataDir!, logger: createLogger({ level: 'silent', pretty: false }) })

@@ -39,7 +39,7 @@ export async function measureStarts(options: Options): Promise<Starts> {
   await secondsToStart(dataDir)
   const warm = await repeated(rounds, () => secondsToStart(dataDir))
   const withoutFile = await repeated(options.quick ? 1 : 2, () => {
-    rmSync(join(dataDir, 'index/attributes.bin'), { force: true })
+    rmSync(join(dataDir, 'collections/0/index/attributes.bin'), { force: true })
     return secondsToStart(dataDir)
   })
   return { points: set.count, dimension: set.dimension, warm, withoutFile }

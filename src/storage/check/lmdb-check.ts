@@ -4,7 +4,6 @@ import {
   countOfNodes,
   flagsAt,
   headBytes,
-  integerKeys,
   LmdbFault,
   type Meta,
   metaBytes,
@@ -25,10 +24,10 @@ import {
 } from './lmdb-pages.ts'
 
 /**
- * How LMDB orders keys: as native integers of 4 or 8 bytes, or `scoped`: 8 bytes that it compares one by one, which is
- * the order of a big-endian number.
+ * How LMDB orders keys: as native integers of 8 bytes, or `scoped`: 8 bytes that it compares one by one, which is the
+ * order of a big-endian number.
  */
-export type KeyKind = 'u32' | 'u64' | 'scoped'
+export type KeyKind = 'u64' | 'scoped'
 
 /** Reads the entries of a tree. `LmdbCheck` itself only checks the structure. */
 export interface TreeReader {
@@ -83,10 +82,9 @@ export class LmdbCheck {
   }
 
   /** Returns the trees of the tables in the file, which may only have these tables. Missing tables have no tree. */
-  tables<Name extends string>(kinds: Readonly<Record<Name, 'u32' | 'scoped'>>): Map<Name, Tree> {
-    const names = Object.keys(kinds) as Name[]
+  tables(names: readonly string[]): Map<string, Tree> {
     const { root, depth, branchPages, leafPages, valuePages, entries } = this.#meta.main
-    const found = new Map<Name, Tree>()
+    const found = new Map<string, Tree>()
     if (root === noPage) return found
     this.#use(root, 1)
     const page = this.#page(root, pageFlags.leaf)
@@ -103,8 +101,7 @@ export class LmdbCheck {
       const isTable = page.readUInt32LE(at) === treeBytes && page.readUInt16LE(at + 4) === nodeFlags.tree
       const tree = isTable && valueAt + treeBytes <= page.length ? readTree(page, valueAt) : undefined
       const isOrdered = name !== undefined && [...found.keys()].every((each) => each < name)
-      if (!isOrdered || tree?.flags !== (kinds[name] === 'u32' ? integerKeys : 0))
-        throw new LmdbFault(`page ${root} has a damaged table`)
+      if (!isOrdered || tree?.flags !== 0) throw new LmdbFault(`page ${root} has a damaged table`)
       found.set(name, tree)
       nodesBytes += nodeSize(keyBytes, treeBytes)
     }
@@ -194,7 +191,6 @@ export class LmdbCheck {
     const from = this.#froms[place]!
     const end = this.#froms[place + 1] ?? Number.POSITIVE_INFINITY
     const { keys } = reader
-    const keyBytes = bytesOfKeys[keys]
     const count = countOfNodes(page, number)
     let last: Key | undefined
     let nodesBytes = 0
@@ -223,7 +219,7 @@ export class LmdbCheck {
 
   #longValue(page: Buffer, keyAt: number, bytes: number, reader: TreeReader): void {
     const { pageBytes } = this.#meta
-    const at = keyAt + bytesOfKeys[reader.keys]
+    const at = keyAt + keyBytes
     const first = readU64(page, at)
     const count = Math.ceil((headBytes + bytes) / pageBytes)
     if (readU64(page, at + 16) !== count)
@@ -340,7 +336,6 @@ function* readFreePages(page: Buffer, at: number, bytes: number): Generator<Page
 
 function branchKey(page: Buffer, number: number, index: number, { keys }: TreeReader): Key {
   const at = placeOfNode(page, number, index)
-  const keyBytes = bytesOfKeys[keys]
   const isWhole = page.readUInt16LE(at + 6) === keyBytes && at + nodeBytes + keyBytes <= page.length
   if (!isWhole) throw new LmdbFault(`page ${number} has a damaged node`)
   return readKey(page, at + nodeBytes, keys)
@@ -349,11 +344,11 @@ function branchKey(page: Buffer, number: number, index: number, { keys }: TreeRe
 /** Scoped keys are larger than the integers that a number can hold. */
 type Key = number | bigint
 
-const bytesOfKeys: Readonly<Record<KeyKind, number>> = { u32: 4, u64: 8, scoped: 8 }
+/** Of both kinds. */
+const keyBytes = 8
 
 function readKey(page: Buffer, at: number, keys: KeyKind): Key {
-  if (keys === 'scoped') return page.readBigUInt64BE(at)
-  return keys === 'u32' ? page.readUInt32LE(at) : readU64(page, at)
+  return keys === 'scoped' ? page.readBigUInt64BE(at) : readU64(page, at)
 }
 
 function visit(

@@ -47,9 +47,8 @@ export async function repair(survey: Survey, findings: Findings): Promise<string
 async function keep(survey: Survey, damage: readonly DamagedPoint[]): Promise<string> {
   const directory = setAsidePath(survey.dataDir)
   makeDirectory(directory)
-  const { collection } = survey.tables.files
-  const whose = collection === undefined ? '' : `${encodeURIComponent(collection)}-`
-  const name = `points-${whose}${new Date().toISOString().replaceAll(':', '-')}.jsonl`
+  const whose = encodeURIComponent(survey.tables.files.collection)
+  const name = `points-${whose}-${new Date().toISOString().replaceAll(':', '-')}.jsonl`
   const { path } = await writeWholeFile(join(directory, 'partial'), async (file) => {
     for (const point of damage) await file.writeFile(lineOf(survey, point))
     return join(directory, name)
@@ -69,7 +68,7 @@ function lineOf(survey: Survey, { slot, id, fault }: DamagedPoint): string {
     fault,
     ...(sequence === undefined ? { damaged_row: row?.bytes.toString('base64') } : { sequence }),
     ...(whole === undefined ? { damaged_payload: payload?.toString('base64') } : fieldsOf(whole)),
-    ...(record?.extras === undefined ? {} : { version: record.extras.version, order: record.extras.order }),
+    ...(record === undefined ? {} : { version: record.version, order: record.order }),
   })
   return sequence === undefined
     ? `${fields}\n`

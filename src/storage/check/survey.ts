@@ -1,9 +1,9 @@
 import { closeSync, existsSync, openSync, readSync } from 'node:fs'
 import { basename, resolve } from 'node:path'
+import { defaultCollection } from '../../base/collection.ts'
 import { idBytes, idFromBytes } from '../../base/ids.ts'
-import { Catalog, leftovers } from '../catalog.ts'
-import { type CollectionTables, openCheckedCollections } from '../collection-tables.ts'
-import { beyondRepair, collectionsPath, databasePath, rowFilePath } from '../files/data-directory.ts'
+import { Catalog, leftovers, mainNumber, numbersOnDisk } from '../catalog.ts'
+import { beyondRepair, databasePath, indexDirectory, refuseFormer } from '../files/data-directory.ts'
 import { DirectoryLock } from '../files/directory-lock.ts'
 import { checkReplaced } from '../files/replacement.ts'
 import { readFully } from '../files/row-file.ts'
@@ -21,12 +21,10 @@ import {
   slotsPerBlock,
 } from '../key-layout.ts'
 import { faultsOfRequests } from '../keyed-requests.ts'
-import { addSlot, slotsIn } from '../live-bits.ts'
-import { collectionIndexDirectory } from '../named-collections.ts'
+import { addSlot, damagedBlock, slotsIn } from '../live-bits.ts'
 import { hasSoundAttributes, type RecordParts, splitRecord } from '../payload-record.ts'
 import type { CollectionRecord, StoredRow } from '../store.ts'
-import { openDamagedDatabase, readDatabaseId, readMeta, type Tables } from '../tables.ts'
-import { damagedBlock } from './database-check.ts'
+import { type DataTables, openDamagedDatabase, readDatabaseId, readMeta, type Tables } from '../tables.ts'
 
 /** A damaged point. */
 export interface DamagedPoint {
@@ -78,12 +76,10 @@ export class Survey implements Disposable {
   /**
    * Begins a survey of one collection.
    *
-   * @returns undefined if nothing was ever stored there
    * @throws Error if the collection is so damaged that nothing can be read
    */
-  static of(dataDir: string, tables: Tables): Survey | undefined {
-    const meta = readMeta(tables)
-    return meta && new Survey(dataDir, tables, meta)
+  static of(dataDir: string, tables: Tables): Survey {
+    return new Survey(dataDir, tables, readMeta(tables))
   }
 
   /**
@@ -103,7 +99,7 @@ export class Survey implements Disposable {
       const row = this.#rows?.row(slot)
       const sequence = row?.verify()
       const record = payload && splitRecord(payload)
-      newest = Math.max(newest, sequence ?? 0, record?.extras?.version ?? 0)
+      newest = Math.max(newest, sequence ?? 0, record?.version ?? 0)
       const id = idOf(row, sequence, payload)
       const faults = [...this.#faultsOfRow(slot, row, sequence)]
       if (payload === undefined) faults.push(`its payload in ${this.#database} is missing`)
@@ -128,7 +124,7 @@ export class Survey implements Disposable {
 
   /** Damage in the records of idempotency keys. */
   get requestFaults(): readonly string[] {
-    const { keyedRequests: { count } = { count: 0 } } = this.meta
+    const { count } = this.meta.keyedRequests
     let stored = 0
     for (const key of this.tables.meta.getKeys({ start: firstRequestKey }))
       stored += isKeyOfRequest(key) ? 1 : 0
@@ -183,8 +179,7 @@ export class Survey implements Disposable {
     if (!hasSoundAttributes(record)) yield `${its} has attributes that cannot be read`
     if (sequence === undefined) return
     if (!record.id.equals(row!.id)) yield `${its} belongs to another point`
-    if (record.extras === undefined) return
-    const { version, order } = record.extras
+    const { version, order } = record
     if (version > this.meta.sequence) yield `${its} is newer than the last change`
     else if (order > sequence || version < sequence) yield `${its} does not match its row in vectors.rows`
   }
@@ -290,31 +285,26 @@ const windowBytes = 256 * 1024
 
 /** Finds the damage in all collections of a data directory. It changes nothing. */
 export class DirectorySurvey implements AsyncDisposable {
-  /** Survey of the default collection; undefined if nothing was ever stored there. */
+  /** Survey of the default collection; undefined if nothing was ever stored in the directory. */
   readonly main: Survey | undefined
-  /** In the order of their numbers. */
+  /** The named collections in the order of their numbers. */
   readonly collections: readonly CollectionRecord[]
   readonly #dataDir: string
-  readonly #named: CollectionTables | undefined
+  readonly #tables: DataTables | undefined
   readonly #opened: AsyncDisposableStack
 
   private constructor(dataDir: string, opened: AsyncDisposableStack) {
     this.#dataDir = dataDir
-    const isUsed = [databasePath, rowFilePath, collectionsPath].some((path) => existsSync(path(dataDir)))
-    if (isUsed) {
-      const tables = openDamagedDatabase(dataDir)
-      opened.defer(() => tables.root.close())
-      this.main = Survey.of(dataDir, tables)
-      if (this.main !== undefined) opened.use(this.main)
-    }
-    this.#named = openCheckedCollections(dataDir)?.tables
     const catalog = new Catalog()
-    if (this.#named !== undefined) {
-      const { root } = this.#named
+    if (existsSync(databasePath(dataDir)) || numbersOnDisk(dataDir).length > 0) {
+      const { root, tables } = openDamagedDatabase(dataDir)
       opened.defer(() => root.close())
-      catalog.read(this.#named, collectionsPath(dataDir))
-    }
-    leftovers(dataDir, this.#named && catalog)
+      catalog.read(tables, databasePath(dataDir))
+      leftovers(dataDir, catalog)
+      this.#tables = tables
+      this.main = Survey.of(dataDir, tables.of(mainNumber, defaultCollection))
+      opened.use(this.main)
+    } else refuseFormer(dataDir)
     this.collections = [...catalog.collections.values()].sort((a, b) => a.number - b.number)
     this.#opened = opened.move()
   }
@@ -339,11 +329,11 @@ export class DirectorySurvey implements AsyncDisposable {
    * @throws Error if the collection is so damaged that nothing of it can be read
    */
   collection({ number, name }: CollectionRecord): Survey {
-    return Survey.of(this.#dataDir, this.#named!.of(number, name))!
+    return Survey.of(this.#dataDir, this.#tables!.of(number, name))
   }
 
-  indexDirectory({ number }: CollectionRecord): string {
-    return collectionIndexDirectory(this.#dataDir, number)
+  indexDirectory({ number }: Pick<CollectionRecord, 'number'>): string {
+    return indexDirectory(this.#dataDir, number)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

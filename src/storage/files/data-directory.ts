@@ -1,23 +1,36 @@
-import { accessSync, constants, existsSync, mkdirSync } from 'node:fs'
+import {
+  accessSync,
+  constants,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseError } from '../../base/errors.ts'
 import { syncDirectory } from '../../base/sync-directory.ts'
 
-/** The files of a data directory: key-layout.ts describes their contents. */
-export const rowFilePath = (dataDir: string): string => join(dataDir, 'vectors.rows')
-export const databasePath = (dataDir: string): string => join(dataDir, 'points.mdb')
+/** The files of a data directory: key-layout.ts and catalog.ts describe their contents. */
 export const lockPath = (dataDir: string): string => join(dataDir, 'lock.db')
 export const reservePath = (dataDir: string): string => join(dataDir, 'reserve')
-/** The LMDB file of all named collections. It exists after the first one was created. */
-export const collectionsPath = (dataDir: string): string => join(dataDir, 'collections.mdb')
-/** The other files of named collections. Each collection has a directory, named after its number. */
+/** The LMDB file of all collections. */
+export const databasePath = (dataDir: string): string => join(dataDir, 'collections.mdb')
+/** The other files of collections. Each collection has a directory, named after its number. */
 export const collectionsDirectory = (dataDir: string): string => join(dataDir, 'collections')
 export const collectionDirectory = (dataDir: string, number: number): string =>
   join(collectionsDirectory(dataDir), String(number))
-export const collectionsReservePath = (dataDir: string): string =>
-  join(collectionsDirectory(dataDir), 'reserve')
+export const rowFilePath = (dataDir: string, number: number): string =>
+  join(collectionDirectory(dataDir, number), 'vectors.rows')
+export const indexDirectory = (dataDir: string, number: number): string =>
+  join(collectionDirectory(dataDir, number), 'index')
 /** The points that a repair removed. They are for people; the program never reads them. */
 export const setAsidePath = (dataDir: string): string => join(dataDir, 'set-aside')
+/** Exists if the last program closed the directory after its work: see `takeClosedMark`. */
+const closedPath = (dataDir: string): string => join(dataDir, 'closed')
+/** The database of the default collection in directories of earlier versions. */
+const formerPath = (dataDir: string): string => join(dataDir, 'points.mdb')
 
 /**
  * Creates the directory and its parents durably, if missing.
@@ -44,13 +57,52 @@ export function checkWritable(dataDir: string): void {
 }
 
 const writtenPaths: readonly ((dataDir: string) => string)[] = [
-  rowFilePath,
   databasePath,
   reservePath,
   lockPath,
-  collectionsPath,
   collectionsDirectory,
 ]
+
+/**
+ * Checks that no earlier version wrote the directory.
+ *
+ * @throws DatabaseError that names the way over
+ */
+export function refuseFormer(dataDir: string): void {
+  if (!existsSync(formerPath(dataDir))) return
+  throw new DatabaseError(
+    'internal',
+    `${dataDir} was written by an earlier version, whose files this version does not read. Nothing is damaged: export the collections with that version (vicinal export), and import them into a new data directory with this one (vicinal import).`,
+  )
+}
+
+/**
+ * Returns whether the last program closed the directory after its work, and LMDB's file has not changed since. Removes
+ * the mark durably, because it is wrong from the first change on. The caller holds the lock of the directory.
+ */
+export function takeClosedMark(dataDir: string): boolean {
+  const path = closedPath(dataDir)
+  if (!existsSync(path)) return false
+  const isSame = existsSync(databasePath(dataDir)) && readFileSync(path, 'utf8') === markOf(dataDir)
+  rmSync(path)
+  syncDirectory(dataDir)
+  return isSame
+}
+
+/** Call when LMDB's file is closed and undamaged, as far as is known. */
+export function leaveClosedMark(dataDir: string): void {
+  try {
+    writeFileSync(closedPath(dataDir), markOf(dataDir), { mode: 0o600 })
+  } catch {
+    // The disk is full, for example. Then the next start checks the file.
+  }
+}
+
+/** Size and time of the last change of LMDB's file. */
+function markOf(dataDir: string): string {
+  const { size, mtimeNs } = statSync(databasePath(dataDir), { bigint: true })
+  return `${size} ${mtimeNs}\n`
+}
 
 function orUnusable<Result>(dataDir: string, use: () => Result): Result {
   try {

@@ -12,7 +12,7 @@ import {
 } from 'node:fs'
 import { constants as osConstants } from 'node:os'
 import type { RootDatabase } from 'lmdb'
-import { pagesOf, type Table, type TreeStats } from '../tables.ts'
+import { pagesOf, type Table, type TreeStats } from '../table.ts'
 import { databaseBytes } from './environment.ts'
 
 /**
@@ -37,18 +37,22 @@ export class PageRoom {
   }
 
   /**
-   * @param bytesOf returns how much a transaction can need; only called when little space is left
+   * @param needsOf returns how much a transaction can need; only called when little space is left
+   * @param mayReuse whether pages within the file may have to do, because there is no space to extend it
    * @throws Error with the system's code, which `isDiskFull` recognizes, if there is not enough room
    */
-  ensure(bytesOf: () => number): void {
+  ensure(needsOf: () => RoomNeeds, mayReuse = true): void {
     const { bavail, bsize } = statfsSync(this.#path)
     if (bavail * bsize >= plentyBytes) return
-    const bytes = bytesOf()
+    const { bytes, runBytes = 0 } = needsOf()
+    const end = databaseBytes(this.#root)
     try {
-      lengthen(this.#path, databaseBytes(this.#root) + bytes)
+      lengthen(this.#path, end + bytes)
     } catch (error) {
-      // LMDB uses free pages first, then pages at the end. Readers can keep some free pages from being used.
-      if (this.#unusedBytes < bytes) throw error
+      // LMDB uses free pages first, then pages at the end. But it cannot use those that the last transactions freed or
+      // a reader holds, hence twice as many, and a value of several pages needs adjacent ones: only the end is certain.
+      if (!mayReuse || this.#unusedBytes < 2 * bytes) throw error
+      lengthen(this.#path, end + runBytes)
     }
   }
 
@@ -59,6 +63,13 @@ export class PageRoom {
     const pages = used.reduce((sum, { tree, overflow }) => sum + tree + overflow, metaPages)
     return statSync(this.#path).size - pages * stats.pageSize
   }
+}
+
+/** Upper estimates of the space for a transaction. */
+export interface RoomNeeds {
+  readonly bytes: number
+  /** Of these, for values of several pages. */
+  readonly runBytes?: number
 }
 
 /** Extends a file to a length by writing zeros: space that is not written can still be taken by others. */

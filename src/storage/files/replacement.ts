@@ -2,13 +2,7 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync 
 import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { syncDirectory } from '../../base/sync-directory.ts'
-import {
-  collectionsDirectory,
-  collectionsPath,
-  databasePath,
-  reservePath,
-  rowFilePath,
-} from './data-directory.ts'
+import { collectionsDirectory, databasePath, reservePath } from './data-directory.ts'
 
 /**
  * Replaces the data of a cluster's node by those of another node. The process can be killed at any time:
@@ -88,13 +82,10 @@ export function checkReplaced(dataDir: string): void {
   )
 }
 
-/** All files of a store, including LMDB's lock files and the index. */
+/** All files of a store, including LMDB's lock file. */
 function dataPaths(dataDir: string): readonly string[] {
-  const databases = [databasePath(dataDir), collectionsPath(dataDir)]
-  return [
-    ...databases.flatMap((path) => [path, `${path}-lock`]),
-    ...[rowFilePath(dataDir), reservePath(dataDir), collectionsDirectory(dataDir), join(dataDir, 'index')],
-  ]
+  const database = databasePath(dataDir)
+  return [database, `${database}-lock`, reservePath(dataDir), collectionsDirectory(dataDir)]
 }
 
 function writeDurably(path: string, text: string): void {

@@ -8,10 +8,9 @@ import { idBytes, idFromBytes, writeIdBytes } from '../../base/ids.ts'
  *   header    ├ VICNSNAP 8 │ version u32 │ dimension u32 (0: none yet) │ sequence f64 │ points f64 │
  *             │ database id 16 │ crc u32 ┤
  *
- *   a point   ├ id 16 │ sequence f64 │ content bytes u32 │ content type u32 │
- *             │ in version 3: version f64 │ order f64 │ expires, µs since 1970, f64 (NaN: never) │
- *             │ attributes bytes u32 │ crc u32 ┤
- *             ├ vector f32 x dimension │ content, UTF-8 │ in version 3: attributes, canonical JSON │ crc u32 ┤
+ *   a point   ├ id 16 │ sequence f64 │ content bytes u32 │ content type u32 │ version f64 │ order f64 │
+ *             │ expires, µs since 1970, f64 (NaN: never) │ attributes bytes u32 │ crc u32 ┤
+ *             ├ vector f32 x dimension │ content, UTF-8 │ attributes, canonical JSON │ crc u32 ┤
  *
  *   trailer   ├ VICNDONE 8 │ points f64 │ crc u32 ┤  and nothing after it
  *
@@ -23,25 +22,15 @@ import { idBytes, idFromBytes, writeIdBytes } from '../../base/ids.ts'
  *
  * The points are in no particular order; their numbers show in which order they were inserted. `sequence` is the number
  * of the change that wrote the vector, as in the row of a point.
- *
- * Version 1, which is still read, has no database id. A snapshot of a database that never had extended records
- * (payload-record.ts) has version 2, so that earlier programs can read it. The version and order of its points are
- * their sequence numbers.
  */
 
-export const snapshotVersion = 3
-/** The version for a database without extended records. */
-export const plainSnapshotVersion = 2
+/** Versions 1 to 3 are no longer read. */
+export const snapshotVersion = 4
 export const snapshotHeaderBytes = 52
-const headerBytesOf: Readonly<Record<number, number>> = {
-  1: 36,
-  [plainSnapshotVersion]: snapshotHeaderBytes,
-  [snapshotVersion]: snapshotHeaderBytes,
-}
-/** The first bytes of a header, which determine its length. */
+/** The first bytes of a header, which say whether it can be read. */
 export const snapshotStartBytes = 12
-const plainHeadBytes: number = idBytes + 20
-const extraHeadBytes: number = 3 * 8 + 4
+/** Bytes of a point up to its vector. */
+export const pointHeadBytes: number = idBytes + 8 + 2 * 4 + 3 * 8 + 4 + 4
 export const checksumBytes = 4
 export const snapshotTrailerBytes = 20
 
@@ -49,10 +38,8 @@ const headerMagic = Buffer.from('VICNSNAP')
 const trailerMagic = Buffer.from('VICNDONE')
 
 export interface SnapshotHeader {
-  /** Whether points have attributes, an expiry, a version and an order. */
-  readonly isExtended: boolean
-  /** Id of the history that `sequence` counts; undefined in a snapshot of version 1. */
-  readonly databaseId: string | undefined
+  /** Id of the history that `sequence` counts. */
+  readonly databaseId: string
   /** Undefined if nothing was ever inserted. */
   readonly dimension: number | undefined
   /** The snapshot contains exactly the changes up to this number. */
@@ -69,9 +56,7 @@ export interface PointHead {
   readonly contentBytes: number
   /** Position in `contentTypes`. */
   readonly contentType: number
-  /** `sequence` in a plain snapshot. */
   readonly version: number
-  /** `sequence` in a plain snapshot. */
   readonly order: number
   /** NaN: never. */
   readonly expiresAtUs: number
@@ -82,7 +67,7 @@ export interface PointHead {
 export interface SnapshotPointBytes extends PointHead {
   readonly vector: Uint8Array
   readonly content: Uint8Array
-  /** Canonical JSON; empty in a plain snapshot. */
+  /** Canonical JSON; empty: none. */
   readonly attributes: Uint8Array
 }
 
@@ -104,13 +89,10 @@ export class SnapshotChecksum {
   }
 }
 
-export function encodeHeader(
-  header: SnapshotHeader & { readonly databaseId: string },
-  checksum: SnapshotChecksum,
-): Buffer {
+export function encodeHeader(header: SnapshotHeader, checksum: SnapshotChecksum): Buffer {
   const bytes = Buffer.alloc(snapshotHeaderBytes)
   headerMagic.copy(bytes)
-  bytes.writeUInt32LE(header.isExtended ? snapshotVersion : plainSnapshotVersion, 8)
+  bytes.writeUInt32LE(snapshotVersion, 8)
   bytes.writeUInt32LE(header.dimension ?? 0, 12)
   bytes.writeDoubleLE(header.sequence, 16)
   bytes.writeDoubleLE(header.points, 24)
@@ -119,39 +101,26 @@ export function encodeHeader(
   return bytes
 }
 
-/**
- * Returns the length of a header with this start. Every version begins with its number, so that any program can report
- * it.
- */
-export function headerLength(start: Buffer): number | { readonly fault: string } {
-  if (!start.subarray(0, 8).equals(headerMagic)) return { fault: 'it does not begin like a snapshot' }
+/** Returns why a snapshot with this start cannot be read. Every version begins with its number. */
+export function faultOfStart(start: Buffer): string | undefined {
+  if (!start.subarray(0, 8).equals(headerMagic)) return 'it does not begin like a snapshot'
   const version = start.readUInt32LE(8)
-  return (
-    headerBytesOf[version] ?? {
-      fault: `it has format version ${version}, this program reads 1 to ${snapshotVersion}`,
-    }
-  )
+  if (version === snapshotVersion) return undefined
+  return `it has format version ${version}, this program reads ${snapshotVersion}`
 }
 
-/** @param bytes the whole header, of `headerLength` bytes */
+/** @param bytes the whole header */
 export function decodeHeader(
   bytes: Buffer,
   checksum: SnapshotChecksum,
 ): SnapshotHeader | { readonly fault: string } {
   if (!checksum.matches(bytes)) return { fault: 'its header does not match its checksum' }
   return {
-    isExtended: bytes.readUInt32LE(8) === snapshotVersion,
-    databaseId:
-      bytes.length < snapshotHeaderBytes ? undefined : idFromBytes(bytes.subarray(32, 32 + idBytes)),
+    databaseId: idFromBytes(bytes.subarray(32, 32 + idBytes)),
     dimension: bytes.readUInt32LE(12) || undefined,
     sequence: bytes.readDoubleLE(16),
     points: bytes.readDoubleLE(24),
   }
-}
-
-/** Bytes of a point up to its vector. */
-export function pointHeadBytes(isExtended: boolean): number {
-  return isExtended ? plainHeadBytes + extraHeadBytes : plainHeadBytes
 }
 
 /** Bytes of a point after its head. */
@@ -167,19 +136,16 @@ export function encodePoint(
   target: Buffer,
   offset: number,
   point: SnapshotPointBytes,
-  isExtended: boolean,
   checksum: SnapshotChecksum,
 ): number {
   target.set(point.id, offset)
   let at = target.writeDoubleLE(point.sequence, offset + idBytes)
   at = target.writeUInt32LE(point.contentBytes, at)
   at = target.writeUInt32LE(point.contentType, at)
-  if (isExtended) {
-    at = target.writeDoubleLE(point.version, at)
-    at = target.writeDoubleLE(point.order, at)
-    at = target.writeDoubleLE(point.expiresAtUs, at)
-    at = target.writeUInt32LE(point.attributeBytes, at)
-  }
+  at = target.writeDoubleLE(point.version, at)
+  at = target.writeDoubleLE(point.order, at)
+  at = target.writeDoubleLE(point.expiresAtUs, at)
+  at = target.writeUInt32LE(point.attributeBytes, at)
   const body = checksum.seal(target, offset, at)
   let end = body
   for (const bytes of [point.vector, point.content, point.attributes]) {
@@ -191,23 +157,16 @@ export function encodePoint(
 
 /** Reads a point's head, whose checksum was verified. `id` is a view. */
 export function decodePointHead(bytes: Buffer): PointHead {
-  const sequence = bytes.readDoubleLE(idBytes)
-  const head = {
-    id: bytes.subarray(0, idBytes),
-    sequence,
-    contentBytes: bytes.readUInt32LE(idBytes + 8),
-    contentType: bytes.readUInt32LE(idBytes + 12),
-  }
-  if (bytes.length === plainHeadBytes) {
-    return { ...head, version: sequence, order: sequence, expiresAtUs: Number.NaN, attributeBytes: 0 }
-  }
-  const extrasAt = idBytes + 16
+  const at = idBytes
   return {
-    ...head,
-    version: bytes.readDoubleLE(extrasAt),
-    order: bytes.readDoubleLE(extrasAt + 8),
-    expiresAtUs: bytes.readDoubleLE(extrasAt + 16),
-    attributeBytes: bytes.readUInt32LE(extrasAt + 24),
+    id: bytes.subarray(0, idBytes),
+    sequence: bytes.readDoubleLE(at),
+    contentBytes: bytes.readUInt32LE(at + 8),
+    contentType: bytes.readUInt32LE(at + 12),
+    version: bytes.readDoubleLE(at + 16),
+    order: bytes.readDoubleLE(at + 24),
+    expiresAtUs: bytes.readDoubleLE(at + 32),
+    attributeBytes: bytes.readUInt32LE(at + 40),
   }
 }
 
@@ -234,13 +193,13 @@ export function faultOfTrailer(
 
 /** Encodes a snapshot: call `begin`, `add` for each point, then `end`. The caller owns the returned chunks. */
 export class SnapshotWriter {
-  readonly #header: SnapshotHeader & { readonly databaseId: string }
+  readonly #header: SnapshotHeader
   readonly #checksum = new SnapshotChecksum()
   #bytes: Buffer = Buffer.alloc(0)
   #length = 0
   #points = 0
 
-  constructor(header: SnapshotHeader & { readonly databaseId: string }) {
+  constructor(header: SnapshotHeader) {
     this.#header = header
   }
 
@@ -255,11 +214,11 @@ export class SnapshotWriter {
 
   /** Adds a point. @returns a full chunk with earlier points, if there is one */
   add(point: SnapshotPointBytes): Buffer | undefined {
-    const { isExtended, dimension = 0 } = this.#header
-    const bytes = pointHeadBytes(isExtended) + pointBodyBytes(dimension, point)
+    const { dimension = 0 } = this.#header
+    const bytes = pointHeadBytes + pointBodyBytes(dimension, point)
     const full = this.#length > 0 && this.#length + bytes > this.#bytes.length ? this.#take() : undefined
     if (this.#length === 0) this.#bytes = Buffer.allocUnsafeSlow(Math.max(chunkBytes, bytes))
-    this.#length = encodePoint(this.#bytes, this.#length, point, isExtended, this.#checksum)
+    this.#length = encodePoint(this.#bytes, this.#length, point, this.#checksum)
     this.#points += 1
     return full
   }

@@ -6,14 +6,15 @@ import {
   checksumBytes,
   decodeHeader,
   decodePointHead,
+  faultOfStart,
   faultOfTrailer,
-  headerLength,
   type PointHead,
   pointBodyBytes,
   pointHeadBytes,
   SnapshotChecksum,
   type SnapshotHeader,
   type SnapshotPointBytes,
+  snapshotHeaderBytes,
   snapshotStartBytes,
   snapshotTrailerBytes,
 } from './snapshot-format.ts'
@@ -60,9 +61,9 @@ export class SnapshotReader {
     const checksum = new SnapshotChecksum()
     try {
       const start = await source.take(snapshotStartBytes)
-      const length = headerLength(start)
-      if (typeof length !== 'number') throw refused(length.fault)
-      const rest = await source.take(length - snapshotStartBytes)
+      const fault = faultOfStart(start)
+      if (fault !== undefined) throw refused(fault)
+      const rest = await source.take(snapshotHeaderBytes - snapshotStartBytes)
       const header = decodeHeader(Buffer.concat([start, rest]), checksum)
       if ('fault' in header) throw refused(header.fault)
       if ((header.dimension ?? 0) > dimensionMax) throw refused(`its dimension is ${header.dimension}`)
@@ -125,10 +126,10 @@ export class SnapshotReader {
   }
 
   async #point(index: number): Promise<ReadPoint> {
-    const { isExtended, dimension = 0, points } = this.header
+    const { dimension = 0, points } = this.header
     const { position } = this.#source
     const where = (): string => `point ${index + 1} of ${points}, at byte ${position},`
-    const headBytes = await this.#source.take(pointHeadBytes(isExtended))
+    const headBytes = await this.#source.take(pointHeadBytes)
     if (!this.#checksum.matches(headBytes)) throw refused(`${where()} does not match its checksum`)
     const head = decodePointHead(headBytes)
     const bytes = await this.#source.take(pointBodyBytes(dimension, head))
@@ -146,14 +147,14 @@ export class SnapshotReader {
 
 /** Returns undefined if the payload could not have been stored. */
 function payloadIn(
-  { contentType: kind, contentBytes, expiresAtUs, version, order }: PointHead,
+  { contentType: kind, contentBytes, expiresAtUs }: PointHead,
   body: Buffer,
 ): Payload | undefined {
   const contentType = contentTypes[kind]
   if (contentType === undefined) return undefined
-  const extras = { version, order, expiresAtUs, attributes: body.subarray(contentBytes) }
+  const [content, attributes] = [body.subarray(0, contentBytes), body.subarray(contentBytes)]
   try {
-    return payloadOf({ contentType, content: body.subarray(0, contentBytes), extras })
+    return payloadOf({ contentType, content, attributes, expiresAtUs })
   } catch {
     // The attributes cannot be read.
     return undefined

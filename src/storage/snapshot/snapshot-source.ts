@@ -8,8 +8,6 @@ import type { Applied } from '../applied.ts'
 import { damaged } from '../files/data-directory.ts'
 import { currentRead } from '../files/environment.ts'
 import {
-  emptyMeta,
-  emptyQueue,
   keyOfRequest,
   type Meta,
   type RowView,
@@ -52,7 +50,7 @@ export class StoreSnapshot implements Snapshot {
     this.#transaction = currentRead(tables.root)
     try {
       // Every read uses this transaction until the next turn of the event loop.
-      this.#meta = readMeta(tables) ?? emptyMeta
+      this.#meta = readMeta(tables)
       this.#live = readLive(tables)
     } catch (error) {
       this.#transaction.done()
@@ -74,11 +72,11 @@ export class StoreSnapshot implements Snapshot {
   }
 
   get keyedRequestCount(): number {
-    return this.#meta.keyedRequests?.count ?? 0
+    return this.#meta.keyedRequests.count
   }
 
   async *keyedRequests(): AsyncGenerator<Buffer> {
-    const { first, count } = this.#meta.keyedRequests ?? emptyQueue
+    const { first, count } = this.#meta.keyedRequests
     const turn = new Turn()
     for (let index = 0; index < count; index += 1) {
       const number = (first + index) % requestNumbers
@@ -93,10 +91,9 @@ export class StoreSnapshot implements Snapshot {
 
   async *chunks(part?: SnapshotPart): AsyncGenerator<Buffer> {
     const { dimension, sequence } = this.#meta
-    const isExtended = this.#meta.hasExtendedRecords === true
     const { databaseId } = this
     const { points, partitions } = part ?? { points: this.points, partitions: undefined }
-    const writer = new SnapshotWriter({ isExtended, databaseId, dimension, sequence, points })
+    const writer = new SnapshotWriter({ databaseId, dimension, sequence, points })
     yield writer.begin()
     if (dimension !== undefined && points > 0) {
       await using file = await open(this.#tables.files.rows, 'r')
@@ -156,10 +153,8 @@ export class StoreSnapshot implements Snapshot {
   }
 
   #pointOf(row: Row): SnapshotPointBytes {
-    const { contentType, content, extras } = this.#recordOf(row)
+    const { contentType, content, version, order, expiresAtUs, attributes } = this.#recordOf(row)
     const { id, sequence, vector } = row
-    const { version = sequence, order = sequence, expiresAtUs = Number.NaN } = extras ?? {}
-    const attributes = extras?.attributes ?? noBytes
     return {
       id,
       sequence,
@@ -224,8 +219,6 @@ function bitsOf(block: Buffer): number {
   for (const byte of block) for (let bits = byte; bits !== 0; bits &= bits - 1) count += 1
   return count
 }
-
-const noBytes: Buffer = Buffer.alloc(0)
 
 /** Large enough for efficient reads. */
 const blockBytes = 256 * 1024

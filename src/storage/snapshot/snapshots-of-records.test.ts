@@ -10,7 +10,7 @@ import { contentsOf, groupOf, insertion, insertionsOf } from '../../../test/supp
 import { type Attributes, DateTime } from '../../base/attributes.ts'
 import { createLogger } from '../../base/log.ts'
 import type { Payload } from '../../base/point.ts'
-import { openStore } from '../lmdb-store.ts'
+import { openStore } from '../data-store.ts'
 import type { PointRecord, Store } from '../store.ts'
 import { SnapshotReader } from './snapshot-reader.ts'
 import { restoreSnapshot } from './snapshot-restore.ts'
@@ -83,9 +83,9 @@ describe('a snapshot of points with more than a content', () => {
       await fill(store)
       return [await snapshotOf(store), await heldBy(store)] as const
     })
-    assert.equal(bytes.readUInt32LE(8), 3)
+    assert.equal(bytes.readUInt32LE(8), 4)
     const { header, points } = await readSnapshot(pieces(bytes))
-    assert.deepEqual([header.isExtended, header.sequence, points.size], [true, 11, 5])
+    assert.deepEqual([header.sequence, points.size], [11, 5])
     for (const [id, { sequence, payload, version = sequence, order = sequence }] of held) {
       const point = points.get(id)!
       assert.deepEqual([point.payload, point.version, point.order], [payload, version, order])
@@ -186,22 +186,20 @@ describe('a snapshot of points with more than a content', () => {
 })
 
 describe('a snapshot of points with only a content', () => {
-  it('has the format that earlier programs read', async () => {
+  it('has the same format', async () => {
     const point = insertion(0, 1, 'content')
     const bytes = await withStore('from', async (store) => {
       await store.commit(groupOf([point]))
       return await snapshotOf(store)
     })
-    assert.equal(bytes.readUInt32LE(8), 2)
-    assert.equal(bytes.length, 52 + 36 + 5 * 4 + 'content'.length + 4 + 20)
-    const { header, points } = await readSnapshot(pieces(bytes))
-    assert.equal(header.isExtended, false)
+    assert.equal(bytes.length, 52 + 64 + 5 * 4 + 'content'.length + 4 + 20)
+    const { points } = await readSnapshot(pieces(bytes))
     const { id, sequence, point: stored } = point
     assert.deepEqual(points.get(id), { id, sequence, version: 1, order: 1, attributeBytes: 0, ...stored })
     await restoreSnapshot(await SnapshotReader.open(pieces(bytes)), join(directory, 'to'), logger)
     await withStore('to', async (store) => {
       assert.equal(store.hasExtendedRecords, false)
-      assert.deepEqual(store.record(0, id), { payload: stored.payload, version: undefined, order: undefined })
+      assert.deepEqual(store.record(0, id), { payload: stored.payload, version: 1, order: 1 })
     })
   })
 })

@@ -1,9 +1,10 @@
+import { attributesToJson } from '../../base/attribute-json.ts'
 import { assert } from '../../base/errors.ts'
 import { idBytes, writeIdBytes } from '../../base/ids.ts'
 import { contentTypes, type Payload } from '../../base/point.ts'
 import { packRow, rowBytesOf } from '../key-layout.ts'
 import { packRequests } from '../keyed-requests.ts'
-import { extrasOf, type RecordExtras } from '../payload-record.ts'
+import type { NewRecord } from '../payload-record.ts'
 import type { Change, WriteGroup } from '../store.ts'
 import type { GroupPart } from './writer-messages.ts'
 
@@ -15,6 +16,7 @@ import type { GroupPart } from './writer-messages.ts'
  *
  *   row    of a record with a new vector: see key-layout.ts; without its checksum
  *   head   of each record │ id 16 │ slot u32 │ content type u8 │ whether the record has a row u8 │
+ *          version f64 │ order f64 │ expires f64 │
  *
  * Rows are in the order of their records.
  */
@@ -32,14 +34,8 @@ export interface UnpackedPart extends Pick<GroupPart, 'dimension' | 'applied' | 
 }
 
 /** A payload record to store: see payload-record.ts. */
-export interface UnpackedRecord {
+export interface UnpackedRecord extends NewRecord {
   readonly slot: number
-  readonly id: Uint8Array
-  /** Position in `contentTypes`. */
-  readonly contentType: number
-  readonly content: string
-  /** Undefined for a plain record. */
-  readonly extras: RecordExtras | undefined
 }
 
 /**
@@ -102,18 +98,14 @@ class PartDraft {
       const { vector, payload } = change.point
       const { version = sequence, order = sequence } = change
       this.#sequence = Math.max(this.#sequence, version)
-      const extras = extrasOf(payload, sequence, version, order)
-      this.#addRecord({ slot, id, sequence, vector, payload, extras })
+      this.#addRecord({ slot, id, sequence, version, order, vector, payload })
     } else {
       const { payload, vector, order } = change
       assert(
         (vector === undefined) === (leaving === undefined),
         'a point with another vector gets another slot',
       )
-      // A row that stays has an older sequence number, so the record must contain all numbers.
-      const row = vector === undefined ? 0 : sequence
-      const extras = extrasOf(payload, row, sequence, order)
-      this.#addRecord({ slot, id, sequence, vector, payload, extras })
+      this.#addRecord({ slot, id, sequence, version: sequence, order, vector, payload })
     }
   }
 
@@ -123,18 +115,19 @@ class PartDraft {
       dimension: this.#dimension,
       packed: this.#packRecords(),
       contents: records.map(({ payload }) => payload.content),
-      extras: records.some(({ extras }) => extras !== undefined)
-        ? records.map(({ extras }) => extras)
+      attributes: records.some(({ attributes }) => attributes !== '')
+        ? records.map(({ attributes }) => attributes)
         : undefined,
       leftSlots: this.#leftSlots.length === 0 ? undefined : Uint32Array.from(this.#leftSlots),
       sequence: this.#sequence,
     }
   }
 
-  #addRecord(record: DraftRecord): void {
-    const { vector, payload, extras } = record
-    this.#records.push(record)
-    this.bytes += payload.content.length + (extras?.attributes.length ?? 0) + pointWorkBytes
+  #addRecord(record: Omit<DraftRecord, 'attributes'>): void {
+    const { vector, payload } = record
+    const attributes = payload.attributes === undefined ? '' : attributesToJson(payload.attributes)
+    this.#records.push({ ...record, attributes })
+    this.bytes += payload.content.length + attributes.length + pointWorkBytes
     if (vector === undefined) return
     assert(
       this.#rowCount === 0 || vector.length === this.#dimension,
@@ -152,11 +145,14 @@ class PartDraft {
     // Not from the pool, because the buffer is transferred. Not zeroed, because this code or the writer sets every
     // byte.
     const packed = Buffer.allocUnsafeSlow(headAt + this.#records.length * headBytes)
-    for (const { slot, id, sequence, vector, payload } of this.#records) {
+    for (const { slot, id, sequence, version, order, vector, payload } of this.#records) {
       writeIdBytes(id, packed, headAt)
       packed.writeUInt32LE(slot, headAt + slotAt)
       packed[headAt + typeAt] = contentTypes.indexOf(payload.contentType)
       packed[headAt + hasRowAt] = vector === undefined ? 0 : 1
+      packed.writeDoubleLE(version, headAt + versionAt)
+      packed.writeDoubleLE(order, headAt + orderAt)
+      packed.writeDoubleLE(payload.expiresAtUs ?? Number.NaN, headAt + expiresAt)
       headAt += headBytes
       if (vector === undefined) continue
       packRow(packed, rowAt, { id, sequence, vector })
@@ -170,15 +166,18 @@ interface DraftRecord {
   readonly slot: number
   readonly id: string
   readonly sequence: number
+  readonly version: number
+  readonly order: number
   /** Undefined if the point keeps its row. */
   readonly vector: Float32Array | undefined
   readonly payload: Payload
-  readonly extras: RecordExtras | undefined
+  /** Canonical JSON; empty: none. */
+  readonly attributes: string
 }
 
 /** Unpacks a part, as views of its buffer. */
 export function unpackPart(part: GroupPart): UnpackedPart {
-  const { packed, contents, extras, dimension, applied, sequence } = part
+  const { packed, contents, attributes, dimension, applied, sequence } = part
   const { leftSlots = noSlots, keyedRequests = noBytes } = part
   const bytes = Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength)
   const headsAt = bytes.length - contents.length * headBytes
@@ -187,8 +186,16 @@ export function unpackPart(part: GroupPart): UnpackedPart {
     const at = headsAt + index * headBytes
     const slot = bytes.readUInt32LE(at + slotAt)
     if (bytes[at + hasRowAt] === 1) slotsWithRows.push(slot)
-    const id = bytes.subarray(at, at + idBytes)
-    return { slot, id, contentType: bytes[at + typeAt]!, content, extras: extras?.[index] }
+    return {
+      slot,
+      id: bytes.subarray(at, at + idBytes),
+      contentType: bytes[at + typeAt]!,
+      content,
+      version: bytes.readDoubleLE(at + versionAt),
+      order: bytes.readDoubleLE(at + orderAt),
+      expiresAtUs: bytes.readDoubleLE(at + expiresAt),
+      attributes: attributes?.[index] ?? '',
+    }
   })
   const rowSlots = Uint32Array.from(slotsWithRows)
   const rows = bytes.subarray(0, headsAt)
@@ -201,7 +208,10 @@ const noBytes = new Uint8Array()
 const slotAt: number = idBytes
 const typeAt: number = slotAt + 4
 const hasRowAt: number = typeAt + 1
-const headBytes: number = hasRowAt + 1
+const versionAt: number = hasRowAt + 1
+const orderAt: number = versionAt + 8
+const expiresAt: number = orderAt + 8
+const headBytes: number = expiresAt + 8
 
 /** The cost of a point in addition to copying it, in bytes that could be copied in the same time. */
 const pointWorkBytes = 512

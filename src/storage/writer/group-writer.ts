@@ -1,24 +1,16 @@
 import { statSync } from 'node:fs'
 import { assert } from '../../base/errors.ts'
-import { newId } from '../../base/ids.ts'
-import { isDiskFull, type PageRoom } from '../files/disk-space.ts'
+import type { PageRoom, RoomNeeds } from '../files/disk-space.ts'
 import type { RowFile, RowFiles } from '../files/row-file.ts'
-import {
-  emptyBlock,
-  emptyMeta,
-  emptyQueue,
-  encodeBlock,
-  encodeDatabaseId,
-  encodeMeta,
-  type Meta,
-  metaKeys,
-} from '../key-layout.ts'
-import { addRequests, hasOutcome, type RequestBounds, unpackRequests } from '../keyed-requests.ts'
+import { emptyBlock, encodeBlock, encodeMeta, type Meta, metaKeys, type RequestQueue } from '../key-layout.ts'
+import { addRequests, type RequestBounds, unpackRequests } from '../keyed-requests.ts'
 import { blockOf, hasSlot, setBit } from '../live-bits.ts'
-import { encodeRecord } from '../payload-record.ts'
-import { checkCounts, readDatabaseId, readLive, readMeta, type Table, type Tables } from '../tables.ts'
+import { encodeRecord, isExtended } from '../payload-record.ts'
+import type { Table } from '../table.ts'
+import { checkCounts, readDatabaseId, readLive, readMeta, type Tables } from '../tables.ts'
 import { type UnpackedPart, type UnpackedRecord, unpackPart } from './group-parts.ts'
 import type { GroupPart, StoredState } from './writer-messages.ts'
+
 export interface GroupWriterSetup {
   readonly tables: Tables
   readonly rowFiles: RowFiles
@@ -41,7 +33,6 @@ export class GroupWriter {
   readonly #rowFiles: RowFiles
   readonly #live: Map<number, Buffer>
   readonly #databaseId: string
-  #isIdStored: boolean
   readonly #requestBounds: RequestBounds
   readonly #room: PageRoom
   #meta: Meta
@@ -57,15 +48,10 @@ export class GroupWriter {
     this.#rowFiles = rowFiles
     this.#requestBounds = requestBounds
     this.#room = room
-    const stored = readMeta(tables)
-    this.#meta = stored ?? emptyMeta
+    this.#meta = readMeta(tables)
     this.#live = readLive(tables)
     checkCounts(tables, this.#meta, this.#live)
-    const databaseId = readDatabaseId(tables)
-    this.#databaseId = databaseId ?? newId()
-    this.#isIdStored = databaseId !== undefined
-    if (stored === undefined) this.#putMeta(this.#meta)
-    else if (!this.#isIdStored) this.#tryToStoreId()
+    this.#databaseId = readDatabaseId(tables)
     if (this.#meta.dimension !== undefined) {
       rowFiles.open(tables.files.rows, this.#meta.dimension)
       this.#rowsDimension = this.#meta.dimension
@@ -85,16 +71,21 @@ export class GroupWriter {
   }
 
   /** An upper estimate of the disk space that the tables need for the group. */
-  get tableBytes(): number {
+  get tableNeeds(): RoomNeeds {
     const { payloads, meta } = this.#tables
-    const keyedBytes = this.#parts.reduce((sum, { keyedRequests }) => sum + keyedRequests.length, 0)
-    const changes = this.#parts.reduce(
-      (sum, { records, leftSlots }) => sum + records.length + leftSlots.length,
-      0,
-    )
+    let [changes, keyedBytes, valueBytes, runBytes] = [0, 0, 0, 0]
+    for (const { records, leftSlots, keyedRequests } of this.#parts) {
+      changes += records.length + leftSlots.length
+      keyedBytes += keyedRequests.length
+      for (const record of records) {
+        const bytes = valueBytesOf(record)
+        valueBytes += bytes
+        if (bytes > pageBytes) runBytes += bytes
+      }
+    }
+    if (keyedBytes > pageBytes) runBytes += 2 * keyedBytes
     const changed = changedPages(changes, payloads) + changedPages(keyedBytes / keyedPartBytes, meta)
-    const values = this.#parts.reduce((sum, { records }) => sum + valueBytesOf(records), keyedBytes)
-    return transactionBytes + values + changed * pageBytes
+    return { bytes: transactionBytes + valueBytes + keyedBytes + changed * pageBytes, runBytes }
   }
 
   /** Adds one part to the group of the next transaction, and writes its rows. */
@@ -122,8 +113,8 @@ export class GroupWriter {
     for (const { leftSlots } of parts) for (const slot of leftSlots) payloads.removeSync(slot)
     for (const [block, bits] of blocks) live.putSync(block, encodeBlock(block, bits))
     const applied = parts.at(-1)!.applied ?? meta.applied
-    const next = { meta: { ...meta, ...this.#changeRequests(parts), applied }, blocks }
-    this.#putMetaRecords(next.meta)
+    const next = { meta: { ...meta, keyedRequests: this.#changeRequests(parts), applied }, blocks }
+    this.#putMeta(next.meta)
     this.#next = next
   }
 
@@ -132,7 +123,6 @@ export class GroupWriter {
     const { meta, blocks } = this.#next!
     this.#meta = meta
     for (const [block, bits] of blocks) this.#live.set(block, bits)
-    this.#isIdStored = true
     this.#measureRows()
     this.abandon()
   }
@@ -141,13 +131,6 @@ export class GroupWriter {
   abandon(): void {
     this.#parts = []
     this.#next = undefined
-  }
-
-  /** Commits a meta record with the flag that named collections exist. */
-  announceCollections(): void {
-    const meta = { ...this.#meta, hasCollections: true }
-    this.#putMeta(meta)
-    this.#meta = meta
   }
 
   close(): void {
@@ -172,54 +155,30 @@ export class GroupWriter {
   #fixDimension(dimension: number): void {
     this.#openRows(dimension)
     const meta = { ...this.#meta, dimension }
-    this.#putMeta(meta)
+    this.#room.ensure(() => ({ bytes: transactionBytes }))
+    this.#tables.root.transactionSync(() => this.#putMeta(meta))
     this.#meta = meta
   }
 
-  /** Stores an id in a database of an earlier program. If the disk is full, the next successful commit stores it. */
-  #tryToStoreId(): void {
-    try {
-      this.#putMeta(this.#meta)
-    } catch (error) {
-      if (!isDiskFull(error, this.#tables.files.database)) throw error
-    }
-  }
-
   #putMeta(meta: Meta): void {
-    this.#room.ensure(() => transactionBytes)
-    this.#tables.root.transactionSync(() => this.#putMetaRecords(meta))
-    this.#isIdStored = true
-  }
-
-  #putMetaRecords(meta: Meta): void {
-    const { meta: table } = this.#tables
-    table.putSync(metaKeys.state, encodeMeta(meta))
-    if (!this.#isIdStored) table.putSync(metaKeys.databaseId, encodeDatabaseId(this.#databaseId))
+    this.#tables.meta.putSync(metaKeys.state, encodeMeta(meta))
   }
 
   /**
    * Adds the group's keyed requests. Does nothing for deletions: removing old requests takes space, which they must not
    * need.
    */
-  #changeRequests(parts: readonly UnpackedPart[]): Pick<Meta, 'keyedRequests' | 'hasOutcomes'> {
-    const { keyedRequests: queue, hasOutcomes } = this.#meta
+  #changeRequests(parts: readonly UnpackedPart[]): RequestQueue {
+    const { keyedRequests: queue } = this.#meta
     const records = unpackRequests(parts.at(-1)!.keyedRequests)
-    if (!this.needsSpace || (queue === undefined && records.length === 0)) return {}
+    if (!this.needsSpace || queue.count + records.length === 0) return queue
     const { applied } = parts.at(-1)!
-    const keyedRequests = addRequests(
-      this.#tables.meta,
-      records,
-      queue ?? emptyQueue,
-      this.#requestBounds,
-      applied === undefined ? Date.now() : applied.clockUs / 1000,
-    )
-    return { keyedRequests, ...(hasOutcomes || records.some(hasOutcome) ? { hasOutcomes: true } : {}) }
+    const nowMs = applied === undefined ? Date.now() : applied.clockUs / 1000
+    return addRequests(this.#tables.meta, records, queue, this.#requestBounds, nowMs)
   }
 
   #putRecords({ records }: UnpackedPart): void {
-    for (const { slot, id, contentType, content, extras } of records) {
-      this.#tables.payloads.putSync(slot, encodeRecord(id, contentType, content, extras))
-    }
+    for (const record of records) this.#tables.payloads.putSync(record.slot, encodeRecord(record))
   }
 
   /** The meta record and the changed blocks of live bits after these parts. */
@@ -235,7 +194,7 @@ export class GroupWriter {
       for (const slot of leftSlots) live.set(slot, false)
       sequence = Math.max(sequence, part.sequence)
       if (part.dimension > 0) dimension ??= part.dimension
-      if (records.some(({ extras }) => extras !== undefined)) hasExtendedRecords = true
+      if (records.some(isExtended)) hasExtendedRecords = true
     }
     pointCount += live.added
     const meta = { ...this.#meta, dimension, sequence, slotCount, pointCount, hasExtendedRecords }
@@ -250,15 +209,10 @@ function changedPages(changes: number, { pages }: Table): number {
   return 2 * Math.min(changes, pages.tree)
 }
 
-/** Estimates the space for the values of records. A large value has its own pages. */
-function valueBytesOf(records: readonly UnpackedRecord[]): number {
-  let bytes = 0
-  for (const { content, extras } of records) {
-    const attributes = extras?.attributes ?? ''
-    const length = Buffer.byteLength(content) + Buffer.byteLength(attributes) + recordHeadBytes
-    bytes += length < pageBytes / 4 ? 2 * length : Math.ceil(length / pageBytes) * pageBytes
-  }
-  return bytes
+/** Estimates the space for the value of a record. A large value has its own pages. */
+function valueBytesOf({ content, attributes }: UnpackedRecord): number {
+  const length = Buffer.byteLength(content) + Buffer.byteLength(attributes) + recordHeadBytes
+  return length < pageBytes / 4 ? 2 * length : Math.ceil(length / pageBytes) * pageBytes
 }
 
 const pageBytes = 4096

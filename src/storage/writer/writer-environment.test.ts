@@ -7,11 +7,11 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { groupOf, insertion } from '../../../test/support/stored-points.ts'
 import { createLogger } from '../../base/log.ts'
 import { readMeta } from '../check/lmdb-pages.ts'
-import { openCollectionTables } from '../collection-tables.ts'
 import { openDataStore } from '../data-store.ts'
-import { collectionsPath } from '../files/data-directory.ts'
+import { databasePath } from '../files/data-directory.ts'
 import { keyOfHash } from '../key-layout.ts'
 import type { KeyedRequest } from '../store.ts'
+import { openTables } from '../tables.ts'
 import { partsOf } from './group-parts.ts'
 import type { GroupWriter } from './group-writer.ts'
 import { WriterEnvironment } from './writer-environment.ts'
@@ -26,7 +26,7 @@ beforeEach(async () => {
   for (const name of ['one', 'other', 'third']) await data.create({ name })
   await data.close()
   const requestBounds = { maxKeys: 10, maxBytes: 10_000, keyLifeMs: 1000 }
-  environment = new WriterEnvironment({ dataDir, isNamed: true, requestBounds })
+  environment = new WriterEnvironment({ dataDir, requestBounds })
   for (const collection of [1, 2, 3]) environment.open({ kind: 'open', collection, name: String(collection) })
 })
 afterEach(async () => {
@@ -52,7 +52,7 @@ function added(collection: number, keyedRequests: readonly KeyedRequest[] = []):
 
 /** The number of transactions that LMDB has committed. */
 function transactions(): number {
-  const file = readFileSync(collectionsPath(dataDir))
+  const file = readFileSync(databasePath(dataDir))
   const first = readMeta(file, 0)
   return Math.max(first.transaction, readMeta(file.subarray(first.pageBytes), 1).transaction)
 }
@@ -69,7 +69,7 @@ describe('groups of several collections', () => {
 
   it('do not fail with one of them: each then has its own transaction', () => {
     assert.deepEqual([...environment.commit([added(2, [request])])], [])
-    const { root, of } = openCollectionTables(dataDir)
+    const { root, of } = openTables(dataDir)
     root.transactionSync(() => of(2, '').meta.putSync(keyOfHash(request.keyHash), Buffer.alloc(9)))
     const before = transactions()
     const [one, other, third] = [added(1), added(2, [request]), added(3)]

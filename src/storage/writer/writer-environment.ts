@@ -3,19 +3,17 @@ import { join } from 'node:path'
 import type { RootDatabase } from 'lmdb'
 import { isOpenFailure } from '../../base/errors.ts'
 import { syncDirectory } from '../../base/sync-directory.ts'
-import { type CollectionTables, openCollectionTables } from '../collection-tables.ts'
+import { mainNumber } from '../catalog.ts'
 import {
   collectionDirectory,
   collectionsDirectory,
-  collectionsPath,
-  collectionsReservePath,
   databasePath,
   reservePath,
 } from '../files/data-directory.ts'
-import { isDiskFull, PageRoom, ReserveFile } from '../files/disk-space.ts'
+import { isDiskFull, PageRoom, ReserveFile, type RoomNeeds } from '../files/disk-space.ts'
 import { RowFile, RowFiles } from '../files/row-file.ts'
 import { RequestFault } from '../keyed-requests.ts'
-import { openTables, type Tables } from '../tables.ts'
+import { type DataTables, openTables } from '../tables.ts'
 import { GroupWriter } from './group-writer.ts'
 import type {
   CollectionsChange,
@@ -28,14 +26,12 @@ import type {
 } from './writer-messages.ts'
 
 /**
- * All resources of a writer thread: the environment of the default collection or of all named collections, and a
- * `GroupWriter` for each collection in use. Synchronous, because the thread has nothing else to do.
+ * All resources of the writer thread: the environment, and a `GroupWriter` for each collection in use. Synchronous,
+ * because the thread has nothing else to do.
  */
 export class WriterEnvironment {
   readonly #setup: WriterSetup
-  readonly #main: Tables | undefined
-  readonly #named: CollectionTables | undefined
-  readonly #root: RootDatabase
+  readonly #tables: DataTables
   readonly #path: string
   readonly #reserve: ReserveFile
   readonly #room: PageRoom
@@ -47,24 +43,22 @@ export class WriterEnvironment {
 
   /** @throws DatabaseError if it cannot be opened */
   constructor(setup: WriterSetup) {
-    const { dataDir, isNamed } = setup
+    const { dataDir } = setup
     this.#setup = setup
-    if (isNamed) this.#named = openCollectionTables(dataDir)
-    else this.#main = openTables(dataDir)
-    this.#root = (this.#named ?? this.#main)!.root
-    this.#path = isNamed ? collectionsPath(dataDir) : databasePath(dataDir)
-    this.#reserve = new ReserveFile(isNamed ? collectionsReservePath(dataDir) : reservePath(dataDir))
-    const { payloads, live, meta } = this.#main ?? this.#named!.of(0, '')
-    const shared = this.#named === undefined ? [] : [this.#named.catalog, this.#named.aliases]
-    this.#room = new PageRoom(this.#root, this.#path, [payloads, live, meta, ...shared])
-    this.#groups = new GroupCommit(this.#root, this.#reserve, this.#path, this.#room)
+    this.#tables = openTables(dataDir)
+    this.#path = databasePath(dataDir)
+    this.#reserve = new ReserveFile(reservePath(dataDir))
+    const { root, catalog, aliases } = this.#tables
+    const { payloads, live, meta } = this.#tables.of(mainNumber, '')
+    this.#room = new PageRoom(root, this.#path, [payloads, live, meta, catalog, aliases])
+    this.#groups = new GroupCommit(root, this.#reserve, this.#path, this.#room)
   }
 
   /** Opens a collection for writing. @throws DatabaseError if it is damaged */
   open({ collection, name, dimension }: OpenMessage): GroupWriter {
     this.#checkSound()
     const writer = new GroupWriter({
-      tables: this.#named?.of(collection, name) ?? this.#main!,
+      tables: this.#tables.of(collection, name),
       rowFiles: this.#rowFiles,
       dimension,
       requestBounds: this.#setup.requestBounds,
@@ -111,10 +105,9 @@ export class WriterEnvironment {
    */
   change(change: CollectionsChange): boolean {
     this.#checkSound()
-    if (change.kind === 'announce') this.writer(0).announceCollections()
-    else if (change.kind === 'create') this.#create(change)
-    else if (change.kind === 'entries') this.#withReserve(() => this.#put(change.entries))
-    else return this.#withReserve(() => this.#purge(change.collection))
+    if (change.kind === 'create') this.#create(change)
+    else if (change.kind === 'entries') this.#withReserve((mayReuse) => this.#put(change.entries, mayReuse))
+    else return this.#withReserve((mayReuse) => this.#purge(change.collection, mayReuse))
     return true
   }
 
@@ -124,7 +117,7 @@ export class WriterEnvironment {
       if (isDiskFull(error, this.#path)) return 'disk full'
       if (isOpenFailure(error)) return 'open failed'
     }
-    if (this.#setup.isNamed && error instanceof RequestFault) return 'collection'
+    if (error instanceof RequestFault) return 'collection'
     this.#broken ??= error instanceof Error ? error : new Error(String(error))
     return 'all'
   }
@@ -132,7 +125,7 @@ export class WriterEnvironment {
   async close(): Promise<void> {
     this.#broken ??= new Error('the writer was closed')
     this.#rowFiles.closeAll()
-    await this.#root.close()
+    await this.#tables.root.close()
   }
 
   #checkSound(): void {
@@ -156,12 +149,11 @@ export class WriterEnvironment {
     }
   }
 
-  #put(entries: readonly EntryChange[]): boolean {
-    this.#room.ensure(() => entriesBytes + pageBytes * entries.length)
-    this.#root.transactionSync(() => {
+  #put(entries: readonly EntryChange[], mayReuse = true): boolean {
+    this.#room.ensure(() => ({ bytes: entriesBytes + pageBytes * entries.length }), mayReuse)
+    this.#tables.root.transactionSync(() => {
       for (const { table, key, collection, value } of entries) {
-        const { catalog, aliases } = this.#named!
-        const target = table === 'meta' ? this.#named!.of(collection!, '').meta : { catalog, aliases }[table]
+        const target = table === 'meta' ? this.#tables.of(collection!, '').meta : this.#tables[table]
         if (value === undefined) target.removeSync(key)
         else target.putSync(key, Buffer.from(value.buffer, value.byteOffset, value.byteLength))
       }
@@ -169,10 +161,10 @@ export class WriterEnvironment {
     return true
   }
 
-  #purge(collection: number): boolean {
-    const { payloads, live, meta } = this.#named!.of(collection, '')
-    this.#room.ensure(() => purgeBytes)
-    return this.#root.transactionSync(() => {
+  #purge(collection: number, mayReuse: boolean): boolean {
+    const { payloads, live, meta } = this.#tables.of(collection, '')
+    this.#room.ensure(() => ({ bytes: purgeBytes }), mayReuse)
+    return this.#tables.root.transactionSync(() => {
       let left = purgedMax
       for (const table of [payloads, live, meta]) {
         const keys = [...table.getKeys({ limit: left })]
@@ -180,18 +172,19 @@ export class WriterEnvironment {
         left -= keys.length
         if (left === 0) return false
       }
-      this.#named!.catalog.removeSync(collection)
+      this.#tables.catalog.removeSync(collection)
       return true
     })
   }
 
   /** Runs work that frees space. On a full disk, gives up the reserve and tries again. */
-  #withReserve<Result>(work: () => Result): Result {
+  #withReserve<Result>(work: (mayReuse: boolean) => Result): Result {
     try {
-      return work()
+      return work(false)
     } catch (error) {
-      if (!isDiskFull(error, this.#path) || !this.#reserve.giveUp()) throw error
-      return work()
+      if (!isDiskFull(error, this.#path)) throw error
+      this.#reserve.giveUp()
+      return work(true)
     }
   }
 }
@@ -267,11 +260,11 @@ export class GroupCommit {
   /** Commits one group. Deletions also succeed on a full disk. */
   #alone(group: GroupWriter): void {
     try {
-      this.#transaction([group])
+      this.#transaction([group], group.needsSpace)
     } catch (error) {
-      const canTryAgain = !group.needsSpace && isDiskFull(error, this.#path) && this.#reserve.giveUp()
-      if (!canTryAgain) throw error
-      this.#transaction([group])
+      if (group.needsSpace || !isDiskFull(error, this.#path)) throw error
+      this.#reserve.giveUp()
+      this.#transaction([group], true)
     }
   }
 
@@ -279,8 +272,8 @@ export class GroupCommit {
    * Runs one transaction, which is durable when this returns. It is synchronous because lmdb's asynchronous
    * transactions neither resolve nor reject when the disk is full.
    */
-  #transaction(groups: readonly GroupWriter[]): void {
-    this.#room.ensure(() => groups.reduce((sum, group) => sum + group.tableBytes, 0))
+  #transaction(groups: readonly GroupWriter[], mayReuse = true): void {
+    this.#room.ensure(() => needsOf(groups), mayReuse)
     this.#root.transactionSync(() => {
       for (const group of groups) group.writeTables()
     })
@@ -290,6 +283,15 @@ export class GroupCommit {
   #isOfOneGroup(error: unknown): boolean {
     return error instanceof RequestFault || isOpenFailure(error) || isDiskFull(error, this.#path)
   }
+}
+
+function needsOf(groups: readonly GroupWriter[]): RoomNeeds {
+  let [bytes, runBytes] = [0, 0]
+  for (const { tableNeeds } of groups) {
+    bytes += tableNeeds.bytes
+    runBytes += tableNeeds.runBytes ?? 0
+  }
+  return { bytes, runBytes }
 }
 
 /**

@@ -1,11 +1,9 @@
 import type { Applied } from '../applied.ts'
 import type { Meta } from '../key-layout.ts'
 import type { RequestBounds } from '../keyed-requests.ts'
-import type { RecordExtras } from '../payload-record.ts'
 
 /**
- * The messages between the main thread and a writer thread. One thread writes the default collection, another thread
- * writes all named collections. Each has its own LMDB environment.
+ * The messages between the main thread and the writer thread of a data directory, which writes all collections.
  *
  *   main thread                                      writer thread
  *   ───────────                                      ─────────────
@@ -32,8 +30,6 @@ import type { RecordExtras } from '../payload-record.ts'
 
 export interface WriterSetup {
   readonly dataDir: string
-  /** Whether the thread writes the named collections; otherwise it writes the default collection. */
-  readonly isNamed: boolean
   readonly requestBounds: RequestBounds
 }
 
@@ -41,7 +37,7 @@ export interface OpenMessage {
   readonly kind: 'open'
   readonly collection: number
   readonly name: string
-  /** Fixes the dimension of an empty default collection. */
+  /** Fixes the dimension of an empty collection. */
   readonly dimension?: number | undefined
 }
 
@@ -54,8 +50,8 @@ export interface GroupPart {
   readonly packed: Uint8Array<ArrayBuffer>
   /** The content of each record. */
   readonly contents: readonly string[]
-  /** By record; undefined if all are plain. */
-  readonly extras: readonly (RecordExtras | undefined)[] | undefined
+  /** Canonical JSON, by record; undefined if none has attributes. */
+  readonly attributes: readonly string[] | undefined
   /** Slots of deleted points, and slots that points with new vectors leave; undefined if there are none. */
   readonly leftSlots: Uint32Array | undefined
   /** In the last part: the keyed requests of the whole group, packed by `packRequests`; undefined if there are none. */
@@ -72,7 +68,7 @@ export interface ShutMessage {
   readonly collection: number
 }
 
-/** A change of one entry in the tables of named collections. */
+/** A change of one entry in the tables of collections. */
 export interface EntryChange {
   readonly table: 'catalog' | 'aliases' | 'meta'
   readonly key: number
@@ -84,8 +80,6 @@ export interface EntryChange {
 
 /** A change of collections. It is atomic and durable. */
 export type CollectionsChange =
-  /** Sent to the thread of the default collection: stores that named collections exist. */
-  | { readonly kind: 'announce' }
   /** Creates the directory of a collection, and its row file if the dimension is given, then changes the entries. */
   | {
       readonly kind: 'create'

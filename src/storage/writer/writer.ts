@@ -22,6 +22,7 @@ import type {
   ToWriter,
   WriterSetup,
 } from './writer-messages.ts'
+
 export interface WriterOptions extends WriterSetup {
   readonly logger: Logger
   /** Called with the reason when changes begin to be refused; called with undefined when they are accepted again. */
@@ -36,7 +37,7 @@ export interface WriterOptions extends WriterSetup {
 }
 
 /**
- * The main thread's side of a writer thread, which writes the default collection or all named collections.
+ * The main thread's side of the writer thread, which writes all collections.
  *
  * A full disk is temporary, and so is a file that cannot be opened because too many are open. After any other failure,
  * above all a failed fsync, the state of the disk is unknown: a retry would report success for data that the kernel has
@@ -44,7 +45,7 @@ export interface WriterOptions extends WriterSetup {
  * refused.
  */
 export class Writer {
-  /** Of all writers, because a thread that could not start is replaced by another. */
+  /** Of all writers, because a caller can try again to open a data directory. */
   static #openFailureLoggedMs = Number.NEGATIVE_INFINITY
   readonly #options: WriterOptions
   readonly #worker: Worker
@@ -68,10 +69,10 @@ export class Writer {
 
   constructor(options: WriterOptions) {
     this.#options = options
-    const { dataDir, isNamed, requestBounds, execArgv } = options
+    const { dataDir, requestBounds, execArgv } = options
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     this.#worker = new Worker(new URL(`./writer-thread.${extension}`, import.meta.url), {
-      workerData: { dataDir, isNamed, requestBounds } satisfies WriterSetup,
+      workerData: { dataDir, requestBounds } satisfies WriterSetup,
       ...(execArgv === undefined ? {} : { execArgv: [...execArgv] }),
     })
     this.#worker.on('message', (message: FromWriter) => this.#hear(message))
@@ -83,11 +84,6 @@ export class Writer {
     this.#ended.promise.then(() => {
       if (this.#poison !== undefined) void this.#reopen()
     })
-  }
-
-  /** Whether the thread could not start. Nothing was written, so another one may be started. */
-  get isRefused(): boolean {
-    return this.#refusal !== undefined
   }
 
   /** Whether writing has failed for good. */

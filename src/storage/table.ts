@@ -1,0 +1,114 @@
+import type { Database, RootDatabase, Transaction } from 'lmdb'
+
+/**
+ * The entries of one collection in an LMDB table that all collections share. A key is the number of the collection u32
+ * and a number u32, both big-endian: LMDB orders keys byte by byte, so the entries of a collection are adjacent, in the
+ * order of their numbers.
+ */
+export class Table {
+  readonly #database: Database<Buffer, Buffer>
+  readonly #collection: number
+  /** LMDB copies a key before it returns, so one buffer is enough for all keys. */
+  readonly #key: Buffer
+
+  constructor(database: Database<Buffer, Buffer>, collection: number) {
+    this.#database = database
+    this.#collection = collection
+    this.#key = keyOf(collection, 0)
+  }
+
+  /** Returns a copy of the value in `transaction`: by default, the transaction that is open in this thread. */
+  getBinary(key: number, transaction?: Transaction): Buffer | undefined {
+    const whole = this.#whole(key)
+    return transaction === undefined
+      ? this.#database.getBinary(whole)
+      : this.#database.get(whole, { transaction })
+  }
+
+  /** Writes within the open transaction of the environment, or in its own transaction. */
+  putSync(key: number, value: Buffer): void {
+    this.#database.putSync(this.#whole(key), value)
+  }
+
+  removeSync(key: number): void {
+    this.#database.removeSync(this.#whole(key))
+  }
+
+  /** Yields keys in ascending order, like `getRange`. */
+  getKeys(options: TableRange = {}): Iterable<number> {
+    return this.#database.getKeys(this.#bounds(options)).map((key) => key.readUInt32BE(4))
+  }
+
+  getRange(options: TableRange = {}): Iterable<TableEntry> {
+    return this.#database
+      .getRange(this.#bounds(options))
+      .map(({ key, value }) => ({ key: key.readUInt32BE(4), value }))
+  }
+
+  count(): number {
+    return this.#database.getKeysCount(this.#bounds({}))
+  }
+
+  /** Pages of the table, with the entries of all collections. */
+  get pages(): TablePages {
+    return pagesOf(this.#database.getStats() as TreeStats)
+  }
+
+  #whole(key: number): Buffer {
+    this.#key.writeUInt32BE(key, 4)
+    return this.#key
+  }
+
+  #bounds({ start = 0, limit }: TableRange): { start: Buffer; end: Buffer; limit?: number } {
+    return {
+      start: keyOf(this.#collection, start),
+      end: keyOf(this.#collection + 1, 0),
+      ...(limit === undefined ? {} : { limit }),
+    }
+  }
+}
+
+/** Opens a table that collections share. Creates it if missing. */
+export function openShared(root: RootDatabase, name: string): Database<Buffer, Buffer> {
+  return root.openDB<Buffer, Buffer>({ name, keyEncoding: 'binary', encoding: 'binary' })
+}
+
+export interface TableRange {
+  /** The first key; 0 by default. */
+  readonly start?: number
+  /** The largest number of entries. */
+  readonly limit?: number
+}
+
+export interface TableEntry {
+  readonly key: number
+  readonly value: Buffer
+}
+
+/** LMDB's statistics of one tree. */
+export interface TreeStats {
+  readonly treeBranchPageCount: number
+  readonly treeLeafPageCount: number
+  readonly overflowPages: number
+}
+
+/** The pages of a table in the file. */
+export interface TablePages {
+  /** Pages of its tree. Each is rewritten when a record on it changes. */
+  readonly tree: number
+  /** Pages of values that have their own pages. */
+  readonly overflow: number
+}
+
+export function pagesOf({ treeBranchPageCount, treeLeafPageCount, overflowPages }: TreeStats): TablePages {
+  return { tree: treeBranchPageCount + treeLeafPageCount, overflow: overflowPages }
+}
+
+function keyOf(collection: number, key: number): Buffer {
+  const bytes = Buffer.alloc(keyBytes)
+  bytes.writeUInt32BE(collection)
+  bytes.writeUInt32BE(key, 4)
+  return bytes
+}
+
+const keyBytes = 8
