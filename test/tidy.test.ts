@@ -12,7 +12,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   index: ['base', 'kernels'],
   attributes: ['base', 'kernels'],
   storage: ['base'],
-  points: ['base', 'kernels', 'index', 'attributes', 'storage', 'collections'],
+  points: ['base', 'kernels', 'index', 'attributes', 'storage'],
   graphs: ['base', 'kernels', 'index', 'storage', 'points'],
   search: ['base', 'kernels', 'index', 'attributes', 'storage', 'points', 'graphs'],
   write: ['base', 'attributes', 'storage', 'points'],
@@ -80,7 +80,6 @@ const typesOnly: readonly (readonly [string, string])[] = [
   ['client', 'api'],
   ['messages', 'api'],
   ['api', 'points'],
-  ['points', 'collections'],
   ['api', 'embeddings'],
 ]
 

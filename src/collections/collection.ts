@@ -5,6 +5,7 @@ import type { PartitionSet } from '../base/partitions.ts'
 import type { NewPoint, Patch, Payload, Point, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import { Indexer } from '../graphs/indexer.ts'
+import type { CollectionStats } from '../points/collection-stats.ts'
 import type {
   ChangeByFilter,
   Database,
@@ -26,7 +27,6 @@ import { Replica, type ReplicaHooks } from '../write/replica.ts'
 import type { TakenPoint } from '../write/requests.ts'
 import { WritePath } from '../write/write-path.ts'
 import { AttributeCache, momentOf } from './attribute-cache.ts'
-import type { CollectionStats } from './collection-stats.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 import { LivePoints, pointsIn } from './live-points.ts'
 import { digestAll, loadCollection } from './load-collection.ts'

@@ -1,11 +1,11 @@
 import { defaultCollection } from '../base/collection.ts'
 import { assert, type DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
+import type { CollectionStats } from '../points/collection-stats.ts'
 import { openDataStore, type StoreOptions } from '../storage/data-store.ts'
 import type { DataStore } from '../storage/store.ts'
 import type { ReplicaHooks } from '../write/replica.ts'
 import { CollectionSet } from './collection-set.ts'
-import type { CollectionStats } from './collection-stats.ts'
 import type { Collection, Engine } from './engine.ts'
 import type { OpenCollectionsOptions } from './open-collections.ts'
 

@@ -8,8 +8,9 @@ import { seededRandom } from '../../test/support/random.ts'
 import type { Metric } from '../base/point.ts'
 import { noWork } from '../index/searcher.ts'
 import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
+import type { BinRecall } from '../points/collection-stats.ts'
 import type { RouteRecall } from './index-thread-pool.ts'
-import { type BinRecall, type FilteredAsk, RecallPlans, selectivityBins } from './recall-plans.ts'
+import { type FilteredAsk, RecallPlans, selectivityBins } from './recall-plans.ts'
 
 const seed = 20_261_124
 const plain = { graph: 0, distanceKind: 0, efMultiplier: 2 }

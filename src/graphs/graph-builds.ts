@@ -1,9 +1,10 @@
 import type { Logger } from '../base/log.ts'
 import { graphDistanceMetrics } from '../index/routes.ts'
+import type { GraphDistanceSource } from '../points/collection-stats.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { DeadSlots } from './graph-repair.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
-import { bestSource, type GraphDistanceSource, type GraphSet, sampleForCheck } from './graph-set.ts'
+import { bestSource, type GraphSet, sampleForCheck } from './graph-set.ts'
 import type { LinkBatches, WriterRoom } from './link-batches.ts'
 import type { RecallPlans } from './recall-plans.ts'
 

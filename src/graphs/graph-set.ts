@@ -3,6 +3,7 @@ import { slotStates } from '../index/graph-state.ts'
 import { type DistanceSource, distanceKindOf, graphDistanceMetrics } from '../index/routes.ts'
 import { graphsPerSegment, type SegmentHandle, type SegmentLayout } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
+import type { GraphDistanceSource } from '../points/collection-stats.ts'
 import type { GraphPlace } from './index-thread-pool.ts'
 
 /**
@@ -162,9 +163,6 @@ export interface SourceSample {
   readonly queries: readonly number[]
   readonly others: readonly number[]
 }
-
-/** What a graph's distances are computed from, or why there is no graph. */
-export type GraphDistanceSource = DistanceSource | 'nothing' | undefined
 
 /**
  * What each graph's distances are computed from: codes if they distinguish the points, otherwise float32 rows if those

@@ -3,6 +3,7 @@ import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { Metric } from '../base/point.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
+import type { BinRecall, GraphDistanceSource, MetricPlan } from '../points/collection-stats.ts'
 import { type IdPages, writePagedId } from '../points/id-table.ts'
 import { shareRanges, stopRanges } from '../points/shared-ranges.ts'
 import { readRows } from '../storage/files/row-file.ts'
@@ -11,18 +12,11 @@ import { Checkpoints } from './checkpoints.ts'
 import { GraphBuilds } from './graph-builds.ts'
 import { DeadSlots, GraphRepair, Reachability } from './graph-repair.ts'
 import { GraphScheduler } from './graph-scheduler.ts'
-import { type GraphDistanceSource, GraphSet } from './graph-set.ts'
+import { GraphSet } from './graph-set.ts'
 import type { IndexThreadPool, TaskResults } from './index-thread-pool.ts'
 import { LinkBatches, WriterRoom } from './link-batches.ts'
 import { RecallControl } from './recall-control.ts'
-import {
-  type BinRecall,
-  type FilteredAsk,
-  type MetricPlan,
-  plansInWords,
-  RecallPlans,
-  type RouteInForce,
-} from './recall-plans.ts'
+import { type FilteredAsk, plansInWords, RecallPlans, type RouteInForce } from './recall-plans.ts'
 
 export interface IndexerOptions {
   /** Shared with other indexers. */

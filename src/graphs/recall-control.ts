@@ -12,6 +12,7 @@ import {
 } from '../index/audit.ts'
 import { graphDistanceMetrics, type Route } from '../index/routes.ts'
 import { queriesPerScanMax } from '../index/segment.ts'
+import type { BinRecall, MetricPlan } from '../points/collection-stats.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { GraphBuilds } from './graph-builds.ts'
 import type { Reachability } from './graph-repair.ts'
@@ -19,9 +20,7 @@ import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
 import type { WriterRoom } from './link-batches.ts'
 import {
-  type BinRecall,
   type FilteredAsk,
-  type MetricPlan,
   plansInWords,
   type RecallPlans,
   type RouteInForce,

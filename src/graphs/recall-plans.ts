@@ -13,15 +13,8 @@ import type { IndexQuery } from '../index/searcher.ts'
 import { auditedNeighbours } from '../index/segment.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
+import type { MetricPlan } from '../points/collection-stats.ts'
 import type { RouteRecall } from './index-thread-pool.ts'
-
-/** The route of a metric's searches, and its recall. */
-export interface MetricPlan {
-  /** Undefined for the exact scan. */
-  readonly route: Route | undefined
-  /** The recall of the route, or the best of the routes that were tried; undefined before the first measurement. */
-  readonly recall: number | undefined
-}
 
 /** The points on which recall was measured. */
 export interface MeasuredPoints {
@@ -73,14 +66,6 @@ export const selectivityBins: readonly SelectivityBin[] = [
   { name: '0.1-0.3', below: 0.3, halvings: 3 },
   { name: '0.3-1', below: Number.POSITIVE_INFINITY, halvings: 1 },
 ]
-
-/** The recall of searches with filters, for one metric and bin. */
-export interface BinRecall {
-  readonly metric: Metric
-  readonly bin: string
-  /** 1 where searches are exact; undefined where it was not measured. */
-  readonly recall: number | undefined
-}
 
 /** What was measured of searches with filters of one bin. */
 interface MeasuredBin {

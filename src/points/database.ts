@@ -5,8 +5,8 @@ import type { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { Include, NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
 import type { HitDetails, SearchResults } from '../base/search-results.ts'
-import type { CollectionStats } from '../collections/collection-stats.ts'
 import type { Snapshot } from '../storage/store.ts'
+import type { CollectionStats } from './collection-stats.ts'
 
 export type { CollectionStats }
 

@@ -6,6 +6,7 @@ import type { CodeScanUse, SearchWork } from '../index/searcher.ts'
 import { efMax, filteredPoolMax } from '../index/segment.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
+import type { FilteredPlanCounts, FilteredPlanName } from '../points/collection-stats.ts'
 
 /**
  * A query whose vector and slots are known. Its route is decided when a thread takes it, because graphs can change while
@@ -56,12 +57,6 @@ export interface FilterPlan {
 export function isScan({ route, codeScan }: FilterPlan): boolean {
   return route === undefined || codeScan === 'instead'
 }
-
-/** How a search with a filter was carried out. */
-export type FilteredPlanName = 'scan' | 'code_scan' | 'walk' | 'walk_and_scan'
-
-/** The number of searches with a filter, by how they were carried out. */
-export type FilteredPlanCounts = Readonly<Record<FilteredPlanName, number>>
 
 export function noPlanCounts(): Record<FilteredPlanName, number> {
   return { scan: 0, code_scan: 0, walk: 0, walk_and_scan: 0 }

@@ -7,12 +7,8 @@ import { type IndexQuery, rangesOf, type Searcher, type SlotRange } from '../ind
 import { efMax, queriesPerScanMax } from '../index/segment.ts'
 import { countBits, type SlotBits, type SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
-import {
-  type FilteredPlanCounts,
-  type FilterPlan,
-  FilterPlanner,
-  type PlannedQuery,
-} from './filter-planner.ts'
+import type { FilteredPlanCounts } from '../points/collection-stats.ts'
+import { type FilterPlan, FilterPlanner, type PlannedQuery } from './filter-planner.ts'
 import type { SearchWork as RingWork } from './search-ring.ts'
 
 /** Returns the current route of a metric's searches, or of a search with a filter; undefined for the exact scan. */

@@ -1,7 +1,5 @@
 import type { Metric } from '../base/point.ts'
-import type { GraphDistanceSource } from '../graphs/graph-set.ts'
-import type { BinRecall, MetricPlan } from '../graphs/recall-plans.ts'
-import type { FilteredPlanCounts } from '../search/filter-planner.ts'
+import type { DistanceSource, Route } from '../index/routes.ts'
 
 /** Figures of a collection, for metrics and operators. */
 export interface CollectionStats {
@@ -29,3 +27,28 @@ export interface CollectionStats {
   /** How searches with a filter that matches points were carried out since the collection was opened. */
   readonly filteredPlans: FilteredPlanCounts
 }
+
+/** The route of a metric's searches, and its recall. */
+export interface MetricPlan {
+  /** Undefined for the exact scan. */
+  readonly route: Route | undefined
+  /** The recall of the route, or the best of the routes that were tried; undefined before the first measurement. */
+  readonly recall: number | undefined
+}
+
+/** The recall of searches with filters, for one metric and bin. */
+export interface BinRecall {
+  readonly metric: Metric
+  readonly bin: string
+  /** 1 where searches are exact; undefined where it was not measured. */
+  readonly recall: number | undefined
+}
+
+/** What a graph's distances are computed from, or why there is no graph. */
+export type GraphDistanceSource = DistanceSource | 'nothing' | undefined
+
+/** How a search with a filter was carried out. */
+export type FilteredPlanName = 'scan' | 'code_scan' | 'walk' | 'walk_and_scan'
+
+/** The number of searches with a filter, by how they were carried out. */
+export type FilteredPlanCounts = Readonly<Record<FilteredPlanName, number>>
