@@ -3,7 +3,7 @@ import { accessSync, constants, globSync, mkdirSync, mkdtempSync, renameSync, rm
 import { homedir, tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { isOldVersion, oldestVersion } from '../src/cluster/nats-connection.ts'
+import { isOldVersion, oldestVersion } from '../src/cluster/log/nats-connection.ts'
 
 /**
  * `npm run get:nats` prints the path of a nats-server for the cluster tests and the cluster demo. It uses an existing

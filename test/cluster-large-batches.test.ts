@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { NewPoint, Payload } from '../src/base/point.ts'
-import { appendBatch } from '../src/cluster/publisher.ts'
-import { encodeRequest } from '../src/cluster/request-codec.ts'
+import { appendBatch } from '../src/cluster/log/publisher.ts'
+import { encodeRequest } from '../src/cluster/log/request-codec.ts'
 import { SimulatedNode } from './support/cluster-nodes.ts'
 import { SharedMemoryDocuments, SharedMemoryLog } from './support/memory-log.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type CommitLog, LogGap, UncertainAppend } from '../src/cluster/commit-log.ts'
+import { type CommitLog, LogGap, UncertainAppend } from '../src/cluster/log/commit-log.ts'
 import { SeededFaults, SharedMemoryDocuments, SharedMemoryLog } from './support/memory-log.ts'
 import { seededRandom } from './support/random.ts'
 

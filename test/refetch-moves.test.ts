@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { SharedDocuments } from '../src/cluster/commit-log.ts'
-import { fromJson, memberOf, type Topology } from '../src/cluster/topology.ts'
+import type { SharedDocuments } from '../src/cluster/log/commit-log.ts'
+import { fromJson, memberOf, type Topology } from '../src/cluster/membership/topology.ts'
 import {
   inParts,
   startTestCluster,

@@ -11,7 +11,7 @@ import {
   type PeerHandler,
   type PeerOperation,
 } from '../src/cluster/requests.ts'
-import { isRetryable } from '../src/cluster/scatter.ts'
+import { isRetryable } from '../src/cluster/reads/scatter.ts'
 import { statusOf } from './support/cluster-status.ts'
 import { MemoryBus } from './support/memory-bus.ts'
 import { openLog } from './support/nats-log.ts'

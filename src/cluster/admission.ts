@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { cancellation, DatabaseError } from '../base/errors.ts'
-import type { Applier } from './applier.ts'
 import type { ReadPosition } from './cluster-node-options.ts'
-import { LogLost } from './commit-log.ts'
+import type { Applier } from './log/applier.ts'
+import { LogLost } from './log/commit-log.ts'
 import { Waiters } from './waiting.ts'
 
 interface AdmissionOptions {

@@ -4,7 +4,7 @@ import { SharedMemoryDocuments } from '../../test/support/memory-log.ts'
 import { createLogger } from '../base/log.ts'
 import { PartitionDigest } from '../storage/applied.ts'
 import { Audits } from './audits.ts'
-import type { SharedDocuments } from './commit-log.ts'
+import type { SharedDocuments } from './log/commit-log.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 const position = 7

@@ -3,7 +3,7 @@ import type { Logger } from '../base/log.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
 import { differingPartitions } from '../storage/applied.ts'
-import type { SharedDocuments } from './commit-log.ts'
+import type { SharedDocuments } from './log/commit-log.ts'
 
 interface AuditsOptions {
   readonly documents: SharedDocuments

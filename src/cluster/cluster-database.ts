@@ -24,9 +24,9 @@ import type {
 } from '../points/database.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../write/requests.ts'
 import { insertJointly, isJoint, partitionToDraw } from './joint-inserts.ts'
-import type { LocalLease } from './peer-reads.ts'
-import type { ClusterRequest } from './request-codec.ts'
-import type { ScatteredReads } from './scattered-reads.ts'
+import type { ClusterRequest } from './log/request-codec.ts'
+import type { LocalLease } from './reads/peer-reads.ts'
+import type { ScatteredReads } from './reads/scattered-reads.ts'
 
 /** What the collections of a node need from it. */
 interface ClusterWrites {

@@ -1,6 +1,6 @@
 import type { Logger } from '../base/log.ts'
 import type { Consistency } from '../base/request-headers.ts'
-import type { CommitLog, SharedDocuments } from './commit-log.ts'
+import type { CommitLog, SharedDocuments } from './log/commit-log.ts'
 import type { Sharding } from './node-shards.ts'
 
 export interface ReadPosition {

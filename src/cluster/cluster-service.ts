@@ -7,25 +7,25 @@ import { damageIn } from '../storage/files/data-directory.ts'
 import { replacementReason, requestReplacement } from '../storage/files/replacement.ts'
 import { ClusterNode, needIn } from './cluster-node.ts'
 import type { ReadPosition } from './cluster-node-options.ts'
-import { ClusterView } from './cluster-view.ts'
-import { lostIn, lostLogMessage, MeasuredLog, type SharedDocuments, shortIdOf } from './commit-log.ts'
-import { placeOf } from './founding.ts'
+import { lostIn, lostLogMessage, MeasuredLog, type SharedDocuments, shortIdOf } from './log/commit-log.ts'
+import { placeOf } from './log/founding.ts'
+import { type NatsCluster, openNatsCluster } from './log/nats-cluster.ts'
+import { ClusterView } from './membership/cluster-view.ts'
 import {
   type Announcement,
   checkSettings,
   decidingSettings,
   Membership,
   settingsFault,
-} from './membership.ts'
-import { type NatsCluster, openNatsCluster } from './nats-cluster.ts'
-import { removeMember, setMemberState, setReplicas } from './ownership.ts'
-import { ServiceParts } from './partition-mover.ts'
-import { fetchReplica } from './replica-fetch.ts'
-import { catalogOf, collectionOf, PeerReplicaSource, replicaHandlers } from './replica-transfer.ts'
+} from './membership/membership.ts'
+import { removeMember, setMemberState, setReplicas } from './membership/ownership.ts'
+import { type MemberState, readMembers, readTopology, toJson } from './membership/topology.ts'
 import { NodeRequests } from './requests.ts'
 import type { ClusterFigures, ClusterServiceOptions } from './service-status.ts'
 import { ServiceStatus } from './service-status.ts'
-import { type MemberState, readMembers, readTopology, toJson } from './topology.ts'
+import { ServiceParts } from './transfer/partition-mover.ts'
+import { fetchReplica } from './transfer/replica-fetch.ts'
+import { catalogOf, collectionOf, PeerReplicaSource, replicaHandlers } from './transfer/replica-transfer.ts'
 import { isNoOutage, pause, retried } from './waiting.ts'
 
 /**

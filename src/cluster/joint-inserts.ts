@@ -5,10 +5,10 @@ import type { NewPoint } from '../base/point.ts'
 import type { Inserted, InsertOptions } from '../points/database.ts'
 import type { FoundPoints, LoggedInsert } from '../write/requests.ts'
 import { StaleRequest } from '../write/requests.ts'
-import type { ReadCollection, ReadingNode } from './node-reads.ts'
+import { PackedReader, PackedWriter, readIds, writeIds } from './log/packed-bytes.ts'
 import { type AskOwnersOptions, askOwners, without } from './outcomes.ts'
-import { PackedReader, PackedWriter, readIds, writeIds } from './packed-bytes.ts'
-import { checkHolds } from './placement.ts'
+import type { ReadCollection, ReadingNode } from './reads/node-reads.ts'
+import { checkHolds } from './reads/placement.ts'
 
 /**
  * Whether an insert has to be decided jointly. When each node holds only some of the points, a node decides about the

@@ -4,8 +4,8 @@ import type { Collection } from '../collections/collection.ts'
 import type { PointsOnNodes } from '../points/database.ts'
 import { HeldPartitions } from '../write/replica.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResult } from '../write/requests.ts'
-import { type MergedSnapshot, type MergedSnapshotOptions, openMergedSnapshot } from './cluster-snapshot.ts'
 import { type FindingNode, type FoundQuestion, findPoints } from './joint-inserts.ts'
+import { partitionsOf } from './log/request-codec.ts'
 import {
   type Ask,
   type AskOwnersOptions,
@@ -16,16 +16,25 @@ import {
   type OutcomeQuestion,
   RecentOutcomes,
 } from './outcomes.ts'
-import { type CoverPart, OwnedPlacement, type OwnedPlacementOptions, type Placement } from './placement.ts'
-import { partitionsOf } from './request-codec.ts'
-import type { PeerOperation, Peers } from './requests.ts'
-import { foundParts, Scatter, untilKnown } from './scatter.ts'
+import {
+  type CoverPart,
+  OwnedPlacement,
+  type OwnedPlacementOptions,
+  type Placement,
+} from './reads/placement.ts'
+import { foundParts, Scatter, untilKnown } from './reads/scatter.ts'
 import {
   type CountingNode,
   countOnNodes,
   ScatteredReads,
   type ScatteredReadsOptions,
-} from './scattered-reads.ts'
+} from './reads/scattered-reads.ts'
+import type { PeerOperation, Peers } from './requests.ts'
+import {
+  type MergedSnapshot,
+  type MergedSnapshotOptions,
+  openMergedSnapshot,
+} from './transfer/cluster-snapshot.ts'
 
 /** Options of a node that may hold only some of the points. */
 export interface Sharding extends Pick<OwnedPlacementOptions, 'owners' | 'isLive'> {

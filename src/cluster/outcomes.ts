@@ -9,8 +9,8 @@ import type {
   LoggedResult,
   LoggedResults,
 } from '../write/requests.ts'
-import type { Placement } from './placement.ts'
-import { partitionsOf } from './request-codec.ts'
+import { partitionsOf } from './log/request-codec.ts'
+import type { Placement } from './reads/placement.ts'
 import { pause } from './waiting.ts'
 
 /** The outcome of a logged request on this node; `created` is for collections. */

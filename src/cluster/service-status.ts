@@ -3,12 +3,12 @@ import { type ClusterStatus, drainedReason } from '../base/cluster-status.ts'
 import { version } from '../base/version.ts'
 import type { ClusterNode } from './cluster-node.ts'
 import type { LocalStatus } from './cluster-node-options.ts'
-import { type ClusterView, logStatus, nodeStatuses, partitionsStatus } from './cluster-view.ts'
-import { type MeasuredLog, shortIdOf } from './commit-log.ts'
-import type { Announcement, DecidingSettings, Membership } from './membership.ts'
-import type { NatsCluster, NatsClusterOptions, openNatsCluster } from './nats-cluster.ts'
-import type { ServiceParts } from './partition-mover.ts'
-import type { MemberState } from './topology.ts'
+import { type MeasuredLog, shortIdOf } from './log/commit-log.ts'
+import type { NatsCluster, NatsClusterOptions, openNatsCluster } from './log/nats-cluster.ts'
+import { type ClusterView, logStatus, nodeStatuses, partitionsStatus } from './membership/cluster-view.ts'
+import type { Announcement, DecidingSettings, Membership } from './membership/membership.ts'
+import type { MemberState } from './membership/topology.ts'
+import type { ServiceParts } from './transfer/partition-mover.ts'
 
 /** The current state of a service. Whatever does not exist now is undefined. */
 interface ServiceState {

@@ -6,8 +6,8 @@ import { randomUUID } from 'node:crypto'
 import { PartitionSet } from '../../src/base/partitions.ts'
 import { Admission } from '../../src/cluster/admission.ts'
 import { ClusterNode } from '../../src/cluster/cluster-node.ts'
-import type { LogEntry } from '../../src/cluster/commit-log.ts'
-import { NatsReader } from '../../src/cluster/nats-log.ts'
+import type { LogEntry } from '../../src/cluster/log/commit-log.ts'
+import { NatsReader } from '../../src/cluster/log/nats-log.ts'
 
 /** By name. */
 export const mutants: Readonly<Record<string, () => void>> = {

@@ -8,7 +8,7 @@ import {
   type SharedDocument,
   type SharedDocuments,
   UncertainAppend,
-} from '../../src/cluster/commit-log.ts'
+} from '../../src/cluster/log/commit-log.ts'
 import { Waiters } from '../../src/cluster/waiting.ts'
 
 export interface MemoryLogOptions {

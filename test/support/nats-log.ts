@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { createLogger } from '../../src/base/log.ts'
-import type { CommitLog } from '../../src/cluster/commit-log.ts'
-import { type NatsCluster, openNatsCluster } from '../../src/cluster/nats-cluster.ts'
+import type { CommitLog } from '../../src/cluster/log/commit-log.ts'
+import { type NatsCluster, openNatsCluster } from '../../src/cluster/log/nats-cluster.ts'
 import type { NatsServers } from './nats-servers.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })

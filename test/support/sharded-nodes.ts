@@ -1,5 +1,5 @@
 import { createLogger } from '../../src/base/log.ts'
-import { catalogOf, collectionOf, replicaHandlers } from '../../src/cluster/replica-transfer.ts'
+import { catalogOf, collectionOf, replicaHandlers } from '../../src/cluster/transfer/replica-transfer.ts'
 import {
   type MessageBus,
   NodeRequests,

@@ -1,0 +1,160 @@
+import { type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { errors, type NatsConnection } from '@nats-io/transport-node'
+import { DatabaseError } from '../../base/errors.ts'
+import type { Logger } from '../../base/log.ts'
+import type { MessageBus } from '../requests.ts'
+import { type RetryOptions, retried } from '../waiting.ts'
+import { type CommitLog, LogLost, type SharedDocuments } from './commit-log.ts'
+import { connectToNats, type NatsConnectionOptions, requireVersion, UnusableNats } from './nats-connection.ts'
+import { NatsDocuments } from './nats-documents.ts'
+import type { NatsLogOptions } from './nats-log.ts'
+import { NatsLog } from './nats-log.ts'
+import { logIdOf, openLogStream } from './nats-stream.ts'
+
+export interface NatsClusterOptions extends NatsConnectionOptions, NatsLogOptions {
+  readonly logBytesMax: number
+  readonly announcementMs?: number
+  /** Whether to create the log if there is none: see `LogStreamOptions`. */
+  readonly mayFound?: boolean | undefined
+}
+
+/** The log and the documents of a cluster, on one connection. */
+export interface NatsCluster {
+  readonly log: CommitLog
+  readonly documents: SharedDocuments
+  /** For requests between nodes. */
+  readonly bus: MessageBus
+  /** Whether a server is connected now. */
+  readonly isConnected: boolean
+  close(): Promise<void>
+}
+
+/**
+ * Connects to the servers and waits until they have a leader.
+ *
+ * @throws UnusableNats when waiting does not help; LogLost when the log no longer exists
+ */
+export async function openNatsCluster(
+  options: NatsClusterOptions,
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<NatsCluster> {
+  return await withServers(options, logger, signal, async ({ connection, jsm, documents, replicas }) => {
+    /** Since when no server is connected, by `performance.now()`. */
+    let awayMs: number | undefined
+    void (async () => {
+      for await (const { type } of connection.status()) {
+        if (type === 'disconnect') awayMs ??= performance.now()
+        if (type === 'reconnect') awayMs = undefined
+        if (type === 'disconnect') logger.warn('the connection to the log servers was lost')
+        if (type === 'reconnect') {
+          logger.info({ server: connection.getServer() }, 'connected to a log server again')
+          reportOldServer(() => requireVersion(connection), logger)
+        }
+      }
+    })()
+    const { cluster, logBytesMax: bytesMax, mayFound } = options
+    const { config } = await retried(
+      () => openLogStream(jsm, documents, { cluster, bytesMax, replicas, mayFound }, logger),
+      attemptOf(logger, signal),
+    )
+    const stream = {
+      ...{ connection, js: jetstream(connection), jsm, logger },
+      ...{ name: config.name, id: logIdOf(config) },
+    }
+    const log = new NatsLog(stream, options)
+    return {
+      log,
+      documents,
+      bus: busOf(connection, () => awayMs),
+      get isConnected() {
+        return awayMs === undefined
+      },
+      close: async () => {
+        await documents.close()
+        await log.close()
+        await connection.close()
+      },
+    }
+  })
+}
+
+/** A connection to the log servers, and what was opened on it. */
+interface Servers {
+  readonly connection: NatsConnection
+  readonly jsm: JetStreamManager
+  readonly documents: NatsDocuments
+  readonly replicas: 1 | 3
+}
+
+/** Connects, and waits until the servers have a leader; the connection ends if `use` fails. */
+async function withServers<Result>(
+  options: NatsClusterOptions,
+  logger: Logger,
+  signal: AbortSignal,
+  use: (servers: Servers) => Promise<Result>,
+): Promise<Result> {
+  const attempt = attemptOf(logger, signal)
+  const connection = await retried(() => connectToNats(options, logger, signal), attempt)
+  const end = (): void => void connection.close()
+  signal.addEventListener('abort', end)
+  try {
+    const replicas = connection.info?.cluster === undefined ? 1 : 3
+    const jsm = await jetstreamManager(connection, { checkAPI: false, timeout: 3_000 })
+    const documents = await retried(
+      () => NatsDocuments.open(connection, jsm, { ...options, replicas }),
+      attempt,
+    )
+    return await use({ connection, jsm, documents, replicas })
+  } catch (error) {
+    await connection.close()
+    throw error
+  } finally {
+    signal.removeEventListener('abort', end)
+  }
+}
+
+/** @param awayMs since when no server is connected, by `performance.now()` */
+function busOf(connection: NatsConnection, awayMs: () => number | undefined): MessageBus {
+  return {
+    async request(subject, message, timeoutMs) {
+      const since = awayMs()
+      // The client reconnects to another server in less time, and sends what waits for it.
+      if (since !== undefined && performance.now() - since > reconnectMsMax)
+        throw new DatabaseError('not_ready', 'no log server is connected')
+      try {
+        return (await connection.request(subject, message, { timeout: timeoutMs })).data
+      } catch (cause) {
+        const reason = cause instanceof errors.TimeoutError ? 'deadline_exceeded' : 'not_ready'
+        throw new DatabaseError(reason, 'the other node did not answer', { cause })
+      }
+    },
+    publish: (subject, message) => {
+      if (!connection.isClosed()) connection.publish(subject, message)
+    },
+    subscribe(pattern, take) {
+      const subscription = connection.subscribe(pattern, {
+        callback: (error, message) => {
+          if (error === null) take(message.subject, message.data, (reply) => message.respond(reply))
+        },
+      })
+      return () => subscription.unsubscribe()
+    },
+  }
+}
+
+/** Longer than a client takes to reconnect to another server. */
+const reconnectMsMax = 1_000
+
+function attemptOf(logger: Logger, signal: AbortSignal): RetryOptions {
+  const isFinal = (error: unknown): boolean => error instanceof UnusableNats || error instanceof LogLost
+  return { what: 'opening the log of the cluster', isFinal, logger, signal }
+}
+
+function reportOldServer(check: () => void, logger: Logger): void {
+  try {
+    check()
+  } catch (err) {
+    logger.error({ err }, 'a log server has a version that may lose records')
+  }
+}

@@ -1,0 +1,434 @@
+import {
+  AckPolicy,
+  type ConsumerInfo,
+  DeliverPolicy,
+  JetStreamApiError,
+  type JetStreamClient,
+  JetStreamError,
+  type JetStreamManager,
+  type JsMsg,
+  type StoredMsg,
+  type StreamInfo,
+} from '@nats-io/jetstream'
+import type { NatsConnection } from '@nats-io/transport-node'
+import { DatabaseError } from '../../base/errors.ts'
+import type { Logger } from '../../base/log.ts'
+import { pause } from '../waiting.ts'
+import {
+  type AppendOptions,
+  type CommitLog,
+  type LogBounds,
+  type LogEntry,
+  LogGap,
+  LogLost,
+  UncertainAppend,
+} from './commit-log.ts'
+import { askForStream, findMadeStream, logIdOf, subjectOf } from './nats-stream.ts'
+
+/** A log that is a JetStream stream: the position of a record is its sequence in the stream. */
+export class NatsLog implements CommitLog {
+  readonly id: string
+  readonly #stream: NatsStream
+  readonly #appender: NatsAppender
+  readonly #closed = new AbortController()
+  /** Whether the stream was missing when last asked for: then one answer is enough to confirm that. */
+  #isGone = false
+
+  constructor(stream: NatsStream, options: NatsLogOptions) {
+    this.id = stream.id
+    this.#stream = stream
+    this.#appender = new NatsAppender(stream, () => this.bounds(), options)
+  }
+
+  append(record: Uint8Array, options: AppendOptions): Promise<number> {
+    return this.#appender.append(record, options)
+  }
+
+  read(from: number, signal: AbortSignal): AsyncIterable<LogEntry> {
+    return new NatsReader(this.#stream, this).read(from, AbortSignal.any([signal, this.#closed.signal]))
+  }
+
+  async get(position: number): Promise<LogEntry | undefined> {
+    const message = await this.#stream.jsm.streams.getMessage(this.#stream.name, { seq: position })
+    return message === null ? undefined : entryOfStored(message)
+  }
+
+  async bounds(): Promise<LogBounds> {
+    return boundsOf(await this.#info())
+  }
+
+  async trim(below: number): Promise<void> {
+    await this.#stream.jsm.streams.purge(this.#stream.name, { seq: below })
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort()
+    this.#appender.close()
+  }
+
+  /** @throws LogLost when the stream is no longer that of this log; DatabaseError `not_ready` without an answer */
+  async #info(): Promise<StreamInfo> {
+    const { jsm, name, id } = this.#stream
+    const find = this.#isGone ? askForStream : findMadeStream
+    const info = await find(jsm, name).catch((cause: unknown) => {
+      throw new DatabaseError('not_ready', 'the log servers of the cluster do not answer', { cause })
+    })
+    this.#isGone = info === undefined
+    if (info === undefined) throw new LogLost(`the stream ${name} was deleted`)
+    if (logIdOf(info.config) !== id) throw new LogLost(`the stream ${name} was deleted and recreated`)
+    return info
+  }
+}
+
+export interface NatsLogOptions {
+  readonly cluster: string
+  /** The share of the log's maximum size that is reserved for appends with `intoReserve`. */
+  readonly reserveShare?: number
+  /** How long an append is tried. */
+  readonly appendTimeoutMs?: number
+  /** Maximum appends in flight; further ones wait. */
+  readonly appendsMax?: number
+}
+
+/** What the appender and the reader of the log share. */
+interface NatsStream {
+  readonly connection: NatsConnection
+  readonly js: JetStreamClient
+  readonly jsm: JetStreamManager
+  readonly name: string
+  /** The id of the log. */
+  readonly id: string
+  readonly logger: Logger
+}
+
+/**
+ * Creates a consumer that delivers records from a position on. The servers delete it some seconds after its reader
+ * has gone.
+ */
+async function createConsumer({ jsm, name }: NatsStream, from: number): Promise<ConsumerInfo> {
+  return await jsm.consumers.add(name, {
+    ack_policy: AckPolicy.None,
+    deliver_policy: DeliverPolicy.StartSequence,
+    opt_start_seq: from,
+    mem_storage: true,
+    num_replicas: 1,
+    // Nanoseconds.
+    inactive_threshold: 10e9,
+  })
+}
+
+function entryOfMessage({ seq, data, info }: JsMsg): LogEntry {
+  return { position: seq, record: data, appendedMs: millisOf(info.timestampNanos) }
+}
+
+function entryOfStored({ seq, data, timestamp }: StoredMsg): LogEntry {
+  const [, seconds, fraction = ''] = /^([^.Z]+)(?:\.(\d+))?Z$/.exec(timestamp) ?? []
+  const nanos = BigInt(Date.parse(`${seconds}Z`)) * 1_000_000n + BigInt(fraction.padEnd(9, '0'))
+  return { position: seq, record: data, appendedMs: millisOf(Number(nanos)) }
+}
+
+/**
+ * Rounds a time to milliseconds, since a double cannot hold all its nanoseconds. Both kinds of messages are rounded
+ * in the same way, so all readers see the same time.
+ */
+function millisOf(nanos: number): number {
+  return Math.floor(nanos / 1e6)
+}
+
+function boundsOf({ state, config }: StreamInfo): LogBounds {
+  const { messages, first_seq: first, last_seq: last, bytes } = state
+  return { first: messages === 0 ? last + 1 : first, last, bytes, bytesMax: config.max_bytes }
+}
+
+/**
+ * Publishes records. Each is retried under the same id until the log has it, the log is full, or the time is up.
+ * JetStream remembers ids for two minutes, much longer than an append is tried.
+ */
+class NatsAppender {
+  readonly #stream: NatsStream
+  readonly #bounds: () => Promise<LogBounds>
+  readonly #cluster: string
+  readonly #reserveShare: number
+  readonly #timeoutMs: number
+  readonly #appendsMax: number
+  readonly #waiting: (() => void)[] = []
+  #running = 0
+  #isClosed = false
+  /** Size of the log when last asked, and the bytes appended here since. */
+  #size: { readonly bounds: LogBounds; readonly askedMs: number; appendedBytes: number } | undefined
+
+  constructor(stream: NatsStream, bounds: () => Promise<LogBounds>, options: NatsLogOptions) {
+    this.#stream = stream
+    this.#bounds = bounds
+    this.#cluster = options.cluster
+    this.#reserveShare = options.reserveShare ?? 0.05
+    this.#timeoutMs = options.appendTimeoutMs ?? 15_000
+    this.#appendsMax = options.appendsMax ?? 64
+  }
+
+  async append(record: Uint8Array, options: AppendOptions): Promise<number> {
+    const endMs = performance.now() + this.#timeoutMs
+    await this.#start()
+    try {
+      if (!options.intoReserve) await this.#requireRoom(record.length)
+      const position = await this.#publish(record, options, endMs)
+      if (this.#size !== undefined) this.#size.appendedBytes += record.length
+      return position
+    } finally {
+      this.#running--
+      this.#waiting.shift()?.()
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true
+  }
+
+  async #start(): Promise<void> {
+    this.#running++
+    if (this.#running > this.#appendsMax) await new Promise<void>((resolve) => this.#waiting.push(resolve))
+  }
+
+  async #publish(record: Uint8Array, options: AppendOptions, endMs: number): Promise<number> {
+    const { js, name, logger } = this.#stream
+    const subject = subjectOf(this.#cluster, options.partition)
+    let mayBeStored = false
+    for (let attempt = 1; ; attempt++) {
+      if (this.#isOver(options, endMs, attempt)) throw outcomeUnknown(mayBeStored)
+      try {
+        const expect = { streamName: name }
+        const ack = await js.publish(subject, record, { msgID: options.id, timeout: attemptMs, expect })
+        return ack.seq
+      } catch (err) {
+        if (isFull(err)) throw mayBeStored ? outcomeUnknown(true) : fullError(err)
+        mayBeStored ||= !isRefusal(err)
+        logger.debug({ err, id: options.id, attempt }, 'a record was not appended: trying again')
+      }
+      await pause(Math.min(retryMs * attempt, retryMsMax), options.signal)
+    }
+  }
+
+  /** Whether to stop trying. The first attempt is always made, unless nobody waits for it any more. */
+  #isOver({ signal }: AppendOptions, endMs: number, attempt: number): boolean {
+    return this.#isClosed || signal?.aborted === true || (attempt > 1 && performance.now() >= endMs)
+  }
+
+  /** @throws DatabaseError `disk_full` when only the reserve is left, as far as this node knows */
+  async #requireRoom(bytes: number): Promise<void> {
+    const nowMs = performance.now()
+    if (this.#size === undefined || nowMs - this.#size.askedMs > sizeMs) {
+      // Without an answer the log itself decides.
+      const bounds = await this.#bounds().catch(() => undefined)
+      this.#size = bounds && { bounds, askedMs: nowMs, appendedBytes: 0 }
+    }
+    if (this.#size === undefined) return
+    const { bounds, appendedBytes } = this.#size
+    const room = bounds.bytesMax * (1 - this.#reserveShare)
+    if (bounds.bytesMax > 0 && bounds.bytes + appendedBytes + bytes > room) throw fullError()
+  }
+}
+
+function outcomeUnknown(mayBeStored: boolean): Error {
+  if (mayBeStored) return new UncertainAppend('the log of the cluster did not say whether it has the record')
+  return new DatabaseError('not_ready', 'the log of the cluster cannot be reached: nothing was stored')
+}
+
+function fullError(cause?: unknown): DatabaseError {
+  return new DatabaseError('disk_full', 'the log of the cluster is full', { cause })
+}
+
+function isFull(error: unknown): boolean {
+  return error instanceof JetStreamApiError && fullCodes.includes(error.code)
+}
+
+/** Whether a server said that it has not stored the record; a missing answer says nothing. */
+function isRefusal(error: unknown): boolean {
+  if (error instanceof JetStreamApiError) return error.code !== inProcess
+  return error instanceof JetStreamError || (error as Error).name === 'JetStreamNotEnabled'
+}
+
+/** Codes of JetStream: no bytes left in the stream, on the server, for the account. */
+const fullCodes: readonly number[] = [10077, 10023, 10047, 10002]
+/** Another append with the same id is in progress. */
+const inProcess = 10158
+const attemptMs = 2_000
+const retryMs = 50
+const retryMsMax = 500
+/** How long the size of the log is taken as current, together with what was appended here since. */
+const sizeMs = 1_000
+
+/**
+ * Reads a stream in order. A JetStream consumer lives on one server and dies with it. It delivers what that server
+ * has, which can lack a record: a flipped bit on its disk is enough. So positions are checked. A consumer that is
+ * silent although the log has grown is replaced. A record that consumers do not deliver is requested from the leader
+ * of the stream. The leader can be the server that lacks it, so the record counts as gone only after many consumers:
+ * each lives on a random server.
+ */
+export class NatsReader {
+  readonly #stream: NatsStream
+  readonly #log: Pick<CommitLog, 'bounds' | 'get'>
+
+  constructor(stream: NatsStream, log: Pick<CommitLog, 'bounds' | 'get'>) {
+    this.#stream = stream
+    this.#log = log
+  }
+
+  /** @throws LogGap, LogLost */
+  async *read(from: number, signal: AbortSignal): AsyncGenerator<LogEntry> {
+    let next = from
+    let seen: LogEntry | undefined
+    for (let fruitless = 0; !signal.aborted; ) {
+      const before = next
+      let hasSkipped = false
+      try {
+        for await (const entry of this.#consume(next, seen, signal)) {
+          hasSkipped = entry.position !== next
+          if (hasSkipped) break
+          seen = entry
+          yield entry
+          next++
+        }
+      } catch (err) {
+        if (err instanceof LogLost) throw err
+        this.#stream.logger.debug({ err, next }, 'a reader of the log ended: opening another one')
+      }
+      fruitless = next > before ? 0 : fruitless + 1
+      if (signal.aborted) return
+      if (fruitless >= fruitlessMax) {
+        const entry = await this.#ask(next, fruitless >= gapMax)
+        if (entry !== undefined) {
+          seen = entry
+          yield entry
+          next++
+          fruitless = 0
+        }
+      }
+      // A server that skips a record is neither starting nor busy.
+      await pause(Math.min(100 * fruitless, hasSkipped ? 100 : 1_000), signal)
+    }
+  }
+
+  /**
+   * Yields what one consumer delivers, until it is silent although the log has more.
+   *
+   * @param seen the record before, which must be unchanged
+   */
+  async *#consume(from: number, seen: LogEntry | undefined, signal: AbortSignal): AsyncGenerator<LogEntry> {
+    const { js, jsm, name } = this.#stream
+    const info = await createConsumer(this.#stream, seen?.position ?? from)
+    const consumer = js.consumers.getConsumerFromInfo(info)
+    let last = from - 1
+    try {
+      while (!signal.aborted) {
+        const before = last
+        const messages = await consumer.fetch({
+          max_messages: messagesMax,
+          expires: fetchMs,
+          idle_heartbeat: heartbeatMs,
+        })
+        for await (const message of bounded(messages, signal)) {
+          const entry = entryOfMessage(message)
+          if (entry.position === seen?.position) {
+            await this.#checkSame(entry, seen)
+            continue
+          }
+          last = entry.position
+          yield entry
+        }
+        if (last === before && (await this.#isBehind(last))) return
+      }
+    } finally {
+      // If this request is lost, the server deletes the consumer on its own.
+      void jsm.consumers.delete(name, info.name).catch(() => {})
+    }
+  }
+
+  /**
+   * Detects a log that was set back and has grown again: it has other records at positions that were already read.
+   *
+   * @throws LogLost
+   */
+  async #checkSame(found: LogEntry, seen: LogEntry): Promise<void> {
+    if (isSame(found, seen)) return
+    // A single server can be wrong: the leader decides.
+    const entry = await this.#log.get(seen.position)
+    if (entry === undefined || isSame(entry, seen)) return
+    throw new LogLost(`the record at position ${seen.position} is no longer the same`)
+  }
+
+  async #isBehind(position: number): Promise<boolean> {
+    const { last } = await this.#log.bounds()
+    if (last >= position) return last > position
+    // A server that has just started may not know the end of the log yet.
+    await pause(settleMs)
+    if ((await this.#log.bounds()).last >= position) return true
+    throw new LogLost(`the log ends at position ${last}: it had a record at ${position}`)
+  }
+
+  /**
+   * Asks the leader for the record at a position; undefined while the servers do not answer, or when there is none
+   * yet.
+   *
+   * @param isLast whether the record is gone if the leader lacks it, too
+   * @throws LogGap when the record is gone
+   */
+  async #ask(position: number, isLast: boolean): Promise<LogEntry | undefined> {
+    const { logger, name } = this.#stream
+    try {
+      const { first, last } = await this.#log.bounds()
+      if (position > last) return undefined
+      const entry = position < first ? undefined : await this.#log.get(position)
+      if (entry !== undefined) {
+        logger.warn({ stream: name, position }, 'a log server lacks a record that the leader has')
+        return entry
+      }
+      if (position >= first && !isLast) return undefined
+      throw new LogGap(position, Math.max(first, position + 1))
+    } catch (err) {
+      if (err instanceof LogGap || err instanceof LogLost) throw err
+      logger.debug({ err, position }, 'the log does not answer')
+      return undefined
+    }
+  }
+}
+
+function isSame(one: LogEntry, other: LogEntry): boolean {
+  return one.appendedMs === other.appendedMs && Buffer.compare(one.record, other.record) === 0
+}
+
+/**
+ * Yields the messages of a fetch. Ends when aborted, and after a silence: the client may not notice that its server
+ * is gone.
+ */
+async function* bounded(
+  messages: AsyncIterable<JsMsg> & { stop(error?: Error): void },
+  signal: AbortSignal,
+): AsyncGenerator<JsMsg> {
+  const stop = (): void => messages.stop()
+  let timer = setTimeout(stop, silenceMs)
+  signal.addEventListener('abort', stop)
+  try {
+    for await (const message of messages) {
+      clearTimeout(timer)
+      yield message
+      timer = setTimeout(stop, silenceMs)
+    }
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', stop)
+    messages.stop()
+  }
+}
+
+/** Records per fetch: all of them are in memory together. */
+const messagesMax = 32
+/** A fetch without records ends after this time. The log is then asked whether there are any. */
+const fetchMs = 1_000
+const heartbeatMs = 500
+/** Much longer than a fetch takes. */
+const silenceMs = 3_000
+const settleMs = 2_000
+/** After so many consecutive consumers that deliver nothing, the leader is asked. */
+const fruitlessMax = 3
+/** With one damaged server of three, this many consumers all live on it once in fourteen million times. */
+const gapMax = 15

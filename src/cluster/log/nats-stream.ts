@@ -1,0 +1,171 @@
+import { randomUUID } from 'node:crypto'
+import {
+  DiscardPolicy,
+  JetStreamApiCodes,
+  JetStreamApiError,
+  type JetStreamManager,
+  RetentionPolicy,
+  StorageType,
+  type StreamConfig,
+  type StreamInfo,
+} from '@nats-io/jetstream'
+import { DatabaseError } from '../../base/errors.ts'
+import type { Logger } from '../../base/log.ts'
+import { pause } from '../waiting.ts'
+import { LogLost, type SharedDocuments } from './commit-log.ts'
+import { UnusableNats } from './nats-connection.ts'
+import { recordBytesMax } from './records.ts'
+
+/** The stream that is the log of a cluster, and the rules that it must follow. */
+
+interface LogStreamOptions {
+  readonly cluster: string
+  readonly bytesMax: number
+  readonly replicas: 1 | 3
+  /** Whether to create the stream if there is none. False for a node that has applied a log: that log is lost then. */
+  readonly mayFound?: boolean | undefined
+}
+
+const streamName = (cluster: string): string => `VDB-${cluster}`
+
+/** The subject that a record is published under. */
+export const subjectOf = (cluster: string, partition: number | undefined): string =>
+  `vdb.${cluster}.${partition ?? 'all'}`
+
+/**
+ * Opens the stream of the cluster's log; the first node creates it.
+ *
+ * @throws UnusableNats when it has rules that lose records; LogLost when it was deleted: an empty log would be
+ *   another one
+ */
+export async function openLogStream(
+  jsm: JetStreamManager,
+  documents: SharedDocuments,
+  options: LogStreamOptions,
+  logger: Logger,
+): Promise<StreamInfo> {
+  const name = streamName(options.cluster)
+  const { mayFound = true } = options
+  const isMade = !mayFound || (await documents.get(madeDocument)) !== undefined
+  const found = isMade ? await findMadeStream(jsm, name) : await askForStream(jsm, name)
+  if (isMade && found === undefined) throw new LogLost(`the stream ${name} was deleted`)
+  const info = found ?? (await createStream(jsm, documents, options))
+  requireRules(info.config)
+  await documents.put(madeDocument, Buffer.from(logIdOf(info.config)), 0)
+  return await adjust(jsm, info, options, logger)
+}
+
+/** Identifies a log forever: a recreated stream has another id. */
+export function logIdOf({ metadata }: StreamConfig): string {
+  return metadata?.[idKey] ?? ''
+}
+
+/**
+ * Finds a stream that existed before; undefined when it was deleted. One answer does not prove that: a future leader
+ * of the stream gives the same answer while it is still creating the stream or reading it from disk.
+ */
+export async function findMadeStream(jsm: JetStreamManager, name: string): Promise<StreamInfo | undefined> {
+  for (let asked = 1; ; asked += 1) {
+    const info = await askForStream(jsm, name)
+    if (info !== undefined || asked === attemptsMax) return info
+    await pause(retryMs)
+  }
+}
+
+export async function askForStream(jsm: JetStreamManager, name: string): Promise<StreamInfo | undefined> {
+  try {
+    return await jsm.streams.info(name)
+  } catch (error) {
+    if (isStreamNotFound(error)) return undefined
+    throw error
+  }
+}
+
+async function createStream(
+  jsm: JetStreamManager,
+  documents: SharedDocuments,
+  options: LogStreamOptions,
+): Promise<StreamInfo> {
+  const former = await documents.get(idDocument)
+  const id = former === undefined ? randomUUID() : Buffer.from(former.value).toString()
+  // Decided before the stream is created, so that two nodes that start at the same time request the same one.
+  if (former === undefined && (await documents.put(idDocument, Buffer.from(id), 0)) === undefined) {
+    throw new DatabaseError('not_ready', 'another node is creating the log')
+  }
+  return await jsm.streams.add(configOf(options, { [idKey]: id }))
+}
+
+function configOf(
+  { cluster, bytesMax, replicas }: LogStreamOptions,
+  metadata: Record<string, string>,
+): Partial<StreamConfig> & { readonly name: string } {
+  return {
+    name: streamName(cluster),
+    subjects: [subjectOf(cluster, undefined).replace(/all$/, '*')],
+    description: 'The log of a Vicinal cluster: every node applies it.',
+    metadata,
+    num_replicas: replicas,
+    ...rules,
+    max_bytes: bytesMax,
+  }
+}
+
+/** Settings that hold from the beginning and never change. */
+const rules = {
+  storage: StorageType.File,
+  retention: RetentionPolicy.Limits,
+  discard: DiscardPolicy.New,
+  deny_delete: true,
+  allow_direct: false,
+  // Nanoseconds. Retries of an append end long before.
+  duplicate_window: 120e9,
+  max_msg_size: recordBytesMax + 4096,
+} as const satisfies Partial<StreamConfig>
+
+/** Checks the rules that keep the servers from deleting records on their own. */
+function requireRules({ name, storage, retention, discard, deny_delete, ...limits }: StreamConfig): void {
+  const faults = [
+    storage === 'file' ? '' : `storage is ${storage}`,
+    retention === 'limits' ? '' : `retention is ${retention}`,
+    discard === 'new' ? '' : `discard is ${discard}`,
+    deny_delete ? '' : 'deny_delete is not set',
+    limits.max_age === 0 ? '' : 'max_age is set',
+    limits.max_msgs <= 0 ? '' : 'max_msgs is set',
+    limits.max_msgs_per_subject <= 0 ? '' : 'max_msgs_per_subject is set',
+    logIdOf({ ...limits, name } as StreamConfig) === '' ? 'it was not made by Vicinal' : '',
+  ].filter((fault) => fault !== '')
+  if (faults.length > 0) throw new UnusableNats(`the stream ${name} cannot be the log: ${faults.join(', ')}`)
+}
+
+/** Adjusts the size and the number of replicas to the current settings. */
+async function adjust(
+  jsm: JetStreamManager,
+  info: StreamInfo,
+  { bytesMax, replicas }: LogStreamOptions,
+  logger: Logger,
+): Promise<StreamInfo> {
+  const { config } = info
+  const wanted = { max_bytes: bytesMax, num_replicas: Math.max(replicas, config.num_replicas) }
+  const isRight = config.max_bytes === wanted.max_bytes && config.num_replicas === wanted.num_replicas
+  const adjusted = isRight ? info : await jsm.streams.update(config.name, wanted)
+  if (adjusted.config.num_replicas === 1) {
+    logger.warn(
+      { stream: config.name },
+      'the log of the cluster is on one server only: what is lost with that server is lost from the log',
+    )
+  }
+  return adjusted
+}
+
+/** Attempts until a stream counts as deleted. */
+const attemptsMax = 11
+const retryMs = 500
+
+const idKey = 'vicinal-log'
+/** `log` has the id chosen for the log; `log-made` shows that the stream was created. */
+const idDocument = 'log'
+const madeDocument = 'log-made'
+
+export function isStreamNotFound(error: unknown): boolean {
+  return error instanceof JetStreamApiError && error.code === JetStreamApiCodes.StreamNotFound
+}

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { SharedMemoryLog } from '../../../test/support/memory-log.ts'
+import type { DatabaseError } from '../../base/errors.ts'
+import { newId } from '../../base/ids.ts'
+import type { NewPoint } from '../../base/point.ts'
+import { changesPerRecord } from '../../write/requests.ts'
+import { Outcomes } from '../outcomes.ts'
+import type { CommitLog } from './commit-log.ts'
+import { Publisher } from './publisher.ts'
+import { decodeRecord, payloadBytesMax, recordBytesMax } from './records.ts'
+import { type ClusterRequest, encodeRequest } from './request-codec.ts'
+
+const origin = 'node-a.1'
+const collection = 'docs'
+const point: NewPoint = { vector: Float32Array.of(1), payload: { contentType: 'Text', content: '' } }
+
+/** A point of 64 KB in the log, and less than a fifth of that in a gRPC message: JSON escapes such characters. */
+const growing: NewPoint = {
+  ...point,
+  payload: { ...point.payload, attributes: new Map([['text', '\u0001'.repeat(10_900)]]) },
+}
+
+function insertOf(count: number): ClusterRequest {
+  const points = Array.from({ length: count }, () => growing)
+  return { kind: 'insert', points, onError: 'abort', idSeed: new Uint8Array(16) }
+}
+
+/** Sends a request to a log that accepts everything, with nodes that apply everything. */
+async function submit(
+  request: ClusterRequest,
+  writtenBytesMax: number,
+): Promise<{ readonly refusal: DatabaseError | undefined; readonly appended: number }> {
+  const connection = new SharedMemoryLog().connect()
+  const outcomes = new Outcomes(origin)
+  const log: CommitLog = {
+    ...connection,
+    append: async (record, options) => {
+      const position = await connection.append(record, options)
+      if (decodeRecord(record).kind !== 'chunk') outcomes.settle(origin, 1, { result: undefined, position })
+      return position
+    },
+  }
+  const publisher = publisherTo(log, outcomes, writtenBytesMax)
+  const refusal = await publisher.submit(request, { collection }).then(
+    () => undefined,
+    (error: DatabaseError) => error,
+  )
+  const { last } = await connection.bounds()
+  return { refusal, appended: last }
+}
+
+function publisherTo(log: CommitLog, outcomes: Outcomes, writtenBytesMax: number): Publisher {
+  return new Publisher({
+    ...{ log, origin, outcomes, nowUs: () => 1, timeoutMs: 600_000, retryMs: 1 },
+    ...{ bytesMax: 1024 ** 3, writtenBytesMax },
+  })
+}
+
+describe('a request to the log', () => {
+  it('that is larger than nodes read is refused before anything of it is appended', async () => {
+    const requests: ClusterRequest[] = [
+      insertOf(50),
+      {
+        ...{ kind: 'each', ids: [], change: 'delete' },
+        filter: { kind: 'ids', ids: new Uint8Array(3 * recordBytesMax) },
+      },
+      { kind: 'aliases', set: new Map([['a', 'b'.repeat(3 * recordBytesMax)]]), remove: [] },
+    ]
+    for (const request of requests) {
+      const { refusal, appended } = await submit(request, 2 * recordBytesMax)
+      assert.equal(refusal?.reason, 'request_too_large', request.kind)
+      assert.match(refusal.message, /^the request takes 3\d{6} bytes in the log of the cluster/)
+      assert.equal(appended, 0)
+    }
+  })
+
+  it('is refused above the limit only, and never if it fits into one record', async () => {
+    const request = insertOf(50)
+    const { length } = encodeRequest({ request, timeUs: 1 })
+    assert.equal((await submit(request, length - 1)).refusal?.reason, 'request_too_large')
+    assert.deepEqual(await submit(request, length), { refusal: undefined, appended: 5 })
+
+    const emptyBytes = encodeRequest({ request: aliases(''), timeUs: 1 }).length
+    // The length of the text takes three bytes instead of one.
+    const text = 'b'.repeat(payloadBytesMax(origin, collection) - emptyBytes - 2)
+    assert.deepEqual(await submit(aliases(text), 1024), { refusal: undefined, appended: 1 })
+    assert.equal((await submit(aliases(`${text}b`), 1024)).refusal?.reason, 'request_too_large')
+  })
+})
+
+describe('a change by filter', () => {
+  it('can be about as many points as its record has room for', async () => {
+    const change = { filter: { kind: 'ids', ids: new Uint8Array(5000) }, change: 'delete' } as const
+    const id = newId()
+    const mostFor = (writtenBytesMax: number): number =>
+      publisherTo(new SharedMemoryLog().connect(), new Outcomes(origin), writtenBytesMax).changesMax(
+        collection,
+        change,
+      )
+    // The maximum with MAX_REQUEST_BYTES of 1 KiB and 128 KiB, and one just too low for the most points.
+    for (const writtenBytesMax of [4096, 524_288, 1_048_576 + 5016]) {
+      const most = mostFor(writtenBytesMax)
+      assert.ok(most > 64_000 && most < changesPerRecord)
+      const eachOf = (count: number): ClusterRequest => ({
+        ...{ kind: 'each', ids: Array.from({ length: count }, () => id) },
+        ...change,
+      })
+      assert.equal((await submit(eachOf(most), writtenBytesMax)).refusal, undefined)
+      const { refusal } = await submit(eachOf(most + 1), writtenBytesMax)
+      assert.equal(refusal?.reason, 'request_too_large')
+    }
+    assert.equal(mostFor(4 * 1024 ** 2), changesPerRecord)
+  })
+})
+
+function aliases(target: string): ClusterRequest {
+  return { kind: 'aliases', set: new Map([['a', target]]), remove: [] }
+}

@@ -1,0 +1,323 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { crc32 } from 'node:zlib'
+import { cancellation, DatabaseError } from '../../base/errors.ts'
+import { idBytes } from '../../base/ids.ts'
+import {
+  changesOf,
+  changesPerRecord,
+  type LoggedChangeEach,
+  type LoggedRequest,
+} from '../../write/requests.ts'
+import type { Ended, Outcomes } from '../outcomes.ts'
+import { uncertain } from '../outcomes.ts'
+import { type CommitLog, UncertainAppend } from './commit-log.ts'
+import {
+  batchBytesMax,
+  encodeCommit,
+  encodeRecord,
+  isVoid,
+  payloadBytesMax,
+  type RecordKind,
+} from './records.ts'
+import { type ClusterRequest, encodeInTurns, encodeRequest } from './request-codec.ts'
+
+interface PublisherOptions {
+  readonly log: CommitLog
+  readonly origin: string
+  readonly outcomes: Outcomes
+  /** The clock of this node, in microseconds since 1970. */
+  readonly nowUs: () => number
+  /** Called with the seconds that each write took until it was applied here. */
+  readonly onAcknowledge?: ((seconds: number) => void) | undefined
+  /** Maximum bytes of requests that are on their way to the log or being applied. */
+  readonly bytesMax: number
+  /** Maximum bytes of one request that takes several records: see `writtenBytesMax`. */
+  readonly writtenBytesMax: number
+  /** How long an append with an unknown outcome is retried. */
+  readonly timeoutMs: number
+  /** Pause between two attempts; short in tests. */
+  readonly retryMs: number
+}
+
+/** How to send a request to the log. */
+interface PublishOptions {
+  /** The collection or alias that the request is about; empty if it is about none. */
+  readonly collection: string
+  readonly partition?: number | undefined
+  /** Whether it may use the part of a full log that is reserved for requests that free space. */
+  readonly intoReserve?: boolean
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Sends requests to the log and waits until they are applied here.
+ *
+ *   encode ─> append ─> applied, durably ─> the outcome, the same on every replica
+ *               │ uncertain: retry with the same id
+ *               └ still uncertain after a time: the caller gets an error that says so
+ */
+export class Publisher {
+  readonly #options: PublisherOptions
+  /** End the requests in progress. */
+  readonly #ends = new Set<() => void>()
+  #bytes = 0
+
+  constructor(options: PublisherOptions) {
+    this.#options = options
+  }
+
+  /** Bytes of requests in progress. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /**
+   * Applies a request on all replicas.
+   *
+   * @throws DatabaseError with which it was refused; `not_ready` when it is not known whether it was stored
+   */
+  async submit(
+    request: ClusterRequest,
+    options: PublishOptions,
+  ): Promise<Ended & { readonly result: unknown }> {
+    const { signal } = options
+    if (isLogged(request) && changesOf(request) > changesPerRecord) throw tooManyChanges(request)
+    const payload = await encodeInTurns({ request, timeUs: this.#options.nowUs() })
+    if (signal?.aborted) throw cancellation(signal)
+    this.#checkBatch(request, payload.length, options)
+    this.#checkBytes(payload.length)
+    const { outcomes } = this.#options
+    const { request: number, outcome } = outcomes.expect()
+    this.#bytes += payload.length
+    const started = performance.now()
+    using deadline = this.#deadline(signal)
+    try {
+      // Its record can be read and applied before the log's own answer arrives.
+      const ended = await Promise.race([
+        outcome,
+        this.#appended(payload, number, options, { outcome, deadline: deadline.signal }),
+      ])
+      if ('error' in ended) throw ended.error
+      this.#options.onAcknowledge?.((performance.now() - started) / 1000)
+      return ended
+    } finally {
+      this.#bytes -= payload.length
+      outcomes.remove(number)
+    }
+  }
+
+  /**
+   * Appends a barrier.
+   *
+   * @returns its position
+   */
+  async barrier(): Promise<number> {
+    const { outcomes } = this.#options
+    const { request } = outcomes.expect()
+    outcomes.remove(request)
+    const payload = encodeRequest({ request: { kind: 'barrier' }, timeUs: this.#options.nowUs() })
+    using deadline = this.#deadline(undefined)
+    return await this.#append(payload, request, { collection: '' }, deadline.signal)
+  }
+
+  /** The most points that one record of a change by filter can be about. */
+  changesMax(collection: string, { filter, change }: Pick<LoggedChangeEach, 'filter' | 'change'>): number {
+    const { origin, writtenBytesMax, nowUs } = this.#options
+    const request = { kind: 'each', ids: [], filter, change } as const
+    const { length } = encodeRequest({ request, timeUs: nowUs() })
+    const rest = batchBytesMax(origin, collection, writtenBytesMax) - length - countBytesMax
+    return Math.min(changesPerRecord, Math.floor(rest / idBytes))
+  }
+
+  /** Ends the attempts. */
+  close(): void {
+    for (const end of this.#ends) end()
+  }
+
+  /** Nothing may be appended that some node could not apply. */
+  #checkBatch({ kind }: ClusterRequest, bytes: number, { collection }: PublishOptions): void {
+    const { origin, writtenBytesMax } = this.#options
+    const most = batchBytesMax(origin, collection, writtenBytesMax)
+    if (bytes <= most) return
+    const advice = advices[kind] ?? 'send a smaller one'
+    throw new DatabaseError(
+      'request_too_large',
+      `the request takes ${bytes} bytes in the log of the cluster, the maximum is ${most} (it follows from MAX_REQUEST_BYTES): ${advice}`,
+    )
+  }
+
+  #checkBytes(bytes: number): void {
+    const { bytesMax } = this.#options
+    if (this.#bytes === 0 || this.#bytes + bytes <= bytesMax) return
+    throw new DatabaseError(
+      'overloaded',
+      `${this.#bytes} bytes of changes are on their way through the log, the maximum is ${bytesMax} (MAX_BUFFERED_BYTES): try again later`,
+    )
+  }
+
+  /**
+   * Makes a signal that aborts after the time limit, with this publisher, or with the caller. It also aborts when
+   * disposed, so that nothing is left behind.
+   */
+  #deadline(caller: AbortSignal | undefined): Disposable & { readonly signal: AbortSignal } {
+    const controller = new AbortController()
+    const end = (): void => controller.abort()
+    const timer = setTimeout(end, this.#options.timeoutMs).unref()
+    this.#ends.add(end)
+    caller?.addEventListener('abort', end)
+    return {
+      signal: controller.signal,
+      [Symbol.dispose]: () => {
+        clearTimeout(timer)
+        this.#ends.delete(end)
+        caller?.removeEventListener('abort', end)
+        end()
+      },
+    }
+  }
+
+  async #appended(
+    payload: Uint8Array,
+    request: number,
+    options: PublishOptions,
+    { outcome, deadline }: { readonly outcome: Promise<Ended>; readonly deadline: AbortSignal },
+  ): Promise<Ended> {
+    await this.#append(payload, request, options, deadline)
+    return await Promise.race([outcome, uncertainAfter(deadline, options.signal)])
+  }
+
+  async #append(
+    payload: Uint8Array,
+    request: number,
+    { collection, partition, intoReserve, signal }: PublishOptions,
+    deadline: AbortSignal,
+  ): Promise<number> {
+    const { log, origin, retryMs } = this.#options
+    let isUncertain = false
+    for (;;) {
+      try {
+        return await appendBatch(log, {
+          ...{ collection, origin, request, payload, partition, signal: deadline },
+          intoReserve: intoReserve ?? false,
+        })
+      } catch (error) {
+        if (error instanceof UncertainAppend) isUncertain = true
+        // Once an attempt is uncertain, a later refusal says nothing about that one.
+        else if (!isUncertain) throw error
+        if (signal?.aborted) throw cancellation(signal)
+        if (deadline.aborted) throw uncertain(error)
+        await delay(retryMs)
+      }
+    }
+  }
+}
+
+/** Rejects when the signal aborts. */
+function uncertainAfter(deadline: AbortSignal, caller: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => {
+    const end = (): void => reject(caller?.aborted ? cancellation(caller) : uncertain(deadline.reason))
+    if (deadline.aborted) end()
+    else deadline.addEventListener('abort', end, { once: true })
+  })
+}
+
+/** The number of ids takes up to two bytes more than a zero. */
+const countBytesMax = 2
+
+/** How to make a request smaller, by its kind. */
+const advices: Partial<Readonly<Record<ClusterRequest['kind'], string>>> = {
+  insert: 'send fewer points at a time',
+  each: 'use a shorter filter or patch',
+}
+
+function isLogged(request: ClusterRequest): request is LoggedRequest {
+  return !['barrier', 'audit', 'create', 'drop', 'aliases'].includes(request.kind)
+}
+
+function tooManyChanges(request: LoggedRequest): DatabaseError {
+  return new DatabaseError(
+    'request_too_large',
+    `the request changes ${changesOf(request)} points, a cluster takes at most ${changesPerRecord} at a time`,
+  )
+}
+
+/** A batch of changes that all replicas apply together. Its payload is opaque here. */
+export interface BatchToAppend {
+  readonly collection: string
+  /** The node's name and a value unique to its run; unique forever together with `request`. */
+  readonly origin: string
+  readonly request: number
+  readonly payload: Uint8Array
+  readonly partition: number | undefined
+  readonly intoReserve?: boolean
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Appends a batch as one record, or as chunks and a commit.
+ *
+ * @returns the position at which all replicas apply it
+ * @throws the errors of `CommitLog.append`; `not_ready` or `disk_full` when the commit was certainly not attempted
+ */
+export async function appendBatch(log: CommitLog, batch: BatchToAppend): Promise<number> {
+  const largest = payloadBytesMax(batch.origin, batch.collection)
+  if (batch.payload.length <= largest) return await append(log, batch, 'whole', batch.payload, '')
+  return await appendInChunks(log, batch, largest)
+}
+
+async function appendInChunks(log: CommitLog, batch: BatchToAppend, largest: number): Promise<number> {
+  const { payload } = batch
+  const chunks: { readonly position: number; readonly crc: number }[] = []
+  for (let start = 0; start < payload.length; start += largest * chunksInFlight) {
+    const pieces = piecesOf(payload.subarray(start, start + largest * chunksInFlight), largest)
+    const positions = await allOf(
+      pieces.map((piece, index) => append(log, batch, 'chunk', piece, `-${chunks.length + index}`)),
+    )
+    positions.forEach((position, index) => {
+      chunks.push({ position, crc: crc32(pieces[index]!) })
+    })
+  }
+  const commit = encodeCommit({ batchBytes: payload.length, batchCrc: crc32(payload), chunks })
+  const position = await append(log, batch, 'commit', commit, '-commit')
+  if (isVoid(position, chunks)) {
+    throw new DatabaseError(
+      'not_ready',
+      'too many other writes came between the chunks of this one: try again',
+    )
+  }
+  return position
+}
+
+function append(
+  log: CommitLog,
+  { collection, origin, request, partition, intoReserve, signal }: BatchToAppend,
+  kind: RecordKind,
+  payload: Uint8Array,
+  part: string,
+): Promise<number> {
+  const record = encodeRecord({ kind, collection, origin, request, payload })
+  const id = `${origin}-${request}${part}`
+  return log.append(record, { id, partition, intoReserve: intoReserve ?? false, signal })
+}
+
+function piecesOf(bytes: Uint8Array, largest: number): Uint8Array[] {
+  const count = Math.ceil(bytes.length / largest)
+  return Array.from({ length: count }, (_, index) => bytes.subarray(index * largest, (index + 1) * largest))
+}
+
+/** Like Promise.all, but waits for the others when one fails, so that nothing is appended after the answer. */
+async function allOf(promises: readonly Promise<number>[]): Promise<number[]> {
+  const outcomes = await Promise.allSettled(promises)
+  const failed = outcomes.find((outcome) => outcome.status === 'rejected')
+  if (failed !== undefined) throw chunkFailure(failed.reason)
+  return outcomes.map((outcome) => (outcome as PromiseFulfilledResult<number>).value)
+}
+
+/** An uncertain chunk does not make the batch uncertain: without its commit, a chunk has no effect. */
+function chunkFailure(cause: unknown): unknown {
+  if (cause instanceof DatabaseError) return cause
+  return new DatabaseError('not_ready', 'the log of the cluster did not accept the write', { cause })
+}
+
+/** Chunks in flight per batch. The limit keeps one large batch from monopolizing the log. */
+const chunksInFlight = 4

@@ -1,0 +1,254 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { seededRandom } from '../../../test/support/random.ts'
+import {
+  type Attributes,
+  type AttributeValue,
+  DateTime,
+  GeoPoint,
+  type Scalar,
+} from '../../base/attributes.ts'
+import type { Filter, Test } from '../../base/filter.ts'
+import { idFromBytes } from '../../base/ids.ts'
+import type { NewPoint, Patch, Payload, Precondition } from '../../base/point.ts'
+import type { FoundPoints } from '../../write/requests.ts'
+import { UnknownRecord } from './records.ts'
+import { type ClusterRequest, decodeRequest, encodeRequest } from './request-codec.ts'
+
+/** Random requests of every kind, from a seed. */
+class Requests {
+  readonly #random: () => number
+
+  constructor(seed: number) {
+    this.#random = seededRandom(seed)
+  }
+
+  any(): ClusterRequest {
+    const kinds: readonly (() => ClusterRequest)[] = [
+      () => ({ kind: 'barrier' }),
+      () => ({ kind: 'audit' }),
+      () => ({
+        kind: 'insert',
+        points: this.#list(5, () => this.#newPoint()),
+        onError: this.#pick('abort', 'continue'),
+        idSeed: this.#bytes(16),
+        ...this.#maybe({ identity: { keyHash: this.#bytes(16), bodyHash: this.#bytes(16) } }),
+        ...this.#maybe({ found: this.#found() }),
+      }),
+      () => ({ kind: 'put', id: this.#id(), point: this.#point(), when: this.#condition() }),
+      () => ({ kind: 'patch', id: this.#id(), patch: this.#patch(), when: this.#condition() }),
+      () => ({ kind: 'remove', id: this.#id() }),
+      () => this.each(),
+      () => ({ kind: 'expire', ids: this.#list(9, () => this.#id()) }),
+      () => ({
+        ...{ kind: 'create', name: this.#text() },
+        settings: {
+          dimension: this.#isTrue() ? this.#count() : undefined,
+          hnsw: { m: this.#isTrue() ? this.#count() : undefined, efConstruction: undefined },
+        },
+      }),
+      () => ({ kind: 'drop', name: this.#text() }),
+      () => ({
+        kind: 'aliases',
+        set: new Map(this.#list(3, () => [this.#text(), this.#text()] as const)),
+        remove: this.#list(3, () => this.#text()),
+      }),
+    ]
+    return this.#pick(...kinds)()
+  }
+
+  each(): ClusterRequest & { readonly kind: 'each' } {
+    return {
+      ...{ kind: 'each', ids: this.#list(9, () => this.#id()), filter: this.#filter(3) },
+      change: this.#isTrue() ? 'delete' : this.#patch(),
+    }
+  }
+
+  #found(): FoundPoints {
+    const expiry = (): number => this.#pick(Number.POSITIVE_INFINITY, this.#count())
+    return {
+      asOf: this.#count(),
+      expiries: new Map(this.#list(4, () => [this.#count(), expiry()] as const)),
+    }
+  }
+
+  #newPoint(): NewPoint {
+    return {
+      ...this.#point(),
+      ...this.#maybe({ id: this.#id(), onConflict: this.#pick('error', 'replace', 'skip') }),
+    }
+  }
+
+  #point(): { vector: Float32Array; payload: Payload } {
+    const vector = Float32Array.from(this.#list(7, () => this.#number()))
+    const payload: Payload = {
+      contentType: this.#pick('Text', 'Image'),
+      content: this.#text(),
+      ...this.#maybe({ attributes: this.#attributes(2) }),
+      ...this.#maybe({ expiresAtUs: this.#count() }),
+    }
+    return { vector, payload }
+  }
+
+  #patch(): Patch {
+    return {
+      ...this.#maybe({ set: this.#attributes(2) }),
+      ...this.#maybe({ unset: this.#list(3, () => this.#text()) }),
+      ...this.#maybe({ content: this.#text() }),
+      ...this.#maybe({ contentType: this.#pick('Text', 'Image') }),
+      ...this.#maybe({ expiresAtUs: this.#pick(null, this.#count()) }),
+      ...this.#maybe({ vector: new Float32Array([this.#number(), 0]) }),
+    }
+  }
+
+  #condition(): Precondition | undefined {
+    return this.#pick<Precondition | undefined>(
+      undefined,
+      { kind: 'absent' },
+      { kind: 'version', version: this.#count() },
+      { kind: 'filter', filter: this.#filter(3) },
+    )
+  }
+
+  #filter(depth: number): Filter {
+    const of = (): Filter[] => this.#list(3, () => this.#filter(depth - 1))
+    const leaves: readonly (() => Filter)[] = [
+      () => ({ kind: 'ids', ids: this.#bytes(32) }),
+      () => ({ kind: 'partitions', partitions: this.#bytes(32) }),
+      () => ({ kind: 'condition', path: this.#text(), test: this.#test() }),
+    ]
+    const nodes: readonly (() => Filter)[] = [
+      () => ({ kind: 'all', of: of() }),
+      () => ({ kind: 'any', of: of() }),
+      () => ({ kind: 'not', of: this.#filter(depth - 1) }),
+    ]
+    return this.#pick(...leaves, ...(depth > 0 ? nodes : []))()
+  }
+
+  #test(): Test {
+    const bound = (): string | number | DateTime =>
+      this.#pick<string | number | DateTime>(this.#text(), this.#number(), new DateTime(this.#count()))
+    return this.#pick<Test>(
+      { op: 'in', values: this.#list(4, () => this.#scalar()) },
+      { op: 'contains', values: this.#list(4, () => this.#scalar()) },
+      { op: 'range', bounds: { ...this.#maybe({ gt: bound() }), ...this.#maybe({ lte: bound() }) } },
+      { op: 'range', bounds: { ...this.#maybe({ gte: bound() }), ...this.#maybe({ lt: bound() }) } },
+      { op: 'exists' },
+      { op: 'prefix', prefix: this.#text() },
+      { op: 'near', center: this.#place(), radiusM: this.#number() },
+      { op: 'box', southWest: this.#place(), northEast: this.#place() },
+    )
+  }
+
+  #attributes(depth: number): Attributes {
+    // Sorted, as canonical JSON has them: maps are compared with their order.
+    const names = [...new Set(this.#list(4, () => `n${this.#text()}`))].sort()
+    return new Map(names.map((name) => [name, this.#value(depth)]))
+  }
+
+  #value(depth: number): AttributeValue {
+    if (depth === 0 || this.#isTrue()) return this.#scalar()
+    return this.#isTrue() ? this.#list(3, () => this.#value(depth - 1)) : this.#attributes(depth - 1)
+  }
+
+  #scalar(): Scalar {
+    const moment = new DateTime(this.#count())
+    return this.#pick<Scalar>(this.#text(), this.#number(), true, false, moment, this.#place())
+  }
+
+  #place(): GeoPoint {
+    return new GeoPoint(this.#number(), this.#number())
+  }
+
+  #id(): string {
+    return idFromBytes(this.#bytes(16))
+  }
+
+  #bytes(length: number): Uint8Array {
+    return Uint8Array.from({ length }, () => Math.floor(this.#random() * 256))
+  }
+
+  #text(): string {
+    return this.#pick('', 'a', 'ä€𝄞', '"\\', '__proto__', '$x'.repeat(Math.floor(this.#random() * 100)))
+  }
+
+  #number(): number {
+    return this.#pick(0, 1.5, -2e-7, 123_456.75, Math.fround(this.#random()))
+  }
+
+  #count(): number {
+    return Math.floor(this.#random() * 2 ** Math.floor(this.#random() * 50))
+  }
+
+  #isTrue(): boolean {
+    return this.#random() < 0.5
+  }
+
+  #maybe<Fields extends object>(fields: Fields): Fields | object {
+    return this.#isTrue() ? fields : {}
+  }
+
+  #list<Item>(lengthMax: number, item: () => Item): Item[] {
+    return Array.from({ length: Math.floor(this.#random() * (lengthMax + 1)) }, item)
+  }
+
+  #pick<Item>(...items: readonly Item[]): Item {
+    return items[Math.floor(this.#random() * items.length)]!
+  }
+}
+
+describe('the codec of requests', () => {
+  it('reads back what was written', () => {
+    for (let seed = 1; seed <= 3000; seed += 1) {
+      const request = new Requests(seed).any()
+      const decoded = decodeRequest(encodeRequest({ request, timeUs: seed * 1e9 + 0.5 }))
+      assert.deepEqual(decoded, { request, timeUs: seed * 1e9 + 0.5 }, `seed ${seed}`)
+    }
+  })
+
+  it('keeps the order in which a patch sets paths', () => {
+    const set = new Map<string, AttributeValue>([
+      ['b.c', 1],
+      ['b', new Map()],
+    ])
+    const request = { kind: 'patch', id: idFromBytes(new Uint8Array(16)), patch: { set } } as const
+    const decoded = decodeRequest(encodeRequest({ request, timeUs: 0 })).request
+    assert.deepEqual(decoded.kind === 'patch' && [...decoded.patch.set!.keys()], ['b.c', 'b'])
+  })
+
+  it('refuses the records of later programs', () => {
+    const bytes = encodeRequest({ request: { kind: 'barrier' }, timeUs: 1 })
+    for (const [at, value] of [
+      [0, 2],
+      [1, 200],
+    ] as const) {
+      const later = Buffer.from(bytes)
+      later[at] = value
+      assert.throws(() => decodeRequest(later), UnknownRecord)
+    }
+    const bytesOf = (kind: 'all' | 'any'): Buffer => {
+      const request = { ...new Requests(1).each(), filter: { kind, of: [] } }
+      return encodeRequest({ request, timeUs: 1 })
+    }
+    const [all, any] = [bytesOf('all'), bytesOf('any')]
+    const at = all.findIndex((byte, index) => byte !== any[index])
+    all[at] = 200
+    assert.throws(() => decodeRequest(all), UnknownRecord)
+  })
+
+  it('refuses bytes that end too soon or too late, and allocates nothing for them', () => {
+    for (let seed = 1; seed <= 200; seed += 1) {
+      const bytes = encodeRequest({ request: new Requests(seed).any(), timeUs: 1 })
+      for (let end = 0; end < bytes.length; end += 1 + (bytes.length >> 6)) {
+        assert.throws(() => decodeRequest(bytes.subarray(0, end)), Error, `seed ${seed}, ${end} bytes`)
+      }
+      assert.throws(() => decodeRequest(Buffer.concat([bytes, Buffer.of(0)])), UnknownRecord)
+    }
+    // A list of 2^40 ids.
+    const long = Buffer.concat([
+      encodeRequest({ request: { kind: 'expire', ids: [] }, timeUs: 1 }).subarray(0, 10),
+      Buffer.of(0x80, 0x80, 0x80, 0x80, 0x80, 0x20),
+    ])
+    assert.throws(() => decodeRequest(long), /too long/)
+  })
+})

@@ -1,0 +1,135 @@
+import type { LogStatus, NodePartitions, NodeStatus, PartitionsStatus } from '../../base/cluster-status.ts'
+import type { CommitLog } from '../log/commit-log.ts'
+import type { Announcement, Membership } from './membership.ts'
+import { movesOf, shareOf, surplusOf } from './ownership.ts'
+import { ownersIn } from './ring.ts'
+import { memberOf, noTopology, type Topology } from './topology.ts'
+
+/**
+ * What a node knows about its cluster: the log, the topology, and what the other nodes announce. It is refreshed
+ * about once a second, and stays the same while the log servers do not answer.
+ */
+export class ClusterView {
+  readonly #self: string
+  readonly #nowMs: () => number
+  #topology: Topology = noTopology
+  #announced: ReadonlyMap<string, Announcement> = new Map()
+  /** The same, plus nodes whose announcements the log servers may have lost. */
+  #known: ReadonlyMap<string, Announcement> = new Map()
+  /** Until then, a node without an announcement may just not have announced itself again yet. */
+  #unsureUntilMs = 0
+  /** The last known position of the log. */
+  #last = 0
+
+  /** @param self this node, which also announces itself */
+  constructor(self: string, nowMs: () => number = () => performance.now()) {
+    this.#self = self
+    this.#nowMs = nowMs
+  }
+
+  get topology(): Topology {
+    return this.#topology
+  }
+
+  /** The latest announcements of the live nodes. */
+  get announced(): ReadonlyMap<string, Announcement> {
+    return this.#announced
+  }
+
+  /** The last position of the log. */
+  get last(): number {
+    return this.#last
+  }
+
+  /**
+   * Whether another node can be asked. The log servers hold announcements in memory. After all of them have
+   * restarted, nodes are still asked until they have had time to announce themselves again.
+   */
+  canBeAsked(node: string): boolean {
+    return this.#known.get(node)?.answers === true
+  }
+
+  /** Takes a newer topology that this node has read or changed itself. */
+  noteTopology(topology: Topology): void {
+    if (topology.generation > this.#topology.generation) this.#topology = topology
+  }
+
+  async refresh(
+    log: Pick<CommitLog, 'bounds'>,
+    membership: Pick<Membership, 'announced' | 'topology'> | undefined,
+  ): Promise<void> {
+    this.#last = (await log.bounds().catch(() => undefined))?.last ?? this.#last
+    this.#noteAnnounced(await membership?.announced().catch(() => undefined))
+    const topology = await membership?.topology().catch(() => undefined)
+    if (topology !== undefined) this.noteTopology(topology)
+  }
+
+  /** @param said undefined when the log servers did not answer */
+  #noteAnnounced(said: ReadonlyMap<string, Announcement> | undefined): void {
+    const nowMs = this.#nowMs()
+    // If this node's own announcement is missing, those of others may be missing, too.
+    if (!said?.has(this.#self)) this.#unsureUntilMs = nowMs + sayingMs
+    if (said === undefined) return
+    this.#announced = said
+    this.#known = nowMs < this.#unsureUntilMs ? new Map([...this.#known, ...said]) : said
+  }
+}
+
+/** How long a node may take to announce itself again: it may first wait for a log server that is gone. */
+const sayingMs = 15_000
+
+/** The log as operators see it; undefined while the servers do not answer. */
+export async function logStatus(log: CommitLog | undefined): Promise<LogStatus | undefined> {
+  const bounds = await log?.bounds().catch(() => undefined)
+  if (bounds === undefined) return undefined
+  const { first, last, bytes, bytesMax } = bounds
+  return { first, last, bytes, bytes_max: bytesMax }
+}
+
+/** All members and all live nodes, as operators see them. */
+export function nodeStatuses(
+  topology: Topology,
+  announced: ReadonlyMap<string, Announcement>,
+): readonly NodeStatus[] {
+  const names = new Set([...Object.keys(topology.members), ...announced.keys()])
+  return [...names].sort().map((name) => {
+    const said = announced.get(name)
+    const { zone, address } = said ?? topology.members[name]!
+    const is = { is_alive: said !== undefined, is_ready: said?.isReady ?? false }
+    const { state } = memberOf(topology, name) ?? {}
+    const shown = { name, zone, address, ...is, ...(state && { state }) }
+    const partitions = nodePartitions(topology, name, said)
+    return {
+      ...{ ...shown, ...(partitions && { partitions }) },
+      ...(said && { position: said.position, version: said.version }),
+    }
+  })
+}
+
+function nodePartitions(
+  { ownership }: Topology,
+  node: string,
+  said: Announcement | undefined,
+): NodePartitions | undefined {
+  if (ownership === undefined) return undefined
+  const { takesFrom: from } = said ?? {}
+  return { ...shareOf(ownership, node), ...(from === undefined ? {} : { from }) }
+}
+
+/** How many partitions are not yet where they should be; undefined when every node holds all points. */
+export function partitionsStatus(
+  { ownership }: Topology,
+  announced: ReadonlyMap<string, Announcement>,
+): PartitionsStatus | undefined {
+  if (ownership === undefined) return undefined
+  const { ring, owners } = ownership
+  const wanted = ownersIn(ring)
+  const live = owners.map((nodes) => nodes.filter((node) => announced.get(node)?.answers === true).length)
+  return {
+    replicas: ring.replicas,
+    incoming: movesOf(ownership).length,
+    surplus: surplusOf(ownership),
+    unowned: live.filter((count) => count === 0).length,
+    under_replicated: live.filter((count, partition) => count < wanted[partition]!.length).length,
+  }
+}

@@ -1,0 +1,254 @@
+import type { Logger } from '../../base/log.ts'
+import type { ServedData } from '../../collections/served-data.ts'
+import type { CommitLog, SharedDocuments } from '../log/commit-log.ts'
+import { recordsMax } from '../log/recent-changes.ts'
+import { chunkSpanMax } from '../log/records.ts'
+import { pause } from '../waiting.ts'
+import { replicasNote, setMemberState, withEntered } from './ownership.ts'
+import {
+  announcedIn,
+  changeTopology,
+  fromJson,
+  type Member,
+  type MemberState,
+  memberOf,
+  readTopology,
+  type Topology,
+  toJson,
+} from './topology.ts'
+
+/** What a node announces about itself, again and again. */
+export interface Announcement extends Omit<Member, 'state'>, SettingsNote {
+  readonly version: string
+  readonly isReady: boolean
+  /** Whether other nodes can fetch its data; also while it is drained. */
+  readonly serves: boolean
+  /** Whether other nodes can ask it; also while it is drained, and while the log is lost. */
+  readonly answers: boolean
+  /** The generation of the topology that it acts on. */
+  readonly generation: number
+  /** The node that it is receiving partitions from. */
+  readonly takesFrom?: string
+  /** All records up to here are applied. */
+  readonly position: number
+  /** All records up to here are on the node's own disk. */
+  readonly floor: number
+  /** The short id of the log, if the node knows that it is lost: other nodes have to stop, too. */
+  readonly lostLog?: string
+}
+
+interface MembershipOptions {
+  readonly log: CommitLog
+  readonly documents: SharedDocuments
+  readonly node: string
+  readonly describe: () => Announcement
+  readonly logger: Logger
+  /** Nodes that hold each point; absent: all, or as the cluster was founded. */
+  readonly replicas?: number | undefined
+  /** Whether this node may be the first one; absent: yes. */
+  readonly mayFound?: boolean | undefined
+  /** Called when the topology has a new state for this node. */
+  readonly onState?: ((state: MemberState | undefined) => void) | undefined
+  readonly announceMs?: number
+  readonly trimMs?: number
+}
+
+/**
+ * A node's membership of its cluster. The node enters itself in the topology, announces itself, and trims the log
+ * below what all members have on disk. For a member that is away, the log keeps what that member needs to return,
+ * until it is removed.
+ */
+export class Membership {
+  readonly #options: MembershipOptions
+  readonly #closed = new AbortController()
+  #running: Promise<unknown> = Promise.resolve()
+  #state: MemberState | undefined
+
+  private constructor(options: MembershipOptions) {
+    this.#options = options
+  }
+
+  /** @throws Error when its settings do not fit the cluster */
+  static async join(options: MembershipOptions): Promise<Membership> {
+    const membership = new Membership(options)
+    const { documents, node, describe, replicas, mayFound } = options
+    const { announceMs = 1_000, trimMs = 30_000 } = options
+    const { zone, address, floor } = describe()
+    const entry = {
+      node,
+      member: { zone, address },
+      replicas,
+      mayFound: mayFound ?? true,
+    }
+    const topology = await membership.topology()
+    withEntered(topology, entry)
+    const note = replicasNote(topology, replicas)
+    if (note !== undefined) options.logger.warn(note)
+    // Before others can trim: from now on the log keeps what this node does not have on disk yet.
+    await writeFloor(documents, node, floor)
+    await changeTopology(documents, (topology) => withEntered(topology, entry))
+    membership.#running = Promise.all([
+      membership.#repeat(announceMs, 'this node could not announce itself', () => membership.#announce()),
+      membership.#repeat(trimMs, 'the log could not be trimmed', () => membership.#trim()),
+    ])
+    return membership
+  }
+
+  /** Marks this node as joining, or as joined, unless it is being drained. */
+  async setJoining(isJoining: boolean): Promise<void> {
+    const { documents, node } = this.#options
+    await setMemberState(documents, node, isJoining ? 'joining' : undefined, (before) =>
+      isJoining ? before !== 'draining' : before === 'joining' || before === 'refetching',
+    )
+  }
+
+  async topology(): Promise<Topology> {
+    return (await readTopology(this.#options.documents)).topology
+  }
+
+  /** The latest announcements of the live nodes. */
+  async announced(): Promise<ReadonlyMap<string, Announcement>> {
+    return await announcedIn<Announcement>(this.#options.documents)
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort()
+    await this.#running
+  }
+
+  async #announce(): Promise<void> {
+    const { documents, node, describe, onState } = this.#options
+    await documents.announce(node, toJson(describe()))
+    const { state } = memberOf(await this.topology(), node) ?? {}
+    if (state === this.#state) return
+    this.#state = state
+    onState?.(state)
+  }
+
+  async #trim(): Promise<void> {
+    const { documents, log, node, describe } = this.#options
+    await writeFloor(documents, node, describe().floor)
+    const { members } = await this.topology()
+    // A lost topology says nothing about what others need.
+    if (!Object.hasOwn(members, node)) return
+    const floors = await Promise.all(Object.keys(members).map((name) => readFloor(documents, name)))
+    // A starting node may read up to `recordsMax` records again, and a commit may need chunks that are up to
+    // `chunkSpanMax` below it.
+    const below = Math.min(...floors) - recordsMax - chunkSpanMax
+    const { first } = await log.bounds()
+    if (below > first) await log.trim(below)
+  }
+
+  async #repeat(everyMs: number, failure: string, run: () => Promise<void>): Promise<void> {
+    const { signal } = this.#closed
+    while (!signal.aborted) {
+      // While the log servers do not answer, this is simply tried again later.
+      await run().catch((err: unknown) => this.#options.logger.debug({ err }, failure))
+      await pause(everyMs, signal)
+    }
+  }
+}
+
+async function writeFloor(documents: SharedDocuments, node: string, floor: number): Promise<void> {
+  const name = floorDocument(node)
+  const before = await documents.get(name)
+  const value = toJson(floor)
+  if (before !== undefined && Buffer.from(before.value).equals(value)) return
+  await documents.put(name, value, before?.revision ?? 0)
+}
+
+async function readFloor(documents: SharedDocuments, node: string): Promise<number> {
+  const document = await documents.get(floorDocument(node))
+  return document === undefined ? 0 : fromJson<number>(document.value)
+}
+
+/** Document names allow few characters, so the node's name is encoded. */
+function floorDocument(node: string): string {
+  return `floor.${Buffer.from(node).toString('base64url')}`
+}
+
+/**
+ * The settings that decide what a record of the log changes, by name. Nodes with different values would store different
+ * points, and nobody could tell which ones are right.
+ */
+export type DecidingSettings = Readonly<Record<string, DecidingSetting>>
+
+interface DecidingSetting {
+  /** Null: not set. */
+  readonly value: number | null
+  /** Whether a node that has not set it gets this value from the log. */
+  readonly isLogged?: boolean
+}
+
+/** The part of a node's announcement that is about its settings. Nodes of earlier versions announce none. */
+interface SettingsNote {
+  readonly settings?: DecidingSettings
+}
+
+/** The settings of this node. While its data are not open, those that they decide are left out. */
+export function decidingSettings(data: Pick<ServedData, 'opened' | 'storeOptions'>): DecidingSettings {
+  const { maxIdempotencyKeys = null, maxIdempotencyBytes = null } = data.storeOptions
+  const { main } = data.opened ?? {}
+  return {
+    MAX_IDEMPOTENCY_KEYS: { value: maxIdempotencyKeys },
+    MAX_IDEMPOTENCY_BYTES: { value: maxIdempotencyBytes },
+    ...(main && { DIMENSION: { value: main.dimension ?? null, isLogged: main.sequence > 0 } }),
+  }
+}
+
+/** The first setting that two nodes have different values of; undefined: none. A name that one lacks is not compared. */
+function differenceBetween(own: DecidingSettings, other: DecidingSettings): string | undefined {
+  return Object.keys(own).find((name) => {
+    const [here, there] = [own[name], Object.hasOwn(other, name) ? other[name] : undefined]
+    if (here === undefined || there === undefined || here.value === there.value) return false
+    const isLogged = here.value === null ? there.isLogged : there.value === null && here.isLogged
+    return isLogged !== true
+  })
+}
+
+/** Says how the settings of a node differ from those of other nodes; undefined: they do not. */
+export function settingsFault(
+  node: string,
+  own: DecidingSettings,
+  announced: ReadonlyMap<string, SettingsNote>,
+): string | undefined {
+  for (const [name, { settings = {} }] of announced) {
+    const setting = name === node ? undefined : differenceBetween(own, settings)
+    if (setting === undefined) continue
+    const [here, there] = [own[setting]!, settings[setting]!].map(({ value }) => value ?? 'not set')
+    return `${setting} is ${here} on node ${node} and ${there} on node ${name}: nodes with different values would store different points`
+  }
+  return undefined
+}
+
+interface SettingsCheck {
+  readonly documents: SharedDocuments
+  readonly node: string
+  /** What the node announces. */
+  readonly describe: () => SettingsNote
+  readonly logger: Logger
+  readonly signal: AbortSignal
+  /** How long the announcement of a node remains after it has stopped. */
+  readonly announcementMs?: number | undefined
+}
+
+/**
+ * Compares the settings of a node that starts with those of the running nodes. Of nodes that start at the same time, at
+ * least one notices the difference, because each of them announces itself first.
+ *
+ * @throws Error that names the setting, its values, and what to do
+ */
+export async function checkSettings(check: SettingsCheck): Promise<void> {
+  const { documents, node, describe, logger, signal, announcementMs = 5_000 } = check
+  const untilMs = performance.now() + announcementMs + 1_000
+  for (let attempt = 1; ; attempt += 1) {
+    const own = describe()
+    await documents.announce(node, toJson(own))
+    const fault = settingsFault(node, own.settings ?? {}, await announcedIn<SettingsNote>(documents))
+    if (fault === undefined || signal.aborted) return
+    if (performance.now() >= untilMs)
+      throw new Error(`${fault}. Set it alike; to change it, stop all nodes first`)
+    if (attempt === 1) logger.warn(`${fault}. Waiting in case the other node has just stopped`)
+    await pause(500, signal)
+  }
+}

@@ -1,0 +1,295 @@
+import { DatabaseError } from '../../base/errors.ts'
+import { partitionCount } from '../../base/partitions.ts'
+import type { SharedDocuments } from '../log/commit-log.ts'
+import { ownersIn, type RingNode, ringOf } from './ring.ts'
+import type { Ownership } from './topology.ts'
+import {
+  changeTopology,
+  type Member,
+  type MemberState,
+  memberOf,
+  type Topology,
+  withMember,
+} from './topology.ts'
+
+/** A partition that a node should receive. */
+interface Move {
+  readonly partition: number
+  readonly to: string
+  /** Nodes that have it. */
+  readonly from: readonly string[]
+}
+
+/** The ownership of a new cluster: nothing has to move. */
+export function foundedOwnership(nodes: readonly RingNode[], replicas: number): Ownership {
+  const ring = ringOf(nodes, replicas)
+  return { ring, owners: ownersIn(ring).map(sorted) }
+}
+
+/**
+ * Sets the ring after nodes joined or are to leave, or after the number of replicas changed. The owners stay the
+ * same.
+ */
+export function withRing(ownership: Ownership, nodes: readonly RingNode[], replicas: number): Ownership {
+  return { ...ownership, ring: ringOf(nodes, replicas, ownership.ring) }
+}
+
+/** The moves that are left, partition by partition. */
+export function movesOf({ ring, owners }: Ownership): readonly Move[] {
+  return ownersIn(ring).flatMap((wanted, partition) => {
+    const from = owners[partition]!
+    return wanted.filter((node) => !from.includes(node)).map((to) => ({ partition, to, from }))
+  })
+}
+
+/** Counts the copies of partitions that nodes have but should not have. */
+export function surplusOf({ ring, owners }: Ownership): number {
+  const surplus = ownersIn(ring).map((wanted, partition) =>
+    wanted.length === 0 ? 0 : owners[partition]!.filter((node) => !wanted.includes(node)).length,
+  )
+  return surplus.reduce((sum, each) => sum + each, 0)
+}
+
+/** How many partitions a node has, and how many it should have. */
+export function shareOf(
+  { ring, owners }: Ownership,
+  node: string,
+): { readonly owned: number; readonly wanted: number } {
+  const countIn = (lists: readonly (readonly string[])[]): number =>
+    lists.filter((each) => each.includes(node)).length
+  return { owned: countIn(owners), wanted: countIn(ownersIn(ring)) }
+}
+
+/**
+ * Adds a node that now has all points of a partition as an owner.
+ *
+ * @throws RangeError when it should not have them
+ */
+export function withOwner(ownership: Ownership, partition: number, node: string): Ownership {
+  const before = ownersOf(ownership, partition)
+  if (before.includes(node)) return ownership
+  if (!wantedOf(ownership, partition).includes(node)) {
+    throw new RangeError(`${node} should not have partition ${partition}`)
+  }
+  return withOwnersOf(ownership, partition, [...before, node])
+}
+
+/**
+ * Removes a node as an owner of a partition. Undefined while it must stay one: not all nodes that should have the
+ * partition have it yet.
+ *
+ * @throws RangeError when it should keep the partition
+ */
+export function withoutOwner(ownership: Ownership, partition: number, node: string): Ownership | undefined {
+  const before = ownersOf(ownership, partition)
+  const wanted = wantedOf(ownership, partition)
+  if (wanted.includes(node)) throw new RangeError(`${node} has to keep partition ${partition}`)
+  if (!before.includes(node)) return ownership
+  if (wanted.length === 0 || !wanted.every((each) => before.includes(each))) return undefined
+  return withOwnersOf(
+    ownership,
+    partition,
+    before.filter((each) => each !== node),
+  )
+}
+
+/**
+ * Removes a node that is gone for good, with everything it had.
+ *
+ * @returns also the partitions that no node has any more
+ */
+export function withoutNode(
+  ownership: Ownership,
+  node: string,
+): { readonly ownership: Ownership; readonly lost: readonly number[] } {
+  const owners = ownership.owners.map((each) => each.filter((owner) => owner !== node))
+  const lost = owners.flatMap((each, partition) => (each.length === 0 ? [partition] : []))
+  return { ownership: { ...ownership, owners }, lost }
+}
+
+/** @throws RangeError when the document does not hold a valid ownership */
+export function checkOwnership({ ring, owners }: Ownership): void {
+  const isRing = ring.firsts.every((first) => first >= 0 && first < Math.max(1, ring.nodes.length))
+  if (owners.length !== partitionCount || ring.firsts.length !== partitionCount || !isRing) {
+    throw new RangeError('the owners of partitions in the topology are damaged')
+  }
+}
+
+function ownersOf({ owners }: Ownership, partition: number): readonly string[] {
+  return owners[partition]!
+}
+
+function wantedOf({ ring }: Ownership, partition: number): readonly string[] {
+  return ownersIn(ring)[partition]!
+}
+
+function withOwnersOf(ownership: Ownership, partition: number, owners: readonly string[]): Ownership {
+  return { ...ownership, owners: ownership.owners.with(partition, sorted(owners)) }
+}
+
+function sorted(names: readonly string[]): readonly string[] {
+  return names.toSorted()
+}
+
+/** A node that enters a cluster. */
+export interface Entry {
+  readonly node: string
+  readonly member: Pick<Member, 'zone' | 'address'>
+  /** Nodes that should hold each point; absent: as the cluster was founded. */
+  readonly replicas: number | undefined
+  /** Whether its data can be all the data of the cluster: then it can be the first node. */
+  readonly mayFound: boolean
+}
+
+/**
+ * Adds a node to the topology. The first node founds the cluster. If it has a number of replicas, each node may hold
+ * only some of the points. The first node then owns all partitions, and later nodes copy theirs from
+ * it. Otherwise every node holds all points, forever: the log can have records that only such nodes can decide.
+ *
+ * @throws Error that names the setting that does not fit; DatabaseError `not_ready` when another node has to be the
+ *   first one
+ */
+export function withEntered(topology: Topology, entry: Entry): Topology {
+  const { node, member, replicas, mayFound } = entry
+  const isFirst = topology.generation === 0 && topology.ownership === undefined
+  const founds = isFirst && replicas !== undefined
+  if (founds && !mayFound)
+    throw new DatabaseError('not_ready', 'the node that founds the cluster has not entered it yet')
+  const entered = withMember(topology, node, member)
+  if (topology.ownership !== undefined) return entered === topology ? topology : withPlaces(entered)
+  if (founds)
+    return { ...entered, ownership: foundedOwnership([{ name: node, zone: member.zone }], replicas) }
+  checkWhole(entered, replicas)
+  return entered
+}
+
+/** Makes the ring follow the members. A drained node receives nothing more, and its partitions move to the others. */
+export function withPlaces(topology: Topology): Topology {
+  const { ownership, members } = topology
+  if (ownership === undefined) return topology
+  const nodes = Object.entries(members).flatMap(([name, { zone, state }]): RingNode[] =>
+    state === 'draining' ? [] : [{ name, zone }],
+  )
+  // Without any node, everything stays where it is.
+  if (nodes.length === 0) return topology
+  return { ...topology, ownership: withRing(ownership, nodes, ownership.ring.replicas) }
+}
+
+/**
+ * Sets how many nodes hold each point. New owners copy their partitions first; then surplus owners drop theirs.
+ *
+ * @throws DatabaseError `precondition_failed` when every node holds all points
+ */
+export function withReplicas(topology: Topology, replicas: number): Topology {
+  const { ownership } = topology
+  if (ownership === undefined) throw new DatabaseError('precondition_failed', wholeForever)
+  const { ring } = ownership
+  if (ring.replicas === replicas) return topology
+  const generation = topology.generation + 1
+  return withPlaces({ ...topology, generation, ownership: { ...ownership, ring: { ...ring, replicas } } })
+}
+
+/**
+ * Removes a node that is gone for good.
+ *
+ * @throws DatabaseError `precondition_failed` when no other node has some of its partitions
+ */
+export function withRemoved(topology: Topology, node: string): Topology {
+  const { [node]: gone, ...members } = topology.members
+  if (gone === undefined) return topology
+  const after = { ...topology, generation: topology.generation + 1, members }
+  if (topology.ownership === undefined) return after
+  const { ownership, lost } = withoutNode(topology.ownership, node)
+  if (lost.length > 0) throw new DatabaseError('precondition_failed', onlyCopy(node, lost))
+  return withPlaces({ ...after, ownership })
+}
+
+/**
+ * Removes a node from all owners because its data are unusable. It owns nothing until it has copied everything again.
+ *
+ * @throws DatabaseError `precondition_failed` when no other node has some of its partitions
+ */
+export function withoutCopies(topology: Topology, node: string): Topology {
+  const { ownership: before } = topology
+  if (!before?.owners.some((owners) => owners.includes(node))) return topology
+  const { ownership, lost } = withoutNode(before, node)
+  if (lost.length > 0) throw new DatabaseError('precondition_failed', onlyCopy(node, lost))
+  return { ...topology, generation: topology.generation + 1, ownership }
+}
+
+const wholeForever =
+  'each node of this cluster holds all points, and the number of replicas cannot be changed: its log can have records that only such nodes can decide, and a node that reads them again must decide the same. Found a new cluster with CLUSTER_REPLICAS from a backup of this one'
+
+function onlyCopy(node: string, lost: readonly number[]): string {
+  return `${node} is the only node that has ${lost.length} of the partitions: start it, and drain it before it is removed`
+}
+
+/**
+ * The warning for a node whose setting differs from the number of replicas; undefined: none. The setting of the first
+ * node counts, and changes with `vicinal cluster replicas` since then.
+ */
+export function replicasNote({ ownership }: Topology, replicas: number | undefined): string | undefined {
+  if (ownership === undefined || replicas === undefined || ownership.ring.replicas === replicas)
+    return undefined
+  return `CLUSTER_REPLICAS is ${replicas}, and each point is on ${ownership.ring.replicas} nodes: the setting counts only for the first node of a cluster, \`vicinal cluster replicas\` changes the number later`
+}
+
+function checkWhole({ members }: Topology, replicas: number | undefined): void {
+  const nodes = Object.keys(members).length
+  if (replicas === undefined || nodes <= replicas) return
+  throw new Error(
+    `CLUSTER_REPLICAS is ${replicas}, and the cluster would have ${nodes} nodes: each of its nodes holds all points, because its first node had no CLUSTER_REPLICAS`,
+  )
+}
+
+/**
+ * Removes a node from the cluster: the log no longer keeps records for it.
+ *
+ * @throws DatabaseError `precondition_failed` when no other node has some of its points
+ * @returns whether it was a member
+ */
+export async function removeMember(documents: SharedDocuments, node: string): Promise<boolean> {
+  let isMember = false
+  await changeTopology(documents, (topology) => {
+    isMember = memberOf(topology, node) !== undefined
+    return isMember ? withRemoved(topology, node) : topology
+  })
+  return isMember
+}
+
+/**
+ * Sets the state of a member.
+ *
+ * @param isAllowed whether the new state may follow the current one
+ * @returns whether the node is a member
+ */
+export async function setMemberState(
+  documents: SharedDocuments,
+  node: string,
+  state: MemberState | undefined,
+  isAllowed: (before: MemberState | undefined) => boolean = () => true,
+): Promise<boolean> {
+  let isMember = false
+  await changeTopology(documents, (topology) => {
+    const before = memberOf(topology, node)
+    isMember = before !== undefined
+    if (before === undefined || before.state === state || !isAllowed(before.state)) return topology
+    const { zone, address } = before
+    const member = { zone, address, ...(state === undefined ? {} : { state }) }
+    return withPlaces({
+      ...topology,
+      generation: topology.generation + 1,
+      members: { ...topology.members, [node]: member },
+    })
+  })
+  return isMember
+}
+
+/**
+ * Sets how many nodes hold each point. Partitions then move until that is reached.
+ *
+ * @throws DatabaseError `precondition_failed` when every node holds all points
+ */
+export async function setReplicas(documents: SharedDocuments, replicas: number): Promise<void> {
+  await changeTopology(documents, (topology) => withReplicas(topology, replicas))
+}

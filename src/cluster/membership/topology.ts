@@ -1,0 +1,108 @@
+import { DatabaseError } from '../../base/errors.ts'
+import type { SharedDocuments } from '../log/commit-log.ts'
+import type { Ring } from './ring.ts'
+
+/** The members of the cluster by name, and who owns which partitions. It changes by compare-and-set only. */
+export interface Topology {
+  /** Counts the changes. */
+  readonly generation: number
+  readonly members: Readonly<Record<string, Member>>
+  /** Absent: all members hold all points. */
+  readonly ownership?: Ownership | undefined
+}
+
+/**
+ * Which nodes have which partitions, and which nodes should have them. The two differ while partitions move:
+ *
+ *   the ring changes ─> a node copies a partition from an owner ─> it becomes an owner ─> a surplus owner leaves
+ *
+ * Only the functions in ownership.ts derive one value of this kind from another. So at every moment each partition has either
+ * all owners that it had, or all owners that it should have.
+ */
+export interface Ownership {
+  /** The owners that partitions should have. */
+  readonly ring: Ring
+  /** By partition, the nodes that have all of its points, sorted by name. */
+  readonly owners: readonly (readonly string[])[]
+}
+
+/** The topology of a cluster that no node has entered. */
+export const noTopology: Topology = { generation: 0, members: {} }
+
+export interface Member {
+  readonly zone: string
+  readonly address: string
+  /** Absent: the member takes part in everything. */
+  readonly state?: MemberState | undefined
+}
+
+/**
+ * `joining`: it fetches the data that it should hold; `draining`: it takes no more clients; `refetching`: it should
+ * fetch everything again, and becomes `joining`.
+ */
+export type MemberState = 'joining' | 'draining' | 'refetching'
+
+/**
+ * Writes the next topology, and retries when another node was faster. An unchanged topology is not written.
+ *
+ * @returns the topology after the change
+ */
+export async function changeTopology(
+  documents: SharedDocuments,
+  change: (topology: Topology) => Topology,
+): Promise<Topology> {
+  for (let attempt = 0; attempt < attemptsMax; attempt++) {
+    const { topology, revision } = await readTopology(documents)
+    const next = change(topology)
+    if (next === topology) return topology
+    if ((await documents.put(topologyDocument, toJson(next), revision)) !== undefined) return next
+  }
+  throw new DatabaseError('not_ready', 'other nodes keep changing the topology')
+}
+
+/** The members of a cluster, for a node that may not be one of them. */
+export async function readMembers(documents: SharedDocuments): Promise<Topology> {
+  return (await readTopology(documents)).topology
+}
+
+export async function readTopology(
+  documents: SharedDocuments,
+): Promise<{ readonly topology: Topology; readonly revision: number }> {
+  const document = await documents.get(topologyDocument)
+  if (document === undefined) return { topology: noTopology, revision: 0 }
+  return { topology: fromJson<Topology>(document.value), revision: document.revision }
+}
+
+/** Returns a member by its name, which may be any text, such as `constructor`. */
+export function memberOf({ members }: Topology, node: string): Member | undefined {
+  return Object.hasOwn(members, node) ? members[node] : undefined
+}
+
+export function withMember(topology: Topology, node: string, member: Member): Topology {
+  const before = memberOf(topology, node)
+  if (before?.zone === member.zone && before.address === member.address) return topology
+  const { state } = before ?? {}
+  const after = state === undefined ? member : { ...member, state }
+  return { ...topology, generation: topology.generation + 1, members: { ...topology.members, [node]: after } }
+}
+
+const topologyDocument = 'topology'
+const attemptsMax = 100
+
+/** A value as the bytes of a shared document. */
+export function toJson(value: unknown): Buffer {
+  return Buffer.from(JSON.stringify(value))
+}
+
+/** A value from the bytes of a shared document. */
+export function fromJson<Value>(bytes: Uint8Array): Value {
+  return JSON.parse(Buffer.from(bytes).toString()) as Value
+}
+
+/** What the live nodes have announced, by name. */
+export async function announcedIn<Said>(
+  documents: Pick<SharedDocuments, 'announced'>,
+): Promise<ReadonlyMap<string, Said>> {
+  const announced = await documents.announced()
+  return new Map([...announced].map(([node, value]) => [node, fromJson<Said>(value)]))
+}

@@ -1,0 +1,337 @@
+import { DateTime, GeoPoint, type Scalar } from '../../base/attributes.ts'
+import { FirstItems } from '../../base/first-items.ts'
+import { IdLists } from '../../base/id-lists.ts'
+import { idBytes, idToBytes } from '../../base/ids.ts'
+import type { HitDetails, Profile, SearchResults } from '../../base/search-results.ts'
+import { inTurns, Turn } from '../../base/turns.ts'
+import type { FacetCount, ListPage, ListQuery } from '../../points/database.ts'
+import { cursorAfter, orderOfCursor } from '../../points/insertion-order.ts'
+import type { FilterPlan } from '../../write/by-filter.ts'
+import type { OrderedPage } from './read-codec.ts'
+
+/** What one node has found. */
+export interface NodeResults {
+  readonly found: SearchResults
+  /** What the node had applied at the start of its search, and what was visible at its end: positions of the log. */
+  readonly before: number
+  readonly after: number
+}
+
+interface MergedQuery {
+  readonly limit: number
+  /** The point whose neighbours are searched, which is not one of its own results. */
+  readonly without?: string | undefined
+}
+
+/**
+ * Merges the results of several nodes: by distance, equal distances by sequence, each point once. Nodes have points
+ * in common, and each has searched all points that it holds.
+ *
+ * At different log positions, nodes can have different vectors of one point. The nearest one counts, even if it is the
+ * older one: it has kept another point out of the list of its node.
+ *
+ */
+export async function mergeResults(
+  queries: readonly MergedQuery[],
+  nodes: readonly NodeResults[],
+): Promise<SearchResults> {
+  const [first] = nodes
+  const isOneState = nodes.every(({ before, after }) => before === first!.before && after === first!.before)
+  const draft = new Draft(nodes, isOneState)
+  const turn = new Turn()
+  for (const [list, query] of queries.entries()) {
+    draft.merge(list, query)
+    if (turn.isOver) await turn.next()
+  }
+  return draft.results()
+}
+
+/** The merged results so far. */
+class Draft {
+  readonly #found: readonly SearchResults[]
+  readonly #isOneState: boolean
+  readonly #bytes: Buffer
+  readonly #distances: Float64Array
+  readonly #sequences: Float64Array
+  readonly #ends: number[] = []
+  readonly #details: (readonly HitDetails[] | undefined)[] = []
+  #count = 0
+
+  constructor(nodes: readonly NodeResults[], isOneState: boolean) {
+    this.#found = nodes.map(({ found }) => found)
+    this.#isOneState = isOneState
+    const total = this.#found.reduce((sum, { ids }) => sum + ids.total, 0)
+    this.#bytes = Buffer.allocUnsafe(total * idBytes)
+    this.#distances = new Float64Array(total)
+    this.#sequences = new Float64Array(total)
+  }
+
+  merge(list: number, { limit, without }: MergedQuery): void {
+    const found = this.#found
+    const at = found.map(({ ids }) => ids.startOf(list))
+    const own = without === undefined ? undefined : idToBytes(without)
+    const seen = new Set<number | string>()
+    const hasDetails = found.some(({ details }) => details[list] !== undefined)
+    const details: HitDetails[] | undefined = hasDetails ? [] : undefined
+    const end = this.#count + limit
+    while (this.#count < end) {
+      const node = this.#nearest(list, at)
+      if (node === -1) break
+      const { ids, distances, sequences, details: lists } = found[node]!
+      const number = at[node]!
+      at[node]! += 1
+      const id = ids.bytes.subarray(number * idBytes, (number + 1) * idBytes)
+      // Nodes with the same vector of a point have the same sequence, which is cheaper to look up.
+      const point = this.#isOneState ? sequences[number]! : textOf(id)
+      if (seen.has(point)) continue
+      seen.add(point)
+      if (own !== undefined && Buffer.compare(own, id) === 0) continue
+      this.#bytes.set(id, this.#count * idBytes)
+      this.#distances[this.#count] = distances[number]!
+      this.#sequences[this.#count] = sequences[number]!
+      details?.push(lists[list]![number - ids.startOf(list)]!)
+      this.#count += 1
+    }
+    this.#ends.push(this.#count)
+    this.#details.push(details)
+  }
+
+  results(): SearchResults {
+    return {
+      ids: new IdLists(this.#bytes, this.#ends),
+      distances: this.#distances.subarray(0, this.#count),
+      sequences: this.#sequences.subarray(0, this.#count),
+      details: this.#details,
+      profiles: this.#ends.map((_, list) => mergedProfile(this.#found.map(({ profiles }) => profiles[list]))),
+      plans: this.#ends.map((_, list) => this.#found.map(({ plans }) => plans[list]).find(isThere)),
+    }
+  }
+
+  /** The node with the next result of a list; -1 when there is none. */
+  #nearest(list: number, at: readonly number[]): number {
+    let best = -1
+    let [bestDistance, bestSequence] = [0, 0]
+    for (const [node, { ids, distances, sequences }] of this.#found.entries()) {
+      const number = at[node]!
+      if (number === ids.endOf(list)) continue
+      const distance = distances[number]!
+      const sequence = sequences[number]!
+      const isLater = distance > bestDistance || (distance === bestDistance && sequence >= bestSequence)
+      if (best !== -1 && isLater) continue
+      best = node
+      bestDistance = distance
+      bestSequence = sequence
+    }
+    return best
+  }
+}
+
+/** The work of all nodes: counts are sums, times are those of the slowest node. */
+function mergedProfile(all: readonly (Profile | undefined)[]): Profile | undefined {
+  const profiles = all.filter(isThere)
+  const [first] = profiles
+  if (first === undefined) return undefined
+  const sum = (name: 'points' | 'matching' | 'compared' | 'measured'): number =>
+    profiles.reduce((total, each) => total + each[name], 0)
+  const most = (name: 'efMultiplier' | 'filterUs' | 'queueUs' | 'searchUs'): number =>
+    Math.max(...profiles.map((each) => each[name]))
+  const searched = profiles.filter(({ plan }) => plan !== 'empty')
+  const reasons = new Set((searched.length === 0 ? profiles : searched).map(({ reason }) => reason))
+  const recalls = searched.map(({ recallEstimate }) => recallEstimate).filter(isThere)
+  return {
+    plan: searched.find(({ plan }) => plan === 'graph')?.plan ?? searched[0]?.plan ?? first.plan,
+    reason: `${profiles.length} nodes: ${[...reasons].join('; ')}`,
+    points: sum('points'),
+    matching: sum('matching'),
+    compared: sum('compared'),
+    measured: sum('measured'),
+    ef: first.ef,
+    efMultiplier: most('efMultiplier'),
+    filterUs: most('filterUs'),
+    queueUs: most('queueUs'),
+    searchUs: most('searchUs'),
+    recallEstimate: recalls.length === 0 ? undefined : Math.min(...recalls),
+  }
+}
+
+function isThere<Value>(value: Value | undefined): value is Value {
+  return value !== undefined
+}
+
+function textOf(id: Uint8Array): string {
+  return Buffer.from(id.buffer, id.byteOffset, idBytes).toString('latin1')
+}
+
+/**
+ * Merges pages of nodes that have no points in common into one page, in the order of insertion.
+ *
+ * The page may end before its limit: a cursor never passes a place where a node may not have known all points yet. No
+ * later page would return them.
+ */
+export function mergePages(
+  pages: readonly OrderedPage[],
+  { limit, cursor }: Pick<ListQuery, 'limit' | 'cursor'>,
+): ListPage {
+  // A page may end before its limit: what follows it is not known yet.
+  const bound = Math.min(...pages.map(({ nextCursor }) => endOf(nextCursor)))
+  const all = pages
+    .flatMap(({ points, orders }) => points.map((point, at) => ({ point, order: orders[at]! })))
+    .filter(({ order }) => order <= bound)
+    .sort((one, other) => one.order - other.order)
+  const shown = all.slice(0, limit)
+  const last = all.length > limit ? shown.at(-1)!.order : bound
+  if (last === Number.POSITIVE_INFINITY) {
+    return { points: shown.map(({ point }) => point), nextCursor: undefined }
+  }
+  const known = Math.min(...pages.map(({ knownBelow }) => knownBelow)) - 1
+  // Other nodes may have been asked for the page before, and have known more.
+  const end = Math.max(Math.min(last, known), cursor === undefined ? 0 : orderOfCursor(cursor))
+  return {
+    points: shown.filter(({ order }) => order <= end).map(({ point }) => point),
+    nextCursor: cursorAfter(end),
+  }
+}
+
+/** The plan of one node. */
+export type NodePlan = FilterPlan & { readonly matching: number }
+
+/**
+ * Merges plans of nodes that have no points in common into one plan for the points that were inserted first. Works in
+ * turns: a plan can have tens of thousands of points.
+ */
+export async function mergePlans(plans: readonly NodePlan[], limit: number): Promise<NodePlan> {
+  const ends = plans.map(({ more, orders }) => (more ? orders.at(-1) : undefined))
+  const bound = Math.min(...ends.map((end) => end ?? Number.POSITIVE_INFINITY))
+  const at = plans.map(() => 0)
+  const [ids, orders]: [string[], number[]] = [[], []]
+  const turn = new Turn()
+  while (ids.length < limit) {
+    const heads = plans.map((plan, node) => plan.orders[at[node]!] ?? Number.POSITIVE_INFINITY)
+    const order = Math.min(...heads)
+    if (order === Number.POSITIVE_INFINITY || order > bound) break
+    const node = heads.indexOf(order)
+    ids.push(plans[node]!.ids[at[node]!]!)
+    orders.push(order)
+    at[node]! += 1
+    if (turn.isOver) await turn.next()
+  }
+  const all = plans.reduce((sum, plan) => sum + plan.ids.length, 0)
+  const matching = plans.reduce((sum, plan) => sum + plan.matching, 0)
+  return {
+    ...{ ids, orders },
+    more: plans.some(({ more }) => more) || ids.length < all || matching > limit,
+    matching: Math.min(limit, matching),
+  }
+}
+
+function endOf(cursor: string | undefined): number {
+  return cursor === undefined ? Number.POSITIVE_INFINITY : orderOfCursor(cursor)
+}
+
+/** The most frequent values of one node, by path. */
+export type NodeFacets = ReadonlyMap<string, readonly FacetCount[]>
+
+/**
+ * Merges the most frequent values of nodes that have no points in common, in turns. Undefined when the nodes have to be
+ * asked for more values: a value can be frequent in total without being among the first of any node.
+ *
+ * @param asked how many values each node was asked for; a node that returned fewer has returned all it has
+ */
+export async function mergeFacets(
+  nodes: readonly NodeFacets[],
+  paths: readonly string[],
+  limit: number,
+  asked: number,
+): Promise<NodeFacets | undefined> {
+  const merged = new Map<string, readonly FacetCount[]>()
+  for (const path of new Set(paths)) {
+    const lists = nodes.map((facets) => facets.get(path) ?? [])
+    const counts = await inTurns(mergePath(lists, limit, asked))
+    if (counts === undefined) return undefined
+    merged.set(path, counts)
+  }
+  return merged
+}
+
+interface Sum {
+  readonly value: Scalar
+  count: number
+  /** The most points that can have the value on nodes that have not returned it. */
+  unknown: number
+}
+
+function* mergePath(
+  lists: readonly (readonly FacetCount[])[],
+  limit: number,
+  asked: number,
+): Generator<void, readonly FacetCount[] | undefined> {
+  // By node, the most points that can have a value that the node has not returned.
+  const rests = lists.map((list) => (list.length < asked ? 0 : list.at(-1)!.count))
+  const restOfAll = rests.reduce((sum, rest) => sum + rest, 0)
+  const sums = new Map<string, Sum>()
+  for (const [node, list] of lists.entries()) {
+    for (const [at, { value, count }] of list.entries()) {
+      const key = keyOf(value)
+      const sum = sums.get(key) ?? { value, count: 0, unknown: restOfAll }
+      sum.count += count
+      sum.unknown -= rests[node]!
+      sums.set(key, sum)
+      if (at % valuesPerStep === 0) yield
+    }
+  }
+  const best = new FirstItems<Sum>(limit, compareSums)
+  yield* inSteps(sums.values(), (sum) => best.add(sum))
+  const first = best.sorted()
+  if (restOfAll > 0) {
+    if (first.length < limit || first.some(({ unknown }) => unknown > 0)) return undefined
+    const least = first.at(-1)!.count
+    let isKnown = restOfAll < least
+    // The first values are known completely by now.
+    yield* inSteps(sums.values(), ({ count, unknown }) => {
+      if (unknown > 0 && count + unknown >= least) isKnown = false
+    })
+    if (!isKnown) return undefined
+  }
+  return first.map(({ value, count }) => ({ value, count }))
+}
+
+function* inSteps(sums: Iterable<Sum>, use: (sum: Sum) => void): Generator<void, void> {
+  let used = 0
+  for (const sum of sums) {
+    use(sum)
+    used += 1
+    if (used % valuesPerStep === 0) yield
+  }
+}
+
+/** This many values take well under a millisecond. */
+const valuesPerStep = 256
+
+function compareSums(one: Sum, other: Sum): number {
+  return other.count - one.count || compare(one.value, other.value)
+}
+
+/** Orders values with equal counts: texts by their bytes, then numbers, booleans, times and places. */
+function compare(one: Scalar, other: Scalar): number {
+  return rankOf(one) - rankOf(other) || compareSame(one, other)
+}
+
+function compareSame(one: Scalar, other: Scalar): number {
+  if (typeof one === 'string') return Buffer.compare(Buffer.from(one), Buffer.from(other as string))
+  if (one instanceof DateTime) return one.us - (other as DateTime).us
+  if (one instanceof GeoPoint) return one.lat - (other as GeoPoint).lat || one.lon - (other as GeoPoint).lon
+  return Number(one) - Number(other)
+}
+
+function rankOf(value: Scalar): number {
+  if (typeof value === 'string') return 0
+  if (typeof value === 'number') return 1
+  if (typeof value === 'boolean') return 2
+  return value instanceof DateTime ? 3 : 4
+}
+
+function keyOf(value: Scalar): string {
+  if (value instanceof DateTime) return `3 ${value.us}`
+  if (value instanceof GeoPoint) return `4 ${value.lat} ${value.lon}`
+  return `${rankOf(value)} ${String(value)}`
+}

@@ -1,0 +1,138 @@
+import type { Filter } from '../../base/filter.ts'
+import type { PartitionSet } from '../../base/partitions.ts'
+import type { Point, SearchQuery } from '../../base/point.ts'
+import type { Profile } from '../../base/search-results.ts'
+import { within } from '../../collections/reads.ts'
+import type { ChangeByFilter, Database, ListQuery, ReadCall } from '../../points/database.ts'
+import type { NodeFacets, NodePlan, NodeResults } from './merged-answers.ts'
+import { checkHolds } from './placement.ts'
+import type { OrderedPage } from './read-codec.ts'
+
+/** What answering reads needs from the node. */
+export interface ReadingNode {
+  /** All log records up to here are applied. */
+  readonly position: number
+  /** The highest position of a record of which answers may include some effects. */
+  readonly visible: number
+  /** The partitions that it holds completely. */
+  readonly held: PartitionSet
+  /** Advances the cluster's clock because a point is due, unless that takes long. */
+  tick(): Promise<void>
+}
+
+/** A collection of a node. */
+export interface ReadCollection
+  extends Pick<Database, 'search' | 'get' | 'list' | 'count' | 'facets' | 'stats'> {
+  readonly isDueSoon: boolean
+  readonly replica: { numberAfter(position: number): number }
+  expiryOf(id: string): number | undefined
+  planByFilter(request: ChangeByFilter): Promise<NodePlan>
+}
+
+export type FacetsQuery = Parameters<Database['facets']>[0]
+
+/**
+ * Answers reads on one node for some partitions of a collection. A search covers all points that the node holds,
+ * since they form one graph; points that several nodes return are merged. All other reads cover only the given
+ * partitions.
+ */
+export class NodeReads {
+  readonly #node: ReadingNode
+  readonly #collection: ReadCollection
+  readonly #partitions: PartitionSet
+
+  /** @throws DatabaseError `not_ready` when the node does not hold all of the partitions */
+  constructor(node: ReadingNode, collection: ReadCollection, partitions: PartitionSet) {
+    this.#node = node
+    this.#collection = collection
+    this.#partitions = partitions
+    this.#checkHeld()
+  }
+
+  /** @param queries with their vectors */
+  async search(queries: readonly SearchQuery[], call: ReadCall): Promise<NodeResults> {
+    await this.#moveClock()
+    const before = this.#node.position
+    const results = await this.#collection.search(queries, call)
+    this.#checkHeld()
+    const after = this.#node.visible
+    const profiles = await this.#profiles(queries, results.profiles, call.signal)
+    return { found: { ...results, profiles }, before, after }
+  }
+
+  /** Restricts the counts of profiles to the given partitions: nodes have points in common. */
+  async #profiles(
+    queries: readonly SearchQuery[],
+    profiles: readonly (Profile | undefined)[],
+    signal: AbortSignal | undefined,
+  ): Promise<readonly (Profile | undefined)[]> {
+    if (this.#partitions.isAll || !profiles.some((each) => each !== undefined)) return profiles
+    const count = async (filter?: Filter): Promise<number> =>
+      await this.#collection.count(this.#within(filter), signal)
+    const counted = profiles.map(
+      async (profile, at) =>
+        profile && { ...profile, points: await count(), matching: await count(queries[at]!.filter) },
+    )
+    return await Promise.all(counted)
+  }
+
+  async get(id: string, call: ReadCall): Promise<Point | undefined> {
+    await this.#moveClock()
+    return this.#whole(await this.#collection.get(id, call))
+  }
+
+  async list(query: ListQuery, call: ReadCall): Promise<OrderedPage> {
+    await this.#moveClock()
+    const knownBelow = this.#collection.replica.numberAfter(this.#node.position)
+    const page = await this.#collection.list(
+      { ...query, filter: this.#within(query.filter), ordered: true },
+      call,
+    )
+    this.#checkHeld()
+    return { ...page, orders: page.orders!, knownBelow, visible: this.#node.visible }
+  }
+
+  async count(filter: Filter | undefined, { signal }: ReadCall): Promise<number> {
+    await this.#moveClock()
+    return this.#whole(await this.#collection.count(this.#within(filter), signal))
+  }
+
+  async facets(query: FacetsQuery, call: ReadCall): Promise<NodeFacets> {
+    await this.#moveClock()
+    return this.#whole(await this.#collection.facets({ ...query, filter: this.#within(query.filter) }, call))
+  }
+
+  /** Finds the points of a change by filter; the change itself keeps its own filter. */
+  async plan(request: ChangeByFilter): Promise<NodePlan> {
+    await this.#moveClock()
+    return this.#whole(
+      await this.#collection.planByFilter({
+        ...request,
+        filter: this.#within(request.filter) ?? request.filter,
+      }),
+    )
+  }
+
+  /** Returns an answer, unless a partition was dropped while it was made. */
+  #whole<Answer>(answer: Answer): Answer {
+    this.#checkHeld()
+    return answer
+  }
+
+  /** @throws DatabaseError `not_ready` */
+  #checkHeld(): void {
+    checkHolds(this.#node.held, this.#partitions)
+  }
+
+  /**
+   * Restricts a filter to the given partitions. The node can have points of other partitions, even of some that it
+   * does not hold: they are still being copied, or not removed yet.
+   */
+  #within(filter: Filter | undefined): Filter | undefined {
+    return this.#partitions.isAll ? filter : within(this.#partitions, filter)
+  }
+
+  async #moveClock(): Promise<void> {
+    if (this.#collection.isDueSoon) await this.#node.tick()
+  }
+}

@@ -1,0 +1,306 @@
+import { BudgetExceeded } from '../../base/budgets.ts'
+import { cancellation, DatabaseError, PartitionsUnavailable, type Reason } from '../../base/errors.ts'
+import type { PartitionSet } from '../../base/partitions.ts'
+import { pause } from '../waiting.ts'
+import type { Cover, CoverPart, Placement } from './placement.ts'
+
+interface ScatterOptions {
+  readonly placement: Placement
+  /** This node, whose parts are not hedged. */
+  readonly self: string
+  /** Called when a second node is asked because the first one is slow. */
+  readonly onHedge?: (() => void) | undefined
+}
+
+export interface Question<Answer> {
+  /** The kind of question: answers of one kind take about the same time. */
+  readonly kind: string
+  readonly partitions: PartitionSet
+  readonly signal: AbortSignal | undefined
+  /** Asks one node for some of the partitions. */
+  readonly ask: (part: CoverPart, signal: AbortSignal) => Promise<Answer>
+}
+
+/**
+ * Asks the nodes of a cover, and others in place of those that fail or are slow.
+ *
+ *   cover ─┬─> node a ─> answer
+ *          └─> node b ──── slow for its p95 ───┬─> answer       whichever comes first
+ *                    └──> the cover of its partitions without it ┘
+ *
+ * A node that failed, or was slower than the nodes in its place, is avoided for a second if other nodes have all of
+ * its partitions. Main thread only.
+ */
+export class Scatter {
+  readonly #options: ScatterOptions
+  readonly #times = new AnswerTimes()
+  /** By node, until when it is avoided, by `performance.now()`. */
+  readonly #avoidedUntil = new Map<string, number>()
+  /** How many second questions may be asked: a tenth of the first ones. */
+  #hedges = hedgesMax
+
+  constructor(options: ScatterOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Gathers the answers of nodes that have the partitions together.
+   *
+   * @throws DatabaseError `not_ready` when some partitions have no owner that answers; the error with which a node
+   *   refuses the question
+   */
+  async gather<Answer>(question: Question<Answer>): Promise<readonly Answer[]> {
+    const stop = new AbortController()
+    const { signal, partitions } = question
+    if (signal?.aborted) throw cancellation(signal)
+    const onAbort = (): void => stop.abort(signal!.reason)
+    signal?.addEventListener('abort', onAbort)
+    try {
+      const asking = { ...question, signal: stop.signal }
+      const { placement } = this.#options
+      const cover = placement.cover(partitions, this.#avoided())
+      const parts =
+        cover.missing.size === 0
+          ? cover.parts
+          : await foundParts(() => placement.cover(partitions, none), stop.signal)
+      return await this.#all(parts, asking, [])
+    } finally {
+      signal?.removeEventListener('abort', onAbort)
+      // Cancels the questions that are still open.
+      stop.abort()
+    }
+  }
+
+  /** By name, whether each node that holds some partition can be asked. */
+  get nodes(): ReadonlyMap<string, boolean> {
+    return this.#options.placement.nodes
+  }
+
+  async #all<Answer>(
+    parts: readonly CoverPart[],
+    question: Asking<Answer>,
+    failed: readonly string[],
+  ): Promise<readonly Answer[]> {
+    return (await Promise.all(parts.map((part) => this.#one(part, question, failed)))).flat()
+  }
+
+  async #one<Answer>(
+    part: CoverPart,
+    question: Asking<Answer>,
+    failed: readonly string[],
+  ): Promise<readonly Answer[]> {
+    const { signal } = question
+    if (part.node === this.#options.self) return await this.#here(part, question, failed)
+    const first = this.#timed(part, question)
+    const second = this.#hedge(part, question, failed, first.answered)
+    try {
+      return await (second === undefined ? first.answer : Promise.any([first.answer, second.answer]))
+    } catch (thrown) {
+      const errors = thrown instanceof AggregateError ? thrown.errors : [thrown]
+      const error = errors.find((each) => !isRetryable(each)) ?? errors[0]
+      if (signal.aborted || !isRetryable(error)) throw error
+      this.#avoid(part.node)
+      return await this.#elsewhere(part, question, failed, error)
+    } finally {
+      first.end()
+      second?.end()
+    }
+  }
+
+  async #here<Answer>(
+    part: CoverPart,
+    question: Asking<Answer>,
+    failed: readonly string[],
+  ): Promise<readonly Answer[]> {
+    try {
+      return [await question.ask(part, question.signal)]
+    } catch (error) {
+      // A partition has moved to another node meanwhile.
+      const isGone = error instanceof DatabaseError && error.reason === 'not_ready'
+      if (!isGone || question.signal.aborted) throw error
+      return await this.#elsewhere(part, question, failed, error)
+    }
+  }
+
+  #timed<Answer>(part: CoverPart, question: Asking<Answer>): Attempt<Answer> {
+    const stop = new AbortController()
+    const startMs = performance.now()
+    const answer = question.ask(part, AbortSignal.any([question.signal, stop.signal])).then((each) => {
+      this.#times.add(part.node, question.kind, performance.now() - startMs)
+      return [each]
+    })
+    const answered = answer.then(
+      () => {},
+      () => {},
+    )
+    return { answer, answered, end: () => stop.abort() }
+  }
+
+  /** Also asks other nodes when a node takes longer than usual; undefined when no second question may be asked. */
+  #hedge<Answer>(
+    part: CoverPart,
+    question: Asking<Answer>,
+    failed: readonly string[],
+    answered: Promise<void>,
+  ): Attempt<Answer> | undefined {
+    const usualMs = this.#times.p95(part.node, question.kind) ?? unknownMs
+    this.#hedges = Math.min(hedgesMax, this.#hedges + hedgesPerQuestion)
+    if (this.#hedges < 1) return undefined
+    const stop = new AbortController()
+    const signal = AbortSignal.any([question.signal, stop.signal])
+    const later = async (): Promise<readonly Answer[]> => {
+      const isOver = await Promise.race([
+        answered.then(() => true),
+        pause(Math.max(usualMs, hedgeMsMin), signal).then(() => false),
+      ])
+      // The first question reports its own outcome.
+      if (isOver || signal.aborted || this.#hedges < 1) throw notAsked
+      const others = this.#others(part, failed)
+      if (others.missing.size > 0) throw notAsked
+      this.#hedges -= 1
+      this.#options.onHedge?.()
+      const answers = await this.#all(others.parts, { ...question, signal }, [...failed, part.node])
+      this.#avoid(part.node)
+      return answers
+    }
+    return { answer: later(), answered, end: () => stop.abort() }
+  }
+
+  async #elsewhere<Answer>(
+    part: CoverPart,
+    question: Asking<Answer>,
+    failed: readonly string[],
+    cause: unknown,
+  ): Promise<readonly Answer[]> {
+    // An owner may be back without this node knowing it yet.
+    const parts = await foundParts(() => this.#others(part, failed), question.signal, cause)
+    return await this.#all(parts, question, [...failed, part.node])
+  }
+
+  /** Nodes that have the partitions of another one. */
+  #others({ node, partitions }: CoverPart, failed: readonly string[]): Cover {
+    return this.#options.placement.cover(partitions, new Set([...failed, node]))
+  }
+
+  #avoid(node: string): void {
+    this.#avoidedUntil.set(node, performance.now() + avoidedMs)
+  }
+
+  #avoided(): ReadonlySet<string> {
+    const nowMs = performance.now()
+    for (const [node, untilMs] of this.#avoidedUntil) if (untilMs <= nowMs) this.#avoidedUntil.delete(node)
+    return new Set(this.#avoidedUntil.keys())
+  }
+}
+
+interface Asking<Answer> extends Question<Answer> {
+  readonly signal: AbortSignal
+}
+
+interface Attempt<Answer> {
+  readonly answer: Promise<readonly Answer[]>
+  /** Resolves when the attempt has succeeded or failed. */
+  readonly answered: Promise<void>
+  end(): void
+}
+
+/**
+ * Finds a cover. If partitions are missing, it waits for them a moment.
+ *
+ * @throws DatabaseError `not_ready` when partitions are still missing
+ */
+export async function foundParts(
+  look: () => Cover,
+  signal: AbortSignal | undefined,
+  cause?: unknown,
+): Promise<readonly CoverPart[]> {
+  let now = look()
+  await untilKnown(() => {
+    now = look()
+    return now.missing.size === 0
+  }, signal)
+  if (signal?.aborted) throw cancellation(signal)
+  if (now.missing.size > 0) throw withoutOwner(now.missing, cause)
+  return now.parts
+}
+
+/**
+ * Waits a moment for a partition that no node seems to hold: what a node knows about the others can be a second old.
+ *
+ * @param find whether the partition has an owner now
+ */
+export async function untilKnown(find: () => boolean, signal: AbortSignal | undefined): Promise<void> {
+  const endMs = performance.now() + knownMs
+  while (!find() && !(signal?.aborted ?? false) && performance.now() < endMs)
+    await pause(lookMs, signal ?? never)
+}
+
+/** How long nodes take to answer: the latest times, by node and kind of question. */
+class AnswerTimes {
+  readonly #times = new Map<string, Times>()
+
+  add(node: string, kind: string, ms: number): void {
+    const key = `${kind} ${node}`
+    const times = this.#times.get(key) ?? new Times()
+    this.#times.set(key, times)
+    times.add(ms)
+  }
+
+  /** The 95th percentile of the latest times; undefined while there are few. */
+  p95(node: string, kind: string): number | undefined {
+    return this.#times.get(`${kind} ${node}`)?.p95
+  }
+}
+
+class Times {
+  readonly #ms = new Float64Array(timesKept)
+  #count = 0
+  #p95: number | undefined
+
+  get p95(): number | undefined {
+    return this.#p95
+  }
+
+  add(ms: number): void {
+    this.#ms[this.#count % timesKept] = ms
+    this.#count += 1
+    if (this.#count % timesPerSort !== 0) return
+    const sorted = this.#ms.slice(0, Math.min(this.#count, timesKept)).sort()
+    this.#p95 = sorted[Math.floor(sorted.length * 0.95)]!
+  }
+}
+
+const none: ReadonlySet<string> = new Set()
+
+/** Reasons for a failure of one node that may not apply to another. */
+const retryableReasons: ReadonlySet<Reason> = new Set([
+  ...(['not_ready', 'shutting_down', 'overloaded', 'deadline_exceeded'] as const),
+  ...(['memory_full', 'files_exhausted', 'internal'] as const),
+])
+
+const notAsked = new DatabaseError('not_ready', 'no other node was asked')
+
+/** Whether another node may answer what one has refused. */
+export function isRetryable(error: unknown): boolean {
+  if (error instanceof BudgetExceeded) return false
+  return error instanceof DatabaseError && retryableReasons.has(error.reason)
+}
+
+function withoutOwner(partitions: PartitionSet, cause?: unknown): PartitionsUnavailable {
+  const [first, ...others] = partitions
+  const which = others.length === 0 ? `partition ${first}` : `partition ${first} and ${others.length} others`
+  return new PartitionsUnavailable(`no node answers for ${which} of the cluster: try again later`, cause)
+}
+
+const never = new AbortController().signal
+const knownMs = 1_500
+const lookMs = 50
+const hedgesMax = 10
+const hedgesPerQuestion = 0.1
+/** Below this, timers are too coarse, and pauses of the garbage collector take as long. */
+const hedgeMsMin = 2
+/** Used in place of a node's p95 while few of its answers are known. */
+const unknownMs = 500
+const avoidedMs = 1_000
+const timesKept = 128
+const timesPerSort = 32
