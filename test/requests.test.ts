@@ -4,6 +4,7 @@ import { ByteBudget } from '../src/base/budgets.ts'
 import { DatabaseError } from '../src/base/errors.ts'
 import { createLogger } from '../src/base/log.ts'
 import { partitionCount } from '../src/base/partitions.ts'
+import { isRetryable } from '../src/cluster/reads/scatter.ts'
 import {
   type MessageBus,
   NodeRequests,
@@ -11,7 +12,6 @@ import {
   type PeerHandler,
   type PeerOperation,
 } from '../src/cluster/requests.ts'
-import { isRetryable } from '../src/cluster/reads/scatter.ts'
 import { statusOf } from './support/cluster-status.ts'
 import { MemoryBus } from './support/memory-bus.ts'
 import { openLog } from './support/nats-log.ts'

@@ -1,8 +1,8 @@
 import { DatabaseError } from '../../src/base/errors.ts'
 import { PartitionSet } from '../../src/base/partitions.ts'
+import { ownersIn, ringOf } from '../../src/cluster/membership/ring.ts'
 import type { Sharding } from '../../src/cluster/node-shards.ts'
 import type { Peers } from '../../src/cluster/requests.ts'
-import { ownersIn, ringOf } from '../../src/cluster/membership/ring.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
 import type { SeededFaults } from './memory-log.ts'
 

@@ -1,8 +1,8 @@
 import { DatabaseError } from '../../src/base/errors.ts'
 import { PartitionSet, partitionOf } from '../../src/base/partitions.ts'
-import { decodeQuestion, encodeOutcome } from '../../src/cluster/outcomes.ts'
 import { RecordAssembler } from '../../src/cluster/log/records.ts'
 import { type ClusterRequest, decodeRequest } from '../../src/cluster/log/request-codec.ts'
+import { decodeQuestion, encodeOutcome } from '../../src/cluster/outcomes.ts'
 import { type Mutant, wrongAnswer } from './cluster-mutants.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
 

@@ -1,11 +1,11 @@
 import { createLogger } from '../../src/base/log.ts'
-import { catalogOf, collectionOf, replicaHandlers } from '../../src/cluster/transfer/replica-transfer.ts'
 import {
   type MessageBus,
   NodeRequests,
   type PeerHandler,
   type PeerHandlers,
 } from '../../src/cluster/requests.ts'
+import { catalogOf, collectionOf, replicaHandlers } from '../../src/cluster/transfer/replica-transfer.ts'
 import { SimulatedNode } from './cluster-nodes.ts'
 import { SimulatedShards } from './cluster-shards.ts'
 import { MemoryBus } from './memory-bus.ts'
