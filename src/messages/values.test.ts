@@ -59,6 +59,7 @@ describe('attributes in protobuf', () => {
         ['number', 0],
         ['flag', false],
         ['at', new DateTime(-1)],
+        ['far', new DateTime(253_402_214_400_000_000)],
         ['where', new GeoPoint(0, -180)],
         ['list', [1, []]],
         ['map', new Map([['b', 2]])],

@@ -147,8 +147,9 @@ export class MessageWriter {
         break
       case 'int64':
         this.#varint(
-          typeof value === 'number' && value >= 0
-            ? whole(value, 0)
+          // Dates of far years are beyond the safe integers, and exact.
+          Number.isSafeInteger(value) && Number(value) >= 0
+            ? Number(value)
             : BigInt.asUintN(64, BigInt(value as number)),
         )
         break
