@@ -48,6 +48,7 @@ describe('attributes in protobuf', () => {
       number: number(-0),
       flag: value('flag', false),
       at: value('datetimeUs', -1n),
+      far: value('datetimeUs', 253_402_214_400_000_000n),
       where: value('geo', { lat: 0, lon: -180 }),
       list: value('list', { items: [number(1), value('list', {})] }),
       map: value('map', { fields: { b: number(2) } }),
@@ -65,6 +66,7 @@ describe('attributes in protobuf', () => {
         ['map', new Map([['b', 2]])],
       ]),
     )
+    assert.deepEqual(read(encodeAttributes(attributes!)), attributes)
   })
 
   it('are unchanged by writing and reading, also through the generated types', () => {
