@@ -104,13 +104,9 @@ function randomSlot(documents: RandomDocuments): number {
   return from + documents.below(count)
 }
 
-/** Sometimes restricts the filter to some partitions or to a sample. */
+/** Sometimes restricts the filter to some partitions. */
 function withPartitions(filter: Filter, documents: RandomDocuments): Filter {
   if (documents.below(3) > 0) return filter
-  if (documents.below(3) === 0) {
-    const sample: Filter = { kind: 'sample', seed: documents.below(5), below: documents.below(2 ** 32) }
-    return documents.below(4) === 0 ? sample : { kind: 'all', of: [filter, sample] }
-  }
   const some = PartitionSet.of(
     Array.from({ length: 256 }, (_, at) => at).filter(() => documents.below(2) === 0),
   )

@@ -1,6 +1,5 @@
 import { idBytes } from '../base/ids.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
-import { sampleHash, sampleHashes } from '../base/sample-hash.ts'
 import type { NumberField } from './number-field.ts'
 import type { FlagField, PathTree } from './path-tree.ts'
 import type { SlotGroup } from './slot-group.ts'
@@ -285,40 +284,22 @@ function compareIds(ids: Uint8Array, at: number, id: Uint8Array): number {
 /** Looking up this many ids takes well under a millisecond. */
 const idsPerStep = 1024
 
-/** A test of a point by its id alone. */
-interface IdTest {
-  /** The expected share of all ids that match. */
-  readonly share: number
-  /** @param words the same 16 bytes as `id`, as 32-bit words */
-  readonly matches: (id: Uint8Array, words: Uint32Array) => boolean
-}
-
-/** @param partitions the bytes of a `PartitionSet` */
-export function partitionTest(partitions: Uint8Array): IdTest {
-  const set = new PartitionSet(partitions)
-  return { share: set.size / partitionCount, matches: (id) => set.has(id[0]!) }
-}
-
-export function sampleTest(seed: number, below: number): IdTest {
-  return { share: below / sampleHashes, matches: (_, words) => sampleHash(words, seed) < below }
-}
-
-/** Matches points by a test of their ids. */
-export class IdTestNode implements FilterNode {
+/** Matches the points of some partitions, which only nodes of a cluster ask for. */
+export class PartitionsNode implements FilterNode {
   readonly #source: FilterSource
-  readonly #test: IdTest
+  readonly #partitions: PartitionSet
   readonly #id = new Uint8Array(idBytes)
-  readonly #words = new Uint32Array(this.#id.buffer)
   readonly matchCost = 30
 
-  constructor(source: FilterSource, test: IdTest) {
+  /** @param partitions the bytes of a `PartitionSet` */
+  constructor(source: FilterSource, partitions: Uint8Array) {
     this.#source = source
-    this.#test = test
+    this.#partitions = new PartitionSet(partitions)
   }
 
   matches(slot: number): boolean {
     this.#source.copyId(slot, this.#id, 0)
-    return this.#test.matches(this.#id, this.#words)
+    return this.#partitions.has(this.#id[0]!)
   }
 
   tester(): (slot: number) => boolean {
@@ -326,7 +307,7 @@ export class IdTestNode implements FilterNode {
   }
 
   estimate(): number {
-    return Math.ceil(this.#source.live.count * this.#test.share)
+    return Math.ceil((this.#source.live.count * this.#partitions.size) / partitionCount)
   }
 
   fillCost(): number {

@@ -9,10 +9,8 @@ import {
   FlagNode,
   GroupNode,
   IdsNode,
-  IdTestNode,
   matchCosts,
-  partitionTest,
-  sampleTest,
+  PartitionsNode,
 } from './filter-nodes.ts'
 import { boxTest, nearTest, placesTest } from './geo-field.ts'
 import { MemoryCount } from './memory-count.ts'
@@ -57,9 +55,7 @@ class Preparation {
         this.#memory.add(filter.ids.length)
         return new IdsNode(this.#source, filter.ids)
       case 'partitions':
-        return new IdTestNode(this.#source, partitionTest(filter.partitions))
-      case 'sample':
-        return new IdTestNode(this.#source, sampleTest(filter.seed, filter.below))
+        return new PartitionsNode(this.#source, filter.partitions)
       case 'condition':
         return yield* this.#condition(filter.path, filter.test)
     }

@@ -49,8 +49,6 @@ function* keyOf(filter: Filter): Steps {
       return filter.ids.length === 0 ? nothing : `ids(${yield* idsKey(filter.ids)})`
     case 'partitions':
       return `partitions(${Buffer.from(filter.partitions).toString('hex')})`
-    case 'sample':
-      return `sample(${filter.seed},${filter.below})`
     case 'condition':
       return yield* testKey(filter.path, filter.test)
   }

@@ -31,8 +31,6 @@ function* partsOf(filter: Filter): Generator<string, void> {
     yield ']}}'
   } else if (filter.kind === 'partitions') {
     yield `{"$partitions":"${Buffer.from(filter.partitions).toString('hex')}"}`
-  } else if (filter.kind === 'sample') {
-    yield `{"$sample":[${filter.seed},${filter.below}]}`
   } else if (filter.kind === 'not') {
     yield '{"$not":'
     yield* partsOf(filter.of)

@@ -14,11 +14,6 @@ export type Filter =
   | { readonly kind: 'ids'; readonly ids: Uint8Array }
   /** Points of some partitions: the bytes of a `PartitionSet`. Used inside a cluster, never by callers. */
   | { readonly kind: 'partitions'; readonly partitions: Uint8Array }
-  /**
-   * Points whose ids have a hash below a bound of at most 2^32: a sample across several nodes. Used inside a cluster,
-   * never by callers.
-   */
-  | { readonly kind: 'sample'; readonly seed: number; readonly below: number }
   | { readonly kind: 'condition'; readonly path: string; readonly test: Test }
 
 /**

@@ -14,8 +14,7 @@ export function clientFilterOf(filter: Filter): client.Filter {
     case 'ids':
       return { $id: { $in: idsOf(filter.ids) } }
     case 'partitions':
-    case 'sample':
-      throw new Error('the client has no filters by partition or sample')
+      throw new Error('the client has no filters by partition')
     default:
       // Unlike an assignment, this defines every name as an own property, also `__proto__`.
       return Object.fromEntries([[filter.path, testsOf(filter.test)]])

@@ -7,10 +7,8 @@ import {
   type Scalar,
 } from '../../src/base/attributes.ts'
 import type { Bounds, Filter, Ordered, Test } from '../../src/base/filter.ts'
-import { idToBytes } from '../../src/base/ids.ts'
 import { PartitionSet, partitionOf } from '../../src/base/partitions.ts'
 import type { Payload } from '../../src/base/point.ts'
-import { sampleHash } from '../../src/base/sample-hash.ts'
 import { idsOf } from './client-filter.ts'
 
 /** The data that a filter is evaluated on. */
@@ -27,12 +25,7 @@ export function matches(filter: Filter, document: Document): boolean {
   if (filter.kind === 'not') return !matches(filter.of, document)
   if (filter.kind === 'ids') return idsOf(filter.ids).includes(document.id)
   if (filter.kind === 'partitions') return new PartitionSet(filter.partitions).has(partitionOf(document.id))
-  if (filter.kind === 'sample') return sampleHash(wordsOf(document.id), filter.seed) < filter.below
   return meets(filter.test, valuesAt(filter.path, document))
-}
-
-function wordsOf(id: string): Uint32Array {
-  return new Uint32Array(idToBytes(id).buffer)
 }
 
 /** Distance in metres on a sphere, by the haversine formula. */

@@ -27,7 +27,6 @@ function spelled(filter: Filter, isNegated: boolean): string {
       return condition(filter.path, filter.test, isNegated)
     case 'ids':
     case 'partitions':
-    case 'sample':
       throw new Error('filters by id are not supported')
   }
 }

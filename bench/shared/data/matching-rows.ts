@@ -41,7 +41,6 @@ function evaluate(table: AttributeTable, filter: Filter): Uint8Array {
       return meeting(columnOf(table, filter.path), filter.test)
     case 'ids':
     case 'partitions':
-    case 'sample':
       throw new Error('the rows of a table have no ids')
   }
 }

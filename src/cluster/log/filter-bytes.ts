@@ -8,7 +8,7 @@ import type { PackedReader, PackedWriter } from './packed-bytes.ts'
  * never change.
  */
 
-const nodeKinds = { all: 1, any: 2, not: 3, ids: 4, condition: 5, partitions: 6, sample: 7 } as const
+const nodeKinds = { all: 1, any: 2, not: 3, ids: 4, condition: 5, partitions: 6 } as const
 const testOps = { in: 1, range: 2, exists: 3, contains: 4, prefix: 5, near: 6, box: 7 } as const
 const scalarTags = { text: 1, number: 2, false: 3, true: 4, moment: 5, place: 6 } as const
 const boundNames = ['gt', 'gte', 'lt', 'lte'] as const
@@ -21,10 +21,7 @@ export function writeFilter(to: PackedWriter, filter: Filter): void {
   } else if (filter.kind === 'not') writeFilter(to, filter.of)
   else if (filter.kind === 'ids') to.bytes(filter.ids)
   else if (filter.kind === 'partitions') to.raw(filter.partitions)
-  else if (filter.kind === 'sample') {
-    to.count(filter.seed)
-    to.count(filter.below)
-  } else {
+  else {
     to.text(filter.path)
     writeTest(to, filter.test)
   }
@@ -44,8 +41,6 @@ export function readFilter(from: PackedReader): Filter {
       return { kind: 'ids', ids: from.bytes() }
     case nodeKinds.partitions:
       return { kind: 'partitions', partitions: new Uint8Array(from.raw(partitionCount / 8)) }
-    case nodeKinds.sample:
-      return { kind: 'sample', seed: from.count(), below: from.count() }
     case nodeKinds.condition:
       return { kind: 'condition', path: from.text(), test: readTest(from) }
   }
