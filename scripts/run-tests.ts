@@ -65,8 +65,16 @@ const filesPerProcess = 30
 
 /** Files that have a process each, by the beginnings of their paths: many processes, or settings of the whole process. */
 const alone: readonly string[] = [
-  ...['test/product/', 'bench/', 'console/test/', 'test/cluster', 'test/partition-', 'test/crash/'],
-  ...['test/fuzz/', 'test/hard/', 'test/soak/', 'test/stress.test.ts'],
+  'test/product/',
+  'bench/',
+  'console/test/',
+  'test/cluster',
+  'test/partition-',
+  'test/crash/',
+  'test/fuzz/',
+  'test/hard/',
+  'test/soak/',
+  'test/stress.test.ts',
 ]
 
 /** A file that takes longer has a process that no longer runs timers. */
@@ -76,8 +84,11 @@ const hungMs = 20 * 60_000
 const listed = 20
 
 const product = [
-  ...['test/product/**/*.test.ts', 'test/cluster/faults.test.ts', 'bench/**/*.test.ts'],
-  ...['console/src/**/*.test.ts', 'console/test/**/*.test.ts'],
+  'test/product/**/*.test.ts',
+  'test/cluster/faults.test.ts',
+  'bench/**/*.test.ts',
+  'console/src/**/*.test.ts',
+  'console/test/**/*.test.ts',
 ]
 const suite = ['src/**/*.test.ts', 'test/**/*.test.ts']
 

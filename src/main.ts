@@ -37,7 +37,7 @@ export interface Service {
   close(): Promise<void>
 }
 
-export interface Address {
+interface Address {
   readonly host: string
   readonly port: number
 }
@@ -106,7 +106,10 @@ async function assemble(
   let transports: Transports | undefined
   const budgets = createBodyBudgets(config)
   const cluster = await clusterOf(config, {
-    ...{ logger, openLog, timings: () => timings, answerBytes: budgets.answers },
+    logger,
+    openLog,
+    timings: () => timings,
+    answerBytes: budgets.answers,
     httpPort: () => transports?.ports.http ?? config.httpPort,
     onServing: (isServing) => transports?.setServing(isServing),
   })
@@ -166,9 +169,14 @@ function servedData(
   const { dataDir, dimension, maxIdempotencyKeys, maxIdempotencyBytes } = config
   return new ServedData({
     ...config,
-    ...{ engine, logger, indexDirectory: mainIndexDirectory(config) },
+    engine,
+    logger,
+    indexDirectory: mainIndexDirectory(config),
     store: {
-      ...{ dataDir, maxIdempotencyKeys, maxIdempotencyBytes, logger },
+      dataDir,
+      maxIdempotencyKeys,
+      maxIdempotencyBytes,
+      logger,
       ...(dimension === undefined ? {} : { dimension }),
       ...on,
     },

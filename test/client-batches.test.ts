@@ -42,14 +42,26 @@ async function eventsOf(points: readonly PointToInsert[], options: BulkOptions):
 describe('the batches of a bulk insert', () => {
   it('wait for those that have one of their ids, and have no id twice', async () => {
     const points = [
-      ...[pointOf('a', { id: idOf(1) }), pointOf('b', { id: idOf(2) })],
-      ...[pointOf('c', { id: idOf(2).toUpperCase() }), pointOf('d')],
-      ...[pointOf('e', { id: idOf(3) }), pointOf('f')],
-      ...[pointOf('g', { id: idOf(4) }), pointOf('h', { id: idOf(4) })],
+      pointOf('a', { id: idOf(1) }),
+      pointOf('b', { id: idOf(2) }),
+      pointOf('c', { id: idOf(2).toUpperCase() }),
+      pointOf('d'),
+      pointOf('e', { id: idOf(3) }),
+      pointOf('f'),
+      pointOf('g', { id: idOf(4) }),
+      pointOf('h', { id: idOf(4) }),
     ]
     assert.deepEqual(await eventsOf(points, { batchSize: 2, concurrency: 2 }), [
-      ...['sent ab', 'stored ab', 'sent cd', 'sent ef', 'stored cd', 'sent g', 'stored ef', 'stored g'],
-      ...['sent h', 'stored h'],
+      'sent ab',
+      'stored ab',
+      'sent cd',
+      'sent ef',
+      'stored cd',
+      'sent g',
+      'stored ef',
+      'stored g',
+      'sent h',
+      'stored h',
     ])
   })
 
@@ -107,7 +119,7 @@ describeBoth('a bulk insert', (transport) => {
     ])
     assert.deepEqual(
       [ids.length, ids[1], ids.map((each) => each !== null)],
-      [...[6, id], [false, true, false, false, false, true]],
+      [6, id, [false, true, false, false, false, true]],
     )
     assert.deepEqual(
       errors.map(({ index, reason, message }) => [index, reason, message.split(' ', 4).join(' ')]),

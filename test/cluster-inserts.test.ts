@@ -215,7 +215,8 @@ function changingAfterLook(node: ClusterNode, change: (times: number) => Promise
 
 function pointOf(length: number, id?: string): NewPoint {
   return {
-    ...{ vector: new Float32Array(length).fill(1), payload: { contentType: 'Text', content: '' } },
+    vector: new Float32Array(length).fill(1),
+    payload: { contentType: 'Text', content: '' },
     ...(id === undefined ? {} : { id }),
   }
 }

@@ -161,7 +161,11 @@ describe('a node that cannot use its data', () => {
     await store.close()
     await b.restart()
     await appendBatch(cluster.log.connect(), {
-      ...{ collection: 'default', origin: 'test', request: 1, partition: undefined, intoReserve: false },
+      collection: 'default',
+      origin: 'test',
+      request: 1,
+      partition: undefined,
+      intoReserve: false,
       payload: encodeRequest({ request: { kind: 'audit' }, timeUs: Date.now() * 1000 }),
       signal: AbortSignal.timeout(60_000),
     })

@@ -54,13 +54,11 @@ describe('a node of a cluster that is killed', () => {
       const log = await logFromSeed(seed, records)
       const model = await ClusterModel.read(log)
       await using node = new SimulatedNode({
-        ...{
-          name: 'reader',
-          log: readOnly(log),
-          documents: new SharedMemoryDocuments(),
-          dataDir,
-          nowUs: () => 0,
-        },
+        name: 'reader',
+        log: readOnly(log),
+        documents: new SharedMemoryDocuments(),
+        dataDir,
+        nowUs: () => 0,
       })
       const { main } = await node.start()
       await node.up.node.caughtUp()

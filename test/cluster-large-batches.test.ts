@@ -14,7 +14,8 @@ const pointCount = 1100
 const growing: NewPoint = {
   vector: Float32Array.of(1, 2, 3),
   payload: {
-    ...{ contentType: 'Text', content: '' },
+    contentType: 'Text',
+    content: '',
     attributes: new Map([['text', '\u0001'.repeat(10_900)]]),
   },
 }
@@ -38,7 +39,8 @@ describe('a batch that is larger than a node would write', () => {
     const last = await appendBatch(log.connect(), batch)
     // Records that follow are applied, too.
     await appendBatch(log.connect(), {
-      ...{ ...batch, request: 2 },
+      ...batch,
+      request: 2,
       payload: encodeRequest({
         request: { ...request, points: [growing], idSeed: new Uint8Array(16).fill(1) },
         timeUs: Date.now() * 1000,

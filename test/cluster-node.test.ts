@@ -302,7 +302,10 @@ describe('nodes of a cluster', () => {
       const dry = await b!.up.node.database.changeByFilter({ filter: all, change: 'delete', dryRun: true })
       assert.deepEqual(dry, { changed: 3, more: false })
       const done = await b!.up.node.database.changeByFilter({
-        ...{ filter: all, change: 'delete', dryRun: false, limit: 2 },
+        filter: all,
+        change: 'delete',
+        dryRun: false,
+        limit: 2,
       })
       assert.deepEqual(done, { changed: 2, more: true })
       await a!.up.node.admit({ consistency: 'latest' })

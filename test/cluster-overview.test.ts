@@ -53,7 +53,8 @@ describe('the statistics of several nodes', () => {
       ],
     )
     assert.deepEqual(await all.nodes[0]!.up.node.countOnNodes(undefined, 0, undefined), {
-      ...{ points: new Map([['default', count - own]]), missing: gone.size },
+      points: new Map([['default', count - own]]),
+      missing: gone.size,
     })
     const json = statsOfNodesJson('default', stats) as Json
     assert.deepEqual(json.partitions, { total: 256, missing: gone.size })

@@ -46,10 +46,8 @@ for (const [replicas, nodes] of [
       const points = Array.from({ length: 5 }, (_, round) => pointsOf(round))
       for (const [round, each] of points.entries()) {
         const others = each.map(({ id, ...rest }, index) => ({
-          ...{
-            ...rest,
-            id: `${id!.slice(0, 24)}${(10_000 + round * 1000 + index).toString(16).padStart(12, '0')}`,
-          },
+          ...rest,
+          id: `${id!.slice(0, 24)}${(10_000 + round * 1000 + index).toString(16).padStart(12, '0')}`,
         }))
         await at(round).up.node.database.insert([...each, ...others])
       }

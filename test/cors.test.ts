@@ -48,8 +48,13 @@ describe('a page of another origin', () => {
   it('can read that the server is busy while its request is still being sent', async () => {
     await using service = await startTestService({ CORS_ORIGINS: app, MAX_BUFFERED_BYTES: '4M' })
     const head = [
-      ...['POST /points HTTP/1.1', 'host: localhost', `origin: ${app}`, 'content-type: application/json'],
-      ...['content-length: 1500000', '', '{'],
+      'POST /points HTTP/1.1',
+      'host: localhost',
+      `origin: ${app}`,
+      'content-type: application/json',
+      'content-length: 1500000',
+      '',
+      '{',
     ].join('\r\n')
     const port = Number(new URL(service.httpUrl).port)
     using connections = new DisposableStack()

@@ -50,7 +50,10 @@ describeBoth('points with attributes', (transport) => {
     await client.patch(id!, { set: JSON.parse('{"__proto__":4}') })
     const filter = JSON.parse('{"__proto__":4}')
     const { hits } = await client.searchHits({
-      ...{ vector: [1, 2], metric: 'Euclidean', limit: 1, filter },
+      vector: [1, 2],
+      metric: 'Euclidean',
+      limit: 1,
+      filter,
       include: { attributes: ['__proto__'] },
     })
     assert.deepEqual(Object.entries(hits[0]!.payload!.attributes!), [['__proto__', 4]])

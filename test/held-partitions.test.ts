@@ -85,7 +85,9 @@ describe('a collection of a node', () => {
       const file = join(dataDir, 'collections/0/index/attributes.bin')
       const { id, point } = putOf('07')
       const patchOf = (shop: number): LoggedRequest => ({
-        ...{ kind: 'patch', id, patch: { set: new Map([['shop', shop]]) } },
+        kind: 'patch',
+        id,
+        patch: { set: new Map([['shop', shop]]) },
       })
       await withReplica({ dataDir, held: some }, async ({ replica }) => {
         await replica.apply(putOf('07'), { position: 1, nowUs: 1 }, some)
@@ -103,7 +105,9 @@ describe('a collection of a node', () => {
       await writeFile(file, saved)
       await withReplica({ dataDir, held: some }, async (collection) => {
         const shop = (value: number): Filter => ({
-          ...{ kind: 'condition', path: 'shop', test: { op: 'in', values: [value] } },
+          kind: 'condition',
+          path: 'shop',
+          test: { op: 'in', values: [value] },
         })
         const counts = [await collection.count(shop(1)), await collection.count(shop(2))]
         assert.deepEqual(counts, [0, 1])
@@ -210,7 +214,8 @@ function putOf(partition: string, expiresAtUs?: number): LoggedRequest & { reado
     ...(expiresAtUs === undefined ? {} : { expiresAtUs }),
   } as const
   return {
-    ...{ kind: 'put', id: `${partition}000000-0000-4000-8000-000000000000` },
+    kind: 'put',
+    id: `${partition}000000-0000-4000-8000-000000000000`,
     point: { vector: Float32Array.of(1), payload },
   }
 }

@@ -83,12 +83,22 @@ describe('slow requests', () => {
     const search = { operation: 'SearchPoints', transport: 'http', outcome: 'ok' }
     const asked = { limit: 3, ef: 64, similarity: 'Euclidean' }
     assert.deepEqual(facts.get('SearchPoints'), {
-      ...{ ...search, collection: 'default', ...asked, filter: '{"kind":"noun"}', hits: 1 },
+      ...search,
+      collection: 'default',
+      ...asked,
+      filter: '{"kind":"noun"}',
+      hits: 1,
       plan: 'scan of matching points',
     })
     assert.deepEqual(facts.get('SearchPointsBatch'), {
-      ...{ ...search, operation: 'SearchPointsBatch', transport: 'grpc', collection: 'default', ...asked },
-      ...{ queries: 2, hits: 2, plan: 'scan of all points' },
+      ...search,
+      operation: 'SearchPointsBatch',
+      transport: 'grpc',
+      collection: 'default',
+      ...asked,
+      queries: 2,
+      hits: 2,
+      plan: 'scan of all points',
     })
     const shared = { transport: 'http', collection: 'real' }
     const count = { ...shared, operation: 'CountPoints', outcome: 'ok', filter: '{"n":{"$gt":3}}' }
@@ -174,13 +184,15 @@ describe('the state of a collection', () => {
       '/collections/alias/stats',
     )
     assert.deepEqual(figures, {
-      ...{ collection: 'named', points: 3, dimension: 2, segments: 1, sequence: 3 },
-      ...{
-        linked: 3 - Number(figures.waiting),
-        waiting: figures.waiting,
-        tombstones: 0,
-        settling: figures.settling,
-      },
+      collection: 'named',
+      points: 3,
+      dimension: 2,
+      segments: 1,
+      sequence: 3,
+      linked: 3 - Number(figures.waiting),
+      waiting: figures.waiting,
+      tombstones: 0,
+      settling: figures.settling,
     })
     assert.deepEqual(graphs, [
       { similarity: 'Euclidean', distance_source: null },

@@ -62,8 +62,14 @@ describe('a log in memory', () => {
     it(`never loses what it has acknowledged, even with faults (seed ${seed})`, async () => {
       const random = seededRandom(seed)
       const chances = {
-        ...{ delay: 0.3, refused: 0.1, lost: 0.1, answerLost: 0.1, late: 0.1 },
-        ...{ forgetful: 0.05, readerDies: 0.1, skipped: 0.05 },
+        delay: 0.3,
+        refused: 0.1,
+        lost: 0.1,
+        answerLost: 0.1,
+        late: 0.1,
+        forgetful: 0.05,
+        readerDies: 0.1,
+        skipped: 0.05,
       }
       const faults = new SeededFaults(chances, random)
       const shared = new SharedMemoryLog({ faults })

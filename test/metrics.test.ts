@@ -114,8 +114,14 @@ describe('the metrics', () => {
     const stats = await fetch(`${service.httpUrl}/stats`)
     const { all_collections: totals } = (await stats.json()) as { all_collections: unknown }
     assert.deepEqual(totals, {
-      ...{ collections: 53, open: 53, damaged: 0, points: all, waiting: 0, tombstones: 0 },
-      ...{ memory_bytes: figure('vicinal_memory_bytes'), memory_bytes_max: 1024 ** 3 },
+      collections: 53,
+      open: 53,
+      damaged: 0,
+      points: all,
+      waiting: 0,
+      tombstones: 0,
+      memory_bytes: figure('vicinal_memory_bytes'),
+      memory_bytes_max: 1024 ** 3,
     })
   })
 

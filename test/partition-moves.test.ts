@@ -103,7 +103,10 @@ async function assertEqual(all: ShardedNodes, writer: Writer, seed: number): Pro
   const random = seededRandom(seed)
   const queries: SearchQuery[] = Array.from({ length: 10 }, (_, index) => ({
     vector: randomVector(random, dimension, 'small integers'),
-    ...{ metric: 'Euclidean', limit: 20, ef: 300, exact: index % 2 === 0 },
+    metric: 'Euclidean',
+    limit: 20,
+    ef: 300,
+    exact: index % 2 === 0,
   }))
   const one = all.whole.up.node.database
   const expected = await one.search(queries)
@@ -331,8 +334,10 @@ describe('a node that is taking partitions', () => {
       using lease = await at.lease(name)
       await lease.database.insert(
         Array.from({ length: count }, () => ({
-          ...{ id: newIdFrom(random), onConflict: 'skip' as const },
-          ...{ vector: randomVector(random, dimension, 'small integers'), payload },
+          id: newIdFrom(random),
+          onConflict: 'skip' as const,
+          vector: randomVector(random, dimension, 'small integers'),
+          payload,
         })),
       )
     }
@@ -392,8 +397,10 @@ describe('searches of a node that takes and drops partitions', () => {
     for (let from = 0; from < 3; from += 1) {
       await all.nodes[0]!.up.node.database.insert(
         Array.from({ length: 1000 }, () => ({
-          ...{ id: newIdFrom(random), onConflict: 'skip' as const },
-          ...{ vector: randomVector(random, length, 'continuous'), payload },
+          id: newIdFrom(random),
+          onConflict: 'skip' as const,
+          vector: randomVector(random, length, 'continuous'),
+          payload,
         })),
       )
     }
@@ -440,7 +447,10 @@ describe('a new node', () => {
     const link = await all.link('node-3')
     await copyReplica({
       source: new PeerReplicaSource(link, 'node-1'),
-      ...{ logId: shortIdOf(all.log), hasPoints: false, signal: never, onPoints: () => {} },
+      logId: shortIdOf(all.log),
+      hasPoints: false,
+      signal: never,
+      onPoints: () => {},
       store: { dataDir: directory.path, logger, dimension },
     })
     const added = await all.add('node-3', directory.path, dimension)

@@ -73,8 +73,13 @@ function requestsOver(busOf: () => MessageBus | Promise<MessageBus>): void {
   const opened: NodeRequests[] = []
   const open = async (node: string, options: Partial<NodeRequestsOptions> = {}): Promise<NodeRequests> => {
     const requests = new NodeRequests({
-      ...{ bus: await busOf(), cluster: 'test', node, handlers: new Map(), logger },
-      ...{ messageBytesMax: 4 * 1024 * 1024, ...options },
+      bus: await busOf(),
+      cluster: 'test',
+      node,
+      handlers: new Map(),
+      logger,
+      messageBytesMax: 4 * 1024 * 1024,
+      ...options,
     })
     opened.push(requests)
     return requests

@@ -41,12 +41,15 @@ describe('a refusal over gRPC', () => {
     const options = failingTransport(new Error('there is no database'))
     let calls = 0
     const context = {
-      ...{ collections: options.context.collections, limits: options.context.limits },
+      collections: options.context.collections,
+      limits: options.context.limits,
       get database(): never {
         throw new Error('there is no database')
       },
       cluster: {
-        ...{ position: 0, acknowledged: 0, admit: async () => 0 },
+        position: 0,
+        acknowledged: 0,
+        admit: async () => 0,
         // The server reads it for the metadata of each answer.
         get answeredPosition(): number {
           calls += 1

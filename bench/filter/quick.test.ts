@@ -50,8 +50,13 @@ describe('the filter benchmark', () => {
     assert.deepEqual(
       set!.cells.map(({ name }) => name),
       [
-        ...['independent negation 5 %', 'near negation 5 %', 'far negation 5 %'],
-        ...['independent negation 50 %', 'near negation 50 %', 'far negation 50 %', 'pos != noun'],
+        'independent negation 5 %',
+        'near negation 5 %',
+        'far negation 5 %',
+        'independent negation 50 %',
+        'near negation 50 %',
+        'far negation 50 %',
+        'pos != noun',
       ],
     )
     for (const { name, results } of set!.cells) {

@@ -53,7 +53,10 @@ export async function startConsole(settings: TestSettings = {}): Promise<Console
   })
   const { faults, logged, open, [Symbol.asyncDispose]: close } = browser
   return {
-    ...{ service, faults, logged, open },
+    service,
+    faults,
+    logged,
+    open,
     async [Symbol.asyncDispose]() {
       await close()
       await service[Symbol.asyncDispose]()

@@ -141,7 +141,8 @@ describe('the overview of a cluster whose nodes each hold some of the points', {
 }, () => {
   it('shows the points of every node, nodes that do not respond, and missing partitions', async () => {
     await using cluster = await ClusterProcesses.start({
-      ...{ logServers: 1, nodes: 2 },
+      logServers: 1,
+      nodes: 2,
       environment: { CLUSTER_REPLICAS: '1', DIMENSION: '2' },
     })
     await settled(cluster.nodes)

@@ -40,8 +40,18 @@ describe('the first use of the console', { skip: missingChromium }, () => {
 
   it('logs no error in any view, and cuts nothing off, on a screen and on a phone', async () => {
     const views = [
-      ...['overview', 'search', `search?id=${ids[0]}`, 'points', `points?id=${ids[0]}`, 'map', 'import'],
-      ...['collections', 'snapshots', 'settings', 'requests', 'cluster'],
+      'overview',
+      'search',
+      `search?id=${ids[0]}`,
+      'points',
+      `points?id=${ids[0]}`,
+      'map',
+      'import',
+      'collections',
+      'snapshots',
+      'settings',
+      'requests',
+      'cluster',
     ]
     for (const width of [1280, 390]) {
       const page = await console.open('#/overview?c=shop', { width })

@@ -175,8 +175,13 @@ async function installClient(directory: string): Promise<void> {
   await run(process.execPath, [join(root, 'clients/typescript/build.ts'), join(packagePath, 'dist')])
   writeFileSync(join(directory, 'package.json'), '{"type": "module"}')
   const compilerOptions = {
-    ...{ strict: true, noEmit: true, target: 'es2024', module: 'nodenext', lib: ['es2024', 'dom'] },
-    ...{ types: ['node'], typeRoots: [join(root, 'node_modules/@types')] },
+    strict: true,
+    noEmit: true,
+    target: 'es2024',
+    module: 'nodenext',
+    lib: ['es2024', 'dom'],
+    types: ['node'],
+    typeRoots: [join(root, 'node_modules/@types')],
   }
   writeFileSync(join(directory, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['query.ts'] }))
 }

@@ -154,7 +154,7 @@ export interface PreconditionInput {
 }
 
 /** @param ifMatch the HTTP header: a version, equivalent to `when: {"version": …}` */
-export function checkPrecondition(
+function checkPrecondition(
   input: PreconditionInput | undefined,
   ifMatch: string | undefined,
 ): Precondition | undefined {

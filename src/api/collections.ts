@@ -23,7 +23,7 @@ export interface PutCollectionInput extends CollectionInput {
   readonly hnsw?: HnswInput | undefined
 }
 
-export interface HnswInput {
+interface HnswInput {
   readonly m?: IntegerInput | undefined
   readonly efConstruction?: IntegerInput | undefined
 }

@@ -324,7 +324,7 @@ export async function insertVector(context: ApiContext, input: PointInput, call:
 /**
  * Rewrites the engine's error, which names an item by its index in the engine's list, to name it as the caller does.
  */
-export function nameConflict(error: unknown, { id }: NewPoint, path: string): unknown {
+function nameConflict(error: unknown, { id }: NewPoint, path: string): unknown {
   if (!(error instanceof DatabaseError) || error.reason !== 'already_exists' || id === undefined) return error
   return new DatabaseError('already_exists', `${path}id ${id} exists: send on_conflict to replace or skip it`)
 }
@@ -333,7 +333,7 @@ export function nameConflict(error: unknown, { id }: NewPoint, path: string): un
  * Builds the identity of a request that has an idempotency key, point by point as the points are checked. It hashes the
  * values: requests with equal values are the same, over either transport and however JSON spells the values.
  */
-export class RequestIdentityBuilder {
+class RequestIdentityBuilder {
   readonly #keyHash: Uint8Array
   readonly #body: Hash
 
@@ -375,10 +375,7 @@ export class RequestIdentityBuilder {
  *
  * @throws DatabaseError `invalid_argument` for a malformed key
  */
-export function identityOf(
-  { idempotencyKey }: Call,
-  operation: KeyedOperation,
-): RequestIdentityBuilder | undefined {
+function identityOf({ idempotencyKey }: Call, operation: KeyedOperation): RequestIdentityBuilder | undefined {
   if (idempotencyKey === undefined) return undefined
   const fault = faultOfIdempotencyKey(idempotencyKey)
   if (fault !== undefined) throw invalid(`idempotency-key ${fault}`)

@@ -167,7 +167,7 @@ const limitMax = 1000
 /** The default of lists: everything that was stored except the vectors, which are usually much larger. */
 const includeOfLists: Include = { distance: false, payload: true, vector: false, version: false }
 
-export function checkListInclude(input: IncludeInput | undefined, path: string): Include {
+function checkListInclude(input: IncludeInput | undefined, path: string): Include {
   if (input === undefined) return includeOfLists
   if (input.distance === true) {
     throw invalid(`${path}.distance is true, but the points of a list have no distance`)

@@ -30,7 +30,7 @@ export interface OperationRunner {
 }
 
 /** Converts one call for a transport: request bytes to the input, and the output to answer bytes. */
-export interface CallCodec<Name extends OperationName, Answer> {
+interface CallCodec<Name extends OperationName, Answer> {
   /** Returns a promise for an input so large that it is decoded in turns. */
   readonly decode: () => OperationTypes[Name]['input'] | Promise<OperationTypes[Name]['input']>
   /** Returns a promise for an answer so large that it is encoded in turns. */
@@ -166,7 +166,7 @@ const loggedFaults = new WeakSet<DatabaseError>()
  *
  * @returns the position that other nodes must have reached
  */
-export async function admit(cluster: ClusterReads, name: OperationName, call: Call): Promise<number> {
+async function admit(cluster: ClusterReads, name: OperationName, call: Call): Promise<number> {
   return await admitCall(cluster, call, operations[name].role === 'write')
 }
 

@@ -17,7 +17,7 @@ export interface SlowRequest extends RequestFacts {
 }
 
 /** Facts about a request; which of them there are depends on the operation. */
-export interface RequestFacts {
+interface RequestFacts {
   /** How many queries a batch has. In a batch, the fields from `metric` to `reason` describe its first query. */
   readonly queries?: number | undefined
   readonly metric?: string | undefined
@@ -31,7 +31,7 @@ export interface RequestFacts {
   readonly hits?: number | undefined
 }
 
-export interface SlowRequestsOptions {
+interface SlowRequestsOptions {
   /** Faster requests are not kept. */
   readonly slowQueryMs: number
   /** How many requests to keep for each collection. */
@@ -119,7 +119,11 @@ function factsOfSearch(database: ApiContext['database'], { queries, results }: S
   const { plan, reason } = found ?? planInForce(database, metric)
   return {
     ...(queries.length > 1 ? { queries: queries.length } : {}),
-    ...{ metric, limit, ef, plan, reason },
+    metric,
+    limit,
+    ef,
+    plan,
+    reason,
     ...(filter === undefined ? {} : { filter: filterText(filter, filterMax) }),
     hits: results.ids.total,
   }

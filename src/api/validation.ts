@@ -271,7 +271,7 @@ export function checkWhole(
   throw invalid(`${path} is ${value}, it must be a whole number from ${bounds}`)
 }
 
-export function isWhole(value: IntegerInput): boolean {
+function isWhole(value: IntegerInput): boolean {
   return typeof value === 'bigint' || Number.isInteger(value)
 }
 

@@ -1,6 +1,6 @@
 import { DatabaseError } from './errors.ts'
 
-export interface ByteBudgetOptions {
+interface ByteBudgetOptions {
   readonly maxBytes: number
   /** For the error message: what is held, and the setting that `maxBytes` comes from. */
   readonly what: string
@@ -154,7 +154,7 @@ const smallBytesMax = 1024 * 1024
 
 const largeShare = 3 / 4
 
-export interface SharedBudgetOptions {
+interface SharedBudgetOptions {
   readonly max: number
   /** The name of the setting that sets `max`; undefined: none does. */
   readonly setting?: string

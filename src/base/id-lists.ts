@@ -99,7 +99,7 @@ export class IdTexts implements SpellableIds {
 }
 
 /** Writes lists of ids into an answer, part by part. */
-export interface ListWriter {
+interface ListWriter {
   /** Called before the ids of a list. */
   begin?(list: number): void
   /** Writes the ids with the numbers [first, end): a whole list, or a part of a long one. */

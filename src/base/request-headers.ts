@@ -21,7 +21,7 @@ export function positionOf(text: string): number | undefined {
  * modules of Node, because browsers use this file too.
  */
 
-export const idempotencyKeyCharsMax = 255
+const idempotencyKeyCharsMax = 255
 
 /** How long a key is kept: a day, so that an interrupted import can be continued within that time. */
 export const idempotencyKeyLifeMs = 86_400_000

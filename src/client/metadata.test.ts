@@ -33,9 +33,18 @@ it('metadata of any kind become attributes, or are left out as in JSON', () => {
     nested: { 'x.y': { z: true } },
   }
   assert.deepEqual(JSON.parse(JSON.stringify(attributesOfMetadata(metadata))), {
-    ...{ text: 'a', long: '9007199254740994', huge: '1180591620717411303424', small: 5 },
-    ...{ at: '1970-01-01T00:00:00.000Z', tags: ['a', 'b'], numbers: [0.5, 2], map: { 1: 'one' } },
-    ...{ info: { pages: 3 }, url: 'http://a.example/', a: { b: 1, c: 2 }, nested: { x: { y: { z: true } } } },
+    text: 'a',
+    long: '9007199254740994',
+    huge: '1180591620717411303424',
+    small: 5,
+    at: '1970-01-01T00:00:00.000Z',
+    tags: ['a', 'b'],
+    numbers: [0.5, 2],
+    map: { 1: 'one' },
+    info: { pages: 3 },
+    url: 'http://a.example/',
+    a: { b: 1, c: 2 },
+    nested: { x: { y: { z: true } } },
   })
 })
 

@@ -76,7 +76,10 @@ export class Audits {
   add(collection: string, position: number, digest: Uint8Array, held?: PartitionSet): void {
     const { node, logger } = this.#options
     const own = {
-      ...{ node, collection, position, digest: Buffer.from(digest).toString('base64') },
+      node,
+      collection,
+      position,
+      digest: Buffer.from(digest).toString('base64'),
       ...(held === undefined ? {} : { held: Buffer.from(held.bytes).toString('base64') }),
     }
     this.#recent = [...this.#recent, own].slice(-recentMax)

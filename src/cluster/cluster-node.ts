@@ -85,7 +85,9 @@ export class ClusterNode {
     const origin = `${name}.${run}`
     this.#outcomes = new Outcomes(origin)
     this.#publisher = new Publisher({
-      ...{ log, origin, outcomes: this.#outcomes },
+      log,
+      origin,
+      outcomes: this.#outcomes,
       nowUs: options.nowUs ?? (() => Date.now() * 1000),
       bytesMax: options.maxBufferedBytes,
       writtenBytesMax: writtenBytesMax(options.maxRequestBytes),
@@ -94,7 +96,9 @@ export class ClusterNode {
       onAcknowledge: options.onAcknowledge,
     })
     this.#audits = new Audits({
-      ...{ documents: options.documents, node: name, logger: options.logger },
+      documents: options.documents,
+      node: name,
+      logger: options.logger,
       ...(options.auditMs === undefined ? {} : { waitMs: options.auditMs }),
       onMinority: (reason) => {
         this.#doubt = reason
@@ -110,7 +114,10 @@ export class ClusterNode {
     this.#shards =
       sharding &&
       new NodeShards({
-        ...{ ...sharding, self: name, timeoutMs: options.timeoutMs, stop: this.#stop.signal },
+        ...sharding,
+        self: name,
+        timeoutMs: options.timeoutMs,
+        stop: this.#stop.signal,
         retryMs: options.retryMs ?? retryMs,
         statsMs: options.statsMs,
         holdMs: options.holdMs,
@@ -148,7 +155,10 @@ export class ClusterNode {
     const { log, logger, maxBufferedBytes, maxRequestBytes } = this.#options
     const { signal } = this.#stop
     const attempt = {
-      ...{ what: 'joining the cluster', isFinal: isNoOutage, logger, signal },
+      what: 'joining the cluster',
+      isFinal: isNoOutage,
+      logger,
+      signal,
       againMs: this.#options.retryMs,
     }
     this.#from = await retried(() => this.#placeOf(main, set), attempt)
@@ -157,14 +167,23 @@ export class ClusterNode {
         position: () => this.position,
         mark: () => main.replica.mark(),
         audit: (collection) => this.#publisher.submit({ kind: 'audit' }, { collection, signal }),
-        ...{ set, logger, signal, markMs: this.#options.markMs, auditMs: this.#options.auditMs },
+        set,
+        logger,
+        signal,
+        markMs: this.#options.markMs,
+        auditMs: this.#options.auditMs,
       },
       this.#from.position,
     )
     const chores = this.#chores
     this.#parts = { main, collections: new ClusterCollections(set, this) }
     this.#applier = new Applier({
-      ...{ log, main, set, outcomes: this.#outcomes, from: this.#from, logger },
+      log,
+      main,
+      set,
+      outcomes: this.#outcomes,
+      from: this.#from,
+      logger,
       bytesInFlightMax: maxBufferedBytes,
       chunkCacheBytesMax: writtenBytesMax(maxRequestBytes),
       retryMs: this.#options.retryMs ?? retryMs,
@@ -315,8 +334,11 @@ export class ClusterNode {
     const others = names.filter((name) => name !== defaultCollection)
     for (const name of [defaultCollection, ...others].slice(0, verifiedMax)) {
       await retried(() => this.#publisher.submit({ kind: 'audit' }, { collection: name, signal }), {
-        ...{ what: 'comparing the replicas', logger: this.#options.logger, signal },
-        ...{ isFinal: isNoOutage, againMs: this.#options.retryMs },
+        what: 'comparing the replicas',
+        logger: this.#options.logger,
+        signal,
+        isFinal: isNoOutage,
+        againMs: this.#options.retryMs,
       })
       const { compared, different } = await this.#audits.outcomeOf(name)
       if (different > compared / 2)
@@ -423,7 +445,8 @@ export class ClusterNode {
     request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>,
   ): Promise<unknown> {
     const { result, position } = await this.#submit(request, {
-      ...{ collection: '', intoReserve: request.kind === 'drop' },
+      collection: '',
+      intoReserve: request.kind === 'drop',
     })
     this.#acknowledged = Math.max(this.#acknowledged, position)
     return result

@@ -76,9 +76,16 @@ export class ClusterService {
     this.#logger = logger
     this.#view = new ClusterView(options.node)
     this.#status = new ServiceStatus(options, this.#view, () => ({
-      ...{ node: this.#node, nats: this.#nats, log: this.#log, membership: this.#membership },
-      ...{ parts: this.#parts, memberState: this.#state, waitsFor: this.#waitsFor },
-      ...{ lostLog: this.#lostLog, position: this.position, fetches: this.#fetches },
+      node: this.#node,
+      nats: this.#nats,
+      log: this.#log,
+      membership: this.#membership,
+      parts: this.#parts,
+      memberState: this.#state,
+      waitsFor: this.#waitsFor,
+      lostLog: this.#lostLog,
+      position: this.position,
+      fetches: this.#fetches,
       settings: this.#data === undefined ? {} : decidingSettings(this.#data),
     }))
   }
@@ -138,7 +145,12 @@ export class ClusterService {
       },
     })
     const peers = new NodeRequests({
-      ...{ bus, cluster, node, answerBytes, onCall, logger: this.#logger },
+      bus,
+      cluster,
+      node,
+      answerBytes,
+      onCall,
+      logger: this.#logger,
       handlers: {
         get: (operation) => replica.get(operation) ?? this.#node?.peerHandlers.get(operation),
       },
@@ -146,7 +158,11 @@ export class ClusterService {
     })
     this.#requests = peers
     this.#parts = new ServiceParts({
-      ...{ self: node, view: this.#view, documents, peers, logger: this.#logger },
+      self: node,
+      view: this.#view,
+      documents,
+      peers,
+      logger: this.#logger,
     })
   }
 
@@ -215,7 +231,13 @@ export class ClusterService {
     await this.#answered(() => checkSettings({ documents, node, describe, logger, signal, announcementMs }))
     this.#membership = await this.#answered(() =>
       Membership.join({
-        ...{ log: this.#log!, documents, node, replicas, mayFound, logger, describe },
+        log: this.#log!,
+        documents,
+        node,
+        replicas,
+        mayFound,
+        logger,
+        describe,
         onState: (state) => this.#noteState(state),
       }),
     )
@@ -290,7 +312,10 @@ export class ClusterService {
     await this.#answered(async () => await this.#parts?.leave())
     await this.#answered(() => membership.setJoining(true))
     await fetchReplica(data, {
-      ...{ node, logId: shortIdOf(this.#log!), logger: this.#logger, retryMs },
+      node,
+      logId: shortIdOf(this.#log!),
+      logger: this.#logger,
+      retryMs,
       sourceOf: (name) => new PeerReplicaSource(this.#requests!, name),
       hasPoints: await this.#answered(async () => !(await this.#isPartitioned())),
       signal: this.#stop.signal,
@@ -315,8 +340,14 @@ export class ClusterService {
     const sharding = await this.#answered(async () => await this.#parts?.shardingOf(stored))
     const node = new ClusterNode({
       ...(sharding === undefined ? {} : { sharding }),
-      ...{ log: this.#log!, documents: this.#nats!.documents, name, maxBufferedBytes, maxRequestBytes },
-      ...{ logger: this.#logger, onApply, onAcknowledge },
+      log: this.#log!,
+      documents: this.#nats!.documents,
+      name,
+      maxBufferedBytes,
+      maxRequestBytes,
+      logger: this.#logger,
+      onApply,
+      onAcknowledge,
       timeoutMs: Math.max(timeoutMs, appendTimeoutMs + answerMs),
       run: `${Date.now().toString(36)}-${this.#generation}`,
     })
@@ -501,7 +532,10 @@ export class ClusterService {
   async #answered<Value>(ask: () => Promise<Value>): Promise<Value> {
     const { signal } = this.#stop
     return await retried(ask, {
-      ...{ what: 'joining the cluster', isFinal: isNoOutage, logger: this.#logger, signal },
+      what: 'joining the cluster',
+      isFinal: isNoOutage,
+      logger: this.#logger,
+      signal,
     })
   }
 }

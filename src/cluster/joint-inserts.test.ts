@@ -36,7 +36,9 @@ describe('an insert when each node may hold only some of the points', () => {
 
 describe('an insert that is decided jointly', () => {
   const request: LoggedInsert = {
-    ...{ kind: 'insert', points: [point('07'), point('08')], onError: 'abort' },
+    kind: 'insert',
+    points: [point('07'), point('08')],
+    onError: 'abort',
     idSeed: new Uint8Array(16),
   }
   const found: FoundPoints = { asOf: 3, expiries: new Map([[1, Number.POSITIVE_INFINITY]]) }
@@ -80,7 +82,8 @@ describe('an insert that is decided jointly', () => {
 
 function point(partition?: string, onConflict?: OnConflict): NewPoint {
   return {
-    ...{ vector: Float32Array.of(1), payload: { contentType: 'Text', content: '' } },
+    vector: Float32Array.of(1),
+    payload: { contentType: 'Text', content: '' },
     ...(partition === undefined ? {} : { id: `${partition}000000-0000-4000-8000-000000000000` }),
     ...(onConflict === undefined ? {} : { onConflict }),
   }

@@ -39,7 +39,8 @@ describe('owners that are full', () => {
 
 function put(partition: string): LoggedRequest {
   return {
-    ...{ kind: 'put', id: `${partition}000000-0000-4000-8000-000000000000` },
+    kind: 'put',
+    id: `${partition}000000-0000-4000-8000-000000000000`,
     point: { vector: Float32Array.of(1), payload: { contentType: 'Text', content: '' } },
   }
 }

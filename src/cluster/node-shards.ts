@@ -107,7 +107,12 @@ export class NodeShards {
     const { self, peers, statsMs } = this.#options
     if (this.#placement.isWhole) return undefined
     return new ScatteredReads({
-      ...{ ...read, self, peers, statsMs, scatter: this.#scatter, placement: this.#placement },
+      ...read,
+      self,
+      peers,
+      statsMs,
+      scatter: this.#scatter,
+      placement: this.#placement,
       onPosition: this.#noteSeen,
     })
   }

@@ -51,7 +51,9 @@ describe('the answer to a record that other nodes decide about', () => {
 
   it('combines the counts of the owners, and counts each point once', async () => {
     const request: LoggedRequest = {
-      ...{ kind: 'each', filter: { kind: 'all', of: [] }, change: 'delete' },
+      kind: 'each',
+      filter: { kind: 'all', of: [] },
+      change: 'delete',
       ids: [id('0100'), id('8000'), id('8001'), id('f000')],
     }
     const counts = new Map([

@@ -182,7 +182,10 @@ export class NodeRequests implements Peers {
     }
     try {
       const ask = {
-        ...{ from, call, more, timeoutMs: Math.ceil(timeoutMs ?? 0) },
+        from,
+        call,
+        more,
+        timeoutMs: Math.ceil(timeoutMs ?? 0),
         body: body.subarray(0, partBytes),
       }
       let part = await request(this.#subjectOf(node, operation), toBinary(AskSchema, create(AskSchema, ask)))
@@ -351,7 +354,8 @@ function* partsOf(message: Uint8Array, isLast: boolean): Generator<Part, undefin
   do {
     const endsMessage = at + partBytes >= message.length
     yield create(PartSchema, {
-      ...{ body: message.subarray(at, at + partBytes), endsMessage },
+      body: message.subarray(at, at + partBytes),
+      endsMessage,
       endsAnswer: endsMessage && isLast,
     })
     at += partBytes

@@ -48,14 +48,15 @@ export class ServiceStatus {
     const { position, floor, digestMismatches } = node?.status ?? beginning
     const view = this.#view
     return {
-      ...{ position, floor, lag: Math.max(0, view.last - position), gaps: log?.gaps ?? 0 },
-      ...{
-        digestMismatches,
-        fetches,
-        hedges: node?.hedges ?? 0,
-        partitions: node?.held.size ?? 0,
-        isConnected: nats?.isConnected ?? false,
-      },
+      position,
+      floor,
+      lag: Math.max(0, view.last - position),
+      gaps: log?.gaps ?? 0,
+      digestMismatches,
+      fetches,
+      hedges: node?.hedges ?? 0,
+      partitions: node?.held.size ?? 0,
+      isConnected: nats?.isConnected ?? false,
       // Getters, because these figures go through all partitions: reading the others should not take as long.
       get partitionsMissing() {
         return parts?.missing(node?.held) ?? 0
@@ -90,13 +91,17 @@ export class ServiceStatus {
     const [log, shown] = await Promise.all([logStatus(nats?.log), this.#nodes()])
     const { gaps, digestMismatches } = this.figures
     return {
-      ...{ name, node, is_ready: this.notReady === undefined },
+      name,
+      node,
+      is_ready: this.notReady === undefined,
       is_connected: this.#now().nats?.isConnected ?? false,
       ...(fault === undefined ? {} : { fault }),
       ...(lostLog === undefined ? {} : { log_lost: lostLog }),
       position,
       ...(log === undefined ? {} : { log }),
-      ...{ ...shown, gaps, digest_mismatches: digestMismatches },
+      ...shown,
+      gaps,
+      digest_mismatches: digestMismatches,
     }
   }
 
@@ -106,12 +111,16 @@ export class ServiceStatus {
     const { node, log, settings } = this.#now()
     const { position, floor } = node?.status ?? beginning
     return {
-      ...{ zone, address: address(), version: version() },
+      zone,
+      address: address(),
+      version: version(),
       ...this.#asked(),
       ...(node?.lostLog === undefined ? {} : { lostLog: shortIdOf(log!) }),
       isReady: this.notReady === undefined,
       serves: this.notServing === undefined,
-      ...{ position, floor, settings },
+      position,
+      floor,
+      settings,
     }
   }
 
@@ -140,7 +149,10 @@ export class ServiceStatus {
 
 /** The status of a service without a running node. */
 const beginning: LocalStatus = {
-  ...{ position: 0, floor: 0, isReady: false, answers: false },
+  position: 0,
+  floor: 0,
+  isReady: false,
+  answers: false,
   digestMismatches: 0,
   fault: undefined,
 }

@@ -245,8 +245,11 @@ export class CollectionSet implements Collections {
     const { name } = record
     const { dimension = record.dimension, points } = this.#open.figuresOf(record)
     return {
-      ...{ name, hnsw: this.#open.hnswOf(record.hnsw), aliases: aliases.get(name) ?? [] },
-      ...{ dimension, points },
+      name,
+      hnsw: this.#open.hnswOf(record.hnsw),
+      aliases: aliases.get(name) ?? [],
+      dimension,
+      points,
     }
   }
 

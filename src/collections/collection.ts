@@ -99,7 +99,9 @@ export class Collection implements Database, AsyncDisposable {
     }
     this.livePoints = new LivePoints({ parts, store, options, indexer, deleteExpired })
     const path = {
-      ...{ store, slots: this.#slots, target: this.livePoints },
+      store,
+      slots: this.#slots,
+      target: this.livePoints,
       queuedBytes: parts.writes.share(),
     }
     this.#replica = hooks && new Replica({ ...path, hooks })

@@ -29,7 +29,11 @@ export interface OpenCollectionsOptions {
 
 /** The default collection, like the record of a named one. */
 export const mainRecord: CollectionRecord = {
-  ...{ number: 0, name: defaultCollection, dimension: undefined, hnsw: {}, createdMs: 0 },
+  number: 0,
+  name: defaultCollection,
+  dimension: undefined,
+  hnsw: {},
+  createdMs: 0,
 }
 
 /**
@@ -374,7 +378,8 @@ class Entry implements MemoryUser {
     this.#users = (this.#users ?? 0) + 1
     let isReleased = false
     return {
-      ...{ name: this.record.name, database },
+      name: this.record.name,
+      database,
       [Symbol.dispose]: () => {
         if (isReleased) return
         isReleased = true

@@ -47,8 +47,10 @@ export class PointReader {
     const { slot, record } = found
     const points = this.#points
     return {
-      ...{ id, sequence: points.table.index!.sequenceOf(slot) },
-      ...{ version: points.table.versionOf(slot), order: points.table.orderOf(slot) },
+      id,
+      sequence: points.table.index!.sequenceOf(slot),
+      version: points.table.versionOf(slot),
+      order: points.table.orderOf(slot),
       point: { vector: points.vector(slot), payload: record.payload },
     }
   }

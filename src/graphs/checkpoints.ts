@@ -7,7 +7,7 @@ import type { GraphSet } from './graph-set.ts'
 import type { GraphPlace, LoadedGraph } from './index-thread-pool.ts'
 import type { RecallPlans } from './recall-plans.ts'
 
-export interface CheckpointsOptions {
+interface CheckpointsOptions {
   readonly graphs: GraphSet
   readonly scheduler: GraphScheduler
   readonly reachability: Reachability

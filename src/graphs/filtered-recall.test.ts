@@ -135,7 +135,9 @@ describe('the route of searches with filters', () => {
       assert.equal(recall.filteredRoute('Cosine', ask(0.01), plain)?.isForScans, scanRecall && true)
       assert.deepEqual(recall.filteredRoute('Cosine', ask(0.2), plain), {
         ...plain,
-        ...{ efMultiplier: 4, recall: 0.98, scanRecall },
+        efMultiplier: 4,
+        recall: 0.98,
+        scanRecall,
       })
       assert.equal(recall.filteredRoute('Cosine', ask(0.9), plain)!.efMultiplier, 4, 'never measured')
       assert.equal(recall.filteredRecallOf('Hamming', many!), 1)

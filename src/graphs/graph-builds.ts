@@ -8,7 +8,7 @@ import { bestSource, type GraphSet, sampleForCheck } from './graph-set.ts'
 import type { LinkBatches, WriterRoom } from './link-batches.ts'
 import type { RecallPlans } from './recall-plans.ts'
 
-export interface GraphBuildsOptions {
+interface GraphBuildsOptions {
   readonly graphs: GraphSet
   readonly scheduler: GraphScheduler
   readonly links: LinkBatches

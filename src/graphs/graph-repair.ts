@@ -7,7 +7,7 @@ import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
 import type { GraphPlace } from './index-thread-pool.ts'
 
-export interface GraphRepairOptions {
+interface GraphRepairOptions {
   readonly graphs: GraphSet
   readonly scheduler: GraphScheduler
   readonly dead: DeadSlots
@@ -177,7 +177,7 @@ export class DeadSlots {
 const repairMin = 256
 const repairShare = 0.01
 
-export interface ReachabilityOptions {
+interface ReachabilityOptions {
   readonly graphs: GraphSet
   readonly scheduler: GraphScheduler
   readonly logger: Logger

@@ -10,7 +10,7 @@ import type {
 } from './index-thread-pool.ts'
 import type { LinkBatches } from './link-batches.ts'
 
-export interface GraphSchedulerOptions {
+interface GraphSchedulerOptions {
   /** Shared with other indexes. */
   readonly threads: IndexThreadPool
   readonly graphs: GraphSet

@@ -157,7 +157,7 @@ export const graphBytesMin: number = 4 * 1024 * 1024
 export const buildingBytes: number = 32 * 1024 * 1024
 
 /** The slots for a check of a graph's distance sources. */
-export interface SourceSample {
+interface SourceSample {
   readonly ordinal: number
   /** Local slots. */
   readonly queries: readonly number[]
@@ -169,7 +169,7 @@ export interface SourceSample {
  * do. If neither does, the source is 'nothing' and there is no graph. A check decides this (distance-source-check.ts)
  * when a graph is started, and again each time the collection has grown to four times its size.
  */
-export class GraphDistanceSources {
+class GraphDistanceSources {
   readonly #chosen: GraphDistanceSource[] = Array.from({ length: graphsPerSegment }, () => undefined)
   /** The number of points at the last check of each graph; 0 if there were too few for a check. */
   readonly #checkedAt: number[] = Array.from({ length: graphsPerSegment }, () => 0)

@@ -167,7 +167,7 @@ export interface GraphPlace {
 }
 
 /** A graph, with the distance kind by which its links are selected. */
-export interface MeasuredGraph extends GraphPlace {
+interface MeasuredGraph extends GraphPlace {
   readonly distanceKind: number
 }
 

@@ -344,7 +344,7 @@ const quietMs = 2_000
  */
 const busyQueriesPerSecond = 100
 
-export interface FillOptions {
+interface FillOptions {
   readonly graphs: GraphSet
   readonly scheduler: GraphScheduler
   readonly rows: StoredRows
@@ -357,10 +357,7 @@ export interface FillOptions {
  *
  * @throws DatabaseError `internal` that names a damaged row; the reason of `signal` when it aborts
  */
-export async function fillIndex(
-  { graphs, scheduler, rows, ids }: FillOptions,
-  signal?: AbortSignal,
-): Promise<void> {
+async function fillIndex({ graphs, scheduler, rows, ids }: FillOptions, signal?: AbortSignal): Promise<void> {
   const { index } = graphs
   const step = Math.max(1, Math.floor(fillBytes / index.layout.rowBytes))
   for (const { ordinal, firstSlot, layout } of index.segments) {
@@ -402,7 +399,7 @@ async function fillSome(
  *
  * @throws DatabaseError `internal` that names a damaged row
  */
-export function fillHere(index: VectorIndex, rows: StoredRows, ids: IdPages): void {
+function fillHere(index: VectorIndex, rows: StoredRows, ids: IdPages): void {
   readRows(rows, 0, rows.slotCount, ({ slot, id, sequence, vector }) => {
     writePagedId(ids, slot, id)
     index.place(slot, vector, sequence)
@@ -410,7 +407,7 @@ export function fillHere(index: VectorIndex, rows: StoredRows, ids: IdPages): vo
 }
 
 /** A millisecond or two of reading. */
-export const fillHereBytes: number = 512 * 1024
+const fillHereBytes: number = 512 * 1024
 
 /** A few milliseconds of filling. */
 const fillBytes = 4 * 1024 * 1024

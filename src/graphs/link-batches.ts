@@ -4,14 +4,14 @@ import { buildingBytes, type GraphSet } from './graph-set.ts'
 import type { GraphPlace } from './index-thread-pool.ts'
 
 /** Slots handed out together to be linked. After an interruption, only those that are not linked yet. */
-export interface LinkBatch {
+interface LinkBatch {
   readonly place: GraphPlace
   readonly slots: readonly number[]
   /** Removes the batch from its queue, and returns the slots that left it. */
   readonly done: () => number[]
 }
 
-export interface LinkEvents {
+interface LinkEvents {
   /** Called when a number of slots of a batch have been linked. */
   readonly onLinked: (place: GraphPlace, count: number) => void
   /** Called when a number of slots left a queue; `slots` are those that wait in no other. */

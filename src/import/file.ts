@@ -79,7 +79,7 @@ export function joined(first: Uint8Array, second: Uint8Array): Uint8Array {
   return bytes
 }
 
-export interface Line {
+interface Line {
   /** From 1. */
   readonly number: number
   /** Without its end; undefined if it is not UTF-8. */

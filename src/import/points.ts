@@ -17,7 +17,7 @@ import {
 } from './values.ts'
 import { parseWithDigits, roundedNumberIn } from './whole-numbers.ts'
 
-export interface PointOptions {
+interface PointOptions {
   /** Whether all values of the file are text. */
   readonly isText: boolean
   readonly scale?: number | undefined

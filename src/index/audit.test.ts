@@ -46,7 +46,12 @@ it(`an audit stops querying a route once the route is certainly unusable, seed $
   const slots = Array.from({ length: 100 }, (_, place) => place * 10)
   const recallUnder = async (metric: Metric): Promise<number> => {
     const request = {
-      ...{ slots, fewest: 100, k: 10, ef: 64, target: 0.98, floor: 0.97 },
+      slots,
+      fewest: 100,
+      k: 10,
+      ef: 64,
+      target: 0.98,
+      floor: 0.97,
       metric,
       routes: routesFor(metric, index.layout, [true, false]).slice(0, 1),
     }
@@ -108,8 +113,13 @@ it(`an aborted audit returns nothing and searches no more, seed ${seed}`, async 
   const search = await searchOver(fixture)
   const { index } = fixture
   const request = {
-    ...{ slots: [...Array(400).keys()], fewest: 100, k: 10, ef: 64 },
-    ...{ target: 1, floor: 0, metric: 'Euclidean' as const },
+    slots: [...Array(400).keys()],
+    fewest: 100,
+    k: 10,
+    ef: 64,
+    target: 1,
+    floor: 0,
+    metric: 'Euclidean' as const,
     routes: routesFor('Euclidean', index.layout, [true, false]),
   }
   for (const stoppedAfter of [0, 1, 2, 5]) {
@@ -136,7 +146,13 @@ it(`an audit needs no larger MAX_LIMIT than 1, seed ${seed}`, async () => {
   const kernels = loadKernels()
   for (const maxLimit of [1, 100, 1000]) {
     const index = new VectorIndex({
-      ...{ dimension: 32, kernels, maxThreads: 1, maxLimit, m: 16, efConstruction: 100, segmentSlots: 1000 },
+      dimension: 32,
+      kernels,
+      maxThreads: 1,
+      maxLimit,
+      m: 16,
+      efConstruction: 100,
+      segmentSlots: 1000,
     })
     for (const [slot, vector] of clusteredVectors(seededRandom(seed), 1000, 32).entries())
       index.place(slot, vector, slot + 1)
@@ -156,7 +172,12 @@ it(`an audit needs no larger MAX_LIMIT than 1, seed ${seed}`, async () => {
 function longRequest({ layout }: VectorIndex): AuditRequest {
   return {
     slots: Array.from({ length: 400 }, (_, place) => (place * 7) % 1000),
-    ...{ fewest: 100, k: 10, ef: 128, target: 0.985, floor: 0.98, metric: 'Euclidean' },
+    fewest: 100,
+    k: 10,
+    ef: 128,
+    target: 0.985,
+    floor: 0.98,
+    metric: 'Euclidean',
     routes: routesFor('Euclidean', layout, [true, false]).slice(0, 1),
   }
 }

@@ -239,7 +239,7 @@ export type FilteredBatch = readonly IndexQuery[]
 export type FilteredGroup = readonly FilteredBatch[]
 
 /** The measurements of an audit. */
-export interface FilteredFindings {
+interface FilteredFindings {
   /** The routes that were tried, in order. */
   readonly tried: readonly { readonly route: Route; readonly recall: number }[]
   /** Recall of scans by codes; undefined if they were not measured. */

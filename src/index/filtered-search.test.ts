@@ -58,16 +58,14 @@ function indexOf({ codeBits, onDisk, name }: Kind): { index: VectorIndex; search
   const bytes = Buffer.concat(vectors.map(({ buffer }) => new Uint8Array(buffer)))
   if (onDisk) writeFileSync(rowFile.path, bytes)
   const index = new VectorIndex({
-    ...{
-      kernels,
-      dimension,
-      maxThreads: 2,
-      maxLimit: 1000,
-      m: 12,
-      efConstruction: 80,
-      segmentSlots,
-      codeBits,
-    },
+    kernels,
+    dimension,
+    maxThreads: 2,
+    maxLimit: 1000,
+    m: 12,
+    efConstruction: 80,
+    segmentSlots,
+    codeBits,
     rowFile: onDisk ? rowFile : undefined,
   })
   for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)

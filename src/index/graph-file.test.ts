@@ -75,7 +75,8 @@ describe(`the file of a graph, seed ${seed}`, () => {
     new GraphAccess(segment, kernels, 0, 0).link([...vectors.keys()].slice(0, -1))
     index.remove(count - 1)
     const meta = {
-      ...{ sequence: count, plans: [] },
+      sequence: count,
+      plans: [],
       // Called when the checksums are known and nothing is written.
       toJSON() {
         index.place(count - 1, vectors[0]!, count + 1)

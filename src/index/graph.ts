@@ -92,7 +92,15 @@ export class GraphAccess {
     const wanted = layout.rows === 0 && !graphDistanceMetrics.includes(metric) ? rerank : k
     const reach = reachOf(distanceKind, ef / wanted)
     const query = {
-      ...{ metric: distanceMetrics.indexOf(metric), norm, distanceKind, ef, wanted, reach, rerank, pool, k },
+      metric: distanceMetrics.indexOf(metric),
+      norm,
+      distanceKind,
+      ef,
+      wanted,
+      reach,
+      rerank,
+      pool,
+      k,
       hidden: this.#localOf(hidden),
     }
     const count = layout.rows === 0 ? this.#searchOnDisk(query) : this.#searchInMemory(query)
@@ -279,7 +287,7 @@ const slotsPerLook = 1024
 const listsPerLook = 4
 
 /** The limits of a walk with a filter. */
-export interface WalkFilter {
+interface WalkFilter {
   /** The address of the bitmap of matching slots. */
   readonly bitmap: number
   /** The walk gives up once it has compared more slots. */
@@ -287,7 +295,7 @@ export interface WalkFilter {
 }
 
 /** The parameters of a scan of a segment by codes. */
-export interface CodeScan {
+interface CodeScan {
   /** Number of slots nearest by code that are candidates for exact measurement. */
   readonly breadth: number
   readonly distanceKind: number

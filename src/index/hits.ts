@@ -14,7 +14,7 @@ export function inOrder(a: Hit, b: Hit): number {
 }
 
 /** Three parallel columns of hits. */
-export interface HitColumns {
+interface HitColumns {
   readonly slots: Uint32Array
   readonly sequences: Float64Array
   readonly distances: Float64Array

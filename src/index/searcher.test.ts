@@ -39,7 +39,13 @@ class TwoSegments {
     const path = join(directory, `${near} ${far}`)
     const rowFile = { path, firstVector: 0, rowBytes: 4 * dimension }
     this.index = new VectorIndex({
-      ...{ dimension, kernels, maxThreads: 1, maxLimit: 100, m: 8, efConstruction: 16, segmentSlots: near },
+      dimension,
+      kernels,
+      maxThreads: 1,
+      maxLimit: 100,
+      m: 8,
+      efConstruction: 16,
+      segmentSlots: near,
       rowFile: place === 'on disk' ? rowFile : undefined,
     })
     const vectors = Array.from({ length: near + far }, (_, slot) => {
@@ -67,7 +73,10 @@ class TwoSegments {
     const { layout, segments, slotCount } = this.index
     const route = { graph: 0, distanceKind: distanceKindOf('Euclidean', layout), efMultiplier: 1 }
     const query = {
-      ...{ vector: origin, metric: 'Euclidean' as const, k, ef },
+      vector: origin,
+      metric: 'Euclidean' as const,
+      k,
+      ef,
       route: how === 'walk' ? route : undefined,
       ...options,
     }

@@ -70,7 +70,7 @@ export interface SegmentLayout {
 }
 
 /** Offsets within a thread's lane, after the query rows. */
-export interface LaneLayout {
+interface LaneLayout {
   /** The pool of nearest slots of an exact scan. */
   readonly pool: number
   readonly poolBytes: number
@@ -84,7 +84,7 @@ export interface LaneLayout {
 }
 
 /** Byte addresses of one graph's columns. */
-export interface GraphColumns {
+interface GraphColumns {
   readonly header: number
   /** u8 a slot: absent, linked or leaving. */
   readonly states: number
@@ -161,11 +161,11 @@ export type CodeBits = (typeof codeBitsChoices)[number]
  * Returns the best code width for a dimension. Short codes suit long vectors: walks on them wait for memory, and the
  * errors of their components even out (docs/decisions/index.md has the figures).
  */
-export function usualCodeBits(dimension: number): CodeBits {
+function usualCodeBits(dimension: number): CodeBits {
   return dimension < 256 ? 7 : 4
 }
 
-export interface SegmentOptions {
+interface SegmentOptions {
   readonly dimension: number
   readonly threads: number
   readonly maxLimit: number

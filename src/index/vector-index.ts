@@ -16,7 +16,7 @@ import {
 } from './segment.ts'
 import { Slots } from './slots.ts'
 
-export interface VectorIndexOptions {
+interface VectorIndexOptions {
   readonly dimension: number
   readonly kernels: KernelModule
   /** Number of threads that search or link, including the main thread. Each has a lane of scratch in every segment. */

@@ -10,7 +10,20 @@ import { instantiateKernels, kernelVariants, loadKernels } from './wasm-module.t
 const seed = 20_261_121
 const dimensions = [
   ...Array.from({ length: 70 }, (_, index) => index + 1),
-  ...[96, 127, 128, 129, 384, 511, 512, 768, 1000, 1536, 1999, 2000, 4096, 65_535],
+  96,
+  127,
+  128,
+  129,
+  384,
+  511,
+  512,
+  768,
+  1000,
+  1536,
+  1999,
+  2000,
+  4096,
+  65_535,
 ]
 
 /** The factors that a kernel tries in this order; see nibbles.ts. */

@@ -32,7 +32,7 @@ function cosine(a: Float32Array, b: Float32Array): number {
 }
 
 /** The integer codes of a vector, as assembly/codes.ts writes them, component by component. */
-export interface ScalarCodes {
+interface ScalarCodes {
   readonly scale: number
   readonly codes: readonly number[]
 }

@@ -15,7 +15,7 @@ import { assert } from '../base/errors.ts'
  *
  * It is the reference in the tests, which write and read every message of proto/ with both.
  */
-export interface MessageFields {
+interface MessageFields {
   /** By number; numbers are small. */
   readonly byNumber: readonly (Field | undefined)[]
   /** In the order of the writer, which writes backwards. */
@@ -24,7 +24,7 @@ export interface MessageFields {
   readonly absent: Readonly<Record<string, unknown>>
 }
 
-export type FieldKind =
+type FieldKind =
   | ('text' | 'bytes' | 'flag' | 'message')
   | ('int32' | 'uint32' | 'int64' | 'uint64' | 'float' | 'double')
 

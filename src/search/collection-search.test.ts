@@ -293,7 +293,12 @@ describe(`points that change while a search runs, seed ${seed}`, () => {
     const all = { ...include, payload: true, vector: true, version: true }
     for (let round = 0; round < 10; round += 1) {
       const query: SearchQuery = {
-        ...{ vector: queries[round]!, metric: 'Cosine', limit: 900, ef: scanEf, filter, include: all },
+        vector: queries[round]!,
+        metric: 'Cosine',
+        limit: 900,
+        ef: scanEf,
+        filter,
+        include: all,
       }
       let isAnswered = false
       const search = points.search([query]).then((found) => {

@@ -8,7 +8,7 @@ import type { ReadCall } from '../points/database.ts'
 import { QueryPlanner, type Run, type SearchedPoints } from './query-planner.ts'
 import { SearchAnswers } from './search-answers.ts'
 
-export interface CollectionSearchOptions {
+interface CollectionSearchOptions {
   readonly points: SearchedPoints
   /** The results that searches in progress may return. */
   readonly results: BudgetShare

@@ -185,7 +185,7 @@ const aheadMicroseconds = 1000
 /** 16 TiB of segments; a record has room for that many ranges of a scan. */
 const segmentsMax = 4096
 
-export interface IndexSearchesOptions {
+interface IndexSearchesOptions {
   readonly index: VectorIndex
   readonly kernels: KernelModule
   readonly routeOf: RouteOf

@@ -22,7 +22,12 @@ function plannerOf(count = points): {
   readonly layout: VectorIndex['layout']
 } {
   const index = new VectorIndex({
-    ...{ kernels: loadKernels(), dimension: 512, maxThreads: 1, maxLimit: 100, m: 16, efConstruction: 100 },
+    kernels: loadKernels(),
+    dimension: 512,
+    maxThreads: 1,
+    maxLimit: 100,
+    m: 16,
+    efConstruction: 100,
   })
   index.reserve(1)
   index.filled(count)

@@ -360,7 +360,7 @@ interface Bin {
  * Filters can be new with every query. For these, the share of short walks that reached their end is kept by the number
  * of matching points. Where nearly none did, only every eighth query tries a walk.
  */
-export class WalkMemory {
+class WalkMemory {
   readonly #filters = new Map<number, WalkOutcome>()
   readonly #bins = new Map<number, Bin>()
 

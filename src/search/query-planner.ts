@@ -108,7 +108,7 @@ export interface SearchedPoints {
 }
 
 /** What searches need from the attribute index. */
-export interface SlotAttributes {
+interface SlotAttributes {
   /** The slots whose points were inserted, removed or changed, in order. */
   readonly journal: {
     readonly position: number

@@ -323,12 +323,12 @@ function planOf(
 const byCodes = '; codes are compared first, and the nearest of them exactly'
 
 /** Converts the index's distance to the units of the metric: the index compares squared Euclidean distances. */
-export function inUnits(metric: Metric, distance: number): number {
+function inUnits(metric: Metric, distance: number): number {
   return metric === 'Euclidean' ? Math.sqrt(distance) : distance
 }
 
 /** The parts of a point's details; each is read only if requested. */
-export interface PointParts {
+interface PointParts {
   /** Returns undefined if the point has just been removed. */
   payload(): Payload | undefined
   vector(): Float32Array
@@ -345,7 +345,7 @@ export function detailsOf(parts: PointParts, include: Include): HitDetails {
 }
 
 /** Whether an answer contains anything besides ids and distances. */
-export function wantsDetails(include: Include | undefined): include is Include {
+function wantsDetails(include: Include | undefined): include is Include {
   return include !== undefined && (wantsPayload(include) || include.vector || include.version)
 }
 

@@ -14,7 +14,7 @@ import type { SearchWork as RingWork } from './search-ring.ts'
 /** Returns the current route of a metric's searches, or of a search with a filter; undefined for the exact scan. */
 export type RouteOf = (metric: Metric, ask?: FilteredAsk) => RouteInForce | undefined
 
-export interface SearchPiecesOptions {
+interface SearchPiecesOptions {
   readonly index: VectorIndex
   readonly routeOf: RouteOf
   /** Decides which queries one scan can answer together. */

@@ -292,7 +292,7 @@ const i32Max = 0x7fff_ffff
 /** The most records in progress; a power of two. */
 export const recordsMax = 64
 
-export interface RecordSize {
+interface RecordSize {
   readonly dimension: number
   readonly queries: number
   /** The most hits of all queries together. */

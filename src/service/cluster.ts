@@ -28,15 +28,22 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
   const { logger, openLog, timings, answerBytes, httpPort, onServing } = parts
   const host = isAnyAddress(httpHost) ? hostname() : httpHost
   const options = {
-    ...{ cluster, node, name: `vicinal ${node}`, zone: config.clusterZone },
+    cluster,
+    node,
+    name: `vicinal ${node}`,
+    zone: config.clusterZone,
     address: () => config.clusterAdvertise || `${host.includes(':') ? `[${host}]` : host}:${httpPort()}`,
     replicas: config.clusterReplicas,
     ...addressesOf(config.clusterNatsUrl),
     ...filesOf(config.clusterNatsCerts),
-    ...{ logBytesMax: config.clusterLogBytes, appendsMax: config.clusterMaxAppends },
+    logBytesMax: config.clusterLogBytes,
+    appendsMax: config.clusterMaxAppends,
     appendTimeoutMs: config.clusterAppendTimeoutMs,
-    ...{ maxBufferedBytes: config.maxBufferedBytes, maxRequestBytes: config.maxRequestBytes },
-    ...{ openLog, onServing, answerBytes },
+    maxBufferedBytes: config.maxBufferedBytes,
+    maxRequestBytes: config.maxRequestBytes,
+    openLog,
+    onServing,
+    answerBytes,
     onRequest: (seconds: number) => timings()?.request(seconds),
     onAppend: (seconds: number) => timings()?.append(seconds),
     onApply: (seconds: number) => timings()?.apply(seconds),
@@ -59,7 +66,9 @@ function filesOf(directory: string | undefined): Readonly<Record<CertificateFile
     return existsSync(path) ? path : undefined
   }
   return {
-    ...{ caFile: at('ca.crt'), certFile: at('tls.crt'), keyFile: at('tls.key') },
+    caFile: at('ca.crt'),
+    certFile: at('tls.crt'),
+    keyFile: at('tls.key'),
     credentialsFile: at('nats.creds'),
   }
 }

@@ -3,7 +3,7 @@ import { type WritesBlocked, writesBlockedTexts } from '../base/errors.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { version } from '../base/version.ts'
 
-export interface MeasuredSystem {
+interface MeasuredSystem {
   readonly dataDir: string
   /** The variant of the kernels that run. */
   readonly simd: string

@@ -34,7 +34,7 @@ export function defaultText(row: Pick<Row<unknown>, 'default' | 'defaultText'>):
  */
 
 /** What differs between the settings of a kind. A default that is undefined lets the setting be unset. */
-export interface About<Default> extends Pick<Row<Default>, 'default' | 'defaultText' | 'doc' | 'secret'> {}
+interface About<Default> extends Pick<Row<Default>, 'default' | 'defaultText' | 'doc' | 'secret'> {}
 
 /** The same for a setting without a default. */
 type AboutUnset = Omit<About<undefined>, 'default'>

@@ -225,7 +225,7 @@ type Rows = EssentialSettings &
   BoundSettings &
   ClusterSettings
 
-export interface SettingGroup {
+interface SettingGroup {
   readonly title: string
   /** What the group is for. */
   readonly about: string

@@ -188,7 +188,7 @@ export class Catalog {
  * dropped collection never become part of another.
  */
 /** Version 1 was a file of named collections only. */
-export const catalogVersion = 2
+const catalogVersion = 2
 
 /** Key of the catalog's head. */
 export const headKey: number = 2 ** 32 - 1
@@ -196,7 +196,7 @@ export const headKey: number = 2 ** 32 - 1
 /** The number of the default collection. */
 export const mainNumber = 0
 
-export interface CatalogHead {
+interface CatalogHead {
   readonly nextNumber: number
 }
 
@@ -226,7 +226,7 @@ export function decodeHead(
 const headBytes = 12
 
 /** A collection's record in the catalog. */
-export interface CatalogRecord {
+interface CatalogRecord {
   readonly name: string
   /** As given at its creation. */
   readonly dimension: number | undefined
@@ -264,13 +264,13 @@ export function decodeRecord(number: number, value: Buffer): CatalogRecord | und
 
 const recordHeadBytes = 1 + 3 * 4 + 8
 
-export interface AliasRecord {
+interface AliasRecord {
   readonly name: string
   /** Number of the collection. */
   readonly target: number
 }
 
-export function encodeAlias(place: number, { name, target }: AliasRecord): Buffer {
+function encodeAlias(place: number, { name, target }: AliasRecord): Buffer {
   const value = Buffer.alloc(4 + Buffer.byteLength(name) + 4)
   value.writeUInt32LE(target, 0)
   value.write(name, 4)

@@ -309,7 +309,11 @@ describe('the format of a data directory', () => {
     const keyedRequests = { first: 5, count: 6, outcomeBytes: 2 ** 40 + 3 }
     const applied = {
       logId: '0f'.repeat(16),
-      ...{ position: 2 ** 40, clockUs: 5, floor: 6, floorClockUs: 7, base: 8 },
+      position: 2 ** 40,
+      clockUs: 5,
+      floor: 6,
+      floorClockUs: 7,
+      base: 8,
       digest: Uint8Array.from({ length: digestBytes }, (_, at) => at),
     }
     const ofPart = { ...applied, held: Uint8Array.from({ length: heldBytes }, (_, at) => 7 * at) }

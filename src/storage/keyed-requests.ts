@@ -175,18 +175,18 @@ const extraRemovals = 16
  */
 
 /** Bytes of the hashes of keys and bodies. */
-export const requestHashBytes = 16
+const requestHashBytes = 16
 
 const headBytes: number = 2 * requestHashBytes + idSeedBytes + 4 + 8
 
 /** Length of a record without outcomes. */
-export const keyedRequestBytes: number = headBytes + 4
+const keyedRequestBytes: number = headBytes + 4
 
 /** Disk space of a record without outcomes and its number in the index by key: see docs/decisions/storage-layout.md. */
-export const keyedRequestDiskBytes = 160
+const keyedRequestDiskBytes = 160
 
 /** Greatest length of a record. */
-export const keyedRequestBytesMax: number = 1024 * 1024
+const keyedRequestBytesMax: number = 1024 * 1024
 
 /**
  * Encodes a keyed request.
@@ -263,7 +263,7 @@ export function unpackRequests({ buffer, byteOffset, byteLength }: Uint8Array<Ar
  * Returns how much more disk space a record takes than one without outcomes. LMDB stores values of up to half a page
  * together in pages; a larger value gets its own pages.
  */
-export function outcomeBytesOf(record: Buffer): number {
+function outcomeBytesOf(record: Buffer): number {
   const { length } = record
   const onDisk =
     length <= sharedPageBytesMax ? length : Math.ceil((length + pageHeadBytes) / pageBytes) * pageBytes

@@ -35,7 +35,12 @@ function sealed(record: Buffer): Buffer {
 function recordOf(payload: Payload, version: number, order: number): NewRecord {
   const { contentType, content, attributes, expiresAtUs = Number.NaN } = payload
   return {
-    ...{ id, contentType: contentTypes.indexOf(contentType), content, version, order, expiresAtUs },
+    id,
+    contentType: contentTypes.indexOf(contentType),
+    content,
+    version,
+    order,
+    expiresAtUs,
     attributes: attributes === undefined ? '' : attributesToJson(attributes),
   }
 }

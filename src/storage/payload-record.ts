@@ -13,7 +13,7 @@ import { type ContentType, contentTypes, type Payload } from '../base/point.ts'
  */
 
 /** The numbers of a point that are not in its row. */
-export interface RecordNumbers {
+interface RecordNumbers {
   /** Sequence number of the point's last change. */
   readonly version: number
   /** Sequence number of its insertion. */

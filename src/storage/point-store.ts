@@ -23,7 +23,7 @@ import type { Table, TableEntry } from './table.ts'
 import { faultIn, readLive, type Tables } from './tables.ts'
 import type { CollectionWriter } from './writer/writer.ts'
 
-export interface PointStoreParts {
+interface PointStoreParts {
   readonly tables: Tables
   readonly writer: CollectionWriter
   /** Shared by all stores of the environment. */
@@ -248,7 +248,7 @@ export class PointStore implements Store {
 }
 
 /** Reads payload records: see `Store.records`. Each step takes well under a millisecond. */
-export function* recordBatches(
+function* recordBatches(
   payloads: Table,
   from = 0,
   limit: number = Number.POSITIVE_INFINITY,

@@ -213,7 +213,7 @@ export interface Update {
   readonly vector: Float32Array | undefined
 }
 
-export interface Deletion {
+interface Deletion {
   readonly kind: 'delete'
   readonly id: string
   readonly sequence: number

@@ -73,7 +73,7 @@ export function openShared(root: RootDatabase, name: string): Database<Buffer, B
   return root.openDB<Buffer, Buffer>({ name, keyEncoding: 'binary', encoding: 'binary' })
 }
 
-export interface TableRange {
+interface TableRange {
   /** The first key; 0 by default. */
   readonly start?: number
   /** The largest number of entries. */
@@ -93,7 +93,7 @@ export interface TreeStats {
 }
 
 /** The pages of a table in the file. */
-export interface TablePages {
+interface TablePages {
   /** Pages of its tree. Each is rewritten when a record on it changes. */
   readonly tree: number
   /** Pages of values that have their own pages. */

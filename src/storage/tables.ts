@@ -51,7 +51,7 @@ export interface Tables {
 }
 
 /** The files with the points of one collection. */
-export interface StoreFiles {
+interface StoreFiles {
   /** LMDB's file. */
   readonly database: string
   readonly rows: string

@@ -60,7 +60,11 @@ export function keyedRequestOf(
   const { identity, points, idSeed, nowMs, isPartitioned } = request
   const { keyHash, bodyHash } = identity
   const keyedRequest: KeyedRequest = {
-    ...{ keyHash, bodyHash, idSeed: idSeed ?? noSeed, points: points.length, acceptedMs: nowMs },
+    keyHash,
+    bodyHash,
+    idSeed: idSeed ?? noSeed,
+    points: points.length,
+    acceptedMs: nowMs,
     ...(isPartitioned ? { isPartitioned } : {}),
   }
   const isSeeded = idSeed !== undefined

@@ -220,7 +220,12 @@ export class Replica implements LogProgress {
   recordOf({ position, clockUs, digest, held = this.#hooks.held?.now }: LogStep): Applied {
     const { position: floor, clockUs: floorClockUs } = this.#hooks.floor()
     return {
-      ...{ logId: this.#hooks.logId, position, clockUs, floor, floorClockUs, base: this.#base },
+      logId: this.#hooks.logId,
+      position,
+      clockUs,
+      floor,
+      floorClockUs,
+      base: this.#base,
       digest: digest.bytes,
       ...(held === undefined || held.isAll ? {} : { held: held.bytes }),
     }

@@ -239,8 +239,12 @@ export function isDecided(error: unknown): error is DatabaseError {
 }
 
 const decidedReasons: ReadonlySet<string> = new Set([
-  ...['invalid_argument', 'key_reused', 'not_found', 'already_exists'],
-  ...['precondition_failed', 'request_too_large'],
+  'invalid_argument',
+  'key_reused',
+  'not_found',
+  'already_exists',
+  'precondition_failed',
+  'request_too_large',
 ])
 
 /** The points found for an insert are out of date: nothing is stored, and the points are looked up again. */

@@ -33,8 +33,12 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
     // Any tar can unpack it, and it contains ordinary snapshots.
     const unpacked = execFileSync('tar', ['-tf', file], { encoding: 'utf8' }).trim().split('\n')
     assert.deepEqual(unpacked.sort(), [
-      ...['default.snapshot', 'docs.snapshot', 'empty.snapshot', 'manifest.json'],
-      ...['manifest.sha256', 'pictures.snapshot'],
+      'default.snapshot',
+      'docs.snapshot',
+      'empty.snapshot',
+      'manifest.json',
+      'manifest.sha256',
+      'pictures.snapshot',
     ])
     execFileSync('tar', ['-xf', file, '-C', servers.directory, 'docs.snapshot'])
     const alone = await run(['snapshot', 'verify', join(servers.directory, 'docs.snapshot')])
@@ -50,7 +54,8 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
     assertEnded(await run(['snapshot', 'restore', file, '--data-dir', founder]), 0)
     const environment = {
       CLUSTER_NATS_URL: [...servers.urls, ...servers.monitorUrls].join(','),
-      ...{ CLUSTER_NAME: 'second', CLUSTER_LOG_BYTES: '1G' },
+      CLUSTER_NAME: 'second',
+      CLUSTER_LOG_BYTES: '1G',
     }
     await using first = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'x', DATA_DIR: founder })
     await using joined = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'y' })
@@ -66,8 +71,11 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
       changed[at]! ^= 1
       writeFileSync(damaged, changed)
       const refused = await run([
-        ...['snapshot', 'restore', damaged],
-        ...['--data-dir', join(servers.directory, 'never')],
+        'snapshot',
+        'restore',
+        damaged,
+        '--data-dir',
+        join(servers.directory, 'never'),
       ])
       assert.equal(refused.code, 1, `byte ${at}: ${refused.stdout}`)
     }
@@ -109,7 +117,10 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
     const founder = join(servers.directory, 'founder')
     assertEnded(await run(['snapshot', 'restore', file, '--data-dir', founder]), 0)
     const environment = {
-      ...{ ...inParts, CLUSTER_REPLICAS: '1', CLUSTER_NAME: 'second', CLUSTER_LOG_BYTES: '1G' },
+      ...inParts,
+      CLUSTER_REPLICAS: '1',
+      CLUSTER_NAME: 'second',
+      CLUSTER_LOG_BYTES: '1G',
       CLUSTER_NATS_URL: [...servers.urls, ...servers.monitorUrls].join(','),
     }
     await using first = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'x', DATA_DIR: founder })

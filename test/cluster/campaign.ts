@@ -35,7 +35,10 @@ export async function runCampaign(
 ): Promise<CampaignResult> {
   const { replicas, report = () => {} } = options
   await using cluster = await ClusterProcesses.start({
-    ...{ logServers: 3, nodes: options.nodes ?? 3, isDivisible: true, volumeBytes },
+    logServers: 3,
+    nodes: options.nodes ?? 3,
+    isDivisible: true,
+    volumeBytes,
     environment: { ...options.environment, ...(replicas === undefined ? {} : settingsOfParts(replicas, 4)) },
   })
   const campaign = new Campaign(cluster, options)

@@ -36,7 +36,9 @@ describe('a cluster of three nodes and three log servers', { skip: natsMissing()
 
   it('answers as a single copy would if each node has a part of the points and partitions move', async (test) => {
     const { writes, reads } = await runCampaign(shortOfParts, {
-      ...{ seed: 3, nodes: 3, replicas: 2 },
+      seed: 3,
+      nodes: 3,
+      replicas: 2,
       report: (line) => test.diagnostic(line),
     })
     assert.ok(writes > 30 && reads > 30)
@@ -54,7 +56,9 @@ describe('a cluster of three nodes and three log servers', { skip: natsMissing()
 
   it('is found to be wrong with a part that is skipped', { skip: withoutMutants }, async () => {
     const faulty = runCampaign(['kill -9 of a node'], {
-      ...{ seed: 2, nodes: 3, replicas: 2 },
+      seed: 2,
+      nodes: 3,
+      replicas: 2,
       environment: { MUTANT: 'a part that is passed over' },
     })
     await assert.rejects(faulty, /did not find|differ in|has lost|has compared/)

@@ -124,7 +124,8 @@ export const faults: Readonly<Record<string, Strike>> = {
     receives: 'pass',
   }),
   'a log server that sends to the others but cannot receive from them': logServerCutOff({
-    ...{ sends: 'pass', receives: 'hold' },
+    sends: 'pass',
+    receives: 'hold',
   }),
   "the log's leader cut off from the others": async ({ servers }, random) => {
     servers.isolate((await servers.leaderOf('VDB-test')) ?? 0)

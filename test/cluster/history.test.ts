@@ -3,12 +3,21 @@ import { describe, it } from 'node:test'
 import { anomaliesAtRest, anomaliesOf, anomaliesOfSearch, type Read, type Write } from './history.ts'
 
 const write = (changes: Partial<Write>): Write => ({
-  ...{ kind: 'insert', group: 'g', startMs: 10, endMs: 20, outcome: 'ok' },
+  kind: 'insert',
+  group: 'g',
+  startMs: 10,
+  endMs: 20,
+  outcome: 'ok',
   ...changes,
 })
 const read = (changes: Partial<Read>): Read => ({
-  ...{ group: 'g', consistency: 'latest', startMs: 30, endMs: 40, isAfterInsert: false },
-  ...{ by: 'count', found: 3 },
+  group: 'g',
+  consistency: 'latest',
+  startMs: 30,
+  endMs: 40,
+  isAfterInsert: false,
+  by: 'count',
+  found: 3,
   ...changes,
 })
 const sizes = new Map([['g', 3]])

@@ -132,7 +132,8 @@ async function assertContinues(
   assertEnded(await run(['snapshot', 'restore', file, '--data-dir', founder]), 0)
   const environment = {
     CLUSTER_NATS_URL: [...servers.urls, ...servers.monitorUrls].join(','),
-    ...{ CLUSTER_NAME: name, CLUSTER_LOG_BYTES: '1G' },
+    CLUSTER_NAME: name,
+    CLUSTER_LOG_BYTES: '1G',
   }
   await using first = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'x', DATA_DIR: founder })
   await using second = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'y' })

@@ -46,7 +46,13 @@ const onFault = (each: Interruption): void => void interruptions.push(each)
 const report = (line: string): void => console.log(`  ${interruptions.length} ${line}`)
 try {
   const result = await runCampaign(chosen, {
-    ...{ seed, nodes, replicas, report, onFault, environment, signal: stop.signal },
+    seed,
+    nodes,
+    replicas,
+    report,
+    onFault,
+    environment,
+    signal: stop.signal,
   })
   const { faults, writes, reads } = result
   console.log(`${faults} faults: ${writes} acknowledged inserts, ${reads} reads, nothing lost, nothing stale`)

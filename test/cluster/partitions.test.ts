@@ -20,7 +20,9 @@ describe('a node of a cluster', { skip: natsMissing() }, () => {
   for (const [cut, [forth, back]] of Object.entries(cuts)) {
     it(`that ${cut} refuses writes and reads of latest, answers other reads, and recovers`, async () => {
       await using cluster = await ClusterProcesses.start({
-        ...{ logServers: 3, nodes: 2, isDivisible: true },
+        logServers: 3,
+        nodes: 2,
+        isDivisible: true,
       })
       const [a, b] = cluster.nodes as [NodeProcess, NodeProcess]
       await allReady(cluster.nodes)
@@ -73,7 +75,9 @@ describe('a node of a cluster', { skip: natsMissing() }, () => {
 
   it('refuses inserts while its volume is full, still deletes, and continues once there is space again', async (test) => {
     await using cluster = await ClusterProcesses.start({
-      ...{ logServers: 1, nodes: 2, volumeBytes: 128 * 1024 * 1024 },
+      logServers: 1,
+      nodes: 2,
+      volumeBytes: 128 * 1024 * 1024,
     })
     const [a, b] = cluster.nodes as [NodeProcess, NodeProcess]
     if (b.volume === undefined) return test.skip(noSmallDisk)

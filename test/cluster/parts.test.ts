@@ -112,8 +112,12 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
       const { collections } = (await listed.json()) as { collections: readonly object[] }
       assert.deepEqual(collections, [
         {
-          ...{ name: 'default', dimension, points: there, aliases: [] },
-          ...{ hnsw: { m: 16, ef_construction: 128 }, partitions: { total: 256, missing: gone.partitions } },
+          name: 'default',
+          dimension,
+          points: there,
+          aliases: [],
+          hnsw: { m: 16, ef_construction: 128 },
+          partitions: { total: 256, missing: gone.partitions },
         },
       ])
       assert.deepEqual(await (await fetch(`${first.url}/collections/default`)).json(), collections[0])
@@ -207,7 +211,8 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     for (let batch = 0; batch < 20; batch += 1) {
       await clients[batch % 3]!.insertBatch(
         Array.from({ length: 200 }, (_, at) => ({
-          ...{ id: idOf(10_000 + batch * 200 + at), onConflict: 'skip' as const },
+          id: idOf(10_000 + batch * 200 + at),
+          onConflict: 'skip' as const,
           ...pointOf(10_000 + batch * 200 + at),
         })),
       )
@@ -259,7 +264,9 @@ function closing(client: VectorClient): VectorClient & AsyncDisposable {
 
 async function started(nodes: number, replicas: number, first = nodes): Promise<ClusterProcesses> {
   return await ClusterProcesses.start({
-    ...{ logServers: 1, nodes, started: first },
+    logServers: 1,
+    nodes,
+    started: first,
     environment: settingsOfParts(replicas, dimension),
   })
 }
@@ -290,7 +297,8 @@ async function writeTo(clients: readonly HttpClient[]): Promise<void> {
   for (let batch = 0; batch < 4; batch += 1) {
     const points = Array.from({ length: 60 }, (_, at) => batch * 60 + at)
     const inserted = points.map((index) => ({
-      ...{ id: idOf(index), onConflict: 'skip' as const },
+      id: idOf(index),
+      onConflict: 'skip' as const,
       ...pointOf(index),
     }))
     await by(batch).insertBatch(inserted, { idempotencyKey: `batch ${batch}` })

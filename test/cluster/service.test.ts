@@ -144,7 +144,9 @@ describe('nodes with accounts and permissions in the log servers', { skip: natsM
           servers.urls[0]!.replace('//', `//${name}:node-secret@`),
           ...servers.monitorUrls,
         ].join(),
-        ...{ CLUSTER_NAME: 'vicinal', CLUSTER_REPLICAS: '1', DIMENSION: '2' },
+        CLUSTER_NAME: 'vicinal',
+        CLUSTER_REPLICAS: '1',
+        DIMENSION: '2',
       })
     await using a = await nodeOf('node-a')
     await using b = await nodeOf('node-b')

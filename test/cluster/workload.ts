@@ -111,7 +111,9 @@ export class Workload {
     }
     const [id] = answer.status === 201 ? (answer.body as { point_ids: string[] }).point_ids : []
     this.#groups.push({
-      ...{ group, position: answer.position, vector },
+      group,
+      position: answer.position,
+      vector,
       ...(size === 1 && id !== undefined ? { id } : {}),
     })
     this.#note({ kind: 'insert', group, startMs, outcome })
@@ -127,7 +129,10 @@ export class Workload {
     this.#groups[at] = { group, position: undefined, vector: this.#groups[at]!.vector }
     const { status } = await this.#call('DELETE', `/points/${id}`)
     this.#writes[index] = {
-      ...{ kind: 'delete', group, startMs, endMs: performance.now() },
+      kind: 'delete',
+      group,
+      startMs,
+      endMs: performance.now(),
       outcome: status === 204 ? 'ok' : 'unknown',
     }
   }
@@ -193,7 +198,9 @@ export class Workload {
     const headers = { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...more }
     try {
       const response = await fetch(url + path, {
-        ...{ method, headers, signal: AbortSignal.timeout(isRead ? readMs : writeMs) },
+        method,
+        headers,
+        signal: AbortSignal.timeout(isRead ? readMs : writeMs),
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       })
       const text = await response.text()

@@ -41,10 +41,13 @@ export class HeldCall implements Disposable {
     this.wrapper = [
       'strace',
       ...quietly,
-      ...['-o', this.#log],
+      '-o',
+      this.#log,
       ...filesOf(dataDir).flatMap((path) => ['-P', path]),
-      ...['-e', `trace=${call}`],
-      ...['-e', `inject=${call}:delay_${side === 'before' ? 'enter' : 'exit'}=${holdUs}:when=${nth}`],
+      '-e',
+      `trace=${call}`,
+      '-e',
+      `inject=${call}:delay_${side === 'before' ? 'enter' : 'exit'}=${holdUs}:when=${nth}`,
     ]
   }
 
@@ -90,10 +93,14 @@ export class FailingCalls implements Disposable {
     this.wrapper = [
       'strace',
       ...quietly,
-      ...['-y', '-o', this.#log],
+      '-y',
+      '-o',
+      this.#log,
       ...paths.flatMap((path) => ['-P', path]),
-      ...['-e', `trace=${[...new Set([call, ...committingCalls])].join(',')}`],
-      ...['-e', `inject=${fault}`],
+      '-e',
+      `trace=${[...new Set([call, ...committingCalls])].join(',')}`,
+      '-e',
+      `inject=${fault}`,
     ]
   }
 

@@ -20,7 +20,11 @@ const paced = pacedLog(log, (position, from) => {
 })
 
 const child = new SimulatedNode({
-  ...{ name: 'child', log: paced, documents: new SharedMemoryDocuments(), dataDir, nowUs: () => 0 },
+  name: 'child',
+  log: paced,
+  documents: new SharedMemoryDocuments(),
+  dataDir,
+  nowUs: () => 0,
 })
 const { node, stop } = await child.start()
 const from = node.position

@@ -16,9 +16,18 @@ import type { SharedMemoryDocuments, SharedMemoryLog } from './memory-log.ts'
 const logger = createLogger({ level: 'silent', pretty: false })
 
 const settings = {
-  ...{ searchThreads: 1, indexThreads: 1, maxLimit: 10_000, hnswEf: 128, hnswM: 16, hnswEfConstruction: 128 },
-  ...{ recallTarget: 0.98, maxOpenCollections: 100, maxQueuedQueries: 1000, maxQueuedResults: 1_000_000 },
-  ...{ maxBufferedBytes: 16 * 1024 * 1024, maxMemoryBytes: 0 },
+  searchThreads: 1,
+  indexThreads: 1,
+  maxLimit: 10_000,
+  hnswEf: 128,
+  hnswM: 16,
+  hnswEfConstruction: 128,
+  recallTarget: 0.98,
+  maxOpenCollections: 100,
+  maxQueuedQueries: 1000,
+  maxQueuedResults: 1_000_000,
+  maxBufferedBytes: 16 * 1024 * 1024,
+  maxMemoryBytes: 0,
   logger,
 } as const
 
@@ -114,7 +123,8 @@ export class SimulatedNode implements AsyncDisposable {
     const config = { ...settings, nowUs, maxMemoryBytes }
     const connection = log.connect()
     const store = await openDataStore({
-      ...{ dataDir: this.#dataDir, logger },
+      dataDir: this.#dataDir,
+      logger,
       ...(writerExecArgv === undefined ? {} : { writerExecArgv }),
       ...(dimension === undefined ? {} : { dimension }),
     })
@@ -125,12 +135,24 @@ export class SimulatedNode implements AsyncDisposable {
     const parts = asked ?? (sharding && { ...sharding, held: held! })
     this.#sharding = asked
     const node = new ClusterNode({
-      ...{ name, log: connection, documents: documents.connect(), run: String(this.#runs), nowUs, logger },
-      ...{ maxBufferedBytes: 16 * 1024 * 1024, maxRequestBytes: 16 * 1024 * 1024 },
+      name,
+      log: connection,
+      documents: documents.connect(),
+      run: String(this.#runs),
+      nowUs,
+      logger,
+      maxBufferedBytes: 16 * 1024 * 1024,
+      maxRequestBytes: 16 * 1024 * 1024,
       ...(parts === undefined ? {} : { sharding: parts }),
       // All nodes share one event loop.
-      ...{ statsMs: 60_000, holdMs: 60_000, logHoldMs: 300_000 },
-      ...{ timeoutMs, retryMs: 5, markMs, expireMs: 5, auditMs },
+      statsMs: 60_000,
+      holdMs: 60_000,
+      logHoldMs: 300_000,
+      timeoutMs,
+      retryMs: 5,
+      markMs,
+      expireMs: 5,
+      auditMs,
     })
     const engine = startEngine(config)
     const main = await engine.openCollection(store.main, { ...config, replica: node.replicaOf('default') })

@@ -132,7 +132,9 @@ export class ClusterSimulation implements AsyncDisposable {
       const shardingOf = this.#parts.get(name)?.sharding
       const sharding = shardingOf === undefined ? this.#shards?.shardingOf(name) : undefined
       return new SimulatedNode({
-        ...{ name, log: this.#log, nowUs: () => this.#nowUs + aheadUs },
+        name,
+        log: this.#log,
+        nowUs: () => this.#nowUs + aheadUs,
         ...(this.#shards === undefined
           ? { documents: new SharedMemoryDocuments() }
           : { documents, sharding, shardingOf }),
@@ -429,7 +431,9 @@ export class ClusterSimulation implements AsyncDisposable {
     return {
       vector: Float32Array.of(this.#random(), this.#random(), this.#random()),
       payload: {
-        ...{ contentType: 'Text', content, attributes: new Map([['n', this.#n()]]) },
+        contentType: 'Text',
+        content,
+        attributes: new Map([['n', this.#n()]]),
         ...(expiresAtUs === undefined ? {} : { expiresAtUs }),
       },
     }
@@ -475,7 +479,10 @@ export class ClusterSimulation implements AsyncDisposable {
 }
 
 const decided: ReadonlySet<string> = new Set([
-  ...['already_exists', 'precondition_failed', 'not_found', 'key_reused'],
+  'already_exists',
+  'precondition_failed',
+  'not_found',
+  'key_reused',
 ])
 
 const unknown: ReadonlySet<string> = new Set(['not_ready', 'shutting_down', 'cancelled', 'internal'])

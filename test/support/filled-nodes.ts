@@ -14,7 +14,9 @@ export async function filledNodes(
     const id = idFromBytes(Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256)))
     const attributes = new Map<string, number>([['price', index % 100]])
     return {
-      ...{ id, onConflict: 'skip', vector: randomVector(random, dimension, 'continuous') },
+      id,
+      onConflict: 'skip',
+      vector: randomVector(random, dimension, 'continuous'),
       payload: { contentType: 'Text', content: `point ${index}`, attributes },
     }
   })

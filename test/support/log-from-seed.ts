@@ -52,7 +52,9 @@ export async function logFromSeed(seed: number, records: number): Promise<Shared
   const point = (content: string): NewPoint => ({
     vector: Float32Array.of(random(), random(), random(), random()),
     payload: {
-      ...{ contentType: 'Text', content, attributes: new Map([['n', Math.floor(random() * 10)]]) },
+      contentType: 'Text',
+      content,
+      attributes: new Map([['n', Math.floor(random() * 10)]]),
       ...(random() < 0.3 ? { expiresAtUs: (nowMs + Math.floor(random() * 500)) * 1000 } : {}),
     },
   })
@@ -62,7 +64,8 @@ export async function logFromSeed(seed: number, records: number): Promise<Shared
       () => ({
         kind: 'insert',
         points: Array.from({ length: 1 + Math.floor(random() * 4) }, () => point(content)),
-        ...{ onError: 'abort', idSeed: bytes(16) },
+        onError: 'abort',
+        idSeed: bytes(16),
         ...(random() < 0.3 ? { identity: { keyHash: bytes(16), bodyHash: bytes(16) } } : {}),
       }),
       () => ({
@@ -81,7 +84,11 @@ export async function logFromSeed(seed: number, records: number): Promise<Shared
     nowMs += Math.floor(random() * 100)
     const payload = encodeRequest({ request: request(`record ${number}`), timeUs: nowMs * 1000 })
     await appendBatch(connection, {
-      ...{ collection: 'default', origin: 'seed', request: number, payload, partition: undefined },
+      collection: 'default',
+      origin: 'seed',
+      request: number,
+      payload,
+      partition: undefined,
     })
   }
   return log

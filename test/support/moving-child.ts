@@ -13,7 +13,8 @@ const log = await logFromSeed(Number(seed), Number(records))
 let admitted = 0
 
 const pair = new MovingPair({
-  ...{ directory: directory!, log: pacedLog(log, (position) => position <= admitted) },
+  directory: directory!,
+  log: pacedLog(log, (position) => position <= admitted),
   onMessage: () => {
     admitted += 4
   },

@@ -25,7 +25,12 @@ export class MovingPair {
     const documents = new SharedMemoryDocuments()
     const node = (name: string, partitions: number): SimulatedNode =>
       new SimulatedNode({
-        ...{ name, log, documents, dimension: 4, nowUs: () => 0, dataDir: join(directory, name) },
+        name,
+        log,
+        documents,
+        dimension: 4,
+        nowUs: () => 0,
+        dataDir: join(directory, name),
         sharding: this.#sharding(PartitionSet.of(Array.from({ length: partitions }, (_, index) => index))),
       })
     this.giver = node('giver', partitionCount)

@@ -36,8 +36,13 @@ export class MovingParts {
     const { name: self, documents, peers } = options
     this.#view = new ClusterView(self)
     this.#parts = new ServiceParts({
-      ...{ self, view: this.#view, documents: documents.connect(), peers, logger },
-      ...{ moveMs: 5, againMs: 10 },
+      self,
+      view: this.#view,
+      documents: documents.connect(),
+      peers,
+      logger,
+      moveMs: 5,
+      againMs: 10,
     })
   }
 
@@ -45,8 +50,14 @@ export class MovingParts {
   readonly sharding: ServiceParts['shardingOf'] = async (main) => {
     const { name: node, replicas, log, documents } = this.#options
     this.#membership ??= await Membership.join({
-      ...{ log, documents: documents.connect(), node, replicas, logger, hasLink: true },
-      ...{ describe: () => this.#announcement(), announceMs: 10, trimMs: 1e9 },
+      log,
+      documents: documents.connect(),
+      node,
+      replicas,
+      logger,
+      describe: () => this.#announcement(),
+      announceMs: 10,
+      trimMs: 1e9,
     })
     return await this.#parts.shardingOf(main)
   }
@@ -82,7 +93,14 @@ export class MovingParts {
     const { zone } = this.#options
     const { position = 0, floor = 0, isReady = false } = this.#running?.node.status ?? {}
     return {
-      ...{ zone, address: '', version: '1', isReady, serves: isReady, answers: isReady, position, floor },
+      zone,
+      address: '',
+      version: '1',
+      isReady,
+      serves: isReady,
+      answers: isReady,
+      position,
+      floor,
       generation: this.#view.topology.generation,
     }
   }

@@ -5,8 +5,14 @@ import { DatabaseError } from '../../src/base/errors.ts'
 export const noCollections: Collections = {
   aliases: new Map(),
   totals: {
-    ...{ collections: 1, open: 1, damaged: 0, points: 0, unindexed: 0, tombstones: 0 },
-    ...{ memoryBytes: 0, memoryBytesMax: 0 },
+    collections: 1,
+    open: 1,
+    damaged: 0,
+    points: 0,
+    unindexed: 0,
+    tombstones: 0,
+    memoryBytes: 0,
+    memoryBytesMax: 0,
   },
   lease: refuse,
   list: () => [],

@@ -13,9 +13,19 @@ import { checkHeld, HeldPartitions } from '../../src/write/replica.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 const settings = {
-  ...{ searchThreads: 1, indexThreads: 1, maxLimit: 100, hnswEf: 16, hnswM: 16, hnswEfConstruction: 16 },
-  ...{ recallTarget: 0.98, maxOpenCollections: 10, maxQueuedQueries: 100, maxQueuedResults: 10_000 },
-  ...{ maxBufferedBytes: 1024 * 1024, maxMemoryBytes: 0, attributePointsMin: 1 },
+  searchThreads: 1,
+  indexThreads: 1,
+  maxLimit: 100,
+  hnswEf: 16,
+  hnswM: 16,
+  hnswEfConstruction: 16,
+  recallTarget: 0.98,
+  maxOpenCollections: 10,
+  maxQueuedQueries: 100,
+  maxQueuedResults: 10_000,
+  maxBufferedBytes: 1024 * 1024,
+  maxMemoryBytes: 0,
+  attributePointsMin: 1,
   logger,
 } as const
 
@@ -47,13 +57,13 @@ export async function withReplica(
   try {
     checkHeld(store.main, held)
     const replica = {
-      ...{
-        logId: '0f'.repeat(16),
-        held: held && new HeldPartitions(held),
-        floor: () => ({ position: 0, clockUs }),
-      },
+      logId: '0f'.repeat(16),
+      held: held && new HeldPartitions(held),
+      floor: () => ({ position: 0, clockUs }),
       onVisible: (position: number) => onVisible?.(position, store.main),
-      ...{ onDue: () => {}, expire: () => new Promise<never>(() => {}), onStall: () => {} },
+      onDue: () => {},
+      expire: () => new Promise<never>(() => {}),
+      onStall: () => {},
     }
     const indexDirectory = join(dataDir, 'collections/0/index')
     const collection = await engine.openCollection(store.main, { ...settings, indexDirectory, replica })

@@ -42,7 +42,11 @@ export class ShardedNodes implements AsyncDisposable {
     this.names = Array.from({ length: nodes }, (_, index) => `node-${index}`)
     this.shards = new SimulatedShards(this.names, replicas, undefined, () => this.nodes)
     this.whole = new SimulatedNode({
-      ...{ name: 'whole', log: this.#log, documents: this.#documents, dimension, auditMs },
+      name: 'whole',
+      log: this.#log,
+      documents: this.#documents,
+      dimension,
+      auditMs,
     })
   }
 
@@ -54,7 +58,12 @@ export class ShardedNodes implements AsyncDisposable {
       const sharding = all.shards.shardingOf(name, link)
       all.nodes.push(
         new SimulatedNode({
-          ...{ name, log: all.#log, documents: all.#documents, sharding, dimension, auditMs },
+          name,
+          log: all.#log,
+          documents: all.#documents,
+          sharding,
+          dimension,
+          auditMs,
         }),
       )
     }
@@ -80,7 +89,10 @@ export class ShardedNodes implements AsyncDisposable {
 
   link(name: string): NodeRequests {
     const link = new NodeRequests({
-      ...{ bus: this.#bus, cluster: 'test', node: name, handlers: this.#handlersOf(name) },
+      bus: this.#bus,
+      cluster: 'test',
+      node: name,
+      handlers: this.#handlersOf(name),
       messageBytesMax: 64 * 1024 * 1024,
       logger: createLogger({ level: 'silent', pretty: false }),
     })
@@ -130,6 +142,8 @@ export class ShardedNodes implements AsyncDisposable {
 }
 
 const inPartsMethods: readonly string[] = [
-  ...['partitionList', 'partitionCut', 'replicaCollection'],
+  'partitionList',
+  'partitionCut',
+  'replicaCollection',
   'snapshotPart',
 ]

@@ -66,7 +66,10 @@ function evaluated(
   inSteps(index.matching(filter))
   const cached = Array.from({ length: rounds }, () => inSteps(index.matching(filter)).milliseconds)
   return {
-    ...{ name, matching, longestStep, goalMilliseconds },
+    name,
+    matching,
+    longestStep,
+    goalMilliseconds,
     milliseconds: median(times)!,
     millisecondsMax: Math.max(...times),
     cachedMicroseconds: 1000 * median(cached)!,

@@ -7,8 +7,18 @@ import { verdictsOf } from './verdicts.ts'
 
 function result(way: WayName, queriesPerSecond: number, of: Partial<WayResult> = {}): WayResult {
   return {
-    ...{ way, queriesPerSecond, ef: 128, hasReached: true, queries: 100 },
-    ...{ recall: 1, recallP1: 1, short: 0, p50Us: 1, p99Us: 1, rounds: [], plans: {} },
+    way,
+    queriesPerSecond,
+    ef: 128,
+    hasReached: true,
+    queries: 100,
+    recall: 1,
+    recallP1: 1,
+    short: 0,
+    p50Us: 1,
+    p99Us: 1,
+    rounds: [],
+    plans: {},
     ...of,
   }
 }

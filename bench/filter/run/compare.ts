@@ -96,8 +96,13 @@ class SetRun {
       try {
         results.push(
           await this.#measure({
-            ...{ way, client: ready.client, filters: of.filters, exact, k },
-            ...{ queries: this.#queries, practice: this.#practice },
+            way,
+            client: ready.client,
+            filters: of.filters,
+            exact,
+            k,
+            queries: this.#queries,
+            practice: this.#practice,
           }),
         )
       } catch (error) {

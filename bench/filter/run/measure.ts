@@ -51,8 +51,14 @@ export async function settingFor(task: Task, options: MeasureOptions): Promise<S
   for (;;) {
     const found = await client.ask({
       kind: 'filtered',
-      ...{ mode, filters, k, ef, queries: practice },
-      ...{ minSeconds: 0, maxSeconds: options.maxSeconds / 2, queriesMin: queriesMin / 2 },
+      mode,
+      filters,
+      k,
+      ef,
+      queries: practice,
+      minSeconds: 0,
+      maxSeconds: options.maxSeconds / 2,
+      queriesMin: queriesMin / 2,
     })
     const hasReached = !isTuned || qualityOf(found, { exact, k, queries: practice }).recall >= options.recall
     if (hasReached || 2 * ef > most) return { ef, hasReached }

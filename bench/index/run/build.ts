@@ -108,7 +108,12 @@ function keyOf(
 ): string {
   const attributes = attributesPath === undefined ? [] : [basename(attributesPath)]
   return JSON.stringify([
-    ...[description, set.description, set.count, m, efConstruction, buildThreads],
+    description,
+    set.description,
+    set.count,
+    m,
+    efConstruction,
+    buildThreads,
     ...attributes,
   ])
 }

@@ -55,7 +55,9 @@ export class FilteredSearches {
       queries: this.#queries.subarray(from * this.#dimension, to * this.#dimension),
       filters: numbers.map((query) => filterOf(filters, query)),
       matching: (place) => this.#rowsOf(filters, from + place),
-      ...{ k, ef, mode },
+      k,
+      ef,
+      mode,
     })
   }
 

@@ -33,7 +33,8 @@ export async function search(input: SearchInput): Promise<SearchOutput> {
   const details = input.idsOnly === true ? {} : { include: { distance: true, payload: true }, profile: true }
   const body = {
     ...input.near,
-    ...{ similarity: input.metric, limit: input.limit },
+    similarity: input.metric,
+    limit: input.limit,
     ...(input.ef === undefined ? {} : { ef: input.ef }),
     ...(isEmptyFilter(input.filter) ? {} : { filter: input.filter }),
     ...(input.exact === true ? { exact: true } : {}),

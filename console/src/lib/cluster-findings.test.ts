@@ -10,9 +10,16 @@ function nodeOf(name: string, changes: Partial<NodeStatus> = {}): NodeStatus {
 
 function statusOf(changes: Partial<ClusterStatus> = {}): ClusterStatus {
   return {
-    ...{ name: 'shop', node: 'a', is_ready: true, is_connected: true, position: 100 },
-    ...{ log: { first: 1, last: 100, bytes: 10, bytes_max: 1000 }, gaps: 0, digest_mismatches: 0 },
-    ...{ nodes: [nodeOf('a'), nodeOf('b'), nodeOf('c')], ...changes },
+    name: 'shop',
+    node: 'a',
+    is_ready: true,
+    is_connected: true,
+    position: 100,
+    log: { first: 1, last: 100, bytes: 10, bytes_max: 1000 },
+    gaps: 0,
+    digest_mismatches: 0,
+    nodes: [nodeOf('a'), nodeOf('b'), nodeOf('c')],
+    ...changes,
   }
 }
 

@@ -20,8 +20,16 @@ describe('the attribute types of points', () => {
         typeAt(types, path),
       ),
       [
-        ...['date and time', 'number', 'text', 'true or false', 'text', 'location', 'number'],
-        ...[undefined, 'number', undefined],
+        'date and time',
+        'number',
+        'text',
+        'true or false',
+        'text',
+        'location',
+        'number',
+        undefined,
+        'number',
+        undefined,
       ],
     )
   })

@@ -41,9 +41,17 @@ describe('exported points', () => {
     }
     assert.deepEqual(rows, [
       {
-        ...{ id: 'an-id', content_type: 'Text', content: point.payload.content },
-        ...{ expires_at: '2027-01-01T00:00:00Z', vector: '[0.1,-2]', text: ' 5 ' },
-        ...{ at: '2026-01-31T00:00:00Z', 'attributes.id': '7', none: '', other: '', tags: '["a","b"]' },
+        id: 'an-id',
+        content_type: 'Text',
+        content: point.payload.content,
+        expires_at: '2027-01-01T00:00:00Z',
+        vector: '[0.1,-2]',
+        text: ' 5 ',
+        at: '2026-01-31T00:00:00Z',
+        'attributes.id': '7',
+        none: '',
+        other: '',
+        tags: '["a","b"]',
       },
     ])
     assert.doesNotMatch(new CsvText([], false).header(), /vector/)

@@ -11,7 +11,8 @@ export function jsonLine({ id, vector, payload }: Point): string {
   const line = JSON.stringify({
     id,
     ...(vector === undefined ? {} : { vector }),
-    ...{ content_type, content },
+    content_type,
+    content,
     ...(attributes === undefined ? {} : { attributes }),
     ...(expires_at === undefined ? {} : { expires_at }),
   })
@@ -45,7 +46,10 @@ export class CsvText {
     if (extra !== undefined)
       throw new Error(`The attribute ${extra} was added during the export. Export again.`)
     return row([
-      ...[id, content_type, content, expires_at],
+      id,
+      content_type,
+      content,
+      expires_at,
       ...this.#attributes.map((name) => cellOf(attributes[name])),
       ...(this.#withVectors ? [JSON.stringify(vector)] : []),
     ])

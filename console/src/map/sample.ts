@@ -175,7 +175,10 @@ async function searchNear(
 ): Promise<readonly (readonly Hit[])[]> {
   const { collection, filter, metric } = query
   const queries = points.map(({ id }) => ({
-    ...{ id, similarity: metric, ef, include: { distance: true } },
+    id,
+    similarity: metric,
+    ef,
+    include: { distance: true },
     // A few more than needed: points that the sample leaves out can be among them.
     limit: Math.ceil(neighbourCount * 1.3),
     ...(isEmptyFilter(filter) ? {} : { filter }),

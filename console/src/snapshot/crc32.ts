@@ -14,8 +14,14 @@ export class Crc32 {
 
   add(bytes: Uint8Array): void {
     const [t0, t1, t2, t3, t4, t5, t6, t7] = tables as [
-      ...[Uint32Array, Uint32Array, Uint32Array, Uint32Array],
-      ...[Uint32Array, Uint32Array, Uint32Array, Uint32Array],
+      Uint32Array,
+      Uint32Array,
+      Uint32Array,
+      Uint32Array,
+      Uint32Array,
+      Uint32Array,
+      Uint32Array,
+      Uint32Array,
     ]
     let state = this.#state
     let at = 0

@@ -46,7 +46,10 @@ export function ExportDialog(props: {
     done.value = 0
     let cause: unknown
     const query = {
-      ...{ collection: collectionName.value, filter, format: format.value, withVectors: withVectors.value },
+      collection: collectionName.value,
+      filter,
+      format: format.value,
+      withVectors: withVectors.value,
       signal: stop.signal,
     }
     try {

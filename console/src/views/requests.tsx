@@ -279,15 +279,20 @@ function isDestructive({ method, path, body }: Request): boolean {
 function examplesFor(collection: string): readonly (readonly [name: string, Request])[] {
   const points = `/${collection}/points`
   const post = (path: string, body: object): Request => ({
-    ...{ method: 'POST', path: `${points}${path}` },
+    method: 'POST',
+    path: `${points}${path}`,
     body: JSON.stringify(body, null, 2),
   })
   return [
     [
       'Search',
       post('/search', {
-        ...{ vector: [0.1, 0.2, 0.3], similarity: 'Cosine', limit: 5, filter: {} },
-        ...{ include: { distance: true, payload: true }, profile: true },
+        vector: [0.1, 0.2, 0.3],
+        similarity: 'Cosine',
+        limit: 5,
+        filter: {},
+        include: { distance: true, payload: true },
+        profile: true,
       }),
     ],
     ['List points', post('/list', { limit: 10, filter: {}, include: { payload: true } })],

@@ -288,7 +288,8 @@ export class Applier {
       }
       default:
         return await this.#change(batch.collection, request, {
-          ...{ position: place.position, nowUs: place.clockUs },
+          position: place.position,
+          nowUs: place.clockUs,
           ...((await this.#isStale(request, place.position)) ? { isStale: true } : {}),
         })
     }

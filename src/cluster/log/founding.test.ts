@@ -24,7 +24,12 @@ const foreign = { name: 'Error', message: /points that are not from this cluster
 function beginning(given: Partial<Beginning>): Beginning {
   const documents = new SharedMemoryDocuments().connect()
   return {
-    ...{ log: logFrom(1), documents, logId: 'log', node: 'a', applied: undefined, stored: 0 },
+    log: logFrom(1),
+    documents,
+    logId: 'log',
+    node: 'a',
+    applied: undefined,
+    stored: 0,
     hasPoints: false,
     ...given,
   }

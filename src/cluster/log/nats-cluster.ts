@@ -59,8 +59,12 @@ export async function openNatsCluster(
       attemptOf(logger, signal),
     )
     const stream = {
-      ...{ connection, js: jetstream(connection), jsm, logger },
-      ...{ name: config.name, id: logIdOf(config) },
+      connection,
+      js: jetstream(connection),
+      jsm,
+      logger,
+      name: config.name,
+      id: logIdOf(config),
     }
     const log = new NatsLog(stream, options)
     return {

@@ -53,7 +53,10 @@ export class NatsDocuments implements SharedDocuments {
     const nodesBucket = `VDB-${cluster}-nodes`
     const openNodes = (): Promise<KV> =>
       kvm.create(nodesBucket, {
-        ...{ replicas, history: 1, allow_direct: false, ttl: announcementMs },
+        replicas,
+        history: 1,
+        allow_direct: false,
+        ttl: announcementMs,
         // Live nodes repeat their announcements all the time.
         storage: StorageType.Memory,
       })

@@ -166,6 +166,6 @@ const idKey = 'vicinal-log'
 const idDocument = 'log'
 const madeDocument = 'log-made'
 
-export function isStreamNotFound(error: unknown): boolean {
+function isStreamNotFound(error: unknown): boolean {
   return error instanceof JetStreamApiError && error.code === JetStreamApiCodes.StreamNotFound
 }

@@ -183,7 +183,8 @@ export function readPayload(from: PackedReader): Payload {
   const attributes = readOptional(from, () => attributesFromJson(from.text()))
   const expiresAtUs = readOptional(from, () => from.float64())
   return {
-    ...{ contentType, content },
+    contentType,
+    content,
     ...(attributes && { attributes }),
     ...(expiresAtUs === undefined ? {} : { expiresAtUs }),
   }

@@ -52,8 +52,14 @@ async function submit(
 
 function publisherTo(log: CommitLog, outcomes: Outcomes, writtenBytesMax: number): Publisher {
   return new Publisher({
-    ...{ log, origin, outcomes, nowUs: () => 1, timeoutMs: 600_000, retryMs: 1 },
-    ...{ bytesMax: 1024 ** 3, writtenBytesMax },
+    log,
+    origin,
+    outcomes,
+    nowUs: () => 1,
+    timeoutMs: 600_000,
+    retryMs: 1,
+    bytesMax: 1024 ** 3,
+    writtenBytesMax,
   })
 }
 
@@ -62,7 +68,9 @@ describe('a request to the log', () => {
     const requests: ClusterRequest[] = [
       insertOf(50),
       {
-        ...{ kind: 'each', ids: [], change: 'delete' },
+        kind: 'each',
+        ids: [],
+        change: 'delete',
         filter: { kind: 'ids', ids: new Uint8Array(3 * recordBytesMax) },
       },
       { kind: 'aliases', set: new Map([['a', 'b'.repeat(3 * recordBytesMax)]]), remove: [] },
@@ -103,7 +111,8 @@ describe('a change by filter', () => {
       const most = mostFor(writtenBytesMax)
       assert.ok(most > 64_000 && most < changesPerRecord)
       const eachOf = (count: number): ClusterRequest => ({
-        ...{ kind: 'each', ids: Array.from({ length: count }, () => id) },
+        kind: 'each',
+        ids: Array.from({ length: count }, () => id),
         ...change,
       })
       assert.equal((await submit(eachOf(most), writtenBytesMax)).refusal, undefined)

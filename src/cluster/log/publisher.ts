@@ -197,7 +197,12 @@ export class Publisher {
     for (;;) {
       try {
         return await appendBatch(log, {
-          ...{ collection, origin, request, payload, partition, signal: deadline },
+          collection,
+          origin,
+          request,
+          payload,
+          partition,
+          signal: deadline,
           intoReserve: intoReserve ?? false,
         })
       } catch (error) {

@@ -283,7 +283,7 @@ const commitChunkBytes = 12
  * The most bytes of a batch of so many chunks, whoever wrote it. The chunks of a batch that is not void are within
  * `chunkSpanMax` positions. A reader may allocate this much before it has seen the chunks.
  */
-export function chunkedBytesMax(chunks: number): number {
+function chunkedBytesMax(chunks: number): number {
   return Math.min(chunks, chunkSpanMax) * recordBytesMax
 }
 

@@ -41,7 +41,8 @@ class Requests {
       () => this.each(),
       () => ({ kind: 'expire', ids: this.#list(9, () => this.#id()) }),
       () => ({
-        ...{ kind: 'create', name: this.#text() },
+        kind: 'create',
+        name: this.#text(),
         settings: {
           dimension: this.#isTrue() ? this.#count() : undefined,
           hnsw: { m: this.#isTrue() ? this.#count() : undefined, efConstruction: undefined },
@@ -59,7 +60,9 @@ class Requests {
 
   each(): ClusterRequest & { readonly kind: 'each' } {
     return {
-      ...{ kind: 'each', ids: this.#list(9, () => this.#id()), filter: this.#filter(3) },
+      kind: 'each',
+      ids: this.#list(9, () => this.#id()),
+      filter: this.#filter(3),
       change: this.#isTrue() ? 'delete' : this.#patch(),
     }
   }

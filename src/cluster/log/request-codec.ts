@@ -126,8 +126,17 @@ type Kind = ClusterRequest['kind']
 type OfKind<Name extends Kind> = Extract<ClusterRequest, { readonly kind: Name }>
 
 const kinds: Readonly<Record<Kind, number>> = {
-  ...{ barrier: 1, insert: 2, put: 3, patch: 4, remove: 5, each: 6, expire: 7 },
-  ...{ create: 8, drop: 9, aliases: 10, audit: 11 },
+  barrier: 1,
+  insert: 2,
+  put: 3,
+  patch: 4,
+  remove: 5,
+  each: 6,
+  expire: 7,
+  create: 8,
+  drop: 9,
+  aliases: 10,
+  audit: 11,
 }
 
 /**

@@ -100,7 +100,8 @@ export function nodeStatuses(
     const shown = { name, zone, address, ...is, ...(state && { state }) }
     const partitions = nodePartitions(topology, name, said)
     return {
-      ...{ ...shown, ...(partitions && { partitions }) },
+      ...shown,
+      ...(partitions && { partitions }),
       ...(said && { position: said.position, version: said.version }),
     }
   })

@@ -90,8 +90,15 @@ function cluster() {
     documents,
     async join(node: string, floor: number, replicas?: number): Promise<Membership> {
       const describe = (): Announcement => ({
-        ...{ zone: '', address: node, version: '1', isReady: true, serves: true, answers: true },
-        ...{ position: floor, floor, generation: 0 },
+        zone: '',
+        address: node,
+        version: '1',
+        isReady: true,
+        serves: true,
+        answers: true,
+        position: floor,
+        floor,
+        generation: 0,
       })
       const options = { log, documents, node, describe, logger, replicas, announceMs: 5, trimMs: 5 }
       const membership = await Membership.join(options)
@@ -156,13 +163,24 @@ describe('settings that decide about records', () => {
 
 describe('a node that starts', () => {
   const announcementOf = (value: number): Announcement => ({
-    ...{ zone: 'z', address: 'x', version: '1.0.0', isReady: false, position: 0, floor: 0 },
-    ...{ serves: false, answers: false, generation: 0 },
+    zone: 'z',
+    address: 'x',
+    version: '1.0.0',
+    isReady: false,
+    position: 0,
+    floor: 0,
+    serves: false,
+    answers: false,
+    generation: 0,
     settings: { MAX_IDEMPOTENCY_KEYS: { value } },
   })
   const check = (shared: SharedMemoryDocuments, node: string, value: number, stop = new AbortController()) =>
     checkSettings({
-      ...{ documents: shared.connect(), node, logger, signal: stop.signal, announcementMs: 200 },
+      documents: shared.connect(),
+      node,
+      logger,
+      signal: stop.signal,
+      announcementMs: 200,
       describe: () => announcementOf(value),
     })
 

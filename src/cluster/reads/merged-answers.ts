@@ -218,7 +218,8 @@ export async function mergePlans(plans: readonly NodePlan[], limit: number): Pro
   const all = plans.reduce((sum, plan) => sum + plan.ids.length, 0)
   const matching = plans.reduce((sum, plan) => sum + plan.matching, 0)
   return {
-    ...{ ids, orders },
+    ids,
+    orders,
     more: plans.some(({ more }) => more) || ids.length < all || matching > limit,
     matching: Math.min(limit, matching),
   }

@@ -64,7 +64,9 @@ export class OwnedPlacement implements Placement {
     const { self, isLive } = this.#options
     this.#covers += 1
     return coverOf({
-      ...{ groups: this.#now.groups, wanted, turn: this.#covers },
+      groups: this.#now.groups,
+      wanted,
+      turn: this.#covers,
       self: avoid.has(self) ? undefined : self,
       isLive: (node) => node !== self && !avoid.has(node) && isLive(node),
     })

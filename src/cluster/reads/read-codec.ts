@@ -193,7 +193,10 @@ export function readQueries(from: PackedReader): SearchQuery[] {
     const set = from.byte()
     const [limit, ef, vector] = [from.count(), from.count(), from.vector()]
     return {
-      ...{ metric, limit, ef, vector },
+      metric,
+      limit,
+      ef,
+      vector,
       filter: readOptional(from, () => readFilter(from)),
       exact: (set & flags.exact) !== 0,
       maxDistance: readOptional(from, () => from.float64()),

@@ -183,7 +183,9 @@ function decodeHead(json: string): ReplicaHead {
   if (applied === undefined) return { ...head, applied, sequence, hasPoints }
   const { digest, held, ...numbers } = applied
   return {
-    ...{ ...head, sequence, hasPoints },
+    ...head,
+    sequence,
+    hasPoints,
     applied: {
       ...numbers,
       digest: new Uint8Array(Buffer.from(digest, 'base64')),
@@ -208,7 +210,9 @@ const chunkBytes = 256 * 1024
 export function catalogOf({ store }: Loaded, node: ClusterNode, log: CommitLog): ReplicaCatalog {
   const { position, clockUs } = node.place
   return {
-    ...{ logId: shortIdOf(log), position, clockUs },
+    logId: shortIdOf(log),
+    position,
+    clockUs,
     collections: [...store.collections.values()].map(({ name, dimension, hnsw }) => ({
       name,
       dimension,
@@ -219,7 +223,7 @@ export function catalogOf({ store }: Loaded, node: ClusterNode, log: CommitLog):
 }
 
 /** The bytes of a collection. Its reader has to close them. */
-export interface ReplicaCollectionBytes {
+interface ReplicaCollectionBytes {
   readonly chunks: AsyncIterable<Buffer>
   readonly close: () => void
 }

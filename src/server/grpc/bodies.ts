@@ -14,7 +14,7 @@ import { frameOf, MessageReader } from './frames.ts'
  *               └ RESOURCE_EXHAUSTED    └ too slow:  └ released    │ answer held       └ released; reset
  *                                         DEADLINE_EXCEEDED        └ RESOURCE_EXHAUSTED   when not read
  */
-export interface BodyBounds {
+interface BodyBounds {
   readonly maxRequestBytes: number
   /** Time a client has to send a whole request, and to receive a whole answer. */
   readonly requestTimeoutMs: number
@@ -71,7 +71,7 @@ export function boundBody(
 }
 
 /** The memory of one call. */
-export class CallBody implements ReceivedRequest {
+class CallBody implements ReceivedRequest {
   readonly #call: OwnCall
   readonly #bounds: BodyBounds
   #bytes: Buffer | undefined

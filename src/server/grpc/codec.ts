@@ -277,7 +277,7 @@ function* optionalFilterIn(
 }
 
 /** A request with `repeated … = 1`. An insert also has `continue_on_error = 2`, before or after the items. */
-export class BatchMessage implements OnErrorInput {
+class BatchMessage implements OnErrorInput {
   readonly #bytes: Buffer
   #continues = false
 

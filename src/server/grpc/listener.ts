@@ -12,7 +12,7 @@ export interface Listener {
   destroyConnections(): void
 }
 
-export interface ListenPlace {
+interface ListenPlace {
   readonly host: string
   /** 0 for any free port, the same on all addresses. */
   readonly port: number

@@ -39,7 +39,7 @@ import { codecs } from './codec.ts'
 import { type Listener, listen } from './listener.ts'
 import { addReflection, Health } from './services.ts'
 
-export interface GrpcServerOptions {
+interface GrpcServerOptions {
   readonly context: ApiContext
   readonly keys: Keyring
   readonly host: string

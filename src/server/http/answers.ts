@@ -165,7 +165,7 @@ export class JsonText {
 /** Writing this many characters takes well under a millisecond. */
 const charactersPerPart = 65_536
 
-export interface StreamedAnswer {
+interface StreamedAnswer {
   /** Read as fast as the client receives them. */
   readonly chunks: AsyncIterable<Buffer>
   /** How long a client may leave a sent chunk unread. */

@@ -38,7 +38,7 @@ export class RequestBody {
 
 const noBytes = Buffer.alloc(0)
 
-export interface BodyBounds {
+interface BodyBounds {
   readonly maxRequestBytes: number
   /** The budget of bodies until they are decoded. */
   readonly requestBytes: ByteBudget

@@ -47,7 +47,7 @@ function unknownField(path: string, field: string, names: readonly string[]): Da
 }
 
 /** The first distinct fields, in the order of the request. */
-export class IgnoredFields {
+class IgnoredFields {
   readonly #names = new Set<string>()
 
   add(path: string, field: string): void {

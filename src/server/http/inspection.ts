@@ -8,7 +8,7 @@ import { distanceMetrics, type Metric } from '../../base/point.ts'
 import type { SettingInfo } from '../../base/setting-info.ts'
 import { collectionPrefix, type PathParts } from './routes.ts'
 
-export interface InspectionOptions {
+interface InspectionOptions {
   readonly context: ApiContext
   readonly slowRequests: SlowRequests
   /** The settings in force. */
@@ -81,7 +81,7 @@ function settingJson({ isSecret, source, ...setting }: SettingInfo): unknown {
 }
 
 /** The answer of `/stats`: the state of an index. */
-export function statsJson(collection: string, stats: CollectionStats): object {
+function statsJson(collection: string, stats: CollectionStats): object {
   return { collection, points: stats.points, ...figuresJson([stats]) }
 }
 
@@ -141,10 +141,16 @@ interface FiguresJson {
 }
 
 /** What `/stats` adds: all collections together, as the node that answers has them. */
-export function totalsJson(totals: CollectionTotals): object {
+function totalsJson(totals: CollectionTotals): object {
   const { collections, open, damaged, points, unindexed, tombstones, memoryBytes, memoryBytesMax } = totals
   return {
-    ...{ collections, open, damaged, points, waiting: unindexed, tombstones, memory_bytes: memoryBytes },
+    collections,
+    open,
+    damaged,
+    points,
+    waiting: unindexed,
+    tombstones,
+    memory_bytes: memoryBytes,
     memory_bytes_max: memoryBytesMax === 0 ? null : memoryBytesMax,
   }
 }

@@ -37,7 +37,7 @@ export function readAttributes(json: JsonScanner, path: string): Attributes | un
 }
 
 /** The content of a patch's `set`: values by path, and the paths whose value is null, which are removed. */
-export interface SetAttributes {
+interface SetAttributes {
   readonly set: Attributes | undefined
   readonly unset: readonly string[]
 }

@@ -125,23 +125,21 @@ function* readQuery(
 const pointFields = ['vector', 'text', 'payload', 'id', 'on_conflict']
 const payloadFields = ['content_type', 'content', 'attributes', 'expires_at', 'ttl_seconds']
 const queryFields = [
-  ...[
-    'vector',
-    'text',
-    'id',
-    'similarity',
-    'limit',
-    'ef',
-    'filter',
-    'exact',
-    'max_distance',
-    'include',
-    'profile',
-  ],
+  'vector',
+  'text',
+  'id',
+  'similarity',
+  'limit',
+  'ef',
+  'filter',
+  'exact',
+  'max_distance',
+  'include',
+  'profile',
 ]
 
 /** The body of a batch: its items, and `on_error`, which may precede or follow them. */
-export class BatchBody implements OnErrorInput {
+class BatchBody implements OnErrorInput {
   readonly #body: Buffer
   readonly #notes: FieldNotes
   #onError: string | undefined

@@ -11,8 +11,17 @@ import { decodeDelete, decodePatch, decodePut, decodeUpdate } from './json-write
 type Decode = (body: Buffer, notes: FieldNotes) => unknown
 
 const decoders: Readonly<Record<string, Decode>> = {
-  ...{ decodePoint, decodePut, decodePatch, decodeUpdate, decodeDelete, decodeQuery },
-  ...{ decodeList, decodeCount, decodeFacets, decodeCollection, decodeAliases },
+  decodePoint,
+  decodePut,
+  decodePatch,
+  decodeUpdate,
+  decodeDelete,
+  decodeQuery,
+  decodeList,
+  decodeCount,
+  decodeFacets,
+  decodeCollection,
+  decodeAliases,
 }
 
 /** Decodes a body; returns in how many turns. Every step takes a whole turn. */

@@ -77,8 +77,14 @@ describe('the files of a page', () => {
 
   it('are only those of the directory', async () => {
     for (const path of [
-      ...['nothing.js', 'assets', 'assets/', '/index.html'],
-      ...['../secret.html', '..%2fsecret.html', '%2e%2e/secret.html', 'assets/..%2f..%2fsecret.html'],
+      'nothing.js',
+      'assets',
+      'assets/',
+      '/index.html',
+      '../secret.html',
+      '..%2fsecret.html',
+      '%2e%2e/secret.html',
+      'assets/..%2f..%2fsecret.html',
     ]) {
       const { statusCode } = await get(`/pages/${path}`)
       assert.equal(statusCode, 404, path)

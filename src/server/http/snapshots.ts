@@ -49,7 +49,7 @@ function headersOf({ databaseId, sequence, points }: PointsSnapshot): Record<str
   }
 }
 
-export interface StreamOptions {
+interface StreamOptions {
   readonly context: ApiContext
   /** How long a client may leave a sent chunk unread. */
   readonly requestTimeoutMs: number
@@ -59,7 +59,7 @@ export interface StreamOptions {
 }
 
 /** A request whose answer is streamed from a collection's points. */
-export interface StreamedCall {
+interface StreamedCall {
   /** The name in metrics and logs. */
   readonly operation: string
   /** What the answer is, for the log. */
@@ -79,7 +79,7 @@ export interface StreamedCall {
 }
 
 /** Answers a request with a stream, and counts the request when the stream has ended. */
-export async function streamPoints(
+async function streamPoints(
   options: StreamOptions,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -108,7 +108,7 @@ export async function streamPoints(
 }
 
 /** How up to date the answer of a cluster node must be. */
-export function askedPosition({ headers }: FastifyRequest, signal: AbortSignal): AskedPosition {
+function askedPosition({ headers }: FastifyRequest, signal: AbortSignal): AskedPosition {
   const [consistency, position] = [headers[consistencyHeader], headers[positionHeader]]
   return { consistency: consistency?.toString(), position: position?.toString(), signal }
 }

@@ -27,7 +27,7 @@ import {
  * How LMDB orders keys: as native integers of 8 bytes, or `scoped`: 8 bytes that it compares one by one, which is the
  * order of a big-endian number.
  */
-export type KeyKind = 'u64' | 'scoped'
+type KeyKind = 'u64' | 'scoped'
 
 /** Reads the entries of a tree. `LmdbCheck` itself only checks the structure. */
 export interface TreeReader {

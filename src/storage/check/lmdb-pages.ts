@@ -133,6 +133,6 @@ export const noPage: number = 2 ** 64
 export const pageFlags = { branch: 1, leaf: 2, value: 4, meta: 8 } as const
 export const nodeFlags = { apart: 1, tree: 2 } as const
 /** The flag of a tree whose keys are integers. */
-export const integerKeys = 8
+const integerKeys = 8
 /** Integer keys, and the flag of the environment that its path is that of the file. */
 const freeFlags = 0x4000 | integerKeys

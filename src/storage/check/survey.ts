@@ -49,7 +49,7 @@ export interface Findings {
 }
 
 /** The bytes of one point on disk. */
-export interface PointBytes {
+interface PointBytes {
   /** Undefined if the file ends before the row. */
   readonly row: RowView | undefined
   readonly payload: Buffer | undefined

@@ -12,7 +12,7 @@ import { addSlot, damagedBlock } from '../live-bits.ts'
 import { LmdbCheck, type TreeReader } from './lmdb-check.ts'
 import { LmdbFault } from './lmdb-pages.ts'
 
-export interface DatabaseFaults {
+interface DatabaseFaults {
   /** Damage of a part that all collections share. It makes the file unusable. */
   readonly fault?: string | undefined
   /** Whether the file is undamaged, but has another format version. */

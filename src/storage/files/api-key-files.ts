@@ -4,7 +4,7 @@ import { type ApiKey, apiKeyPath, newApiKey, type Role, roles, unusedApiKeyPath 
 import { syncDirectoryAsync } from '../../base/sync-directory.ts'
 
 /** A file of keys as it was read. */
-export interface KeysFile {
+interface KeysFile {
   readonly keys: readonly ApiKey[]
   /** Identifies the version of the file: changes when the file changes. */
   readonly version: string
@@ -111,7 +111,7 @@ function versionOf({ dev, ino, size, mode, mtimeMs, ctimeMs }: Stats): string {
   return [dev, ino, size, mode, mtimeMs, ctimeMs].join(' ')
 }
 
-export interface ApiKeyFile {
+interface ApiKeyFile {
   readonly key: string
   readonly path: string
   /** Whether this call created the key. */

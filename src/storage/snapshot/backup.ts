@@ -15,7 +15,7 @@ import { isTar, type TarEntry, TarWriter, tarContent, tarEntries } from './tar.t
  * alone.
  */
 
-export interface BackedUpCollection {
+interface BackedUpCollection {
   readonly name: string
   /** Name in the tar. */
   readonly file: string
@@ -27,7 +27,7 @@ export interface BackedUpCollection {
   readonly hnsw: HnswSettings
 }
 
-export interface BackupManifest {
+interface BackupManifest {
   readonly version: number
   /** RFC 3339. */
   readonly createdAt: string
@@ -37,7 +37,7 @@ export interface BackupManifest {
   readonly aliases: Readonly<Record<string, string>>
 }
 
-export const backupVersion = 1
+const backupVersion = 1
 const manifestName = 'manifest.json'
 const sumName = 'manifest.sha256'
 
@@ -79,7 +79,9 @@ export class BackupWriter {
   async end(aliases: ReadonlyMap<string, string>): Promise<BackupManifest> {
     const names = new Set(this.#collections.map(({ name }) => name))
     const manifest: BackupManifest = {
-      ...{ version: backupVersion, createdAt: new Date().toISOString(), collections: this.#collections },
+      version: backupVersion,
+      createdAt: new Date().toISOString(),
+      collections: this.#collections,
       aliases: Object.fromEntries([...aliases].filter(([, name]) => names.has(name))),
     }
     const text = Buffer.from(`${JSON.stringify(manifest, undefined, 2)}\n`)
@@ -179,7 +181,8 @@ export async function restoreBackup(backup: Backup, dataDir: string, logger: Log
     const reader = await snapshotIn(backup, main!)
     const { dimension } = reader.header
     const data = await openDataStore({
-      ...{ dataDir: building, logger },
+      dataDir: building,
+      logger,
       ...(dimension === undefined ? {} : { dimension }),
     })
     try {

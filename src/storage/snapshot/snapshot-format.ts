@@ -89,7 +89,7 @@ export class SnapshotChecksum {
   }
 }
 
-export function encodeHeader(header: SnapshotHeader, checksum: SnapshotChecksum): Buffer {
+function encodeHeader(header: SnapshotHeader, checksum: SnapshotChecksum): Buffer {
   const bytes = Buffer.alloc(snapshotHeaderBytes)
   headerMagic.copy(bytes)
   bytes.writeUInt32LE(snapshotVersion, 8)
@@ -132,7 +132,7 @@ export function pointBodyBytes(
 }
 
 /** Writes a point at `offset`, where there must be room for it. Returns the offset after it. */
-export function encodePoint(
+function encodePoint(
   target: Buffer,
   offset: number,
   point: SnapshotPointBytes,
@@ -170,7 +170,7 @@ export function decodePointHead(bytes: Buffer): PointHead {
   }
 }
 
-export function encodeTrailer(points: number, checksum: SnapshotChecksum): Buffer {
+function encodeTrailer(points: number, checksum: SnapshotChecksum): Buffer {
   const bytes = Buffer.alloc(snapshotTrailerBytes)
   trailerMagic.copy(bytes)
   bytes.writeDoubleLE(points, 8)

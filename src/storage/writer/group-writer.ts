@@ -11,7 +11,7 @@ import { checkCounts, readDatabaseId, readLive, readMeta, type Tables } from '..
 import { type UnpackedPart, type UnpackedRecord, unpackPart } from './group-parts.ts'
 import type { GroupPart, StoredState } from './writer-messages.ts'
 
-export interface GroupWriterSetup {
+interface GroupWriterSetup {
   readonly tables: Tables
   readonly rowFiles: RowFiles
   /** Fixes the dimension of an empty collection. */
@@ -233,7 +233,7 @@ interface NextState {
 }
 
 /** The bits of live slots after a group. The committed blocks do not change. */
-export class LiveDraft {
+class LiveDraft {
   /** The changed blocks. */
   readonly blocks: Map<number, Buffer> = new Map()
   /** The change in the number of live slots. */

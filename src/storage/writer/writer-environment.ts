@@ -219,7 +219,7 @@ const purgedMax = 2_000
  * Each group is atomic, and a group that fails does not affect the others. If the common transaction fails because the
  * disk is full, a file cannot be opened or a record of one collection is damaged, each group gets its own transaction.
  */
-export class GroupCommit {
+class GroupCommit {
   readonly #root: RootDatabase
   readonly #reserve: ReserveFile
   readonly #path: string

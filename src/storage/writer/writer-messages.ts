@@ -63,7 +63,7 @@ export interface GroupPart {
   readonly isLast: boolean
 }
 
-export interface ShutMessage {
+interface ShutMessage {
   readonly kind: 'shut'
   readonly collection: number
 }
@@ -97,7 +97,7 @@ export interface ChangeMessage {
   readonly change: CollectionsChange
 }
 
-export interface CloseMessage {
+interface CloseMessage {
   readonly kind: 'close'
 }
 
@@ -106,7 +106,7 @@ export interface CloseMessage {
  * page cannot be written (`sprintf` of about 105 characters into 100 in `mdb_page_flush`). In tests the process
  * sometimes continued, and sometimes aborted when the thread freed its memory.
  */
-export interface ReleaseMessage {
+interface ReleaseMessage {
   readonly kind: 'release'
 }
 
@@ -124,7 +124,7 @@ export interface OpenedMessage extends StoredState {
   readonly collection: number
 }
 
-export interface StartedMessage {
+interface StartedMessage {
   readonly kind: 'started'
 }
 
@@ -138,13 +138,13 @@ export interface NotOpenedMessage {
   readonly error: unknown
 }
 
-export interface RefusedMessage {
+interface RefusedMessage {
   readonly kind: 'refused'
   readonly hindrance: Hindrance | undefined
   readonly error: unknown
 }
 
-export interface CommittedMessage extends StoredState {
+interface CommittedMessage extends StoredState {
   readonly kind: 'committed'
   readonly collection: number
 }
@@ -155,31 +155,31 @@ export interface CommittedMessage extends StoredState {
  */
 export type FailureScope = 'disk full' | 'open failed' | 'collection' | 'all'
 
-export interface FailedMessage {
+interface FailedMessage {
   readonly kind: 'failed'
   readonly collection: number
   readonly scope: FailureScope
   readonly error: unknown
 }
 
-export interface ChangedMessage {
+interface ChangedMessage {
   readonly kind: 'changed'
   /** Whether nothing is left to purge. */
   readonly isDone: boolean
 }
 
-export interface NotChangedMessage {
+interface NotChangedMessage {
   readonly kind: 'not changed'
   readonly scope: FailureScope
   readonly error: unknown
 }
 
-export interface ShutDoneMessage {
+interface ShutDoneMessage {
   readonly kind: 'shut done'
   readonly collection: number
 }
 
-export interface ReleasedMessage {
+interface ReleasedMessage {
   readonly kind: 'released'
 }
 

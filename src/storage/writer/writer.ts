@@ -23,7 +23,7 @@ import type {
   WriterSetup,
 } from './writer-messages.ts'
 
-export interface WriterOptions extends WriterSetup {
+interface WriterOptions extends WriterSetup {
   readonly logger: Logger
   /** Called with the reason when changes begin to be refused; called with undefined when they are accepted again. */
   readonly onBlocked: (reason: WritesBlocked | undefined) => void
@@ -311,7 +311,7 @@ function diskFull(dataDir: string, cause: unknown): DatabaseError {
 }
 
 /** The methods of `Writer`, which owns the thread, that the writer of one collection uses. */
-export interface WriterBackend {
+interface WriterBackend {
   readonly isBroken: boolean
   checkTrusted(): void
   shut(collection: number): Promise<void>
