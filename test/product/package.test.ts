@@ -66,7 +66,7 @@ describe('the client', () => {
     const names = [...packages].map((name) => name.split('/').slice(0, 2).join('/'))
     assert.deepEqual(new Set(names), new Set(['@bufbuild/protobuf', '@grpc/grpc-js']))
     const folders = new Set([...files].map((file) => relative(join(built.path, 'dist'), file).split('/')[0]))
-    assert.deepEqual(folders, new Set(['client', 'base']))
+    assert.deepEqual(folders, new Set(['client', 'base', 'messages']))
   })
 
   for (const [name, file, node] of [

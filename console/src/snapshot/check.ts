@@ -11,9 +11,12 @@ export interface SnapshotSummary {
   readonly bytes: number
 }
 
-const headerBytesOf: Readonly<Record<number, number>> = { 1: 36, 2: 52, 3: 52 }
-const plainHeadBytes = 36
-const extendedHeadBytes = 64
+const formatVersion = 4
+const headerBytes = 52
+const pointHeadBytes = 64
+/** Of the lengths in the head of a point. */
+const contentBytesAt = 24
+const attributeBytesAt = 56
 const trailerBytes = 20
 const checksumBytes = 4
 const reportBytes = 16 * 1024 * 1024
@@ -33,9 +36,8 @@ export async function checkSnapshot(
   const start = await source.take(12)
   if (textOf(start.subarray(0, 8)) !== 'VICNSNAP') throw new Error('It is not a snapshot.')
   const version = viewOf(start).getUint32(8, true)
-  const headerBytes = headerBytesOf[version]
-  if (headerBytes === undefined)
-    throw new Error(`It has format version ${version}; only versions 1 to 3 are supported.`)
+  if (version !== formatVersion)
+    throw new Error(`It has format version ${version}; only version ${formatVersion} is supported.`)
   const startCopy = start.slice()
   const rest = await source.take(headerBytes - startCopy.length)
   const header = new Uint8Array(headerBytes)
@@ -48,7 +50,7 @@ export async function checkSnapshot(
   let reported = 0
   for (let index = 0; index < points; index++) {
     const at = source.position
-    if (!(await isPointWhole(source, crc, version, dimension))) {
+    if (!(await isPointWhole(source, crc, dimension))) {
       throw new Error(`Point ${index + 1} of ${points}, at byte ${at}, does not match its checksum.`)
     }
     if (source.position - reported < reportBytes) continue
@@ -59,19 +61,12 @@ export async function checkSnapshot(
   return { points, dimension, bytes: file.size }
 }
 
-async function isPointWhole(
-  source: ByteSource,
-  crc: Crc32,
-  version: number,
-  dimension: number,
-): Promise<boolean> {
-  const isExtended = version === 3
-  const head = await source.take(isExtended ? extendedHeadBytes : plainHeadBytes)
+async function isPointWhole(source: ByteSource, crc: Crc32, dimension: number): Promise<boolean> {
+  const head = await source.take(pointHeadBytes)
   if (!matches(crc, head)) return false
   const view = viewOf(head)
-  const attributeBytes = isExtended ? view.getUint32(56, true) : 0
-  const bodyBytes = dimension * 4 + view.getUint32(24, true) + attributeBytes + checksumBytes
-  return matches(crc, await source.take(bodyBytes))
+  const lengths = view.getUint32(contentBytesAt, true) + view.getUint32(attributeBytesAt, true)
+  return matches(crc, await source.take(dimension * 4 + lengths + checksumBytes))
 }
 
 async function checkEnd(source: ByteSource, crc: Crc32, points: number): Promise<void> {
