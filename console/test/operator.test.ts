@@ -98,7 +98,7 @@ describe('what an operator sees in the console', { skip: missingChromium }, () =
     const page = await console.open('#/map?c=glosses&limit=1000&colour=kind')
     const asked: string[] = []
     page.on('request', (request) => asked.push(new URL(request.url()).pathname))
-    await page.getByText('1,000 of 1,500 points, chosen at random').waitFor()
+    await page.getByText('1,000 of 1,500 points, from ranges chosen at random').waitFor()
     await page.locator('.map-legend').getByText('noun').waitFor()
     const counts = await page.locator('.map-legend .number').allTextContents()
     assert.equal(
@@ -109,7 +109,7 @@ describe('what an operator sees in the console', { skip: missingChromium }, () =
     const second = page.waitForRequest(/\/points\/search\/batch/)
     await page.getByRole('button', { name: 'Another sample' }).click()
     await second
-    await page.getByText('1,000 of 1,500 points, chosen at random').waitFor()
+    await page.getByText('1,000 of 1,500 points, from ranges chosen at random').waitFor()
     const maps = (): number => asked.filter((path) => path.endsWith('/points/search/batch')).length
     const before = maps()
     assert.ok(before > 0)
@@ -144,7 +144,7 @@ describe('what an operator sees in the console', { skip: missingChromium }, () =
     await page.getByRole('button', { name: 'Stop' }).click()
     isHeld = false
     await page.getByRole('button', { name: 'Redraw' }).click()
-    await page.getByText('1,000 of 1,500 points, chosen at random').waitFor()
+    await page.getByText('1,000 of 1,500 points, from ranges chosen at random').waitFor()
     // The points are drawn some frames after the text.
     await page.waitForFunction(
       (least) => {
@@ -159,7 +159,7 @@ describe('what an operator sees in the console', { skip: missingChromium }, () =
     await page.getByText('1,500 points', { exact: true }).waitFor()
     const before = asked
     await page.getByLabel('Max points').selectOption('1000')
-    await page.getByText('1,000 of 1,500 points, chosen at random').waitFor()
+    await page.getByText('1,000 of 1,500 points, from ranges chosen at random').waitFor()
     assert.equal(asked, before, 'the layout was cached')
     await page.close()
   })

@@ -188,7 +188,7 @@ function sampleText(sample: MapSample | undefined): string {
   if (sample === undefined) return ''
   const { points, matching } = sample
   return isPart(sample)
-    ? `${formatCount(points.length)} of ${plural(matching, 'point')}, chosen at random`
+    ? `${formatCount(points.length)} of ${plural(matching, 'point')}, from ranges chosen at random`
     : plural(points.length, 'point')
 }
 
