@@ -221,7 +221,7 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 export class WireReader {
   readonly #bytes: Buffer
   #at: number
-  #end: number
+  readonly #end: number
   /** Field number and wire type of the last tag that `next` read. */
   field = 0
   type = 0
@@ -281,18 +281,22 @@ export class WireReader {
 
   /** Reads an int32 or enum: the low 32 bits of the varint, as in every protobuf parser. */
   int32(): number {
-    return Number(BigInt.asIntN(32, BigInt(this.#varint())))
+    const value = this.#varint()
+    return typeof value === 'number' ? value : Number(BigInt.asIntN(32, value))
   }
 
   bool(): boolean {
-    return BigInt(this.#varint()) !== 0n
+    const value = this.#varint()
+    return typeof value === 'number' ? value !== 0 : value !== 0n
   }
 
   /** Returns a bigint only if a number would lose digits. */
   int64(): number | bigint {
-    const value = BigInt.asIntN(64, BigInt(this.#varint()))
-    const number = Number(value)
-    return Number.isSafeInteger(number) ? number : value
+    const value = this.#varint()
+    if (typeof value === 'number') return value
+    const signed = BigInt.asIntN(64, value)
+    const number = Number(signed)
+    return Number.isSafeInteger(number) ? number : signed
   }
 
   /** Returns a bigint only if a number would lose digits. */

@@ -13,7 +13,7 @@ export type VectorOf = (bytes: Buffer) => Float32Array<ArrayBuffer>
 /** Reads a vector: packed as nearly always, float by float, or any mixture of the two. */
 export function vectorIn(message: Encoded<DenseVector>, vectorOf: VectorOf): Float32Array {
   const reader = message.reader()
-  let only: Buffer = Buffer.alloc(0)
+  let only = noBytes
   let all: Buffer | undefined
   let length = 0
   while (reader.next()) {
@@ -37,6 +37,7 @@ export function vectorIn(message: Encoded<DenseVector>, vectorOf: VectorOf): Flo
   return vectorOf(all?.subarray(0, length) ?? only)
 }
 
+const noBytes: Buffer = Buffer.alloc(0)
 const valuesNumber = DenseVectorSchema.field.values.number
 
 /**

@@ -18,7 +18,7 @@ export class MessageWriter {
   constructor(room?: AnswerRoom, expectedBytes = 0) {
     this.#room = room
     if (expectedBytes > firstBytes) room?.add(expectedBytes)
-    this.#bytes = Buffer.allocUnsafe(frontBytes + Math.max(firstBytes, expectedBytes))
+    this.#bytes = Buffer.allocUnsafe(frontBytes + (expectedBytes || firstBytes))
     this.#start = this.#bytes.length
   }
 
@@ -196,7 +196,7 @@ export class MessageWriter {
 }
 
 /** For the head of a frame. */
-const frontBytes = 5
+export const frontBytes = 5
 
 const firstBytes = 256
 

@@ -1,8 +1,7 @@
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf'
 import type { InsertedBatch, ItemError } from '../../api/insert-points.ts'
-import type { Facets, ListAnswer } from '../../api/read-points.ts'
-import { type FoundPoint, pointNotFound } from '../../api/read-points.ts'
-import type { SearchAnswer } from '../../api/search-points.ts'
+import { type Facets, type FoundPoint, type ListAnswer, pointNotFound } from '../../api/read-points.ts'
+import { hasDetails, type SearchAnswer } from '../../api/search-points.ts'
 import { answerBytesMax, answerTooLarge } from '../../api/validation.ts'
 import type { AnswerRoom } from '../../base/budgets.ts'
 import type { CollectionInfo } from '../../base/collection.ts'
@@ -15,12 +14,12 @@ import { inTurns } from '../../base/turns.ts'
 import * as messages from '../../messages/generated/vectordb_pb.js'
 import { attributesMessage, idMessage, payloadMessage, valueMessage } from '../../messages/values.ts'
 import { type Init, MessageWriter } from '../../messages/writer.ts'
-import { allocateMessage, headBytes, inFrame } from './frames.ts'
+import { allocateMessage, headBytes } from './frames.ts'
 
 /** The answers of all operations as messages; long ones are written in turns. */
 
 export function id(value: string): Buffer {
-  return answer(messages.PointIDSchema, idMessage(value))
+  return answer(messages.PointIDSchema, idMessage(value), undefined, pointIdBytes - 2)
 }
 
 /** In gRPC, deleting a missing point is an error; HTTP's DELETE is idempotent. */
@@ -160,11 +159,18 @@ export function aliases(all: ReadonlyMap<string, string>): Buffer {
 }
 
 export function search(found: SearchAnswer, room?: AnswerRoom): Buffer | Promise<Buffer> {
-  return inTurns(searchSteps(found, room))
+  const { ids } = found.results
+  const writer = new MessageWriter(room, ids.total * pointIdBytes)
+  if (hasDetails(found) || ids.total > idsPerStep) return inTurns(searchSteps(writer, found, room))
+  writeIds(writer, ids, 0, ids.total)
+  return framed(writer, room)
 }
 
-function* searchSteps(found: SearchAnswer, room: AnswerRoom | undefined): Generator<void, Buffer> {
-  const writer = new MessageWriter(room, found.results.ids.total * pointIdBytes)
+function* searchSteps(
+  writer: MessageWriter,
+  found: SearchAnswer,
+  room: AnswerRoom | undefined,
+): Generator<void, Buffer> {
   yield* responseSteps(writer, found, 0)
   return framed(writer, room)
 }
@@ -176,10 +182,15 @@ export function searches(found: SearchAnswer, room?: AnswerRoom): Buffer | Promi
 function* searchesSteps(found: SearchAnswer, room: AnswerRoom | undefined): Generator<void, Buffer> {
   const { ids } = found.results
   const writer = new MessageWriter(room, ids.total * pointIdBytes + ids.length * headBytesMax)
+  let written = 0
   for (let query = found.queries.length - 1; query >= 0; query -= 1) {
     const end = writer.length
     yield* responseSteps(writer, found, query)
     writer.head(messages.SearchPointsBatchResponseSchema.field.results.number, end)
+    written += 1 + ids.lengthOf(query)
+    if (written < idsPerStep) continue
+    written = 0
+    yield
   }
   return framed(writer, room)
 }
@@ -220,17 +231,21 @@ function* idSteps(
 ): Generator<void, void> {
   for (let last = end; last > start; ) {
     const first = Math.max(start, last - idsPerStep)
-    const [target, from] = writer.reserve((last - first) * pointIdBytes)
-    for (let number = first, at = from; number < last; number += 1, at += pointIdBytes) {
-      // The heads of PointID, UUID and text. An id is always 36 ASCII characters.
-      target[at] = target[at + 2] = target[at + 4] = 0x0a
-      target[at + 1] = idLength + 4
-      target[at + 3] = idLength + 2
-      target[at + 5] = idLength
-      ids.spell(number, target, at + 6)
-    }
+    writeIds(writer, ids, first, last)
     last = first
-    yield
+    if (last > start) yield
+  }
+}
+
+function writeIds(writer: MessageWriter, ids: SpellableIds, first: number, last: number): void {
+  const [target, from] = writer.reserve((last - first) * pointIdBytes)
+  for (let number = first, at = from; number < last; number += 1, at += pointIdBytes) {
+    // The heads of PointID, UUID and text. An id is always 36 ASCII characters.
+    target[at] = target[at + 2] = target[at + 4] = 0x0a
+    target[at + 1] = idLength + 4
+    target[at + 3] = idLength + 2
+    target[at + 5] = idLength
+    ids.spell(number, target, at + 6)
   }
 }
 
@@ -240,8 +255,9 @@ function answer<Schema extends DescMessage>(
   schema: Schema,
   message: Init<MessageShape<Schema>>,
   room?: AnswerRoom,
+  expectedBytes?: number,
 ): Buffer {
-  const writer = new MessageWriter(room)
+  const writer = new MessageWriter(room, expectedBytes)
   writer.write(schema, message)
   return framed(writer, room)
 }
@@ -250,7 +266,7 @@ function answer<Schema extends DescMessage>(
 function framed(writer: MessageWriter, room?: AnswerRoom): Buffer {
   checkSize(writer)
   const bytes = writer.finish()
-  if (writer.spareBytes <= headBytes + bytes.length / 16) return inFrame(bytes)
+  if (writer.spareBytes <= headBytes + bytes.length / 16) return bytes
   room?.add(bytes.length)
   const target = allocateMessage(bytes.length)
   bytes.copy(target)

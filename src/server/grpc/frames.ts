@@ -1,3 +1,5 @@
+import { frontBytes } from '../../messages/writer.ts'
+
 /**
  * Assembles the messages of a gRPC call from its data frames: a flag, four bytes of length, the message.
  *
@@ -80,28 +82,21 @@ export class MessageReader {
   }
 }
 
+/** The head of a frame: a flag byte for compression and four bytes of length. A `MessageWriter` leaves room for it. */
+export const headBytes: number = frontBytes
+
 /**
- * Messages with five spare bytes in front for the head of a gRPC frame, so that an answer of megabytes need not be
- * copied to add it.
+ * Allocates a message of this many bytes, with room for its head in front of it, so that an answer of megabytes need not
+ * be copied to add it.
  */
-
-/** The head of a frame: a flag byte for compression and four bytes of length. */
-export const headBytes = 5
-
-/** Allocates a message of this many bytes, with room for its frame. */
 export function allocateMessage(bytes: number): Buffer {
-  return inFrame(Buffer.allocUnsafe(headBytes + bytes).subarray(headBytes))
+  return Buffer.allocUnsafe(headBytes + bytes).subarray(headBytes)
 }
 
-/** Writes the head of a frame in front of a message, into its memory. */
-export function inFrame(message: Buffer): Buffer {
-  const frame = frameOf(message)
+/** Returns a message together with its head. @param message with `headBytes` of free memory in front of it */
+export function frameOf(message: Buffer): Buffer {
+  const frame = Buffer.from(message.buffer, message.byteOffset - headBytes, message.byteLength + headBytes)
   frame[0] = 0
   frame.writeUInt32BE(message.length, 1)
-  return message
-}
-
-/** Returns a message together with its head. @param message from `allocateMessage` */
-export function frameOf(message: Buffer): Buffer {
-  return Buffer.from(message.buffer, message.byteOffset - headBytes, message.byteLength + headBytes)
+  return frame
 }
