@@ -4,6 +4,7 @@ import type { PartitionSet } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
 import type { Collections, CollectionTotals } from '../points/database.ts'
 import { PartitionDigest } from '../storage/applied.ts'
+import { mainNumber } from '../storage/catalog.ts'
 import { storedPosition } from '../storage/data-store.ts'
 import type { CollectionRecord } from '../storage/store.ts'
 import type { Collection } from './engine.ts'
@@ -185,7 +186,7 @@ export class CollectionSet implements Collections {
         )
       }
       const { number } = this.#find(name)
-      if (number === mainRecord.number) {
+      if (number === mainNumber) {
         throw invalid(`the collection ${name} cannot be deleted, only its points can`)
       }
       this.#dropping.add(number)

@@ -4,6 +4,7 @@ import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { MemoryUser } from '../index/memory-budget.ts'
 import type { Lease } from '../points/database.ts'
+import { mainNumber } from '../storage/catalog.ts'
 import { damageIn, unusableIn } from '../storage/files/data-directory.ts'
 import type { CollectionRecord, CollectionSummary, DataStore, Store } from '../storage/store.ts'
 import type { ReplicaHooks } from '../write/replica.ts'
@@ -29,7 +30,7 @@ export interface OpenCollectionsOptions {
 
 /** The default collection, like the record of a named one. */
 export const mainRecord: CollectionRecord = {
-  number: 0,
+  number: mainNumber,
   name: defaultCollection,
   dimension: undefined,
   hnsw: {},
@@ -230,7 +231,7 @@ export class OpenCollections {
   /** Discards all collections except the default one. */
   async discardAll(error: DatabaseError): Promise<void> {
     for (const number of [...this.#entries.keys()]) {
-      if (number !== mainRecord.number) await this.discard(number, error)
+      if (number !== mainNumber) await this.discard(number, error)
     }
   }
 
@@ -284,7 +285,7 @@ export class OpenCollections {
   /** The named collections that are not being closed. */
   #closable(): readonly Entry[] {
     return [...this.#entries.values()].filter(
-      ({ closing, record }) => closing === undefined && record !== mainRecord,
+      ({ closing, record }) => closing === undefined && record.number !== mainNumber,
     )
   }
 

@@ -95,10 +95,7 @@ export class PointReader {
       const slot = slotOf()
       if (slot === -1) return undefined
       const record = this.#store.record(slot, id)
-      if (record !== undefined) {
-        const version = record.version ?? points.table.index!.sequenceOf(slot)
-        if (version === points.table.versionOf(slot)) return { slot, record }
-      }
+      if (record !== undefined && record.version === points.table.versionOf(slot)) return { slot, record }
       this.#settle(id)
     }
     throw new DatabaseError('internal', internalMessage, {

@@ -16,7 +16,7 @@ import type { DetachedMessage, FaultMessage, IndexMessage } from '../graphs/engi
  *   IndexMessage, announced in the ring ─────────> drop everything of the index
  *        <───────────────────────────────────────── DetachedMessage
  *
- *   ───> a message       ···> shared memory: search-ring.ts, doorbell.ts
+ *   ───> a message       ···> shared memory: search-ring.ts, and the doorbell below
  *
  * Every worker serves every index; messages and records identify theirs by its id, which is unique in the process.
  * Vectors of points are never posted: workers read them in place, in the segments' shared memory.

@@ -139,14 +139,13 @@ export class PartitionDigest {
 
 /** Returns the partitions in which two digests differ. */
 export function differingPartitions(one: Uint8Array, other: Uint8Array): number[] {
-  const entryBytes = digestBytes / partitionCount
   return Array.from({ length: partitionCount }, (_, partition) => partition).filter((partition) => {
-    const [from, to] = [partition * entryBytes, (partition + 1) * entryBytes]
+    const [from, to] = [partition * digestEntryBytes, (partition + 1) * digestEntryBytes]
     return Buffer.compare(one.subarray(from, to), other.subarray(from, to)) !== 0
   })
 }
 
-const entryNumbers: number = digestBytes / partitionCount / 4
+const entryNumbers: number = digestEntryBytes / 4
 
 /** MurmurHash3 of an id and a version with a seed: 32 bits. */
 function hash(id: Uint8Array, version: number, high: number, seed: number): number {

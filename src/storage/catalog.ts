@@ -11,7 +11,7 @@ import {
   ofOtherVersion,
   rowFilePath,
 } from './files/data-directory.ts'
-import { rowsHeaderBytes } from './key-layout.ts'
+import { checksumUnder, rowsHeaderBytes } from './key-layout.ts'
 import type { CollectionRecord } from './store.ts'
 import type { Table } from './table.ts'
 import type { EntryChange } from './writer/writer-messages.ts'
@@ -34,10 +34,6 @@ export class Catalog {
   /** The key in the table of aliases, by alias. */
   readonly #places = new Map<string, number>()
   #nextNumber = 1
-
-  get nextNumber(): number {
-    return this.#nextNumber
-  }
 
   /** Reads the tables. @throws DatabaseError if a record is damaged */
   read({ catalog, aliases }: { readonly catalog: Table; readonly aliases: Table }, path: string): void {
@@ -187,6 +183,7 @@ export class Catalog {
  * The default collection has number 0 and a record like any other. Numbers are never reused, so that leftovers of a
  * dropped collection never become part of another.
  */
+
 /** Version 1 was a file of named collections only. */
 const catalogVersion = 2
 
@@ -286,19 +283,13 @@ export function decodeAlias(place: number, value: Buffer): AliasRecord | undefin
 /** Fills in the checksum: the last four bytes. */
 function sealed(key: number, value: Buffer): Buffer {
   const end = value.length - 4
-  value.writeUInt32LE(checksumOf(key, value.subarray(0, end)), end)
+  value.writeUInt32LE(checksumUnder(key, value.subarray(0, end)), end)
   return value
 }
 
 function isSealed(key: number, value: Buffer): boolean {
   const end = value.length - 4
-  return value.readUInt32LE(end) === checksumOf(key, value.subarray(0, end))
-}
-
-function checksumOf(key: number, bytes: Buffer): number {
-  const keyBytes = Buffer.alloc(4)
-  keyBytes.writeUInt32LE(key)
-  return crc32(bytes, crc32(keyBytes))
+  return value.readUInt32LE(end) === checksumUnder(key, value.subarray(0, end))
 }
 
 /**

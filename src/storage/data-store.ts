@@ -34,13 +34,11 @@ import type {
   Store,
 } from './store.ts'
 import {
-  checkCounts,
   firstEntries,
   type OpenedDatabase,
   openDatabase,
   openDatabaseToRead,
-  readDatabaseId,
-  readLive,
+  readChecked,
   readMeta,
   type Tables,
 } from './tables.ts'
@@ -384,10 +382,8 @@ function requestBoundsOf(options: StoreOptions): RequestBounds {
 /** Reads the state of a collection without its writer. @throws DatabaseError if the collection is damaged */
 function readState(tables: Tables): StoredState {
   tables.root.resetReadTxn()
-  const meta = readMeta(tables)
-  checkCounts(tables, meta, readLive(tables))
-  const rowFileBytes = statSync(tables.files.rows, optional)?.size ?? 0
-  return { meta, databaseId: readDatabaseId(tables), rowFileBytes }
+  const { meta, databaseId } = readChecked(tables)
+  return { meta, databaseId, rowFileBytes: statSync(tables.files.rows, optional)?.size ?? 0 }
 }
 
 const optional = { throwIfNoEntry: false } as const

@@ -165,7 +165,7 @@ export function decodeBlock(block: number, value: Buffer): Buffer | undefined {
 }
 
 /** The checksum of a key and its value. */
-function checksumUnder(key: number, value: Buffer): number {
+export function checksumUnder(key: number, value: Buffer): number {
   const keyBytes = Buffer.alloc(4)
   keyBytes.writeUInt32LE(key)
   return crc32(value, crc32(keyBytes))

@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib'
-import { DatabaseError, type Reason, reasons } from '../base/errors.ts'
+import { DatabaseError, reasonIn } from '../base/errors.ts'
 import { idBytes, idFromBytes, idSeedBytes, writeIdBytes } from '../base/ids.ts'
 import {
   decodeRequestNumbers,
@@ -12,7 +12,7 @@ import {
   requestNumbers,
 } from './key-layout.ts'
 import type { ItemOutcome, KeyedRequest } from './store.ts'
-import type { Table } from './table.ts'
+import { pageBytes, type Table } from './table.ts'
 
 /**
  * Requests that are recognized by their keys, in the table `meta`: a queue of records in the order of their commits,
@@ -339,8 +339,8 @@ function readRefusal(bytes: Buffer, at: number): Exclude<ItemOutcome, string | n
   if (reasonAt > bytes.length) return undefined
   const messageAt = reasonAt + bytes.readUInt8(at)
   const end = messageAt + bytes.readUInt32LE(at + 1)
-  const reason = bytes.toString('latin1', reasonAt, messageAt)
-  if (end > bytes.length || !isReason(reason)) return undefined
+  const reason = reasonIn(bytes.toString('latin1', reasonAt, messageAt))
+  if (end > bytes.length || reason === undefined) return undefined
   return { reason, message: bytes.toString('utf8', messageAt, end) }
 }
 
@@ -348,11 +348,6 @@ function isRefusal(outcome: ItemOutcome): outcome is Exclude<ItemOutcome, string
   return typeof outcome === 'object' && outcome !== null
 }
 
-function isReason(text: string): text is Reason {
-  return Object.hasOwn(reasons, text)
-}
-
-const pageBytes = 4096
 const pageHeadBytes = 16
 const sharedPageBytesMax = 2000
 

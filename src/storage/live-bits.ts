@@ -36,6 +36,15 @@ export function* slotsIn(blocks: ReadonlyMap<number, Uint8Array>): Generator<num
   }
 }
 
+/** The number of slots in a set. */
+export function countSlots(blocks: ReadonlyMap<number, Uint8Array>): number {
+  let count = 0
+  for (const block of blocks.values()) for (const byte of block) count += bitsOfByte[byte]!
+  return count
+}
+
+const bitsOfByte = Uint8Array.from({ length: 256 }, (_, byte) => byte.toString(2).replaceAll('0', '').length)
+
 /** The block that a slot's bit is in. */
 export function blockOf(slot: number): number {
   return Math.floor(slot / slotsPerBlock)

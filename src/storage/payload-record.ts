@@ -59,7 +59,7 @@ export function encodeRecord(record: NewRecord): Buffer {
   return value
 }
 
-/** Whether a record has more than a content. If no record has, a start need not read them. */
+/** Whether a record has more than a content. */
 export function isExtended({ version, order, expiresAtUs, attributes }: NewRecord): boolean {
   // An unchanged point has its first version, which is its order.
   return version !== order || !Number.isNaN(expiresAtUs) || attributes !== ''

@@ -69,7 +69,7 @@ export interface Store {
    */
   record(slot: number, id: string): PointRecord | undefined
 
-  /** Whether any point has ever had attributes or an expiry, or was changed. If not, records need not be read at a start. */
+  /** Whether any point has ever had attributes or an expiry, or was changed. */
   readonly hasExtendedRecords: boolean
 
   /**

@@ -92,6 +92,9 @@ export interface TreeStats {
   readonly overflowPages: number
 }
 
+/** The size of LMDB's pages in new files. */
+export const pageBytes = 4096
+
 /** The pages of a table in the file. */
 interface TablePages {
   /** Pages of its tree. Each is rewritten when a record on it changes. */

@@ -29,7 +29,7 @@ import {
   type Meta,
   metaKeys,
 } from './key-layout.ts'
-import { damagedBlock } from './live-bits.ts'
+import { countSlots, damagedBlock } from './live-bits.ts'
 import { openShared, Table } from './table.ts'
 
 /** The LMDB tables of a data directory: see catalog.ts for keys and values. */
@@ -226,15 +226,22 @@ export function readLive({ files, live }: Tables): Map<number, Buffer> {
   return blocks
 }
 
+/** What the tables of a collection say about it, checked. @throws DatabaseError if it is damaged */
+export function readChecked(tables: Tables): {
+  readonly meta: Meta
+  readonly live: Map<number, Buffer>
+  readonly databaseId: string
+} {
+  const meta = readMeta(tables)
+  const live = readLive(tables)
+  checkCounts(tables, meta, live)
+  return { meta, live, databaseId: readDatabaseId(tables) }
+}
+
 /** @throws DatabaseError if the numbers of payloads and live bits differ from the number of stored points */
-export function checkCounts(
-  { files, payloads }: Tables,
-  meta: Meta,
-  live: ReadonlyMap<number, Buffer>,
-): void {
+function checkCounts({ files, payloads }: Tables, meta: Meta, live: ReadonlyMap<number, Buffer>): void {
   const count = payloads.count()
-  let bits = 0
-  for (const block of live.values()) for (const byte of block) bits += bitsOfByte[byte]!
+  const bits = countSlots(live)
   if (count === meta.pointCount && bits === meta.pointCount) return
   throw damaged(
     files.database,
@@ -244,5 +251,3 @@ export function checkCounts(
     ),
   )
 }
-
-const bitsOfByte = Uint8Array.from({ length: 256 }, (_, byte) => byte.toString(2).replaceAll('0', '').length)

@@ -1,8 +1,7 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
-import type { NewPoint, Patch, Precondition } from '../base/point.ts'
-import { payloadBytes } from '../base/point.ts'
+import { type NewPoint, type Patch, type Precondition, payloadBytes } from '../base/point.ts'
 import type { ChangeByFilter, Inserted, RequestIdentity } from '../points/database.ts'
 import type { Insertion } from '../storage/store.ts'
 

@@ -113,13 +113,12 @@ export class ReserveFile {
     this.#path = path
   }
 
-  /** Frees the space. Returns false if none was reserved. */
-  giveUp(): boolean {
-    if (this.#heldBytes === 0) return false
+  /** Frees the space, if any is reserved. */
+  giveUp(): void {
+    if (this.#heldBytes === 0) return
     rmSync(this.#path, { force: true })
     this.#heldBytes = 0
     this.#lastTryMs = Number.NEGATIVE_INFINITY
-    return true
   }
 
   /**

@@ -1,4 +1,4 @@
-import { closeSync, fdatasyncSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs'
+import { closeSync, fdatasyncSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { syncDirectory } from '../../base/sync-directory.ts'
 import {
@@ -79,10 +79,6 @@ export class RowFile {
   /** Returns when everything written is on the disk. */
   sync(): void {
     fdatasyncSync(this.#file)
-  }
-
-  get sizeBytes(): number {
-    return fstatSync(this.#file).size
   }
 
   close(): void {

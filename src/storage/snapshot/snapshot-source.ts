@@ -17,7 +17,7 @@ import {
   rowViews,
 } from '../key-layout.ts'
 import { decodeKeyedRequest } from '../keyed-requests.ts'
-import { hasSlot } from '../live-bits.ts'
+import { countSlots, hasSlot } from '../live-bits.ts'
 import { type RecordParts, splitRecord } from '../payload-record.ts'
 import type { Snapshot, SnapshotPart } from '../store.ts'
 import { faultIn, readLive, readMeta, type Tables } from '../tables.ts'
@@ -56,7 +56,7 @@ export class StoreSnapshot implements Snapshot {
       this.#transaction.done()
       throw error
     }
-    this.points = [...this.#live.values()].reduce((sum, block) => sum + bitsOf(block), 0)
+    this.points = countSlots(this.#live)
   }
 
   get sequence(): number {
@@ -212,12 +212,6 @@ async function readFully(file: FileHandle, target: Buffer, position: number): Pr
     read += bytesRead
   }
   return read
-}
-
-function bitsOf(block: Buffer): number {
-  let count = 0
-  for (const byte of block) for (let bits = byte; bits !== 0; bits &= bits - 1) count += 1
-  return count
 }
 
 /** Large enough for efficient reads. */

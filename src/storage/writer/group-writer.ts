@@ -6,8 +6,8 @@ import { emptyBlock, encodeBlock, encodeMeta, type Meta, metaKeys, type RequestQ
 import { addRequests, type RequestBounds, unpackRequests } from '../keyed-requests.ts'
 import { blockOf, hasSlot, setBit } from '../live-bits.ts'
 import { encodeRecord, isExtended } from '../payload-record.ts'
-import type { Table } from '../table.ts'
-import { checkCounts, readDatabaseId, readLive, readMeta, type Tables } from '../tables.ts'
+import { pageBytes, type Table } from '../table.ts'
+import { readChecked, type Tables } from '../tables.ts'
 import { type UnpackedPart, type UnpackedRecord, unpackPart } from './group-parts.ts'
 import type { GroupPart, StoredState } from './writer-messages.ts'
 
@@ -48,10 +48,10 @@ export class GroupWriter {
     this.#rowFiles = rowFiles
     this.#requestBounds = requestBounds
     this.#room = room
-    this.#meta = readMeta(tables)
-    this.#live = readLive(tables)
-    checkCounts(tables, this.#meta, this.#live)
-    this.#databaseId = readDatabaseId(tables)
+    const { meta, live, databaseId } = readChecked(tables)
+    this.#meta = meta
+    this.#live = live
+    this.#databaseId = databaseId
     if (this.#meta.dimension !== undefined) {
       rowFiles.open(tables.files.rows, this.#meta.dimension)
       this.#rowsDimension = this.#meta.dimension
@@ -194,7 +194,7 @@ export class GroupWriter {
       for (const slot of leftSlots) live.set(slot, false)
       sequence = Math.max(sequence, part.sequence)
       if (part.dimension > 0) dimension ??= part.dimension
-      if (records.some(isExtended)) hasExtendedRecords = true
+      hasExtendedRecords ||= records.some(isExtended)
     }
     pointCount += live.added
     const meta = { ...this.#meta, dimension, sequence, slotCount, pointCount, hasExtendedRecords }
@@ -215,7 +215,6 @@ function valueBytesOf({ content, attributes }: UnpackedRecord): number {
   return length < pageBytes / 4 ? 2 * length : Math.ceil(length / pageBytes) * pageBytes
 }
 
-const pageBytes = 4096
 /** Id, numbers and lengths. */
 const recordHeadBytes = 64
 /**

@@ -1,6 +1,4 @@
 import { mkdirSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
-import type { RootDatabase } from 'lmdb'
 import { isOpenFailure } from '../../base/errors.ts'
 import { syncDirectory } from '../../base/sync-directory.ts'
 import { mainNumber } from '../catalog.ts'
@@ -9,10 +7,12 @@ import {
   collectionsDirectory,
   databasePath,
   reservePath,
+  rowFilePath,
 } from '../files/data-directory.ts'
 import { isDiskFull, PageRoom, ReserveFile, type RoomNeeds } from '../files/disk-space.ts'
 import { RowFile, RowFiles } from '../files/row-file.ts'
 import { RequestFault } from '../keyed-requests.ts'
+import { pageBytes } from '../table.ts'
 import { type DataTables, openTables } from '../tables.ts'
 import { GroupWriter } from './group-writer.ts'
 import type {
@@ -36,7 +36,6 @@ export class WriterEnvironment {
   readonly #reserve: ReserveFile
   readonly #room: PageRoom
   readonly #rowFiles = new RowFiles(rowFilesMax)
-  readonly #groups: GroupCommit
   readonly #writers = new Map<number, GroupWriter>()
   /** The error after which nothing is written. */
   #broken: Error | undefined
@@ -51,7 +50,6 @@ export class WriterEnvironment {
     const { root, catalog, aliases } = this.#tables
     const { payloads, live, meta } = this.#tables.of(mainNumber, '')
     this.#room = new PageRoom(root, this.#path, [payloads, live, meta, catalog, aliases])
-    this.#groups = new GroupCommit(root, this.#reserve, this.#path, this.#room)
   }
 
   /** Opens a collection for writing. @throws DatabaseError if it is damaged */
@@ -87,10 +85,60 @@ export class WriterEnvironment {
     this.#writers.delete(collection)
   }
 
-  /** Commits the groups. Returns the errors of those that could not be stored. */
+  /**
+   * Makes the pending groups of all collections durable in one transaction:
+   *
+   *   fdatasync of each row file ─> one LMDB transaction ─> its fsync
+   *
+   * Each group is atomic, and a group that fails does not affect the others. If the common transaction fails because the
+   * disk is full, a file cannot be opened or a record of one collection is damaged, each group gets its own transaction.
+   *
+   * @returns the errors of the groups that could not be stored
+   */
   commit(groups: readonly GroupWriter[]): ReadonlyMap<GroupWriter, unknown> {
     if (this.#broken !== undefined) return new Map(groups.map((group) => [group, this.#broken]))
-    return this.#groups.commit(groups)
+    const faults = new Map<GroupWriter, unknown>()
+    const attempt = (group: GroupWriter, work: () => void): void => {
+      try {
+        work()
+      } catch (error) {
+        faults.set(group, error)
+      }
+    }
+    for (const group of groups) attempt(group, () => group.syncRows())
+    const synced = groups.filter((group) => !faults.has(group))
+    try {
+      if (synced.length > 1) this.#transaction(synced)
+    } catch (error) {
+      if (!this.#isOfOneGroup(error))
+        return new Map(groups.map((group) => [group, faults.get(group) ?? error]))
+      for (const group of synced) attempt(group, () => this.#alone(group))
+    }
+    if (synced.length === 1) attempt(synced[0]!, () => this.#alone(synced[0]!))
+    for (const group of groups) group.abandon()
+    return faults
+  }
+
+  /** Commits one group. Deletions also succeed on a full disk. */
+  #alone(group: GroupWriter): void {
+    if (group.needsSpace) this.#transaction([group])
+    else this.#withReserve((mayReuse) => this.#transaction([group], mayReuse))
+  }
+
+  /**
+   * Runs one transaction, which is durable when this returns. It is synchronous because lmdb's asynchronous
+   * transactions neither resolve nor reject when the disk is full.
+   */
+  #transaction(groups: readonly GroupWriter[], mayReuse = true): void {
+    this.#room.ensure(() => needsOf(groups), mayReuse)
+    this.#tables.root.transactionSync(() => {
+      for (const group of groups) group.writeTables()
+    })
+    for (const group of groups) group.accept()
+  }
+
+  #isOfOneGroup(error: unknown): boolean {
+    return error instanceof RequestFault || isOpenFailure(error) || isDiskFull(error, this.#path)
   }
 
   /** Reserves disk space for deletions on a full disk. Call it when there is time. */
@@ -138,7 +186,7 @@ export class WriterEnvironment {
     const directory = collectionDirectory(dataDir, collection)
     try {
       mkdirSync(directory, { recursive: true, mode: 0o700 })
-      if (dimension !== undefined) RowFile.create(join(directory, 'vectors.rows'), dimension).close()
+      if (dimension !== undefined) RowFile.create(rowFilePath(dataDir, collection), dimension).close()
       syncDirectory(collectionsDirectory(dataDir))
       syncDirectory(dataDir)
       this.#put(entries)
@@ -149,7 +197,7 @@ export class WriterEnvironment {
     }
   }
 
-  #put(entries: readonly EntryChange[], mayReuse = true): boolean {
+  #put(entries: readonly EntryChange[], mayReuse = true): void {
     this.#room.ensure(() => ({ bytes: entriesBytes + pageBytes * entries.length }), mayReuse)
     this.#tables.root.transactionSync(() => {
       for (const { table, key, collection, value } of entries) {
@@ -158,7 +206,6 @@ export class WriterEnvironment {
         else target.putSync(key, Buffer.from(value.buffer, value.byteOffset, value.byteLength))
       }
     })
-    return true
   }
 
   #purge(collection: number, mayReuse: boolean): boolean {
@@ -203,87 +250,12 @@ const rowFilesMax = 64
 
 /** The most that a change of a few entries writes. */
 const entriesBytes = 256 * 1024
-const pageBytes = 4096
 
 /** The most that a purge writes: less than the reserve. */
 const purgeBytes = 3 * 1024 * 1024
 
 /** Entries of one purge. It takes a few milliseconds, during which the groups of other collections wait. */
 const purgedMax = 2_000
-
-/**
- * Makes the pending groups of all collections of one environment durable in one transaction:
- *
- *   fdatasync of each row file ─> one LMDB transaction ─> its fsync
- *
- * Each group is atomic, and a group that fails does not affect the others. If the common transaction fails because the
- * disk is full, a file cannot be opened or a record of one collection is damaged, each group gets its own transaction.
- */
-class GroupCommit {
-  readonly #root: RootDatabase
-  readonly #reserve: ReserveFile
-  readonly #path: string
-  readonly #room: PageRoom
-
-  /** @param path of the environment's file */
-  constructor(root: RootDatabase, reserve: ReserveFile, path: string, room: PageRoom) {
-    this.#root = root
-    this.#room = room
-    this.#reserve = reserve
-    this.#path = path
-  }
-
-  /** Commits the groups. Returns the errors of those that could not be stored. */
-  commit(groups: readonly GroupWriter[]): ReadonlyMap<GroupWriter, unknown> {
-    const faults = new Map<GroupWriter, unknown>()
-    const attempt = (group: GroupWriter, work: () => void): void => {
-      try {
-        work()
-      } catch (error) {
-        faults.set(group, error)
-      }
-    }
-    for (const group of groups) attempt(group, () => group.syncRows())
-    const synced = groups.filter((group) => !faults.has(group))
-    try {
-      if (synced.length > 1) this.#transaction(synced)
-    } catch (error) {
-      if (!this.#isOfOneGroup(error))
-        return new Map(groups.map((group) => [group, faults.get(group) ?? error]))
-      for (const group of synced) attempt(group, () => this.#alone(group))
-    }
-    if (synced.length === 1) attempt(synced[0]!, () => this.#alone(synced[0]!))
-    for (const group of groups) group.abandon()
-    return faults
-  }
-
-  /** Commits one group. Deletions also succeed on a full disk. */
-  #alone(group: GroupWriter): void {
-    try {
-      this.#transaction([group], group.needsSpace)
-    } catch (error) {
-      if (group.needsSpace || !isDiskFull(error, this.#path)) throw error
-      this.#reserve.giveUp()
-      this.#transaction([group], true)
-    }
-  }
-
-  /**
-   * Runs one transaction, which is durable when this returns. It is synchronous because lmdb's asynchronous
-   * transactions neither resolve nor reject when the disk is full.
-   */
-  #transaction(groups: readonly GroupWriter[], mayReuse = true): void {
-    this.#room.ensure(() => needsOf(groups), mayReuse)
-    this.#root.transactionSync(() => {
-      for (const group of groups) group.writeTables()
-    })
-    for (const group of groups) group.accept()
-  }
-
-  #isOfOneGroup(error: unknown): boolean {
-    return error instanceof RequestFault || isOpenFailure(error) || isDiskFull(error, this.#path)
-  }
-}
 
 function needsOf(groups: readonly GroupWriter[]): RoomNeeds {
   let [bytes, runBytes] = [0, 0]

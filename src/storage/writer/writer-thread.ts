@@ -54,7 +54,7 @@ function openCollection(environment: WriterEnvironment, message: OpenMessage): v
 }
 
 function hindranceOf(error: unknown): Hindrance | undefined {
-  // tables.ts names the file in an error of its own.
+  // environment.ts names the file in an error of its own.
   const cause = error instanceof DatabaseError ? error.cause : error
   if (isOpenFailure(cause)) return 'files exhausted'
   return (cause as NodeJS.ErrnoException | undefined)?.code === 'EROFS' ? 'read-only' : undefined

@@ -310,26 +310,16 @@ function diskFull(dataDir: string, cause: unknown): DatabaseError {
   )
 }
 
-/** The methods of `Writer`, which owns the thread, that the writer of one collection uses. */
-interface WriterBackend {
-  readonly isBroken: boolean
-  checkTrusted(): void
-  shut(collection: number): Promise<void>
-  post(message: ToWriter, handedOver?: readonly ArrayBuffer[]): void
-  noteSpace(): void
-  fail(what: string, cause: unknown): void
-}
-
 /** The main thread's side of writing one collection. */
 export class CollectionWriter {
   readonly #number: number
-  readonly #all: WriterBackend
+  readonly #all: Writer
   #state: StoredState
   /** The outcome of the group in progress. */
   #outcome: PromiseWithResolvers<void> | undefined
   #poison: DatabaseError | undefined
 
-  constructor(number: number, state: StoredState, all: WriterBackend) {
+  constructor(number: number, state: StoredState, all: Writer) {
     this.#number = number
     this.#state = state
     this.#all = all
