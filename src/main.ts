@@ -1,7 +1,6 @@
 import type { ApiContext } from './api/call.ts'
 import { type BodyBudgets, createBodyBudgets } from './base/budgets.ts'
-import type { WritesBlocked } from './base/errors.ts'
-import { DatabaseError } from './base/errors.ts'
+import { DatabaseError, type WritesBlocked } from './base/errors.ts'
 import type { Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import { keepTicksFast } from './base/runtime.ts'

@@ -1,7 +1,6 @@
 import { columnPieces } from './column-pieces.ts'
 import type { FilterSource } from './filter-nodes.ts'
-import type { PathNode } from './path-tree.ts'
-import { codeOf, kindOf, pathIdOf } from './path-tree.ts'
+import { codeOf, kindOf, type PathNode, pathIdOf } from './path-tree.ts'
 import { type Piece, type PieceForm, recordPieces } from './pieces.ts'
 import type { Shapes } from './shapes.ts'
 

@@ -2,10 +2,11 @@ import { attributeLimits, DateTime, type GeoPoint, type Scalar } from '../base/a
 import type { Bounds, Filter, Ordered, Test } from '../base/filter.ts'
 import { ByteDictionary } from './byte-dictionary.ts'
 import { AllNode, AnyNode, NotNode } from './composite-nodes.ts'
-import type { FilterNode, FilterSource } from './filter-nodes.ts'
 import {
   ContentTypeNode,
   FieldNode,
+  type FilterNode,
+  type FilterSource,
   FlagNode,
   GroupNode,
   IdsNode,

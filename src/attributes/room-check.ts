@@ -1,5 +1,4 @@
-import type { Attributes, AttributeValue } from '../base/attributes.ts'
-import { DateTime, GeoPoint } from '../base/attributes.ts'
+import { type Attributes, type AttributeValue, DateTime, GeoPoint } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Payload } from '../base/point.ts'
 import type { PathNode, PathTree } from './path-tree.ts'

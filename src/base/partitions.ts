@@ -46,6 +46,11 @@ export class PartitionSet {
     return new PartitionSet(this.bytes.map((byte, at) => byte & bytes[at]!))
   }
 
+  /** Returns a new set: the partitions of this set that are not in another one. */
+  without({ bytes }: PartitionSet): PartitionSet {
+    return new PartitionSet(this.bytes.map((byte, at) => byte & ~bytes[at]!))
+  }
+
   delete(partition: number): void {
     this.bytes[partition >> 3]! &= ~(1 << (partition & 7))
   }

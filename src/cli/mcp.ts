@@ -14,12 +14,12 @@ import { DatabaseError } from '../base/errors.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { version } from '../base/version.ts'
 import type { Changed, PointsClient, VectorClient } from '../client/client.ts'
-import type { Filter } from '../client/values.ts'
 import {
   type AttributeInput,
   type AttributesInput,
   attributeFromJson,
   attributeJson,
+  type Filter,
 } from '../client/values.ts'
 import type { Environment } from './arguments.ts'
 import { type ConnectionOptions, withClient } from './connection.ts'

@@ -4,12 +4,12 @@ import { jsonNumbers } from '../base/json-numbers.ts'
 import { type ContentType, contentTypes } from '../base/point.ts'
 import type { Changed, Hit, Patch, PointsClient, Precondition, Selection } from '../client/client.ts'
 import { payloadJson } from '../client/http-bodies.ts'
-import type { Filter } from '../client/values.ts'
 import {
   type AttributeInput,
   type AttributesInput,
   attributeFromJson,
   attributeJson,
+  type Filter,
   type Moment,
 } from '../client/values.ts'
 import { parseWithDigits, roundedNumberIn } from '../import/whole-numbers.ts'

@@ -1,7 +1,6 @@
 import { partitionCount } from '../base/partitions.ts'
 import type { CollectionStats } from '../client/client.ts'
-import type { HttpService } from '../client/http-call.ts'
-import { refusalOf } from '../client/http-call.ts'
+import { type HttpService, refusalOf } from '../client/http-call.ts'
 import { createHttpClient } from '../client/http-client.ts'
 import type { Environment } from './arguments.ts'
 import { collectionOf, fetchFrom, type HttpOptions, httpService } from './connection.ts'

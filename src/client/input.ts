@@ -42,8 +42,7 @@ import {
   wholeIn,
   wrongKind,
 } from './field-readers.ts'
-import type { Filter } from './values.ts'
-import { type Moment, microsecondsIn, objectOf } from './values.ts'
+import { type Filter, type Moment, microsecondsIn, objectOf } from './values.ts'
 
 /**
  * The only place that reads what a caller passes. Every function returns a copy with nothing but checked values, which

@@ -50,7 +50,6 @@ export class Audits {
   /** This node's latest findings, which the others can still read. */
   #recent: readonly Finding[] = []
   #mismatches = 0
-  #compared = 0
   /** The latest comparison of each collection. */
   readonly #outcomes = new Map<string, Promise<Comparison>>()
 
@@ -61,11 +60,6 @@ export class Audits {
   /** Comparisons with other nodes that found a difference. */
   get mismatches(): number {
     return this.#mismatches
-  }
-
-  /** Comparisons with other nodes. */
-  get compared(): number {
-    return this.#compared
   }
 
   /**
@@ -121,7 +115,6 @@ export class Audits {
     if (!this.#recent.includes(own)) return nobody
     const others = await this.#others(own)
     const different = others.filter((other) => differing(own, other).length > 0)
-    this.#compared += others.length
     this.#mismatches += different.length
     const comparison = { compared: others.length, different: different.length }
     if (different.length === 0) return comparison

@@ -276,7 +276,8 @@ export class ClusterNode {
 
   /** The partitions that this node holds; undefined when it holds all. */
   get #part(): PartitionSet | undefined {
-    return this.held.isAll ? undefined : this.held
+    const { held } = this
+    return held.isAll ? undefined : held
   }
 
   readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
@@ -401,7 +402,7 @@ export class ClusterNode {
   }
 
   /**
-   * Answers another node that asks for the outcome of a record: see outcome-answers.ts. The record is durable here by
+   * Answers another node that asks for the outcome of a record: see outcomes.ts. The record is durable here by
    * then.
    *
    * @throws DatabaseError `not_ready` when another node has to be asked
@@ -415,7 +416,7 @@ export class ClusterNode {
   }
 
   /**
-   * Answers another node that asks which ids have points: see found-points.ts.
+   * Answers another node that asks which ids have points: see joint-inserts.ts.
    *
    * @throws DatabaseError `not_ready` when another node has to be asked
    */

@@ -19,10 +19,9 @@ import {
   settingsFault,
 } from './membership/membership.ts'
 import { removeMember, setMemberState, setReplicas } from './membership/ownership.ts'
-import { type MemberState, readMembers, readTopology, toJson } from './membership/topology.ts'
+import { type MemberState, readTopology, toJson } from './membership/topology.ts'
 import { NodeRequests } from './requests.ts'
-import type { ClusterFigures, ClusterServiceOptions } from './service-status.ts'
-import { ServiceStatus } from './service-status.ts'
+import { type ClusterFigures, type ClusterServiceOptions, ServiceStatus } from './service-status.ts'
 import { ServiceParts } from './transfer/partition-mover.ts'
 import { fetchReplica } from './transfer/replica-fetch.ts'
 import { catalogOf, collectionOf, PeerReplicaSource, replicaHandlers } from './transfer/replica-transfer.ts'
@@ -55,7 +54,7 @@ export class ClusterService {
   #watching: Promise<void> | undefined
   /** Why this node is not ready yet, when its `ClusterNode` does not report the reason. */
   #waitsFor: string | undefined
-  /** Whether the node is running on its data, and no start, refetch or repair is in progress. */
+  /** Whether the node is running on its data, and no start or refetch is in progress. */
   #isBegun = false
   /** This node leaves the service to fetch its data again, until it is back. */
   #absence: Promise<void> | undefined
@@ -216,8 +215,8 @@ export class ClusterService {
   async #hasOthers(): Promise<boolean> {
     const documents = this.#documents
     const { node } = this.#options
-    const { members } = await this.#answered(() => readMembers(documents))
-    return Object.keys(members).some((name) => name !== node)
+    const { topology } = await this.#answered(() => readTopology(documents))
+    return Object.keys(topology.members).some((name) => name !== node)
   }
 
   /** Enters this node among the members. From here on the log keeps what this node needs. */
@@ -259,8 +258,9 @@ export class ClusterService {
       if (fault !== undefined && fault !== this.#settingsFault) this.#logger.error(fault)
       this.#settingsFault = fault
       const isRunning = this.#isBegun && this.#absence === undefined
+      const logId = shortIdOf(log)
       for (const [name, { lostLog, position }] of view.announced) {
-        if (isRunning && lostLog === shortIdOf(log))
+        if (isRunning && lostLog === logId)
           this.#node?.giveUpLog(`node ${name} has applied it up to ${position} and found it lost`)
       }
       this.#refetchPostponed()

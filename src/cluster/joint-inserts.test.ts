@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { DatabaseError } from '../base/errors.ts'
 import type { NewPoint, OnConflict } from '../base/point.ts'
-import type { FoundPoints, LoggedInsert } from '../write/requests.ts'
-import { StaleRequest } from '../write/requests.ts'
+import { type FoundPoints, type LoggedInsert, StaleRequest } from '../write/requests.ts'
 import { insertJointly, isJoint, partitionToDraw } from './joint-inserts.ts'
 
 const identity = { keyHash: new Uint8Array(16), bodyHash: new Uint8Array(16) }

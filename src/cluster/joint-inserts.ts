@@ -3,10 +3,9 @@ import { DatabaseError } from '../base/errors.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint } from '../base/point.ts'
 import type { Inserted, InsertOptions } from '../points/database.ts'
-import type { FoundPoints, LoggedInsert } from '../write/requests.ts'
-import { StaleRequest } from '../write/requests.ts'
+import { type FoundPoints, type LoggedInsert, StaleRequest } from '../write/requests.ts'
 import { PackedReader, PackedWriter, readIds, writeIds } from './log/packed-bytes.ts'
-import { type AskOwnersOptions, askOwners, without } from './outcomes.ts'
+import { type AskOwnersOptions, askOwners } from './outcomes.ts'
 import type { ReadCollection, ReadingNode } from './reads/node-reads.ts'
 import { checkHolds } from './reads/placement.ts'
 
@@ -190,7 +189,7 @@ export async function findPoints(
   if (own.length > 0) take(own, await findHere(node, collection, own))
   const isWhole = await askOwners(
     {
-      partitions: without(PartitionSet.of(ids.map(partitionOf)), here),
+      partitions: PartitionSet.of(ids.map(partitionOf)).without(here),
       questionOf: (partitions) => encodeFoundQuestion({ collection, position, ids: within(partitions) }),
       take: (partitions, answer) => take(within(partitions), decodeFoundAnswer(answer)),
     },

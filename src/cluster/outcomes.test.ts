@@ -4,8 +4,15 @@ import { DatabaseError } from '../base/errors.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { NewPoint } from '../base/point.ts'
 import type { LoggedInsert, LoggedRequest } from '../write/requests.ts'
-import type { Ask, Outcome } from './outcomes.ts'
-import { checkOwners, decodeQuestion, encodeOutcome, gatherResult, RecentOutcomes } from './outcomes.ts'
+import {
+  type Ask,
+  checkOwners,
+  decodeQuestion,
+  encodeOutcome,
+  gatherResult,
+  type Outcome,
+  RecentOutcomes,
+} from './outcomes.ts'
 import { OwnedPlacement } from './reads/placement.ts'
 
 const position = 9

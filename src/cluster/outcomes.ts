@@ -1,4 +1,4 @@
-import { DatabaseError, PartitionsUnavailable, type Reason, reasons } from '../base/errors.ts'
+import { DatabaseError, PartitionsUnavailable, reasonIn } from '../base/errors.ts'
 import { idBytes, idFromBytes, idsFromSeed } from '../base/ids.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Inserted } from '../points/database.ts'
@@ -35,10 +35,6 @@ export class Outcomes {
   /** @param origin unique forever: the node's name and a value unique to its run */
   constructor(origin: string) {
     this.#origin = origin
-  }
-
-  get count(): number {
-    return this.#waiting.size
   }
 
   /** Returns the number of a new request, and its outcome, which resolves when the request has been applied here. */
@@ -135,7 +131,7 @@ function writtenError({ reason, message }: DatabaseError): WrittenError {
 }
 
 function readError({ reason, message }: WrittenError): DatabaseError {
-  return new DatabaseError(Object.hasOwn(reasons, reason) ? (reason as Reason) : 'internal', message)
+  return new DatabaseError(reasonIn(reason) ?? 'internal', message)
 }
 
 /**
@@ -158,7 +154,7 @@ export async function gatherResult(
   const { position } = own
   const results = resultsHere(own)
   const question: OwnersQuestion = {
-    partitions: without(partitionsOf(request), own.held),
+    partitions: own.held === undefined ? partitionsOf(request) : partitionsOf(request).without(own.held),
     questionOf: (partitions) => encodeQuestion({ position, partitions }),
     take: (partitions, answer) => results.push({ partitions, result: decodeResult(request, answer) }),
   }
@@ -206,11 +202,6 @@ function idsOf({ points, idSeed }: LoggedInsert): readonly string[] {
   return points.map(({ id }, index) => id ?? idFromBytes(drawn, index * idBytes))
 }
 
-/** The partitions that a node does not hold. */
-export function without(partitions: PartitionSet, held: PartitionSet | undefined): PartitionSet {
-  return PartitionSet.of([...partitions].filter((partition) => held?.has(partition) !== true))
-}
-
 /** @throws DatabaseError `not_ready` when no live node holds a partition that a request is about */
 export function checkOwners(request: LoggedRequest, placement: Placement): void {
   const { missing } = placement.cover(partitionsOf(request), new Set())
@@ -247,15 +238,11 @@ export class RecentOutcomes {
     const outcome = this.#kept.get(position)?.outcome
     if (outcome === undefined) throw unknown(`the outcome of record ${position} is no longer known here`)
     const { held } = outcome
-    if (held !== undefined && !hasAll(held, partitions)) {
+    if (held !== undefined && partitions.without(held).size > 0) {
       throw unknown(`this node did not hold all of the points that record ${position} is about`)
     }
     return outcome
   }
-}
-
-function hasAll(held: PartitionSet, partitions: PartitionSet): boolean {
-  return [...partitions].every((partition) => held.has(partition))
 }
 
 function itemsOf(outcome: Outcome): number {

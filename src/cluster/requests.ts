@@ -1,6 +1,6 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { AnswerRoom, ByteBudget } from '../base/budgets.ts'
-import { cancellation, DatabaseError, type Reason, reasons, toDatabaseError } from '../base/errors.ts'
+import { cancellation, DatabaseError, reasonIn, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { type Ask, AskSchema, NextSchema, type Part, PartSchema } from '../messages/generated/cluster_pb.js'
 
@@ -192,7 +192,7 @@ export class NodeRequests implements Peers {
       let pieces: Uint8Array[] = []
       let bytes = 0
       for (;;) {
-        isOver = part.endsAnswer || part.reason !== ''
+        isOver = part.endsAnswer
         if (part.reason !== '') throw errorOf(part)
         room?.add(part.body.length)
         bytes += part.body.length
@@ -372,7 +372,7 @@ function failedPart({ reason, message: error }: DatabaseError): Part {
 
 function errorOf({ reason, error }: Part): DatabaseError {
   // A later program may have reasons that this one does not know.
-  return new DatabaseError(Object.hasOwn(reasons, reason) ? (reason as Reason) : 'internal', error)
+  return new DatabaseError(reasonIn(reason) ?? 'internal', error)
 }
 
 function failureOf(node: string, error: unknown, waitMs: number): DatabaseError {

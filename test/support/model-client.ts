@@ -1,5 +1,4 @@
-import type { Attributes, AttributeValue } from '../../src/base/attributes.ts'
-import { DateTime, GeoPoint } from '../../src/base/attributes.ts'
+import { type Attributes, type AttributeValue, DateTime, GeoPoint } from '../../src/base/attributes.ts'
 import type { Reason } from '../../src/base/errors.ts'
 import type { Filter } from '../../src/base/filter.ts'
 import type { NewPoint, Patch, Payload, Point, Precondition } from '../../src/base/point.ts'

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Attributes } from '../../src/base/attributes.ts'
-import { DateTime } from '../../src/base/attributes.ts'
+import { type Attributes, DateTime } from '../../src/base/attributes.ts'
 import type { Bounds, Filter, Test } from '../../src/base/filter.ts'
 import {
   distanceMetrics,

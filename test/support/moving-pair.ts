@@ -3,8 +3,7 @@ import { PartitionSet, partitionCount } from '../../src/base/partitions.ts'
 import type { Sharding } from '../../src/cluster/node-shards.ts'
 import type { PeerCall, Peers } from '../../src/cluster/requests.ts'
 import { SimulatedNode } from './cluster-nodes.ts'
-import type { SharedMemoryLog } from './memory-log.ts'
-import { SharedMemoryDocuments } from './memory-log.ts'
+import { SharedMemoryDocuments, type SharedMemoryLog } from './memory-log.ts'
 
 export interface MovingPairOptions {
   /** Contains one directory for each of the two nodes. */

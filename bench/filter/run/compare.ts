@@ -1,6 +1,5 @@
 import { availableParallelism } from 'node:os'
-import type { Build } from '../../index/run/build.ts'
-import { prepareContender, type Ready } from '../../index/run/build.ts'
+import { type Build, prepareContender, type Ready } from '../../index/run/build.ts'
 import type { FilteredFound, QueryRange } from '../../index/run/messages.ts'
 import type { DataSet } from '../../shared/data/data-set.ts'
 import { casesOf, type FilterCase } from '../data/cases.ts'

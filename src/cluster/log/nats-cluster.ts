@@ -7,8 +7,7 @@ import { type RetryOptions, retried } from '../waiting.ts'
 import { type CommitLog, LogLost, type SharedDocuments } from './commit-log.ts'
 import { connectToNats, type NatsConnectionOptions, requireVersion, UnusableNats } from './nats-connection.ts'
 import { NatsDocuments } from './nats-documents.ts'
-import type { NatsLogOptions } from './nats-log.ts'
-import { NatsLog } from './nats-log.ts'
+import { NatsLog, type NatsLogOptions } from './nats-log.ts'
 import { logIdOf, openLogStream } from './nats-stream.ts'
 
 export interface NatsClusterOptions extends NatsConnectionOptions, NatsLogOptions {
@@ -59,7 +58,6 @@ export async function openNatsCluster(
       attemptOf(logger, signal),
     )
     const stream = {
-      connection,
       js: jetstream(connection),
       jsm,
       logger,

@@ -10,7 +10,6 @@ import {
   type StoredMsg,
   type StreamInfo,
 } from '@nats-io/jetstream'
-import type { NatsConnection } from '@nats-io/transport-node'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { pause } from '../waiting.ts'
@@ -92,7 +91,6 @@ export interface NatsLogOptions {
 
 /** What the appender and the reader of the log share. */
 interface NatsStream {
-  readonly connection: NatsConnection
   readonly js: JetStreamClient
   readonly jsm: JetStreamManager
   readonly name: string

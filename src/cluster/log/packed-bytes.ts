@@ -1,6 +1,7 @@
 import { attributesFromJson, attributesToJson } from '../../base/attribute-json.ts'
 import type { AnswerRoom } from '../../base/budgets.ts'
 import { idBytes, idFromBytes, writeIdBytes } from '../../base/ids.ts'
+import { PartitionSet, partitionCount } from '../../base/partitions.ts'
 import { contentTypes, type Payload } from '../../base/point.ts'
 
 /** Writes bytes, one field after the other. */
@@ -232,4 +233,8 @@ export function writeCounts(to: PackedWriter, counts: ReadonlyMap<string, number
 /** @throws RangeError when there are too few bytes for that many counts */
 export function readCounts(from: PackedReader): ReadonlyMap<string, number> {
   return new Map(Array.from({ length: from.length(2) }, () => [from.text(), from.count()] as const))
+}
+
+export function readPartitions(from: PackedReader): PartitionSet {
+  return new PartitionSet(new Uint8Array(from.raw(partitionCount / 8)))
 }

@@ -8,8 +8,7 @@ import {
   type LoggedChangeEach,
   type LoggedRequest,
 } from '../../write/requests.ts'
-import type { Ended, Outcomes } from '../outcomes.ts'
-import { uncertain } from '../outcomes.ts'
+import { type Ended, type Outcomes, uncertain } from '../outcomes.ts'
 import { type CommitLog, UncertainAppend } from './commit-log.ts'
 import {
   batchBytesMax,
@@ -64,11 +63,6 @@ export class Publisher {
 
   constructor(options: PublisherOptions) {
     this.#options = options
-  }
-
-  /** Bytes of requests in progress. */
-  get bytes(): number {
-    return this.#bytes
   }
 
   /**

@@ -394,5 +394,5 @@ export function partitionsOf(request: LoggedRequest): PartitionSet {
  */
 export function concerns(request: LoggedRequest, held: PartitionSet): boolean {
   if (request.kind === 'insert' && (request.identity ?? request.found) !== undefined) return true
-  return [...partitionsOf(request)].some((partition) => held.has(partition))
+  return partitionsOf(request).common(held).size > 0
 }

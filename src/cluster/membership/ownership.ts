@@ -2,12 +2,12 @@ import { DatabaseError } from '../../base/errors.ts'
 import { partitionCount } from '../../base/partitions.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
 import { ownersIn, type RingNode, ringOf } from './ring.ts'
-import type { Ownership } from './topology.ts'
 import {
   changeTopology,
   type Member,
   type MemberState,
   memberOf,
+  type Ownership,
   type Topology,
   withMember,
 } from './topology.ts'

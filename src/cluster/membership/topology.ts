@@ -60,11 +60,6 @@ export async function changeTopology(
   throw new DatabaseError('not_ready', 'other nodes keep changing the topology')
 }
 
-/** The members of a cluster, for a node that may not be one of them. */
-export async function readMembers(documents: SharedDocuments): Promise<Topology> {
-  return (await readTopology(documents)).topology
-}
-
 export async function readTopology(
   documents: SharedDocuments,
 ): Promise<{ readonly topology: Topology; readonly revision: number }> {

@@ -28,7 +28,7 @@ import {
   writeResults,
 } from './read-codec.ts'
 
-/** Reads some partitions of a collection on another node, over the link. The other node answers with `NodeReads`. */
+/** Reads some partitions of a collection on another node. The other node answers with `NodeReads`. */
 export class PeerReads {
   readonly #peers: Peers
   readonly #node: string
@@ -218,11 +218,11 @@ function readPlanRequest(from: PackedReader): ChangeByFilter {
 }
 
 /**
- * The statistics of a collection of another node: a request with its name, and an answer in JSON, in the form that
- * people see.
+ * Asks another node for the statistics of its points of a collection: a request with its name, and an answer in JSON,
+ * in the form that people see.
+ *
+ * @returns undefined when the node does not answer, or has not loaded the collection
  */
-
-/** @returns undefined when the node does not answer, or has not loaded the collection */
 export async function askStats(
   peers: Peers,
   node: string,
@@ -243,17 +243,7 @@ export async function askStats(
 /** The time limit of a request for statistics: nobody should have to wait for a node that is gone. */
 export const usualStatsMs = 2_000
 
-/** A node that reports the statistics of its own points. */
-interface ReportingNode {
-  /** Keeps a collection open. */
-  leaseLocal(name: string): StatsLease | Promise<StatsLease>
-}
-
-interface StatsLease extends Disposable {
-  readonly database: { readonly stats: CollectionStats }
-}
-
-function statsHandler(node: ReportingNode): PeerHandler {
+function statsHandler(node: Pick<AnsweringNode, 'leaseLocal'>): PeerHandler {
   return async (body) => {
     using lease = await node.leaseLocal(new PackedReader(body).text())
     return Buffer.from(JSON.stringify(lease.database.stats))

@@ -2,7 +2,7 @@ import type { AnswerRoom } from '../../base/budgets.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import { IdLists } from '../../base/id-lists.ts'
 import { idBytes } from '../../base/ids.ts'
-import { PartitionSet, partitionCount } from '../../base/partitions.ts'
+import type { PartitionSet } from '../../base/partitions.ts'
 import { distanceMetrics, type Include, type Point, type SearchQuery } from '../../base/point.ts'
 import type { Profile } from '../../base/profile.ts'
 import type { HitDetails, SearchPlan, SearchResults } from '../../base/search-results.ts'
@@ -15,12 +15,13 @@ import {
   type PackedReader,
   type PackedWriter,
   readOptional,
+  readPartitions,
   readPayload,
   writeOptional,
   writePayload,
 } from '../log/packed-bytes.ts'
 
-/** The beginning of every read on the link. */
+/** The beginning of every read that a node sends to another one. */
 export interface ReadHead {
   /** The name of the collection, or an alias. */
   readonly collection: string
@@ -37,8 +38,7 @@ export function writeHead(to: PackedWriter, { collection, position, partitions }
 }
 
 export function readHead(from: PackedReader): ReadHead {
-  const [collection, position] = [from.text(), from.count()]
-  return { collection, position, partitions: new PartitionSet(new Uint8Array(from.raw(partitionCount / 8))) }
+  return { collection: from.text(), position: from.count(), partitions: readPartitions(from) }
 }
 
 export function writePoint(to: PackedWriter, point: Point | undefined): void {
@@ -171,7 +171,7 @@ const facetsBytesMax = 8 * 1024 * 1024
 /** This many values take about 0.1 ms. */
 const valuesPerLook = 128
 
-/** The encoding of searches and their results on the link: one field after the other, as `PackedWriter` writes them. */
+/** The encoding of searches and their results between nodes: one field after the other, as `PackedWriter` writes them. */
 export function writeQueries(to: PackedWriter, queries: readonly SearchQuery[]): void {
   to.count(queries.length)
   for (const query of queries) {
@@ -179,7 +179,7 @@ export function writeQueries(to: PackedWriter, queries: readonly SearchQuery[]):
     to.byte((query.exact ? flags.exact : 0) | (query.profile ? flags.profile : 0))
     to.count(query.limit)
     to.count(query.ef)
-    if (typeof query.vector === 'string') throw new RangeError('a query on the link must have its vector')
+    if (typeof query.vector === 'string') throw new RangeError('a query between nodes must have its vector')
     to.vector(query.vector)
     writeOptional(to, query.filter, (filter) => writeFilter(to, filter))
     writeOptional(to, query.maxDistance, (distance) => to.float64(distance))

@@ -71,11 +71,6 @@ export class Scatter {
     }
   }
 
-  /** By name, whether each node that holds some partition can be asked. */
-  get nodes(): ReadonlyMap<string, boolean> {
-    return this.#options.placement.nodes
-  }
-
   async #all<Answer>(
     parts: readonly CoverPart[],
     question: Asking<Answer>,
@@ -231,8 +226,7 @@ export async function foundParts(
  */
 export async function untilKnown(find: () => boolean, signal: AbortSignal | undefined): Promise<void> {
   const endMs = performance.now() + knownMs
-  while (!find() && !(signal?.aborted ?? false) && performance.now() < endMs)
-    await pause(lookMs, signal ?? never)
+  while (!find() && !(signal?.aborted ?? false) && performance.now() < endMs) await pause(lookMs, signal)
 }
 
 /** How long nodes take to answer: the latest times, by node and kind of question. */
@@ -292,7 +286,6 @@ function withoutOwner(partitions: PartitionSet, cause?: unknown): PartitionsUnav
   return new PartitionsUnavailable(`no node answers for ${which} of the cluster: try again later`, cause)
 }
 
-const never = new AbortController().signal
 const knownMs = 1_500
 const lookMs = 50
 const hedgesMax = 10

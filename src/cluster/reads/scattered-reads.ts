@@ -18,11 +18,11 @@ import {
   PackedWriter,
   readCounts,
   readOptional,
+  readPartitions,
   writeCounts,
   writeOptional,
 } from '../log/packed-bytes.ts'
 import type { PeerHandler, Peers } from '../requests.ts'
-import { readPartitions } from '../transfer/partition-codec.ts'
 import {
   mergeFacets,
   mergePages,
@@ -34,8 +34,7 @@ import {
 } from './merged-answers.ts'
 import { type FacetsQuery, NodeReads, type ReadCollection, type ReadingNode } from './node-reads.ts'
 import { askStats, PeerReads, usualStatsMs } from './peer-reads.ts'
-import type { CoverPart, Placement } from './placement.ts'
-import { checkHolds } from './placement.ts'
+import { type CoverPart, checkHolds, type Placement } from './placement.ts'
 import { type OrderedPage, tooManyValues } from './read-codec.ts'
 import { isRetryable, type Question, type Scatter } from './scatter.ts'
 
@@ -137,8 +136,8 @@ export class ScatteredReads {
    */
   async stats(signal?: AbortSignal): Promise<StatsOfNodes> {
     const { self, node: counting, local, collection, position, statsMs = usualStatsMs } = this.#options
-    const { peers, scatter } = this.#options
-    const asked = [...scatter.nodes].map(async ([node, isLive]) => {
+    const { peers, placement } = this.#options
+    const asked = [...placement.nodes].map(async ([node, isLive]) => {
       if (node === self) return { node, stats: local.stats }
       const ask = { signal, timeoutMs: statsMs }
       return { node, stats: isLive ? await askStats(peers, node, collection, ask) : undefined }

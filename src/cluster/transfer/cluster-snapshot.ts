@@ -11,10 +11,9 @@ import { SnapshotReader } from '../../storage/snapshot/snapshot-reader.ts'
 import type { Snapshot } from '../../storage/store.ts'
 import type { HeldPartitions } from '../../write/replica.ts'
 import type { Applier, LogHold } from '../log/applier.ts'
-import { PackedReader, PackedWriter } from '../log/packed-bytes.ts'
+import { PackedReader, PackedWriter, readPartitions } from '../log/packed-bytes.ts'
 import { type CoverPart, checkHolds, checkNotAhead } from '../reads/placement.ts'
 import type { PeerHandler, PeerOperation, Peers } from '../requests.ts'
-import { readPartitions } from './partition-codec.ts'
 
 export interface MergedSnapshotOptions {
   /** This node. */

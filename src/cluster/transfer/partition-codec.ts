@@ -1,10 +1,11 @@
-import { PartitionSet, partitionCount } from '../../base/partitions.ts'
+import type { PartitionSet } from '../../base/partitions.ts'
 import type { TakenPoint } from '../../write/requests.ts'
 import {
   PackedReader,
   PackedWriter,
   readCounts,
   readIds,
+  readPartitions,
   readPayload,
   writeCounts,
   writeIds,
@@ -141,10 +142,6 @@ export function readCutPart(bytes: Uint8Array): CutPart {
 }
 
 const kinds = ['head', 'collection', 'versions', 'points'] as const
-
-export function readPartitions(from: PackedReader): PartitionSet {
-  return new PartitionSet(new Uint8Array(from.raw(partitionCount / 8)))
-}
 
 function writeVersions(to: PackedWriter, { ids, versions }: Omit<PointVersions, 'position'>): void {
   writeIds(to, ids)

@@ -73,7 +73,7 @@ export class PartitionMoves {
     await this.#alone(async () => {
       either.throwIfAborted()
       const { partitions } = this.#options
-      const kept = without(partitions.now, gone)
+      const kept = partitions.now.without(gone)
       if (!kept.equals(partitions.now)) await this.#hold(kept, either)
       await this.#clearAll(either)
     })
@@ -91,7 +91,7 @@ export class PartitionMoves {
     const source = { peers, node: from, signal: AbortSignal.any([signal, stop]) }
     await this.#alone(async () => {
       source.signal.throwIfAborted()
-      partitions.coming = without(wanted, partitions.now)
+      partitions.coming = wanted.without(partitions.now)
       if (partitions.coming.size === 0) return
       try {
         await this.#clearAll(source.signal)
@@ -110,7 +110,7 @@ export class PartitionMoves {
     }
     for (const group of await this.#groups()) {
       await this.#reach(group, since.positions, source)
-      partitions.coming = without(partitions.coming, group)
+      partitions.coming = partitions.coming.without(group)
     }
   }
 
@@ -243,10 +243,6 @@ export class PartitionMoves {
     this.#last = move.catch(() => {})
     return await move
   }
-}
-
-function without(partitions: PartitionSet, others: PartitionSet): PartitionSet {
-  return PartitionSet.of([...partitions].filter((partition) => !others.has(partition)))
 }
 
 function mismatch(fault: string): DatabaseError {

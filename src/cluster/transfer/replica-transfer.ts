@@ -24,7 +24,7 @@ import type { PeerHandler, Peers } from '../requests.ts'
  * The bytes of a collection, numbers little-endian:
  *
  *   ├ VICNREPL 8 │ version u32 │ bytes u32 │ head, JSON │ crc u32 ┤
- *   ├ bytes u32 │ a keyed request, in the format of request-record.ts ┤ as many as the head says
+ *   ├ bytes u32 │ a keyed request, in the format of keyed-requests.ts ┤ as many as the head says
  *   ├ a snapshot, in the format of snapshot-format.ts, unless the head says that there is none ┤
  */
 
@@ -253,7 +253,7 @@ export async function collectionOf(
   }
 }
 
-/** Fetches the data of another node over the link. */
+/** Fetches the data of another node. */
 export class PeerReplicaSource implements ReplicaSource {
   readonly name: string
   readonly #peers: Peers

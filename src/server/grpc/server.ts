@@ -14,8 +14,7 @@ import {
   setLogVerbosity,
   status,
 } from '@grpc/grpc-js'
-import type { RunningServer } from '../../api/call.ts'
-import { type ApiContext, type Call, grpcFields } from '../../api/call.ts'
+import { type ApiContext, type Call, grpcFields, type RunningServer } from '../../api/call.ts'
 import {
   allows,
   type OperationName,

@@ -2,8 +2,13 @@ import { checkGeo, placeOf } from '../../base/attribute-checks.ts'
 import type { Scalar } from '../../base/attributes.ts'
 import type { DatabaseError } from '../../base/errors.ts'
 import type { Bounds, Filter } from '../../base/filter.ts'
-import type { FilterOperands } from '../../base/filter-builder.ts'
-import { FilterBuilder, isMetaPath, metaPathWords, type Operator } from '../../base/filter-builder.ts'
+import {
+  FilterBuilder,
+  type FilterOperands,
+  isMetaPath,
+  metaPathWords,
+  type Operator,
+} from '../../base/filter-builder.ts'
 import { isTag, readExactNumber, readGeo, readScalar, readTagged } from './json-attributes.ts'
 import type { JsonScanner } from './json-scanner.ts'
 import { expectKind, invalid, readBoolean, readText } from './json-values.ts'
