@@ -1,5 +1,4 @@
 import { defaultCollection } from '../base/collection.ts'
-import { DatabaseError } from '../base/errors.ts'
 import type { Consistency } from '../base/request-headers.ts'
 import type { Embeddings } from '../embeddings/embeddings.ts'
 import type {
@@ -99,11 +98,6 @@ export interface Call extends ReadCall {
    * elsewhere, as points are while they wait for the disk. Without this call, the bytes count until the answer.
    */
   readonly decoded?: () => void
-}
-
-/** An error in what the caller sent: the message names the field, the value and the limit. */
-export function invalid(message: string): DatabaseError {
-  return new DatabaseError('invalid_argument', message)
 }
 
 /** The name of a call's collection, which the call may refer to by an alias. */

@@ -1,7 +1,8 @@
+import { invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { matchesEveryPoint } from '../base/filter-key.ts'
 import type { Patch } from '../base/point.ts'
-import { type ApiContext, type Call, invalid } from './call.ts'
+import type { ApiContext, Call } from './call.ts'
 import { checkPatch, type PatchInput } from './change-point.ts'
 import { checkWhole, type IntegerInput } from './validation.ts'
 

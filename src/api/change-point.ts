@@ -1,9 +1,10 @@
 import { checkPatchPaths } from '../base/attribute-patch.ts'
 import type { Attributes } from '../base/attributes.ts'
+import { invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { type ContentType, contentTypes, type Patch, type Precondition } from '../base/point.ts'
 import type { Database } from '../points/database.ts'
-import { type ApiContext, type Call, invalid } from './call.ts'
+import type { ApiContext, Call } from './call.ts'
 import { embedText, pathOfText, textBeside, textOfPoint } from './texts.ts'
 import {
   checkEnum,

@@ -7,9 +7,10 @@ import {
   hnswBounds,
 } from '../base/collection.ts'
 import type { DatabaseError } from '../base/errors.ts'
+import { invalid } from '../base/errors.ts'
 import { partitionCount } from '../base/partitions.ts'
 import { dimensionMax } from '../base/point.ts'
-import { type ApiContext, type Call, invalid } from './call.ts'
+import type { ApiContext, Call } from './call.ts'
 import { checkWhole, type IntegerInput } from './validation.ts'
 
 /** The operations on collections themselves, and the checks of their names. */

@@ -1,11 +1,11 @@
 import { createHash, type Hash, hash } from 'node:crypto'
-import { cancellation, DatabaseError, wrongDimension } from '../base/errors.ts'
+import { cancellation, DatabaseError, invalid, wrongDimension } from '../base/errors.ts'
 import type { NewPoint } from '../base/point.ts'
 import { hashPoint } from '../base/point-hash.ts'
 import { faultOfIdempotencyKey } from '../base/request-headers.ts'
 import { Turn } from '../base/turns.ts'
 import type { Inserted, ItemError, RequestIdentity } from '../points/database.ts'
-import { type ApiContext, type Call, invalid } from './call.ts'
+import type { ApiContext, Call } from './call.ts'
 import { embedText, embedTexts, type PlacedText, pathOfText, textOfPoint, wrongEmbedding } from './texts.ts'
 import {
   type BatchItems,

@@ -1,12 +1,12 @@
 import { crc32 } from 'node:zlib'
 import { checkPath } from '../base/attribute-checks.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { DatabaseError, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import type { Include, Point } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import type { FacetCount, ListPage } from '../points/database.ts'
-import { type ApiContext, type Call, collectionNameOf, invalid } from './call.ts'
+import { type ApiContext, type Call, collectionNameOf } from './call.ts'
 import type { PointIdInput } from './change-point.ts'
 import {
   checkId,

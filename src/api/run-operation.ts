@@ -1,4 +1,4 @@
-import { type DatabaseError, PartitionsUnavailable, toDatabaseError } from '../base/errors.ts'
+import { type DatabaseError, invalid, PartitionsUnavailable, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics, Transport } from '../base/metrics.ts'
 import {
@@ -8,14 +8,7 @@ import {
   positionHeader,
   positionOf,
 } from '../base/request-headers.ts'
-import {
-  type ApiContext,
-  type Call,
-  type ClusterReads,
-  collectionNameOf,
-  type Database,
-  invalid,
-} from './call.ts'
+import { type ApiContext, type Call, type ClusterReads, collectionNameOf, type Database } from './call.ts'
 import { checkName } from './collections.ts'
 import { type OperationName, type OperationRow, type OperationTypes, operations } from './operations.ts'
 import { requestFacts, type SlowRequests } from './slow-requests.ts'
@@ -52,7 +45,8 @@ export async function runOperation<Name extends OperationName, Answer>(
   const { run: operation, describedBy }: OperationRow<Name> = operations[name]
   try {
     const { cluster } = runner.context
-    const position = cluster === undefined ? undefined : await admit(cluster, name, call)
+    const position =
+      cluster === undefined ? undefined : await admit(cluster, call, operations[name].role === 'write')
     seen.output = await inCollection(runner.context, call, position, (context) => {
       seen.context = context
       const input = decode()
@@ -166,18 +160,7 @@ const loggedFaults = new WeakSet<DatabaseError>()
  *
  * @returns the position that other nodes must have reached
  */
-async function admit(cluster: ClusterReads, name: OperationName, call: Call): Promise<number> {
-  return await admitCall(cluster, call, operations[name].role === 'write')
-}
-
-/** The same for requests that are not operations. */
-export async function admitRead(cluster: ClusterReads, call: AskedPosition): Promise<number> {
-  return await admitCall(cluster, call, false)
-}
-
-export type AskedPosition = Pick<Call, 'consistency' | 'position' | 'signal'>
-
-async function admitCall(cluster: ClusterReads, call: AskedPosition, isWrite: boolean): Promise<number> {
+export async function admit(cluster: ClusterReads, call: AskedPosition, isWrite = false): Promise<number> {
   const asked = checkConsistency(call.consistency)
   const position = checkPosition(call.position)
   const consistency = isWrite ? 'session' : asked
@@ -198,3 +181,5 @@ function checkPosition(given = '0'): number {
   if (position !== undefined) return position
   throw invalid(`${positionHeader} is ${given.slice(0, 100)}: it is a whole number from an earlier answer`)
 }
+
+export type AskedPosition = Pick<Call, 'consistency' | 'position' | 'signal'>

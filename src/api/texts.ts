@@ -1,6 +1,6 @@
-import { DatabaseError, wrongDimension } from '../base/errors.ts'
+import { DatabaseError, invalid, wrongDimension } from '../base/errors.ts'
 import type { Embeddings } from '../embeddings/embeddings.ts'
-import { type ApiContext, type FieldNames, invalid } from './call.ts'
+import type { ApiContext, FieldNames } from './call.ts'
 import { checkPayload, type PayloadInput } from './validation.ts'
 
 /**

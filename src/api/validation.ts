@@ -1,6 +1,6 @@
 import { checkPath } from '../base/attribute-checks.ts'
 import { type Attributes, attributeLimits } from '../base/attributes.ts'
-import { cancellation, DatabaseError, wrongDimension } from '../base/errors.ts'
+import { cancellation, DatabaseError, invalid, wrongDimension } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import {
   type ContentType,
@@ -18,7 +18,7 @@ import {
   ttlSecondsMax,
 } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
-import { type FieldNames, invalid, type Limits } from './call.ts'
+import type { FieldNames, Limits } from './call.ts'
 
 /**
  * The only place that turns the caller's input into checked domain values. Transports decode bytes into these inputs,

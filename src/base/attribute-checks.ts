@@ -1,6 +1,6 @@
 import { attributeLimits, type DateTime, GeoPoint } from './attributes.ts'
 import { dateTimeOf, dateTimeWords, parseDateTime } from './datetime.ts'
-import { DatabaseError } from './errors.ts'
+import { type DatabaseError, invalid } from './errors.ts'
 
 /**
  * The checks of attributes, with the same messages for both transports. `at` is always the place of the value in the
@@ -105,8 +105,4 @@ export const halfSurrogateWords = 'has half of a surrogate pair, it must be text
 
 function halfSurrogate(at: string): DatabaseError {
   return invalid(`${at} ${halfSurrogateWords}`)
-}
-
-function invalid(message: string): DatabaseError {
-  return new DatabaseError('invalid_argument', message)
 }

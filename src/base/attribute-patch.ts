@@ -2,7 +2,7 @@ import { checkPath, shownText } from './attribute-checks.ts'
 import { isList, isMap } from './attribute-json.ts'
 import { checkAttributes } from './attribute-totals.ts'
 import { type Attributes, type AttributeValue, attributeLimits, DateTime, GeoPoint } from './attributes.ts'
-import { DatabaseError } from './errors.ts'
+import { invalid } from './errors.ts'
 import type { Patch, Payload } from './point.ts'
 
 /**
@@ -100,8 +100,4 @@ function kindOf(value: AttributeValue): string {
   if (value instanceof DateTime) return 'a date'
   if (value instanceof GeoPoint) return 'a geo point'
   return Array.isArray(value) ? 'a list' : `a ${typeof value}`
-}
-
-function invalid(message: string): DatabaseError {
-  return new DatabaseError('invalid_argument', message)
 }

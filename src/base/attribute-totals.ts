@@ -1,6 +1,6 @@
 import { attributesToJson } from './attribute-json.ts'
 import { type Attributes, type AttributeValue, attributeLimits } from './attributes.ts'
-import { DatabaseError } from './errors.ts'
+import { invalid } from './errors.ts'
 
 /**
  * Checks the limits that hold for all attributes of a point together. Each part has been checked before.
@@ -40,8 +40,4 @@ function countPaths(attributes: Attributes): number {
   }
   visit(attributes, new Map())
   return count
-}
-
-function invalid(message: string): DatabaseError {
-  return new DatabaseError('invalid_argument', message)
 }

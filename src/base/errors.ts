@@ -153,3 +153,8 @@ export const writesBlockedTexts: Readonly<Record<WritesBlocked, string>> = {
     'the disk is full: inserts are refused until there is space; reads, searches and deletes continue',
   disk_failed: 'the disk failed: changes are refused until a restart; reads and searches continue',
 }
+
+/** The error of a request that breaks a rule. The message names the place, the value and the limit. */
+export function invalid(message: string): DatabaseError {
+  return new DatabaseError('invalid_argument', message)
+}

@@ -1,6 +1,6 @@
 import { checkDateText, checkPath, shownText } from './attribute-checks.ts'
 import { DateTime, type GeoPoint, type Scalar } from './attributes.ts'
-import { DatabaseError } from './errors.ts'
+import { DatabaseError, invalid } from './errors.ts'
 import { type Bounds, type Filter, filterLimits, type metaPaths, type Ordered } from './filter.ts'
 import { sortIdsInTurns } from './id-lists.ts'
 import { idBytes, writeIdBytes } from './ids.ts'
@@ -189,10 +189,6 @@ export function isMetaPath(path: string): path is MetaPath {
 
 /** All meta paths, for messages. */
 export const metaPathWords: string = Object.keys(operatorsOfMetaPaths).join(', ')
-
-function invalid(message: string): DatabaseError {
-  return new DatabaseError('invalid_argument', message)
-}
 
 /** Counts the values of a whole filter, and throws when there are too many. */
 interface ValueCount {

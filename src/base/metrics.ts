@@ -177,7 +177,7 @@ function setAll(gauge: Gauge, read: () => Iterable<readonly [Labels, number | un
  * Collects the requests of one operation to report them together. Reporting one request with its labels takes as long
  * as decoding a small search; in a batch of hundreds, each takes a fraction of that.
  */
-export class RequestTally {
+class RequestTally {
   readonly #report: (outcomes: ReadonlyMap<string, number>, seconds: Float64Array) => void
   readonly #outcomes = new Map<string, number>()
   readonly #seconds = new Float64Array(requestsMax)

@@ -1,5 +1,5 @@
 import { checkNumber, checkText, placeOf, shownText } from '../base/attribute-checks.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { type DatabaseError, invalid } from '../base/errors.ts'
 import { nearestName } from '../base/spelling.ts'
 
 /**
@@ -106,8 +106,4 @@ export function kindOf(value: unknown): string {
 export function wrongKind(value: unknown, at: string, expected: string): DatabaseError {
   if (value === undefined) return invalid(`${at} is missing, it must be ${expected}`)
   return invalid(`${at} is ${kindOf(value)}, it must be ${expected}`)
-}
-
-export function invalid(message: string): DatabaseError {
-  return new DatabaseError('invalid_argument', message)
 }

@@ -1,5 +1,5 @@
 import { DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { type DatabaseError, invalid } from '../base/errors.ts'
 import { isUuid } from '../base/point.ts'
 import type * as messages from '../messages/generated/vectordb_pb.js'
 import { valueMessage } from '../messages/values.ts'
@@ -189,8 +189,4 @@ function hasId(ids: readonly AttributeInput[], at: string): FilterMessage {
 
 function unknownOperator(at: string): DatabaseError {
   return invalid(`${at} is not an operator`)
-}
-
-function invalid(message: string): DatabaseError {
-  return new DatabaseError('invalid_argument', message)
 }

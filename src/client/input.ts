@@ -11,6 +11,7 @@ import {
 import { wholeMax } from '../base/attribute-json.ts'
 import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import { collectionName, collectionNameRule } from '../base/collection.ts'
+import { invalid } from '../base/errors.ts'
 import { conflictRules, contentTypes, dimensionMax, distanceMetrics, isUuid } from '../base/point.ts'
 import type {
   AliasChanges,
@@ -31,7 +32,6 @@ import {
   fieldsOf,
   finiteIn,
   flagIn,
-  invalid,
   isPlain,
   itemsOf,
   kindOf,

@@ -1,5 +1,5 @@
 import { type CollectionInfo, type CollectionSettings, defaultCollection } from '../base/collection.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { DatabaseError, invalid } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
 import type { Collections, CollectionTotals } from '../points/database.ts'
@@ -274,10 +274,6 @@ export class CollectionSet implements Collections {
 
 function notFound(name: string): DatabaseError {
   return new DatabaseError('collection_not_found', `no collection or alias is named ${name}`)
-}
-
-function invalid(message: string): DatabaseError {
-  return new DatabaseError('invalid_argument', message)
 }
 
 function tooMany(count: number): DatabaseError {

@@ -1,5 +1,5 @@
 import { placeOf } from '../base/attribute-checks.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { invalid } from '../base/errors.ts'
 import type { Bounds, Filter } from '../base/filter.ts'
 import { FilterBuilder, type Operator } from '../base/filter-builder.ts'
 import type * as messages from './generated/vectordb_pb.js'
@@ -155,8 +155,4 @@ class FilterReader {
     if (place === undefined) throw invalid(`${at} is missing`)
     return geoIn(place, at)
   }
-}
-
-function invalid(message: string): DatabaseError {
-  return new DatabaseError('invalid_argument', message)
 }

@@ -11,7 +11,7 @@ import {
 import { isList } from '../base/attribute-json.ts'
 import { checkAttributes } from '../base/attribute-totals.ts'
 import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { invalid } from '../base/errors.ts'
 import { contentTypes, type Payload } from '../base/point.ts'
 import type * as messages from './generated/vectordb_pb.js'
 import { bytesOf, type Encoded } from './reader.ts'
@@ -124,8 +124,4 @@ function mapIn(message: Encoded<messages.Attributes>, path: string, depth: numbe
     map.set(checkName(name, path), valueIn(value, placeOf(path, name), depth + 1))
   }
   return map
-}
-
-function invalid(message: string): DatabaseError {
-  return new DatabaseError('invalid_argument', message)
 }

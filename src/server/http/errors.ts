@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyReply } from 'fastify'
-import { DatabaseError, reasonHeader, reasons, toDatabaseError } from '../../base/errors.ts'
+import { DatabaseError, invalid, reasonHeader, reasons, toDatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 
 export const plainText = 'text/plain; charset=utf-8'
@@ -26,7 +26,6 @@ export function headOf({ reason }: DatabaseError): {
 export function errorOfFramework(error: FastifyError | Error, logger: Logger): DatabaseError {
   if (error instanceof DatabaseError) return error
   const { code, statusCode = 500 } = error as FastifyError
-  const invalid = (message: string): DatabaseError => new DatabaseError('invalid_argument', message)
   switch (code) {
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return new DatabaseError('unsupported_media_type', otherType)

@@ -18,8 +18,9 @@ import {
   type Scalar,
 } from '../../base/attributes.ts'
 import { formatDateTime } from '../../base/datetime.ts'
+import { invalid } from '../../base/errors.ts'
 import type { JsonScanner } from './json-scanner.ts'
-import { expectKind, invalid, membersAt, readString, readText, wrongType } from './json-values.ts'
+import { expectKind, membersAt, readString, readText, wrongType } from './json-values.ts'
 
 /**
  * Attributes and moments in JSON bodies, checked while they are read. The last value of a repeated name counts. A name

@@ -1,7 +1,7 @@
 import type { InsertVectorsBatchInput, OnErrorInput } from '../../api/insert-points.ts'
 import type { SearchPointsBatchInput } from '../../api/search-points.ts'
 import type { ItemSteps, PayloadInput, PointInput, SearchInput } from '../../api/validation.ts'
-import { DatabaseError } from '../../base/errors.ts'
+import { DatabaseError, invalid } from '../../base/errors.ts'
 import { inTurns } from '../../base/turns.ts'
 import type { FieldNotes } from './ignored-fields.ts'
 import { readAttributes, readDateTime } from './json-attributes.ts'
@@ -10,7 +10,6 @@ import { readInclude } from './json-reads.ts'
 import { isUtf8InTurns, JsonScanner } from './json-scanner.ts'
 import {
   expectKind,
-  invalid,
   membersAt,
   readBoolean,
   readNumber,

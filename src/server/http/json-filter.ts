@@ -1,6 +1,7 @@
 import { checkGeo, placeOf } from '../../base/attribute-checks.ts'
 import type { Scalar } from '../../base/attributes.ts'
 import type { DatabaseError } from '../../base/errors.ts'
+import { invalid } from '../../base/errors.ts'
 import type { Bounds, Filter } from '../../base/filter.ts'
 import {
   FilterBuilder,
@@ -11,7 +12,7 @@ import {
 } from '../../base/filter-builder.ts'
 import { isTag, readExactNumber, readGeo, readScalar, readTagged } from './json-attributes.ts'
 import type { JsonScanner } from './json-scanner.ts'
-import { expectKind, invalid, readBoolean, readText } from './json-values.ts'
+import { expectKind, readBoolean, readText } from './json-values.ts'
 
 /**
  * Reads a filter in a JSON body. Every name must be known, and must appear only once in its object: ignoring a

@@ -12,6 +12,7 @@ import { type IncludeInput, pathsMax, tooManyPaths } from '../../api/validation.
 import { placeOf } from '../../base/attribute-checks.ts'
 import { attributeToJson } from '../../base/attribute-json.ts'
 import type { AnswerRoom } from '../../base/budgets.ts'
+import { invalid } from '../../base/errors.ts'
 import { idBytes, idFromBytes } from '../../base/ids.ts'
 import { jsonNumbers } from '../../base/json-numbers.ts'
 import type { Include, Payload } from '../../base/point.ts'
@@ -25,7 +26,6 @@ import { readFilterInTurns } from './json-filter.ts'
 import type { JsonScanner } from './json-scanner.ts'
 import {
   expectKind,
-  invalid,
   membersAt,
   readBoolean,
   readNumber,

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { DatabaseError } from '../../base/errors.ts'
+import { type DatabaseError, invalid } from '../../base/errors.ts'
 import { NumberReader } from '../../kernels/number-reader.ts'
 
 export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null'
@@ -379,8 +379,4 @@ function isHexDigit(byte: number): boolean {
 
 function malformed(detail: string): DatabaseError {
   return invalid(`the request body is not valid JSON: ${detail}`)
-}
-
-function invalid(message: string): DatabaseError {
-  return new DatabaseError('invalid_argument', message)
 }

@@ -1,5 +1,5 @@
 import { checkText } from '../../base/attribute-checks.ts'
-import { DatabaseError } from '../../base/errors.ts'
+import { type DatabaseError, invalid } from '../../base/errors.ts'
 import { dimensionMax } from '../../base/point.ts'
 import { type FieldNotes, noteIgnored } from './ignored-fields.ts'
 import { type JsonKind, JsonScanner } from './json-scanner.ts'
@@ -91,10 +91,6 @@ export function wrongType(kind: JsonKind, path: string, expected: string): Datab
 function nameOf(kind: JsonKind): string {
   if (kind === 'null') return kind
   return kind === 'object' || kind === 'array' ? `an ${kind}` : `a ${kind}`
-}
-
-export function invalid(message: string): DatabaseError {
-  return new DatabaseError('invalid_argument', message)
 }
 
 /** Reads an array of numbers that float32 can hold. */

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ApiContext, Database, PointsSnapshot } from '../../api/call.ts'
 import { checkName } from '../../api/collections.ts'
-import { type AskedPosition, admitRead, noteRequest } from '../../api/run-operation.ts'
+import { type AskedPosition, admit, noteRequest } from '../../api/run-operation.ts'
 import type { BodyBudgets } from '../../base/budgets.ts'
 import { PartitionsUnavailable, toDatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
@@ -25,7 +25,7 @@ export function addSnapshots(app: FastifyInstance, options: StreamOptions): void
         what: 'a snapshot',
         begin: async (open, owned, signal) => {
           const { cluster } = options.context
-          if (cluster !== undefined) await admitRead(cluster, askedPosition(request, signal))
+          if (cluster !== undefined) await admit(cluster, askedPosition(request, signal))
           const position = cluster?.position
           const snapshot = await (await open()).snapshot(signal)
           owned.defer(() => snapshot.close())
