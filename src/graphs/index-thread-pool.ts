@@ -7,9 +7,9 @@ import type { IndexQuery } from '../index/searcher.ts'
 import type { SegmentHandle } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import type { IdPages } from '../points/id-table.ts'
-import type { SharedRanges } from '../points/shared-ranges.ts'
 import type { StoredRows } from '../storage/store.ts'
 import { EngineThread, type FaultMessage, ThreadGroup, type ThreadSetup } from './engine-thread.ts'
+import type { SharedRanges } from './shared-ranges.ts'
 
 /** An indexer, which has tasks for index threads. */
 export interface IndexThreadUser {

@@ -11,7 +11,6 @@ import type { SegmentHandle } from '../index/segment.ts'
 import { Slots } from '../index/slots.ts'
 import { instantiateKernels } from '../kernels/wasm-module.ts'
 import { writePagedId } from '../points/id-table.ts'
-import { stopRanges, takeRanges } from '../points/shared-ranges.ts'
 import { readRows } from '../storage/files/row-file.ts'
 import type { DetachedMessage, FaultMessage, IndexMessage, ThreadSetup } from './engine-thread.ts'
 import type {
@@ -22,6 +21,7 @@ import type {
   TaskMessage,
   TaskResults,
 } from './index-thread-pool.ts'
+import { stopRanges, takeRanges } from './shared-ranges.ts'
 
 /** An index thread: see index-thread-pool.ts for its tasks. */
 const port = parentPort!

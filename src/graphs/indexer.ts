@@ -5,7 +5,6 @@ import type { Metric } from '../base/point.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { BinRecall, GraphDistanceSource, MetricPlan } from '../points/collection-stats.ts'
 import { type IdPages, writePagedId } from '../points/id-table.ts'
-import { shareRanges, stopRanges } from '../points/shared-ranges.ts'
 import { readRows } from '../storage/files/row-file.ts'
 import type { StoredRows } from '../storage/store.ts'
 import { Checkpoints } from './checkpoints.ts'
@@ -17,6 +16,7 @@ import type { IndexThreadPool, TaskResults } from './index-thread-pool.ts'
 import { LinkBatches, WriterRoom } from './link-batches.ts'
 import { RecallControl } from './recall-control.ts'
 import { type FilteredAsk, plansInWords, RecallPlans, type RouteInForce } from './recall-plans.ts'
+import { shareRanges, stopRanges } from './shared-ranges.ts'
 
 export interface IndexerOptions {
   /** Shared with other indexers. */
