@@ -7,9 +7,9 @@ import { filterKey } from '../src/base/filter-key.ts'
 import type { Payload } from '../src/base/point.ts'
 import { atOnce } from '../src/base/turns.ts'
 import { filterIn } from '../src/messages/filters.ts'
+import { readAttributes } from '../src/messages/json-attributes.ts'
+import { readFilter as readJsonFilter } from '../src/messages/json-filter.ts'
 import { Encoded } from '../src/messages/reader.ts'
-import { readAttributes } from '../src/server/http/json-attributes.ts'
-import { readFilter as readJsonFilter } from '../src/server/http/json-filter.ts'
 import { FilterSchema } from './support/generated-messages.ts'
 import { matches } from './support/plain-filter.ts'
 import { whole } from './support/whole-json.ts'
@@ -200,7 +200,7 @@ const rows: readonly (readonly [json: unknown, wire: unknown, names: readonly Na
 ]
 
 function fromJson(value: unknown): Filter {
-  return whole(Buffer.from(JSON.stringify(value)), (json) => readJsonFilter(json, 'filter'))
+  return whole(Buffer.from(JSON.stringify(value)), (json) => atOnce(readJsonFilter(json, 'filter')))
 }
 
 function fromWire(value: unknown): Filter {

@@ -143,7 +143,7 @@ describe('a filter as text', () => {
         '{"a":{"$gt":{"$date":"1970-01-01T00:00:00Z"}}}',
       ],
       [condition('a', { op: 'exists' }), '{"a":{"$exists":true}}'],
-      [condition('a', { op: 'prefix', prefix: '"' }), '{"a":{"$prefix":"\\""}}'],
+      [condition('a', { op: 'prefix', text: '"' }), '{"a":{"$prefix":"\\""}}'],
       [
         condition('a', { op: 'near', center: place, radiusM: 5 }),
         '{"a":{"$near":{"lat":1,"lon":2,"radius_m":5}}}',
@@ -162,7 +162,7 @@ describe('a filter as text', () => {
     const values = Array.from({ length: 1_000_000 }, (_, index) => index)
     const text = filterText(condition('a', { op: 'in', values }), 30)
     assert.equal(text, '{"a":{"$in":[0,1,2,3,4,5,6,7,8…')
-    assert.equal(filterText(condition('a', { op: 'prefix', prefix: 'x'.repeat(1e6) }), 30).length, 31)
+    assert.equal(filterText(condition('a', { op: 'prefix', text: 'x'.repeat(1e6) }), 30).length, 31)
   })
 })
 

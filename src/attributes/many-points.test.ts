@@ -51,7 +51,7 @@ const tests: readonly (() => readonly [path: string, test: Test])[] = [
   () => ['shop', { op: 'in', values: [`shop ${below(10)}`, `shop ${below(10)}`] }],
   () => ['shop', { op: 'in', values: [`shop ${below(12)}`] }],
   () => ['shop', { op: 'range', bounds: { gt: `shop ${below(10)}` } }],
-  () => ['sku', { op: 'prefix', prefix: `sku ${below(10)}` }],
+  () => ['sku', { op: 'prefix', text: `sku ${below(10)}` }],
   () => ['tags', { op: 'contains', values: [`tag ${below(300)}`] }],
   () => ['tags', { op: 'exists' }],
   () => ['rare', { op: 'in', values: [below(5), below(5)] }],

@@ -82,7 +82,7 @@ class Preparation {
       case 'exists':
         return this.#exists(path)
       case 'prefix':
-        return this.#text(path, new TextPrefix(test.prefix))
+        return this.#text(path, new TextPrefix(test.text))
       case 'near':
         return this.#place(path, nearTest(test.center, test.radiusM))
       case 'box':

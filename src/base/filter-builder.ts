@@ -1,39 +1,32 @@
 import { checkDateText, checkPath, shownText } from './attribute-checks.ts'
 import { DateTime, type GeoPoint, type Scalar } from './attributes.ts'
 import { DatabaseError, invalid } from './errors.ts'
-import { type Bounds, type Filter, filterLimits, type metaPaths, type Ordered } from './filter.ts'
+import {
+  type Bounds,
+  type Filter,
+  filterLimits,
+  type metaPaths,
+  type OperatorName,
+  type Ordered,
+  operators,
+  type Test,
+} from './filter.ts'
 import { sortIdsInTurns } from './id-lists.ts'
 import { idBytes, writeIdBytes } from './ids.ts'
 import { contentTypes, isUuid } from './point.ts'
-
-/** The operators that a request can use. The tree has fewer kinds of tests. */
-export type Operator =
-  | 'eq'
-  | 'ne'
-  | 'in'
-  | 'nin'
-  | 'gt'
-  | 'gte'
-  | 'lt'
-  | 'lte'
-  | 'exists'
-  | 'all'
-  | 'prefix'
-  | 'near'
-  | 'box'
 
 /**
  * Builds the tree of one filter while a transport reads it. Both transports share its checks, limits and messages. `at`
  * is always a place in the request, like `filter.$or[1].price.$gte`.
  */
 export class FilterBuilder {
-  readonly #names: Readonly<Record<Operator, string>>
+  readonly #nameOf: (operator: OperatorName) => string
   #nodes = 0
   #values = 0
 
-  /** @param names the transport's names of the operators, for messages */
-  constructor(names: Readonly<Record<Operator, string>>) {
-    this.#names = names
+  /** @param nameOf returns the transport's name of an operator, for messages */
+  constructor(nameOf: (operator: OperatorName) => string) {
+    this.#nameOf = nameOf
   }
 
   /** @param depth how many `and`, `or` and `not` enclose this filter */
@@ -78,28 +71,38 @@ export class FilterBuilder {
   }
 
   /** Returns a collector for the values of a test. The operator must be allowed for the path. */
-  operands(path: string, operator: 'eq' | 'ne' | 'in' | 'nin' | 'all', at: string): FilterOperands {
+  operands(path: string, operator: OperatorName, at: string): FilterOperands {
     this.#checkOperator(path, operator, at)
     return new FilterOperands(path, this)
   }
 
-  /** Returns a test that matches any of these values. */
-  *anyOf(operands: FilterOperands, at: string): Generator<undefined, Filter, void> {
+  /** Returns the test of an operator with one value or several. */
+  *ofValues(
+    operator: OperatorName,
+    operands: FilterOperands,
+    at: string,
+  ): Generator<undefined, Filter, void> {
     this.count(at)
-    if (operands.path === '$id') return { kind: 'ids', ids: yield* operands.ids() }
-    return { kind: 'condition', path: operands.path, test: { op: 'in', values: operands.values } }
+    const { path, values } = operands
+    const { test: op, isComplement } = operators[operator]
+    const found: Filter =
+      path === '$id'
+        ? { kind: 'ids', ids: yield* operands.ids() }
+        : { kind: 'condition', path, test: { op, values } as Test }
+    return isComplement ? this.not(found, at) : found
   }
 
-  contains({ path, values }: FilterOperands, at: string): Filter {
+  /** Returns the test of an operator with another operand. */
+  of(path: string, operator: OperatorName, operand: Operand, at: string): Filter {
+    this.#checkOperator(path, operator, at)
     this.count(at)
-    return { kind: 'condition', path, test: { op: 'contains', values } }
-  }
-
-  exists(path: string, expected: boolean, at: string): Filter {
-    this.#checkOperator(path, 'exists', at)
-    this.count(at)
-    const there: Filter = { kind: 'condition', path, test: { op: 'exists' } }
-    return expected ? there : this.not(there, at)
+    const { test: op } = operators[operator]
+    if (typeof operand !== 'boolean') {
+      checkOperand(operand, at)
+      return { kind: 'condition', path, test: { op, ...operand } as Test }
+    }
+    const there: Filter = { kind: 'condition', path, test: { op } as Test }
+    return operand ? there : this.not(there, at)
   }
 
   /** Checks one bound of a range. */
@@ -122,36 +125,40 @@ export class FilterBuilder {
     return { kind: 'condition', path, test: { op: 'range', bounds } }
   }
 
-  prefix(path: string, prefix: string, at: string): Filter {
-    this.#checkOperator(path, 'prefix', at)
-    this.count(at)
-    return { kind: 'condition', path, test: { op: 'prefix', prefix } }
-  }
-
-  near(path: string, center: GeoPoint, radiusM: number, at: string): Filter {
-    this.#checkOperator(path, 'near', at)
-    this.count(at)
-    if (!Number.isFinite(radiusM) || radiusM < 0) {
-      throw invalid(`${at}.radius_m is ${radiusM}, it must be a finite number of metres, at least 0`)
-    }
-    return { kind: 'condition', path, test: { op: 'near', center, radiusM } }
-  }
-
-  box(path: string, southWest: GeoPoint, northEast: GeoPoint, at: string): Filter {
-    this.#checkOperator(path, 'box', at)
-    this.count(at)
-    if (southWest.lat > northEast.lat) {
-      throw invalid(`${at}.south_west.lat is ${southWest.lat}, north of north_east.lat, ${northEast.lat}`)
-    }
-    return { kind: 'condition', path, test: { op: 'box', southWest, northEast } }
-  }
-
-  #checkOperator(path: string, operator: Operator, at: string): void {
+  #checkOperator(path: string, operator: OperatorName, at: string): void {
     if (!isMetaPath(path)) return
     const allowed = operatorsOfMetaPaths[path]
     if (allowed.includes(operator)) return
-    const choices = new Set(allowed.map((each) => this.#names[each]))
+    const choices = new Set(allowed.map(this.#nameOf))
     throw invalid(`${at} is not possible: ${path} has ${[...choices].join(', ')}`)
+  }
+}
+
+/** The operand of an operator that compares with no values, in the form of its test. */
+export type Operand = boolean | Text | Circle | Box
+
+interface Text {
+  readonly text: string
+}
+
+interface Circle {
+  readonly center: GeoPoint
+  readonly radiusM: number
+}
+
+interface Box {
+  readonly southWest: GeoPoint
+  readonly northEast: GeoPoint
+}
+
+function checkOperand(operand: Text | Circle | Box, at: string): void {
+  if ('radiusM' in operand && !(Number.isFinite(operand.radiusM) && operand.radiusM >= 0)) {
+    throw invalid(`${at}.radius_m is ${operand.radiusM}, it must be a finite number of metres, at least 0`)
+  }
+  if ('southWest' in operand && operand.southWest.lat > operand.northEast.lat) {
+    throw invalid(
+      `${at}.south_west.lat is ${operand.southWest.lat}, north of north_east.lat, ${operand.northEast.lat}`,
+    )
   }
 }
 
@@ -176,7 +183,7 @@ function kindOfMetaPath(path: string): ScalarKind | undefined {
 const equality = ['eq', 'ne', 'in', 'nin'] as const
 const order = ['gt', 'gte', 'lt', 'lte'] as const
 
-const operatorsOfMetaPaths: Readonly<Record<MetaPath, readonly Operator[]>> = {
+const operatorsOfMetaPaths: Readonly<Record<MetaPath, readonly OperatorName[]>> = {
   $id: equality,
   $content_type: equality,
   $expires_at: [...equality, ...order, 'exists'],

@@ -53,12 +53,12 @@ const different: readonly Filter[] = [
   test('a', { op: 'range', bounds: { gt: 1 } }),
   test('a', { op: 'range', bounds: { gte: 1 } }),
   test('a', { op: 'range', bounds: { gte: '1' } }),
-  test('a', { op: 'prefix', prefix: '1' }),
+  test('a', { op: 'prefix', text: '1' }),
   test('a', { op: 'near', center: new GeoPoint(1, 1), radiusM: 1 }),
   test('a', { op: 'near', center: new GeoPoint(1, 1), radiusM: 2 }),
   test('a', { op: 'box', southWest: new GeoPoint(1, 1), northEast: new GeoPoint(2, 2) }),
-  test('a', { op: 'prefix', prefix: 'x'.repeat(5000) }),
-  test('a', { op: 'prefix', prefix: 'y'.repeat(5000) }),
+  test('a', { op: 'prefix', text: 'x'.repeat(5000) }),
+  test('a', { op: 'prefix', text: 'y'.repeat(5000) }),
   is('a', ...numbers),
   is('a', ...numbers.slice(1)),
   is('a", "b', 1),
@@ -125,7 +125,7 @@ describe('a filter that excludes no point', () => {
     not(version({ gte: 1 })),
     is('$content_type', 'Text'),
     is('$expires_at', new DateTime(1)),
-    test('a', { op: 'prefix', prefix: '' }),
+    test('a', { op: 'prefix', text: '' }),
   ]
 
   it('is recognized by its form', async () => {

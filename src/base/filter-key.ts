@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
-import { attributeToJson, numberToJson } from './attribute-json.ts'
+import { attributeToJson } from './attribute-json.ts'
 import { DateTime, GeoPoint, type Scalar } from './attributes.ts'
-import type { Bounds, Filter, Test } from './filter.ts'
+import type { Filter, Test } from './filter.ts'
+import { boundsText, operandText } from './filter-text.ts'
 import { contentTypes } from './point.ts'
 import { inTurns } from './turns.ts'
 
@@ -93,13 +94,13 @@ function opposite(key: string): string {
 function* testKey(path: string, test: Test): Steps {
   if (isMetByAll(path, test)) return everything
   const name = JSON.stringify(path)
-  if (test.op === 'in' || test.op === 'contains') {
+  if ('values' in test) {
     if (test.values.length === 0) return test.op === 'in' ? nothing : everything
     // With one value, both mean the same.
     const op = test.values.length === 1 ? 'in' : test.op
     return shortened(`${name} ${op} [${yield* valuesKey(test.values)}]`)
   }
-  return shortened(`${name} ${test.op} ${plainTestKey(test)}`)
+  return shortened(`${name} ${test.op} ${'bounds' in test ? boundsText(test.bounds) : operandText(test)}`)
 }
 
 /** Every point has a content type and a version, which is at least 1. */
@@ -109,28 +110,6 @@ function isMetByAll(path: string, test: Test): boolean {
   if (path !== '$version' || test.op !== 'range') return false
   const { gt = 0, gte = 1, lt, lte } = test.bounds
   return (gt as number) < 1 && (gte as number) <= 1 && lt === undefined && lte === undefined
-}
-
-function plainTestKey(test: Exclude<Test, { op: 'in' | 'contains' }>): string {
-  switch (test.op) {
-    case 'exists':
-      return ''
-    case 'range':
-      return boundsKey(test.bounds)
-    case 'prefix':
-      return JSON.stringify(test.prefix)
-    case 'near':
-      return `${attributeToJson(test.center)} ${numberToJson(test.radiusM)}`
-    case 'box':
-      return `${attributeToJson(test.southWest)} ${attributeToJson(test.northEast)}`
-  }
-}
-
-function boundsKey(bounds: Bounds): string {
-  return (['gt', 'gte', 'lt', 'lte'] as const)
-    .filter((bound) => bounds[bound] !== undefined)
-    .map((bound) => `${bound} ${attributeToJson(bounds[bound]!)}`)
-    .join(' ')
 }
 
 function* valuesKey(values: readonly Scalar[]): Steps {

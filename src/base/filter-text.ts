@@ -1,6 +1,6 @@
-import { attributeToJson } from './attribute-json.ts'
-import type { Scalar } from './attributes.ts'
-import type { Bounds, Filter, Test } from './filter.ts'
+import { attributeToJson, numberToJson } from './attribute-json.ts'
+import type { GeoPoint } from './attributes.ts'
+import { type Bounds, boundNames, type Filter, operatorOf, type Test } from './filter.ts'
 import { idBytes, idFromBytes } from './ids.ts'
 
 /**
@@ -47,29 +47,34 @@ function* partsOf(filter: Filter): Generator<string, void> {
 }
 
 function* partsOfTest(test: Test): Generator<string, void> {
-  if (test.op === 'in' && test.values.length === 1) yield attributeToJson(test.values[0]!)
-  else if (test.op === 'in') yield* list('$in', test.values)
-  else if (test.op === 'contains') yield* list('$all', test.values)
-  else if (test.op === 'range') yield boundsText(test.bounds)
-  else if (test.op === 'exists') yield '{"$exists":true}'
-  else if (test.op === 'prefix') yield `{"$prefix":${JSON.stringify(test.prefix)}}`
-  else if (test.op === 'near') {
-    const { lat, lon } = test.center
-    yield `{"$near":{"lat":${lat},"lon":${lon},"radius_m":${test.radiusM}}}`
-  } else {
-    const [low, high] = [test.southWest, test.northEast].map(({ lat, lon }) => `{"lat":${lat},"lon":${lon}}`)
-    yield `{"$box":{"south_west":${low},"north_east":${high}}}`
+  if ('bounds' in test) yield boundsText(test.bounds)
+  else if (!('values' in test)) yield `{"$${operatorOf(test)}":${operandText(test)}}`
+  else if (test.op === 'in' && test.values.length === 1) yield attributeToJson(test.values[0]!)
+  else {
+    yield `{"$${operatorOf(test)}":[`
+    for (const [index, value] of test.values.entries())
+      yield `${index > 0 ? ',' : ''}${attributeToJson(value)}`
+    yield ']}'
   }
 }
 
-function* list(operator: string, values: readonly Scalar[]): Generator<string, void> {
-  yield `{"${operator}":[`
-  for (const [index, value] of values.entries()) yield `${index > 0 ? ',' : ''}${attributeToJson(value)}`
-  yield ']}'
+/** The operand of a test that has neither values nor bounds, as JSON. */
+export function operandText(test: Exclude<Test, { values: unknown } | { bounds: unknown }>): string {
+  if ('text' in test) return JSON.stringify(test.text)
+  if ('center' in test)
+    return `${geoText(test.center).slice(0, -1)},"radius_m":${numberToJson(test.radiusM)}}`
+  if ('southWest' in test) {
+    return `{"south_west":${geoText(test.southWest)},"north_east":${geoText(test.northEast)}}`
+  }
+  return 'true'
 }
 
-function boundsText(bounds: Bounds): string {
-  const parts = (['gt', 'gte', 'lt', 'lte'] as const)
+function geoText({ lat, lon }: GeoPoint): string {
+  return `{"lat":${numberToJson(lat)},"lon":${numberToJson(lon)}}`
+}
+
+export function boundsText(bounds: Bounds): string {
+  const parts = boundNames
     .filter((name) => bounds[name] !== undefined)
     .map((name) => `"$${name}":${attributeToJson(bounds[name]!)}`)
   return `{${parts.join(',')}}`

@@ -29,7 +29,7 @@ export type Test =
   | { readonly op: 'exists' }
   /** Each of these values is at the path; in a list, each is one of the elements. */
   | { readonly op: 'contains'; readonly values: readonly Scalar[] }
-  | { readonly op: 'prefix'; readonly prefix: string }
+  | { readonly op: 'prefix'; readonly text: string }
   /** At most `radiusM` metres away on a sphere of 6,371,008.8 m (the mean radius of the Earth, IUGG). */
   | { readonly op: 'near'; readonly center: GeoPoint; readonly radiusM: number }
   /** Between the two corners, edges included. A box whose west is greater than its east crosses the 180th meridian. */
@@ -41,6 +41,52 @@ export interface Bounds {
   readonly lt?: Ordered
   readonly lte?: Ordered
 }
+
+/** What follows an operator in a request. */
+export type OperandKind = 'value' | 'values' | 'bound' | 'boolean' | 'text' | 'circle' | 'box'
+
+interface Operator {
+  /** The field of the message `Condition`; in JSON an operator has its name in this table, after a "$". */
+  readonly field: string
+  readonly operand: OperandKind
+  readonly test: Test['op']
+  /** Whether it matches exactly the points that the test does not. */
+  readonly isComplement?: true
+}
+
+/**
+ * The operators that requests use. Readers and writers of JSON and of messages, checks, and the text and the key of a
+ * filter follow from this table; the evaluation of each kind of test is in `attributes/prepare-filter.ts`.
+ */
+const table = {
+  eq: { field: 'eq', operand: 'value', test: 'in' },
+  ne: { field: 'ne', operand: 'value', test: 'in', isComplement: true },
+  in: { field: 'any_of', operand: 'values', test: 'in' },
+  nin: { field: 'none_of', operand: 'values', test: 'in', isComplement: true },
+  gt: { field: 'range', operand: 'bound', test: 'range' },
+  gte: { field: 'range', operand: 'bound', test: 'range' },
+  lt: { field: 'range', operand: 'bound', test: 'range' },
+  lte: { field: 'range', operand: 'bound', test: 'range' },
+  exists: { field: 'exists', operand: 'boolean', test: 'exists' },
+  all: { field: 'contains_all', operand: 'values', test: 'contains' },
+  prefix: { field: 'prefix', operand: 'text', test: 'prefix' },
+  near: { field: 'near', operand: 'circle', test: 'near' },
+  box: { field: 'box', operand: 'box', test: 'box' },
+} as const
+
+export type OperatorName = keyof typeof table
+export type OperandOf<Name extends OperatorName> = (typeof table)[Name]['operand']
+
+export const operators: Readonly<Record<OperatorName, Operator>> = table
+
+export const operatorNames: readonly OperatorName[] = Object.keys(table) as OperatorName[]
+
+/** The operator that stands for a test in JSON and messages: of several, the one with a list of values. */
+export function operatorOf(test: Test): OperatorName {
+  return operatorNames.findLast((name) => table[name].test === test.op && !('isComplement' in table[name]))!
+}
+
+export const boundNames = ['gt', 'gte', 'lt', 'lte'] as const
 
 export type Ordered = string | number | DateTime
 

@@ -11,6 +11,7 @@ import { createMcpHandler, McpServer } from '@modelcontextprotocol/server'
 import { serveStdio } from '@modelcontextprotocol/server/stdio'
 import { z } from 'zod'
 import { DatabaseError } from '../base/errors.ts'
+import { operatorNames } from '../base/filter.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { version } from '../base/version.ts'
 import type { Changed, PointsClient, VectorClient } from '../client/client.ts'
@@ -79,7 +80,7 @@ const filter = z
   .record(z.string(), z.unknown())
   .optional()
   .describe(
-    'selects points: tests by attribute path, like {"price": {"$lt": 10}, "tags": {"$in": ["new"]}}; operators $eq $ne $in $nin $gt $gte $lt $lte $exists $all $prefix, and $and $or $not around filters; times are {"$date": "2026-01-31T00:00:00Z"}',
+    `selects points: tests by attribute path, like {"price": {"$lt": 10}, "tags": {"$in": ["new"]}}; operators ${operatorNames.map((name) => `$${name}`).join(' ')}, and $and $or $not around filters; times are {"$date": "2026-01-31T00:00:00Z"}`,
   )
 const id = z.uuid().describe('id of a point')
 

@@ -140,7 +140,7 @@ function pointCalls(call: GrpcCaller): PointCalls {
     get: (id, version, details) => call(method.getPoint, idMessage(id), pointOf, { ...details, version }),
     search: (query, details) => call(method.searchPoints, queryMessage(query), foundOf, details),
     searchBatch(queries, details) {
-      const request = { queries: queries.map(queryMessage) }
+      const request = { queries: queries.map((query, index) => queryMessage(query, `queries[${index}].`)) }
       return call(
         method.searchPointsBatch,
         request,

@@ -3,7 +3,11 @@ import type { CollectionInfo } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { conflictRules, contentTypes, distanceMetrics } from '../base/point.ts'
 import type { Profile } from '../base/profile.ts'
+import { atOnce } from '../base/turns.ts'
+import { filterMessage as messageOf } from '../messages/filters.ts'
 import type * as messages from '../messages/generated/vectordb_pb.js'
+import { readFilter } from '../messages/json-filter.ts'
+import { JsonValue } from '../messages/json-reader.ts'
 import type { Encoded } from '../messages/reader.ts'
 import { attributesMessage, idIn, idMessage, payloadMessage } from '../messages/values.ts'
 import { copyOf, vectorIn } from '../messages/vectors.ts'
@@ -18,10 +22,16 @@ import type {
   Selection,
   StoredPayload,
 } from './client.ts'
-import { filterMessage } from './grpc-filters.ts'
 import type { CheckedChange, CheckedPatch, CheckedPoint } from './input.ts'
 import type { CheckedQuery, Found } from './transport.ts'
-import { type AttributeOutput, type AttributesOutput, type Filter, momentOf, objectOf } from './values.ts'
+import {
+  type AttributeOutput,
+  type AttributesOutput,
+  type Filter,
+  filterJson,
+  momentOf,
+  objectOf,
+} from './values.ts'
 
 /** Conversions between the client's types, as `input.ts` has checked them, and protobuf messages. */
 
@@ -63,7 +73,8 @@ export function patchMessage(patch: CheckedChange & Partial<CheckedPatch>): Init
   }
 }
 
-export function queryMessage(query: CheckedQuery): Init<messages.SearchRequest> {
+/** @param path of the query in the request: '' or like `queries[3].` */
+export function queryMessage(query: CheckedQuery, path = ''): Init<messages.SearchRequest> {
   const { vector, id, text, metric, limit, ef, filter, exact, maxDistance, include, profile } = query
   return {
     queryVector: vector && { values: vector },
@@ -72,7 +83,7 @@ export function queryMessage(query: CheckedQuery): Init<messages.SearchRequest> 
     similarity: distanceMetrics.indexOf(metric),
     limit,
     ef,
-    filter: optionalFilter(filter),
+    filter: filter && filterMessage(filter, `${path}filter`),
     exact,
     maxDistance,
     include: include && includeMessage(include),
@@ -84,6 +95,16 @@ export function queryMessage(query: CheckedQuery): Init<messages.SearchRequest> 
 export function includeMessage({ attributes = [], ...flags }: Include): Init<messages.Include> {
   if (attributes === true) return { ...flags, payload: true }
   return { ...flags, attributes: attributes === false ? [] : attributes }
+}
+
+/**
+ * The message of a filter, whose JSON is read as the service reads it over HTTP: a part that the message cannot have is
+ * refused, because a delete by such a filter would remove other points than intended.
+ *
+ * @throws DatabaseError `invalid_argument` that names the place of the fault
+ */
+export function filterMessage(filter: Filter, at = 'filter'): Init<messages.Filter> {
+  return messageOf(atOnce(readFilter(new JsonValue(filterJson(filter)), at)))
 }
 
 export function optionalFilter(filter: Filter | undefined): Init<messages.Filter> | undefined {

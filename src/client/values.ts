@@ -1,6 +1,7 @@
 import { DateTime, GeoPoint } from '../base/attributes.ts'
 import { formatDateTime, parseDateTime } from '../base/datetime.ts'
 import { DatabaseError } from '../base/errors.ts'
+import type { OperandOf, OperatorName } from '../base/filter.ts'
 
 /** Attributes and filters as callers write and read them, and their JSON for HTTP. */
 
@@ -129,20 +130,18 @@ export function objectOf<Value, Result>(
 export type FilterValue = string | number | boolean | Moment | GeoPoint | null
 
 /** Tests of the value at one path; all must hold. A list passes a test if one of its elements does. */
-export interface FilterTests {
-  readonly $eq?: FilterValue
-  readonly $ne?: FilterValue
-  readonly $in?: readonly FilterValue[]
-  readonly $nin?: readonly FilterValue[]
-  readonly $gt?: string | number | Moment
-  readonly $gte?: string | number | Moment
-  readonly $lt?: string | number | Moment
-  readonly $lte?: string | number | Moment
-  readonly $exists?: boolean
-  readonly $all?: readonly FilterValue[]
-  readonly $prefix?: string
-  readonly $near?: { readonly lat: number; readonly lon: number; readonly radius_m: number }
-  readonly $box?: { readonly south_west: GeoPoint; readonly north_east: GeoPoint }
+export type FilterTests = {
+  readonly [Name in OperatorName as `$${Name}`]?: FilterOperands[OperandOf<Name>]
+}
+
+interface FilterOperands {
+  readonly value: FilterValue
+  readonly values: readonly FilterValue[]
+  readonly bound: string | number | Moment
+  readonly boolean: boolean
+  readonly text: string
+  readonly circle: { readonly lat: number; readonly lon: number; readonly radius_m: number }
+  readonly box: { readonly south_west: GeoPoint; readonly north_east: GeoPoint }
 }
 
 /**

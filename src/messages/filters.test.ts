@@ -113,7 +113,7 @@ describe('a filter in protobuf', () => {
     const exists = field(7, WireType.Varint, (w) => w.bool(true))
     const prefix = lengthField(9, Buffer.from('x'))
     const test = read(lengthField(4, message([exists, lengthField(1, Buffer.from('a')), prefix])))
-    assert.deepEqual(test, { kind: 'condition', path: 'a', test: { op: 'prefix', prefix: 'x' } })
+    assert.deepEqual(test, { kind: 'condition', path: 'a', test: { op: 'prefix', text: 'x' } })
   })
 
   it('is read or refused for any bytes', () => {

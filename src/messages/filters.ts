@@ -1,12 +1,71 @@
 import { placeOf } from '../base/attribute-checks.ts'
-import { invalid } from '../base/errors.ts'
-import type { Bounds, Filter } from '../base/filter.ts'
-import { FilterBuilder, type Operator } from '../base/filter-builder.ts'
+import type { GeoPoint, Scalar } from '../base/attributes.ts'
+import { assert, invalid } from '../base/errors.ts'
+import {
+  type Bounds,
+  boundNames,
+  type Filter,
+  type OperatorName,
+  operatorNames,
+  operatorOf,
+  operators,
+  type Test,
+} from '../base/filter.ts'
+import { FilterBuilder } from '../base/filter-builder.ts'
+import { idBytes, idFromBytes } from '../base/ids.ts'
 import type * as messages from './generated/vectordb_pb.js'
 import type { Encoded, Fields } from './reader.ts'
-import { geoIn, idIn, scalarIn } from './values.ts'
+import { geoIn, idIn, idMessage, scalarIn, valueMessage } from './values.ts'
+import type { Init } from './writer.ts'
 
 type Steps<Value> = Generator<undefined, Value, void>
+type ConditionTest = NonNullable<Init<messages.Condition>['test']>
+
+/** The message of a filter, from which `filterIn` reads an equal one. */
+export function filterMessage(filter: Filter): Init<messages.Filter> {
+  switch (filter.kind) {
+    case 'all':
+    case 'any':
+      return { node: { case: filter.kind, value: { items: filter.of.map(filterMessage) } } }
+    case 'not':
+      return { node: { case: 'negate', value: filterMessage(filter.of) } }
+    case 'ids': {
+      const items = Array.from({ length: filter.ids.length / idBytes }, (_, index) =>
+        idMessage(idFromBytes(filter.ids, index * idBytes)),
+      )
+      return { node: { case: 'hasId', value: { items } } }
+    }
+    case 'condition':
+      return { node: { case: 'condition', value: { path: filter.path, test: testMessage(filter.test) } } }
+    case 'partitions':
+      throw new Error('a filter by partition is never sent')
+  }
+}
+
+function testMessage(test: Test): ConditionTest {
+  if ('bounds' in test) {
+    const given = boundNames.filter((name) => test.bounds[name] !== undefined)
+    const value = Object.fromEntries(given.map((name) => [name, valueMessage(test.bounds[name]!)]))
+    return { case: 'range', value }
+  }
+  if ('values' in test) {
+    if (test.op === 'in' && test.values.length === 1)
+      return { case: 'eq', value: valueMessage(test.values[0]!) }
+    return { case: caseOf(test), value: { items: test.values.map(valueMessage) } } as ConditionTest
+  }
+  const { op, ...operand } = test
+  const value = 'text' in operand ? operand.text : op === 'exists' ? true : operand
+  return { case: caseOf(test), value } as ConditionTest
+}
+
+function caseOf(test: Test): string {
+  return caseName(operators[operatorOf(test)].field)
+}
+
+/** The name that generated code has for a field. */
+function caseName(field: string): string {
+  return field.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())
+}
 
 /**
  * Reads a `Filter`, with the same checks as in JSON; yields from time to time, so that a filter with many values does not
@@ -16,28 +75,15 @@ export function* filterIn(message: Encoded<messages.Filter>, at: string): Steps<
   return yield* new FilterReader().filter(message, at, 0)
 }
 
-const operatorNames: Readonly<Record<Operator, string>> = {
-  eq: 'eq',
-  ne: 'ne',
-  in: 'any_of',
-  nin: 'none_of',
-  gt: 'range',
-  gte: 'range',
-  lt: 'range',
-  lte: 'range',
-  exists: 'exists',
-  all: 'contains_all',
-  prefix: 'prefix',
-  near: 'near',
-  box: 'box',
-}
-
-const boundNames = ['gt', 'gte', 'lt', 'lte'] as const
+/** The operators by their fields' names in generated code; of those of a range, any. */
+const operatorOfCase: ReadonlyMap<string, OperatorName> = new Map(
+  operatorNames.map((name) => [caseName(operators[name].field), name]),
+)
 
 const valuesPerTurn = 1024
 
 class FilterReader {
-  readonly #builder = new FilterBuilder(operatorNames);
+  readonly #builder = new FilterBuilder((operator) => operators[operator].field);
 
   /** @param depth the number of enclosing all, any and negate nodes */
   *filter(message: Encoded<messages.Filter>, at: string, depth: number): Steps<Filter> {
@@ -52,7 +98,7 @@ class FilterReader {
         return this.#builder.not(inner, `${at}.negate`)
       }
       case 'hasId':
-        return yield* this.#ids(node.value, `${at}.has_id`)
+        return yield* this.#values(node.value.items('items'), idIn, '$id', 'in', `${at}.has_id`)
       case 'condition':
         return yield* this.#condition(node.value.read(), at)
       default:
@@ -69,76 +115,64 @@ class FilterReader {
     return of
   }
 
-  *#ids(message: Encoded<messages.PointIDs>, at: string): Steps<Filter> {
-    const operands = this.#builder.operands('$id', 'in', at)
-    let count = 0
-    for (const item of message.items('items')) {
-      operands.add(idIn(item), at, count)
-      count += 1
-      if (count % valuesPerTurn === 0) yield undefined
-    }
-    return yield* this.#builder.anyOf(operands, at)
-  }
-
   *#condition({ path: name, test }: Fields<messages.Condition>, parentAt: string): Steps<Filter> {
-    const at = name === '' ? `${parentAt}.condition.path` : placeOf(parentAt, name)
-    const path = this.#builder.path(name, at)
-    switch (test.case) {
-      case 'eq':
-        return yield* this.#equals(test.value, path, 'eq', `${at}.eq`)
-      case 'ne':
-        return this.#builder.not(yield* this.#equals(test.value, path, 'ne', `${at}.ne`), `${at}.ne`)
-      case 'anyOf':
-        return yield* this.#values(test.value, path, 'in', `${at}.any_of`)
-      case 'noneOf':
-        return yield* this.#values(test.value, path, 'nin', `${at}.none_of`)
-      case 'containsAll':
-        return yield* this.#values(test.value, path, 'all', `${at}.contains_all`)
-      case 'range':
-        return this.#range(test.value.read(), path, `${at}.range`)
-      case 'exists':
-        return this.#builder.exists(path, test.value, `${at}.exists`)
-      case 'prefix':
-        return this.#builder.prefix(path, test.value, `${at}.prefix`)
-      case 'near': {
-        const { center, radiusM } = test.value.read()
-        return this.#builder.near(path, this.#geo(center, `${at}.near.center`), radiusM, `${at}.near`)
+    const pathAt = name === '' ? `${parentAt}.condition.path` : placeOf(parentAt, name)
+    const path = this.#builder.path(name, pathAt)
+    if (test.case === undefined) throw invalid(`${pathAt} has no test, like eq`)
+    const operator = operatorOfCase.get(test.case)
+    assert(operator !== undefined, `the table of operators has ${test.case}`)
+    const at = `${pathAt}.${operators[operator].field}`
+    const { value } = test
+    switch (operators[operator].operand) {
+      case 'value': {
+        const operands = this.#builder.operands(path, operator, at)
+        operands.add(scalarIn(value as Encoded<messages.Value>, at), at)
+        return yield* this.#builder.ofValues(operator, operands, at)
+      }
+      case 'values': {
+        const items = (value as Encoded<messages.Values>).items('items')
+        return yield* this.#values(
+          items,
+          (item, index) => scalarIn(item, `${at}[${index}]`),
+          path,
+          operator,
+          at,
+        )
+      }
+      case 'bound':
+        return this.#range((value as Encoded<messages.Range>).read(), path, at)
+      case 'boolean':
+        return this.#builder.of(path, operator, value as boolean, at)
+      case 'text':
+        return this.#builder.of(path, operator, { text: value as string }, at)
+      case 'circle': {
+        const { center, radiusM } = (value as Encoded<messages.GeoRadius>).read()
+        return this.#builder.of(path, operator, { center: geoAt(center, `${at}.center`), radiusM }, at)
       }
       case 'box': {
-        const { southWest, northEast } = test.value.read()
-        const [from, to] = [
-          this.#geo(southWest, `${at}.box.south_west`),
-          this.#geo(northEast, `${at}.box.north_east`),
-        ]
-        return this.#builder.box(path, from, to, `${at}.box`)
+        const corners = (value as Encoded<messages.GeoBox>).read()
+        const southWest = geoAt(corners.southWest, `${at}.south_west`)
+        const northEast = geoAt(corners.northEast, `${at}.north_east`)
+        return this.#builder.of(path, operator, { southWest, northEast }, at)
       }
-      default:
-        throw invalid(`${at} has no test, like eq`)
     }
   }
 
-  *#equals(message: Encoded<messages.Value>, path: string, operator: 'eq' | 'ne', at: string): Steps<Filter> {
-    const operands = this.#builder.operands(path, operator, at)
-    operands.add(scalarIn(message, at), at)
-    return yield* this.#builder.anyOf(operands, at)
-  }
-
-  *#values(
-    message: Encoded<messages.Values>,
+  *#values<Item>(
+    items: Iterable<Item>,
+    read: (item: Item, index: number) => Scalar,
     path: string,
-    operator: 'in' | 'nin' | 'all',
+    operator: OperatorName,
     at: string,
   ): Steps<Filter> {
     const operands = this.#builder.operands(path, operator, at)
     let count = 0
-    for (const item of message.items('items')) {
-      operands.add(scalarIn(item, `${at}[${count}]`), at, count)
+    for (const item of items) {
+      operands.add(read(item, count), at, count)
       count += 1
       if (count % valuesPerTurn === 0) yield undefined
     }
-    if (operator === 'all') return this.#builder.contains(operands, at)
-    const found = yield* this.#builder.anyOf(operands, at)
-    return operator === 'nin' ? this.#builder.not(found, at) : found
+    return yield* this.#builder.ofValues(operator, operands, at)
   }
 
   #range(range: Fields<messages.Range>, path: string, at: string): Filter {
@@ -150,9 +184,9 @@ class FilterReader {
     }
     return this.#builder.range(path, bounds, at)
   }
+}
 
-  #geo(place: Encoded<messages.GeoPoint> | undefined, at: string): ReturnType<typeof geoIn> {
-    if (place === undefined) throw invalid(`${at} is missing`)
-    return geoIn(place, at)
-  }
+function geoAt(place: Encoded<messages.GeoPoint> | undefined, at: string): GeoPoint {
+  if (place === undefined) throw invalid(`${at} is missing`)
+  return geoIn(place, at)
 }

@@ -1,5 +1,5 @@
 import { fromBinary } from '@bufbuild/protobuf'
-import { filterMessage } from '../../src/client/grpc-filters.ts'
+import { filterMessage } from '../../src/client/grpc-messages.ts'
 import { patchIn } from '../../src/client/input.ts'
 import { type AttributesInput, attributeFromJson, type Filter } from '../../src/client/values.ts'
 import { type Attributes, AttributesSchema } from '../../src/messages/generated/vectordb_pb.js'

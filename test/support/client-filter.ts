@@ -35,7 +35,7 @@ function testsOf(test: Test): client.FilterTests {
     case 'exists':
       return { $exists: true }
     case 'prefix':
-      return { $prefix: test.prefix }
+      return { $prefix: test.text }
     case 'near':
       return { $near: { lat: test.center.lat, lon: test.center.lon, radius_m: test.radiusM } }
     case 'box':

@@ -67,7 +67,7 @@ function meets(test: Test, values: readonly AttributeValue[]): boolean {
   }
   if (test.op === 'range') return values.some((value) => isWithin(value, test.bounds))
   if (test.op === 'prefix') {
-    return values.some((value) => typeof value === 'string' && value.startsWith(test.prefix))
+    return values.some((value) => typeof value === 'string' && value.startsWith(test.text))
   }
   const places = values.filter((value) => value instanceof GeoPoint)
   if (test.op === 'near') return places.some((place) => haversineM(place, test.center) <= test.radiusM)

@@ -70,7 +70,7 @@ export class RandomDocuments {
       case 'range':
         return { op, bounds: this.#bounds() }
       case 'prefix':
-        return { op, prefix: this.#one(['', 'x', 'xy', 'ж', 'I']) }
+        return { op, text: this.#one(['', 'x', 'xy', 'ж', 'I']) }
       case 'near':
         return { op, center: this.#place(), radiusM: this.#one([0, 1000, 30_000, 1e6, 3e7]) }
       case 'box':

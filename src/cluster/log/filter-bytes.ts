@@ -66,7 +66,7 @@ function writeTest(to: PackedWriter, test: Test): void {
       for (const name of boundNames) if (test.bounds[name] !== undefined) writeScalar(to, test.bounds[name])
       break
     case 'prefix':
-      to.text(test.prefix)
+      to.text(test.text)
       break
     case 'near':
       writePlace(to, test.center)
@@ -92,7 +92,7 @@ function readTest(from: PackedReader): Test {
     case testOps.exists:
       return { op: 'exists' }
     case testOps.prefix:
-      return { op: 'prefix', prefix: from.text() }
+      return { op: 'prefix', text: from.text() }
     case testOps.near:
       return { op: 'near', center: readPlace(from), radiusM: from.float64() }
     case testOps.box:

@@ -137,7 +137,7 @@ class Requests {
       { op: 'range', bounds: { ...this.#maybe({ gt: bound() }), ...this.#maybe({ lte: bound() }) } },
       { op: 'range', bounds: { ...this.#maybe({ gte: bound() }), ...this.#maybe({ lt: bound() }) } },
       { op: 'exists' },
-      { op: 'prefix', prefix: this.#text() },
+      { op: 'prefix', text: this.#text() },
       { op: 'near', center: this.#place(), radiusM: this.#number() },
       { op: 'box', southWest: this.#place(), northEast: this.#place() },
     )

@@ -3,11 +3,8 @@ import type { SearchPointsBatchInput } from '../../api/search-points.ts'
 import type { ItemSteps, PayloadInput, PointInput, SearchInput } from '../../api/validation.ts'
 import { DatabaseError, invalid } from '../../base/errors.ts'
 import { inTurns } from '../../base/turns.ts'
-import type { FieldNotes } from './ignored-fields.ts'
-import { readAttributes, readDateTime } from './json-attributes.ts'
-import { readFilterInTurns } from './json-filter.ts'
-import { readInclude } from './json-reads.ts'
-import { isUtf8InTurns, JsonScanner } from './json-scanner.ts'
+import { readAttributes, readDateTime } from '../../messages/json-attributes.ts'
+import { readFilter } from '../../messages/json-filter.ts'
 import {
   expectKind,
   membersAt,
@@ -15,11 +12,11 @@ import {
   readNumber,
   readString,
   readText,
-  readVector,
-  skipUnknown,
-  type Writable,
-  wholeInTurns,
-} from './json-values.ts'
+} from '../../messages/json-reader.ts'
+import type { FieldNotes } from './ignored-fields.ts'
+import { readInclude } from './json-reads.ts'
+import { isUtf8InTurns, JsonScanner } from './json-scanner.ts'
+import { readVector, skipUnknown, type Writable, wholeInTurns } from './json-values.ts'
 
 /**
  * Converts JSON bodies of inserts and searches to the api's inputs. Checks the types of JSON values, with the path of
@@ -110,7 +107,7 @@ function* readQuery(
     else if (key === 'limit') query.limit = readNumber(json, `${path}limit`)
     else if (key === 'ef') query.ef = readNumber(json, `${path}ef`)
     else if (key === 'id') query.id = readString(json, `${path}id`)
-    else if (key === 'filter') query.filter = yield* readFilterInTurns(json, `${path}filter`)
+    else if (key === 'filter') query.filter = yield* readFilter(json, `${path}filter`)
     else if (key === 'exact') query.exact = readBoolean(json, `${path}exact`)
     else if (key === 'max_distance') query.maxDistance = readNumber(json, `${path}max_distance`)
     else if (key === 'include') query.include = yield* readInclude(json, `${path}include`)

@@ -6,9 +6,10 @@ import {
   tooManyAliases,
 } from '../../api/collections.ts'
 import { inTurns } from '../../base/turns.ts'
+import { expectKind, membersAt, readNumber, readString } from '../../messages/json-reader.ts'
 import type { FieldNotes } from './ignored-fields.ts'
 import type { JsonScanner } from './json-scanner.ts'
-import { expectKind, membersAt, readNumber, readString, skipUnknown, wholeInTurns } from './json-values.ts'
+import { skipUnknown, wholeInTurns } from './json-values.ts'
 
 /** Collections and aliases as JSON. Answers are small and rare, so they are built in one turn. */
 

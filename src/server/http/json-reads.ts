@@ -19,21 +19,13 @@ import type { Include, Payload } from '../../base/point.ts'
 import type { Profile } from '../../base/profile.ts'
 import type { HitDetails, SearchResults } from '../../base/search-results.ts'
 import { inTurns } from '../../base/turns.ts'
+import { encodeAttributes, encodeDateTime, readExactNumber } from '../../messages/json-attributes.ts'
+import { readFilter } from '../../messages/json-filter.ts'
+import { expectKind, membersAt, readBoolean, readNumber, readString } from '../../messages/json-reader.ts'
 import { encodeIdLists, encodeIds, type JsonAnswer, JsonText } from './answers.ts'
 import type { FieldNotes } from './ignored-fields.ts'
-import { encodeAttributes, encodeDateTime, readExactNumber } from './json-attributes.ts'
-import { readFilterInTurns } from './json-filter.ts'
 import type { JsonScanner } from './json-scanner.ts'
-import {
-  expectKind,
-  membersAt,
-  readBoolean,
-  readNumber,
-  readString,
-  skipUnknown,
-  type Writable,
-  wholeInTurns,
-} from './json-values.ts'
+import { skipUnknown, type Writable, wholeInTurns } from './json-values.ts'
 
 /**
  * Answers with points or parts of points, as JSON. Answers of searches begin with the ids, as they did before there
@@ -177,7 +169,7 @@ export function decodeList(body: Buffer, notes: FieldNotes): ListPointsInput | P
     wholeInTurns(body, function* (json) {
       const input: Writable<ListPointsInput> = {}
       for (const key of membersAt(json, '')) {
-        if (key === 'filter') input.filter = yield* readFilterInTurns(json, 'filter')
+        if (key === 'filter') input.filter = yield* readFilter(json, 'filter')
         else if (key === 'limit') input.limit = readNumber(json, 'limit')
         else if (key === 'cursor') input.cursor = readString(json, 'cursor')
         else if (key === 'include') input.include = yield* readInclude(json, 'include')
@@ -194,7 +186,7 @@ export function decodeCount(body: Buffer, notes: FieldNotes): CountPointsInput |
     wholeInTurns(body, function* (json) {
       const input: Writable<CountPointsInput> = {}
       for (const key of membersAt(json, '')) {
-        if (key === 'filter') input.filter = yield* readFilterInTurns(json, 'filter')
+        if (key === 'filter') input.filter = yield* readFilter(json, 'filter')
         else yield* skipUnknown(json, '', key, notes, ['filter'])
         if (json.isTurnOver()) yield undefined
       }
@@ -208,7 +200,7 @@ export function decodeFacets(body: Buffer, notes: FieldNotes): FacetPointsInput 
     wholeInTurns(body, function* (json) {
       const input: Writable<FacetPointsInput> = {}
       for (const key of membersAt(json, '')) {
-        if (key === 'filter') input.filter = yield* readFilterInTurns(json, 'filter')
+        if (key === 'filter') input.filter = yield* readFilter(json, 'filter')
         else if (key === 'paths') input.paths = readPaths(json, 'paths')
         else if (key === 'limit') input.limit = readNumber(json, 'limit')
         else yield* skipUnknown(json, '', key, notes, ['filter', 'paths', 'limit'])
@@ -266,7 +258,7 @@ export function* readPrecondition(
   for (const key of membersAt(json, `${path}.`)) {
     const at = placeOf(path, key)
     if (key === 'version') when.version = readExactNumber(json, at)
-    else if (key === 'filter') when.filter = yield* readFilterInTurns(json, at)
+    else if (key === 'filter') when.filter = yield* readFilter(json, at)
     else if (key === 'absent') when.absent = readBoolean(json, at)
     else throw invalid(`${at} is not known: when has version, filter and absent`)
     if (json.isTurnOver()) yield undefined

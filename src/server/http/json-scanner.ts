@@ -1,8 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { type DatabaseError, invalid } from '../../base/errors.ts'
 import { NumberReader } from '../../kernels/number-reader.ts'
-
-export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null'
+import type { JsonKind, JsonReader } from '../../messages/json-reader.ts'
 
 const quote = 0x22
 const comma = 0x2c
@@ -38,7 +37,7 @@ const utf8BytesPerTurn = 1024 * 1024
  *
  * Fails with `invalid_argument` for malformed JSON.
  */
-export class JsonScanner {
+export class JsonScanner implements JsonReader {
   readonly #bytes: Buffer
   #at = 0
   /** Where reading should next be interrupted. */

@@ -4,24 +4,15 @@ import type { InsertedBatch, ItemError } from '../../api/insert-points.ts'
 import { reasons } from '../../base/errors.ts'
 import { IdTexts } from '../../base/id-lists.ts'
 import { inTurns } from '../../base/turns.ts'
+import { readSet } from '../../messages/json-attributes.ts'
+import { readFilter } from '../../messages/json-filter.ts'
+import { membersAt, readBoolean, readNumber, readString, readText } from '../../messages/json-reader.ts'
 import { encodeIds, type JsonAnswer, JsonText } from './answers.ts'
 import type { FieldNotes } from './ignored-fields.ts'
-import { readSet } from './json-attributes.ts'
 import { readExpiry, readPayload } from './json-codec.ts'
-import { readFilterInTurns } from './json-filter.ts'
 import { readPaths, readPrecondition } from './json-reads.ts'
 import type { JsonScanner } from './json-scanner.ts'
-import {
-  membersAt,
-  readBoolean,
-  readNumber,
-  readString,
-  readText,
-  readVector,
-  skipUnknown,
-  type Writable,
-  wholeInTurns,
-} from './json-values.ts'
+import { readVector, skipUnknown, type Writable, wholeInTurns } from './json-values.ts'
 
 /** Bodies and answers of writes, except the bodies of inserts (see json-codec.ts). */
 
@@ -91,7 +82,7 @@ function* readChange(
 ): Generator<undefined, ChangeByFilterInput, void> {
   const input: Writable<ChangeByFilterInput> = {}
   for (const key of membersAt(json, '')) {
-    if (key === 'filter') input.filter = yield* readFilterInTurns(json, 'filter')
+    if (key === 'filter') input.filter = yield* readFilter(json, 'filter')
     else if (key === 'limit') input.limit = readNumber(json, 'limit')
     else if (key === 'dry_run') input.dryRun = readBoolean(json, 'dry_run')
     else if (key === 'everything') input.everything = readBoolean(json, 'everything')

@@ -7,20 +7,19 @@ import {
   checkWrittenBytes,
   placeOf,
   shownText,
-} from '../../base/attribute-checks.ts'
-import { attributesToJson, wholeMax } from '../../base/attribute-json.ts'
-import { checkAttributes } from '../../base/attribute-totals.ts'
+} from '../base/attribute-checks.ts'
+import { attributesToJson, wholeMax } from '../base/attribute-json.ts'
+import { checkAttributes } from '../base/attribute-totals.ts'
 import {
   type Attributes,
   type AttributeValue,
   DateTime,
   type GeoPoint,
   type Scalar,
-} from '../../base/attributes.ts'
-import { formatDateTime } from '../../base/datetime.ts'
-import { invalid } from '../../base/errors.ts'
-import type { JsonScanner } from './json-scanner.ts'
-import { expectKind, membersAt, readString, readText, wrongType } from './json-values.ts'
+} from '../base/attributes.ts'
+import { formatDateTime } from '../base/datetime.ts'
+import { invalid } from '../base/errors.ts'
+import { expectKind, type JsonReader, membersAt, readString, readText, wrongType } from './json-reader.ts'
 
 /**
  * Attributes and moments in JSON bodies, checked while they are read. The last value of a repeated name counts. A name
@@ -28,7 +27,7 @@ import { expectKind, membersAt, readString, readText, wrongType } from './json-v
  */
 
 /** @returns undefined for attributes that are null or empty, which count as absent */
-export function readAttributes(json: JsonScanner, path: string): Attributes | undefined {
+export function readAttributes(json: JsonReader, path: string): Attributes | undefined {
   if (json.peek() === 'null') {
     json.skip()
     return undefined
@@ -44,7 +43,7 @@ interface SetAttributes {
 }
 
 /** Reads `set` of a patch: attributes whose names are paths. */
-export function readSet(json: JsonScanner, path: string): SetAttributes {
+export function readSet(json: JsonReader, path: string): SetAttributes {
   expectKind(json, 'object', path)
   const reader = new AttributeReader(json, path)
   const set = new Map<string, AttributeValue>()
@@ -66,7 +65,7 @@ export function readSet(json: JsonScanner, path: string): SetAttributes {
 }
 
 /** Reads a single value: text, a number, true, false, a moment or a place. */
-export function readScalar(json: JsonScanner, path: string): Scalar {
+export function readScalar(json: JsonReader, path: string): Scalar {
   const kind = json.peek()
   if (kind === 'string') return readText(json, path)
   if (kind === 'number') return readExactNumber(json, path)
@@ -82,7 +81,7 @@ export function readScalar(json: JsonScanner, path: string): Scalar {
 }
 
 /** Reads a number that loses no digits: a whole number without an exponent is at most 2^53. Reads -0 as 0. */
-export function readExactNumber(json: JsonScanner, path: string): number {
+export function readExactNumber(json: JsonReader, path: string): number {
   expectKind(json, 'number', path)
   const text = json.numberText()
   const value = Number(text)
@@ -98,12 +97,12 @@ export function readExactNumber(json: JsonScanner, path: string): number {
 }
 
 /** Reads `expires_at`: a moment as text. */
-export function readDateTime(json: JsonScanner, path: string): DateTime {
+export function readDateTime(json: JsonReader, path: string): DateTime {
   return checkDateText(readString(json, path), path)
 }
 
 /** Reads `{"lat":…,"lon":…}`. */
-export function readGeo(json: JsonScanner, path: string): GeoPoint {
+export function readGeo(json: JsonReader, path: string): GeoPoint {
   let lat: number | undefined
   let lon: number | undefined
   for (const key of membersAt(json, `${path}.`)) {
@@ -126,7 +125,7 @@ export function isTag(name: string): boolean {
  * @param before the value of the preceding tag in the same object
  */
 export function readTagged(
-  json: JsonScanner,
+  json: JsonReader,
   tag: string,
   path: string,
   before: AttributeValue | undefined,
@@ -147,11 +146,11 @@ export function encodeDateTime(us: number): string {
 
 /** Reads the values of one point's attributes, of bounded length. */
 class AttributeReader {
-  readonly #json: JsonScanner
+  readonly #json: JsonReader
   readonly #path: string
   readonly #start: number
 
-  constructor(json: JsonScanner, path: string) {
+  constructor(json: JsonReader, path: string) {
     this.#json = json
     this.#path = path
     this.#start = json.at

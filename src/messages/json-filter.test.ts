@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { whole } from '../../../test/support/whole-json.ts'
-import type { Filter } from '../../base/filter.ts'
-import { readFilter, readFilterInTurns } from './json-filter.ts'
-import { JsonScanner } from './json-scanner.ts'
+import { whole } from '../../test/support/whole-json.ts'
+import type { Filter } from '../base/filter.ts'
+import { atOnce } from '../base/turns.ts'
+import { readFilter } from './json-filter.ts'
 
 function read(text: string): Filter {
-  return whole(Buffer.from(text), (json) => readFilter(json, 'filter'))
+  return whole(Buffer.from(text), (json) => atOnce(readFilter(json, 'filter')))
 }
 
 /** Filters that are refused, and the beginnings of the messages. */
@@ -119,17 +119,18 @@ describe('a filter in JSON', () => {
     const id = (number: number): string => `00000000-0000-4000-8000-${number.toString(16).padStart(12, '0')}`
     const idCount = 100_000
     const text = Array.from({ length: idCount }, (_, index) => `"${id((index * 7919) % idCount)}"`).join()
-    const steps = readFilterInTurns(
-      new JsonScanner(Buffer.from(`{"$id":{"$in":[${text},"${id(5)}"]}}`)),
-      'filter',
-    )
     let turns = 0
-    let step = steps.next()
-    for (; !step.done; step = steps.next()) turns += 1
+    const filter = whole(Buffer.from(`{"$id":{"$in":[${text},"${id(5)}"]}}`), (json) => {
+      const steps = readFilter(json, 'filter')
+      for (let step = steps.next(); ; step = steps.next()) {
+        if (step.done) return step.value
+        turns += 1
+      }
+    })
     assert.ok(turns > idCount / 1024)
-    assert.ok(step.value.kind === 'ids')
-    assert.equal(step.value.ids.length, idCount * 16)
-    const rows = Buffer.from(step.value.ids)
+    assert.ok(filter.kind === 'ids')
+    assert.equal(filter.ids.length, idCount * 16)
+    const rows = Buffer.from(filter.ids)
     for (let index = 0; index < idCount; index += 1) assert.equal(rows.readUInt32BE(index * 16 + 12), index)
   })
 

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { anyAttributes } from '../../../test/support/attribute-values.ts'
-import { whole } from '../../../test/support/whole-json.ts'
-import { attributesFromJson, attributesToJson } from '../../base/attribute-json.ts'
-import { type Attributes, DateTime, GeoPoint } from '../../base/attributes.ts'
+import { anyAttributes } from '../../test/support/attribute-values.ts'
+import { whole } from '../../test/support/whole-json.ts'
+import { attributesFromJson, attributesToJson } from '../base/attribute-json.ts'
+import { type Attributes, DateTime, GeoPoint } from '../base/attributes.ts'
 import { encodeAttributes, encodeDateTime, readAttributes, readDateTime, readSet } from './json-attributes.ts'
-import { JsonScanner } from './json-scanner.ts'
 
 const path = 'payload.attributes'
 
@@ -175,7 +174,10 @@ describe('attributes in JSON', () => {
     refused('[]', /^payload\.attributes is an array, it must be an object/)
     refused('"x"', /^payload\.attributes is a string, it must be an object/)
     refused('{"a":1', /not valid JSON/)
-    assert.throws(() => new JsonScanner(Buffer.from([0x22, 0xff, 0x22])), /not UTF-8/)
+    assert.throws(
+      () => whole(Buffer.from([0x22, 0xff, 0x22]), (json) => readDateTime(json, path)),
+      /not UTF-8/,
+    )
   })
 })
 
