@@ -156,9 +156,9 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   clusterAdvertise: { default: '', valid: { 'node-1:3000': 'node-1:3000' }, ...text },
   clusterLogBytes: {
     default: 8 * 1024 * mebibyte,
-    valid: { '16M': 16 * mebibyte, '1T': 1024 ** 4 },
+    valid: { '256M': 256 * mebibyte, '1T': 1024 ** 4 },
     invalid: {
-      '15M': `is not a size from ${16 * mebibyte} to ${Number.MAX_SAFE_INTEGER} bytes, like 65536, 64K, 512M or 4G`,
+      '255M': `is not a size from ${256 * mebibyte} to ${Number.MAX_SAFE_INTEGER} bytes, like 65536, 64K, 512M or 4G`,
     },
   },
   shutdownTimeoutMs: numbers(5000, 0, 600_000),

@@ -20,12 +20,18 @@ import { openDataStore } from '../src/storage/data-store.ts'
 import { statusOf } from './support/cluster-status.ts'
 import { DirectoryWithPoints } from './support/directory-with-points.ts'
 import { assertEnded, run } from './support/process.ts'
-import { startTestCluster, type TestService } from './support/service.ts'
+import {
+  inParts,
+  startTestCluster,
+  type TestCluster,
+  type TestService,
+  untilSettled,
+} from './support/service.ts'
 import { until } from './support/until.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 
-describe('a node that joins a cluster whose log has been trimmed', () => {
+describe('a node that joins a cluster whose log has discarded records', () => {
   it('copies everything from another node, then continues with the log', async () => {
     await using cluster = await startTestCluster(['a'])
     const [a] = cluster.services as [TestService]
@@ -35,7 +41,7 @@ describe('a node that joins a cluster whose log has been trimmed', () => {
     const inDocs = await insert(a, 3, '/collections/docs')
     await call(a, 'DELETE', `/points/${ids[0]}`)
     const keyed = await insertKeyed(a)
-    trim(cluster)
+    discard(cluster)
     const b = await cluster.add('b')
     await assertSame(a, b)
     assert.equal((await fetch(`${b.httpUrl}/points/${ids[0]}`)).status, 404)
@@ -61,7 +67,7 @@ describe('a node that joins a cluster whose log has been trimmed', () => {
     await using cluster = await startTestCluster(['a'])
     const [a] = cluster.services as [TestService]
     await insert(a, 2000)
-    trim(cluster)
+    discard(cluster)
     let isOver = false
     const writing = (async () => {
       for (let round = 0; !isOver; round += 1) {
@@ -99,7 +105,7 @@ describe('a node that joins a cluster whose log has been trimmed', () => {
     }
     await insert(a, 2000)
     await insert(a, 1)
-    trim(cluster)
+    discard(cluster)
     const b = await cluster.add('b')
     assert.deepEqual(harms, [])
     await assertSame(a, b)
@@ -111,10 +117,32 @@ describe('a node that joins a cluster whose log has been trimmed', () => {
     await insert(a, 10)
     await b.service.close()
     await insert(a, 10)
-    trim(cluster)
+    discard(cluster)
     await b.restart()
     await assertSame(a, b)
     assert.match(await metricsOf(b), /^vicinal_cluster_fetches 1$/m)
+  })
+
+  it('does the same after several times the size of the log was written, which goes on', async () => {
+    const whole = {}
+    for (const settings of [whole, inParts('2')]) {
+      await using cluster = await startTestCluster(['a', 'b'], settings)
+      const [a, b] = cluster.services as [TestService, TestService]
+      const settled = async (): Promise<unknown> => settings === whole || (await untilSettled(cluster))
+      await settled()
+      cluster.log.bytesMax = 32 * 1024
+      await insert(a, 100)
+      await b.service.close()
+      const { first } = cluster.log.bounds
+      for (let batch = 0; cluster.log.bounds.first < 3 * first || batch < 24; batch += 1) await insert(a, 100)
+      assert.ok(cluster.log.bounds.bytes <= 32 * 1024)
+      await b.restart()
+      await settled()
+      await assertSame(a, b)
+      assert.match(await metricsOf(b), /^vicinal_cluster_fetches 1$/m)
+      await insert(b, 100)
+      await assertSame(a, b)
+    }
   })
 })
 
@@ -140,7 +168,7 @@ describe('a node that cannot use its data', () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [a, b] = cluster.services as [TestService, TestService]
     await insert(a, 50)
-    trim(cluster)
+    discard(cluster)
     await b.service.close()
     for (const name of readdirSync(b.dataDir)) rmSync(join(b.dataDir, name), { recursive: true })
     await b.restart()
@@ -165,7 +193,6 @@ describe('a node that cannot use its data', () => {
       origin: 'test',
       request: 1,
       partition: undefined,
-      intoReserve: false,
       payload: encodeRequest({ request: { kind: 'audit' }, timeUs: Date.now() * 1000 }),
       signal: AbortSignal.timeout(60_000),
     })
@@ -299,15 +326,9 @@ function flipBits(path: string): void {
   writeFileSync(path, bytes)
 }
 
-function trim({
-  log,
-}: {
-  readonly log: {
-    connect(): { trim(below: number): Promise<void> }
-    readonly bounds: { readonly last: number }
-  }
-}): void {
-  void log.connect().trim(log.bounds.last)
+/** Discards all records but the last one. */
+function discard({ log }: TestCluster): void {
+  log.discard(log.bounds.last)
 }
 
 async function insert(service: TestService, count: number, prefix = ''): Promise<string[]> {

@@ -102,7 +102,7 @@ describe('nodes of a cluster', () => {
       const unusable = node.unusable
       await until(() => node.status.fault?.includes('cannot read the log') === true)
       assert.match(node.status.fault!, /after position \d+: the log has no record at position \d+/)
-      const said = { zone: '', address: '', version: '', isReady: true, floor: 0 }
+      const said = { zone: '', address: '', version: '', isReady: true }
       const other = b!.documents.connect()
       for (const announcement of [
         { ...said, serves: true, position: position - 1 },

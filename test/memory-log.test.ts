@@ -30,24 +30,20 @@ describe('a log in memory', () => {
     assert.equal(await log.append(bytes('a'), { id: 'same', partition: 0 }), 2)
   })
 
-  it('refuses records that do not fit, and accepts deletes into its reserve', async () => {
-    const log = new SharedMemoryLog({ bytesMax: 10, reserveBytes: 4 }).connect()
+  it('discards its oldest records for new ones', async () => {
+    const log = new SharedMemoryLog({ bytesMax: 10 }).connect()
     await log.append(bytes('123456'), { id: '1', partition: 0 })
-    await assert.rejects(log.append(bytes('7'), { id: '2', partition: 0 }), { reason: 'disk_full' })
-    assert.equal(await log.append(bytes('7'), { id: '3', partition: 0, intoReserve: true }), 2)
-    await assert.rejects(log.append(bytes('12345'), { id: '4', partition: 0, intoReserve: true }), {
-      reason: 'disk_full',
-    })
-    await log.trim(2)
-    assert.deepEqual(await log.bounds(), { first: 2, last: 2, bytes: 1, bytesMax: 10 })
-    assert.equal(await log.append(bytes('12345'), { id: '5', partition: 0 }), 3)
+    await log.append(bytes('7'), { id: '2', partition: 0 })
+    assert.deepEqual(await log.bounds(), { first: 1, last: 2, bytes: 7, bytesMax: 10 })
+    assert.equal(await log.append(bytes('12345'), { id: '3', partition: 0 }), 3)
+    assert.deepEqual(await log.bounds(), { first: 2, last: 3, bytes: 6, bytesMax: 10 })
   })
 
-  it('reports records that are trimmed or lost', async () => {
+  it('reports records that are discarded or lost', async () => {
     const shared = new SharedMemoryLog()
     const log = shared.connect()
     for (const id of ['1', '2', '3', '4']) await log.append(bytes(id), { id, partition: 0 })
-    await log.trim(3)
+    shared.discard(3)
     const { signal } = new AbortController()
     const isGap = (wanted: number, found: number) => (error: unknown) =>
       error instanceof LogGap && error.wanted === wanted && error.found === found

@@ -55,7 +55,7 @@ export interface ClusterNodeOptions {
 export interface LocalStatus {
   /** All log records up to here are applied. */
   readonly position: number
-  /** All log records up to here are on this node's disk. For this node, the log may be trimmed up to here. */
+  /** All log records up to here are on this node's disk. */
   readonly floor: number
   /** Whether this node has applied everything that was in the log at its start, and still applies the log. */
   readonly isReady: boolean

@@ -384,7 +384,7 @@ export class ClusterNode {
     const freesSpace = ['remove', 'expire'].includes(request.kind)
     if (this.#stall instanceof DatabaseError && !freesSpace) throw this.#stall
     await this.#shards?.check(request, freesSpace, to.signal)
-    const ended = await this.#submit(request, { ...to, intoReserve: freesSpace })
+    const ended = await this.#submit(request, to)
     this.#acknowledged = Math.max(this.#acknowledged, ended.position)
     const isWhole = ended.held === undefined || request.kind === 'expire'
     const result = isWhole ? ended.result : await this.#shards!.gather(request, ended, to.signal)
@@ -445,10 +445,7 @@ export class ClusterNode {
   async change(
     request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>,
   ): Promise<unknown> {
-    const { result, position } = await this.#submit(request, {
-      collection: '',
-      intoReserve: request.kind === 'drop',
-    })
+    const { result, position } = await this.#submit(request, { collection: '' })
     this.#acknowledged = Math.max(this.#acknowledged, position)
     return result
   }

@@ -219,7 +219,7 @@ export class ClusterService {
     return Object.keys(topology.members).some((name) => name !== node)
   }
 
-  /** Enters this node among the members. From here on the log keeps what this node needs. */
+  /** Enters this node among the members. */
   async #enter(mayFound: boolean): Promise<void> {
     if (this.#membership !== undefined) return
     const documents = this.#documents
@@ -230,7 +230,6 @@ export class ClusterService {
     await this.#answered(() => checkSettings({ documents, node, describe, logger, signal, announcementMs }))
     this.#membership = await this.#answered(() =>
       Membership.join({
-        log: this.#log!,
         documents,
         node,
         replicas,
@@ -334,7 +333,7 @@ export class ClusterService {
 
   async #run(data: ServedData, isFetched: boolean): Promise<void> {
     const { node: name, maxBufferedBytes, maxRequestBytes, onApply, onAcknowledge } = this.#options
-    const { appendTimeoutMs = 0 } = this.#options
+    const { appendTimeoutMs = 0, logBytesMax } = this.#options
     this.#generation += 1
     const { main: stored } = await data.openStore()
     const sharding = await this.#answered(async () => await this.#parts?.shardingOf(stored))
@@ -343,7 +342,7 @@ export class ClusterService {
       log: this.#log!,
       documents: this.#nats!.documents,
       name,
-      maxBufferedBytes,
+      maxBufferedBytes: Math.min(maxBufferedBytes, logBytesMax / logShare),
       maxRequestBytes,
       logger: this.#logger,
       onApply,
@@ -554,6 +553,11 @@ const messageFactor = 4
  * MiB, and both may end with one long point.
  */
 const messageBytesMin = 32 * 1024 * 1024
+/**
+ * What one node may have on its way is the log's size divided by this. So nothing is discarded before any node has
+ * applied it, and every node has time to read it.
+ */
+const logShare = 16
 /** Longer than the log servers take to elect a leader. */
 const timeoutMs = 20_000
 /** What is left of the time of a write after its append. */

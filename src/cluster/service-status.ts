@@ -109,7 +109,7 @@ export class ServiceStatus {
   get announcement(): Announcement {
     const { zone, address } = this.#options
     const { node, log, settings } = this.#now()
-    const { position, floor } = node?.status ?? beginning
+    const { position } = node?.status ?? beginning
     return {
       zone,
       address: address(),
@@ -119,7 +119,6 @@ export class ServiceStatus {
       isReady: this.notReady === undefined,
       serves: this.notServing === undefined,
       position,
-      floor,
       settings,
     }
   }

@@ -212,9 +212,9 @@ class ClusterSettings {
     doc: 'Address at which clients and operators reach this node, as the status of the cluster shows it.',
   })
 
-  readonly clusterLogBytes: Row<number> = bytes(16 * mebibyte, Number.MAX_SAFE_INTEGER, {
+  readonly clusterLogBytes: Row<number> = bytes(256 * mebibyte, Number.MAX_SAFE_INTEGER, {
     default: 8 * 1024 * mebibyte,
-    doc: 'Largest size of the log on each log server. Inserts are refused when 95 % of it is in use, deletes when all of it is. Nodes need the log to catch up after a pause. It is trimmed below what all nodes have on disk.',
+    doc: 'Size of the log on each log server. The oldest records are discarded for new ones. A node that was away while more than this was written copies its data from another node. It must hold at least what is written while a node copies.',
   })
 }
 

@@ -53,45 +53,25 @@ describe('a log on one server', { skip }, () => {
     assert.equal(await node.log.get(201), undefined)
   })
 
-  it('refuses records that do not fit, and stores deletes in its reserve', async () => {
-    await using node = await open(servers, 'full', { logBytesMax: 100_000, reserveShare: 0.5 })
-    const record = new Uint8Array(10_000)
-    const fill = async (intoReserve: boolean): Promise<number> => {
-      for (let count = 0; ; count++) {
-        const id = `${intoReserve}-${count}`
-        const refused = await node.log.append(record, { id, partition: 0, intoReserve }).then(
-          () => undefined,
-          (error: { reason: string }) => error.reason,
-        )
-        if (refused !== undefined) {
-          assert.equal(refused, 'disk_full')
-          return count
-        }
-      }
+  it('discards its oldest records for new ones, and reports them to their reader', async () => {
+    await using node = await open(servers, 'full', { logBytesMax: 100_000 })
+    for (let id = 1; id <= 50; id++) {
+      assert.equal(await node.log.append(new Uint8Array(10_000), { id: `${id}`, partition: 0 }), id)
     }
-    const inserts = await fill(false)
-    const deletes = await fill(true)
-    assert.ok(inserts >= 4 && inserts <= 5, `${inserts}`)
-    assert.ok(deletes >= 4 && deletes <= 6, `${deletes}`)
-    await node.log.trim(inserts + deletes + 1)
-    assert.equal((await node.log.bounds()).bytes, 0)
-    assert.equal(
-      await node.log.append(record, { id: 'again', partition: 0, intoReserve: true }),
-      inserts + deletes + 1,
-    )
-  })
-
-  it('reports records that were trimmed', async () => {
-    await using node = await open(servers, 'trim')
-    for (const id of ['1', '2', '3', '4']) await node.log.append(bytes(id), { id, partition: 0 })
-    await node.log.trim(3)
+    const { first, last, bytes: used } = await node.log.bounds()
+    assert.equal(last, 50)
+    assert.ok(used <= 100_000 && first > 40 && first < 50, `${first} ${used}`)
     await assert.rejects(take(node.log, 1, 1), (error) => {
       assert.ok(error instanceof LogGap)
-      assert.deepEqual([error.wanted, error.found], [1, 3])
+      assert.deepEqual([error.wanted, error.found], [1, first])
       return true
     })
-    assert.deepEqual(await take(node.log, 3, 2), ['3', '4'])
-    assert.deepEqual((await node.log.bounds()).first, 3)
+    assert.equal((await take(node.log, first, last - first + 1)).length, last - first + 1)
+  })
+
+  it('says which setting is too large for its servers', async () => {
+    const logBytesMax = 8 * 2 ** 30
+    await assert.rejects(open(servers, 'large', { logBytesMax }), /no space .*: set CLUSTER_LOG_BYTES/)
   })
 
   it('is rejected if it is shorter than before or was created again', async () => {
@@ -152,7 +132,7 @@ describe('a log on one server', { skip }, () => {
     const connection = await connect({ servers: [...servers.urls] })
     const jsm = await jetstreamManager(connection)
     await jsm.streams.add({ name: 'VDB-foreign', subjects: ['vdb.foreign.*'], max_age: 60e9 })
-    await assert.rejects(open(servers, 'foreign'), /discard is old, deny_delete is not set, max_age is set/)
+    await assert.rejects(open(servers, 'foreign'), /deny_delete is not set, max_age is set/)
     await connection.close()
   })
 
@@ -174,10 +154,7 @@ describe('a log on one server', { skip }, () => {
     await node.log.append(bytes('1'), { id: '1', partition: 0 })
     await servers.pause(0)
     try {
-      await assert.rejects(
-        node.log.append(bytes('2'), { id: '2', partition: 0, intoReserve: true }),
-        UncertainAppend,
-      )
+      await assert.rejects(node.log.append(bytes('2'), { id: '2', partition: 0 }), UncertainAppend)
     } finally {
       servers.resume(0)
     }

@@ -14,8 +14,6 @@ import { Waiters } from '../../src/cluster/waiting.ts'
 export interface MemoryLogOptions {
   readonly id?: string
   readonly bytesMax?: number
-  /** The part of `bytesMax` that is reserved for appends with `intoReserve`. */
-  readonly reserveBytes?: number
   readonly faults?: SeededFaults
   /** The log's clock. */
   readonly nowMs?: () => number
@@ -27,8 +25,8 @@ export interface MemoryLogOptions {
  */
 export class SharedMemoryLog {
   readonly id: string
-  readonly #bytesMax: number
-  readonly #reserveBytes: number
+  /** Records beyond this many bytes are discarded, the oldest first. */
+  bytesMax: number
   readonly #faults: SeededFaults | undefined
   readonly #nowMs: () => number
   readonly #entries = new Map<number, LogEntry>()
@@ -40,8 +38,7 @@ export class SharedMemoryLog {
 
   constructor(options: MemoryLogOptions = {}) {
     this.id = options.id ?? 'memory'
-    this.#bytesMax = options.bytesMax ?? Number.MAX_SAFE_INTEGER
-    this.#reserveBytes = options.reserveBytes ?? 0
+    this.bytesMax = options.bytesMax ?? Number.MAX_SAFE_INTEGER
     this.#faults = options.faults
     this.#nowMs = options.nowMs ?? Date.now
   }
@@ -55,18 +52,26 @@ export class SharedMemoryLog {
       read: (from, signal) => this.#read(from, AbortSignal.any([signal, closed.signal])),
       get: async (position) => this.#entries.get(position),
       bounds: async () => this.bounds,
-      trim: async (below) => this.#trim(below),
       close: async () => closed.abort(),
     }
   }
 
   get bounds(): LogBounds {
-    return { first: this.#first, last: this.#last, bytes: this.#bytes, bytesMax: this.#bytesMax }
+    return { first: this.#first, last: this.#last, bytes: this.#bytes, bytesMax: this.bytesMax }
   }
 
   /** Loses a record on all servers, which no log should do. */
   lose(position: number): void {
     this.#entries.delete(position)
+  }
+
+  /** Discards the records below a position, as if the log had grown beyond its size. */
+  discard(below: number): void {
+    const end = Math.min(below, this.#last + 1)
+    for (; this.#first < end; this.#first++) {
+      this.#bytes -= this.#entries.get(this.#first)?.record.length ?? 0
+      this.#entries.delete(this.#first)
+    }
   }
 
   /** Forgets the ids of earlier appends, as a log does after a while. */
@@ -82,7 +87,7 @@ export class SharedMemoryLog {
     if (fate === 'refused') throw new DatabaseError('not_ready', 'the log of the cluster cannot be reached')
     if (fate === 'lost') throw new UncertainAppend('a fault: not stored')
     if (fate === 'late') {
-      void faults!.pause().then(() => this.#storeIfRoom(record, options))
+      void faults!.pause().then(() => this.#store(record, options))
       throw new UncertainAppend('a fault: stored later')
     }
     const position = this.#store(record, options)
@@ -95,9 +100,6 @@ export class SharedMemoryLog {
     if (this.#faults?.happens('forgetful')) this.forgetIds()
     const former = this.#positions.get(options.id)
     if (former !== undefined) return former
-    if (!this.#hasRoom(record, options)) {
-      throw new DatabaseError('disk_full', 'the log of the cluster is full')
-    }
     this.#last++
     // A copy: the caller may reuse its bytes, as it may after sending them.
     this.#entries.set(this.#last, {
@@ -106,18 +108,11 @@ export class SharedMemoryLog {
       appendedMs: this.#nowMs(),
     })
     this.#bytes += record.length
+    while (this.#bytes > this.bytesMax) this.discard(this.#first + 1)
     this.#positions.set(options.id, this.#last)
     const position = this.#last
     this.#waiters.wakeAll()
     return position
-  }
-
-  #storeIfRoom(record: Uint8Array, options: AppendOptions): void {
-    if (this.#hasRoom(record, options)) this.#store(record, options)
-  }
-
-  #hasRoom({ length }: Uint8Array, { intoReserve }: AppendOptions): boolean {
-    return this.#bytes + length <= this.#bytesMax - (intoReserve ? 0 : this.#reserveBytes)
   }
 
   async *#read(from: number, signal: AbortSignal): AsyncGenerator<LogEntry> {
@@ -148,14 +143,6 @@ export class SharedMemoryLog {
     let next = position + 1
     while (next <= this.#last && !this.#entries.has(next)) next++
     return next
-  }
-
-  #trim(below: number): void {
-    const end = Math.min(below, this.#last + 1)
-    for (; this.#first < end; this.#first++) {
-      this.#bytes -= this.#entries.get(this.#first)?.record.length ?? 0
-      this.#entries.delete(this.#first)
-    }
   }
 }
 

@@ -48,16 +48,14 @@ export class MovingParts {
 
   /** Adds the node to the topology and returns the partitions that it holds. */
   readonly sharding: ServiceParts['shardingOf'] = async (main) => {
-    const { name: node, replicas, log, documents } = this.#options
+    const { name: node, replicas, documents } = this.#options
     this.#membership ??= await Membership.join({
-      log,
       documents: documents.connect(),
       node,
       replicas,
       logger,
       describe: () => this.#announcement(),
       announceMs: 10,
-      trimMs: 1e9,
     })
     return await this.#parts.shardingOf(main)
   }
@@ -91,7 +89,7 @@ export class MovingParts {
 
   #announcement(): Announcement {
     const { zone } = this.#options
-    const { position = 0, floor = 0, isReady = false } = this.#running?.node.status ?? {}
+    const { position = 0, isReady = false } = this.#running?.node.status ?? {}
     return {
       zone,
       address: '',
@@ -100,7 +98,6 @@ export class MovingParts {
       serves: isReady,
       answers: isReady,
       position,
-      floor,
       generation: this.#view.topology.generation,
     }
   }

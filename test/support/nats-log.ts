@@ -29,6 +29,19 @@ export async function openLog(
   })
 }
 
+/** Discards the records of a log below a position, as if it had grown beyond its size. */
+export async function discard({ urls }: NatsServers, cluster: string, below: number): Promise<void> {
+  const { connect } = await import('@nats-io/transport-node')
+  const { jetstreamManager } = await import('@nats-io/jetstream')
+  const connection = await connect({ servers: [...urls] })
+  try {
+    const jsm = await jetstreamManager(connection)
+    await jsm.streams.purge(`VDB-${cluster}`, { seq: below })
+  } finally {
+    await connection.close()
+  }
+}
+
 /** Reads `count` records and checks that their positions are consecutive. */
 export async function take(log: CommitLog, from: number, count: number): Promise<string[]> {
   const taken: string[] = []

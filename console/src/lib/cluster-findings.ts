@@ -1,11 +1,6 @@
 import type { ClusterStatus, NodeStatus } from '../../../src/base/cluster-status.ts'
-import { formatBytes, plural } from './format.ts'
+import { plural } from './format.ts'
 import type { Finding } from './health.ts'
-
-/** From this share on, the service refuses inserts. */
-const fullShare = 0.95
-/** Leaves enough time to find out which node keeps the log from being trimmed. */
-const nearlyFullShare = 0.8
 
 /** The number of log records that a node has not applied yet; undefined while it is unknown. */
 export function lagOf({ position }: NodeStatus, { log }: ClusterStatus): number | undefined {
@@ -57,16 +52,6 @@ function* logFindings({ log, is_connected: isConnected }: ClusterStatus): Genera
       advice:
         'Searches and reads still work. Changes are refused with 503, and the status of other nodes is unknown.',
     }
-    return
-  }
-  const share = log.bytes / log.bytes_max
-  const used = `${formatBytes(log.bytes)} of ${formatBytes(log.bytes_max)}`
-  const advice =
-    'It can be trimmed only up to the position that all nodes have reached. Start or remove the unreachable nodes.'
-  if (share >= fullShare) {
-    yield { level: 'fault', title: `The log is full (${used}): inserts are refused with 507.`, advice }
-  } else if (share >= nearlyFullShare) {
-    yield { level: 'warning', title: `The log is nearly full (${used}).`, advice }
   }
 }
 
@@ -102,11 +87,11 @@ function* partitionFindings({ partitions }: ClusterStatus): Generator<Finding> {
 function* nodeFindings(status: ClusterStatus): Generator<Finding> {
   const away = status.nodes.filter(({ is_alive }) => !is_alive)
   if (away.length > 0) {
-    const [are, they] = away.length === 1 ? ['is', 'it needs'] : ['are', 'they need']
+    const are = away.length === 1 ? 'is' : 'are'
     yield {
       level: 'warning',
       title: `${namesOf(away)} ${are} unreachable.`,
-      advice: `The log keeps the records that ${they} to catch up later. Remove a node that will never come back.`,
+      advice: 'Remove a node that will never come back.',
     }
   }
   for (const node of status.nodes) {

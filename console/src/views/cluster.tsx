@@ -301,9 +301,8 @@ function RemoveDialog(props: {
       onClose={props.onClose}
     >
       <p>
-        Remove a node only if it will never come back. The log no longer keeps records for it, and can be
-        trimmed. The other nodes and the data directory of <code>{name}</code> do not change. If{' '}
-        <code>{name}</code> runs again, it joins as a new node.
+        Remove a node only if it will never come back. The other nodes and the data directory of{' '}
+        <code>{name}</code> do not change. If <code>{name}</code> runs again, it joins as a new node.
       </p>
     </FormDialog>
   )

@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto'
 /**
  * The ordered, durable log that all nodes of a cluster apply, and the small documents that they share. Records are
- * opaque here. Positions count up from 1 without gaps. `CommitLog` and `SharedDocuments` are implemented on NATS
+ * opaque here. Positions count up from 1 without gaps. The log keeps a number of bytes: it discards its oldest records
+ * for new ones, and a node that still needed them copies another node's data. `CommitLog` and `SharedDocuments` are implemented on NATS
  * JetStream, and in memory for tests and simulations.
  */
 export interface CommitLog {
@@ -14,7 +15,7 @@ export interface CommitLog {
    * Appends a record; resolves with its position when a majority of the log's servers has it on disk. A retry with
    * the same `id` returns the position of the first attempt.
    *
-   * @throws DatabaseError `disk_full` when the log is full, `not_ready` when the record was not stored;
+   * @throws DatabaseError `disk_full` when the servers have no space, `not_ready` when the record was not stored;
    *   `UncertainAppend` when it may have been stored
    */
   append(record: Uint8Array, options: AppendOptions): Promise<number>
@@ -22,15 +23,13 @@ export interface CommitLog {
    * Yields every record from position `from` on, in order, including those appended later, until aborted. Survives
    * the failure of a log server.
    *
-   * @throws LogGap when records are missing at positions that were assigned: trimmed or lost. `LogLost` when the log
+   * @throws LogGap when records are missing at positions that were assigned: discarded or lost. `LogLost` when the log
    *   is shorter than it was, deleted, or another one
    */
   read(from: number, signal: AbortSignal): AsyncIterable<LogEntry>
   /** The record at one position; undefined when the log does not have it, or not yet. */
   get(position: number): Promise<LogEntry | undefined>
   bounds(): Promise<LogBounds>
-  /** Deletes the records below a position. */
-  trim(below: number): Promise<void>
   close(): Promise<void>
 }
 
@@ -41,8 +40,6 @@ export interface AppendOptions {
    * 0..255: the first byte of the ids that the record is about; undefined for what concerns all, such as collections.
    */
   readonly partition: number | undefined
-  /** For deletes and similar records: the record may use the part of the log that is reserved for them. */
-  readonly intoReserve?: boolean
   /** Ends the attempts; the outcome is then uncertain. */
   readonly signal?: AbortSignal | undefined
 }
@@ -168,6 +165,5 @@ export class MeasuredLog implements CommitLog {
 
   readonly get: CommitLog['get'] = (position) => this.#log.get(position)
   readonly bounds: CommitLog['bounds'] = () => this.#log.bounds()
-  readonly trim: CommitLog['trim'] = (below) => this.#log.trim(below)
   readonly close: CommitLog['close'] = () => this.#log.close()
 }

@@ -22,7 +22,7 @@ import {
   LogLost,
   UncertainAppend,
 } from './commit-log.ts'
-import { askForStream, findMadeStream, logIdOf, subjectOf } from './nats-stream.ts'
+import { askForStream, findMadeStream, isFull, logIdOf, subjectOf } from './nats-stream.ts'
 
 /** A log that is a JetStream stream: the position of a record is its sequence in the stream. */
 export class NatsLog implements CommitLog {
@@ -36,7 +36,7 @@ export class NatsLog implements CommitLog {
   constructor(stream: NatsStream, options: NatsLogOptions) {
     this.id = stream.id
     this.#stream = stream
-    this.#appender = new NatsAppender(stream, () => this.bounds(), options)
+    this.#appender = new NatsAppender(stream, options)
   }
 
   append(record: Uint8Array, options: AppendOptions): Promise<number> {
@@ -54,10 +54,6 @@ export class NatsLog implements CommitLog {
 
   async bounds(): Promise<LogBounds> {
     return boundsOf(await this.#info())
-  }
-
-  async trim(below: number): Promise<void> {
-    await this.#stream.jsm.streams.purge(this.#stream.name, { seq: below })
   }
 
   async close(): Promise<void> {
@@ -81,8 +77,6 @@ export class NatsLog implements CommitLog {
 
 export interface NatsLogOptions {
   readonly cluster: string
-  /** The share of the log's maximum size that is reserved for appends with `intoReserve`. */
-  readonly reserveShare?: number
   /** How long an append is tried. */
   readonly appendTimeoutMs?: number
   /** Maximum appends in flight; further ones wait. */
@@ -139,27 +133,21 @@ function boundsOf({ state, config }: StreamInfo): LogBounds {
 }
 
 /**
- * Publishes records. Each is retried under the same id until the log has it, the log is full, or the time is up.
+ * Publishes records. Each is retried under the same id until the log has it, its servers are full, or the time is up.
  * JetStream remembers ids for two minutes, much longer than an append is tried.
  */
 class NatsAppender {
   readonly #stream: NatsStream
-  readonly #bounds: () => Promise<LogBounds>
   readonly #cluster: string
-  readonly #reserveShare: number
   readonly #timeoutMs: number
   readonly #appendsMax: number
   readonly #waiting: (() => void)[] = []
   #running = 0
   #isClosed = false
-  /** Size of the log when last asked, and the bytes appended here since. */
-  #size: { readonly bounds: LogBounds; readonly askedMs: number; appendedBytes: number } | undefined
 
-  constructor(stream: NatsStream, bounds: () => Promise<LogBounds>, options: NatsLogOptions) {
+  constructor(stream: NatsStream, options: NatsLogOptions) {
     this.#stream = stream
-    this.#bounds = bounds
     this.#cluster = options.cluster
-    this.#reserveShare = options.reserveShare ?? 0.05
     this.#timeoutMs = options.appendTimeoutMs ?? 15_000
     this.#appendsMax = options.appendsMax ?? 64
   }
@@ -168,10 +156,7 @@ class NatsAppender {
     const endMs = performance.now() + this.#timeoutMs
     await this.#start()
     try {
-      if (!options.intoReserve) await this.#requireRoom(record.length)
-      const position = await this.#publish(record, options, endMs)
-      if (this.#size !== undefined) this.#size.appendedBytes += record.length
-      return position
+      return await this.#publish(record, options, endMs)
     } finally {
       this.#running--
       this.#waiting.shift()?.()
@@ -210,20 +195,6 @@ class NatsAppender {
   #isOver({ signal }: AppendOptions, endMs: number, attempt: number): boolean {
     return this.#isClosed || signal?.aborted === true || (attempt > 1 && performance.now() >= endMs)
   }
-
-  /** @throws DatabaseError `disk_full` when only the reserve is left, as far as this node knows */
-  async #requireRoom(bytes: number): Promise<void> {
-    const nowMs = performance.now()
-    if (this.#size === undefined || nowMs - this.#size.askedMs > sizeMs) {
-      // Without an answer the log itself decides.
-      const bounds = await this.#bounds().catch(() => undefined)
-      this.#size = bounds && { bounds, askedMs: nowMs, appendedBytes: 0 }
-    }
-    if (this.#size === undefined) return
-    const { bounds, appendedBytes } = this.#size
-    const room = bounds.bytesMax * (1 - this.#reserveShare)
-    if (bounds.bytesMax > 0 && bounds.bytes + appendedBytes + bytes > room) throw fullError()
-  }
 }
 
 function outcomeUnknown(mayBeStored: boolean): Error {
@@ -231,12 +202,8 @@ function outcomeUnknown(mayBeStored: boolean): Error {
   return new DatabaseError('not_ready', 'the log of the cluster cannot be reached: nothing was stored')
 }
 
-function fullError(cause?: unknown): DatabaseError {
-  return new DatabaseError('disk_full', 'the log of the cluster is full', { cause })
-}
-
-function isFull(error: unknown): boolean {
-  return error instanceof JetStreamApiError && fullCodes.includes(error.code)
+function fullError(cause: unknown): DatabaseError {
+  return new DatabaseError('disk_full', 'the log servers of the cluster have no space left', { cause })
 }
 
 /** Whether a server said that it has not stored the record; a missing answer says nothing. */
@@ -245,15 +212,11 @@ function isRefusal(error: unknown): boolean {
   return error instanceof JetStreamError || (error as Error).name === 'JetStreamNotEnabled'
 }
 
-/** Codes of JetStream: no bytes left in the stream, on the server, for the account. */
-const fullCodes: readonly number[] = [10077, 10023, 10047, 10002]
 /** Another append with the same id is in progress. */
 const inProcess = 10158
 const attemptMs = 2_000
 const retryMs = 50
 const retryMsMax = 500
-/** How long the size of the log is taken as current, together with what was appended here since. */
-const sizeMs = 1_000
 
 /**
  * Reads a stream in order. A JetStream consumer lives on one server and dies with it. It delivers what that server

@@ -92,8 +92,31 @@ async function createStream(
   if (former === undefined && (await documents.put(idDocument, Buffer.from(id), 0)) === undefined) {
     throw new DatabaseError('not_ready', 'another node is creating the log')
   }
-  return await jsm.streams.add(configOf(options, { [idKey]: id }))
+  return await withSpace(options, () => jsm.streams.add(configOf(options, { [idKey]: id })))
 }
+
+/** @throws UnusableNats when the servers have no space for a log of this size */
+async function withSpace<Answer>(
+  { bytesMax }: LogStreamOptions,
+  ask: () => Promise<Answer>,
+): Promise<Answer> {
+  try {
+    return await ask()
+  } catch (error) {
+    if (!isFull(error)) throw error
+    throw new UnusableNats(
+      `the log servers have no space for a log of ${bytesMax} bytes: set CLUSTER_LOG_BYTES below the max_file_store of their jetstream block`,
+      { cause: error },
+    )
+  }
+}
+
+/** Whether a server says that there are no bytes left: in the stream, on the server, or for the account. */
+export function isFull(error: unknown): boolean {
+  return error instanceof JetStreamApiError && fullCodes.includes(error.code)
+}
+
+const fullCodes: readonly number[] = [10077, 10023, 10047, 10002]
 
 function configOf(
   { cluster, bytesMax, replicas }: LogStreamOptions,
@@ -114,7 +137,8 @@ function configOf(
 const rules = {
   storage: StorageType.File,
   retention: RetentionPolicy.Limits,
-  discard: DiscardPolicy.New,
+  // The log goes on forever in `max_bytes`. A purge by a node while a disk is full can block nats-server 2.15.1 for good.
+  discard: DiscardPolicy.Old,
   deny_delete: true,
   allow_direct: false,
   // Nanoseconds. Retries of an append end long before.
@@ -122,12 +146,12 @@ const rules = {
   max_msg_size: recordBytesMax + 4096,
 } as const satisfies Partial<StreamConfig>
 
-/** Checks the rules that keep the servers from deleting records on their own. */
+/** Checks the rules that keep the servers from deleting records for any other reason than the log's size. */
 function requireRules({ name, storage, retention, discard, deny_delete, ...limits }: StreamConfig): void {
   const faults = [
     storage === 'file' ? '' : `storage is ${storage}`,
     retention === 'limits' ? '' : `retention is ${retention}`,
-    discard === 'new' ? '' : `discard is ${discard}`,
+    discard === 'old' ? '' : `discard is ${discard}`,
     deny_delete ? '' : 'deny_delete is not set',
     limits.max_age === 0 ? '' : 'max_age is set',
     limits.max_msgs <= 0 ? '' : 'max_msgs is set',
@@ -141,13 +165,14 @@ function requireRules({ name, storage, retention, discard, deny_delete, ...limit
 async function adjust(
   jsm: JetStreamManager,
   info: StreamInfo,
-  { bytesMax, replicas }: LogStreamOptions,
+  options: LogStreamOptions,
   logger: Logger,
 ): Promise<StreamInfo> {
+  const { bytesMax, replicas } = options
   const { config } = info
   const wanted = { max_bytes: bytesMax, num_replicas: Math.max(replicas, config.num_replicas) }
   const isRight = config.max_bytes === wanted.max_bytes && config.num_replicas === wanted.num_replicas
-  const adjusted = isRight ? info : await jsm.streams.update(config.name, wanted)
+  const adjusted = isRight ? info : await withSpace(options, () => jsm.streams.update(config.name, wanted))
   if (adjusted.config.num_replicas === 1) {
     logger.warn(
       { stream: config.name },

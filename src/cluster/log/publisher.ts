@@ -43,8 +43,6 @@ interface PublishOptions {
   /** The collection or alias that the request is about; empty if it is about none. */
   readonly collection: string
   readonly partition?: number | undefined
-  /** Whether it may use the part of a full log that is reserved for requests that free space. */
-  readonly intoReserve?: boolean
   readonly signal?: AbortSignal | undefined
 }
 
@@ -183,7 +181,7 @@ export class Publisher {
   async #append(
     payload: Uint8Array,
     request: number,
-    { collection, partition, intoReserve, signal }: PublishOptions,
+    { collection, partition, signal }: PublishOptions,
     deadline: AbortSignal,
   ): Promise<number> {
     const { log, origin, retryMs } = this.#options
@@ -197,7 +195,6 @@ export class Publisher {
           payload,
           partition,
           signal: deadline,
-          intoReserve: intoReserve ?? false,
         })
       } catch (error) {
         if (error instanceof UncertainAppend) isUncertain = true
@@ -248,7 +245,6 @@ export interface BatchToAppend {
   readonly request: number
   readonly payload: Uint8Array
   readonly partition: number | undefined
-  readonly intoReserve?: boolean
   readonly signal?: AbortSignal | undefined
 }
 
@@ -289,14 +285,14 @@ async function appendInChunks(log: CommitLog, batch: BatchToAppend, largest: num
 
 function append(
   log: CommitLog,
-  { collection, origin, request, partition, intoReserve, signal }: BatchToAppend,
+  { collection, origin, request, partition, signal }: BatchToAppend,
   kind: RecordKind,
   payload: Uint8Array,
   part: string,
 ): Promise<number> {
   const record = encodeRecord({ kind, collection, origin, request, payload })
   const id = `${origin}-${request}${part}`
-  return log.append(record, { id, partition, intoReserve: intoReserve ?? false, signal })
+  return log.append(record, { id, partition, signal })
 }
 
 function piecesOf(bytes: Uint8Array, largest: number): Uint8Array[] {

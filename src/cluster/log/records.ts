@@ -142,7 +142,7 @@ function batchOf({ position, appendedMs }: LogEntry, frame: Frame, payload: Uint
  */
 export const recordBytesMax: number = 1024 * 1024 - 4096
 
-/** A commit that is more than this many positions behind its first chunk is void: chunks may have been trimmed. */
+/** A commit that is more than this many positions behind its first chunk is void: a reader keeps or fetches chunks that far back. */
 export const chunkSpanMax = 16_384
 
 export type RecordKind = 'whole' | 'chunk' | 'commit'

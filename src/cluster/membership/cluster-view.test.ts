@@ -25,7 +25,7 @@ class Seen {
 }
 
 function announcementOf(node: string): Announcement {
-  const is = { isReady: true, serves: true, answers: true, generation: 1, position: 1, floor: 1 }
+  const is = { isReady: true, serves: true, answers: true, generation: 1, position: 1 }
   return { zone: '', address: node, version: '1', ...is }
 }
 

@@ -1,10 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { SharedMemoryDocuments, SharedMemoryLog } from '../../../test/support/memory-log.ts'
+import { SharedMemoryDocuments } from '../../../test/support/memory-log.ts'
 import { until } from '../../../test/support/until.ts'
 import { createLogger } from '../../base/log.ts'
-import { recordsMax } from '../log/recent-changes.ts'
-import { chunkSpanMax } from '../log/records.ts'
 import {
   type Announcement,
   checkSettings,
@@ -30,22 +28,13 @@ describe('membership', () => {
     assert.equal((await members[1]!.announced()).get('c')?.position, 2)
   })
 
-  it('trims what all members have on disk, and waits for members that are away', async () => {
+  it('removes a member that is away, once', async () => {
     await using nodes = cluster()
-    const { join, log, documents } = nodes
-    const last = 3 * chunkSpanMax
-    for (let id = 0; id < last; id++) await log.append(Buffer.of(0), { id: `${id}`, partition: 0 })
-    const away = await join('away', 100)
-    await away.close()
-    const member = await join('a', last)
-    // By now it could have trimmed, but the member that is away still needs all records.
-    await until(async () => (await member.announced()).has('a'))
-    assert.equal((await log.bounds()).first, 1)
+    const { join, documents } = nodes
+    await (await join('away', 0)).close()
     assert.equal(await removeMember(documents, 'nobody'), false)
     const removed = await Promise.all(['away', 'away'].map((node) => removeMember(documents, node)))
     assert.deepEqual(removed.toSorted(), [false, true], 'of two removals at once, one finds the member')
-    await until(async () => (await log.bounds()).first > 1)
-    assert.equal((await log.bounds()).first, last - recordsMax - chunkSpanMax)
   })
 
   it('knows no member that has never joined, whatever its name', async () => {
@@ -82,13 +71,11 @@ describe('membership', () => {
 })
 
 function cluster() {
-  const [sharedLog, sharedDocuments] = [new SharedMemoryLog(), new SharedMemoryDocuments()]
-  const [log, documents] = [sharedLog.connect(), sharedDocuments.connect()]
+  const documents = new SharedMemoryDocuments().connect()
   const joined: Membership[] = []
   return {
-    log,
     documents,
-    async join(node: string, floor: number, replicas?: number): Promise<Membership> {
+    async join(node: string, position: number, replicas?: number): Promise<Membership> {
       const describe = (): Announcement => ({
         zone: '',
         address: node,
@@ -96,11 +83,10 @@ function cluster() {
         isReady: true,
         serves: true,
         answers: true,
-        position: floor,
-        floor,
+        position,
         generation: 0,
       })
-      const options = { log, documents, node, describe, logger, replicas, announceMs: 5, trimMs: 5 }
+      const options = { documents, node, describe, logger, replicas, announceMs: 5 }
       const membership = await Membership.join(options)
       joined.push(membership)
       return membership
@@ -168,7 +154,6 @@ describe('a node that starts', () => {
     version: '1.0.0',
     isReady: false,
     position: 0,
-    floor: 0,
     serves: false,
     answers: false,
     generation: 0,

@@ -1,14 +1,11 @@
 import type { Logger } from '../../base/log.ts'
 import type { ServedData } from '../../collections/served-data.ts'
-import type { CommitLog, SharedDocuments } from '../log/commit-log.ts'
-import { recordsMax } from '../log/recent-changes.ts'
-import { chunkSpanMax } from '../log/records.ts'
+import type { SharedDocuments } from '../log/commit-log.ts'
 import { pause } from '../waiting.ts'
 import { replicasNote, setMemberState, withEntered } from './ownership.ts'
 import {
   announcedIn,
   changeTopology,
-  fromJson,
   type Member,
   type MemberState,
   memberOf,
@@ -31,14 +28,11 @@ export interface Announcement extends Omit<Member, 'state'>, SettingsNote {
   readonly takesFrom?: string
   /** All records up to here are applied. */
   readonly position: number
-  /** All records up to here are on the node's own disk. */
-  readonly floor: number
   /** The short id of the log, if the node knows that it is lost: other nodes have to stop, too. */
   readonly lostLog?: string
 }
 
 interface MembershipOptions {
-  readonly log: CommitLog
   readonly documents: SharedDocuments
   readonly node: string
   readonly describe: () => Announcement
@@ -50,14 +44,9 @@ interface MembershipOptions {
   /** Called when the topology has a new state for this node. */
   readonly onState?: ((state: MemberState | undefined) => void) | undefined
   readonly announceMs?: number
-  readonly trimMs?: number
 }
 
-/**
- * A node's membership of its cluster. The node enters itself in the topology, announces itself, and trims the log
- * below what all members have on disk. For a member that is away, the log keeps what that member needs to return,
- * until it is removed.
- */
+/** A node's membership of its cluster: the node enters itself in the topology, and announces itself. */
 export class Membership {
   readonly #options: MembershipOptions
   readonly #closed = new AbortController()
@@ -72,8 +61,7 @@ export class Membership {
   static async join(options: MembershipOptions): Promise<Membership> {
     const membership = new Membership(options)
     const { documents, node, describe, replicas, mayFound } = options
-    const { announceMs = 1_000, trimMs = 30_000 } = options
-    const { zone, address, floor } = describe()
+    const { zone, address } = describe()
     const entry = {
       node,
       member: { zone, address },
@@ -84,13 +72,8 @@ export class Membership {
     withEntered(topology, entry)
     const note = replicasNote(topology, replicas)
     if (note !== undefined) options.logger.warn(note)
-    // Before others can trim: from now on the log keeps what this node does not have on disk yet.
-    await writeFloor(documents, node, floor)
     await changeTopology(documents, (topology) => withEntered(topology, entry))
-    membership.#running = Promise.all([
-      membership.#repeat(announceMs, 'this node could not announce itself', () => membership.#announce()),
-      membership.#repeat(trimMs, 'the log could not be trimmed', () => membership.#trim()),
-    ])
+    membership.#running = membership.#announceOften()
     return membership
   }
 
@@ -125,46 +108,17 @@ export class Membership {
     onState?.(state)
   }
 
-  async #trim(): Promise<void> {
-    const { documents, log, node, describe } = this.#options
-    await writeFloor(documents, node, describe().floor)
-    const { members } = await this.topology()
-    // A lost topology says nothing about what others need.
-    if (!Object.hasOwn(members, node)) return
-    const floors = await Promise.all(Object.keys(members).map((name) => readFloor(documents, name)))
-    // A starting node may read up to `recordsMax` records again, and a commit may need chunks that are up to
-    // `chunkSpanMax` below it.
-    const below = Math.min(...floors) - recordsMax - chunkSpanMax
-    const { first } = await log.bounds()
-    if (below > first) await log.trim(below)
-  }
-
-  async #repeat(everyMs: number, failure: string, run: () => Promise<void>): Promise<void> {
+  async #announceOften(): Promise<void> {
+    const { announceMs = 1_000, logger } = this.#options
     const { signal } = this.#closed
     while (!signal.aborted) {
       // While the log servers do not answer, this is simply tried again later.
-      await run().catch((err: unknown) => this.#options.logger.debug({ err }, failure))
-      await pause(everyMs, signal)
+      await this.#announce().catch((err: unknown) =>
+        logger.debug({ err }, 'this node could not announce itself'),
+      )
+      await pause(announceMs, signal)
     }
   }
-}
-
-async function writeFloor(documents: SharedDocuments, node: string, floor: number): Promise<void> {
-  const name = floorDocument(node)
-  const before = await documents.get(name)
-  const value = toJson(floor)
-  if (before !== undefined && Buffer.from(before.value).equals(value)) return
-  await documents.put(name, value, before?.revision ?? 0)
-}
-
-async function readFloor(documents: SharedDocuments, node: string): Promise<number> {
-  const document = await documents.get(floorDocument(node))
-  return document === undefined ? 0 : fromJson<number>(document.value)
-}
-
-/** Document names allow few characters, so the node's name is encoded. */
-function floorDocument(node: string): string {
-  return `floor.${Buffer.from(node).toString('base64url')}`
 }
 
 /**
