@@ -14,6 +14,7 @@ import { kindOf, PathTree, pathIdOf, stageAttributes } from './path-tree.ts'
 import { type PreparedFilter, prepareFilter } from './prepare-filter.ts'
 import { RoomCheck } from './room-check.ts'
 import { Shapes } from './shapes.ts'
+import type { SlotColumn } from './slot-column.ts'
 import { SlotGroup } from './slot-group.ts'
 import { SlotSet } from './slot-words.ts'
 
@@ -247,8 +248,8 @@ export class AttributeIndex {
   }
 
   /** Yields the contents of an index file, in steps. Slots touched between steps may be wrong. */
-  blocks(): Generator<Block, void> {
-    return indexBlocks(this.#source, this.#shapes)
+  blocks(orders: SlotColumn): Generator<Block, void> {
+    return indexBlocks(this.#source, this.#shapes, orders)
   }
 
   /**
@@ -256,7 +257,7 @@ export class AttributeIndex {
    *
    * @param leftOut slots that were touched while the file was written
    */
-  loader(leftOut: ReadonlySet<number>): BlockLoader {
+  loader(leftOut: Iterable<number>): BlockLoader {
     assert(this.count === 0, 'the index is empty')
     return new BlockLoader(this.#source, this.#shapes, leftOut)
   }

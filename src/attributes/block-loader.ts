@@ -1,8 +1,11 @@
 import type { FilterSource } from './filter-nodes.ts'
 import type { Block } from './index-blocks.ts'
+import { MemoryCount } from './memory-count.ts'
+import { NumberField } from './number-field.ts'
 import type { PathNode } from './path-tree.ts'
 import { LeftOut, type Piece, RecordReader } from './pieces.ts'
 import type { Shapes } from './shapes.ts'
+import type { SlotColumn } from './slot-column.ts'
 
 /** Loads pieces of a file. */
 interface Loading {
@@ -16,6 +19,7 @@ export class BlockLoader {
   readonly #leftOut: LeftOut
   /** By number in the file. The number is also the node's id, because the tree is empty at first. */
   readonly #nodes: PathNode[] = []
+  readonly #orders = new NumberField(new MemoryCount())
 
   /** @param leftOut slots to skip: the file may have only a part of them, or nothing */
   constructor(source: FilterSource, shapes: Shapes, leftOut: Iterable<number>) {
@@ -24,10 +28,15 @@ export class BlockLoader {
     this.#leftOut = new LeftOut(leftOut)
   }
 
+  /** The orders that were saved with the index. */
+  get orders(): SlotColumn {
+    return this.#orders.column
+  }
+
   /** @throws Error if the block contradicts earlier blocks */
   add(block: Block): void {
     if (block.kind === 'path') this.#addPaths(block)
-    else if (block.kind !== 'order') this.#target(block.kind, block.path).load(block, this.#leftOut)
+    else this.#target(block.kind, block.path).load(block, this.#leftOut)
   }
 
   /**
@@ -55,7 +64,7 @@ export class BlockLoader {
     }
   }
 
-  #target(kind: Exclude<Block['kind'], 'path' | 'order'>, path: number): Loading {
+  #target(kind: Exclude<Block['kind'], 'path'>, path: number): Loading {
     switch (kind) {
       case 'shape':
         return this.#shapes
@@ -67,6 +76,8 @@ export class BlockLoader {
         return this.#source.expiries
       case 'versions':
         return this.#source.versions
+      case 'order':
+        return this.#orders
       case 'present':
         return this.#node(path).present
       case 'text':

@@ -3,6 +3,7 @@ import type { FilterSource } from './filter-nodes.ts'
 import { codeOf, kindOf, type PathNode, pathIdOf } from './path-tree.ts'
 import { type Piece, type PieceForm, recordPieces } from './pieces.ts'
 import type { Shapes } from './shapes.ts'
+import type { SlotColumn } from './slot-column.ts'
 
 /**
  * The kinds of blocks in an index file: the structure that a block belongs to. Paths are numbered in the order of their
@@ -10,7 +11,7 @@ import type { Shapes } from './shapes.ts'
  *
  *   path      parent + 1 (0: top level) | bytes | name, padded to a multiple of 4
  *   shape     each value is a list of path * 8 + kind: the attributes that a slot has
- *   order     entries that are saved with the index but do not belong to it
+ *   order     numbers that are saved with the index but do not belong to it
  */
 export const blockKinds = [
   'path',
@@ -40,8 +41,12 @@ export interface Block {
   readonly bytes: Uint8Array
 }
 
-/** Yields the blocks of an index, in steps. Slots touched between steps may be wrong. */
-export function* indexBlocks(source: FilterSource, shapes: Shapes): Generator<Block, void> {
+/** Yields the blocks of an index and of orders, in steps. Slots touched between steps may be wrong. */
+export function* indexBlocks(
+  source: FilterSource,
+  shapes: Shapes,
+  orders: SlotColumn,
+): Generator<Block, void> {
   const nodes = parentsFirst(source.tree.root)
   const numbers = new Map(nodes.map((node, number) => [node, number]))
   const paths = recordPieces('records', nodes, (node, records) => {
@@ -57,6 +62,7 @@ export function* indexBlocks(source: FilterSource, shapes: Shapes): Generator<Bl
   yield* blocksOf('images', 0, source.images.pieces())
   yield* blocksOf('expiries', 0, columnPieces(source.expiries.column))
   yield* blocksOf('versions', 0, columnPieces(source.versions.column))
+  yield* blocksOf('order', 0, columnPieces(orders))
   for (const [number, node] of nodes.entries()) yield* nodeBlocks(node, number)
 }
 
@@ -82,17 +88,6 @@ function* nodeBlocks(node: PathNode, number: number): Generator<Block, void> {
     yield* blocksOf('lat', number, columnPieces(node.places.lat.column))
     yield* blocksOf('lon', number, columnPieces(node.places.lon.column))
   }
-}
-
-/** Yields blocks of numbers by slot that are saved with the index but do not belong to it. */
-export function* orderBlocks(
-  orders: Iterable<readonly [slot: number, order: number]>,
-): Generator<Block, void> {
-  const pieces = recordPieces('entries', orders, ([slot, order], records) => {
-    records.u32(slot)
-    records.f64(order)
-  })
-  yield* blocksOf('order', 0, pieces)
 }
 
 function* blocksOf(kind: BlockKind, path: number, pieces: Iterable<Piece>): Generator<Block, void> {

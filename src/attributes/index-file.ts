@@ -4,23 +4,23 @@ import { crc32 } from 'node:zlib'
 import { syncDirectoryAsync } from '../base/sync-directory.ts'
 import { Turn } from '../base/turns.ts'
 import type { AttributeIndex } from './attribute-index.ts'
-import { type Block, blockKinds, orderBlocks } from './index-blocks.ts'
-import { pieceForms, RecordReader } from './pieces.ts'
+import { type Block, blockKinds } from './index-blocks.ts'
+import { MemoryCount } from './memory-count.ts'
+import { pieceForms } from './pieces.ts'
+import { SlotColumn } from './slot-column.ts'
 
 /**
  * An attribute index on disk: a cache that a start reads instead of all payloads. It can be rebuilt from the stored
  * points.
  *
- *   "VICATTRS" | f64 offset of the header | u32 bytes of header | u32 crc of header | blocks | header (JSON)
+ *   "VICATTR3" | f64 offset of the header | u32 bytes of header | u32 crc of header | blocks | header (JSON)
  *   block: u8 kind | u8 form | u16 0 | u32 path | u32 bytes | u32 crc of the preceding fields and of the bytes | bytes
  *
  * Points may change while the file is written. The header lists the slots touched meanwhile, and reading leaves them
  * out. The new file is written next to the old one, synced and renamed over it. After a crash, either the old or the
  * new file exists, and it is complete.
  */
-const magic = 'VICATTRS'
-/** Version 2 stores columns as they are in memory. */
-const formatVersion = 2
+const magic = 'VICATTR3'
 
 /** The state of a collection at which a file was written. */
 export interface FileMoment {
@@ -42,14 +42,10 @@ export function isSameMoment(a: FileMoment, b: FileMoment): boolean {
 /** The content of a file in addition to the index. */
 export interface LoadedFile extends FileMoment {
   /** The orders passed to `saveIndex`, without the slots that were touched during writing. */
-  orders(): Generator<readonly [slot: number, order: number], void>
+  readonly orders: SlotColumn
 }
 
-/** The file has the format of an earlier version of this program. */
-export class OutdatedFile extends Error {}
-
 interface Header extends FileMoment {
-  readonly version: number
   readonly blocks: number
   readonly touched: readonly number[]
 }
@@ -57,15 +53,14 @@ interface Header extends FileMoment {
 /**
  * Writes an index to a file, in turns.
  *
- * @param orders numbers by slot to save with the index. They are read in turns, so a slot whose number changes
- *   meanwhile must be touched in the index.
+ * @param orders saved with the index. A slot whose order changes meanwhile must be touched in the index.
  * @returns false if too many slots changed during writing; the old file is then kept
  */
 export async function saveIndex(
   index: AttributeIndex,
   path: string,
   moment: FileMoment,
-  orders: Iterable<readonly [slot: number, order: number]> = [],
+  orders: SlotColumn = new SlotColumn(new MemoryCount(), 'numbers'),
 ): Promise<boolean> {
   const temporary = `${path}.new`
   await using file = await open(temporary, 'w', 0o600)
@@ -88,8 +83,7 @@ export async function saveIndex(
  *
  * @param now the present state of the collection. A file that claims a later state is refused.
  * @returns undefined if there is no file
- * @throws Error that names the fault of the file, `OutdatedFile` for the format of an earlier version, or the reason of
- *   `signal` if it aborts. The index is then empty.
+ * @throws Error that names the fault of the file, or the reason of `signal` if it aborts. The index is then empty.
  */
 export async function loadIndex(
   index: AttributeIndex,
@@ -114,7 +108,7 @@ async function writeIndex(
   index: AttributeIndex,
   file: FileHandle,
   { databaseId, sequence, points }: FileMoment,
-  orders: Iterable<readonly [slot: number, order: number]>,
+  orders: SlotColumn,
 ): Promise<boolean> {
   const turn = new Turn()
   const touched = new Set<number>()
@@ -127,16 +121,13 @@ async function writeIndex(
     for (const slot of slots ?? []) touched.add(slot)
     return slots !== undefined && touched.size <= touchedMax
   }
-  for (const some of [index.blocks(), orderBlocks(orders)]) {
-    for (const block of some) {
-      await writer.add(encodeBlock(block))
-      blocks += 1
-      if (turn.isOver) await turn.next()
-      if (!drain()) return false
-    }
+  for (const block of index.blocks(orders)) {
+    await writer.add(encodeBlock(block))
+    blocks += 1
+    if (turn.isOver) await turn.next()
+    if (!drain()) return false
   }
-  const moment = { databaseId, sequence, points }
-  const header: Header = { version: formatVersion, ...moment, blocks, touched: [...touched] }
+  const header: Header = { databaseId, sequence, points, blocks, touched: [...touched] }
   const text = Buffer.from(JSON.stringify(header))
   const head = encodeHead(writer.end, text)
   await writer.add(text)
@@ -156,38 +147,20 @@ async function readIndex(
   const { databaseId, sequence, points } = header
   if (databaseId !== now.databaseId || sequence > now.sequence)
     throw new Error('it belongs to another database or to a later state')
-  const touched = new Set(header.touched)
-  const loader = index.loader(touched)
+  const loader = index.loader(header.touched)
   const bytes = new AheadReader(file, headBytes, end)
-  const orderRecords: Buffer[] = []
   let blocks = 0
   for (; bytes.left > 0; blocks += 1) {
     const head = await bytes.next(blockHeadBytes)
     const length = head.readUInt32LE(8)
     if (length > bytes.left) throw new Error(`its block ${blocks} is damaged`)
-    const block = decodeBlock(head, await bytes.next(length), blocks)
-    if (block.kind === 'order') orderRecords.push(Buffer.from(block.bytes))
-    else loader.add(block)
+    loader.add(decodeBlock(head, await bytes.next(length), blocks))
     signal?.throwIfAborted()
     if (turn.isOver) await turn.next()
   }
   if (blocks !== header.blocks) throw new Error(`it has ${blocks} blocks, its header says ${header.blocks}`)
   for (const _ of loader.complete()) if (turn.isOver) await turn.next()
-  return { databaseId, sequence, points, orders: () => ordersIn(orderRecords, touched) }
-}
-
-function* ordersIn(
-  blocks: readonly Buffer[],
-  touched: ReadonlySet<number>,
-): Generator<readonly [number, number], void> {
-  for (const block of blocks) {
-    const records = new RecordReader(block)
-    while (!records.isAtEnd) {
-      const slot = records.u32()
-      const order = records.f64()
-      if (!touched.has(slot)) yield [slot, order]
-    }
-  }
+  return { databaseId, sequence, points, orders: loader.orders }
 }
 
 async function readHeader(file: FileHandle): Promise<{ readonly header: Header; readonly end: number }> {
@@ -199,10 +172,7 @@ async function readHeader(file: FileHandle): Promise<{ readonly header: Header; 
   if (!(offset >= headBytes) || offset + bytes !== size) throw new Error('its length does not match its head')
   const text = await readAt(file, bytes, offset, 'header')
   if (crc32(text) !== head.readUInt32LE(20)) throw new Error('its header does not match its checksum')
-  const header = JSON.parse(text.toString()) as Header
-  if (header.version === formatVersion) return { header, end: offset }
-  const fault = `it has format ${header.version}, this version reads ${formatVersion}`
-  throw header.version < formatVersion ? new OutdatedFile(fault) : new Error(fault)
+  return { header: JSON.parse(text.toString()) as Header, end: offset }
 }
 
 function encodeHead(offset: number, header: Buffer): Buffer {

@@ -7,16 +7,16 @@ import {
   isSameMoment,
   type LoadedFile,
   loadIndex,
-  OutdatedFile,
   saveIndex,
 } from '../attributes/index-file.ts'
+import type { SlotColumn } from '../attributes/slot-column.ts'
 import type { Logger } from '../base/log.ts'
 import type { Store } from '../storage/store.ts'
 
 interface AttributeCacheOptions {
   readonly attributes: AttributeIndex
-  /** The slots whose order differs from the sequence number of the row, each with its order. They are saved too. */
-  readonly orders: () => Iterable<readonly [slot: number, order: number]>
+  /** The orders that differ from the sequence number of the row. They are saved too. */
+  readonly orders: SlotColumn
   /** The directory of the graphs; undefined to save nothing. */
   readonly directory: string | undefined
   /** A collection with fewer points is not saved. */
@@ -31,7 +31,7 @@ interface AttributeCacheOptions {
  */
 export class AttributeCache {
   readonly #attributes: AttributeIndex
-  readonly #orders: AttributeCacheOptions['orders']
+  readonly #orders: SlotColumn
   readonly #path: string | undefined
   readonly #pointsMin: number
   readonly #logger: Logger
@@ -62,8 +62,7 @@ export class AttributeCache {
     } catch (error) {
       if (signal?.aborted === true) return undefined
       const fault = (error as Error).message
-      const level = error instanceof OutdatedFile ? 'info' : 'warn'
-      this.#logger[level]({ path: this.#path, fault }, 'the file of attributes is unusable; rebuilding it')
+      this.#logger.warn({ path: this.#path, fault }, 'the file of attributes is unusable; rebuilding it')
       await rm(this.#path, { force: true })
       return undefined
     }
@@ -92,7 +91,7 @@ export class AttributeCache {
     if (this.#path === undefined || count < this.#pointsMin || isSaved) return
     try {
       await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 })
-      const isWritten = await saveIndex(this.#attributes, this.#path, moment, this.#orders())
+      const isWritten = await saveIndex(this.#attributes, this.#path, moment, this.#orders)
       if (isWritten) this.#saved = { position, moment }
     } catch (err) {
       this.#logger.warn({ err }, 'the attributes could not be saved for the next start')

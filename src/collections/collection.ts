@@ -108,7 +108,7 @@ export class Collection implements Database, AsyncDisposable {
     this.#writes = this.#replica?.path ?? new WritePath(path)
     this.#attributeCache = new AttributeCache({
       attributes: this.livePoints.attributes,
-      orders: () => this.livePoints.table.orders(),
+      orders: this.livePoints.table.orders,
       directory: options.indexDirectory,
       pointsMin: parts.options.attributePointsMin,
       logger: parts.options.logger,

@@ -1,4 +1,5 @@
 import { isSameMoment, type LoadedFile } from '../attributes/index-file.ts'
+import type { SlotColumn } from '../attributes/slot-column.ts'
 import { attributesFromJson } from '../base/attribute-json.ts'
 import { idBytes } from '../base/ids.ts'
 import { contentTypes } from '../base/point.ts'
@@ -86,7 +87,7 @@ async function enter(
 ): Promise<void> {
   await enterIds(points, slots, signal)
   if (kept !== undefined && isSameMoment(kept, momentOf(store)))
-    await enterKept(points, store, kept.orders(), signal)
+    await enterKept(points, store, kept.orders, signal)
   else await enterRecords(points, store, signal)
   // Not awaited: only the next start needs the file.
   if (attributeCache.isMissing) void attributeCache.save(momentOf(store))
@@ -158,13 +159,13 @@ async function enterRecords(
  * Like `enterRecords`, for an attribute index that was read from a file of the store's present state. Only reads the
  * records of points that the file left out.
  *
- * @param orders from the file: the slots whose order differs from the sequence number of the row, each with its order
+ * @param orders from the file: the orders that differ from the sequence number of the row
  * @throws the reason of `signal` when it aborts
  */
 async function enterKept(
   points: LivePoints,
   store: Store,
-  orders: Iterable<readonly [slot: number, order: number]>,
+  orders: SlotColumn,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const { table, attributes, expirations } = points
@@ -191,10 +192,10 @@ async function enterKept(
     const expiresAtUs = attributes.expiresAtUsOf(slot)
     if (expiresAtUs !== undefined) expirations.set(slot, expiresAtUs)
   }
-  for (const [slot, order] of orders) {
+  const setOrder = (slot: number, order: number): void => {
     if (slot < table.slotCount && table.isVisible(slot)) table.setOrder(slot, order)
-    if (turn.isOver) await turn.next()
   }
+  await inTurns(orders.each(setOrder))
   await deleteStaleAttributes(points)
 }
 

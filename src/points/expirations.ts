@@ -1,7 +1,8 @@
-import { ExpiryQueue } from '../attributes/expiry-queue.ts'
+import { MemoryCount } from '../attributes/memory-count.ts'
+import { SlotGroup } from '../attributes/slot-group.ts'
 import type { Logger } from '../base/log.ts'
 import { Turn } from '../base/turns.ts'
-import { SlotNumbers } from './point-table.ts'
+import { ExpiryQueue } from './expiry-queue.ts'
 
 interface ExpirationOptions {
   /** Microseconds since 1970. */
@@ -41,9 +42,9 @@ export class Expirations {
   readonly #options: ExpirationOptions
   /** The visible points that expire. */
   readonly #queue = new ExpiryQueue()
-  /** The slots of hidden points; the numbers mean nothing. */
-  readonly #hidden = new SlotNumbers()
-  #hiddenCount = 0
+  readonly #memory = new MemoryCount()
+  /** The slots of hidden points. */
+  readonly #hidden = new SlotGroup(this.#memory)
   /**
    * By slot of a visible point: the expiry that a decided change gives it, or `never`. A map, because it has few entries
    * in slots far apart, and only for the time of a group.
@@ -76,11 +77,11 @@ export class Expirations {
   }
 
   get hiddenCount(): number {
-    return this.#hiddenCount
+    return this.#hidden.count
   }
 
   get memoryBytes(): number {
-    return this.#queue.memoryBytes + this.#hidden.memoryBytes + this.#postponed.size * postponedCost
+    return this.#queue.memoryBytes + this.#memory.bytes + this.#postponed.size * postponedCost
   }
 
   get nowUs(): number {
@@ -88,7 +89,7 @@ export class Expirations {
   }
 
   isHidden(slot: number): boolean {
-    return this.#hiddenCount > 0 && this.#hidden.get(slot) !== undefined
+    return this.#hidden.has(slot)
   }
 
   /** When the visible point in a slot expires, in microseconds since 1970; undefined if never. */
@@ -150,10 +151,8 @@ export class Expirations {
   /** Call when the point has left its slot. */
   clear(slot: number): void {
     this.#postponed.delete(slot)
-    if (this.isHidden(slot)) {
-      this.#hidden.delete(slot)
-      this.#hiddenCount -= 1
-    } else this.#queue.remove(slot)
+    if (this.isHidden(slot)) this.#hidden.delete(slot)
+    else this.#queue.remove(slot)
   }
 
   /** Hides all due points; undefined if none remain. */
@@ -203,8 +202,7 @@ export class Expirations {
   #hide(slot: number): void {
     this.#queue.remove(slot)
     this.#postponed.delete(slot)
-    this.#hidden.set(slot, 0)
-    this.#hiddenCount += 1
+    this.#hidden.add(slot)
     this.#options.hide(slot)
   }
 
@@ -215,7 +213,7 @@ export class Expirations {
    */
   takeHidden(limit: number, isWanted: (slot: number) => boolean = () => true): readonly number[] {
     const taken: number[] = []
-    for (const [slot] of this.#hidden.entries()) {
+    for (const slot of this.#hidden) {
       if (taken.length === limit) break
       if (isWanted(slot)) taken.push(slot)
     }
@@ -227,7 +225,7 @@ export class Expirations {
     if (this.#isDeleting) return
     this.#isDeleting = true
     try {
-      while (this.#hiddenCount > 0 && this.#isStarted) {
+      while (this.#hidden.count > 0 && this.#isStarted) {
         if ((await this.#options.deleteSome()) === 0) break
         this.#hasFailed = false
       }
@@ -241,7 +239,7 @@ export class Expirations {
     } finally {
       this.#isDeleting = false
     }
-    if (this.#hiddenCount === 0 || !this.#isStarted) return
+    if (this.#hidden.count === 0 || !this.#isStarted) return
     clearTimeout(this.#retry)
     this.#retry = setTimeout(() => void this.#deleteAll(), this.#options.retryMs ?? retryMs).unref()
   }

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { seededRandom } from '../../test/support/random.ts'
-import { type OrderedPoints, OrderIndex } from './insertion-order.ts'
-import { SlotNumbers } from './point-table.ts'
+import { SlotSet } from '../attributes/slot-words.ts'
+import { inInsertionOrder, type OrderedPoints, OrderIndex } from './insertion-order.ts'
 
 /** Points in slots, changed as in the engine: orders usually grow, and slots are reused. */
 class Points implements OrderedPoints {
   readonly order: OrderIndex = new OrderIndex(this)
-  readonly #orders = new SlotNumbers()
+  readonly #orders = new Map<number, number>()
   readonly #slots = new Map<number, number>()
   readonly #free: number[] = []
   readonly #random: () => number
@@ -53,9 +53,9 @@ class Points implements OrderedPoints {
   }
 
   remove(order: number): void {
+    this.order.removed(this.#slots.get(order)!)
     this.#leave(order)
     this.#slots.delete(order)
-    this.order.removed()
   }
 
   #place(order: number): void {
@@ -73,18 +73,28 @@ class Points implements OrderedPoints {
     this.#free.splice(Math.floor(this.#random() * this.#free.length), 0, slot)
   }
 
+  /** Checks pages of all points, of many of them and of few, which are found in two ways. */
   async check(): Promise<void> {
-    while (this.order.ready() !== undefined) await this.order.ready()
     const { orders } = this
-    assert.deepEqual(this.#from(0), orders)
-    const cursor = orders[Math.floor(orders.length / 2)] ?? 0
-    const later = orders.filter((order) => order > cursor)
-    assert.deepEqual(this.#from(cursor), later, 'all points with a higher order follow a cursor')
+    for (const after of [0, orders[Math.floor(orders.length / 2)] ?? 0]) {
+      for (const share of [1, 0.5, 0.003]) {
+        const wanted = orders.filter((order) => order > after && hash(order) < share)
+        const matching = new SlotSet(this.slotCount)
+        for (const order of orders) if (hash(order) < share) matching.set(this.#slots.get(order)!)
+        for (const limit of [1, 100, 100_000]) {
+          const within = share === 1 ? undefined : matching
+          const page = await inInsertionOrder(this, within, { after, limit })
+          const expected = wanted.slice(0, limit).map((order) => ({ slot: this.#slots.get(order)!, order }))
+          assert.deepEqual(page, expected, `${limit} after ${after} of ${share}`)
+        }
+      }
+    }
   }
+}
 
-  #from(order: number): number[] {
-    return Array.from(this.order.from(order), (slot) => this.orderOf(slot))
-  }
+/** A number in [0, 1) for each order. */
+function hash(order: number): number {
+  return ((order * 7919) % 1000) / 1000
 }
 
 describe('OrderIndex', () => {
@@ -131,15 +141,18 @@ describe('OrderIndex', () => {
     await points.check()
   })
 
-  it('is created again when most of its points were removed', async () => {
-    const points = new Points(seededRandom(7))
-    for (let change = 0; change < 20_000; change += 1) points.change()
-    await points.check()
-    assert.ok(points.order.memoryBytes > 0)
+  it('frees the memory of removed points, in whatever order they are removed', async () => {
+    for (const everyNth of [1, 2, 50]) {
+      const points = new Points(seededRandom(7))
+      for (let change = 0; change < 20_000; change += 1) points.change()
+      await points.check()
+      const before = points.order.memoryBytes
 
-    for (const order of points.orders.slice(100)) points.remove(order)
+      for (const [at, order] of points.orders.entries()) if ((at % 100) % everyNth === 0) points.remove(order)
+      for (const order of points.orders.slice(100)) points.remove(order)
 
-    assert.equal(points.order.memoryBytes, 0)
-    await points.check()
+      assert.ok(points.order.memoryBytes < before / 4, `${points.order.memoryBytes} of ${before} bytes`)
+      await points.check()
+    }
   })
 })

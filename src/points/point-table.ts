@@ -1,3 +1,5 @@
+import { MemoryCount } from '../attributes/memory-count.ts'
+import { SlotColumn } from '../attributes/slot-column.ts'
 import { idBytes, writeIdBytes } from '../base/ids.ts'
 import { type PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
@@ -19,8 +21,10 @@ import { type OrderedPoints, OrderIndex } from './insertion-order.ts'
 export class PointTable implements OrderedPoints {
   readonly ids: IdTable
   readonly order: OrderIndex = new OrderIndex(this)
-  readonly #versions = new SlotNumbers()
-  readonly #orders = new SlotNumbers()
+  readonly #memory = new MemoryCount()
+  readonly #versions = new SlotColumn(this.#memory, 'numbers')
+  /** The orders that differ from the sequence number of the row. */
+  readonly orders: SlotColumn = new SlotColumn(this.#memory, 'numbers')
   /** By partition: the number of visible points. */
   readonly #byPartition = new Uint32Array(partitionCount)
   /** Undefined until the first insert is on its way to disk. */
@@ -49,7 +53,7 @@ export class PointTable implements OrderedPoints {
 
   /** Bytes of everything but the index and the ids. */
   get numbersBytes(): number {
-    return this.#versions.memoryBytes + this.#orders.memoryBytes + this.order.memoryBytes
+    return this.#memory.bytes + this.order.memoryBytes
   }
 
   /** Returns the slot of a visible point, or -1. `id` is well formed, in either case. */
@@ -87,24 +91,19 @@ export class PointTable implements OrderedPoints {
 
   /** Returns the sequence number of the last change of the point in a slot. */
   versionOf(slot: number): number {
-    return this.#versions.get(slot) ?? this.index!.sequenceOf(slot)
+    return numberIn(this.#versions, slot) ?? this.index!.sequenceOf(slot)
   }
 
   orderOf(slot: number): number {
-    return this.#orders.get(slot) ?? this.index!.sequenceOf(slot)
-  }
-
-  /** The slots whose order differs from the sequence number of the row; see `SlotNumbers.entries`. */
-  orders(): Iterable<readonly [slot: number, order: number]> {
-    return this.#orders.entries()
+    return numberIn(this.orders, slot) ?? this.index!.sequenceOf(slot)
   }
 
   setVersion(slot: number, version: number): void {
-    this.#versions.set(slot, version)
+    setNumber(this.#versions, slot, version)
   }
 
   setOrder(slot: number, order: number): void {
-    this.#orders.set(slot, order)
+    setNumber(this.orders, slot, order)
   }
 
   /** Puts a point into an empty slot. */
@@ -138,87 +137,31 @@ export class PointTable implements OrderedPoints {
 
   /** Hides the point in a slot. */
   hide(slot: number): void {
+    this.order.removed(slot)
     this.index!.remove(slot)
     this.#byPartition[this.ids.firstByteOf(slot)]! -= 1
-    this.order.removed()
   }
 
   /** Removes the hidden point from its slot. */
   remove(slot: number): void {
     this.ids.delete(slot)
-    this.#versions.delete(slot)
-    this.#orders.delete(slot)
+    removeNumber(this.#versions, slot)
+    removeNumber(this.orders, slot)
   }
 }
 
 const idScratch = new Uint8Array(idBytes)
 
-/**
- * Numbers for some slots: a column, in pages that exist only where needed. A `Map` would take five times as much per
- * entry, and holds at most 2^24 entries.
- */
-export class SlotNumbers {
-  readonly #pages: (Page | undefined)[] = []
-  #pageCount = 0
-
-  get memoryBytes(): number {
-    return this.#pageCount * slotsPerPage * 8
-  }
-
-  get(slot: number): number | undefined {
-    const number = this.#pages[Math.floor(slot / slotsPerPage)]?.numbers[slot % slotsPerPage]
-    return number === undefined || Number.isNaN(number) ? undefined : number
-  }
-
-  /**
-   * Yields the slots with a number. The column may change meanwhile; numbers that do not change are yielded exactly
-   * once.
-   */
-  *entries(): Generator<readonly [slot: number, number: number], void> {
-    for (let at = 0; at < this.#pages.length; at += 1) {
-      const numbers = this.#pages[at]?.numbers
-      if (numbers === undefined) continue
-      for (let index = 0; index < slotsPerPage; index += 1) {
-        if (!Number.isNaN(numbers[index])) yield [at * slotsPerPage + index, numbers[index]!]
-      }
-    }
-  }
-
-  /** @param number not NaN */
-  set(slot: number, number: number): void {
-    const page = this.#pageOf(Math.floor(slot / slotsPerPage))
-    if (Number.isNaN(page.numbers[slot % slotsPerPage])) page.count += 1
-    page.numbers[slot % slotsPerPage] = number
-  }
-
-  delete(slot: number): void {
-    const at = Math.floor(slot / slotsPerPage)
-    const page = this.#pages[at]
-    if (page === undefined || Number.isNaN(page.numbers[slot % slotsPerPage])) return
-    page.numbers[slot % slotsPerPage] = Number.NaN
-    page.count -= 1
-    if (page.count > 0) return
-    this.#pages[at] = undefined
-    this.#pageCount -= 1
-  }
-
-  #pageOf(at: number): Page {
-    // Filled without holes, which would make the array slow.
-    while (this.#pages.length <= at) this.#pages.push(undefined)
-    const existing = this.#pages[at]
-    if (existing !== undefined) return existing
-    const page = { numbers: new Float64Array(slotsPerPage).fill(Number.NaN), count: 0 }
-    this.#pages[at] = page
-    this.#pageCount += 1
-    return page
-  }
+function numberIn(column: SlotColumn, slot: number): number | undefined {
+  const number = column.count === 0 ? Number.NaN : column.get(slot)
+  return Number.isNaN(number) ? undefined : number
 }
 
-interface Page {
-  /** NaN if the slot has no number. */
-  readonly numbers: Float64Array
-  count: number
+function setNumber(column: SlotColumn, slot: number, number: number): void {
+  removeNumber(column, slot)
+  column.set(slot, number)
 }
 
-/** A page takes 8 KiB. */
-const slotsPerPage = 1024
+function removeNumber(column: SlotColumn, slot: number): void {
+  if (column.count > 0 && column.has(slot)) column.delete(slot)
+}
