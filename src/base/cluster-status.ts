@@ -15,8 +15,7 @@ export interface ClusterStatus {
   readonly position: number
   /** Absent while the log servers do not answer. */
   readonly log?: LogStatus
-  /** Present where each node may have a part of the points; absent where every node has all of them. */
-  readonly partitions?: PartitionsStatus
+  readonly partitions: PartitionsStatus
   /** All members, including those that are away. */
   readonly nodes: readonly NodeStatus[]
   /** Positions missing in the log, counted since the start. */
@@ -55,8 +54,7 @@ export interface NodeStatus {
   readonly is_ready: boolean
   /** Absent for a node that takes part in everything. */
   readonly state?: 'joining' | 'draining' | 'refetching'
-  /** Absent where each node has all points. */
-  readonly partitions?: NodePartitions
+  readonly partitions: NodePartitions
   /** The position that the node last reported; absent for a node that is away. */
   readonly position?: number
   readonly version?: string

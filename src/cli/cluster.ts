@@ -50,7 +50,7 @@ export async function setReplicas(
   if (!Number.isInteger(replicas) || replicas < 1) throw new UsageError(`${count} is not a number of nodes`)
   const service = httpService(options, environment)
   const { partitions } = JSON.parse(await textFrom(service, '/cluster')) as ClusterStatus
-  const before = partitions?.replicas ?? 0
+  const before = partitions.replicas
   if (replicas < before && !options.yes) {
     throw new UsageError(
       `each point is on ${before} nodes, and would be on ${replicas}, so that ${before - replicas} fewer nodes may fail at a time; confirm with --yes`,
@@ -144,34 +144,26 @@ function textOf(status: ClusterStatus): string {
       ? 'log: its servers do not answer'
       : `log: positions ${log.first} to ${log.last}, ${log.bytes} of ${log.bytes_max} bytes`,
     ...(fault === undefined ? [] : [`fault: ${fault}`]),
-    ...(partitions === undefined ? [] : [partitionsOf(partitions)]),
+    partitionsOf(partitions, status.nodes.length),
     ...(status.gaps === 0 ? [] : [`positions missing in the log: ${status.gaps}`]),
     ...(status.digest_mismatches === 0 ? [] : [`digests that differed: ${status.digest_mismatches}`]),
     '',
     ...aligned([
-      [
-        'node',
-        'zone',
-        'address',
-        'state',
-        'position',
-        'version',
-        ...(partitions === undefined ? [] : ['partitions']),
-      ],
+      ['node', 'zone', 'address', 'state', 'position', 'version', 'partitions'],
       ...status.nodes.map((node) => cellsOf(node)),
     ]),
   ]
   return lines.join('\n')
 }
 
-function partitionsOf(partitions: PartitionsStatus): string {
-  const { replicas, incoming, surplus, unowned, under_replicated } = partitions
+function partitionsOf(partitions: PartitionsStatus, nodes: number): string {
+  const { incoming, surplus, unowned, under_replicated } = partitions
   const moves = [
     ...(incoming === 0 ? [] : [`${incoming} copies still to be fetched`]),
     ...(surplus === 0 ? [] : [`${surplus} still to be deleted`]),
   ]
   const texts = [
-    `partitions: 256, on ${replicas} nodes each: ${moves.join(' and ') || 'all in place'}`,
+    `partitions: 256, on ${Math.min(partitions.replicas, nodes)} nodes each: ${moves.join(' and ') || 'all in place'}`,
     ...(under_replicated === 0 ? [] : [`${under_replicated} on fewer reachable nodes`]),
     ...(unowned === 0 ? [] : [`${unowned} without a reachable node`]),
   ]
@@ -180,8 +172,7 @@ function partitionsOf(partitions: PartitionsStatus): string {
 
 function cellsOf({ name, zone, address, position, version, partitions, ...node }: NodeStatus): string[] {
   const state = node.is_alive ? (node.state ?? (node.is_ready ? 'ready' : 'not ready')) : 'away'
-  const cells = [name, zone, address, state, String(position ?? ''), version ?? '']
-  return partitions === undefined ? cells : [...cells, shareText(partitions)]
+  return [name, zone, address, state, String(position ?? ''), version ?? '', shareText(partitions)]
 }
 
 function shareText({ owned, wanted, from }: NodePartitions): string {
@@ -214,9 +205,7 @@ export function addCluster(program: Command, environment: Environment): void {
       (await actions()).drainNode(node, options, environment),
     )
   addHttpOptions(cluster.command('replicas <count>'))
-    .description(
-      'set how many nodes have each point, in a cluster whose nodes have a part of the points each; copies are made and deleted while the service runs',
-    )
+    .description('set how many nodes have each point; copies are made and deleted while the service runs')
     .option('--yes', 'confirm that there are fewer copies than now')
     .action(async (count: string, options: HttpOptions & { readonly yes?: boolean }) =>
       (await actions()).setReplicas(count, options, environment),

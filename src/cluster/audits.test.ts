@@ -36,11 +36,9 @@ describe('a comparison of replicas', () => {
     const documents = await documentsOf(nodes)
     // None of them waits that long: the comparison ends when all have published their digests.
     const audits = nodes.map((node) => auditsOf(documents, node, 600_000))
-    for (const each of audits) each.add('docs', position, digest)
-    for (const [index, each] of audits.entries()) {
-      const expected = { compared: nodes.length - 1, different: 0 }
-      assert.deepEqual(await each.outcomeOf('docs'), expected, nodes[index])
-    }
+    const comparisons = audits.map((each) => each.add('docs', position, digest))
+    for (const [index, each] of comparisons.entries())
+      assert.deepEqual(await each, { compared: nodes.length - 1, different: 0 }, nodes[index])
     for (const each of audits) await each.close()
   })
 
@@ -54,8 +52,7 @@ describe('a comparison of replicas', () => {
     }
     await documents.put('digest-B', Buffer.from(JSON.stringify([finding])), 0)
     const audits = auditsOf(documents, 'node-1.eu', 600_000)
-    audits.add('docs', position, digest)
-    assert.deepEqual(await audits.outcomeOf('docs'), { compared: 1, different: 0 })
+    assert.deepEqual(await audits.add('docs', position, digest), { compared: 1, different: 0 })
     const written = await documents.get('digest-node-1.eu')
     assert.deepEqual(JSON.parse(Buffer.from(written!.value).toString()), [{ ...finding, node: 'node-1.eu' }])
     await audits.close()
@@ -80,8 +77,7 @@ describe('a comparison of replicas', () => {
     }
     // That of b is there from the start, so it does not matter how short the wait for the others is.
     const audits = auditsOf(failing, 'a', 1)
-    audits.add('docs', position, digest)
-    assert.deepEqual(await audits.outcomeOf('docs'), { compared: 1, different: 0 })
+    assert.deepEqual(await audits.add('docs', position, digest), { compared: 1, different: 0 })
     await audits.close()
   })
 })

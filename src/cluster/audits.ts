@@ -46,12 +46,10 @@ interface Finding {
 export class Audits {
   readonly #options: AuditsOptions
   readonly #stop = new AbortController()
-  #running: Promise<void> = Promise.resolve()
+  #running: Promise<unknown> = Promise.resolve()
   /** This node's latest findings, which the others can still read. */
   #recent: readonly Finding[] = []
   #mismatches = 0
-  /** The latest comparison of each collection. */
-  readonly #outcomes = new Map<string, Promise<Comparison>>()
 
   constructor(options: AuditsOptions) {
     this.#options = options
@@ -67,7 +65,7 @@ export class Audits {
    *
    * @param held the partitions that this node holds; undefined: all
    */
-  add(collection: string, position: number, digest: Uint8Array, held?: PartitionSet): void {
+  add(collection: string, position: number, digest: Uint8Array, held?: PartitionSet): Promise<Comparison> {
     const { node, logger } = this.#options
     const own = {
       node,
@@ -80,29 +78,15 @@ export class Audits {
     // Written immediately: the others wait for it, while this node may still be waiting for an earlier one of theirs.
     const written = this.#write()
     written.catch(() => {})
-    const outcome = this.#running.then(() => written).then(() => this.#compare(own))
-    this.#noteOutcome(
-      collection,
-      // If the comparison failed, no node was compared.
-      outcome.catch(() => nobody),
-    )
-    this.#running = outcome
-      .then(() => {})
-      .catch((err) => {
+    const comparison = this.#running
+      .then(() => written)
+      .then(() => this.#compare(own))
+      .catch((err: unknown) => {
         if (!this.#stop.signal.aborted) logger.warn({ err }, 'the replicas could not be compared')
+        return nobody
       })
-  }
-
-  /** The latest comparison of a collection. */
-  async outcomeOf(collection: string): Promise<Comparison> {
-    return (await this.#outcomes.get(collection)) ?? nobody
-  }
-
-  #noteOutcome(collection: string, outcome: Promise<Comparison>): void {
-    this.#outcomes.delete(collection)
-    this.#outcomes.set(collection, outcome)
-    // A map iterates in insertion order: the first is the oldest.
-    if (this.#outcomes.size > recentMax) this.#outcomes.delete(this.#outcomes.keys().next().value!)
+    this.#running = comparison
+    return comparison
   }
 
   async close(): Promise<void> {

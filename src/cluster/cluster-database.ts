@@ -45,8 +45,6 @@ interface ClusterWrites {
   ): Promise<LoggedResults[Request['kind']]>
   /** The most points of a collection that one request by this filter can change. */
   changesMax(collection: string, request: Pick<ChangeByFilter, 'filter' | 'change'>): number
-  /** Whether each node may hold only some of the points. */
-  readonly isPartitioned: boolean
   /**
    * Looks up the points of an insert on the nodes that hold their partitions, this one included.
    *
@@ -134,9 +132,8 @@ export class ClusterDatabase implements Database {
     await this.#collection.checkRoom(points)
     const idSeed = randomBytes(idSeedBytes)
     const request: LoggedInsert = { kind: 'insert', points, onError, identity, idSeed }
-    const { isPartitioned } = this.#writes
-    if (isPartitioned && isJoint(points, options)) return await this.#insertJointly(request, signal)
-    const partition = isPartitioned ? partitionToDraw(points, options) : undefined
+    if (isJoint(points, options)) return await this.#insertJointly(request, signal)
+    const partition = partitionToDraw(points, options)
     if (partition !== undefined) idSeed[0] = partition
     const isDrawn = points.every(({ id }) => id === undefined)
     return await this.#write(request, signal, isDrawn ? idSeed[0] : undefined)

@@ -43,8 +43,7 @@ export interface ClusterNodeOptions {
   readonly expireMs?: number | undefined
   /** How often the replicas are compared; short in tests. */
   readonly auditMs?: number | undefined
-  /** Absent: every node holds all points. */
-  readonly sharding?: Sharding | undefined
+  readonly sharding: Sharding
   /** Called with the seconds from reading a record until it was applied. */
   readonly onApply?: ((seconds: number) => void) | undefined
   /** Called with the seconds from the append of a write until its answer. */

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { defaultCollection } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
-import { PartitionSet } from '../base/partitions.ts'
+import type { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../collections/collection.ts'
 import type { CollectionSet } from '../collections/collection-set.ts'
 import type { Collections, PointsOnNodes, PointsSnapshot } from '../points/database.ts'
@@ -13,7 +13,7 @@ import { Audits, NodeChores } from './audits.ts'
 import { ClusterCollections, ClusterDatabase } from './cluster-database.ts'
 import type { ClusterNodeOptions, LocalStatus, ReadPosition } from './cluster-node-options.ts'
 import { decodeFoundQuestion, encodeFoundAnswer, findHere } from './joint-inserts.ts'
-import { Applier, type ApplierOptions } from './log/applier.ts'
+import { Applier } from './log/applier.ts'
 import { LogLost, lostIn, shortIdOf } from './log/commit-log.ts'
 import { type LogPlace, NeedsReplica, placeOf } from './log/founding.ts'
 import { Publisher } from './log/publisher.ts'
@@ -54,8 +54,7 @@ export class ClusterNode {
   readonly #publisher: Publisher
   readonly #admission: Admission
   readonly #audits: Audits
-  /** Absent: this node holds all points. */
-  readonly #shards: NodeShards | undefined
+  readonly #shards: NodeShards
   readonly #stop = new AbortController()
   #applier: Applier | undefined
   #parts: Parts | undefined
@@ -110,18 +109,15 @@ export class ClusterNode {
       applier: () => this.#applier,
       timeoutMs: options.timeoutMs,
     })
-    const { sharding } = options
-    this.#shards =
-      sharding &&
-      new NodeShards({
-        ...sharding,
-        self: name,
-        timeoutMs: options.timeoutMs,
-        stop: this.#stop.signal,
-        retryMs: options.retryMs ?? retryMs,
-        statsMs: options.statsMs,
-        holdMs: options.holdMs,
-      })
+    this.#shards = new NodeShards({
+      ...options.sharding,
+      self: name,
+      timeoutMs: options.timeoutMs,
+      stop: this.#stop.signal,
+      retryMs: options.retryMs ?? retryMs,
+      statsMs: options.statsMs,
+      holdMs: options.holdMs,
+    })
   }
 
   /**
@@ -136,7 +132,7 @@ export class ClusterNode {
   replicaOf(collection: string): ReplicaHooks {
     return {
       logId: this.#logId,
-      held: this.#shards?.partitions,
+      held: this.#shards.partitions,
       floor: () => this.#applier?.applied ?? this.#from,
       onVisible: (position) => this.#applier?.show(position),
       onDue: () => void this.tick(),
@@ -188,11 +184,12 @@ export class ClusterNode {
       chunkCacheBytesMax: writtenBytesMax(maxRequestBytes),
       retryMs: this.#options.retryMs ?? retryMs,
       onApply: this.#options.onApply,
-      ...this.#partially(),
+      held: () => this.#part,
+      onOutcome: (position, outcome) => this.#shards.note(position, outcome),
       onAudit: (...finding) => {
         chores.noteAudit()
         // Audits from before the start were compared long ago, and a collection can be ahead of them.
-        if (this.#isCaughtUp) this.#audits.add(...finding, this.#part)
+        if (this.#isCaughtUp) void this.#audits.add(...finding, this.#part)
       },
       isAppliedElsewhere: (position) => this.#isAppliedElsewhere(position),
       onFailure: (error) => this.#fail(error),
@@ -202,7 +199,7 @@ export class ClusterNode {
     const { last } = await retried(() => log.bounds(), attempt)
     this.#applier.start()
     this.#moves = this.#movesOf(this.#applier, main, set)
-    this.#moves?.start()
+    this.#moves.start()
     this.#working = chores.run()
     this.#applier.waitFor(last, this.#stop.signal).then(
       () => {
@@ -256,22 +253,22 @@ export class ClusterNode {
    * answer them.
    */
   get acknowledged(): number {
-    return this.isPartitioned ? this.#acknowledged : 0
+    return this.#acknowledged
   }
 
   /** The highest position that an answer may include: other nodes that were asked may have been ahead of this one. */
   get answeredPosition(): number {
-    return Math.max(this.visible, this.#shards?.seen ?? 0)
+    return Math.max(this.visible, this.#shards.seen)
   }
 
   /** How often a second node was asked because the first one was slow. */
   get hedges(): number {
-    return this.#shards?.hedges ?? 0
+    return this.#shards.hedges
   }
 
   /** The partitions that this node holds completely. */
   get held(): PartitionSet {
-    return this.#shards?.held ?? allPartitions
+    return this.#shards.held
   }
 
   /** The partitions that this node holds; undefined when it holds all. */
@@ -281,7 +278,7 @@ export class ClusterNode {
   }
 
   readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
-    return this.#shards?.readsOf({ node: this, collection, local, position })
+    return this.#shards.readsOf({ node: this, collection, local, position })
   }
 
   async snapshotOf(
@@ -289,7 +286,7 @@ export class ClusterNode {
     position: number,
     signal: AbortSignal | undefined,
   ): Promise<PointsSnapshot | undefined> {
-    if (this.#shards === undefined || this.#snapshotSender === undefined) return undefined
+    if (this.#snapshotSender === undefined) return undefined
     const { name: collection } = this.#started.collections.get(name)
     const asOf = Math.max(position, this.position)
     return await this.#shards.snapshotOf({ collection, position: asOf, signal, sender: this.#snapshotSender })
@@ -312,7 +309,7 @@ export class ClusterNode {
   countOnNodes(
     ...[name, position, signal]: Parameters<NonNullable<Collections['countOnNodes']>>
   ): Promise<PointsOnNodes> | undefined {
-    return this.#shards?.countOnNodes(this, { name, position }, signal)
+    return this.#shards.countOnNodes(this, { name, position }, signal)
   }
 
   /** Resolves when everything that was in the log at the start is applied. */
@@ -321,29 +318,6 @@ export class ClusterNode {
       if (this.#applier?.failure !== undefined) throw this.#applier.failure
       this.#stop.signal.throwIfAborted()
       await delay(1)
-    }
-  }
-
-  /**
-   * Compares this node with the others now: the default collection and some of the other collections.
-   *
-   * @throws NeedsReplica when most of the other nodes hold something else
-   */
-  async verify(set: CollectionSet): Promise<void> {
-    const { signal } = this.#stop
-    const names = set.list().map(({ name }) => name)
-    const others = names.filter((name) => name !== defaultCollection)
-    for (const name of [defaultCollection, ...others].slice(0, verifiedMax)) {
-      await retried(() => this.#publisher.submit({ kind: 'audit' }, { collection: name, signal }), {
-        what: 'comparing the replicas',
-        logger: this.#options.logger,
-        signal,
-        isFinal: isNoOutage,
-        againMs: this.#options.retryMs,
-      })
-      const { compared, different } = await this.#audits.outcomeOf(name)
-      if (different > compared / 2)
-        throw new NeedsReplica(`other nodes hold other points of the collection ${name}`)
     }
   }
 
@@ -383,22 +357,17 @@ export class ClusterNode {
   ): Promise<LoggedResults[Request['kind']]> {
     const freesSpace = ['remove', 'expire'].includes(request.kind)
     if (this.#stall instanceof DatabaseError && !freesSpace) throw this.#stall
-    await this.#shards?.check(request, freesSpace, to.signal)
+    await this.#shards.check(request, freesSpace, to.signal)
     const ended = await this.#submit(request, to)
     this.#acknowledged = Math.max(this.#acknowledged, ended.position)
     const isWhole = ended.held === undefined || request.kind === 'expire'
-    const result = isWhole ? ended.result : await this.#shards!.gather(request, ended, to.signal)
+    const result = isWhole ? ended.result : await this.#shards.gather(request, ended, to.signal)
     return result as LoggedResults[Request['kind']]
   }
 
   /** See `ClusterWrites`. */
   changesMax(...asked: Parameters<Publisher['changesMax']>): number {
     return this.#publisher.changesMax(...asked)
-  }
-
-  /** Whether each node, this one included, may hold only some of the points. */
-  get isPartitioned(): boolean {
-    return this.#shards !== undefined
   }
 
   /**
@@ -412,7 +381,7 @@ export class ClusterNode {
     // This node does not reach that position before its disk or memory has room again.
     if (this.#stall !== undefined && this.position < asked.position) throw this.#stall
     await this.#admission.waitFor(asked.position, signal)
-    return encodeOutcome(this.#shards!.find(asked))
+    return encodeOutcome(this.#shards.find(asked))
   }
 
   /**
@@ -439,7 +408,7 @@ export class ClusterNode {
     },
   ): Promise<FoundPoints> {
     const question = { collection, position: Math.max(position, this.position) }
-    return await this.#shards!.findPoints(request, question, this, signal)
+    return await this.#shards.findPoints(request, question, this, signal)
   }
 
   async change(
@@ -465,8 +434,7 @@ export class ClusterNode {
     return this.#moves
   }
 
-  #movesOf(applier: Applier, main: Collection, set: CollectionSet): PartitionMoves | undefined {
-    if (this.#shards === undefined) return undefined
+  #movesOf(applier: Applier, main: Collection, set: CollectionSet): PartitionMoves {
     const { partitions, peers } = this.#shards
     const { logger, logHoldMs } = this.#options
     const senderOptions = { partitions, set, applier, logHoldMs }
@@ -503,25 +471,12 @@ export class ClusterNode {
     return await this.#publisher.submit(request, to)
   }
 
-  /**
-   * Options of the applier when each node may hold only some of the points: other partitions are skipped, and
-   * outcomes are kept for nodes that skipped a record.
-   */
-  #partially(): Pick<ApplierOptions, 'held' | 'onOutcome'> {
-    const shards = this.#shards
-    if (shards === undefined) return {}
-    return {
-      held: () => this.#part,
-      onOutcome: (position, outcome) => shards.note(position, outcome),
-    }
-  }
-
   /** The place in the log that the data of the directory have reached. */
   async #placeOf(main: Collection, set: CollectionSet): Promise<LogPlace> {
     const { log, documents, name: node } = this.#options
     const hasPoints = main.stats.sequence > 0 || set.count > 1
     const { applied } = main.replica
-    checkHeld({ applied, sequence: main.stats.sequence }, this.#shards?.held)
+    checkHeld({ applied, sequence: main.stats.sequence }, this.#shards.held)
     const stored = await set.storedPosition()
     return await placeOf({ log, documents, logId: this.#logId, node, applied, stored, hasPoints })
   }
@@ -569,8 +524,6 @@ export class ClusterNode {
   }
 }
 
-const allPartitions = PartitionSet.all()
-
 /** Why a node needs a copy of another node's data, if the error or one of its causes says so. */
 export function needIn(error: unknown): string | undefined {
   for (let each = error; each instanceof Error; each = each.cause) {
@@ -579,9 +532,5 @@ export function needIn(error: unknown): string | undefined {
   return damageIn(error)?.message
 }
 
-/**
- * Maximum collections compared before a node with a fresh copy becomes ready. The others are compared later, in turn.
- */
-const verifiedMax = 16
 const retryMs = 200
 const expireMs = 500

@@ -35,8 +35,9 @@ import { isNoOutage, pause, retried } from './waiting.ts'
  *                                       │ no        ^                     │ damaged, wrong,     │
  *                                       └> fetched ─┘<─────set aside──────┴ behind the log <────┘
  *
- * Fetched data are compared with other nodes before this node is ready. A lost log ends the cluster: a running node
- * then only answers reads, and a starting one waits until it is stopped: see docs/cluster.md.
+ * A node that has fetched holds no partitions at first: it copies them from their owners while it answers. A lost log
+ * ends the cluster: a running node then only answers reads, and a starting one waits until it is stopped: see
+ * docs/cluster.md.
  */
 export class ClusterService {
   readonly #options: ClusterServiceOptions
@@ -316,7 +317,7 @@ export class ClusterService {
       logger: this.#logger,
       retryMs,
       sourceOf: (name) => new PeerReplicaSource(this.#requests!, name),
-      hasPoints: await this.#answered(async () => !(await this.#isPartitioned())),
+      hasPoints: false,
       signal: this.#stop.signal,
       announced: () => membership.announced(),
       onProgress: (from, points) => {
@@ -326,19 +327,14 @@ export class ClusterService {
     this.#fetches += 1
   }
 
-  /** Whether each node may hold only some of the points. Nodes then fetch partitions one by one. */
-  async #isPartitioned(): Promise<boolean> {
-    return (await readTopology(this.#documents)).topology.ownership !== undefined
-  }
-
   async #run(data: ServedData, isFetched: boolean): Promise<void> {
     const { node: name, maxBufferedBytes, maxRequestBytes, onApply, onAcknowledge } = this.#options
     const { appendTimeoutMs = 0, logBytesMax } = this.#options
     this.#generation += 1
     const { main: stored } = await data.openStore()
-    const sharding = await this.#answered(async () => await this.#parts?.shardingOf(stored))
+    const sharding = await this.#answered(async () => await this.#parts!.shardingOf(stored))
     const node = new ClusterNode({
-      ...(sharding === undefined ? {} : { sharding }),
+      sharding,
       log: this.#log!,
       documents: this.#nats!.documents,
       name,
@@ -354,15 +350,9 @@ export class ClusterService {
     const { main, set } = await data.load((collection) => node.replicaOf(collection))
     await node.start(main, set)
     await node.caughtUp()
-    if (isFetched) {
-      this.#waitsFor = 'this node compares what it has fetched with what others hold'
-      await node.verify(set)
-      const membership = this.#membership!
-      await this.#answered(() => membership.setJoining(false))
-      this.#logger.info({ node: name }, 'this node holds what the others hold')
-    }
+    if (isFetched) await this.#answered(() => this.#membership!.setJoining(false))
     this.#waitsFor = undefined
-    this.#parts?.startMoves(node, this.#stop.signal)
+    this.#parts!.startMoves(node, this.#stop.signal)
   }
 
   /** Stops using this node's data, also after a restart. */

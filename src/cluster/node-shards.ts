@@ -36,7 +36,7 @@ import {
   openMergedSnapshot,
 } from './transfer/cluster-snapshot.ts'
 
-/** Options of a node that may hold only some of the points. */
+/** Which partitions a node holds, and who holds the others. */
 export interface Sharding extends Pick<OwnedPlacementOptions, 'owners' | 'isLive'> {
   /** The partitions that this node holds completely at its start. */
   readonly held: PartitionSet
@@ -56,7 +56,7 @@ interface NodeShardsOptions extends Sharding {
   readonly stop: AbortSignal
 }
 
-/** What a node that may hold only some of the points asks of other nodes, and keeps for them. Main thread only. */
+/** What a node asks of other nodes, and keeps for them. Main thread only. */
 export class NodeShards {
   readonly #options: NodeShardsOptions
   readonly #placement: OwnedPlacement

@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { AnswerRoom, ByteBudget } from '../base/budgets.ts'
 import { cancellation, DatabaseError, reasonIn, toDatabaseError } from '../base/errors.ts'
@@ -174,7 +175,7 @@ export class NodeRequests implements Peers {
     const request = async (to: string, message: Uint8Array): Promise<Part> => {
       const waitMs = endMs === undefined ? partMs : Math.max(1, Math.ceil(endMs - performance.now()))
       try {
-        return fromBinary(PartSchema, await unlessAborted(bus.request(to, message, waitMs), signal))
+        return partIn(await unlessAborted(bus.request(to, message, waitMs), signal))
       } catch (error) {
         if (signal?.aborted) throw cancellation(signal)
         throw failureOf(node, error, waitMs)
@@ -187,6 +188,7 @@ export class NodeRequests implements Peers {
         more,
         timeoutMs: Math.ceil(timeoutMs ?? 0),
         body: body.subarray(0, partBytes),
+        crc: crc32(body.subarray(0, partBytes)),
       }
       let part = await request(this.#subjectOf(node, operation), toBinary(AskSchema, create(AskSchema, ask)))
       let pieces: Uint8Array[] = []
@@ -258,7 +260,8 @@ export class NodeRequests implements Peers {
     return await call.next()
   }
 
-  async #bodyOf({ from, call, more, body }: Ask, signal: AbortSignal): Promise<Buffer> {
+  async #bodyOf({ from, call, more, body, crc }: Ask, signal: AbortSignal): Promise<Buffer> {
+    checkBody(body, crc)
     if (!more) return asBuffer(body)
     const { bus, messageBytesMax } = this.#options
     const next = toBinary(NextSchema, create(NextSchema, { from, call, ofRequest: true }))
@@ -266,7 +269,7 @@ export class NodeRequests implements Peers {
     let bytes = body.length
     for (let isWhole = false; !isWhole; ) {
       const answer = bus.request(this.#subjectOf(from, 'next'), next, partMs)
-      const part = fromBinary(PartSchema, await unlessAborted(answer, signal))
+      const part = partIn(await unlessAborted(answer, signal))
       if (part.reason !== '') throw errorOf(part)
       bytes += part.body.length
       if (bytes > messageBytesMax)
@@ -353,13 +356,26 @@ function* partsOf(message: Uint8Array, isLast: boolean): Generator<Part, undefin
   let at = 0
   do {
     const endsMessage = at + partBytes >= message.length
+    const body = message.subarray(at, at + partBytes)
     yield create(PartSchema, {
-      body: message.subarray(at, at + partBytes),
+      body,
+      crc: crc32(body),
       endsMessage,
       endsAnswer: endsMessage && isLast,
     })
     at += partBytes
   } while (at < message.length)
+}
+
+function partIn(bytes: Uint8Array): Part {
+  const part = fromBinary(PartSchema, bytes)
+  checkBody(part.body, part.crc)
+  return part
+}
+
+/** The checksums of TCP miss some damage, and a stored point is not compared with its copy again. */
+function checkBody(body: Uint8Array, crc: number): void {
+  if (crc32(body) !== crc) throw new Error('a message between nodes was damaged on its way')
 }
 
 function encoded(part: Part): Uint8Array {

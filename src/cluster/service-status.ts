@@ -62,7 +62,7 @@ export class ServiceStatus {
         return parts?.missing(node?.held) ?? 0
       },
       get partitionsUnderReplicated() {
-        return partitionsStatus(view.topology, view.announced)?.under_replicated ?? 0
+        return partitionsStatus(view.topology, view.announced).under_replicated
       },
     }
   }
@@ -141,8 +141,7 @@ export class ServiceStatus {
     )
     const [topology = this.#view.topology, announced = []] = known
     const there = new Map([...announced, ...own])
-    const partitions = partitionsStatus(topology, there)
-    return { ...(partitions && { partitions }), nodes: nodeStatuses(topology, there) }
+    return { partitions: partitionsStatus(topology, there), nodes: nodeStatuses(topology, there) }
   }
 }
 
@@ -160,7 +159,7 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly node: string
   readonly zone: string
   readonly address: () => string
-  /** Nodes that hold each point; absent: all. */
+  /** Nodes that hold each point, for the first node; absent: the usual number. */
   readonly replicas?: number | undefined
   readonly maxBufferedBytes: number
   readonly maxRequestBytes: number
@@ -195,7 +194,7 @@ export interface ClusterFigures {
   readonly fetches: number
   /** How often it also asked a second node because the first one was slow. */
   readonly hedges: number
-  /** Partitions that it holds; all when each node holds all points. */
+  /** Partitions that it holds. */
   readonly partitions: number
   /** Partitions that it should hold but does not hold yet. */
   readonly partitionsMissing: number

@@ -202,8 +202,8 @@ class ClusterSettings {
 
   readonly clusterReplicas: Row<number | undefined> = integer(1, 1_000, {
     default: undefined,
-    defaultText: 'all nodes',
-    doc: 'Nodes that hold each point. A cluster can have more nodes than that if its first node starts with this setting. Each node then holds only some of the points. `vicinal cluster replicas` changes the number later. In any other cluster, a node beyond that number does not start.',
+    defaultText: '3',
+    doc: 'Nodes that hold each point, of as many nodes as there are. It counts for the first node of a cluster; `vicinal cluster replicas` changes the number later.',
   })
 
   readonly clusterAdvertise: Row<string> = text('address', {

@@ -52,7 +52,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     assert.deepEqual(await first.searchHitsBatch(queries(seededRandom(5)), latest), before)
     assert.equal((await first.insert(pointOf(7000))).length, 36)
     const isShort = async (): Promise<boolean> => {
-      const { under_replicated, unowned } = (await statusOf(nodes[0]!)).partitions!
+      const { under_replicated, unowned } = (await statusOf(nodes[0]!)).partitions
       const metric = await metricOf(nodes[0]!, 'vicinal_cluster_partitions_under_replicated').catch(() => -1)
       return under_replicated === shares['node-2'] && metric === under_replicated && unowned === 0
     }
@@ -182,7 +182,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     const replicas = async (count: string, ...more: string[]): Promise<void> =>
       assertEnded(await run(['cluster', 'replicas', count, '--http', nodes[1]!.url, ...more]), 0)
     await replicas('2')
-    await until(async () => (await statusOf(nodes[0]!)).partitions!.replicas === 2)
+    await until(async () => (await statusOf(nodes[0]!)).partitions.replicas === 2)
     await settled(nodes)
     assert.equal(sumOf(await sharesOf(cluster)), 512)
     // A node with the old number in its settings still comes back, and nothing is missing meanwhile.
@@ -193,7 +193,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     const refused = await run(['cluster', 'replicas', '1', '--http', nodes[0]!.url])
     assertEnded(refused, 2, /each point is on 2 nodes, and would be on 1/)
     await replicas('1', '--yes')
-    await until(async () => (await statusOf(nodes[0]!)).partitions!.replicas === 1)
+    await until(async () => (await statusOf(nodes[0]!)).partitions.replicas === 1)
     await settled(nodes)
     assert.equal(sumOf(await sharesOf(cluster)), 256)
     for (const client of clients) assert.deepEqual(await client.searchHitsBatch(asked, latest), before)

@@ -26,7 +26,7 @@ async function isSettled(node: Pick<NodeProcess, 'url' | 'name'>, count: number)
   // The status is read from the log servers. The node's own view, by which it asks the others, is up to seconds older.
   if ((await metricOf(node, 'vicinal_cluster_partitions_under_replicated')) !== 0) return false
   // A node drops partitions that it no longer owns only when all nodes know that. Until then it still serves them.
-  const owned = nodes.find(({ name }) => name === node.name)!.partitions!.owned
+  const owned = nodes.find(({ name }) => name === node.name)!.partitions.owned
   return (await metricOf(node, 'vicinal_cluster_partitions')) === owned
 }
 
@@ -39,5 +39,5 @@ export async function metricOf({ url }: Pick<NodeProcess, 'url'>, name: string):
 /** How many partitions each node has, in the view of the first node. */
 export async function sharesOf({ nodes }: Pick<ClusterProcesses, 'nodes'>): Promise<Record<string, number>> {
   const status = await statusOf(nodes[0]!)
-  return Object.fromEntries(status.nodes.map(({ name, partitions }) => [name, partitions!.owned]))
+  return Object.fromEntries(status.nodes.map(({ name, partitions }) => [name, partitions.owned]))
 }

@@ -85,7 +85,7 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     const shown = await run(['cluster', 'status', '--http', left.httpUrl])
     assertEnded(shown, 0)
     assert.match(shown.stdout, /^cluster test, as node a sees it\nlog: positions \d+ to \d+/)
-    assert.match(shown.stdout, /^b +zone-b +\S+ +ready +\d+ +\d+\.\d+\.\d+$/m)
+    assert.match(shown.stdout, /^b +zone-b +\S+ +ready +\d+ +\d+\.\d+\.\d+ +256$/m)
     const unconfirmed = await run(['cluster', 'remove', 'b', '--http', left.httpUrl])
     assertEnded(unconfirmed, 2, /confirm with --yes/)
     await right.service.close()
@@ -150,7 +150,7 @@ describe('nodes with accounts and permissions in the log servers', { skip: natsM
       })
     await using a = await nodeOf('node-a')
     await using b = await nodeOf('node-b')
-    await until(async () => (await statusOf(a)).nodes.every(({ partitions }) => partitions!.owned > 0))
+    await until(async () => (await statusOf(a)).nodes.every(({ partitions }) => partitions.owned > 0))
     for (let each = 0; each < 40; each += 1) {
       assert.equal((await post(a, '/points', pointOf([each, 1], 'x'))).status, 201)
     }

@@ -1,7 +1,10 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { DatabaseError } from '../../src/base/errors.ts'
 import { createLogger } from '../../src/base/log.ts'
+import { PartitionSet, partitionCount } from '../../src/base/partitions.ts'
 import { ClusterNode } from '../../src/cluster/cluster-node.ts'
 import type { Sharding } from '../../src/cluster/node-shards.ts'
 import type { ServiceParts } from '../../src/cluster/transfer/partition-mover.ts'
@@ -49,7 +52,7 @@ export interface NodeSetup {
   readonly maxMemoryBytes?: number | undefined
   /** Timeout of writes, and of reads that wait for the log; default: one minute. */
   readonly timeoutMs?: number | undefined
-  /** Absent: the node has all points. */
+  /** Absent: the node has all points, and asks no other. */
   readonly sharding?: Sharding | undefined
   /** Alternative to `sharding`: called at each start. */
   readonly shardingOf?: ServiceParts['shardingOf'] | undefined
@@ -132,7 +135,7 @@ export class SimulatedNode implements AsyncDisposable {
     // The held partitions follow from the data; at the first start, from the ring.
     const held = store.main.applied === undefined ? sharding?.held : heldIn(store.main)
     const asked = await this.#setup.shardingOf?.(store.main)
-    const parts = asked ?? (sharding && { ...sharding, held: held! })
+    const parts = asked ?? (sharding === undefined ? alone(name) : { ...sharding, held: held! })
     this.#sharding = asked
     const node = new ClusterNode({
       name,
@@ -143,7 +146,7 @@ export class SimulatedNode implements AsyncDisposable {
       logger,
       maxBufferedBytes: 16 * 1024 * 1024,
       maxRequestBytes: 16 * 1024 * 1024,
-      ...(parts === undefined ? {} : { sharding: parts }),
+      sharding: parts,
       // All nodes share one event loop.
       statsMs: 60_000,
       holdMs: 60_000,
@@ -180,6 +183,14 @@ export class SimulatedNode implements AsyncDisposable {
     if (this.#dataDir !== undefined && this.#setup.dataDir === undefined)
       await rm(this.#dataDir, { recursive: true, force: true })
   }
+}
+
+/** A node that owns every partition. */
+function alone(name: string): Sharding {
+  const owners = Array.from({ length: partitionCount }, () => [name])
+  const nobody = new DatabaseError('not_ready', 'there is no other node')
+  const peers = { ask: () => Promise.reject(nobody), stream: () => Readable.from([]).destroy(nobody) }
+  return { owners: () => owners, isLive: () => false, held: PartitionSet.all(), peers }
 }
 
 function beforeEachCommit(store: Store, run: (() => Promise<void>) | undefined): void {

@@ -21,7 +21,7 @@ import { until, waitFor } from './until.ts'
 export interface SimulationOptions {
   readonly seed: number
   readonly nodes: number
-  /** Copies of each point; absent: every node has all points. */
+  /** Copies of each point; absent: one on every node. */
   readonly replicas?: number | undefined
   /** Nodes that join while the others run. Nodes are then drained too. Absent: no node joins or leaves. */
   readonly joining?: number | undefined
@@ -72,7 +72,7 @@ export class ClusterSimulation implements AsyncDisposable {
   readonly #faults: SeededFaults
   readonly #log: SharedMemoryLog
   #nodes: readonly SimulatedNode[]
-  readonly #shards: SimulatedShards | undefined
+  readonly #shards: SimulatedShards
   readonly #topology: SimulatedTopology | undefined
   /** The moving parts of each node, by name. */
   readonly #parts = new Map<string, MovingParts>()
@@ -117,10 +117,8 @@ export class ClusterSimulation implements AsyncDisposable {
     this.#log = new SharedMemoryLog({ faults: this.#faults, nowMs: () => this.#nowUs / 1000 })
     const { joining = 0 } = options
     const names = Array.from({ length: options.nodes + joining }, (_, index) => `node-${index}`)
-    this.#shards =
-      options.replicas === undefined
-        ? undefined
-        : new SimulatedShards(names, options.replicas, this.#faults, () => this.#nodes)
+    const { replicas = options.nodes } = options
+    this.#shards = new SimulatedShards(names, replicas, this.#faults, () => this.#nodes)
     const documents = new SharedMemoryDocuments({ announcementMs: 500 })
     this.#topology = joining === 0 ? undefined : new SimulatedTopology(documents)
     const all = names.map((name, index) => {
@@ -130,14 +128,14 @@ export class ClusterSimulation implements AsyncDisposable {
       )
       if (this.#topology !== undefined) this.#addParts(name, index, documents)
       const shardingOf = this.#parts.get(name)?.sharding
-      const sharding = shardingOf === undefined ? this.#shards?.shardingOf(name) : undefined
+      const sharding = shardingOf === undefined ? this.#shards.shardingOf(name) : undefined
       return new SimulatedNode({
         name,
         log: this.#log,
         nowUs: () => this.#nowUs + aheadUs,
-        ...(this.#shards === undefined
-          ? { documents: new SharedMemoryDocuments() }
-          : { documents, sharding, shardingOf }),
+        documents,
+        sharding,
+        shardingOf,
         beforeStore: async () => {
           if (this.#faults.happens('slowDisk')) await this.#faults.pause()
         },
@@ -178,7 +176,7 @@ export class ClusterSimulation implements AsyncDisposable {
       this.#checkNothingLost()
       return await this.#topology!.isSettled(this.#nodes)
     }, 'every partition is where it should be')
-    this.#owners = (await this.#topology.read()).ownership!.owners
+    this.#owners = (await this.#topology.read()).ownership.owners
   }
 
   /** @throws AssertionError for any difference from the log */
@@ -205,14 +203,12 @@ export class ClusterSimulation implements AsyncDisposable {
       assert.deepEqual(Buffer.from(digest), Buffer.from(model.digestOf(held)), `the digest of ${node.name}`)
       this.#checkAudits(node)
     }
-    if (this.#shards !== undefined) {
-      // Whichever node is asked, it finds all points.
-      for (const { name, up } of this.#nodes) {
-        const found = await this.#asked(() => stored(up.node.database))
-        assert.deepEqual(found, expected, `the points that ${name} finds`)
-        const count = await this.#asked(() => up.node.database.count())
-        assert.equal(count, expected.size, `the points that ${name} counts`)
-      }
+    // Whichever node is asked, it finds all points.
+    for (const { name, up } of this.#nodes) {
+      const found = await this.#asked(() => stored(up.node.database))
+      assert.deepEqual(found, expected, `the points that ${name} finds`)
+      const count = await this.#asked(() => up.node.database.count())
+      assert.equal(count, expected.size, `the points that ${name} counts`)
     }
     const lists = await Promise.all(
       this.#nodes.map(async (node) => ({ held: this.#heldBy(node), list: await listed(node.up) })),
@@ -280,7 +276,7 @@ export class ClusterSimulation implements AsyncDisposable {
     const owners = this.#owners
     if (owners !== undefined)
       return PartitionSet.of([...PartitionSet.all()].filter((partition) => owners[partition]!.includes(name)))
-    return this.#shards?.heldBy(name) ?? PartitionSet.all()
+    return this.#shards.heldBy(name)
   }
 
   async #start(node: SimulatedNode): Promise<void> {
@@ -290,7 +286,7 @@ export class ClusterSimulation implements AsyncDisposable {
   }
 
   #addParts(name: string, index: number, documents: SharedMemoryDocuments): void {
-    const [{ replicas = 1 }, peers, log] = [this.#options, this.#shards!.peersOf(name), this.#log.connect()]
+    const [{ replicas = 1 }, peers, log] = [this.#options, this.#shards.peersOf(name), this.#log.connect()]
     const zone = `zone-${index % 2}`
     this.#parts.set(name, new MovingParts({ name, zone, replicas, log, documents, peers }))
   }
@@ -344,7 +340,7 @@ export class ClusterSimulation implements AsyncDisposable {
     const from = { available: 0, session: position, latest: this.#known }[consistency]
     try {
       const asOf = await running.node.admit({ consistency, position })
-      const database = this.#shards === undefined ? running.main : running.node.database.asOf(asOf)
+      const database = running.node.database.asOf(asOf)
       await (this.#random() < 0.2
         ? this.#readAll(database, consistency, from)
         : this.#readOne(database, consistency, from))

@@ -122,7 +122,7 @@ export class SimulatedTopology {
   /** Whether every node holds exactly the partitions that it should, and has removed the points of all others. */
   async isSettled(nodes: readonly SimulatedNode[]): Promise<boolean> {
     const { ownership } = await this.read()
-    if (ownership === undefined || movesOf(ownership).length > 0 || surplusOf(ownership) > 0) return false
+    if (movesOf(ownership).length > 0 || surplusOf(ownership) > 0) return false
     return nodes.every(
       ({ name, running }) =>
         running?.main.replica.restriction === undefined &&

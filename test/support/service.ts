@@ -65,7 +65,7 @@ export async function untilSettled({ documents }: Pick<TestCluster, 'documents'>
   await until(async () => {
     const { topology } = await readTopology(shared)
     const { generation, ownership } = topology
-    if (ownership === undefined || movesOf(ownership).length > 0 || surplusOf(ownership) > 0) return false
+    if (movesOf(ownership).length > 0 || surplusOf(ownership) > 0) return false
     const said = [...(await shared.announced()).values()].map((each) => fromJson<Announcement>(each))
     return said.every((each) => each.generation === generation && each.answers === true)
   })

@@ -4,7 +4,8 @@ import type { ClusterStatus, NodeStatus } from '../../../src/base/cluster-status
 import { clusterFindings, lagOf } from './cluster-findings.ts'
 
 function nodeOf(name: string, changes: Partial<NodeStatus> = {}): NodeStatus {
-  const there = { is_alive: true, is_ready: true, position: 100, version: '1.0.0' }
+  const partitions = { owned: 256, wanted: 256 }
+  const there = { is_alive: true, is_ready: true, position: 100, version: '1.0.0', partitions }
   return { name, zone: `zone-${name}`, address: `host-${name}:50052`, ...there, ...changes }
 }
 
@@ -15,6 +16,7 @@ function statusOf(changes: Partial<ClusterStatus> = {}): ClusterStatus {
     is_ready: true,
     is_connected: true,
     position: 100,
+    partitions: { replicas: 3, incoming: 0, surplus: 0, unowned: 0, under_replicated: 0 },
     log: { first: 1, last: 100, bytes: 10, bytes_max: 1000 },
     gaps: 0,
     digest_mismatches: 0,

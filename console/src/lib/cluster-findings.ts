@@ -56,7 +56,6 @@ function* logFindings({ log, is_connected: isConnected }: ClusterStatus): Genera
 }
 
 function* partitionFindings({ partitions }: ClusterStatus): Generator<Finding> {
-  if (partitions === undefined) return
   const { replicas, incoming, surplus, unowned } = partitions
   const short = partitions.under_replicated - unowned
   if (unowned > 0) {

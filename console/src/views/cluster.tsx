@@ -106,20 +106,18 @@ function Figures({ status }: { readonly status: ClusterStatus }): JSX.Element {
         value={formatCount(status.position)}
         note={log === undefined ? 'of this node' : `the log ends at ${formatCount(log.last)}`}
       />
-      {partitions !== undefined && (
-        <Figure
-          name="Copies of a point"
-          value={formatCount(partitions.replicas)}
-          note={isMoving(partitions) ? 'some still have to move' : 'all in place'}
-        />
-      )}
+      <Figure
+        name="Copies of a point"
+        value={formatCount(Math.min(partitions.replicas, nodes.length))}
+        note={isMoving(partitions) ? 'some still have to move' : 'all in place'}
+      />
       <Figure name="Gaps in the log" value={formatCount(gaps)} note={sinceStart(gaps)} />
       <Figure name="Digest mismatches" value={formatCount(mismatches)} note={sinceStart(mismatches)} />
     </dl>
   )
 }
 
-function isMoving({ incoming, surplus }: NonNullable<ClusterStatus['partitions']>): boolean {
+function isMoving({ incoming, surplus }: ClusterStatus['partitions']): boolean {
   return incoming + surplus > 0
 }
 
@@ -149,11 +147,9 @@ function Nodes(props: {
               <th scope="col" class="right">
                 Behind
               </th>
-              {status.partitions !== undefined && (
-                <th scope="col" class="right">
-                  Partitions
-                </th>
-              )}
+              <th scope="col" class="right">
+                Partitions
+              </th>
               <th scope="col">
                 <span class="visually-hidden">Actions</span>
               </th>
@@ -200,11 +196,9 @@ function NodeRow(props: {
       <td data-label="Behind" class="right">
         {lag === undefined ? <Unknown /> : formatCount(lag)}
       </td>
-      {status.partitions !== undefined && (
-        <td data-label="Partitions" class="right">
-          {node.partitions === undefined ? <Unknown /> : shareText(node.partitions)}
-        </td>
-      )}
+      <td data-label="Partitions" class="right">
+        {shareText(node.partitions)}
+      </td>
       <td>
         {!isAlive && (
           <span class="row-actions">

@@ -98,10 +98,9 @@ export function nodeStatuses(
     const is = { is_alive: said !== undefined, is_ready: said?.isReady ?? false }
     const { state } = memberOf(topology, name) ?? {}
     const shown = { name, zone, address, ...is, ...(state && { state }) }
-    const partitions = nodePartitions(topology, name, said)
     return {
       ...shown,
-      ...(partitions && { partitions }),
+      partitions: nodePartitions(topology, name, said),
       ...(said && { position: said.position, version: said.version }),
     }
   })
@@ -111,18 +110,16 @@ function nodePartitions(
   { ownership }: Topology,
   node: string,
   said: Announcement | undefined,
-): NodePartitions | undefined {
-  if (ownership === undefined) return undefined
+): NodePartitions {
   const { takesFrom: from } = said ?? {}
   return { ...shareOf(ownership, node), ...(from === undefined ? {} : { from }) }
 }
 
-/** How many partitions are not yet where they should be; undefined when every node holds all points. */
+/** How many partitions are not yet where they should be. */
 export function partitionsStatus(
   { ownership }: Topology,
   announced: ReadonlyMap<string, Announcement>,
-): PartitionsStatus | undefined {
-  if (ownership === undefined) return undefined
+): PartitionsStatus {
   const { ring, owners } = ownership
   const wanted = ownersIn(ring)
   const live = owners.map((nodes) => nodes.filter((node) => announced.get(node)?.answers === true).length)

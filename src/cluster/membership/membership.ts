@@ -37,7 +37,7 @@ interface MembershipOptions {
   readonly node: string
   readonly describe: () => Announcement
   readonly logger: Logger
-  /** Nodes that hold each point; absent: all, or as the cluster was founded. */
+  /** Nodes that hold each point, for the first node; absent: the usual number. */
   readonly replicas?: number | undefined
   /** Whether this node may be the first one; absent: yes. */
   readonly mayFound?: boolean | undefined
@@ -57,7 +57,6 @@ export class Membership {
     this.#options = options
   }
 
-  /** @throws Error when its settings do not fit the cluster */
   static async join(options: MembershipOptions): Promise<Membership> {
     const membership = new Membership(options)
     const { documents, node, describe, replicas, mayFound } = options

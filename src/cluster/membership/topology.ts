@@ -1,14 +1,14 @@
 import { DatabaseError } from '../../base/errors.ts'
+import { partitionCount } from '../../base/partitions.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
-import type { Ring } from './ring.ts'
+import { type Ring, ringOf } from './ring.ts'
 
 /** The members of the cluster by name, and who owns which partitions. It changes by compare-and-set only. */
 export interface Topology {
   /** Counts the changes. */
   readonly generation: number
   readonly members: Readonly<Record<string, Member>>
-  /** Absent: all members hold all points. */
-  readonly ownership?: Ownership | undefined
+  readonly ownership: Ownership
 }
 
 /**
@@ -26,8 +26,21 @@ export interface Ownership {
   readonly owners: readonly (readonly string[])[]
 }
 
+/**
+ * Nodes that hold each point, unless the first node says otherwise: one may fail without a hole in the copies, and in a
+ * cluster of up to three nodes every node has all points.
+ */
+const usualReplicas = 3
+
 /** The topology of a cluster that no node has entered. */
-export const noTopology: Topology = { generation: 0, members: {} }
+export const noTopology: Topology = {
+  generation: 0,
+  members: {},
+  ownership: {
+    ring: ringOf([], usualReplicas),
+    owners: Array.from({ length: partitionCount }, () => []),
+  },
+}
 
 export interface Member {
   readonly zone: string
@@ -65,7 +78,13 @@ export async function readTopology(
 ): Promise<{ readonly topology: Topology; readonly revision: number }> {
   const document = await documents.get(topologyDocument)
   if (document === undefined) return { topology: noTopology, revision: 0 }
-  return { topology: fromJson<Topology>(document.value), revision: document.revision }
+  const topology = fromJson<Topology>(document.value)
+  if (topology.ownership === undefined) {
+    throw new Error(
+      'the topology of the cluster is one of an earlier program: found a new cluster with a backup of its points',
+    )
+  }
+  return { topology, revision: document.revision }
 }
 
 /** Returns a member by its name, which may be any text, such as `constructor`. */

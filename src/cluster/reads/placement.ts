@@ -45,7 +45,7 @@ export interface OwnedPlacementOptions {
   readonly isLive: (node: string) => boolean
 }
 
-/** Where the points are when each node may hold only some of them. */
+/** Where the points are: at the owners in the topology, and at this node. */
 export class OwnedPlacement implements Placement {
   readonly #options: OwnedPlacementOptions
   /** Counts the covers, so that covers of the same size take turns. */

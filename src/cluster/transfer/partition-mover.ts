@@ -71,10 +71,9 @@ class PartitionMover {
    * @throws DatabaseError when another node or the log servers do not answer: it is tried again later
    */
   async step(node: MovingNode): Promise<boolean> {
-    const { ownership } = this.#options.view.topology
     // While the log is lost, nothing moves: the next log begins with what each node holds.
-    if (ownership === undefined || node.lostLog !== undefined) return false
-    await this.#settle(node, ownership)
+    if (node.lostLog !== undefined) return false
+    await this.#settle(node, this.#options.view.topology.ownership)
     await this.#drop(node)
     return await this.#take(node)
   }
@@ -86,7 +85,7 @@ class PartitionMover {
     if (change(before) === before) return
     const topology = await changeTopology(documents, (each) => withOwnership(each, change))
     view.noteTopology(topology)
-    const { owners } = topology.ownership!
+    const { owners } = topology.ownership
     for (let partition = 0; partition < partitionCount; partition += 1) {
       if (!owners[partition]!.includes(self) && before.owners[partition]!.includes(self)) {
         this.#gone.set(partition, topology.generation)
@@ -112,7 +111,7 @@ class PartitionMover {
   async #drop(node: MovingNode): Promise<void> {
     const { view, self, signal, logger } = this.#options
     const { generation, ownership } = view.topology
-    const { ring, owners } = ownership!
+    const { ring, owners } = ownership
     const wanted = ownersIn(ring)
     const seen = this.#seenByAll()
     const gone = new PartitionSet()
@@ -136,11 +135,11 @@ class PartitionMover {
   async #take(node: MovingNode): Promise<boolean> {
     const { view, self, signal, logger } = this.#options
     const { ownership } = view.topology
-    const wanted = ownersIn(ownership!.ring)
+    const wanted = ownersIn(ownership.ring)
     const sources = new Map<string, PartitionSet>()
     for (let partition = 0; partition < partitionCount; partition += 1) {
       if (node.held.has(partition) || !wanted[partition]!.includes(self)) continue
-      const from = ownership!.owners[partition]!.filter((each) => each !== self && this.#answers(each))
+      const from = ownership.owners[partition]!.filter((each) => each !== self && this.#answers(each))
       if (from.length === 0) continue
       const source = from[partition % from.length]!
       const some = sources.get(source) ?? new PartitionSet()
@@ -178,7 +177,7 @@ class PartitionMover {
 }
 
 function withOwnership(topology: Topology, change: (ownership: Ownership) => Ownership): Topology {
-  const ownership = change(topology.ownership!)
+  const ownership = change(topology.ownership)
   if (ownership === topology.ownership) return topology
   return { ...topology, generation: topology.generation + 1, ownership }
 }
@@ -199,7 +198,7 @@ interface ServicePartsOptions {
   readonly againMs?: number | undefined
 }
 
-/** Lets the node of a service hold only some of the points, in a cluster that was founded for that. */
+/** Gives the node of a service its partitions: those of its directory at first, and then those of the topology. */
 export class ServiceParts {
   readonly #options: ServicePartsOptions
   #mover: PartitionMover | undefined
@@ -214,22 +213,20 @@ export class ServiceParts {
     return this.#mover?.moving
   }
 
-  /** How many partitions this node should hold in addition to those that it holds; 0 when all nodes hold all points. */
+  /** How many partitions this node should hold in addition to those that it holds. */
   missing(held: PartitionSet = new PartitionSet()): number {
     const { view, self } = this.#options
     const { ownership } = view.topology
-    if (ownership === undefined) return 0
     return ownersIn(ownership.ring).filter((nodes, partition) => nodes.includes(self) && !held.has(partition))
       .length
   }
 
-  /** The sharding options for a node with this directory; undefined when all nodes hold all points. */
-  async shardingOf(main: Pick<Store, 'applied' | 'sequence'>): Promise<Sharding | undefined> {
+  /** The sharding options for a node with this directory. */
+  async shardingOf(main: Pick<Store, 'applied' | 'sequence'>): Promise<Sharding> {
     const { view, documents, peers } = this.#options
     view.noteTopology((await readTopology(documents)).topology)
-    if (view.topology.ownership === undefined) return undefined
     return {
-      owners: () => view.topology.ownership!.owners,
+      owners: () => view.topology.ownership.owners,
       isLive: (node) => view.canBeAsked(node),
       held: this.#heldAtFirst(main),
       peers,
@@ -243,7 +240,7 @@ export class ServiceParts {
   #heldAtFirst(main: Pick<Store, 'applied' | 'sequence'>): PartitionSet {
     if (main.applied !== undefined || main.sequence > 0) return heldIn(main)
     const { view, self } = this.#options
-    const { ring, owners } = view.topology.ownership!
+    const { ring, owners } = view.topology.ownership
     const wanted = ownersIn(ring)
     const held = new PartitionSet()
     for (let partition = 0; partition < partitionCount; partition += 1) {
@@ -262,9 +259,8 @@ export class ServiceParts {
     view.noteTopology(await changeTopology(documents, (topology) => withoutCopies(topology, self)))
   }
 
-  /** Begins to move partitions to and from the node, if each node may hold only some of the points. */
+  /** Begins to move partitions to and from the node. */
   startMoves(node: MovingNode, signal: AbortSignal): void {
-    if (this.#options.view.topology.ownership === undefined) return
     const stop = new AbortController()
     this.#moves = { stop, ended: this.move(node, AbortSignal.any([stop.signal, signal])) }
   }
