@@ -12,7 +12,7 @@ import {
   settingsFault,
 } from './membership.ts'
 import { removeMember, setMemberState } from './ownership.ts'
-import { changeTopology, fromJson, memberOf, toJson } from './topology.ts'
+import { fromJson, memberOf, toJson } from './topology.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 
