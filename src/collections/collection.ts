@@ -143,7 +143,6 @@ export class Collection implements Database, AsyncDisposable {
     signal?.throwIfAborted()
     const { dimension } = this.#store
     if (dimension === undefined) {
-      this.#parts.executor.start()
       this.livePoints.expirations.start()
       return
     }

@@ -39,7 +39,6 @@ export async function loadCollection(
   points.table.index = index
   indexer.attach(index)
   const kept = await fillAndReadAttributes(parts, index, signal)
-  // Search threads start only now: index threads are needed first, and with few cores the others would delay them.
   points.attach()
   await Promise.all([enter(parts, kept, signal), indexer.load()])
   signal?.throwIfAborted()

@@ -28,12 +28,14 @@ export interface FaultMessage {
 }
 
 /**
- * The main thread's side of a search thread or an index thread. Every thread serves every index. It receives an index
- * when it first works on it. Small collections, which are searched on the main thread, therefore cost the other threads
- * nothing.
+ * The main thread's side of a search thread or an index thread. Every thread serves every index. It starts with its
+ * first work, and receives an index when it first works on it. Small collections, which are searched on the main
+ * thread and have no graph, therefore need no other thread.
  */
 export abstract class EngineThread<ToThread, FromThread extends { readonly kind: string }> {
-  readonly #worker: Worker
+  readonly #start: () => Worker
+  /** Undefined until the thread has work. */
+  #worker: Worker | undefined
   /** By index: the segments to send when the thread first works on it. */
   readonly #unsent = new Map<number, SegmentHandle[]>()
   /** By index: called when the thread has dropped it. */
@@ -43,17 +45,25 @@ export abstract class EngineThread<ToThread, FromThread extends { readonly kind:
   /** @param module the worker's module, without its extension */
   constructor(module: URL, setup: ThreadSetup, resourceLimits: ResourceLimits = {}) {
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    this.#worker = new Worker(new URL(`${module.href}.${extension}`), { workerData: setup, resourceLimits })
-    this.#worker.on('message', (message: FromThread | DetachedMessage) => {
-      if (isDetached(message)) this.#detached(message.index)
-      else this.onMessage(message)
-    })
-    this.#worker.on('error', (error) => this.onError(error))
-    this.#worker.on('exit', (code) => {
-      this.#hasEnded = true
-      for (const index of [...this.#detaching.keys()]) this.#detached(index)
-      this.onEnd(code)
-    })
+    this.#start = () => {
+      const worker = new Worker(new URL(`${module.href}.${extension}`), { workerData: setup, resourceLimits })
+      worker.on('message', (message: FromThread | DetachedMessage) => {
+        if (isDetached(message)) this.#detached(message.index)
+        else this.onMessage(message)
+      })
+      worker.on('error', (error) => this.onError(error))
+      worker.on('exit', (code) => {
+        this.#hasEnded = true
+        for (const index of [...this.#detaching.keys()]) this.#detached(index)
+        this.onEnd(code)
+      })
+      return worker
+    }
+  }
+
+  /** Whether the thread has had work. */
+  protected get hasStarted(): boolean {
+    return this.#worker !== undefined
   }
 
   protected abstract onMessage(message: FromThread): void
@@ -64,6 +74,7 @@ export abstract class EngineThread<ToThread, FromThread extends { readonly kind:
   protected abstract onEnd(code: number): void
 
   protected post(message: ToThread | IndexMessage): void {
+    this.#worker ??= this.#start()
     this.#worker.postMessage(message)
   }
 
@@ -85,7 +96,7 @@ export abstract class EngineThread<ToThread, FromThread extends { readonly kind:
 
   /** Resolves when the thread has dropped everything of an index, after its current work, or has ended. */
   detach(index: number): Promise<void> {
-    if (this.#unsent.delete(index) || this.#hasEnded) return Promise.resolve()
+    if (this.#unsent.delete(index) || !this.hasStarted || this.#hasEnded) return Promise.resolve()
     return new Promise((resolve) => {
       this.#detaching.set(index, resolve)
       this.post({ kind: 'detach', index })
@@ -98,7 +109,7 @@ export abstract class EngineThread<ToThread, FromThread extends { readonly kind:
   }
 
   async terminate(): Promise<void> {
-    await this.#worker.terminate()
+    await this.#worker?.terminate()
   }
 }
 

@@ -64,18 +64,11 @@ export class SearchExecutor implements AsyncDisposable {
       },
       () => this.#dispatch(),
     )
+    this.#group.start(options.threads, 1)
   }
 
   get #threads(): readonly SearchThread[] {
     return this.#group.threads
-  }
-
-  /**
-   * Starts the threads. Idempotent. Call it only once the points are loaded, so that search threads do not delay the
-   * loading.
-   */
-  start(): void {
-    this.#group.start(this.#options.threads, 1)
   }
 
   /** The number of queries that wait or run. */
@@ -90,7 +83,6 @@ export class SearchExecutor implements AsyncDisposable {
 
   /** Makes an index searchable on every thread, including segments added later. */
   attach(index: VectorIndex, routeOf: RouteOf = () => undefined): IndexSearches {
-    this.start()
     const { kernels, threads } = this.#options
     const searches = new IndexSearches({
       index,

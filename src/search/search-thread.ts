@@ -29,6 +29,7 @@ interface Assignment {
 export class SearchThread extends EngineThread<StartMessage | FilterMessage, FaultMessage> {
   readonly #logger: Logger
   readonly #onEnd: (thread: SearchThread) => void
+  #doorbell: Doorbell | undefined
   #ring: SearchRing | undefined
   #space: RecordSpace | undefined
   /** In the order in which the thread processes them. */
@@ -53,11 +54,14 @@ export class SearchThread extends EngineThread<StartMessage | FilterMessage, Fau
   start(recordBytesMax: number, doorbell: Doorbell): void {
     this.#ring = createRing(recordBytesMax)
     this.#space = new RecordSpace(this.#ring.capacity, usualRingBytes)
-    super.post({ kind: 'start', ring: this.#ring.buffer, doorbell: doorbell.buffer })
+    this.#doorbell = doorbell
   }
 
   /** Posts a message and wakes the thread. */
   protected override post(message: FilterMessage | IndexMessage): void {
+    if (!this.hasStarted) {
+      super.post({ kind: 'start', ring: this.#ring!.buffer, doorbell: this.#doorbell!.buffer })
+    }
     super.post(message)
     this.#ring!.announceMessage()
   }
