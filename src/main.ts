@@ -1,4 +1,5 @@
 import type { ApiContext } from './api/call.ts'
+import { SlowRequests } from './api/slow-requests.ts'
 import { type BodyBudgets, createBodyBudgets } from './base/budgets.ts'
 import { DatabaseError, type WritesBlocked } from './base/errors.ts'
 import type { Logger } from './base/log.ts'
@@ -11,7 +12,13 @@ import type { OpenLog } from './cluster/service-status.ts'
 import { type Engine, startEngine } from './collections/engine.ts'
 import { registerCollections, registerEngine } from './collections/engine-metrics.ts'
 import { type Loaded, ServedData } from './collections/served-data.ts'
-import { type Config, changedSettings, embeddingEndpoint, type SettingSources } from './config.ts'
+import {
+  type Config,
+  changedSettings,
+  describedSettings,
+  embeddingEndpoint,
+  type SettingSources,
+} from './config.ts'
 import type { Embedder } from './embeddings/embedder.ts'
 import { ApiKeys } from './service/api-keys.ts'
 import { clusterOf } from './service/cluster.ts'
@@ -251,11 +258,14 @@ async function openTransports(parts: TransportParts, closers: Closer[]): Promise
     limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
     embeddings,
     cluster,
+    clusterControl: cluster,
+    slowRequests: new SlowRequests(config),
+    settings: describedSettings(config, parts.sources),
   }
   const ports = { grpc: config.grpcPort, http: config.disableHttp ? undefined : config.httpPort }
   // Loading their libraries takes a good part of the start: points are loaded meanwhile.
   const { startTransports } = await import('./transports.ts')
-  const transports = await startTransports({ ...parts, context, ports, cluster })
+  const transports = await startTransports({ ...parts, context, ports })
   closers.push(() => transports.close(config.shutdownTimeoutMs))
   return transports
 }

@@ -1,19 +1,16 @@
 import type { ApiContext, RunningServer } from './api/call.ts'
-import { SlowRequests } from './api/slow-requests.ts'
 import { Keyring, RefusedKeys, type ServiceKeys } from './base/api-key.ts'
 import type { BodyBudgets } from './base/budgets.ts'
 import type { WritesBlocked } from './base/errors.ts'
 import type { Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import { ReadScheduler } from './base/read-scheduler.ts'
-import { type Config, describedSettings, type SettingSources } from './config.ts'
+import type { Config } from './config.ts'
 import { startGrpcServer } from './server/grpc/server.ts'
-import type { ClusterPages } from './server/http/cluster.ts'
 import { startHttpServer } from './server/http/server.ts'
 
 export interface TransportsOptions {
   readonly config: Config
-  readonly sources?: SettingSources | undefined
   readonly context: ApiContext
   readonly budgets: BodyBudgets
   readonly metrics: ServiceMetrics
@@ -24,8 +21,6 @@ export interface TransportsOptions {
   /** The number of collections whose graph is being rebuilt. */
   readonly rebuilding: () => number
   readonly ports: Ports
-  /** Undefined outside a cluster. */
-  readonly cluster?: ClusterPages | undefined
 }
 
 /** Where both transports listen. */
@@ -51,7 +46,7 @@ export interface Transports {
  * @throws Error that names host, port and setting when one of them cannot listen
  */
 export async function startTransports(options: TransportsOptions): Promise<Transports> {
-  const { config, context, budgets, metrics, logger, keys, isReady, writesBlocked, ports, cluster } = options
+  const { config, context, budgets, metrics, logger, keys, isReady, writesBlocked, ports } = options
   const servers: RunningServer[] = []
   const close = async (timeoutMs: number): Promise<void> => {
     await Promise.all(servers.map((server) => server.close(timeoutMs)))
@@ -65,8 +60,7 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
   const httpKeys = keys.http === undefined ? undefined : new Keyring(keys.http)
   registerKeys(metrics, grpcKeys, httpKeys)
   const bounds = { maxRequestBytes, requestTimeoutMs, budgets }
-  const slowRequests = new SlowRequests(config)
-  const shared = { ...bounds, context, readScheduler, refusedKeys, metrics, logger, slowRequests }
+  const shared = { ...bounds, context, readScheduler, refusedKeys, metrics, logger }
   const grpc = await startGrpcServer({
     ...shared,
     keys: grpcKeys,
@@ -88,13 +82,11 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
       allowedHosts: config.allowedHosts,
       corsOrigins: config.corsOrigins,
       console: { imageOrigins: config.consoleImageOrigins, grpcPort: grpc.port },
-      settings: describedSettings(config, options.sources),
       host: config.httpHost,
       port: ports.http,
       isReady,
       writesBlocked,
       rebuilding: options.rebuilding,
-      cluster,
     })
     servers.push(http)
     return { ports: { grpc: grpc.port, http: http.port }, ...controls }

@@ -3,7 +3,13 @@ import { describe, it } from 'node:test'
 import { create, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf'
 import fc from 'fast-check'
 import { grpcFields, httpFields } from '../src/api/call.ts'
-import { type Operation, type OperationName, type OperationTypes, operations } from '../src/api/operations.ts'
+import {
+  type GrpcOperationName,
+  type Operation,
+  type OperationName,
+  type OperationTypes,
+  operations,
+} from '../src/api/operations.ts'
 import { DateTime, GeoPoint } from '../src/base/attributes.ts'
 import { DatabaseError } from '../src/base/errors.ts'
 import { IdLists } from '../src/base/id-lists.ts'
@@ -83,7 +89,7 @@ function overHttp({ name, body, parts = {}, ifMatch }: Request): Promise<Outcome
 }
 
 function overGrpc({ name, bytes }: Request): Promise<Outcome> {
-  const { decode }: Codec<OperationName> = codecs[name] as Codec<OperationName>
+  const { decode }: Codec<GrpcOperationName> = codecs[name as GrpcOperationName] as Codec<GrpcOperationName>
   // Queries take ownership of the memory of their request.
   return outcomeOf(name, grpcFields, () => decode(Buffer.from(bytes)))
 }

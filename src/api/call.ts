@@ -1,5 +1,7 @@
+import type { ClusterStatus } from '../base/cluster-status.ts'
 import { defaultCollection } from '../base/collection.ts'
 import type { Consistency } from '../base/request-headers.ts'
+import type { SettingInfo } from '../base/setting-info.ts'
 import type { Embeddings } from '../embeddings/embeddings.ts'
 import type {
   CollectionStats,
@@ -11,6 +13,7 @@ import type {
   ReadCall,
   StatsOfNodes,
 } from '../points/database.ts'
+import type { SlowRequests } from './slow-requests.ts'
 
 export type {
   CollectionStats,
@@ -51,6 +54,21 @@ export interface ClusterReads {
   ): Promise<number>
 }
 
+/** What operators can ask of the cluster of this node. */
+export interface ClusterControl {
+  /** Why the node is not ready; undefined if it is. */
+  readonly notReady: () => string | undefined
+  readonly status: () => Promise<ClusterStatus>
+  /** Removes a node from the cluster. Returns whether the node was a member. */
+  readonly remove: (node: string) => Promise<boolean>
+  /** Stops a node from accepting clients, or lets it accept them again. Returns whether the node is a member. */
+  readonly drain: (node: string, isDrained: boolean) => Promise<boolean>
+  /** Makes a node fetch all its data from another node. Returns whether the node is a member. */
+  readonly refetch: (node: string) => Promise<boolean>
+  /** Sets the number of replicas of each point, in a cluster that divides the points among its nodes. */
+  readonly setReplicas: (replicas: number) => Promise<void>
+}
+
 /** What an operation runs against. */
 export interface ApiContext {
   /** The collection that the call names, or the default one. */
@@ -61,6 +79,11 @@ export interface ApiContext {
   readonly embeddings?: Embeddings | undefined
   /** Undefined on a single node. */
   readonly cluster?: ClusterReads | undefined
+  readonly clusterControl?: ClusterControl | undefined
+  /** Undefined: slow requests are not kept. */
+  readonly slowRequests?: SlowRequests | undefined
+  /** The settings in force, for display. */
+  readonly settings?: readonly SettingInfo[] | undefined
   /** On a node of a cluster, the position that other nodes must have reached to answer this operation. */
   readonly position?: number | undefined
 }

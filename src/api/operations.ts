@@ -1,7 +1,19 @@
 import type { ApiKey, Role } from '../base/api-key.ts'
+import type { ClusterStatus } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
+import type { SettingInfo } from '../base/setting-info.ts'
 import type { ApiContext, Call } from './call.ts'
 import { type ChangeByFilterInput, type Changed, deletePoints, updatePoints } from './change-by-filter.ts'
+import {
+  drainNode,
+  getCluster,
+  type NodeInput,
+  type ReplicasInput,
+  refetchNode,
+  removeNode,
+  setReplicas,
+  undrainNode,
+} from './change-cluster.ts'
 import {
   deletePoint,
   type PatchPointInput,
@@ -28,6 +40,15 @@ import {
   insertVector,
   insertVectorsBatch,
 } from './insert-points.ts'
+import {
+  getSettings,
+  getStats,
+  listSlowRequests,
+  type SlowRequestsAnswer,
+  type Stats,
+  type TakenSnapshot,
+  takeSnapshot,
+} from './inspect-service.ts'
 import {
   type CountPointsInput,
   countPoints,
@@ -76,17 +97,44 @@ export interface OperationTypes {
   DeleteCollection: { input: CollectionInput; output: undefined }
   /** The output maps each alias to its collection. */
   SetAliases: { input: SetAliasesInput; output: ReadonlyMap<string, string> }
+  /** The output is sent as a stream. */
+  TakeSnapshot: { input: undefined; output: TakenSnapshot }
+  GetStats: { input: undefined; output: Stats }
+  ListSlowRequests: { input: undefined; output: SlowRequestsAnswer }
+  GetSettings: { input: undefined; output: readonly SettingInfo[] }
+  GetCluster: { input: undefined; output: ClusterStatus }
+  RemoveNode: { input: NodeInput; output: undefined }
+  DrainNode: { input: NodeInput; output: undefined }
+  UndrainNode: { input: NodeInput; output: undefined }
+  RefetchNode: { input: NodeInput; output: undefined }
+  SetReplicas: { input: ReplicasInput; output: undefined }
 }
 
 export type OperationName = keyof OperationTypes
 
+/** The operations that only HTTP offers. */
+type HttpOnly =
+  | ('TakeSnapshot' | 'GetStats' | 'ListSlowRequests' | 'GetSettings')
+  | ('GetCluster' | 'RemoveNode' | 'DrainNode' | 'UndrainNode' | 'RefetchNode' | 'SetReplicas')
+
+/** The operations of the protobuf service. */
+export type GrpcOperationName = Exclude<OperationName, HttpOnly>
+
 /** What all transports do with an operation, said once. */
 export interface OperationRow<Name extends OperationName> {
   readonly run: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']>
-  /** The role that a caller's key needs. Everything that is not an operation, such as a snapshot, needs `write`. */
+  /** The role that a caller's key needs. */
   readonly role: Role
-  /** Whether it concerns the points of one collection, which the call names, or collections themselves. */
-  readonly concerns: 'points' | 'collections'
+  /**
+   * What it concerns: the points of one collection, which the call names, collections themselves, this service, or the
+   * cluster of a node.
+   */
+  readonly concerns: 'points' | 'collections' | 'service' | 'cluster'
+  /**
+   * How a node of a cluster lets it in, if not as its role says. A read waits until the node is as up to date as the
+   * call asks; `now` shows the node as it is.
+   */
+  readonly admission?: 'read' | 'now'
   /**
    * Where a slow call is described, for the list of slow requests; absent: it is not kept. Only those that look for
    * points are: inserts wait for the disk, and large ones always take long; they would displace every slow search.
@@ -94,7 +142,7 @@ export interface OperationRow<Name extends OperationName> {
   readonly describedBy?: 'input' | 'output'
 }
 
-/** The list of operations: both transports loop over it, and a test checks that they do. */
+/** The list of operations: transports loop over it, and a test checks that they do. */
 export const operations: { readonly [Name in OperationName]: OperationRow<Name> } = {
   InsertVector: { run: insertVector, role: 'write', concerns: 'points' },
   InsertVectorsBatch: { run: insertVectorsBatch, role: 'write', concerns: 'points' },
@@ -114,9 +162,17 @@ export const operations: { readonly [Name in OperationName]: OperationRow<Name> 
   PutCollection: { run: putCollection, role: 'write', concerns: 'collections' },
   DeleteCollection: { run: deleteCollection, role: 'write', concerns: 'collections' },
   SetAliases: { run: setAliases, role: 'write', concerns: 'collections' },
+  TakeSnapshot: { run: takeSnapshot, role: 'write', concerns: 'points', admission: 'read' },
+  GetStats: { run: getStats, role: 'read', concerns: 'points', admission: 'now' },
+  ListSlowRequests: { run: listSlowRequests, role: 'read', concerns: 'service', admission: 'now' },
+  GetSettings: { run: getSettings, role: 'read', concerns: 'service', admission: 'now' },
+  GetCluster: { run: getCluster, role: 'read', concerns: 'cluster', admission: 'now' },
+  RemoveNode: { run: removeNode, role: 'write', concerns: 'cluster', admission: 'now' },
+  DrainNode: { run: drainNode, role: 'write', concerns: 'cluster', admission: 'now' },
+  UndrainNode: { run: undrainNode, role: 'write', concerns: 'cluster', admission: 'now' },
+  RefetchNode: { run: refetchNode, role: 'write', concerns: 'cluster', admission: 'now' },
+  SetReplicas: { run: setReplicas, role: 'write', concerns: 'cluster', admission: 'now' },
 }
-
-export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[]
 
 export function allows({ role }: ApiKey, needed: Role): boolean {
   return role === 'write' || needed === 'read'

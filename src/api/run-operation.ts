@@ -1,4 +1,6 @@
 import { type DatabaseError, invalid, PartitionsUnavailable, toDatabaseError } from '../base/errors.ts'
+import type { Filter } from '../base/filter.ts'
+import { filterText } from '../base/filter-text.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics, Transport } from '../base/metrics.ts'
 import {
@@ -11,7 +13,8 @@ import {
 import { type ApiContext, type Call, type ClusterReads, collectionNameOf, type Database } from './call.ts'
 import { checkName } from './collections.ts'
 import { type OperationName, type OperationRow, type OperationTypes, operations } from './operations.ts'
-import { requestFacts, type SlowRequests } from './slow-requests.ts'
+import type { SearchAnswer } from './search-points.ts'
+import type { RequestFacts } from './slow-requests.ts'
 
 /** What a transport passes to every call in addition to the input. */
 export interface OperationRunner {
@@ -19,14 +22,13 @@ export interface OperationRunner {
   readonly transport: Transport
   readonly metrics: ServiceMetrics
   readonly logger: Logger
-  readonly slowRequests: SlowRequests
 }
 
 /** Converts one call for a transport: request bytes to the input, and the output to answer bytes. */
 interface CallCodec<Name extends OperationName, Answer> {
   /** Returns a promise for an input so large that it is decoded in turns. */
   readonly decode: () => OperationTypes[Name]['input'] | Promise<OperationTypes[Name]['input']>
-  /** Returns a promise for an answer so large that it is encoded in turns. */
+  /** Returns a promise for an answer that is encoded in turns, or sent as a stream. */
   readonly encode: (output: OperationTypes[Name]['output']) => Answer | Promise<Answer>
 }
 
@@ -42,31 +44,37 @@ export async function runOperation<Name extends OperationName, Answer>(
 ): Promise<Answer> {
   const started = performance.now()
   const seen: Seen = { context: undefined, input: undefined, output: undefined }
-  const { run: operation, describedBy }: OperationRow<Name> = operations[name]
+  const { slowRequests } = runner.context
+  const { run: operation, role, concerns, describedBy, ...row }: OperationRow<Name> = operations[name]
+  const admission = row.admission ?? role
   try {
     const { cluster } = runner.context
     const position =
-      cluster === undefined ? undefined : await admit(cluster, call, operations[name].role === 'write')
-    seen.output = await inCollection(runner.context, call, position, (context) => {
+      cluster === undefined || admission === 'now'
+        ? undefined
+        : await admit(cluster, call, admission === 'write')
+    const inContext = async (context: ApiContext): Promise<Answer> => {
       seen.context = context
-      const input = decode()
-      const run = (whole: OperationTypes[Name]['input']): Promise<OperationTypes[Name]['output']> => {
-        if (describedBy === 'input') seen.input = whole
-        return operation(context, whole, call)
-      }
-      return input instanceof Promise ? input.then(run) : run(input)
-    })
-    const answer = await encode(seen.output as OperationTypes[Name]['output'])
+      const input = await decode()
+      if (describedBy === 'input') seen.input = input
+      const output = await operation(context, input, call)
+      seen.output = output
+      return await encode(output)
+    }
+    const answer =
+      concerns === 'points' || concerns === 'collections'
+        ? await inCollection(runner.context, call, position, inContext)
+        : await inContext(runner.context)
     const ms = performance.now() - started
     noteRequest(runner, name, 'ok', ms)
-    if (runner.slowRequests.isSlow(ms)) noteSlow(runner, name, call, seen, ms, 'ok')
+    if (slowRequests?.isSlow(ms)) noteSlow(runner, name, call, seen, ms, 'ok')
     return answer
   } catch (thrown) {
     const error = toDatabaseError(thrown)
     const ms = performance.now() - started
     noteRequest(runner, name, error.reason, ms)
     if (error instanceof PartitionsUnavailable) runner.metrics.unanswered()
-    if (runner.slowRequests.isSlow(ms)) noteSlow(runner, name, call, seen, ms, error.reason)
+    if (slowRequests?.isSlow(ms)) noteSlow(runner, name, call, seen, ms, error.reason)
     logFault(runner, name, error)
     throw error
   }
@@ -82,7 +90,7 @@ interface Seen {
 
 /** Keeps a slow request, unless its collection was not found. */
 function noteSlow(
-  { slowRequests, transport }: OperationRunner,
+  { context: { slowRequests }, transport }: OperationRunner,
   operation: OperationName,
   call: Call,
   { context, input, output }: Seen,
@@ -92,8 +100,53 @@ function noteSlow(
   if (context === undefined || operations[operation].describedBy === undefined) return
   const collection = collectionNameOf(context, call)
   const facts = requestFacts(context, input, output)
-  slowRequests.add({ collection, operation, transport, tookMs, outcome, ...facts })
+  slowRequests?.add({ collection, operation, transport, tookMs, outcome, ...facts })
 }
+
+/** Describes a request and its result, for the list of slow requests. */
+function requestFacts({ database }: ApiContext, input: unknown, output: unknown): RequestFacts {
+  if (isSearch(output)) return factsOfSearch(database, output)
+  const { filter, limit } = (input ?? {}) as { readonly filter?: Filter; readonly limit?: unknown }
+  return {
+    ...(typeof limit === 'number' ? { limit } : {}),
+    ...(filter === undefined ? {} : { filter: filterText(filter, filterMax) }),
+  }
+}
+
+function isSearch(output: unknown): output is SearchAnswer {
+  return typeof output === 'object' && output !== null && 'queries' in output && 'results' in output
+}
+
+function factsOfSearch(database: ApiContext['database'], { queries, results }: SearchAnswer): RequestFacts {
+  const [query] = queries
+  if (query === undefined) return { queries: 0, hits: 0 }
+  const { metric, limit, ef, filter } = query
+  const found = results.plans?.[0]
+  // Plain searches record no plan. Theirs was the plan in force now, unless that has just changed.
+  const { plan, reason } = found ?? planInForce(database, metric)
+  return {
+    ...(queries.length > 1 ? { queries: queries.length } : {}),
+    metric,
+    limit,
+    ef,
+    plan,
+    reason,
+    ...(filter === undefined ? {} : { filter: filterText(filter, filterMax) }),
+    hits: results.ids.total,
+  }
+}
+
+function planInForce(
+  { stats }: ApiContext['database'],
+  metric: keyof ApiContext['database']['stats']['plans'],
+): Pick<RequestFacts, 'plan' | 'reason'> {
+  const hasRoute = stats.plans[metric].route !== undefined
+  return hasRoute
+    ? { plan: 'graph', reason: 'the graph reaches the recall target' }
+    : { plan: 'scan of all points', reason: 'a scan costs less, or no graph serves this metric now' }
+}
+
+const filterMax = 300
 
 /**
  * Runs an operation on the collection that its call names, and keeps the collection open meanwhile.
@@ -122,18 +175,27 @@ async function inNamedCollection<Output>(
 
 /** The context of an operation on a database, whose reads must have reached a position. */
 function contextOf(
-  { collections, limits, embeddings }: ApiContext,
+  { collections, limits, embeddings, cluster, slowRequests, settings }: ApiContext,
   database: Database,
   position: number | undefined,
 ): ApiContext {
   const asOf = position === undefined ? undefined : database.asOf?.(position)
-  return { collections, limits, embeddings, position, database: asOf ?? database }
+  return {
+    collections,
+    limits,
+    embeddings,
+    cluster,
+    slowRequests,
+    settings,
+    position,
+    database: asOf ?? database,
+  }
 }
 
-/** Counts a call of an operation or of another request that a transport offers; never logs its contents. */
-export function noteRequest(
-  { metrics, logger, transport }: Omit<OperationRunner, 'context' | 'slowRequests'>,
-  operation: string,
+/** Counts a call; never logs its contents. */
+function noteRequest(
+  { metrics, logger, transport }: OperationRunner,
+  operation: OperationName,
   outcome: string,
   ms: number,
 ): void {
@@ -160,7 +222,7 @@ const loggedFaults = new WeakSet<DatabaseError>()
  *
  * @returns the position that other nodes must have reached
  */
-export async function admit(cluster: ClusterReads, call: AskedPosition, isWrite = false): Promise<number> {
+async function admit(cluster: ClusterReads, call: Call, isWrite: boolean): Promise<number> {
   const asked = checkConsistency(call.consistency)
   const position = checkPosition(call.position)
   const consistency = isWrite ? 'session' : asked
@@ -181,5 +243,3 @@ function checkPosition(given = '0'): number {
   if (position !== undefined) return position
   throw invalid(`${positionHeader} is ${given.slice(0, 100)}: it is a whole number from an earlier answer`)
 }
-
-export type AskedPosition = Pick<Call, 'consistency' | 'position' | 'signal'>

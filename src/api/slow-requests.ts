@@ -1,8 +1,4 @@
-import type { Filter } from '../base/filter.ts'
-import { filterText } from '../base/filter-text.ts'
 import type { Transport } from '../base/metrics.ts'
-import type { ApiContext } from './call.ts'
-import type { SearchAnswer } from './search-points.ts'
 
 /** A slow request and its outcome, without vectors, contents or values of points. */
 export interface SlowRequest extends RequestFacts {
@@ -17,7 +13,7 @@ export interface SlowRequest extends RequestFacts {
 }
 
 /** Facts about a request; which of them there are depends on the operation. */
-interface RequestFacts {
+export interface RequestFacts {
   /** How many queries a batch has. In a batch, the fields from `metric` to `reason` describe its first query. */
   readonly queries?: number | undefined
   readonly metric?: string | undefined
@@ -95,48 +91,3 @@ function bySlowness(one: SlowRequest, other: SlowRequest): number {
 const keptMs = 3_600_000
 /** With the maximum number of requests kept for each, this takes some tens of megabytes. */
 const collectionsMax = 64
-
-/** Describes a request and its result, for the list of slow requests. */
-export function requestFacts({ database }: ApiContext, input: unknown, output: unknown): RequestFacts {
-  if (isSearch(output)) return factsOfSearch(database, output)
-  const { filter, limit } = (input ?? {}) as { readonly filter?: Filter; readonly limit?: unknown }
-  return {
-    ...(typeof limit === 'number' ? { limit } : {}),
-    ...(filter === undefined ? {} : { filter: filterText(filter, filterMax) }),
-  }
-}
-
-function isSearch(output: unknown): output is SearchAnswer {
-  return typeof output === 'object' && output !== null && 'queries' in output && 'results' in output
-}
-
-function factsOfSearch(database: ApiContext['database'], { queries, results }: SearchAnswer): RequestFacts {
-  const [query] = queries
-  if (query === undefined) return { queries: 0, hits: 0 }
-  const { metric, limit, ef, filter } = query
-  const found = results.plans?.[0]
-  // Plain searches record no plan. Theirs was the plan in force now, unless that has just changed.
-  const { plan, reason } = found ?? planInForce(database, metric)
-  return {
-    ...(queries.length > 1 ? { queries: queries.length } : {}),
-    metric,
-    limit,
-    ef,
-    plan,
-    reason,
-    ...(filter === undefined ? {} : { filter: filterText(filter, filterMax) }),
-    hits: results.ids.total,
-  }
-}
-
-function planInForce(
-  { stats }: ApiContext['database'],
-  metric: keyof ApiContext['database']['stats']['plans'],
-): Pick<RequestFacts, 'plan' | 'reason'> {
-  const hasRoute = stats.plans[metric].route !== undefined
-  return hasRoute
-    ? { plan: 'graph', reason: 'the graph reaches the recall target' }
-    : { plan: 'scan of all points', reason: 'a scan costs less, or no graph serves this metric now' }
-}
-
-const filterMax = 300

@@ -11,7 +11,6 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
     allowedHosts: [],
     corsOrigins: [],
     console: { imageOrigins: [], grpcPort: 0 },
-    settings: [],
     isReady: () => false,
     writesBlocked: () => undefined,
     rebuilding: () => 0,

@@ -1,5 +1,4 @@
 import type { ApiContext } from '../../src/api/call.ts'
-import { SlowRequests } from '../../src/api/slow-requests.ts'
 import { RefusedKeys } from '../../src/base/api-key.ts'
 import { type BodyBudgets, createBodyBudgets } from '../../src/base/budgets.ts'
 import { createLogger, type Logger } from '../../src/base/log.ts'
@@ -17,7 +16,6 @@ interface TransportOptions {
   readonly budgets: BodyBudgets
   readonly readScheduler: ReadScheduler
   readonly refusedKeys: RefusedKeys
-  readonly slowRequests: SlowRequests
   readonly metrics: ServiceMetrics
   readonly logger: Logger
 }
@@ -39,7 +37,6 @@ export function failingTransport(error: Error): TransportOptions {
     budgets: createBodyBudgets(readConfig({})),
     readScheduler: new ReadScheduler(),
     refusedKeys: new RefusedKeys(logger),
-    slowRequests: new SlowRequests(readConfig({})),
     metrics: new ServiceMetrics(),
     logger,
   }

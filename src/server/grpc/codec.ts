@@ -3,7 +3,7 @@ import type { ChangeByFilterInput } from '../../api/change-by-filter.ts'
 import type { PatchInput, PreconditionInput } from '../../api/change-point.ts'
 import type { SetAliasesInput } from '../../api/collections.ts'
 import type { OnErrorInput } from '../../api/insert-points.ts'
-import type { OperationName, OperationTypes } from '../../api/operations.ts'
+import type { GrpcOperationName, OperationTypes } from '../../api/operations.ts'
 import {
   type IncludeInput,
   type ItemSteps,
@@ -27,7 +27,7 @@ import { copiesOf, type VectorOf, vectorIn, vectorsOf } from '../../messages/vec
 import * as answers from './answers.ts'
 
 /** Decodes and encodes the messages of an operation in gRPC. */
-export interface Codec<Name extends OperationName> {
+export interface Codec<Name extends GrpcOperationName> {
   /** Returns a promise for a request that is decoded in turns, such as one with a large filter. */
   readonly decode: (bytes: Buffer) => OperationTypes[Name]['input'] | Promise<OperationTypes[Name]['input']>
   /**
@@ -39,7 +39,7 @@ export interface Codec<Name extends OperationName> {
 }
 
 /** The operations as messages of proto/vectordb.proto. */
-export const codecs: { readonly [Name in OperationName]: Codec<Name> } = {
+export const codecs: { readonly [Name in GrpcOperationName]: Codec<Name> } = {
   InsertVector: {
     decode: (bytes) => pointIn(Encoded.of(messages.InsertVectorRequestSchema, bytes), copiesOf(bytes), alone),
     encode: answers.id,

@@ -17,14 +17,12 @@ import {
 import { type ApiContext, type Call, grpcFields, type RunningServer } from '../../api/call.ts'
 import {
   allows,
-  type OperationName,
+  type GrpcOperationName,
   type OperationTypes,
-  operationNames,
   operations,
   permissionDenied,
 } from '../../api/operations.ts'
 import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
-import type { SlowRequests } from '../../api/slow-requests.ts'
 import type { ApiKey, Keyring, RefusedKeys } from '../../base/api-key.ts'
 import type { BodyBudgets } from '../../base/budgets.ts'
 import { DatabaseError, toDatabaseError } from '../../base/errors.ts'
@@ -51,7 +49,6 @@ interface GrpcServerOptions {
   readonly budgets: BodyBudgets
   readonly readScheduler: ReadScheduler
   readonly refusedKeys: RefusedKeys
-  readonly slowRequests: SlowRequests
   readonly metrics: ServiceMetrics
   readonly logger: Logger
 }
@@ -62,6 +59,8 @@ export interface GrpcServer extends RunningServer {
 }
 
 const serviceName = 'vectordb.VectorDB'
+
+const codecNames = Object.keys(codecs) as GrpcOperationName[]
 
 function isOperation(path: string): boolean {
   return path.startsWith(`/${serviceName}/`)
@@ -107,7 +106,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
   const runner: OperationRunner = { ...options, transport: 'grpc' }
   server.addService(
     serviceDefinition(),
-    Object.fromEntries(operationNames.map((name) => [name, handlerOf(runner, name)])),
+    Object.fromEntries(codecNames.map((name) => [name, handlerOf(runner, name)])),
   )
   addReflection(server)
   const health = new Health(server, ['', serviceName])
@@ -134,7 +133,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
 function serviceDefinition(): ServiceDefinition {
   const pass = (bytes: Buffer): Buffer => bytes
   return Object.fromEntries(
-    operationNames.map((name) => [
+    codecNames.map((name) => [
       name,
       {
         path: `/${serviceName}/${name}`,
@@ -151,14 +150,14 @@ function serviceDefinition(): ServiceDefinition {
 
 function handlerOf(
   runner: OperationRunner,
-  name: OperationName,
+  name: GrpcOperationName,
 ): (call: OperationCall, callback: sendUnaryData<Buffer>) => void {
   return (call, callback) => void handle(runner, name, call, callback)
 }
 
 async function handle(
   runner: OperationRunner,
-  name: OperationName,
+  name: GrpcOperationName,
   call: OperationCall,
   callback: sendUnaryData<Buffer>,
 ): Promise<void> {
@@ -199,7 +198,7 @@ function trailerOf({ cluster }: ApiContext): Metadata | undefined {
 /** `boundBody` turns the message into the request. */
 type OperationCall = ServerUnaryCall<ReceivedRequest, Buffer>
 
-function answer<Name extends OperationName>(
+function answer<Name extends GrpcOperationName>(
   runner: OperationRunner,
   name: Name,
   call: OperationCall,
@@ -228,7 +227,7 @@ function answer<Name extends OperationName>(
 /** Converts a call for the operations. grpc-js emits `cancelled` at the end of every call, even of an answered one. */
 function callOf(
   call: OperationCall,
-  name: OperationName,
+  name: GrpcOperationName,
   { cluster }: ApiContext,
 ): { readonly call: Call; readonly answered: () => void } {
   const controller = new AbortController()
@@ -332,7 +331,7 @@ function refusal(values: readonly MetadataValue[], keys: Keyring, path: string):
 
 /** Methods that are not operations (reflection, and methods that do not exist) need only the role `read`. */
 function refusalByRole(key: ApiKey, path: string): OutgoingStatus | undefined {
-  const name = operationNames.find((each) => path === `/${serviceName}/${each}`)
+  const name = codecNames.find((each) => path === `/${serviceName}/${each}`)
   if (name === undefined || allows(key, operations[name].role)) return undefined
   return statusOf(permissionDenied(key, name))
 }

@@ -6,7 +6,6 @@ import type { AnswerRoom } from '../../base/budgets.ts'
 import { DatabaseError, toDatabaseError } from '../../base/errors.ts'
 import { type IdLists, idsPerStep, listSteps, type SpellableIds } from '../../base/id-lists.ts'
 import { idLength } from '../../base/ids.ts'
-import type { Logger } from '../../base/log.ts'
 import { inTurns } from '../../base/turns.ts'
 
 /**
@@ -165,39 +164,42 @@ export class JsonText {
 /** Writing this many characters takes well under a millisecond. */
 const charactersPerPart = 65_536
 
-interface StreamedAnswer {
+/** An answer of any length. */
+export interface StreamedAnswer {
   /** Read as fast as the client receives them. */
   readonly chunks: AsyncIterable<Buffer>
-  /** How long a client may leave a sent chunk unread. */
-  readonly requestTimeoutMs: number
-  readonly logger: Logger
-  /** What the answer is, for the log. */
-  readonly what: string
-  /** Called once, with the outcome, when the answer has ended in any way. */
-  readonly ended: (outcome: string) => void
+  /** Called when the answer has ended in any way. */
+  readonly end: () => void
 }
 
-/** Sends an answer of any length; aborts it if the client disconnects or stops reading. */
-export function streamAnswer(
+/**
+ * Sends a stream; resolves when it is sent. Aborts it if the client disconnects, or leaves a chunk unread for longer than
+ * `timeoutMs`.
+ *
+ * @throws DatabaseError the fault of the stream; `cancelled`, also if the server stops
+ */
+export async function sendStream(
   reply: FastifyReply,
-  { chunks, requestTimeoutMs, logger, what, ended }: StreamedAnswer,
-): FastifyReply {
-  let fault: DatabaseError | undefined
+  { chunks, end }: StreamedAnswer,
+  timeoutMs: number,
+): Promise<void> {
   const { raw } = reply
-  // Called whether the client, an error or a stop of the server ends the answer.
-  const end = (): void => {
-    if (fault?.reason === 'internal') logger.error({ err: fault.cause ?? fault }, `${what} failed`)
-    ended(raw.writableFinished ? 'ok' : (fault?.reason ?? 'cancelled'))
-  }
-  onClosed(raw, end)
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  let fault = new DatabaseError('cancelled', 'the caller disconnected')
+  onClosed(raw, () => (raw.writableFinished ? resolve() : reject(fault)))
   const stream = Readable.from(
-    watched(chunks, requestTimeoutMs, () => raw.destroy()),
+    watched(chunks, timeoutMs, () => raw.destroy()),
     { objectMode: false },
   )
   stream.once('error', (error) => {
     fault = toDatabaseError(error)
   })
-  return reply.send(stream)
+  try {
+    reply.send(stream)
+    await promise
+  } finally {
+    end()
+  }
 }
 
 /** Returns a signal that aborts when the client disconnects before the answer is complete. */

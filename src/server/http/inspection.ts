@@ -1,69 +1,25 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { ApiContext, CollectionStats, CollectionTotals, Database, StatsOfNodes } from '../../api/call.ts'
-import { checkName } from '../../api/collections.ts'
-import type { SlowRequest, SlowRequests } from '../../api/slow-requests.ts'
-import { defaultCollection } from '../../base/collection.ts'
+import type { CollectionStats, CollectionTotals, StatsOfNodes } from '../../api/call.ts'
+import type { SlowRequestsAnswer, Stats, TakenSnapshot } from '../../api/inspect-service.ts'
+import type { SlowRequest } from '../../api/slow-requests.ts'
 import { partitionCount } from '../../base/partitions.ts'
 import { distanceMetrics, type Metric } from '../../base/point.ts'
+import { positionHeader } from '../../base/request-headers.ts'
 import type { SettingInfo } from '../../base/setting-info.ts'
-import { collectionPrefix, type PathParts } from './routes.ts'
+import type { StreamedAnswer } from './answers.ts'
 
-interface InspectionOptions {
-  readonly context: ApiContext
-  readonly slowRequests: SlowRequests
-  /** The settings in force. */
-  readonly settings: readonly SettingInfo[]
+/** What operators see: the state of an index, the slowest requests and the settings as JSON, and snapshots. */
+
+export function encodeStats({ collection, stats, totals }: Stats): string {
+  const json = 'nodes' in stats ? statsOfNodesJson(collection, stats) : statsJson(collection, stats)
+  return JSON.stringify({ ...json, all_collections: totals && totalsJson(totals) })
 }
 
-export const inspectionPaths: readonly string[] = [
-  '/stats',
-  `${collectionPrefix}/stats`,
-  '/slow-queries',
-  `${collectionPrefix}/slow-queries`,
-  '/settings',
-]
-
-/** Adds read-only pages for operators: the state of an index, the slowest requests, the settings in force. */
-export function addInspection(app: FastifyInstance, options: InspectionOptions): void {
-  const add = (path: string, answer: (collection: string | undefined) => unknown): void => {
-    app.get(path, { config: { role: 'read' } }, async (request: FastifyRequest, reply: FastifyReply) => {
-      const { collection } = request.params as PathParts
-      const json = await answer(collection === undefined ? undefined : checkName(collection, 'collection'))
-      return reply
-        .type('application/json; charset=utf-8')
-        .header('cache-control', 'no-store')
-        .send(JSON.stringify(json))
-    })
-  }
-  const { context, slowRequests, settings } = options
-  for (const prefix of ['', collectionPrefix]) {
-    add(`${prefix}/stats`, (collection) => statsOf(context, collection))
-    add(`${prefix}/slow-queries`, (collection) => slowOf(context, slowRequests, collection))
-  }
-  add('/settings', () => ({ settings: settings.map(settingJson) }))
+export function encodeSlowRequests({ thresholdMs, requests }: SlowRequestsAnswer): string {
+  return JSON.stringify({ threshold_ms: thresholdMs, queries: requests.map(slowJson) })
 }
 
-async function statsOf({ collections, database }: ApiContext, name: string | undefined): Promise<unknown> {
-  if (name === undefined) {
-    return {
-      ...(await statsIn(database, defaultCollection)),
-      all_collections: totalsJson(collections.totals),
-    }
-  }
-  using lease = await collections.lease(name)
-  return await statsIn(lease.database, collections.aliases.get(name) ?? name)
-}
-
-async function statsIn(database: Database, collection: string): Promise<object> {
-  const ofNodes = await database.statsOfNodes?.()
-  if (ofNodes !== undefined) return statsOfNodesJson(collection, ofNodes)
-  return statsJson(collection, database.stats)
-}
-
-function slowOf({ collections }: ApiContext, slow: SlowRequests, name: string | undefined): unknown {
-  // Fails if the collection does not exist: an empty list would suggest a fast collection.
-  const collection = name === undefined ? undefined : collections.get(name).name
-  return { threshold_ms: slow.thresholdMs, queries: slow.list(collection).map(slowJson) }
+export function encodeSettings(settings: readonly SettingInfo[]): string {
+  return JSON.stringify({ settings: settings.map(settingJson) })
 }
 
 /** Leaves out undefined fields. */
@@ -214,4 +170,21 @@ function recallInForce({ route, recall }: CollectionStats['plans'][Metric]): num
 function worst(recalls: readonly (number | undefined)[]): number | null {
   const known = recalls.filter((recall) => recall !== undefined)
   return known.length < recalls.length || known.length === 0 ? null : Math.min(...known)
+}
+
+export function snapshotHeaders({ snapshot, position }: TakenSnapshot): Record<string, string | number> {
+  const { databaseId, sequence, points } = snapshot
+  return {
+    'content-type': 'application/octet-stream',
+    'content-disposition': `attachment; filename="vicinal-${databaseId}-${sequence}.snapshot"`,
+    'cache-control': 'no-store',
+    'vicinal-database-id': databaseId,
+    'vicinal-sequence': sequence,
+    'vicinal-points': points,
+    ...(position === undefined ? {} : { [positionHeader]: String(position) }),
+  }
+}
+
+export function streamSnapshot({ snapshot }: TakenSnapshot): StreamedAnswer {
+  return { chunks: snapshot.chunks(), end: () => snapshot.close() }
 }

@@ -1,40 +1,40 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Call, httpFields } from '../../api/call.ts'
-import { type OperationName, type OperationTypes, operationNames, operations } from '../../api/operations.ts'
+import { type OperationName, type OperationTypes, operations } from '../../api/operations.ts'
 import { type OperationRunner, runOperation } from '../../api/run-operation.ts'
 import type { Role } from '../../base/api-key.ts'
-import type { BodyBudgets, ByteHold } from '../../base/budgets.ts'
+import type { ByteHold } from '../../base/budgets.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import { consistencyHeader, positionHeader } from '../../base/request-headers.ts'
-import { type JsonAnswer, leavingOf } from './answers.ts'
+import { type JsonAnswer, leavingOf, sendStream } from './answers.ts'
 import { answerRoom, RequestBody } from './bodies.ts'
-import { collectionPrefix, type PathParts, type Route, routes } from './routes.ts'
+import { type PathParts, pathsOf, type Route, routes } from './routes.ts'
 import type { HttpServerOptions } from './server-options.ts'
 
-/** Adds a route for each operation. */
+/** Adds the routes of each operation; those of a cluster only on its nodes. */
 export function addOperations(app: FastifyInstance, options: HttpServerOptions): void {
   const runner: HttpRunner = { ...options, transport: 'http' }
-  for (const name of operationNames) {
+  for (const name of offeredBy(options)) {
+    const { method, parameters }: Pick<Route<OperationName>, 'method' | 'parameters'> = routes[name]
     for (const url of pathsOf(name)) {
       app.route({
-        method: routes[name].method,
+        method,
         url,
-        config: { role: operations[name].role, ...(name === 'GetPoint' && { parameters: ['version'] }) },
+        config: { role: operations[name].role, ...(parameters && { parameters }) },
         handler: (request, reply) => answer(runner, name, request, reply),
       })
     }
   }
 }
 
-/** An operation on points has two paths: one for the default collection, and one below a named collection. */
-export function pathsOf(name: OperationName): readonly string[] {
-  const { path } = routes[name]
-  return operations[name].concerns === 'points' ? [path, collectionPrefix + path] : [path]
+/** The operations of a server. */
+export function offeredBy({ context }: Pick<HttpServerOptions, 'context'>): readonly OperationName[] {
+  return (Object.keys(routes) as OperationName[]).filter(
+    (name) => operations[name].concerns !== 'cluster' || context.clusterControl !== undefined,
+  )
 }
 
-interface HttpRunner extends OperationRunner {
-  readonly budgets: BodyBudgets
-}
+interface HttpRunner extends OperationRunner, Pick<HttpServerOptions, 'budgets' | 'requestTimeoutMs'> {}
 
 async function answer<Name extends OperationName>(
   runner: HttpRunner,
@@ -42,19 +42,25 @@ async function answer<Name extends OperationName>(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const { method, status, decode, encode }: Route<Name> = routes[name]
-  const parts = request.params as PathParts
+  const {
+    method,
+    status,
+    headers,
+    hasBody = method !== 'GET' && method !== 'DELETE',
+    ...route
+  }: Route<Name> = routes[name]
+  const parts = { ...(request.query as PathParts), ...(request.params as PathParts) }
   const codec = {
-    decode: () =>
-      decode(
-        method === 'GET' || method === 'DELETE' ? noBody : bodyOf(request),
-        reply,
-        parts,
-        request.headers['if-match'],
-      ),
+    decode: () => route.decode(hasBody ? bodyOf(request) : noBody, reply, parts, request.headers['if-match']),
     async encode(output: OperationTypes[Name]['output']): Promise<JsonAnswer | undefined> {
       reply.code(typeof status === 'number' ? status : status(output))
-      return holdEncoded(await encode(output, room), room, operations[name].role)
+      if (headers !== undefined) reply.headers(headers(output))
+      const encoded = await route.encode(output, room)
+      if (typeof encoded !== 'object' || !('chunks' in encoded)) {
+        return holdEncoded(encoded, room, operations[name].role)
+      }
+      await sendStream(reply, encoded, runner.requestTimeoutMs)
+      return undefined
     },
   }
   const room = answerRoom(reply.raw, runner.budgets.answers)
@@ -65,11 +71,14 @@ async function answer<Name extends OperationName>(
   } catch (error) {
     // What was read for the answer is dropped, however long its client takes to read the refusal.
     room.release()
+    // A stream has failed: its client sees that it is incomplete.
+    if (reply.sent) return reply
     throw error
   } finally {
     // A refusal may depend on the stored points, so it has the position, too.
-    if (cluster !== undefined) reply.header(positionHeader, String(cluster.answeredPosition))
+    if (cluster !== undefined && !reply.sent) reply.header(positionHeader, String(cluster.answeredPosition))
   }
+  if (reply.sent) return reply
   return json === undefined ? reply.send() : reply.type('application/json; charset=utf-8').send(json)
 }
 

@@ -13,7 +13,7 @@ import type { ConsoleOptions, HttpServerOptions } from './server-options.ts'
 /** Adds the start page, health, readiness and metrics. */
 export function addPages(
   app: FastifyInstance,
-  { metrics, isReady, writesBlocked, rebuilding, cluster, context }: HttpServerOptions,
+  { metrics, isReady, writesBlocked, rebuilding, context }: HttpServerOptions,
 ): void {
   app.get('/health', (_request, reply) => reply.type(plainText).send('OK'))
   app.get('/', (_request, reply) =>
@@ -24,7 +24,7 @@ export function addPages(
       ),
   )
   app.get('/readyz', (_request, reply) => {
-    const notReady = cluster?.notReady()
+    const notReady = context.clusterControl?.notReady()
     if (!isReady() && notReady === undefined) {
       throw new DatabaseError('not_ready', 'the stored points are still loading')
     }

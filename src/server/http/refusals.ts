@@ -2,19 +2,16 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { isIP } from 'node:net'
 import cors from '@fastify/cors'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { allows, type OperationName, permissionDenied } from '../../api/operations.ts'
+import { allows, permissionDenied } from '../../api/operations.ts'
 import { DatabaseError, reasonHeader } from '../../base/errors.ts'
 import { consistencyHeader, positionHeader } from '../../base/request-headers.ts'
-import { clusterPaths } from './cluster.ts'
 import type { Connections } from './connections.ts'
 import { sendError } from './errors.ts'
 import { strictHeader } from './ignored-fields.ts'
-import { inspectionPaths } from './inspection.ts'
-import { pathsOf } from './operations.ts'
+import { offeredBy } from './operations.ts'
 import { consolePath, isConsole } from './pages.ts'
-import { collectionPrefix, routes } from './routes.ts'
+import { collectionPrefix, pathsOf, routes } from './routes.ts'
 import type { HttpServerOptions } from './server-options.ts'
-import { snapshotPaths } from './snapshots.ts'
 
 /** Refuses requests on any route for reasons that are evident from their head, before the body is read. */
 export function refuseRequests(
@@ -23,7 +20,7 @@ export function refuseRequests(
   closing: AbortSignal,
 ): void {
   const { keys, readScheduler, connections, refusedKeys } = options
-  const paths = options.cluster === undefined ? {} : clusterPaths
+  const offered = offeredBy(options)
   const isHost = createHostCheck({ ...options, hasKeys: keys !== undefined })
   const isOwnPage = createOriginCheck({ ...options, hasKeys: keys !== undefined })
   app.addHook('onRequest', async (request, reply) => {
@@ -52,7 +49,7 @@ export function refuseRequests(
         'missing or invalid API key: send it as the authorization header',
       )
     }
-    if (request.is404) throw notRouted(request, reply, paths)
+    if (request.is404) throw notRouted(request, reply, offered)
     if (key !== undefined && !allows(key, request.routeOptions.config.role ?? 'write')) {
       throw permissionDenied(key, `${request.method} ${shown(pathOf(request))}`)
     }
@@ -62,7 +59,7 @@ export function refuseRequests(
     if (closing.aborted && request.raw.complete) reply.header('connection', 'close')
     done()
   })
-  app.setNotFoundHandler((request, reply) => sendError(reply, notRouted(request, reply, paths)))
+  app.setNotFoundHandler((request, reply) => sendError(reply, notRouted(request, reply, offered)))
   // These paths are not ids, although the pattern of an id matches them.
   for (const path of pathsLikeIds().flatMap((each) => [each, collectionPrefix + each])) {
     app.route({
@@ -116,9 +113,9 @@ function isOpen(route: string): boolean {
 const openPages: readonly string[] = ['/', '/health', '/readyz', '/docs', '/docs/openapi.yaml', consolePath]
 
 /** The error for a request without a route: 405 if the path has other methods, 404 otherwise. */
-function notRouted(request: FastifyRequest, reply: FastifyReply, paths: MorePaths): DatabaseError {
+function notRouted(request: FastifyRequest, reply: FastifyReply, offered: Offered): DatabaseError {
   const path = pathOf(request)
-  const allowed = methodsOf(path, paths)
+  const allowed = methodsOf(path, offered)
   if (allowed.length === 0) return new DatabaseError('route_not_found', `no such path: ${shown(path)}`)
   reply.header('allow', allowed.join(', '))
   const message = `${request.method} is not allowed on ${shown(path)}, only ${allowed.join(', ')}`
@@ -129,23 +126,17 @@ function pathOf({ url }: FastifyRequest): string {
   return url.split('?')[0]!
 }
 
-/** Paths that only some servers have, with their methods. */
-type MorePaths = Readonly<Record<string, readonly string[]>>
+type Offered = ReturnType<typeof offeredBy>
 
-function methodsOf(path: string, paths: MorePaths): string[] {
-  const all = (Object.keys(routes) as OperationName[]).flatMap((name) =>
-    pathsOf(name).map((path) => ({ path, method: routes[name].method })),
-  )
+function methodsOf(path: string, offered: Offered): string[] {
+  const all = offered.flatMap((name) => pathsOf(name).map((path) => ({ path, method: routes[name].method })))
   // `/points/search` is not an id, although the pattern of an id matches it.
   const names = (route: { readonly path: string }): number => route.path.split(':').length
   const matching = all.filter((route) => pattern(route.path).test(path))
   const fewest = Math.min(...matching.map(names))
   const found = matching.filter((route) => names(route) === fewest)
   if (found.length > 0) return found.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
-  if (snapshotPaths.some((each) => pattern(each).test(path))) return ['POST']
-  for (const [each, methods] of Object.entries(paths)) if (pattern(each).test(path)) return [...methods]
-  const isPage = openPages.includes(path) || path === '/metrics'
-  return isPage || inspectionPaths.some((each) => pattern(each).test(path)) ? ['GET', 'HEAD'] : []
+  return openPages.includes(path) || path === '/metrics' ? ['GET', 'HEAD'] : []
 }
 
 function pattern(path: string): RegExp {

@@ -1,7 +1,14 @@
-import type { OperationName, OperationTypes } from '../../api/operations.ts'
+import { type OperationName, type OperationTypes, operations } from '../../api/operations.ts'
 import type { AnswerRoom } from '../../base/budgets.ts'
-import type { JsonAnswer } from './answers.ts'
+import type { JsonAnswer, StreamedAnswer } from './answers.ts'
 import type { FieldNotes } from './ignored-fields.ts'
+import {
+  encodeSettings,
+  encodeSlowRequests,
+  encodeStats,
+  snapshotHeaders,
+  streamSnapshot,
+} from './inspection.ts'
 import { decodePoint, decodePoints, decodeQueries, decodeQuery } from './json-codec.ts'
 import {
   decodeAliases,
@@ -37,10 +44,18 @@ export interface Route<Name extends OperationName> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly path: string
   readonly status: number | ((output: OperationTypes[Name]['output']) => number)
+  /** Whether it has a body; by default, all methods except GET and DELETE have one. */
+  readonly hasBody?: boolean
+  /** The names of the parameters in its query. */
+  readonly parameters?: readonly string[]
+  /** Whether it has a second path, for a named collection, as all operations on points have. */
+  readonly isOfCollections?: boolean
+  /** Further headers of the answer. */
+  readonly headers?: (output: OperationTypes[Name]['output']) => Readonly<Record<string, string | number>>
   /**
-   * @param body of the request; empty for methods without a body
+   * @param body of the request; empty for operations without a body
    * @param notes collects the names of ignored fields
-   * @param parts the values of the path's parameters
+   * @param parts the values of the parameters of path and query
    * @param ifMatch the value of the `if-match` header
    * @returns a promise if the body takes long to read
    */
@@ -51,27 +66,35 @@ export interface Route<Name extends OperationName> {
     ifMatch: string | undefined,
   ) => OperationTypes[Name]['input'] | Promise<OperationTypes[Name]['input']>
   /**
-   * Returns JSON, or a promise if there is much of it; undefined for an empty body.
+   * Returns JSON, or a promise if there is much of it; undefined for an empty body; or the parts of a stream.
    *
    * @param room counts the answer while it grows beyond what was read for it
    */
   readonly encode: (
     output: OperationTypes[Name]['output'],
     room?: AnswerRoom,
-  ) => JsonAnswer | Promise<JsonAnswer> | undefined
+  ) => JsonAnswer | Promise<JsonAnswer> | undefined | StreamedAnswer
 }
 
-/** The parameters of a path. */
+type RoutePath = Pick<Route<OperationName>, 'path' | 'isOfCollections'>
+
+/** The parameters of a path and of a query. */
 export interface PathParts {
   readonly id?: string
   /** The name of a collection, in the paths of collections. */
   readonly name?: string
   /** The name of the collection in a path of points. */
   readonly collection?: string
+  /** The number of replicas, in the query. */
+  readonly count?: string
 }
 
 /** The prefix of the points' paths for a named collection, as in `/collections/glosses/points/search`. */
 export const collectionPrefix = '/collections/:collection'
+
+const noStore = (): Readonly<Record<string, string>> => ({ 'cache-control': 'no-store' })
+
+const nothing = (): undefined => undefined
 
 export const routes: { readonly [Name in OperationName]: Route<Name> } = {
   InsertVector: {
@@ -92,6 +115,7 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     method: 'GET',
     path: '/points/:id',
     status: 200,
+    parameters: ['version'],
     decode: (_body, _notes, { id }) => ({ id }),
     encode: encodePoint,
   },
@@ -100,7 +124,7 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     path: '/points/:id',
     status: 204,
     decode: (_body, _notes, { id }) => ({ id }),
-    encode: () => undefined,
+    encode: nothing,
   },
   SearchPoints: {
     method: 'POST',
@@ -173,7 +197,7 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     method: 'GET',
     path: '/collections',
     status: 200,
-    decode: () => undefined,
+    decode: nothing,
     encode: encodeCollections,
   },
   GetCollection: {
@@ -197,7 +221,7 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     path: '/collections/:name',
     status: 204,
     decode: (_body, _notes, { name }) => ({ name }),
-    encode: () => undefined,
+    encode: nothing,
   },
   SetAliases: {
     method: 'PUT',
@@ -206,4 +230,90 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     decode: decodeAliases,
     encode: encodeAliases,
   },
+  TakeSnapshot: {
+    method: 'POST',
+    path: '/snapshots',
+    status: 200,
+    hasBody: false,
+    headers: snapshotHeaders,
+    decode: nothing,
+    encode: streamSnapshot,
+  },
+  GetStats: {
+    method: 'GET',
+    path: '/stats',
+    status: 200,
+    headers: noStore,
+    decode: nothing,
+    encode: encodeStats,
+  },
+  ListSlowRequests: {
+    method: 'GET',
+    path: '/slow-queries',
+    status: 200,
+    isOfCollections: true,
+    headers: noStore,
+    decode: nothing,
+    encode: encodeSlowRequests,
+  },
+  GetSettings: {
+    method: 'GET',
+    path: '/settings',
+    status: 200,
+    headers: noStore,
+    decode: nothing,
+    encode: encodeSettings,
+  },
+  GetCluster: {
+    method: 'GET',
+    path: '/cluster',
+    status: 200,
+    decode: nothing,
+    encode: (status) => JSON.stringify(status),
+  },
+  RemoveNode: {
+    method: 'DELETE',
+    path: '/cluster/nodes/:name',
+    status: 204,
+    decode: (_body, _notes, { name }) => ({ name }),
+    encode: nothing,
+  },
+  DrainNode: {
+    method: 'POST',
+    path: '/cluster/nodes/:name/drain',
+    status: 204,
+    hasBody: false,
+    decode: (_body, _notes, { name }) => ({ name }),
+    encode: nothing,
+  },
+  UndrainNode: {
+    method: 'DELETE',
+    path: '/cluster/nodes/:name/drain',
+    status: 204,
+    decode: (_body, _notes, { name }) => ({ name }),
+    encode: nothing,
+  },
+  RefetchNode: {
+    method: 'POST',
+    path: '/cluster/nodes/:name/refetch',
+    status: 204,
+    hasBody: false,
+    decode: (_body, _notes, { name }) => ({ name }),
+    encode: nothing,
+  },
+  SetReplicas: {
+    method: 'PUT',
+    path: '/cluster/replicas',
+    status: 204,
+    hasBody: false,
+    parameters: ['count'],
+    decode: (_body, _notes, { count }) => ({ count }),
+    encode: nothing,
+  },
+}
+
+/** An operation on points has two paths: one for the default collection, and one below a named collection. */
+export function pathsOf(name: OperationName): readonly string[] {
+  const { path, isOfCollections = operations[name].concerns === 'points' }: RoutePath = routes[name]
+  return isOfCollections ? [path, collectionPrefix + path] : [path]
 }

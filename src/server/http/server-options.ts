@@ -1,13 +1,10 @@
 import type { ApiContext } from '../../api/call.ts'
-import type { SlowRequests } from '../../api/slow-requests.ts'
 import type { Keyring, RefusedKeys } from '../../base/api-key.ts'
 import type { BodyBudgets } from '../../base/budgets.ts'
 import type { WritesBlocked } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import type { ServiceMetrics } from '../../base/metrics.ts'
 import type { ReadScheduler } from '../../base/read-scheduler.ts'
-import type { SettingInfo } from '../../base/setting-info.ts'
-import type { ClusterPages } from './cluster.ts'
 
 export interface HttpServerOptions {
   readonly context: ApiContext
@@ -29,17 +26,12 @@ export interface HttpServerOptions {
   readonly budgets: BodyBudgets
   readonly readScheduler: ReadScheduler
   readonly refusedKeys: RefusedKeys
-  readonly slowRequests: SlowRequests
-  /** The settings in force, for display. */
-  readonly settings: readonly SettingInfo[]
   readonly metrics: ServiceMetrics
   readonly logger: Logger
   readonly isReady: () => boolean
   readonly writesBlocked: () => WritesBlocked | undefined
   /** The number of collections whose graph is being rebuilt. */
   readonly rebuilding: () => number
-  /** Undefined on a single node. */
-  readonly cluster?: ClusterPages | undefined
 }
 
 export interface ConsoleOptions {

@@ -7,16 +7,13 @@ import { DatabaseError } from '../../base/errors.ts'
 import { isLoopback } from '../../base/ports.ts'
 import { onClosed } from './answers.ts'
 import { cutSlowReader, RequestBody, readBody, refuseAndClose } from './bodies.ts'
-import { addCluster } from './cluster.ts'
 import { answerBelowFramework, Connections, refuseMalformed, socketOptions } from './connections.ts'
 import { errorOfFramework, headOf, otherType, sendError } from './errors.ts'
 import { type FieldNotes, noteIgnored, readStrictHeader, strictHeader } from './ignored-fields.ts'
-import { addInspection } from './inspection.ts'
 import { addOperations } from './operations.ts'
 import { addConsole, addDocs, addPages } from './pages.ts'
 import { allowOrigins, refuseRequests } from './refusals.ts'
 import type { HttpServerOptions } from './server-options.ts'
-import { addSnapshots } from './snapshots.ts'
 
 /**
  * Serves the operations over HTTP/JSON, with health, readiness, metrics, the docs and the console.
@@ -71,12 +68,9 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   await allowOrigins(app, options.corsOrigins)
   refuseRequests(app, { ...options, isLocal, connections }, closing.signal)
   addOperations(app, options)
-  addSnapshots(app, options)
-  addInspection(app, options)
   addPages(app, options)
-  if (options.cluster !== undefined) addCluster(app, options.cluster)
   addDocs(app)
-  addConsole(app, options.console, options.cluster !== undefined)
+  addConsole(app, options.console, options.context.cluster !== undefined)
   await listen(app, options)
   const { port } = app.server.address() as AddressInfo
   return {
