@@ -64,7 +64,7 @@ async function everything(dataDir: string): Promise<object> {
     })
     const keyed = store.keyedRequest(refusedRequest.keyHash)
     const { sequence, slotCount, keyedRequestCount } = store
-    return { points, outcomes: keyed?.outcome?.length, sequence, slotCount, keyedRequestCount }
+    return { points, refused: keyed?.refused.length, sequence, slotCount, keyedRequestCount }
   })
 }
 

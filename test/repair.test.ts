@@ -435,7 +435,6 @@ describe('a repair of points with attributes and expiry', () => {
       assert.deepEqual(whole.record(slot, stored[slot]!.id)?.payload, stored[slot]!.point.payload)
     }
     assert.ok(whole.sequence > 9)
-    assert.equal(whole.hasExtendedRecords, true)
     await whole.close()
   })
 })

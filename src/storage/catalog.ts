@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
-import { defaultCollection, type HnswSettings } from '../base/collection.ts'
+import { defaultCollection } from '../base/collection.ts'
 import { syncDirectoryAsync } from '../base/sync-directory.ts'
 import {
   beyondRepair,
@@ -30,137 +30,108 @@ export class Catalog {
   readonly aliases: Map<string, string> = new Map()
   /** Numbers of collections that are dropped but not yet removed from the disk. */
   readonly dropped: Set<number> = new Set()
-  readonly #names = new Map<number, string>([[mainNumber, defaultCollection]])
-  /** The key in the table of aliases, by alias. */
-  readonly #places = new Map<string, number>()
+  /** By number, the default collection included. */
+  readonly #records = new Map<number, CollectionRecord>()
   #nextNumber = 1
 
-  /** Reads the tables. @throws DatabaseError if a record is damaged */
-  read({ catalog, aliases }: { readonly catalog: Table; readonly aliases: Table }, path: string): void {
-    const head = decodeHead(catalog.getBinary(headKey))
-    if ('fault' in head) throw (head.isOtherVersion ? ofOtherVersion : beyondRepair)(path, head.fault)
-    this.#nextNumber = head.nextNumber
-    for (const { key, value } of catalog.getRange()) {
+  /**
+   * Reads the table.
+   *
+   * @param stored the numbers of collections with entries in other tables, as far as they are known
+   * @throws DatabaseError if a record is damaged, or the records contradict each other or the other tables
+   */
+  read(table: Table, path: string, stored: Iterable<number>): void {
+    this.#nextNumber = readHead(table, path)
+    for (const { key, value } of table.getRange()) {
       if (key === headKey) continue
       const record = decodeRecord(key, value)
       if (record === undefined) {
         throw beyondRepair(path, `the record of collection ${key} does not match its checksum`)
       }
+      if (key >= this.#nextNumber) {
+        throw beyondRepair(path, `collection ${key} is not below the next number, ${this.#nextNumber}`)
+      }
       if (record.isDropped) this.dropped.add(key)
-      else if (key !== mainNumber) this.#add(key, record)
+      else this.#add(key, record)
+      for (const alias of record.aliases) this.aliases.set(alias, record.name)
     }
-    for (const { key, value } of aliases.getRange()) {
-      const alias = decodeAlias(key, value)
-      const target = alias && this.#names.get(alias.target)
-      if (target === undefined) throw beyondRepair(path, `alias ${key} is damaged`)
-      this.#setAlias(alias!.name, target, key)
+    if (!this.#records.has(mainNumber)) {
+      throw beyondRepair(path, 'its catalog does not contain the default collection')
+    }
+    for (const number of stored) {
+      if (this.#records.has(number) || this.dropped.has(number)) continue
+      throw beyondRepair(path, `it has entries of collection ${number}, which is not in its catalog`)
     }
   }
 
   /** The name of a collection, also of the default one; undefined if it does not exist or is dropped. */
   nameOf(number: number): string | undefined {
-    return this.#names.get(number)
+    return this.#records.get(number)?.name
   }
 
-  create(
-    record: Omit<CatalogRecord, 'isDropped'>,
-  ): CatalogChange & { readonly collection: CollectionRecord } {
+  create(settings: Omit<CollectionRecord, 'number'>): CatalogChange & {
+    readonly collection: CollectionRecord
+  } {
     const number = this.#nextNumber
-    const { name, dimension, hnsw, createdMs } = record
+    const collection = { ...settings, number }
     return {
-      collection: { number, name, dimension, hnsw, createdMs },
-      entries: [
-        { table: 'catalog', key: headKey, value: encodeHead({ nextNumber: number + 1 }) },
-        { table: 'catalog', key: number, value: encodeRecord(number, { ...record, isDropped: false }) },
-      ],
+      collection,
+      entries: [headEntry(number + 1), entryOf(collection)],
       apply: () => {
         this.#nextNumber = number + 1
-        this.#add(number, record)
+        this.#add(number, settings)
       },
     }
   }
 
   /** Drops a collection and its aliases. */
-  drop({ number, ...record }: CollectionRecord): CatalogChange {
-    const aliases = [...this.aliases].filter(([, target]) => target === record.name).map(([alias]) => alias)
-    const removal = this.#removal(aliases)
+  drop(collection: CollectionRecord): CatalogChange {
+    const { number, name } = collection
     return {
-      entries: [
-        { table: 'catalog', key: number, value: encodeRecord(number, { ...record, isDropped: true }) },
-        ...removal.entries,
-      ],
+      entries: [entryOf(collection, [], true)],
       apply: () => {
-        removal.apply()
-        this.collections.delete(record.name)
-        this.#names.delete(number)
+        for (const alias of this.#aliasesOf(name)) this.aliases.delete(alias)
+        this.collections.delete(name)
+        this.#records.delete(number)
         this.dropped.add(number)
       },
     }
   }
 
   changeAliases(set: ReadonlyMap<string, string>, remove: readonly string[]): CatalogChange {
-    const removal = this.#removal(remove.filter((alias) => !set.has(alias)))
-    const added = this.#additions(set)
+    const after = new Map(this.aliases)
+    for (const alias of remove) after.delete(alias)
+    for (const [alias, name] of set) after.set(alias, name)
+    const changed = new Set<string | undefined>()
+    for (const alias of [...remove, ...set.keys()]) {
+      const [from, to] = [this.aliases.get(alias), after.get(alias)]
+      if (from !== to) changed.add(from).add(to)
+    }
+    const records = [...this.#records.values()].filter(({ name }) => changed.has(name))
     return {
-      entries: [
-        ...removal.entries,
-        ...added.map(({ place, name, target }) => {
-          const value = encodeAlias(place, { name, target: this.#numberOf(target) } satisfies AliasRecord)
-          return { table: 'aliases' as const, key: place, value }
-        }),
-      ],
+      entries: records.map((record) => entryOf(record, this.#aliasesOf(record.name, after))),
       apply: () => {
-        removal.apply()
-        for (const { place, name, target } of added) this.#setAlias(name, target, place)
+        this.aliases.clear()
+        for (const [alias, name] of after) this.aliases.set(alias, name)
       },
     }
   }
 
-  #removal(aliases: readonly string[]): CatalogChange {
-    const known = aliases.filter((alias) => this.#places.has(alias))
-    return {
-      entries: known.map((alias) => ({
-        table: 'aliases',
-        key: this.#places.get(alias)!,
-        value: undefined,
-      })),
-      apply: () => {
-        for (const alias of known) {
-          this.#places.delete(alias)
-          this.aliases.delete(alias)
-        }
-      },
-    }
+  #aliasesOf(name: string, aliases: ReadonlyMap<string, string> = this.aliases): string[] {
+    return [...aliases].filter(([, target]) => target === name).map(([alias]) => alias)
   }
 
-  /** An existing alias keeps its place; a new alias gets the lowest free place. */
-  #additions(
-    set: ReadonlyMap<string, string>,
-  ): readonly { readonly name: string; readonly target: string; readonly place: number }[] {
-    const taken = new Set(this.#places.values())
-    let free = 0
-    return [...set].map(([name, target]) => {
-      const place = this.#places.get(name)
-      if (place !== undefined) return { name, target, place }
-      while (taken.has(free)) free += 1
-      taken.add(free)
-      return { name, target, place: free }
-    })
+  #add(number: number, { name, dimension, hnsw, createdMs }: Omit<CollectionRecord, 'number'>): void {
+    const record = { number, name, dimension, hnsw, createdMs }
+    this.#records.set(number, record)
+    if (number !== mainNumber) this.collections.set(name, record)
   }
+}
 
-  #numberOf(name: string): number {
-    return name === defaultCollection ? mainNumber : this.collections.get(name)!.number
-  }
-
-  #add(number: number, { name, dimension, hnsw, createdMs }: Omit<CatalogRecord, 'isDropped'>): void {
-    this.collections.set(name, { number, name, dimension, hnsw, createdMs })
-    this.#names.set(number, name)
-  }
-
-  #setAlias(name: string, target: string, place: number): void {
-    this.aliases.set(name, target)
-    this.#places.set(name, place)
-  }
+/** The entries of a new data directory: the default collection. */
+export function firstCatalog(): readonly CatalogEntry[] {
+  const main = { number: mainNumber, name: defaultCollection, dimension: undefined, hnsw: {} }
+  return [headEntry(mainNumber + 1), entryOf({ ...main, createdMs: Date.now() })]
 }
 
 /**
@@ -170,10 +141,7 @@ export class Catalog {
  * (zlib's).
  *
  *   catalog    0, 2^32 - 1   ->  format version u32 | number of the next collection u32 | crc of all before
- *              0, number     ->  state u8 (0: exists, 1: dropped, being removed) | dimension u32 | m u32 |
- *                                efConstruction u32 (0 each: not given) | created, ms since 1970, f64 | name, UTF-8 |
- *                                crc of key and all before
- *   aliases    0, place      ->  number of the collection u32 | name, UTF-8 | crc of key and all before
+ *              0, number     ->  the JSON of a `CatalogRecord` | crc of key and all before
  *   payloads, live, meta
  *              number, key   ->  see key-layout.ts
  *
@@ -184,112 +152,66 @@ export class Catalog {
  * dropped collection never become part of another.
  */
 
-/** Version 1 was a file of named collections only. */
-const catalogVersion = 2
+/** The version of everything in collections.mdb. Earlier versions are not read. */
+export const dataVersion = 3
 
 /** Key of the catalog's head. */
-export const headKey: number = 2 ** 32 - 1
+const headKey: number = 2 ** 32 - 1
 
 /** The number of the default collection. */
 export const mainNumber = 0
 
-interface CatalogHead {
-  readonly nextNumber: number
+/** An entry of the table `catalog` to store. */
+interface CatalogEntry extends EntryChange {
+  readonly value: Buffer
 }
 
-export function encodeHead({ nextNumber }: CatalogHead): Buffer {
+function headEntry(nextNumber: number): CatalogEntry {
   const value = Buffer.alloc(headBytes)
-  value.writeUInt32LE(catalogVersion, 0)
+  value.writeUInt32LE(dataVersion, 0)
   value.writeUInt32LE(nextNumber, 4)
   value.writeUInt32LE(crc32(value.subarray(0, 8)), 8)
-  return value
+  return { table: 'catalog', key: headKey, value }
 }
 
-/** Returns the head, or its fault; `isOtherVersion` if a program with another format version wrote it. */
-export function decodeHead(
-  value: Buffer | undefined,
-): CatalogHead | { readonly fault: string; readonly isOtherVersion: boolean } {
-  const version = value !== undefined && value.length >= 4 ? value.readUInt32LE(0) : undefined
-  if (version !== undefined && version !== catalogVersion) {
-    const fault = `it has format version ${version}, this program reads ${catalogVersion}`
-    return { fault, isOtherVersion: true }
+/** Returns the next number. @throws DatabaseError if the head is damaged or has another version */
+function readHead(table: Table, path: string): number {
+  const value = table.getBinary(headKey)
+  const version = value !== undefined && value.length >= 4 ? value.readUInt32LE(0) : dataVersion
+  if (version !== dataVersion) {
+    throw ofOtherVersion(path, `it has format version ${version}, this program reads ${dataVersion}`)
   }
   if (value?.length !== headBytes || value.readUInt32LE(8) !== crc32(value.subarray(0, 8))) {
-    return { fault: 'the head of its catalog does not match its checksum', isOtherVersion: false }
+    throw beyondRepair(path, 'the head of its catalog does not match its checksum')
   }
-  return { nextNumber: value.readUInt32LE(4) }
+  return value.readUInt32LE(4)
 }
 
 const headBytes = 12
 
 /** A collection's record in the catalog. */
-interface CatalogRecord {
-  readonly name: string
-  /** As given at its creation. */
-  readonly dimension: number | undefined
-  readonly hnsw: HnswSettings
-  readonly createdMs: number
+interface CatalogRecord extends Omit<CollectionRecord, 'number'> {
+  readonly aliases: readonly string[]
   /** Whether the collection is dropped and its data are being removed. */
   readonly isDropped: boolean
 }
 
-export function encodeRecord(number: number, record: CatalogRecord): Buffer {
-  const { name, dimension, hnsw, createdMs, isDropped } = record
-  const value = Buffer.alloc(recordHeadBytes + Buffer.byteLength(name) + 4)
-  value.writeUInt8(isDropped ? 1 : 0, 0)
-  value.writeUInt32LE(dimension ?? 0, 1)
-  value.writeUInt32LE(hnsw.m ?? 0, 5)
-  value.writeUInt32LE(hnsw.efConstruction ?? 0, 9)
-  value.writeDoubleLE(createdMs, 13)
-  value.write(name, recordHeadBytes)
-  return sealed(number, value)
+function entryOf(
+  { number, ...record }: CollectionRecord,
+  aliases: readonly string[] = [],
+  isDropped = false,
+): CatalogEntry {
+  const text = Buffer.from(JSON.stringify({ ...record, aliases, isDropped } satisfies CatalogRecord))
+  const checksum = Buffer.alloc(4)
+  checksum.writeUInt32LE(checksumUnder(number, text))
+  return { table: 'catalog', key: number, value: Buffer.concat([text, checksum]) }
 }
 
 /** Returns undefined if the record does not match its checksum. */
-export function decodeRecord(number: number, value: Buffer): CatalogRecord | undefined {
-  if (value.length < recordHeadBytes + 4 || !isSealed(number, value)) return undefined
-  const m = value.readUInt32LE(5)
-  const efConstruction = value.readUInt32LE(9)
-  return {
-    isDropped: value.readUInt8(0) === 1,
-    dimension: value.readUInt32LE(1) || undefined,
-    hnsw: { ...(m === 0 ? {} : { m }), ...(efConstruction === 0 ? {} : { efConstruction }) },
-    createdMs: value.readDoubleLE(13),
-    name: value.toString('utf8', recordHeadBytes, value.length - 4),
-  }
-}
-
-const recordHeadBytes = 1 + 3 * 4 + 8
-
-interface AliasRecord {
-  readonly name: string
-  /** Number of the collection. */
-  readonly target: number
-}
-
-function encodeAlias(place: number, { name, target }: AliasRecord): Buffer {
-  const value = Buffer.alloc(4 + Buffer.byteLength(name) + 4)
-  value.writeUInt32LE(target, 0)
-  value.write(name, 4)
-  return sealed(place, value)
-}
-
-/** Returns undefined if the record does not match its checksum. */
-export function decodeAlias(place: number, value: Buffer): AliasRecord | undefined {
-  if (value.length < 8 || !isSealed(place, value)) return undefined
-  return { target: value.readUInt32LE(0), name: value.toString('utf8', 4, value.length - 4) }
-}
-
-/** Fills in the checksum: the last four bytes. */
-function sealed(key: number, value: Buffer): Buffer {
+function decodeRecord(number: number, value: Buffer): CatalogRecord | undefined {
   const end = value.length - 4
-  value.writeUInt32LE(checksumUnder(key, value.subarray(0, end)), end)
-  return value
-}
-
-function isSealed(key: number, value: Buffer): boolean {
-  const end = value.length - 4
-  return value.readUInt32LE(end) === checksumUnder(key, value.subarray(0, end))
+  if (end < 0 || value.readUInt32LE(end) !== checksumUnder(number, value.subarray(0, end))) return undefined
+  return JSON.parse(value.toString('utf8', 0, end)) as CatalogRecord
 }
 
 /**

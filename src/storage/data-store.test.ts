@@ -15,11 +15,11 @@ import {
 } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
 import { digestBytes, heldBytes } from './applied.ts'
-import { mainNumber } from './catalog.ts'
+import { Catalog, dataVersion, mainNumber } from './catalog.ts'
 import { DirectorySurvey } from './check/survey.ts'
 import { openDataStore, type StoreOptions } from './data-store.ts'
 import { databasePath, leaveClosedMark, rowFilePath, takeClosedMark } from './files/data-directory.ts'
-import { decodeMeta, emptyMeta, encodeMeta, formatVersion } from './key-layout.ts'
+import { decodeMeta, emptyMeta, encodeMeta } from './key-layout.ts'
 import { SnapshotReader } from './snapshot/snapshot-reader.ts'
 import type {
   CollectionRecord,
@@ -30,6 +30,7 @@ import type {
   Store,
   WriteGroup,
 } from './store.ts'
+import { openDatabase } from './tables.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 let dataDir: string
@@ -133,8 +134,10 @@ describe('named collections', () => {
       keyHash: Buffer.alloc(16, key),
       bodyHash: Buffer.alloc(16, 7),
       idSeed: Buffer.alloc(16, key),
+      isPartitioned: false,
       points,
       acceptedMs: Date.now(),
+      refused: [],
     })
     const ids = await withData(async (data) => {
       const [one, other] = [await filled(data, 'one', insertionsOf(1)), await filled(data, 'other', [])]
@@ -304,9 +307,9 @@ describe('the format of a data directory', () => {
     for (const [index, path] of paths.entries()) assert.deepEqual(readFileSync(path), before[index])
   })
 
-  it('has a version number, so that any program can report it', () => {
+  it('has a meta record for each collection, which holds the state of a replica', () => {
     const state = { ...emptyMeta, dimension: 3, sequence: 7, slotCount: 2, pointCount: 1 }
-    const keyedRequests = { first: 5, count: 6, outcomeBytes: 2 ** 40 + 3 }
+    const keyedRequests = { first: 5, count: 6, refusalBytes: 2 ** 40 + 3 }
     const applied = {
       logId: '0f'.repeat(16),
       position: 2 ** 40,
@@ -318,24 +321,35 @@ describe('the format of a data directory', () => {
     }
     const ofPart = { ...applied, held: Uint8Array.from({ length: heldBytes }, (_, at) => 7 * at) }
     const cases = [
-      { meta: emptyMeta, bytes: 56 },
-      { meta: { ...state, keyedRequests }, bytes: 56 },
-      { meta: { ...state, keyedRequests, hasExtendedRecords: true }, bytes: 56 },
-      { meta: { ...state, applied }, bytes: 3184 },
-      { meta: { ...state, keyedRequests, applied: ofPart }, bytes: 3216 },
+      { meta: emptyMeta, bytes: 48 },
+      { meta: { ...state, keyedRequests }, bytes: 48 },
+      { meta: { ...state, applied }, bytes: 3176 },
+      { meta: { ...state, keyedRequests, applied: ofPart }, bytes: 3208 },
     ]
     for (const { meta, bytes } of cases) {
       const value = encodeMeta(meta)
-      assert.deepEqual([value.readUInt32LE(0), value.length], [formatVersion, bytes])
+      assert.equal(value.length, bytes)
       assert.deepEqual(decodeMeta(value), meta)
-      for (const other of [2, 6, 8]) {
-        value.writeUInt32LE(other, 0)
-        assert.deepEqual(decodeMeta(value), {
-          fault: `it has format version ${other}, this program reads 7`,
-          isOtherVersion: true,
-        })
-      }
+      value[7]! ^= 1
+      assert.equal(decodeMeta(value), undefined)
     }
+  })
+
+  it('has a version number, which any program can report', async () => {
+    await withData(async () => {})
+    const opened = await openDatabase(dataDir, false)
+    const { catalog } = opened.tables
+    const headKey = 2 ** 32 - 1
+    for (const version of [2, dataVersion + 1]) {
+      const head = Buffer.from(catalog.getBinary(headKey)!)
+      head.writeUInt32LE(version)
+      opened.root.transactionSync(() => catalog.putSync(headKey, head))
+      assert.throws(
+        () => new Catalog().read(catalog, 'collections.mdb', []),
+        new RegExp(`it has format version ${version}, this program reads ${dataVersion}. Nothing is damaged`),
+      )
+    }
+    await opened.root.close()
   })
 
   it('of an earlier version is refused with the way over', async () => {

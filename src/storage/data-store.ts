@@ -96,8 +96,8 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   return (await openDataStore(options)).main
 }
 
-function checkDimension({ dataDir, dimension }: StoreOptions, { tables, faults }: OpenedDatabase): void {
-  if (dimension === undefined || faults.has(mainNumber)) return
+function checkDimension({ dataDir, dimension }: StoreOptions, { tables, checked }: OpenedDatabase): void {
+  if (dimension === undefined || checked.get(mainNumber) !== undefined) return
   const { dimension: stored } = readMeta(tables.of(mainNumber, defaultCollection))
   if (stored === undefined || dimension === stored) return
   throw new Error(
@@ -137,7 +137,7 @@ class DirectoryStore implements DataStore {
     this.#options = options
     this.#lock = lock
     this.#environment = new ReadEnvironment(opened)
-    this.#catalog.read(opened.tables, databasePath(dataDir))
+    this.#catalog.read(opened.tables.catalog, databasePath(dataDir), opened.checked.keys())
     clearLeftovers(dataDir, this.#catalog)
     for (const { number } of this.#catalog.collections.values()) {
       this.#rowFileBytes.set(number, statSync(rowFilePath(dataDir, number), optional)?.size ?? 0)
@@ -307,7 +307,7 @@ class DirectoryStore implements DataStore {
 
   /** @throws DatabaseError if the check at the start has found damage of the collection's tables */
   #checkTables(number: number): void {
-    const fault = this.#environment.opened.faults.get(number)
+    const fault = this.#environment.opened.checked.get(number)
     if (fault === undefined) return
     throw damaged(databasePath(this.dataDir), `collection ${this.#catalog.nameOf(number)}: ${fault}`)
   }

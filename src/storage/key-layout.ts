@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib'
+import { assert } from '../base/errors.ts'
 import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
 import {
   type Applied,
@@ -35,9 +36,8 @@ import {
  *   payloads   slot          ->  everything that is not in the row: see payload-record.ts
  *   live       slot >> 12    ->  512 bytes: bit (slot & 7) of byte (slot & 4095) >> 3 is set for a live slot;
  *                               crc of the key and of these
- *   meta       0             ->  format version u32 | dimension u32 (0: none yet) | sequence f64 | slots f64 |
- *                               points f64 | oldest keyed request u32 | keyed requests u32 |
- *                               bytes of their outcomes f64 | flags u32 (1: extended records) |
+ *   meta       0             ->  dimension u32 (0: none yet) | sequence f64 | slots f64 | points f64 |
+ *                               oldest keyed request u32 | keyed requests u32 | bytes of their refusals f64 |
  *                               on a node of a cluster: the state of a replica, see applied.ts | crc of all before
  *              1             ->  database id 16 | crc
  *              2 + number    ->  a keyed request: see keyed-requests.ts
@@ -47,9 +47,6 @@ import {
  *
  * Keyed requests are numbered in the order of their commits, modulo 2^31 - 2. They are a queue, the oldest first.
  */
-
-/** The version of the meta record. Versions 2 to 6 were in a file of the default collection. */
-export const formatVersion = 7
 
 /** The version of the row file. */
 export const rowsVersion = 2
@@ -179,8 +176,6 @@ export interface Meta {
   /** Number of live points. There must be as many payloads and live bits. */
   readonly pointCount: number
   readonly keyedRequests: RequestQueue
-  /** Whether there have been points with more than a content: with attributes, an expiry or changes. */
-  readonly hasExtendedRecords: boolean
   /** Only on a node of a cluster. */
   readonly applied?: Applied | undefined
 }
@@ -189,11 +184,11 @@ export interface Meta {
 export interface RequestQueue {
   readonly first: number
   readonly count: number
-  /** Disk space of their outcomes: see `outcomeBytesOf`. */
-  readonly outcomeBytes: number
+  /** Disk space of their refusals: see `refusalBytesOf`. */
+  readonly refusalBytes: number
 }
 
-export const emptyQueue: RequestQueue = { first: 0, count: 0, outcomeBytes: 0 }
+export const emptyQueue: RequestQueue = { first: 0, count: 0, refusalBytes: 0 }
 
 export const emptyMeta: Meta = {
   dimension: undefined,
@@ -201,21 +196,20 @@ export const emptyMeta: Meta = {
   slotCount: 0,
   pointCount: 0,
   keyedRequests: emptyQueue,
-  hasExtendedRecords: false,
 }
 
 export function encodeMeta(meta: Meta): Buffer {
-  const { dimension, sequence, slotCount, pointCount, keyedRequests, hasExtendedRecords, applied } = meta
+  const { dimension, sequence, slotCount, pointCount, keyedRequests, applied } = meta
+  assert(pointCount <= slotCount && slotCount <= 2 ** 32, 'every point has a slot')
+  assert(Number.isSafeInteger(sequence) && sequence >= 0, 'a sequence number is whole and exact')
   const value = Buffer.alloc(appliedAt + (applied === undefined ? 0 : appliedBytesOf(applied)) + 4)
-  let at = value.writeUInt32LE(formatVersion, 0)
-  at = value.writeUInt32LE(dimension ?? 0, at)
+  let at = value.writeUInt32LE(dimension ?? 0, 0)
   at = value.writeDoubleLE(sequence, at)
   at = value.writeDoubleLE(slotCount, at)
   at = value.writeDoubleLE(pointCount, at)
   at = value.writeUInt32LE(keyedRequests.first, at)
   at = value.writeUInt32LE(keyedRequests.count, at)
-  at = value.writeDoubleLE(keyedRequests.outcomeBytes, at)
-  value.writeUInt32LE(hasExtendedRecords ? 1 : 0, at)
+  value.writeDoubleLE(keyedRequests.refusalBytes, at)
   if (applied !== undefined) writeApplied(applied, value, appliedAt)
   const end = value.length - 4
   value.writeUInt32LE(crc32(value.subarray(0, end)), end)
@@ -223,7 +217,7 @@ export function encodeMeta(meta: Meta): Buffer {
 }
 
 /** Offset of the state of a replica. */
-const appliedAt = 52
+const appliedAt = 44
 const metaLengths: readonly number[] = [0, appliedBytes, appliedBytes + heldBytes].map(
   (bytes) => appliedAt + bytes + 4,
 )
@@ -245,35 +239,23 @@ export function decodeDatabaseId(value: Buffer): string | undefined {
   return idFromBytes(value)
 }
 
-interface MetaFault {
-  readonly fault: string
-  /** Whether the record is undamaged, but has another format version. */
-  readonly isOtherVersion: boolean
-}
-
-/** Reads a meta record. Every format begins with its version, so that any program can report it. */
-export function decodeMeta(value: Buffer): Meta | MetaFault {
-  const version = value.length >= 4 ? value.readUInt32LE(0) : undefined
-  if (version !== undefined && version !== formatVersion) {
-    const fault = `it has format version ${version}, this program reads ${formatVersion}`
-    return { fault, isOtherVersion: true }
-  }
+/** Reads a meta record; undefined if it does not match its checksum. */
+export function decodeMeta(value: Buffer): Meta | undefined {
   const end = value.length - 4
   if (!metaLengths.includes(value.length) || value.readUInt32LE(end) !== crc32(value.subarray(0, end))) {
-    return { fault: 'its meta record does not match its checksum', isOtherVersion: false }
+    return undefined
   }
   const isPart = end === appliedAt + appliedBytes + heldBytes
   return {
-    dimension: value.readUInt32LE(4) || undefined,
-    sequence: value.readDoubleLE(8),
-    slotCount: value.readDoubleLE(16),
-    pointCount: value.readDoubleLE(24),
+    dimension: value.readUInt32LE(0) || undefined,
+    sequence: value.readDoubleLE(4),
+    slotCount: value.readDoubleLE(12),
+    pointCount: value.readDoubleLE(20),
     keyedRequests: {
-      first: value.readUInt32LE(32),
-      count: value.readUInt32LE(36),
-      outcomeBytes: value.readDoubleLE(40),
+      first: value.readUInt32LE(28),
+      count: value.readUInt32LE(32),
+      refusalBytes: value.readDoubleLE(36),
     },
-    hasExtendedRecords: value.readUInt32LE(48) === 1,
     ...(end > appliedAt ? { applied: readApplied(value, appliedAt, isPart) } : {}),
   }
 }

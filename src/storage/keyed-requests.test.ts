@@ -7,7 +7,7 @@ import { crc32 } from 'node:zlib'
 import { openMainTables } from '../../test/support/main-tables.ts'
 import { groupOf, type PlacedChange } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
-import { faultsOfDatabase } from './check/tables-check.ts'
+import { checkDatabase } from './check/tables-check.ts'
 import { openStore } from './data-store.ts'
 import { databasePath } from './files/data-directory.ts'
 import {
@@ -20,15 +20,15 @@ import {
 } from './key-layout.ts'
 import {
   addRequests,
-  checkOutcome,
   decodeKeyedRequest,
   encodeKeyedRequest,
+  encodeRefusals,
   faultsOfRequests,
   findRequest,
   type RequestBounds,
   roomForRequests,
 } from './keyed-requests.ts'
-import type { Insertion, ItemOutcome, KeyedRequest } from './store.ts'
+import type { Insertion, KeyedRequest, RefusedPoint } from './store.ts'
 import type { Tables } from './tables.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -50,7 +50,15 @@ const day: RequestBounds = { maxKeys: 1000, maxBytes: 2 ** 30, keyLifeMs: 86_400
 function request(key: number, acceptedMs = Date.now()): KeyedRequest {
   const keyHash = Buffer.alloc(16)
   keyHash.writeUInt32BE(key)
-  return { keyHash, bodyHash: Buffer.alloc(16, 7), idSeed: Buffer.alloc(16, key), points: key, acceptedMs }
+  return {
+    keyHash,
+    bodyHash: Buffer.alloc(16, 7),
+    idSeed: Buffer.alloc(16, key),
+    isPartitioned: false,
+    points: key,
+    acceptedMs,
+    refused: [],
+  }
 }
 
 function add(
@@ -141,26 +149,31 @@ describe('keyed requests', () => {
   })
 })
 
-describe('the outcome of a keyed request', () => {
-  const own = 'abcdef00-1122-4344-8566-778899aabbcc'
+describe('the refused points of a keyed request', () => {
   const mixed: KeyedRequest = {
     ...request(1),
+    isPartitioned: true,
     points: 5,
-    outcome: [
-      null,
-      own,
-      { reason: 'already_exists', message: 'vectors[2]: a point with the id ü🦊 exists' },
-      null,
-      { reason: 'memory_full', message: '' },
+    refused: [
+      { index: 2, reason: 'already_exists', message: 'vectors[2]: a point with the id ü🦊 exists' },
+      { index: 4, reason: 'memory_full', message: '' },
     ],
   }
-  const outcomeOf = (key: number): KeyedRequest['outcome'] =>
-    findRequest(tables.meta, request(key).keyHash)?.outcome
+  /** Refuses all of some points. */
+  const refusing = (key: number, points: number): KeyedRequest => ({
+    ...request(key),
+    points,
+    refused: range(0, points).map((index) => ({ index, reason: 'invalid_argument', message: 'x' })),
+  })
+  /** Takes as many points as fit into a record. */
+  const largest = (key: number): KeyedRequest => refusing(key, 34_181)
+  const refusedIn = (key: number): KeyedRequest['refused'] | undefined =>
+    findRequest(tables.meta, request(key).keyHash)?.refused
 
-  it('is stored and removed with the request', () => {
+  it('are stored and removed with the request', () => {
     let queue = add([request(0), mixed, request(2)], emptyQueue)
-    assert.deepEqual(outcomeOf(1), mixed.outcome)
-    assert.equal(outcomeOf(0), undefined)
+    assert.deepEqual(refusedIn(1), mixed.refused)
+    assert.deepEqual(refusedIn(0), [])
     assert.deepEqual([0, 1, 2].map(found), [0, 5, 2])
     assert.deepEqual([...faultsOfRequests(tables.meta)], [])
     queue = add([request(3)], queue, { ...day, maxKeys: 2 })
@@ -168,12 +181,9 @@ describe('the outcome of a keyed request', () => {
     assert.equal(entries(), queue.count + 1)
   })
 
-  it('counts towards the limit of bytes: the oldest keys are removed, with and without outcomes', () => {
+  it('count towards the limit of bytes: the oldest keys are removed, with and without refusals', () => {
     const maxBytes = 4_000_000
-    const bytesOf = ({ count, outcomeBytes }: RequestQueue): number => 160 * count + outcomeBytes
-    const withOutcome = (key: number, points: number): KeyedRequest => {
-      return { ...request(key), points, outcome: Array<string>(points).fill(own) }
-    }
+    const bytesOf = ({ count, refusalBytes }: RequestQueue): number => 160 * count + refusalBytes
     let queue = emptyQueue
     // Each addition waits for the disk, so it has many requests.
     for (let key = 0; key < 20_000; key += 100) {
@@ -182,47 +192,44 @@ describe('the outcome of a keyed request', () => {
     }
     assert.deepEqual(queue, { ...emptyQueue, count: 20_000 })
     for (let key = 20_000; key < 20_060; key += 1) {
-      queue = add([withOutcome(key, key % 2 === 0 ? 50_000 : 10)], queue, { ...day, maxKeys: 1e6, maxBytes })
+      queue = add([refusing(key, key % 2 === 0 ? 28_000 : 6)], queue, { ...day, maxKeys: 1e6, maxBytes })
       assert.ok(bytesOf(queue) <= maxBytes, `${bytesOf(queue)} bytes after ${key}`)
     }
     assert.ok(bytesOf(queue) > maxBytes / 2)
-    assert.deepEqual([found(19_999), found(20_051), found(20_059)], [undefined, 10, 10])
+    assert.deepEqual([found(19_999), found(20_051), found(20_059)], [undefined, 6, 6])
     assert.equal(entries(), queue.count + new Set(range(queue.first, 20_060).map((key) => key >> 1)).size)
     // A reduced limit is reached step by step.
     for (const key of range(30_000, 30_010)) queue = add([request(key)], queue, { ...day, maxBytes: 1600 })
-    assert.deepEqual(queue, { first: 20_060, count: 10, outcomeBytes: 0 })
+    assert.deepEqual(queue, { first: 20_060, count: 10, refusalBytes: 0 })
   })
 
-  it('is not removed by the requests for which there was room, however large they are', () => {
+  it('are not removed by the requests for which there was room, however large they are', () => {
     const bounds = { ...day, maxKeys: 10, maxBytes: 8_000_000 }
     assert.equal(roomForRequests(emptyQueue, { ...bounds, maxKeys: 3 }), 3)
     let queue = add([request(0)], emptyQueue, bounds)
     const room = roomForRequests(queue, bounds)
     assert.equal(room, 7)
-    const largest = (key: number): KeyedRequest => {
-      return { ...request(key), points: 61_677, outcome: Array<string>(61_677).fill(own) }
-    }
     queue = add(range(1, room + 1).map(largest), queue, bounds)
     assert.deepEqual([queue.first, queue.count], [0, room + 1])
     assert.equal(roomForRequests(queue, bounds), 0)
     assert.equal(add([largest(99)], queue, bounds).first, 2)
   })
 
-  it('is the same after encoding and decoding, for any number and kind of outcomes', () => {
-    const outcomes: readonly (readonly ItemOutcome[])[] = [
-      Array<null>(10_000).fill(null),
-      Array<string>(10_000).fill(own),
-      range(0, 3000).map((index) => ({ reason: 'invalid_argument', message: `vectors[${index}] is wrong` })),
-      range(0, 100).map((index) => (index % 2 === 0 ? null : own)),
-      [{ reason: 'internal', message: 'x'.repeat(100_000) }],
+  it('are the same after encoding and decoding, however many there are', () => {
+    const refusals: readonly (readonly RefusedPoint[])[] = [
+      [],
+      mixed.refused,
+      largest(1).refused,
+      [{ index: 99_999, reason: 'internal', message: 'x'.repeat(100_000) }],
     ]
-    for (const outcome of outcomes) {
-      const kept = { ...request(7), points: outcome.length, outcome }
+    for (const refused of refusals) {
+      const kept = { ...request(7), points: 100_000, refused }
       assert.deepEqual(decodeKeyedRequest(encodeKeyedRequest(kept)), kept)
     }
+    assert.deepEqual(decodeKeyedRequest(encodeKeyedRequest(mixed)), mixed)
   })
 
-  it('is refused when any byte of its record is changed, or the record is forged', () => {
+  it('are refused when any byte of the record is changed, or the record is forged', () => {
     const sound = encodeKeyedRequest(mixed)
     for (let at = 0; at < sound.length; at += 1) {
       const damaged = Buffer.from(sound)
@@ -232,11 +239,11 @@ describe('the outcome of a keyed request', () => {
     }
     const forgeries: readonly ((record: Buffer) => void)[] = [
       (record) => record.writeUInt32LE(4, 48),
-      (record) => record.writeUInt32LE(6, 48),
-      (record) => record.writeUInt8(3, 60),
-      (record) => record.writeUInt8(200, 60 + 1 + 17 + 1),
-      (record) => record.writeUInt32LE(2 ** 31, 60 + 1 + 17 + 2),
-      (record) => record.write('x', 60 + 1 + 17 + 6),
+      (record) => record.write('x', 61),
+      (record) => record.write('[[1],2', 61),
+      (record) => record.write('[[x', 61),
+      (record) => record.write('[[9', 61),
+      (record) => record.write('[[2,"y', 61),
     ]
     for (const [index, forge] of forgeries.entries()) {
       const forged = Buffer.from(sound)
@@ -246,33 +253,29 @@ describe('the outcome of a keyed request', () => {
     }
   })
 
-  it('is refused before anything is stored when it is too large for a record', async () => {
+  it('are refused before anything is stored when they are too large for a record', async () => {
     await tables.root.close()
     const store = await openStore({ dataDir, logger })
-    const outcome = Array<string>(61_682).fill(own)
-    const tooLarge = { ...request(1), points: outcome.length, outcome }
-    const refusal = { reason: 'request_too_large', message: /takes 1048594 bytes .* the maximum is 1048511/ }
-    assert.throws(() => checkOutcome(outcome), refusal)
+    const tooLarge = refusing(1, 34_182)
+    const refusal = { reason: 'request_too_large', message: /takes \d+ bytes .* the maximum is 1048511/ }
+    assert.throws(() => encodeRefusals(tooLarge.refused), refusal)
     await assert.rejects(store.commit(groupOf([], [tooLarge])), refusal)
-    const largest = { ...tooLarge, points: outcome.length - 5, outcome: outcome.slice(5) }
-    await store.commit(groupOf([], [largest]))
-    assert.deepEqual(store.keyedRequest(largest.keyHash)?.outcome, largest.outcome)
+    await store.commit(groupOf([], [largest(1)]))
+    assert.deepEqual(store.keyedRequest(largest(1).keyHash)?.refused, largest(1).refused)
     await store.close()
     tables = await openMainTables(dataDir)
   })
 
-  it('is stored even without a point', async () => {
+  it('are stored even without a point', async () => {
     await tables.root.close()
     let store = await openStore({ dataDir, logger })
-    const refused = { ...mixed, points: 1, outcome: mixed.outcome!.slice(2, 3) }
     await store.commit(groupOf([], [request(0)]))
-    await store.commit(groupOf([], [refused]))
+    await store.commit(groupOf([], [mixed]))
     assert.deepEqual([store.sequence, store.slotCount, store.keyedRequestCount], [0, 0, 2])
-    assert.equal(store.hasExtendedRecords, false)
     await store.close()
     store = await openStore({ dataDir, logger })
-    assert.deepEqual(store.keyedRequest(refused.keyHash)?.outcome, refused.outcome)
-    assert.equal(store.keyedRequest(request(0).keyHash)?.outcome, undefined)
+    assert.deepEqual(store.keyedRequest(mixed.keyHash)?.refused, mixed.refused)
+    assert.deepEqual(store.keyedRequest(request(0).keyHash)?.refused, [])
     await store.close()
     tables = await openMainTables(dataDir)
     assert.deepEqual([...faultsOfRequests(tables.meta)], [])
@@ -295,9 +298,7 @@ describe('the format of a database', () => {
     await store.close()
     tables = await openMainTables(dataDir)
     tables.root.transactionSync(() => tables.meta.removeSync(keyOfRequest(1)))
-    assert.deepEqual(
-      [...faultsOfDatabase(databasePath(dataDir)).faults],
-      [[0, 'it should hold 2 keyed requests, but has 1']],
-    )
+    const checked = checkDatabase(databasePath(dataDir))
+    assert.deepEqual(checked, new Map([[0, 'it should hold 2 keyed requests, but has 1']]))
   })
 })

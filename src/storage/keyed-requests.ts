@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib'
 import { DatabaseError, reasonIn } from '../base/errors.ts'
-import { idBytes, idFromBytes, idSeedBytes, writeIdBytes } from '../base/ids.ts'
+import { idSeedBytes } from '../base/ids.ts'
 import {
   decodeRequestNumbers,
   encodeRequestNumbers,
@@ -11,7 +11,7 @@ import {
   type RequestQueue,
   requestNumbers,
 } from './key-layout.ts'
-import type { ItemOutcome, KeyedRequest } from './store.ts'
+import type { KeyedRequest, RefusedPoint } from './store.ts'
 import { pageBytes, type Table } from './table.ts'
 
 /**
@@ -29,7 +29,7 @@ import { pageBytes, type Table } from './table.ts'
 /** How many requests are kept, how much disk space they may use, and for how long. */
 export interface RequestBounds {
   readonly maxKeys: number
-  /** Counts `keyedRequestDiskBytes` for each request, and its outcome. */
+  /** Counts `keyedRequestDiskBytes` for each request, and its refusals. */
   readonly maxBytes: number
   readonly keyLifeMs: number
 }
@@ -68,17 +68,17 @@ export function addRequests(
   nowMs: number = Date.now(),
 ): RequestQueue {
   const { first } = queue
-  let { count, outcomeBytes } = queue
+  let { count, refusalBytes } = queue
   for (const value of records) {
     const number = (first + count) % requestNumbers
     const key = keyOfHash(value)
     table.putSync(keyOfRequest(number), value)
     table.putSync(key, encodeRequestNumbers(key, [...numbersUnder(table, key), number]))
     count += 1
-    outcomeBytes += outcomeBytesOf(value)
+    refusalBytes += refusalBytesOf(value)
   }
-  const added = { first, count: records.length, outcomeBytes: outcomeBytes - queue.outcomeBytes }
-  return removeOldest(table, { first, count, outcomeBytes }, added, bounds, nowMs - bounds.keyLifeMs)
+  const added = { first, count: records.length, refusalBytes: refusalBytes - queue.refusalBytes }
+  return removeOldest(table, { first, count, refusalBytes }, added, bounds, nowMs - bounds.keyLifeMs)
 }
 
 /** @param added the requests of this commit, as a queue */
@@ -93,7 +93,7 @@ function removeOldest(
   const bytesEnd = diskBytesOf(queue) - 2 * diskBytesOf(added)
   let left = queue
   while (left.count > 0 && (left.count > countEnd || diskBytesOf(left) > bytesEnd)) {
-    const { first, count, outcomeBytes } = left
+    const { first, count, refusalBytes } = left
     const value = table.getBinary(keyOfRequest(first))
     const oldest = value && decodeKeyedRequest(value)
     // The age of a damaged request is unknown, so it stays until the queue exceeds a limit.
@@ -104,7 +104,7 @@ function removeOldest(
     left = {
       first: (first + 1) % requestNumbers,
       count: count - 1,
-      outcomeBytes: Math.max(0, outcomeBytes - (value === undefined ? 0 : outcomeBytesOf(value))),
+      refusalBytes: Math.max(0, refusalBytes - (value === undefined ? 0 : refusalBytesOf(value))),
     }
   }
   return left
@@ -116,8 +116,8 @@ export function roomForRequests(queue: RequestQueue, { maxKeys, maxBytes }: Requ
   return Math.max(0, Math.min(maxKeys - queue.count, byBytes))
 }
 
-function diskBytesOf({ count, outcomeBytes }: RequestQueue): number {
-  return count * keyedRequestDiskBytes + outcomeBytes
+function diskBytesOf({ count, refusalBytes }: RequestQueue): number {
+  return count * keyedRequestDiskBytes + refusalBytes
 }
 
 /** Removes all requests, including damaged ones. Call it within a transaction. */
@@ -159,30 +159,26 @@ function removeNumber(table: Table, key: number, number: number): void {
 const extraRemovals = 16
 
 /**
- * The format of the records of keyed requests. If all points have ids from the seed, the record is:
+ * The format of the records of keyed requests:
  *
- *   ├ hash of key 16 │ hash of body 16 │ seed of ids 16 │ points u32 │ accepted, ms since 1970, f64 │ crc u32 ┤
- *
- * Any other record has the outcome of each point before the checksum, which covers all bytes before it. The first byte
- * of an outcome is its kind:
- *
- *   ├ 0 ┤                                              stored, under the id from the seed
- *   ├ 1 │ id 16 ┤                                      stored, or existing, under another id
- *   ├ 2 │ reason bytes u8 │ message bytes u32 │ reason, ASCII │ message, UTF-8 ┤      refused
- *
- * A byte 3 before the outcomes, or without any, means that the ids from the seed begin with its first byte: a request
- * of a cluster.
+ *   ├ hash of key 16 │ hash of body 16 │ seed of ids 16 │ points u32 │ accepted, ms since 1970, f64 │
+ *   │ flags u8 (1: the ids from the seed begin with its first byte, as in a cluster) │
+ *   │ refused points: [[index, reason, message], ...], JSON; empty: none │ crc u32 ┤
  */
 
 /** Bytes of the hashes of keys and bodies. */
 const requestHashBytes = 16
 
-const headBytes: number = 2 * requestHashBytes + idSeedBytes + 4 + 8
+const seedAt = 2 * requestHashBytes
+const pointsAt: number = seedAt + idSeedBytes
+const acceptedAt: number = pointsAt + 4
+const flagsAt: number = acceptedAt + 8
+const headBytes: number = flagsAt + 1
 
-/** Length of a record without outcomes. */
+/** Length of a record without refused points. */
 const keyedRequestBytes: number = headBytes + 4
 
-/** Disk space of a record without outcomes and its number in the index by key: see docs/decisions/storage-layout.md. */
+/** Disk space of a record without refusals and its number in the index by key: see docs/decisions/storage-layout.md. */
 const keyedRequestDiskBytes = 160
 
 /** Greatest length of a record. */
@@ -191,22 +187,21 @@ const keyedRequestBytesMax: number = 1024 * 1024
 /**
  * Encodes a keyed request.
  *
- * @throws DatabaseError `request_too_large` if its outcome does not fit in a record
+ * @throws DatabaseError `request_too_large` if its refusals do not fit in a record
  */
 export function encodeKeyedRequest(request: KeyedRequest): Buffer {
-  const { keyHash, bodyHash, idSeed, isPartitioned, points, acceptedMs, outcome } = request
-  const outcomes = Buffer.concat([
-    isPartitioned === true ? partitionedMark : Buffer.alloc(0),
-    outcome === undefined ? Buffer.alloc(0) : encodeOutcome(outcome),
-  ])
-  const value = Buffer.alloc(keyedRequestBytes + outcomes.length)
+  const { keyHash, bodyHash, idSeed, isPartitioned, points, acceptedMs, refused = [] } = request
+  const refusals = encodeRefusals(refused)
+  const value = Buffer.alloc(keyedRequestBytes + refusals.length)
   value.set(keyHash, 0)
   value.set(bodyHash, requestHashBytes)
-  value.set(idSeed, 2 * requestHashBytes)
-  let at = value.writeUInt32LE(points, 2 * requestHashBytes + idSeedBytes)
-  at = value.writeDoubleLE(acceptedMs, at)
-  at += outcomes.copy(value, at)
-  value.writeUInt32LE(crc32(value.subarray(0, at)), at)
+  value.set(idSeed, seedAt)
+  value.writeUInt32LE(points, pointsAt)
+  value.writeDoubleLE(acceptedMs, acceptedAt)
+  value.writeUInt8(isPartitioned ? 1 : 0, flagsAt)
+  value.set(refusals, headBytes)
+  const end = value.length - 4
+  value.writeUInt32LE(crc32(value.subarray(0, end)), end)
   return value
 }
 
@@ -216,22 +211,19 @@ export function decodeKeyedRequest(value: Buffer): KeyedRequest | undefined {
   if (value.length < keyedRequestBytes || value.readUInt32LE(end) !== crc32(value.subarray(0, end))) {
     return undefined
   }
-  const seedAt = 2 * requestHashBytes
-  const points = value.readUInt32LE(seedAt + idSeedBytes)
-  const request = {
-    keyHash: value.subarray(0, requestHashBytes),
-    bodyHash: value.subarray(requestHashBytes, seedAt),
-    idSeed: value.subarray(seedAt, seedAt + idSeedBytes),
-    points,
-    acceptedMs: value.readDoubleLE(seedAt + idSeedBytes + 4),
-  }
-  if (value.length === keyedRequestBytes) return request
-  const isPartitioned = value[headBytes] === kinds.partitioned
-  const outcomes = value.subarray(isPartitioned ? headBytes + 1 : headBytes, end)
-  const marked = isPartitioned ? { ...request, isPartitioned } : request
-  if (outcomes.length === 0) return marked
-  const outcome = decodeOutcome(outcomes, points)
-  return outcome && { ...marked, outcome }
+  const points = value.readUInt32LE(pointsAt)
+  const refused = decodeRefusals(value.toString('utf8', headBytes, end), points)
+  return (
+    refused && {
+      keyHash: value.subarray(0, requestHashBytes),
+      bodyHash: value.subarray(requestHashBytes, seedAt),
+      idSeed: value.subarray(seedAt, pointsAt),
+      isPartitioned: value.readUInt8(flagsAt) === 1,
+      points,
+      acceptedMs: value.readDoubleLE(acceptedAt),
+      refused,
+    }
+  )
 }
 
 /** Packs records for the writer thread: each after its length, u32. */
@@ -260,10 +252,10 @@ export function unpackRequests({ buffer, byteOffset, byteLength }: Uint8Array<Ar
 }
 
 /**
- * Returns how much more disk space a record takes than one without outcomes. LMDB stores values of up to half a page
+ * Returns how much more disk space a record takes than one without refusals. LMDB stores values of up to half a page
  * together in pages; a larger value gets its own pages.
  */
-function outcomeBytesOf(record: Buffer): number {
+function refusalBytesOf(record: Buffer): number {
   const { length } = record
   const onDisk =
     length <= sharedPageBytesMax ? length : Math.ceil((length + pageHeadBytes) / pageBytes) * pageBytes
@@ -271,92 +263,41 @@ function outcomeBytesOf(record: Buffer): number {
 }
 
 /**
- * Returns the length of an outcome in a record.
+ * Encodes refused points.
  *
- * @throws DatabaseError `request_too_large` if it is too long: the request must be refused before it is committed
+ * @throws DatabaseError `request_too_large` if they are too long: the request must be refused before it is committed
  */
-export function checkOutcome(outcome: readonly ItemOutcome[]): number {
-  const bytes = outcome.reduce((sum, each) => sum + bytesOf(each), 0)
-  const bytesMax = keyedRequestBytesMax - keyedRequestBytes - partitionedMark.length
-  if (bytes <= bytesMax) return bytes
+export function encodeRefusals(refused: readonly RefusedPoint[]): Buffer {
+  if (refused.length === 0) return Buffer.alloc(0)
+  const refusals = refused.map(({ index, reason, message }) => [index, reason, message])
+  const value = Buffer.from(JSON.stringify(refusals))
+  const bytesMax = keyedRequestBytesMax - keyedRequestBytes
+  if (value.length <= bytesMax) return value
   throw new DatabaseError(
     'request_too_large',
-    `the answer of this request takes ${bytes} bytes to be kept under its idempotency key, the maximum is ${bytesMax}: send fewer points at a time`,
+    `the answer of this request takes ${value.length} bytes to be kept under its idempotency key, the maximum is ${bytesMax}: send fewer points at a time`,
   )
 }
 
-function encodeOutcome(outcome: readonly ItemOutcome[]): Buffer {
-  const value = Buffer.alloc(checkOutcome(outcome))
-  let at = 0
-  for (const each of outcome) at = writeOutcome(value, at, each)
-  return value
-}
-
-function bytesOf(outcome: ItemOutcome): number {
-  if (outcome === null) return 1
-  if (!isRefusal(outcome)) return 1 + idBytes
-  return refusalHeadBytes + outcome.reason.length + Buffer.byteLength(outcome.message)
-}
-
-function writeOutcome(target: Buffer, at: number, outcome: ItemOutcome): number {
-  if (outcome === null) return target.writeUInt8(kinds.seeded, at)
-  if (!isRefusal(outcome)) {
-    writeIdBytes(outcome, target, target.writeUInt8(kinds.own, at))
-    return at + 1 + idBytes
+/** Returns undefined if these are not refusals of so many points. */
+function decodeRefusals(json: string, points: number): RefusedPoint[] | undefined {
+  if (json === '') return []
+  try {
+    const refused = (JSON.parse(json) as readonly unknown[][]).map(([index, reason, message]) => ({
+      index: Number(index),
+      reason: reasonIn(String(reason))!,
+      message: String(message),
+    }))
+    const areSound = refused.every(({ index, reason }) => index < points && reason !== undefined)
+    return areSound ? refused : undefined
+  } catch {
+    // It is not JSON, or no list of lists.
+    return undefined
   }
-  const { reason, message } = outcome
-  let end = target.writeUInt8(kinds.refused, at)
-  end = target.writeUInt8(reason.length, end)
-  end = target.writeUInt32LE(Buffer.byteLength(message), end)
-  end += target.write(reason, end)
-  return end + target.write(message, end)
-}
-
-/** Returns undefined if these are not the outcomes of so many points. */
-function decodeOutcome(bytes: Buffer, points: number): ItemOutcome[] | undefined {
-  const outcome: ItemOutcome[] = []
-  let at = 0
-  while (at < bytes.length) {
-    const kind = bytes[at]
-    if (kind === kinds.seeded) {
-      outcome.push(null)
-      at += 1
-    } else if (kind === kinds.own && at + 1 + idBytes <= bytes.length) {
-      outcome.push(idFromBytes(bytes, at + 1))
-      at += 1 + idBytes
-    } else {
-      const refusal = kind === kinds.refused ? readRefusal(bytes, at + 1) : undefined
-      if (refusal === undefined) return undefined
-      outcome.push(refusal)
-      at += refusalHeadBytes + refusal.reason.length + Buffer.byteLength(refusal.message)
-    }
-  }
-  return outcome.length === points ? outcome : undefined
-}
-
-function readRefusal(bytes: Buffer, at: number): Exclude<ItemOutcome, string | null> | undefined {
-  const reasonAt = at + refusalHeadBytes - 1
-  if (reasonAt > bytes.length) return undefined
-  const messageAt = reasonAt + bytes.readUInt8(at)
-  const end = messageAt + bytes.readUInt32LE(at + 1)
-  const reason = reasonIn(bytes.toString('latin1', reasonAt, messageAt))
-  if (end > bytes.length || reason === undefined) return undefined
-  return { reason, message: bytes.toString('utf8', messageAt, end) }
-}
-
-function isRefusal(outcome: ItemOutcome): outcome is Exclude<ItemOutcome, string | null> {
-  return typeof outcome === 'object' && outcome !== null
 }
 
 const pageHeadBytes = 16
 const sharedPageBytesMax = 2000
 
-/** Its kind and two lengths. */
-const refusalHeadBytes = 1 + 1 + 4
-
-const kinds = { seeded: 0, own: 1, refused: 2, partitioned: 3 } as const
-
-const partitionedMark = Buffer.of(kinds.partitioned)
-
-/** Disk space of a request with the largest outcome, in whole pages. */
+/** Disk space of a request with the largest refusals, in whole pages. */
 const largestDiskBytes = keyedRequestBytesMax + 8192

@@ -59,12 +59,6 @@ export function encodeRecord(record: NewRecord): Buffer {
   return value
 }
 
-/** Whether a record has more than a content. */
-export function isExtended({ version, order, expiresAtUs, attributes }: NewRecord): boolean {
-  // An unchanged point has its first version, which is its order.
-  return version !== order || !Number.isNaN(expiresAtUs) || attributes !== ''
-}
-
 /** Splits a record; undefined if it does not match its checksum, or could never have been written. */
 export function splitRecord(value: Buffer): RecordParts | undefined {
   return value.length >= headBytes && value.readUInt32LE(checksumAt) === checksumOf(value)

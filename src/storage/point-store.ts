@@ -151,10 +151,6 @@ export class PointStore implements Store {
     }
   }
 
-  get hasExtendedRecords(): boolean {
-    return this.#writer.state.meta.hasExtendedRecords
-  }
-
   records(from?: number, limit?: number): Generator<RecordBatch, void> {
     // The read transaction can be older than the last commit.
     this.#tables.root.resetReadTxn()

@@ -69,9 +69,6 @@ export interface Store {
    */
   record(slot: number, id: string): PointRecord | undefined
 
-  /** Whether any point has ever had attributes or an expiry, or was changed. */
-  readonly hasExtendedRecords: boolean
-
   /**
    * Reads the records of points, without contents, in the order of slots, a limited number in each step. Nothing may be
    * committed to the store at the same time. A batch is overwritten by the next one.
@@ -227,22 +224,24 @@ export interface KeyedRequest {
   readonly keyHash: Uint8Array
   /** Hash of the data to store. */
   readonly bodyHash: Uint8Array
-  /** `idsFromSeed` derives the ids of its points from it. */
+  /** `drawIds` derives the ids of its points from it. */
   readonly idSeed: Uint8Array
   /** Whether these ids begin with the first byte of the seed, as in a cluster. */
-  readonly isPartitioned?: boolean
+  readonly isPartitioned: boolean
   readonly points: number
   /** Time of acceptance, in milliseconds since 1970. */
   readonly acceptedMs: number
-  /** The outcome of each point; absent if all were stored with ids from the seed. */
-  readonly outcome?: readonly ItemOutcome[]
+  /** The points that were not stored, as only `continue` allows. */
+  readonly refused: readonly RefusedPoint[]
 }
 
-/**
- * The outcome of one point of a keyed request: null if it was stored with the id from the seed at its position; its id,
- * in lower case, if the caller chose the id or it was drawn without a seed; or the reason why it was refused.
- */
-export type ItemOutcome = null | string | { readonly reason: Reason; readonly message: string }
+/** A point of a keyed request that was refused, and why. */
+export interface RefusedPoint {
+  /** Its position in the request. */
+  readonly index: number
+  readonly reason: Reason
+  readonly message: string
+}
 
 /** Changes that become durable together: at least one change, keyed request or position. */
 export interface WriteGroup {

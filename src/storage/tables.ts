@@ -2,16 +2,9 @@ import { existsSync } from 'node:fs'
 import type { RootDatabase } from 'lmdb'
 import { defaultCollection } from '../base/collection.ts'
 import { newId } from '../base/ids.ts'
-import { encodeHead, encodeRecord, headKey, mainNumber, numbersOnDisk } from './catalog.ts'
-import { faultsOfDatabase } from './check/tables-check.ts'
-import {
-  beyondRepair,
-  damaged,
-  databasePath,
-  ofOtherVersion,
-  refuseFormer,
-  rowFilePath,
-} from './files/data-directory.ts'
+import { firstCatalog, mainNumber, numbersOnDisk } from './catalog.ts'
+import { checkDatabase } from './check/tables-check.ts'
+import { beyondRepair, damaged, databasePath, refuseFormer, rowFilePath } from './files/data-directory.ts'
 import {
   type Access,
   makeEnvironment,
@@ -36,7 +29,6 @@ import { openShared, Table } from './table.ts'
 export interface DataTables {
   readonly root: RootDatabase
   readonly catalog: Table
-  readonly aliases: Table
   /** The tables of one collection. */
   of(number: number, name: string): Tables
 }
@@ -68,8 +60,8 @@ export function faultIn({ collection }: StoreFiles, fault: string): string {
 export interface OpenedDatabase {
   readonly root: RootDatabase
   readonly tables: DataTables
-  /** Damage of the tables of a collection, by its number. */
-  readonly faults: ReadonlyMap<number, string>
+  /** By number of the collections with entries: the damage of their tables. Empty if the file was not checked. */
+  readonly checked: ReadonlyMap<number, string | undefined>
 }
 
 /**
@@ -110,17 +102,17 @@ export function openDamagedDatabase(dataDir: string): OpenedDatabase {
 function openChecked(dataDir: string, access: Access): OpenedDatabase {
   const path = databasePath(dataDir)
   tryToOpen(path, access)
-  const { fault, isOtherVersion, faults } = faultsOfDatabase(path)
-  if (fault !== undefined) throw (isOtherVersion ? ofOtherVersion : beyondRepair)(path, fault)
+  const checked = checkDatabase(path)
+  if (typeof checked === 'string') throw beyondRepair(path, checked)
   const tables = openAt(path, dataDir, access)
-  return { root: tables.root, tables, faults }
+  return { root: tables.root, tables, checked }
 }
 
 function openUnchecked(dataDir: string): OpenedDatabase {
   const path = databasePath(dataDir)
   tryToOpen(path, 'write')
   const tables = openAt(path, dataDir)
-  return { root: tables.root, tables, faults: new Map() }
+  return { root: tables.root, tables, checked: new Map() }
 }
 
 /**
@@ -142,7 +134,6 @@ function openAt(path: string, dataDir: string, access: Access = 'write'): DataTa
     return {
       root,
       catalog: new Table(openShared(root, 'catalog'), 0),
-      aliases: new Table(openShared(root, 'aliases'), 0),
       of: (number, name) => ({
         root,
         files: {
@@ -163,11 +154,10 @@ async function makeDatabase(dataDir: string): Promise<void> {
   if (numbersOnDisk(dataDir).length > 0) throw missing(dataDir)
   await makeEnvironment(databasePath(dataDir), (making) => {
     const { root, catalog, of } = openAt(making, dataDir)
-    const record = { name: defaultCollection, dimension: undefined, hnsw: {}, isDropped: false }
+    const { meta } = of(mainNumber, defaultCollection)
     root.transactionSync(() => {
-      catalog.putSync(headKey, encodeHead({ nextNumber: mainNumber + 1 }))
-      catalog.putSync(mainNumber, encodeRecord(mainNumber, { ...record, createdMs: Date.now() }))
-      for (const { key, value } of firstEntries()) of(mainNumber, defaultCollection).meta.putSync(key, value)
+      for (const { key, value } of firstCatalog()) catalog.putSync(key, value)
+      for (const { key, value } of firstEntries()) meta.putSync(key, value)
     })
     return root
   })
@@ -187,13 +177,13 @@ export function firstEntries(
   ]
 }
 
-/** @throws DatabaseError if the meta record is missing or damaged, or has another format version */
+/** @throws DatabaseError if the meta record is missing or damaged */
 export function readMeta({ files, meta: table }: Tables): Meta {
   const value = table.getBinary(metaKeys.state)
   if (value === undefined) throw beyondRepair(files.database, faultIn(files, 'its meta record is missing'))
   const meta = decodeMeta(value)
-  if (!('fault' in meta)) return meta
-  throw (meta.isOtherVersion ? ofOtherVersion : beyondRepair)(files.database, faultIn(files, meta.fault))
+  if (meta !== undefined) return meta
+  throw beyondRepair(files.database, faultIn(files, 'its meta record does not match its checksum'))
 }
 
 /**

@@ -24,10 +24,8 @@ import { createLogger } from '../base/log.ts'
 import { contentTypes, type Payload } from '../base/point.ts'
 import { openDataStore, openStore } from './data-store.ts'
 import { HeldReads } from './files/environment.ts'
-import { encodeMeta, metaKeys } from './key-layout.ts'
 import { damagedType } from './payload-record.ts'
 import type { Insertion, Store, Update } from './store.ts'
-import { readMeta } from './tables.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 let dataDir: string
@@ -225,57 +223,14 @@ describe('a stored point', () => {
   })
 })
 
-describe('the format of a database', () => {
-  it('stays the same until a point has more than a content', async () => {
-    await withStore(async (store) => {
-      const points = insertionsOf(10)
-      await store.commit(groupOf(points))
-      await store.commit(groupOf([{ kind: 'delete', slot: 3, id: points[3]!.id, sequence: 11 }]))
-      assert.equal(store.hasExtendedRecords, false)
-    })
-    await withStore((store) => store.commit(groupOf([carrying(3, 12, { attributes })])))
-    await withStore(async (store) => {
-      assert.equal(store.hasExtendedRecords, true)
-      assert.equal((await contentsOf(store)).size, 10)
-    })
-  })
-
-  it('also changes with the first update, even if the point stays the same', async () => {
-    const point = insertion(0, 1)
-    await withStore(async (store) => {
-      await store.commit(groupOf([point]))
-      await store.commit(groupOf([update(point, 2, point.point.payload)]))
-    })
-  })
-
-  it('is refused if a later program wrote it, also with keyed requests', async () => {
-    const request = {
-      keyHash: Buffer.alloc(16, 1),
-      bodyHash: Buffer.alloc(16),
-      idSeed: Buffer.alloc(16),
-      points: 1,
-      acceptedMs: Date.now(),
-    }
-    await withStore((store) => store.commit(groupOf([carrying(0, 1, { attributes })], [request])))
-    const tables = await openMainTables(dataDir)
-    const value = encodeMeta(readMeta(tables))
-    value.writeUInt32LE(8, 0)
-    tables.root.transactionSync(() => tables.meta.putSync(metaKeys.state, value))
-    await tables.root.close()
-    await assert.rejects(
-      withStore(async () => {}),
-      /it has format version 8, this program reads 7\. Nothing is damaged/,
-    )
-  })
-
-  it('is separate for each named collection', async () => {
+describe('the points of a store', () => {
+  it('are separate for each named collection', async () => {
     const data = await openDataStore({ dataDir, logger })
     const [one, other] = [await data.create({ name: 'one' }), await data.create({ name: 'other' })]
     const points = [insertion(0, 1), carrying(0, 1, { attributes })] as const
     for (const [index, { number }] of [one, other].entries()) {
       const store = await data.open(number)
       await store.commit(groupOf([points[index]!]))
-      assert.equal(store.hasExtendedRecords, index === 1)
     }
     await data.close()
     const again = await openDataStore({ dataDir, logger })

@@ -1,6 +1,6 @@
 import { applyPatch } from '../base/attribute-patch.ts'
 import { DatabaseError, wrongDimension } from '../base/errors.ts'
-import { idBytes, idFromBytes, idsFromSeed, newId } from '../base/ids.ts'
+import { idBytes, idFromBytes, newId } from '../base/ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Payload, Precondition } from '../base/point.ts'
 import type { Turn } from '../base/turns.ts'
@@ -8,7 +8,7 @@ import type { ItemError } from '../points/database.ts'
 import type { Change, Insertion, KeyedRequest, Store, Update } from '../storage/store.ts'
 import { patchedPayload, walkMatching, writtenBytes } from './by-filter.ts'
 import type { CurrentPoints } from './change-target.ts'
-import { insertedBefore, keyedRequestOf, seedFor } from './keyed-inserts.ts'
+import { drawIds, insertedBefore, keyedRequestOf, seedFor } from './keyed-inserts.ts'
 import {
   type ChangedByPartition,
   changesPerRecord,
@@ -125,13 +125,13 @@ export class ChangeDecider {
     // Uses the log's time for a request from a log, so that all replicas expire a key at the same record.
     const nowMs = this.#stamp === undefined ? Date.now() : this.#stamp.nowUs / 1000
     if (identity !== undefined) {
-      const before = await insertedBefore(this.#store, identity, nowMs, turn)
+      const before = await insertedBefore(this.#store, identity, points, nowMs, turn)
       if (before !== undefined) return { changes: [], result: before }
     }
     if (this.#stamp?.isStale) throw new StaleRequest(this.#stamp.position)
     const idSeed = request.idSeed ?? (identity && seedFor(points.length))
     const isDrawnHere = drawnIds === undefined && request.idSeed === undefined
-    const seeded = drawnIds === undefined ? idSeed && idsFromSeed(idSeed, points.length) : undefined
+    const drawn = drawnIds === undefined ? idSeed && drawIds(idSeed, points.length, false) : undefined
     const given = new Map<string, number>()
     const changes: Change[] = []
     const ids: (string | null)[] = []
@@ -142,7 +142,7 @@ export class ChangeDecider {
         const id =
           point.id ??
           drawnIds?.[index] ??
-          (seeded === undefined ? newId() : idFromBytes(seeded, index * idBytes))
+          (drawn === undefined ? newId() : idFromBytes(drawn, index * idBytes))
         // Other nodes decide about points that are not held here, and the caller gets the answer from them. If all
         // nodes know which points were found, every node decides.
         const isHeld = this.#isHeld(id)
@@ -162,10 +162,9 @@ export class ChangeDecider {
       if (turn.isOver) await turn.next()
     }
     const result = { ids, errors }
-    const { stamp } = queued
+    const isPartitioned = queued.stamp !== undefined
     const keyedRequest =
-      identity &&
-      keyedRequestOf({ identity, points, idSeed, nowMs, isPartitioned: stamp !== undefined }, result)
+      identity && keyedRequestOf({ idSeed: idSeed!, isPartitioned, acceptedMs: nowMs }, identity, result)
     return { changes, keyedRequest, dimension: this.#newDimension(queued), result }
   }
 

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { DatabaseError } from '../base/errors.ts'
-import { idBytes, idFromBytes, idSeedBytes, idsFromSeed } from '../base/ids.ts'
+import { idBytes, idFromBytes, idSeedBytes, idsFromSeed, idToBytes, newId } from '../base/ids.ts'
 import type { NewPoint } from '../base/point.ts'
 import { idempotencyKeyLifeMs } from '../base/request-headers.ts'
 import type { Turn } from '../base/turns.ts'
 import type { Inserted, ItemError, RequestIdentity } from '../points/database.ts'
-import { checkOutcome } from '../storage/keyed-requests.ts'
-import type { ItemOutcome, KeyedRequest, Store } from '../storage/store.ts'
+import { encodeRefusals } from '../storage/keyed-requests.ts'
+import type { KeyedRequest, Store } from '../storage/store.ts'
 
 /** Inserts with an idempotency key: what is stored of them, and how a repetition is answered. */
 
@@ -18,66 +18,50 @@ import type { ItemOutcome, KeyedRequest, Store } from '../storage/store.ts'
 export async function insertedBefore(
   store: Store,
   identity: RequestIdentity,
+  points: readonly NewPoint[],
   nowMs: number,
   turn: Turn,
 ): Promise<Inserted | undefined> {
   const stored = store.keyedRequest(identity.keyHash)
   if (stored === undefined || nowMs - stored.acceptedMs >= idempotencyKeyLifeMs) return undefined
   if (Buffer.compare(stored.bodyHash, identity.bodyHash) !== 0) throw keyReused()
-  const seeded = idsFromSeed(stored.idSeed, stored.points, stored.isPartitioned)
+  const drawn = drawIds(stored.idSeed, stored.points, stored.isPartitioned)
+  const errors = stored.refused.map(
+    ({ index, reason, message }): ItemError => ({ index, error: new DatabaseError(reason, message) }),
+  )
+  const refused = new Set(errors.map(({ index }) => index))
   const ids: (string | null)[] = []
-  const errors: ItemError[] = []
-  for (let index = 0; index < stored.points; index += 1) {
-    const outcome = stored.outcome?.[index] ?? idFromBytes(seeded, index * idBytes)
-    const isRefused = typeof outcome === 'object'
-    ids.push(isRefused ? null : outcome)
-    if (isRefused) errors.push({ index, error: new DatabaseError(outcome.reason, outcome.message) })
+  for (const [index, { id }] of points.entries()) {
+    ids.push(refused.has(index) ? null : (id ?? idFromBytes(drawn, index * idBytes)))
     if (turn.isOver) await turn.next()
   }
   return { ids, errors }
 }
 
+/** Returns a seed for `drawIds`. */
+export function seedFor(points: number): Uint8Array {
+  return points === 1 ? idToBytes(newId()) : randomBytes(idSeedBytes)
+}
+
 /**
- * Returns a seed for the ids of a request; undefined for a single point, because deriving its id would take longer than
- * the rest.
+ * Returns the ids of points without their own, 16 bytes each: those of `idsFromSeed`. Outside of clusters, the seed of a
+ * single point is its id, because deriving it would take longer than the rest.
  */
-export function seedFor(points: number): Uint8Array | undefined {
-  return points === 1 ? undefined : randomBytes(idSeedBytes)
+export function drawIds(seed: Uint8Array, points: number, isPartitioned: boolean): Uint8Array {
+  return points === 1 && !isPartitioned ? seed : idsFromSeed(seed, points, isPartitioned)
 }
 
 /** Returns what is stored of a request, so that a repetition gets the same answer. */
 export function keyedRequestOf(
-  request: {
-    readonly identity: RequestIdentity
-    readonly points: readonly NewPoint[]
-    readonly idSeed: Uint8Array | undefined
-    readonly nowMs: number
-    /** Whether all ids from the seed are in the partition of its first byte. */
-    readonly isPartitioned: boolean
-  },
+  request: Pick<KeyedRequest, 'idSeed' | 'isPartitioned' | 'acceptedMs'>,
+  { keyHash, bodyHash }: RequestIdentity,
   { ids, errors }: Inserted,
 ): KeyedRequest {
-  const { identity, points, idSeed, nowMs, isPartitioned } = request
-  const { keyHash, bodyHash } = identity
-  const keyedRequest: KeyedRequest = {
-    keyHash,
-    bodyHash,
-    idSeed: idSeed ?? noSeed,
-    points: points.length,
-    acceptedMs: nowMs,
-    ...(isPartitioned ? { isPartitioned } : {}),
-  }
-  const isSeeded = idSeed !== undefined
-  if (isSeeded && errors.length === 0 && points.every(({ id }) => id === undefined)) return keyedRequest
-  const outcome: ItemOutcome[] = ids.map((id, index) =>
-    isSeeded && points[index]!.id === undefined ? null : id,
-  )
-  for (const { index, error } of errors) outcome[index] = { reason: error.reason, message: error.message }
-  checkOutcome(outcome)
-  return { ...keyedRequest, outcome }
+  const refused = errors.map(({ index, error: { reason, message } }) => ({ index, reason, message }))
+  // Refuses a request whose answer is too large before anything is stored.
+  encodeRefusals(refused)
+  return { ...request, keyHash, bodyHash, points: ids.length, refused }
 }
-
-const noSeed: Uint8Array = new Uint8Array(idSeedBytes)
 
 function keyReused(): DatabaseError {
   return new DatabaseError(

@@ -543,7 +543,16 @@ describe('a request with a key', () => {
       await store.commit({
         changes: [{ kind: 'insert', id: newId(), sequence: 1, point }],
         slots: [0],
-        keyedRequests: [{ ...identity(1), idSeed: Buffer.alloc(16), points: 1, acceptedMs }],
+        keyedRequests: [
+          {
+            ...identity(1),
+            idSeed: Buffer.alloc(16),
+            isPartitioned: false,
+            points: 1,
+            acceptedMs,
+            refused: [],
+          },
+        ],
       })
     })
     await withWrites(async ({ writes, points }) => {

@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline'
 import { attributesFromJson } from '../../src/base/attribute-json.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { contentTypes } from '../../src/base/point.ts'
-import { faultsOfDatabase } from '../../src/storage/check/tables-check.ts'
+import { checkDatabase } from '../../src/storage/check/tables-check.ts'
 import { insertIds } from '../support/insert-ids.ts'
 import { matches } from '../support/plain-filter.ts'
 import type { Probed } from './damage-probe.ts'
@@ -86,8 +86,8 @@ export class DamagedDirectories implements AsyncDisposable {
       if (damage.kind === 'truncate' && damage.bytes <= bytes) truncateSync(path, damage.bytes)
       else writeFileSync(path, damaged(Buffer.from(whole), damage))
       bytes = damage.kind === 'truncate' ? damage.bytes : 0
-      const { fault, faults } = faultsOfDatabase(path)
-      return fault === undefined && faults.size === 0
+      const checked = checkDatabase(path)
+      return typeof checked !== 'string' && [...checked.values()].every((fault) => fault === undefined)
     })
   }
 

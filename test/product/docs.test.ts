@@ -7,7 +7,8 @@ import { promisify } from 'node:util'
 import { status } from '@grpc/grpc-js'
 import { settingsDoc } from '../../scripts/write-settings-doc.ts'
 import { settings } from '../../src/settings/table.ts'
-import { formatVersion, rowsVersion } from '../../src/storage/key-layout.ts'
+import { dataVersion } from '../../src/storage/catalog.ts'
+import { rowsVersion } from '../../src/storage/key-layout.ts'
 import { snapshotVersion } from '../../src/storage/snapshot/snapshot-format.ts'
 import { ModelServer, withoutModel } from '../support/model-server.ts'
 import { startTestService, type TestService } from '../support/service.ts'
@@ -30,8 +31,8 @@ describe('docs', () => {
     const rows = [...text('docs/upgrading.md').matchAll(/^\| (data|index|snapshots)\b[^|]*\|([^|]*)\|/gm)]
     const numbers = rows.map(([, what, formats]) => [what, ...formats!.match(/\d+/g)!.map(Number)])
     assert.deepEqual(numbers, [
-      ['data', rowsVersion, formatVersion],
-      ['index', versionIn('src/index/graph-file.ts'), versionIn('src/attributes/index-file.ts')],
+      ['data', rowsVersion, dataVersion],
+      ['index', versionIn('src/index/graph-file.ts'), 3],
       ['snapshots', snapshotVersion],
     ])
   })

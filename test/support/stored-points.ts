@@ -81,9 +81,8 @@ export async function variedChanges(store: Store): Promise<WriteGroup> {
     ...Array.from({ length: 100 }, (_, index) => remove(10 + index)),
     ...[2, 3].map((index) => insert(slotCount + index)),
   ]
-  return groupOf(changes, [
-    { ...refusedRequest, points: 3, outcome: [null, changes.at(-1)!.id, ...refusedRequest.outcome!] },
-  ])
+  const refused = [0, 2].map((index) => ({ ...refusedRequest.refused[0]!, index }))
+  return groupOf(changes, [{ ...refusedRequest, points: 3, refused }])
 }
 
 /** A request with a key that stored nothing. */
@@ -91,9 +90,10 @@ export const refusedRequest: KeyedRequest = {
   keyHash: Buffer.alloc(16, 1),
   bodyHash: Buffer.alloc(16, 2),
   idSeed: Buffer.alloc(16, 3),
+  isPartitioned: false,
   points: 1,
   acceptedMs: 4_102_444_800_000,
-  outcome: [{ reason: 'already_exists', message: 'there is a point with this id already' }],
+  refused: [{ index: 0, reason: 'already_exists', message: 'there is a point with this id already' }],
 }
 
 /** The contents of a store, by slot. */

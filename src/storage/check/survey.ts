@@ -297,9 +297,9 @@ export class DirectorySurvey implements AsyncDisposable {
     this.#dataDir = dataDir
     const catalog = new Catalog()
     if (existsSync(databasePath(dataDir)) || numbersOnDisk(dataDir).length > 0) {
-      const { root, tables } = openDamagedDatabase(dataDir)
+      const { root, tables, checked } = openDamagedDatabase(dataDir)
       opened.defer(() => root.close())
-      catalog.read(tables, databasePath(dataDir))
+      catalog.read(tables.catalog, databasePath(dataDir), checked.keys())
       leftovers(dataDir, catalog)
       this.#tables = tables
       this.main = Survey.of(dataDir, tables.of(mainNumber, defaultCollection))

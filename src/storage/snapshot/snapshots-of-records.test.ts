@@ -95,7 +95,6 @@ describe('a snapshot of points with more than a content', () => {
     await withStore('to', async (store) => {
       assert.deepEqual(await heldBy(store), held)
       assert.equal(store.sequence, 11)
-      assert.equal(store.hasExtendedRecords, true)
       const again = await readSnapshot(pieces(await snapshotOf(store)))
       assert.deepEqual(again.points, points)
     })
@@ -198,7 +197,6 @@ describe('a snapshot of points with only a content', () => {
     assert.deepEqual(points.get(id), { id, sequence, version: 1, order: 1, attributeBytes: 0, ...stored })
     await restoreSnapshot(await SnapshotReader.open(pieces(bytes)), join(directory, 'to'), logger)
     await withStore('to', async (store) => {
-      assert.equal(store.hasExtendedRecords, false)
       assert.deepEqual(store.record(0, id), { payload: stored.payload, version: 1, order: 1 })
     })
   })

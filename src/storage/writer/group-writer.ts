@@ -5,7 +5,7 @@ import type { RowFile, RowFiles } from '../files/row-file.ts'
 import { emptyBlock, encodeBlock, encodeMeta, type Meta, metaKeys, type RequestQueue } from '../key-layout.ts'
 import { addRequests, type RequestBounds, unpackRequests } from '../keyed-requests.ts'
 import { blockOf, hasSlot, setBit } from '../live-bits.ts'
-import { encodeRecord, isExtended } from '../payload-record.ts'
+import { encodeRecord } from '../payload-record.ts'
 import { pageBytes, type Table } from '../table.ts'
 import { readChecked, type Tables } from '../tables.ts'
 import { type UnpackedPart, type UnpackedRecord, unpackPart } from './group-parts.ts'
@@ -184,7 +184,7 @@ export class GroupWriter {
   /** The meta record and the changed blocks of live bits after these parts. */
   #after(parts: readonly UnpackedPart[]): NextState {
     const live = new LiveDraft(this.#live)
-    let { dimension, sequence, slotCount, pointCount, hasExtendedRecords } = this.#meta
+    let { dimension, sequence, slotCount, pointCount } = this.#meta
     for (const { rowSlots, records, leftSlots, ...part } of parts) {
       for (const slot of rowSlots) {
         live.set(slot, true)
@@ -194,10 +194,9 @@ export class GroupWriter {
       for (const slot of leftSlots) live.set(slot, false)
       sequence = Math.max(sequence, part.sequence)
       if (part.dimension > 0) dimension ??= part.dimension
-      hasExtendedRecords ||= records.some(isExtended)
     }
     pointCount += live.added
-    const meta = { ...this.#meta, dimension, sequence, slotCount, pointCount, hasExtendedRecords }
+    const meta = { ...this.#meta, dimension, sequence, slotCount, pointCount }
     return { meta, blocks: live.blocks }
   }
 }

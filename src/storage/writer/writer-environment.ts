@@ -47,9 +47,9 @@ export class WriterEnvironment {
     this.#tables = openTables(dataDir)
     this.#path = databasePath(dataDir)
     this.#reserve = new ReserveFile(reservePath(dataDir))
-    const { root, catalog, aliases } = this.#tables
+    const { root, catalog } = this.#tables
     const { payloads, live, meta } = this.#tables.of(mainNumber, '')
-    this.#room = new PageRoom(root, this.#path, [payloads, live, meta, catalog, aliases])
+    this.#room = new PageRoom(root, this.#path, [payloads, live, meta, catalog])
   }
 
   /** Opens a collection for writing. @throws DatabaseError if it is damaged */
@@ -198,10 +198,11 @@ export class WriterEnvironment {
   }
 
   #put(entries: readonly EntryChange[], mayReuse = true): void {
-    this.#room.ensure(() => ({ bytes: entriesBytes + pageBytes * entries.length }), mayReuse)
+    const bytes = entries.reduce((sum, { value }) => sum + pageBytes + (value?.length ?? 0), entriesBytes)
+    this.#room.ensure(() => ({ bytes }), mayReuse)
     this.#tables.root.transactionSync(() => {
       for (const { table, key, collection, value } of entries) {
-        const target = table === 'meta' ? this.#tables.of(collection!, '').meta : this.#tables[table]
+        const target = table === 'meta' ? this.#tables.of(collection!, '').meta : this.#tables.catalog
         if (value === undefined) target.removeSync(key)
         else target.putSync(key, Buffer.from(value.buffer, value.byteOffset, value.byteLength))
       }

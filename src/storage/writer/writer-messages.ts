@@ -70,7 +70,7 @@ interface ShutMessage {
 
 /** A change of one entry in the tables of collections. */
 export interface EntryChange {
-  readonly table: 'catalog' | 'aliases' | 'meta'
+  readonly table: 'catalog' | 'meta'
   readonly key: number
   /** In the table `meta`: the number of the collection. */
   readonly collection?: number
