@@ -15,8 +15,8 @@ const numbersPages = 22
 const columnPages = 4
 
 /**
- * Compiles the AssemblyScript kernels to src/kernels/generated/. kernels-<variant>.wasm use memory shared between
- * threads; numbers.wasm and column-filters.wasm have their own memory.
+ * Compiles the AssemblyScript kernels to src/kernels/generated/. kernels-<variant>.wasm and words.wasm use memory
+ * shared between threads; numbers.wasm and column-filters.wasm have their own memory.
  */
 export function buildKernels(root: string): void {
   mkdirSync(join(root, 'src/kernels/generated'), { recursive: true })
@@ -25,6 +25,7 @@ export function buildKernels(root: string): void {
     const enabled = features.flatMap((feature) => ['--enable', feature])
     compile(root, 'index', `kernels-${variant}`, [...enabled, ...shared])
   }
+  compile(root, 'words', 'words', [...variants.simd.flatMap((feature) => ['--enable', feature]), ...shared])
   compile(root, 'numbers', 'numbers', ['--initialMemory', String(numbersPages)])
   const simd = ['--enable', 'simd']
   compile(root, 'column-filters', 'column-filters', [...simd, '--initialMemory', String(columnPages)])

@@ -11,6 +11,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   kernels: ['base'],
   index: ['base', 'kernels'],
   attributes: ['base', 'kernels'],
+  words: ['base', 'kernels'],
   storage: ['base'],
   points: ['base', 'kernels', 'index', 'attributes', 'storage'],
   graphs: ['base', 'kernels', 'index', 'storage', 'points'],

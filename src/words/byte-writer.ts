@@ -1,0 +1,87 @@
+/** A growing array of bytes with integers of variable length: seven bits a byte, the lowest first. */
+export class ByteWriter {
+  #bytes: Uint8Array = new Uint8Array(1024)
+  length = 0
+
+  /** Returns the bytes written, until the next write. */
+  get written(): Uint8Array {
+    return this.#bytes.subarray(0, this.length)
+  }
+
+  byte(value: number): void {
+    if (this.length === this.#bytes.length) this.#grow(1)
+    this.#bytes[this.length++] = value
+  }
+
+  /** Writes a whole number below 2^53. */
+  integer(value: number): void {
+    if (this.length + 8 > this.#bytes.length) this.#grow(8)
+    while (value > 127) {
+      this.#bytes[this.length++] = (value % 128) + 128
+      value = Math.floor(value / 128)
+    }
+    this.#bytes[this.length++] = value
+  }
+
+  append(bytes: Uint8Array): void {
+    if (this.length + bytes.length > this.#bytes.length) this.#grow(bytes.length)
+    this.#bytes.set(bytes, this.length)
+    this.length += bytes.length
+  }
+
+  /** Reserves bytes that are zero. Returns where they begin. */
+  skip(size: number): number {
+    if (this.length + size > this.#bytes.length) this.#grow(size)
+    const at = this.length
+    this.#bytes.fill(0, at, at + size)
+    this.length += size
+    return at
+  }
+
+  setByte(at: number, value: number): void {
+    this.#bytes[at] = value
+  }
+
+  setWord(at: number, value: number): void {
+    for (let index = 0; index < 4; index += 1) this.#bytes[at + index] = value >>> (8 * index)
+  }
+
+  /** Adds bits to a word in little-endian order. */
+  orWord(at: number, bits: number): void {
+    for (let index = 0; index < 4; index += 1) this.#bytes[at + index]! |= (bits >>> (8 * index)) & 255
+  }
+
+  #grow(size: number): void {
+    const bytes = new Uint8Array(Math.max(2 * this.#bytes.length, this.length + size + 8))
+    bytes.set(this.#bytes.subarray(0, this.length))
+    this.#bytes = bytes
+  }
+}
+
+/** Reads integers that `ByteWriter` wrote. */
+export class ByteReader {
+  readonly #bytes: Uint8Array
+  at: number
+
+  constructor(bytes: Uint8Array, at: number) {
+    this.#bytes = bytes
+    this.at = at
+  }
+
+  byte(): number {
+    return this.#bytes[this.at++]!
+  }
+
+  integer(): number {
+    let byte = this.#bytes[this.at++]!
+    if (byte < 128) return byte
+    let value = byte & 127
+    let scale = 128
+    do {
+      byte = this.#bytes[this.at++]!
+      value += (byte & 127) * scale
+      scale *= 128
+    } while (byte > 127)
+    return value
+  }
+}

@@ -1,0 +1,160 @@
+import { ByteReader, ByteWriter } from './byte-writer.ts'
+
+/**
+ * The terms of a part in order (of UTF-16), in groups of 16. A term is stored without what it shares with the one
+ * before. A group begins with a whole term and with the offsets of its first lists, so a lookup reads one group.
+ *
+ * ```
+ * group   offset of postings, of positions | entries
+ * entry   shared bytes, other bytes: length, bytes | documents, further occurrences, bytes of postings, of positions
+ * ```
+ *
+ * All numbers are integers of variable length.
+ */
+const groupSize = 16
+
+/** What a part knows about a term. */
+export interface TermEntry {
+  /** The number of documents that have it. */
+  readonly documents: number
+  /** How many times it occurs in them. */
+  readonly occurrences: number
+  /** The offset of the list in the postings. */
+  readonly list: number
+  /** The offset in the positions. */
+  readonly positions: number
+}
+
+export class DictionaryWriter {
+  readonly #out: ByteWriter = new ByteWriter()
+  #last: Buffer = Buffer.alloc(0)
+  count = 0
+
+  get written(): Uint8Array {
+    return this.#out.written
+  }
+
+  /** Appends a term, which is after the ones before, with the places where its lists begin and end. */
+  add(term: string, documents: number, occurrences: number, postings: Span, positions: Span): void {
+    const bytes = Buffer.from(term)
+    let shared = 0
+    if (this.count % groupSize === 0) {
+      this.#out.integer(postings.from)
+      this.#out.integer(positions.from)
+    } else {
+      while (shared < bytes.length && bytes[shared] === this.#last[shared]) shared += 1
+    }
+    this.#out.integer(shared)
+    this.#out.integer(bytes.length - shared)
+    this.#out.append(bytes.subarray(shared))
+    this.#out.integer(documents)
+    this.#out.integer(occurrences - documents)
+    this.#out.integer(postings.to - postings.from)
+    this.#out.integer(positions.to - positions.from)
+    this.#last = bytes
+    this.count += 1
+  }
+}
+
+export interface Span {
+  readonly from: number
+  readonly to: number
+}
+
+/** More entries are not remembered. */
+const rememberedMax = 16_384
+
+export class Dictionary {
+  readonly #bytes: Uint8Array
+  readonly #terms: number
+  readonly #heads: string[] = []
+  readonly #offsets: number[] = []
+  readonly #remembered = new Map<string, TermEntry | undefined>()
+
+  constructor(bytes: Uint8Array, terms: number) {
+    this.#bytes = bytes
+    this.#terms = terms
+    const cursor = new DictionaryCursor(bytes, terms)
+    while (cursor.next()) {
+      if (!cursor.isHead) continue
+      this.#heads.push(cursor.term)
+      this.#offsets.push(cursor.offset)
+    }
+  }
+
+  find(term: string): TermEntry | undefined {
+    const known = this.#remembered.get(term)
+    if (known !== undefined || this.#remembered.has(term)) return known
+    const found = this.#search(term)
+    if (this.#remembered.size >= rememberedMax) this.#remembered.clear()
+    this.#remembered.set(term, found)
+    return found
+  }
+
+  #search(term: string): TermEntry | undefined {
+    let [low, high] = [0, this.#heads.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#heads[middle]! <= term) low = middle + 1
+      else high = middle
+    }
+    if (low === 0) return undefined
+    const group = low - 1
+    const left = Math.min(groupSize, this.#terms - group * groupSize)
+    const cursor = new DictionaryCursor(this.#bytes, left, this.#offsets[group]!)
+    while (cursor.next()) if (cursor.term === term) return cursor.entry
+    return undefined
+  }
+
+  /** Returns a cursor before the first term. */
+  cursor(): DictionaryCursor {
+    return new DictionaryCursor(this.#bytes, this.#terms)
+  }
+}
+
+/** Reads terms in order. */
+export class DictionaryCursor {
+  readonly #reader: ByteReader
+  readonly #bytes: Uint8Array
+  #left: number
+  #read = 0
+  #term = Buffer.alloc(64)
+  #postings = 0
+  #positions = 0
+  term = ''
+  entry: TermEntry = { documents: 0, occurrences: 0, list: 0, positions: 0 }
+  /** Where the entry's group begins; valid if `isHead`. */
+  offset = 0
+  isHead = false
+
+  constructor(bytes: Uint8Array, terms: number, offset = 0) {
+    this.#bytes = bytes
+    this.#reader = new ByteReader(bytes, offset)
+    this.#left = terms
+  }
+
+  /** Goes to the next term. Returns false if there is none. */
+  next(): boolean {
+    if (this.#left === 0) return false
+    this.#left -= 1
+    const reader = this.#reader
+    this.isHead = this.#read++ % groupSize === 0
+    if (this.isHead) {
+      this.offset = reader.at
+      this.#postings = reader.integer()
+      this.#positions = reader.integer()
+    }
+    const shared = reader.integer()
+    const rest = reader.integer()
+    if (shared + rest > this.#term.length) this.#term = Buffer.concat([this.#term], 2 * (shared + rest))
+    this.#term.set(this.#bytes.subarray(reader.at, reader.at + rest), shared)
+    reader.at += rest
+    this.term = this.#term.toString('utf8', 0, shared + rest)
+    const documents = reader.integer()
+    const occurrences = documents + reader.integer()
+    this.entry = { documents, occurrences, list: this.#postings, positions: this.#positions }
+    this.#postings += reader.integer()
+    this.#positions += reader.integer()
+    return true
+  }
+}

@@ -1,0 +1,161 @@
+import type { Bm25Parameters } from './bm25.ts'
+import type { DictionaryCursor } from './dictionary.ts'
+import type { Part } from './part.ts'
+import { FrequencyCodes, type PartContent } from './part-content.ts'
+import { PartWriter } from './part-writer.ts'
+import { endOfPositions } from './pending-part.ts'
+import type { PostingsReader } from './postings-reader.ts'
+
+/** Marks a removed document. */
+const noDocument = 0xffffffff
+
+/** A part while it is merged. */
+interface Source {
+  readonly part: Part
+  /** The new number of each document. */
+  readonly numbers: Uint32Array
+  /** The new code of each code. */
+  readonly codes: Uint32Array
+  readonly cursor: DictionaryCursor
+  readonly reader: PostingsReader
+  isOver: boolean
+}
+
+/** Joins parts into one, without their removed documents. Both stay as they are. */
+export function mergeParts(parts: readonly Part[], parameters: Bm25Parameters): PartContent {
+  const paths = parameters.weights.length
+  const codes = new FrequencyCodes(paths)
+  const sources = parts.map(
+    (part): Source => ({
+      part,
+      numbers: new Uint32Array(part.documents).fill(noDocument),
+      codes: Uint32Array.from({ length: part.codes.length / paths }, (_, code) =>
+        codes.codeOf([...part.codes.subarray(code * paths, (code + 1) * paths)]),
+      ),
+      cursor: part.dictionary.cursor(),
+      reader: part.reader(),
+      isOver: false,
+    }),
+  )
+  const order = documentsInOrder(sources)
+  const { table, newCodes } = codes.ordered()
+  for (const source of sources)
+    for (const [code, joined] of source.codes.entries()) source.codes[code] = newCodes[joined]!
+  const columns = {
+    slots: Uint32Array.from(order, ({ source, document }) => source.part.slots[document]!),
+    sequences: Float64Array.from(order, ({ source, document }) => source.part.sequences[document]!),
+    languages: Uint8Array.from(order, ({ source, document }) => source.part.languages[document]!),
+    lengths: Array.from({ length: paths }, (_, path) =>
+      Uint32Array.from(order, ({ source, document }) => source.part.lengths[path]![document]!),
+    ),
+  }
+  const writer = new PartWriter(columns, table, parameters)
+  const list = new MergedList(writer)
+  for (const source of sources) source.isOver = !source.cursor.next()
+  for (let term = leastTerm(sources); term !== undefined; term = leastTerm(sources)) {
+    for (const source of sources) {
+      if (source.isOver || source.cursor.term !== term) continue
+      list.add(source)
+      source.isOver = !source.cursor.next()
+    }
+    list.write(term)
+  }
+  return writer.finish()
+}
+
+/** Numbers the live documents of all sources in the order of their sequence numbers. */
+function documentsInOrder(
+  sources: readonly Source[],
+): { readonly source: Source; readonly document: number }[] {
+  const all = sources.flatMap((source) =>
+    Array.from(source.part.slots.keys())
+      .filter((document) => source.part.isLive(document))
+      .map((document) => ({ source, document })),
+  )
+  all.sort((a, b) => a.source.part.sequences[a.document]! - b.source.part.sequences[b.document]!)
+  for (const [number, { source, document }] of all.entries()) source.numbers[document] = number
+  return all
+}
+
+function leastTerm(sources: readonly Source[]): string | undefined {
+  let least: string | undefined
+  for (const { isOver, cursor } of sources) {
+    if (!isOver && (least === undefined || cursor.term < least)) least = cursor.term
+  }
+  return least
+}
+
+/** The postings of one term from several parts. */
+class MergedList {
+  readonly #writer: PartWriter
+  #count = 0
+  #occurrences = 0
+  #documents: Uint32Array = new Uint32Array(1024)
+  #codes: Uint32Array = new Uint32Array(1024)
+  /** The positions of each posting. */
+  #positions: Uint8Array[] = []
+  #isSorted = true
+
+  constructor(writer: PartWriter) {
+    this.#writer = writer
+  }
+
+  add({ part, numbers, codes, cursor, reader }: Source): void {
+    const { list, documents, positions } = cursor.entry
+    reader.read(list, documents)
+    let at = positions
+    for (let index = 0; index < documents; index += 1) {
+      const code = reader.codes[index]!
+      const total = part.total(code)
+      const end = endOfPositions(part.positions, at, total)
+      const number = numbers[reader.documents[index]!]!
+      if (number !== noDocument) this.#append(number, codes[code]!, part.positions.subarray(at, end), total)
+      at = end
+    }
+  }
+
+  #append(document: number, code: number, positions: Uint8Array, total: number): void {
+    const at = this.#count++
+    if (at === this.#documents.length) {
+      this.#documents = grown(this.#documents)
+      this.#codes = grown(this.#codes)
+    }
+    if (at > 0 && document < this.#documents[at - 1]!) this.#isSorted = false
+    this.#documents[at] = document
+    this.#codes[at] = code
+    this.#positions[at] = positions
+    this.#occurrences += total
+  }
+
+  /** Writes what was added, if it is anything, and empties the list. */
+  write(term: string): void {
+    const count = this.#count
+    if (count === 0) return
+    if (!this.#isSorted) this.#sort()
+    for (let index = 0; index < count; index += 1) this.#writer.positions.append(this.#positions[index]!)
+    this.#writer.term(term, this.#documents, this.#codes, count, this.#occurrences)
+    this.#count = 0
+    this.#occurrences = 0
+    this.#isSorted = true
+  }
+
+  #sort(): void {
+    const documents = this.#documents.slice(0, this.#count)
+    const codes = this.#codes.slice(0, this.#count)
+    const positions = this.#positions.slice(0, this.#count)
+    const order = new Uint32Array(this.#count)
+      .map((_, index) => index)
+      .sort((a, b) => documents[a]! - documents[b]!)
+    for (const [index, from] of order.entries()) {
+      this.#documents[index] = documents[from]!
+      this.#codes[index] = codes[from]!
+      this.#positions[index] = positions[from]!
+    }
+  }
+}
+
+function grown(numbers: Uint32Array): Uint32Array {
+  const larger = new Uint32Array(2 * numbers.length)
+  larger.set(numbers)
+  return larger
+}

@@ -1,0 +1,97 @@
+import type { Norms } from './bm25.ts'
+
+/**
+ * A part of an index of words: some documents, frozen. Documents have the numbers 0, 1, 2.. in the order of their
+ * sequence numbers. A part has:
+ *
+ * ```
+ * by document   slot, sequence number, language, length of each path
+ * by code       how often a term occurs in each path: postings store the code, and most codes are small
+ * dictionary    terms in order (dictionary.ts), with the place of
+ *   postings      documents and codes (postings-writer.ts)
+ *   positions     for each posting and path, the first position and the gaps between the others
+ * ```
+ */
+export interface PartContent {
+  readonly slots: Uint32Array
+  readonly sequences: Float64Array
+  readonly languages: Uint8Array
+  /** One array a path, by document. */
+  readonly lengths: readonly Uint32Array[]
+  /** The frequencies of code c in path p are at c x paths + p. */
+  readonly codes: Uint32Array
+  readonly dictionary: Uint8Array
+  readonly terms: number
+  readonly postings: Uint8Array
+  readonly positions: Uint8Array
+  /** The maxima of blocks are for these norms and weights. */
+  readonly norms: Norms
+  readonly weights: readonly number[]
+}
+
+/** Codes for the frequencies of a term in the paths of a document. */
+export class FrequencyCodes {
+  readonly #paths: number
+  readonly #codes = new Map<string, number>()
+  readonly #frequencies: number[][] = []
+
+  constructor(paths: number) {
+    this.#paths = paths
+  }
+
+  get count(): number {
+    return this.#frequencies.length
+  }
+
+  codeOf(frequencies: readonly number[]): number {
+    const key = frequencies.length === 1 ? String(frequencies[0]) : frequencies.join()
+    let code = this.#codes.get(key)
+    if (code === undefined) {
+      code = this.#frequencies.length
+      this.#codes.set(key, code)
+      this.#frequencies.push([...frequencies])
+    }
+    return code
+  }
+
+  /** How often a term with a code occurs in all paths. */
+  total(code: number): number {
+    return this.#frequencies[code]!.reduce((sum, each) => sum + each, 0)
+  }
+
+  frequencies(code: number): readonly number[] {
+    return this.#frequencies[code]!
+  }
+
+  /**
+   * Numbers the codes again, so that frequencies that are small, and so more frequent, have small codes. Returns the
+   * table of the new codes, and the new code of each.
+   */
+  ordered(): { readonly table: Uint32Array; readonly newCodes: Uint32Array } {
+    const order = this.#frequencies
+      .map((_, code) => code)
+      .sort((a, b) => this.total(a) - this.total(b) || a - b)
+    const newCodes = new Uint32Array(order.length)
+    const table = new Uint32Array(order.length * this.#paths)
+    for (const [newCode, code] of order.entries()) {
+      newCodes[code] = newCode
+      table.set(this.#frequencies[code]!, newCode * this.#paths)
+    }
+    return { table, newCodes }
+  }
+}
+
+/** Returns the weighted sum of the frequencies of each code. */
+export function weightedFrequencies(codes: Uint32Array, weights: readonly number[]): Float64Array {
+  const paths = weights.length
+  return Float64Array.from({ length: codes.length / paths }, (_, code) =>
+    weights.reduce((sum, weight, path) => sum + weight * codes[code * paths + path]!, 0),
+  )
+}
+
+/** Returns the weighted sum of the lengths of each document. */
+export function weightedLengths(lengths: readonly Uint32Array[], weights: readonly number[]): Float32Array {
+  return Float32Array.from({ length: lengths[0]!.length }, (_, document) =>
+    weights.reduce((sum, weight, path) => sum + weight * lengths[path]![document]!, 0),
+  )
+}

@@ -1,0 +1,95 @@
+import {
+  BLOCK,
+  BLOCK_HEADER_BYTES,
+  HEADER_CODE_BITS,
+  HEADER_DOC_BITS,
+  HEADER_LAST,
+  HEADER_MAXIMUM,
+  MAXIMUM_STEPS,
+} from '../kernels/words-format.ts'
+import type { Norms } from './bm25.ts'
+import type { ByteWriter } from './byte-writer.ts'
+
+/** Writes lists of postings; src/kernels/assembly/postings.ts describes and reads them. */
+export class PostingsWriter {
+  readonly #out: ByteWriter
+  readonly #frequencies: Float64Array
+  readonly #lengths: Float32Array
+  readonly #norms: Norms
+  readonly #values: Uint32Array = new Uint32Array(BLOCK)
+
+  /** @param frequencies weighted, by code. @param lengths weighted, by document */
+  constructor(out: ByteWriter, frequencies: Float64Array, lengths: Float32Array, norms: Norms) {
+    this.#out = out
+    this.#frequencies = frequencies
+    this.#lengths = lengths
+    this.#norms = norms
+  }
+
+  /** Writes the first `count` documents, which ascend, and their codes. */
+  write(documents: Uint32Array, codes: Uint32Array, count: number): void {
+    const start = this.#out.length
+    const blocks = Math.floor(count / BLOCK)
+    if (blocks > 0) {
+      const headers = this.#out.skip(4 + blocks * BLOCK_HEADER_BYTES) + 4
+      for (let block = 0; block < blocks; block += 1) {
+        this.#writeBlock(headers + block * BLOCK_HEADER_BYTES, documents, codes, block * BLOCK)
+      }
+      this.#out.setWord(start, this.#out.length - start)
+    }
+    const first = blocks * BLOCK
+    if (first < count) this.#writeTail(documents, codes, first, count)
+  }
+
+  #writeBlock(header: number, documents: Uint32Array, codes: Uint32Array, from: number): void {
+    const out = this.#out
+    const values = this.#values
+    for (let index = 0; index < BLOCK; index += 1) values[index] = gapBefore(documents, from + index)
+    out.setByte(header + HEADER_DOC_BITS, this.#pack())
+    values.set(codes.subarray(from, from + BLOCK))
+    out.setByte(header + HEADER_CODE_BITS, this.#pack())
+    out.setWord(header + HEADER_LAST, documents[from + BLOCK - 1]!)
+    out.setByte(header + HEADER_MAXIMUM, this.#maximum(documents, codes, from, from + BLOCK))
+  }
+
+  /** Packs the values with the bits that the greatest needs. Returns how many. */
+  #pack(): number {
+    let all = 0
+    for (const value of this.#values) all |= value
+    const bits = 32 - Math.clz32(all)
+    const start = this.#out.skip(16 * bits)
+    for (const [index, value] of this.#values.entries()) {
+      const bit = (index >> 2) * bits
+      const word = start + 16 * (bit >> 5) + 4 * (index & 3)
+      const shift = bit & 31
+      this.#out.orWord(word, value << shift)
+      if (shift + bits > 32) this.#out.orWord(word + 16, value >>> (32 - shift))
+    }
+    return bits
+  }
+
+  #writeTail(documents: Uint32Array, codes: Uint32Array, from: number, to: number): void {
+    this.#out.byte(this.#maximum(documents, codes, from, to))
+    for (let index = from; index < to; index += 1) {
+      const code = codes[index]!
+      this.#out.integer(gapBefore(documents, index) * 2 + (code > 0 ? 1 : 0))
+      if (code > 0) this.#out.integer(code)
+    }
+  }
+
+  /** Returns the greatest saturation of some postings, in steps, rounded up. */
+  #maximum(documents: Uint32Array, codes: Uint32Array, from: number, to: number): number {
+    let maximum = 0
+    for (let index = from; index < to; index += 1) {
+      const frequency = this.#frequencies[codes[index]!]!
+      const norm = this.#norms.base + this.#norms.slope * this.#lengths[documents[index]!]!
+      maximum = Math.max(maximum, frequency / (frequency + norm))
+    }
+    return Math.min(MAXIMUM_STEPS, Math.ceil(maximum * MAXIMUM_STEPS + 1e-9))
+  }
+}
+
+/** The number of documents between a posting and the one before. */
+function gapBefore(documents: Uint32Array, index: number): number {
+  return index === 0 ? documents[0]! : documents[index]! - documents[index - 1]! - 1
+}

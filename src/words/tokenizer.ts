@@ -1,0 +1,158 @@
+/**
+ * Splits a text into words. Where a word begins and ends in the text is kept for highlights.
+ *
+ * ```
+ * text        error_42 in parseHTTPResponse (C++)
+ * position    0     1  2  3    4   5         6
+ * words       error 42 in parse HTTP Response C
+ * wholes      error_42    parseHTTPResponse   C++
+ * ```
+ *
+ * A word is a run of letters, digits and marks (`[\p{L}\p{N}\p{M}]+`). Characters without width inside it, such as the
+ * joiners of Persian and Hindi and soft hyphens, do not end it. Words joined as identifiers and versions are
+ * (`error_42`, `v1.2.3`, `covid-19`), words with a suffix (`C++`, `C#`) and words in camelCase are words in parts, and
+ * also a whole. The whole has the position of its first part.
+ */
+
+/** Receives a word. `isWhole` is set for a whole of several parts. */
+export type WordSink = (word: string, position: number, start: number, end: number, isWhole: boolean) => void
+
+/** A longer word is cut: nobody types more, and stemmers and normalization take time by length. */
+export const wordLengthMax = 128
+
+const invisible = '\\u00ad\\u200b-\\u200d\\u2060\\ufeff'
+const run = `[\\p{L}\\p{N}\\p{M}](?:[\\p{L}\\p{N}\\p{M}${invisible}]*[\\p{L}\\p{N}\\p{M}])?`
+const chunks = new RegExp(`${run}(?:[._-]${run})*(?:\\+\\+|#)?`, 'gu')
+const asciiChunks = /[a-z0-9]+(?:[._-][a-z0-9]+)*(?:\+\+|#)?/gi
+const notAscii = /[^\0-\x7f]/
+const joiners = /[._-]/
+const invisibles = new RegExp(`[${invisible}]`, 'gu')
+/** The places in camelCase between parts: `camel|Case`, `HTTP|Response`. */
+const humps = /(?<=\p{Ll}\p{M}*)(?=\p{Lu})|(?<=\p{Lu})(?=\p{Lu}\p{Ll})/u
+/** Has an upper-case letter behind a letter that is not upper-case, or the other way round behind two of them. */
+const mayHaveHumps = /\p{Ll}\p{M}*\p{Lu}|\p{Lu}\p{Lu}\p{Ll}/u
+
+/** The scripts that are written without spaces; Intl.Segmenter finds their words. */
+const unspaced =
+  '\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}ー\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}'
+const unspacedRuns = new RegExp(`[${unspaced}][${unspaced}\\p{M}]*`, 'gu')
+const hasUnspaced = new RegExp(`[${unspaced}]`, 'u')
+/** Scripts whose words are indexed by pairs of characters too, because segmentation of a query and a text can differ. */
+const paired = /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}ー]$/u
+const segmenter = new Intl.Segmenter('en', { granularity: 'word' })
+/** The segmenter takes longer per character for longer runs. */
+const runLengthMax = 512
+
+/** Returns the number of positions. */
+export function splitWords(text: string, sink: WordSink): number {
+  const pattern = notAscii.test(text) ? chunks : asciiChunks
+  pattern.lastIndex = 0
+  let position = 0
+  for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) {
+    position = splitChunk(match[0], position, match.index, sink)
+  }
+  return position
+}
+
+/** Splits words that are joined. Returns the next position. */
+function splitChunk(chunk: string, position: number, start: number, sink: WordSink): number {
+  if (hasUnspaced.test(chunk)) return splitUnspaced(chunk, position, start, sink)
+  const isJoined = joiners.test(chunk)
+  const last = chunk.charCodeAt(chunk.length - 1)
+  const suffixLength = last === 0x2b ? 2 : last === 0x23 ? 1 : 0
+  // "state-of-the-art" is four words; "covid-19" is also one.
+  const isWhole = suffixLength > 0 || (isJoined && (/[._]/.test(chunk) || /\p{N}/u.test(chunk)))
+  if (isWhole) sink(cut(chunk), position, start, start + chunk.length, true)
+  let at = start
+  for (const word of (suffixLength > 0 ? chunk.slice(0, -suffixLength) : chunk).split(joiners)) {
+    position = splitHumps(word, position, at, sink)
+    at += word.length + 1
+  }
+  return position
+}
+
+/** Splits a word in camelCase. Returns the next position. */
+function splitHumps(word: string, position: number, start: number, sink: WordSink): number {
+  if (!mayHaveHumps.test(word)) {
+    sink(cut(word), position, start, start + word.length, false)
+    return position + 1
+  }
+  sink(cut(word), position, start, start + word.length, false)
+  let at = start
+  for (const part of cut(word).split(humps)) {
+    sink(part, position, at, at + part.length, false)
+    position += 1
+    at += part.length
+  }
+  return position
+}
+
+/** Splits a chunk with scripts that are written without spaces. Returns the next position. */
+function splitUnspaced(chunk: string, position: number, start: number, sink: WordSink): number {
+  let at = 0
+  for (const { 0: characters, index } of chunk.matchAll(unspacedRuns)) {
+    if (index > at) position = splitSpaced(chunk.slice(at, index), position, start + at, sink)
+    for (let from = 0; from < characters.length; ) {
+      const piece = cutAt(characters.slice(from), runLengthMax)
+      position = splitRun(piece, position, start + index + from, sink)
+      from += piece.length
+    }
+    at = index + characters.length
+  }
+  return at < chunk.length ? splitSpaced(chunk.slice(at), position, start + at, sink) : position
+}
+
+/** Splits the rest of a chunk around a run, whose ends may be joiners. */
+function splitSpaced(rest: string, position: number, start: number, sink: WordSink): number {
+  chunksWithin.lastIndex = 0
+  for (const match of rest.matchAll(chunksWithin)) {
+    position = splitChunk(match[0], position, start + match.index, sink)
+  }
+  return position
+}
+
+const chunksWithin = new RegExp(chunks.source, 'gu')
+
+/** Splits a run of unspaced characters into the words that Intl.Segmenter finds, and into pairs of characters. */
+function splitRun(characters: string, position: number, start: number, sink: WordSink): number {
+  let before: { character: string; at: number } | undefined
+  for (const { segment, index } of segmenter.segment(characters)) {
+    let offset = index
+    const symbols = [...segment]
+    // A word of two characters is a pair itself, unless its script has none.
+    const isPair = symbols.length === 2 && symbols.every((each) => paired.test(each))
+    if (!isPair) sink(cut(segment), position, start + index, start + index + segment.length, false)
+    for (const character of symbols) {
+      const isPaired = paired.test(character)
+      if (isPaired && before !== undefined) {
+        // The pair has the position of the word that its second character belongs to, and so no position before it.
+        sink(
+          before.character + character,
+          position,
+          start + before.at,
+          start + offset + character.length,
+          false,
+        )
+      }
+      before = isPaired ? { character, at: offset } : undefined
+      offset += character.length
+    }
+    position += 1
+  }
+  return position
+}
+
+/** Returns a word without characters that have no width, and at most `wordLengthMax` long. */
+function cut(word: string): string {
+  const visible = word.length > wordLengthMax || notAscii.test(word) ? cutAt(word, 2 * wordLengthMax) : word
+  return visible === word && !notAscii.test(word)
+    ? word
+    : cutAt(visible.replace(invisibles, ''), wordLengthMax)
+}
+
+/** Returns the beginning of a text, without half a surrogate pair at its end. */
+function cutAt(text: string, length: number): string {
+  if (text.length <= length) return text
+  const last = text.charCodeAt(length - 1)
+  return text.slice(0, last >= 0xd800 && last < 0xdc00 ? length - 1 : length)
+}

@@ -1,0 +1,131 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { BruteForceWords } from '../../test/support/brute-force-words.ts'
+import { seededRandom } from '../../test/support/random.ts'
+import { type SlotBitmap, WordIndex } from './word-index.ts'
+
+const seed = 20_261_128
+
+/** Random texts and operations, the same on an index and on the reference. */
+class Pair {
+  readonly index: WordIndex
+  readonly reference: BruteForceWords
+  readonly random: () => number
+  readonly #vocabulary: number
+  readonly #wordsMax: number
+  readonly #weights: readonly number[]
+  #sequence = 0
+
+  constructor(
+    random: () => number,
+    weights: readonly number[],
+    vocabulary: number,
+    wordsMax: number,
+    k1 = 1.2,
+    b = 0.75,
+  ) {
+    this.random = random
+    this.#weights = weights
+    this.#vocabulary = vocabulary
+    this.#wordsMax = wordsMax
+    this.index = new WordIndex({ language: 'english', weights, k1, b })
+    this.reference = new BruteForceWords(this.index.analyzer, weights, k1, b)
+  }
+
+  below(limit: number): number {
+    return Math.floor(this.random() * limit)
+  }
+
+  /** Frequent words are far more frequent than others, as in texts. */
+  word(): string {
+    return `w${Math.floor(this.#vocabulary * this.random() ** 3)}`
+  }
+
+  text(words: number): string {
+    return Array.from({ length: words }, () => this.word()).join(' ')
+  }
+
+  put(slot: number): void {
+    const texts = this.#weights.map(() => {
+      if (this.below(10) === 0) return []
+      return Array.from({ length: 1 + Number(this.below(8) === 0) }, () =>
+        this.text(1 + this.below(this.#wordsMax)),
+      )
+    })
+    this.#sequence += 1 + this.below(3)
+    this.index.put(slot, this.#sequence, texts)
+    this.reference.put(slot, this.#sequence, texts)
+  }
+
+  remove(slot: number): void {
+    this.index.remove(slot)
+    this.reference.remove(slot)
+  }
+
+  filter(share: number, slots: number): SlotBitmap {
+    const words = new Uint32Array(Math.ceil(slots / 32))
+    let count = 0
+    for (let slot = 0; slot < slots; slot += 1) {
+      if (this.random() >= share) continue
+      words[slot >> 5]! |= 1 << (slot & 31)
+      count += 1
+    }
+    return { words, count }
+  }
+
+  compare(query: string, k: number, filter?: SlotBitmap): void {
+    const matches = (slot: number): boolean =>
+      filter === undefined || (((filter.words[slot >> 5] ?? 0) >>> (slot & 31)) & 1) === 1
+    assert.deepEqual(this.index.search(query, k, filter), this.reference.search(query, k, matches), query)
+  }
+}
+
+describe('the index of words', () => {
+  it(`finds what a brute force finds, while points come, change and go, seed ${seed}`, () => {
+    const random = seededRandom(seed)
+    for (const [weights, vocabulary, wordsMax, slots, k1, b] of [
+      [[1], 30, 5, 60, 1.2, 0.75],
+      [[1], 400, 40, 400, 1.2, 0.75],
+      [[1, 3], 100, 12, 300, 1.2, 0.75],
+      [[1, 0.3, 2.5], 60, 30, 200, 0.9, 0.4],
+      [[2], 50, 8, 100, 2, 1],
+      [[1], 50, 8, 100, 0, 0],
+    ] as const) {
+      const pair = new Pair(random, weights, vocabulary, wordsMax, k1, b)
+      for (let round = 0; round < 420; round += 1) {
+        for (let change = pair.below(round === 0 ? 2 * slots : 12); change > 0; change -= 1) {
+          const slot = pair.below(slots)
+          if (pair.below(4) === 0) pair.remove(slot)
+          else pair.put(slot)
+        }
+        for (let search = 0; search < 4; search += 1) {
+          const filter = pair.below(2) === 0 ? pair.filter(pair.random() ** 3, slots) : undefined
+          pair.compare(pair.text(1 + pair.below(12)), 1 + pair.below(15), filter)
+        }
+      }
+    }
+  })
+
+  it(`finds the same over several windows and blocks, seed ${seed}`, () => {
+    const pair = new Pair(seededRandom(seed), [1], 3000, 12)
+    for (let slot = 0; slot < 11_000; slot += 1) pair.put(slot)
+    for (let slot = 0; slot < 11_000; slot += 1 + pair.below(6)) if (pair.below(3) > 0) pair.remove(slot)
+    for (let search = 0; search < 12; search += 1) {
+      const filter = search % 2 === 0 ? undefined : pair.filter(search < 6 ? 0.3 : 0.01, 11_000)
+      pair.compare(pair.text(1 + pair.below(9)), 10, filter)
+    }
+  })
+
+  it(`scores given points as a search does, seed ${seed}`, () => {
+    const pair = new Pair(seededRandom(seed), [1, 2], 100, 10)
+    for (let slot = 0; slot < 500; slot += 1) pair.put(slot)
+    for (let slot = 0; slot < 500; slot += 7) pair.remove(slot)
+    pair.index.search('w1', 1)
+    for (let slot = 0; slot < 500; slot += 5) pair.put(slot)
+    const slots = Uint32Array.from({ length: 40 }, () => pair.below(520))
+    const query = pair.text(6)
+    const expected = [...slots].map((slot) => pair.reference.score(query, slot))
+    assert.deepEqual([...pair.index.scores(query, slots)], expected)
+    assert.ok(expected.some((score) => score > 0))
+  })
+})

@@ -1,0 +1,355 @@
+import { Analyzer, type LanguageChoice, noLanguage } from './analyzer.ts'
+import { Arena } from './arena.ts'
+import {
+  type Bm25Parameters,
+  type CollectionStatistics,
+  defaultB,
+  defaultK1,
+  normsOf,
+  shiftOf,
+  type TermStatistics,
+  termWeight,
+} from './bm25.ts'
+import { mergeParts } from './merge-parts.ts'
+import { Part } from './part.ts'
+import { PendingPart } from './pending-part.ts'
+import { type PartQuery, queryTermsMax, searcherBytes, WordSearcher } from './word-searcher.ts'
+
+/**
+ * The words of a collection's points: which have the words of a query, and how well.
+ *
+ * ```
+ * put ──> pending part ──(a search, or it is large)──> part ──┐
+ *                                   part, part, part ─────────┴─(of similar sizes)──> one part
+ * ```
+ *
+ * A part never changes, but its documents are removed: a bit is cleared. A changed point is removed and put again. The
+ * statistics of scores count live documents only, so they do not depend on how documents are divided into parts.
+ */
+
+export interface WordOptions {
+  readonly language: LanguageChoice
+  /** The weights of the paths whose texts are indexed. */
+  readonly weights: readonly number[]
+  readonly k1?: number
+  readonly b?: number
+}
+
+export interface WordHit {
+  readonly slot: number
+  readonly sequence: number
+  readonly score: number
+}
+
+/** A filter: a bit for each slot. */
+export interface SlotBitmap {
+  readonly words: Uint32Array
+  /** How many bits are set. */
+  readonly count: number
+}
+
+/** A pending part of more is frozen before the next search. */
+const pendingDocumentsMax = 4096
+const pendingPostingsMax = 1_000_000
+
+/** A part is merged with smaller ones if it has at most this many times their documents. */
+const mergeRatio = 2
+
+/** A part is rewritten if more than this share of its documents was removed. */
+const removedShareMax = 0.3
+
+/** Positions between two texts of a path, so that no phrase crosses from one to the other. */
+const textGap = 128
+
+/** Seeking a posting takes about as long as reading this many. */
+const seekPostings = 16
+
+/** The part number of slots without a document, and of those in the pending part. */
+const nowhere = 0
+const pending = 1
+
+export class WordIndex {
+  readonly parameters: Bm25Parameters
+  readonly analyzer: Analyzer
+  readonly #arena: Arena = new Arena()
+  readonly #searcher: WordSearcher
+  #parts: Part[] = []
+  /** Parts by number; see `nowhere`. */
+  readonly #byNumber: (Part | undefined)[] = [undefined, undefined]
+  #pending: PendingPart
+  // By slot.
+  #partOf: Uint32Array = new Uint32Array(1024)
+  #documentOf: Uint32Array = new Uint32Array(1024)
+  // Statistics of live documents.
+  #documents = 0
+  readonly #lengths: number[]
+  readonly #languages: Uint32Array = new Uint32Array(noLanguage + 1)
+  #filter: { readonly address: number; readonly words: number } = { address: 0, words: 0 }
+
+  constructor({ language, weights, k1 = defaultK1, b = defaultB }: WordOptions) {
+    this.parameters = { k1, b, weights }
+    this.analyzer = new Analyzer(language)
+    this.#pending = new PendingPart(weights.length)
+    this.#lengths = weights.map(() => 0)
+    this.#searcher = new WordSearcher(this.#arena.memory, this.#arena.allocate(searcherBytes))
+  }
+
+  get statistics(): CollectionStatistics {
+    return { documents: this.#documents, lengths: this.#lengths }
+  }
+
+  /** The parts, for tests and statistics. */
+  get parts(): readonly Part[] {
+    return this.#parts
+  }
+
+  /**
+   * Indexes the texts of a point, those of each path in an array. A point that was in the slot is replaced.
+   *
+   * @param sequence no other point has the same
+   */
+  put(slot: number, sequence: number, texts: readonly (readonly string[])[]): void {
+    this.remove(slot)
+    const language = this.analyzer.languageOf(texts.flat().join('\n'))
+    const lengths = texts.map((ofPath, path) => {
+      let length = 0
+      for (const [index, text] of ofPath.entries()) {
+        const from = length + index * textGap
+        length += this.analyzer.analyze(text, language, (term, position) =>
+          this.#pending.word(term, path, from + position),
+        )
+      }
+      return length
+    })
+    this.#growTo(slot)
+    this.#partOf[slot] = pending
+    this.#documentOf[slot] = this.#pending.add(slot, sequence, language, lengths)
+    this.#count(1, language, lengths)
+    const { documents, postings } = this.#pending
+    if (documents.length >= pendingDocumentsMax || postings >= pendingPostingsMax) this.freeze()
+  }
+
+  /** Removes the point in a slot, if it is indexed. */
+  remove(slot: number): void {
+    const number = this.#partOf[slot] ?? nowhere
+    if (number === nowhere) return
+    this.#partOf[slot] = nowhere
+    const document = this.#documentOf[slot]!
+    if (number === pending) {
+      this.#pending.remove(document)
+      const { language, lengths } = this.#pending.documents[document]!
+      this.#count(-1, language, lengths)
+      return
+    }
+    const part = this.#byNumber[number]!
+    part.remove(document)
+    const lengths = part.lengths.map((column) => column[document]!)
+    this.#count(-1, part.languages[document]!, lengths)
+  }
+
+  #count(sign: 1 | -1, language: number, lengths: readonly number[]): void {
+    this.#documents += sign
+    this.#languages[language]! += sign
+    for (const [path, length] of lengths.entries()) this.#lengths[path]! += sign * length
+  }
+
+  #growTo(slot: number): void {
+    if (slot < this.#partOf.length) return
+    const size = Math.max(slot + 1, 2 * this.#partOf.length)
+    const [parts, documents] = [new Uint32Array(size), new Uint32Array(size)]
+    parts.set(this.#partOf)
+    documents.set(this.#documentOf)
+    this.#partOf = parts
+    this.#documentOf = documents
+  }
+
+  /** Makes the pending documents a part, and merges parts. A search does it first. */
+  freeze(): void {
+    if (this.#pending.documents.length > 0) {
+      const content = this.#pending.freeze(this.parameters)
+      this.#pending = new PendingPart(this.parameters.weights.length)
+      if (content.slots.length > 0) this.#adopt(new Part(this.#arena, content))
+    }
+    for (let merging = this.#mergeable(); merging.length > 0; merging = this.#mergeable())
+      this.#merge(merging)
+  }
+
+  /** Returns the parts to merge next: the smallest ones, if they are of similar sizes. */
+  #mergeable(): readonly Part[] {
+    const bySize = [...this.#parts].sort((a, b) => a.liveDocuments - b.liveDocuments)
+    let total = 0
+    let count = 0
+    for (const part of bySize) {
+      if (count > 0 && part.liveDocuments > mergeRatio * total) break
+      total += part.liveDocuments
+      count += 1
+    }
+    if (count > 1) return bySize.slice(0, count)
+    return this.#parts.filter((part) => part.removed.length > removedShareMax * part.documents).slice(0, 1)
+  }
+
+  #merge(parts: readonly Part[]): void {
+    const content = mergeParts(parts, this.parameters)
+    this.#parts = this.#parts.filter((part) => !parts.includes(part))
+    if (content.slots.length > 0) this.#adopt(new Part(this.#arena, content))
+    for (const part of parts) {
+      this.#byNumber[this.#byNumber.indexOf(part)] = undefined
+      part.release()
+    }
+  }
+
+  #adopt(part: Part): void {
+    const free = this.#byNumber.indexOf(undefined, pending + 1)
+    const number = free === -1 ? this.#byNumber.length : free
+    this.#byNumber[number] = part
+    this.#parts.push(part)
+    for (const [document, slot] of part.slots.entries()) {
+      this.#partOf[slot] = number
+      this.#documentOf[slot] = document
+    }
+  }
+
+  /** Returns the best k points for the words of a query, exactly: the highest score first, then the lowest sequence. */
+  search(text: string, k: number, filter?: SlotBitmap): WordHit[] {
+    const plan = this.plan(text)
+    const hits: { readonly score: number; readonly slot: number; readonly sequence: number }[] = []
+    const address = filter === undefined || this.#isSelective(plan, filter) ? 0 : this.#writeFilter(filter)
+    const among = filter !== undefined && address === 0 ? this.#documentsOf(filter) : undefined
+    let floor = 0
+    for (const { part, query } of plan.queries) {
+      const documents = among?.get(part)
+      if (among !== undefined && documents === undefined) continue
+      const found =
+        documents === undefined
+          ? this.#searcher.search(query, k, floor, address)
+          : this.#searcher.searchAmong(query, k, floor, documents)
+      for (const [index, document] of found.documents.entries()) {
+        hits.push({
+          score: found.scores[index]!,
+          slot: part.slots[document]!,
+          sequence: part.sequences[document]!,
+        })
+      }
+      hits.sort((a, b) => b.score - a.score || a.sequence - b.sequence)
+      hits.splice(k)
+      // A document of another part with the same score can have a lower sequence.
+      if (hits.length === k) floor = Math.max(0, hits[k - 1]!.score - 1)
+    }
+    return hits.map((hit) => ({ ...hit, score: hit.score * plan.unit }))
+  }
+
+  /** Returns the scores of the points in given slots; 0 where no word is. */
+  scores(text: string, slots: Uint32Array): Float64Array {
+    const plan = this.plan(text)
+    const scores = new Float64Array(slots.length)
+    const places = [...slots.keys()].sort(
+      (a, b) => this.#documentOf[slots[a]!]! - this.#documentOf[slots[b]!]!,
+    )
+    for (const { part, query } of plan.queries) {
+      const number = this.#byNumber.indexOf(part)
+      const inPart = places.filter((place) => this.#partOf[slots[place]!] === number)
+      const documents = Uint32Array.from(inPart, (place) => this.#documentOf[slots[place]!]!)
+      const found = this.#searcher.scores(query, documents)
+      for (const [index, place] of inPart.entries()) scores[place] = found[index]! * plan.unit
+    }
+    return scores
+  }
+
+  /** Returns how often a term occurs in live documents. */
+  termStatistics(term: string): TermStatistics {
+    let [documents, occurrences] = [0, 0]
+    for (const part of this.#parts) {
+      const entry = part.dictionary.find(term)
+      if (entry === undefined) continue
+      const removals = part.removals(entry, (removed) => {
+        const list = { list: part.addresses.postings + entry.list, documents: entry.documents, weight: 0 }
+        return this.#searcher.codes(this.#queryOf(part, [list]), removed)
+      })
+      documents += entry.documents - removals.documents
+      occurrences += entry.occurrences - removals.occurrences
+    }
+    return { documents, occurrences }
+  }
+
+  /** Returns what to compute in each part. Pending documents become a part first. */
+  plan(text: string): WordPlan {
+    this.freeze()
+    const words = [...this.analyzer.queryTerms(text, this.#languages)].slice(0, queryTermsMax)
+    const terms = words.flatMap(([term, inQuery]) => {
+      const statistics = this.termStatistics(term)
+      if (statistics.documents === 0) return []
+      return [{ term, weight: termWeight(inQuery, statistics, this.statistics, this.parameters) }]
+    })
+    const shift = shiftOf(terms.map(({ weight }) => weight))
+    const queries = this.#parts.flatMap((part) => {
+      const lists = terms.flatMap(({ term, weight }) => {
+        const entry = part.dictionary.find(term)
+        if (entry === undefined) return []
+        const list = part.addresses.postings + entry.list
+        return [{ list, documents: entry.documents, weight: weight * 2 ** shift }]
+      })
+      return lists.length === 0 ? [] : [{ part, query: this.#queryOf(part, lists) }]
+    })
+    // The threshold rises faster in large parts.
+    queries.sort((a, b) => b.part.documents - a.part.documents)
+    return { queries, unit: 2 ** -shift }
+  }
+
+  #queryOf(part: Part, terms: PartQuery['terms']): PartQuery {
+    const norms = normsOf(this.parameters, this.statistics)
+    const { base, slope } = part.norms
+    const drift = Math.max(1, ratio(base, norms.base), ratio(slope, norms.slope))
+    return { addresses: part.addresses, documents: part.documents, norms, drift, terms }
+  }
+
+  /** Whether seeking the points of a filter in the lists costs less than reading the lists. */
+  #isSelective({ queries }: WordPlan, { count }: SlotBitmap): boolean {
+    let [terms, postings] = [0, 0]
+    for (const { query } of queries) {
+      terms = Math.max(terms, query.terms.length)
+      for (const term of query.terms) postings += term.documents
+    }
+    return count * terms * seekPostings < postings
+  }
+
+  /** Copies a filter to the arena. Returns its address. */
+  #writeFilter({ words }: SlotBitmap): number {
+    const needed = Math.max(words.length, Math.ceil(this.#partOf.length / 32))
+    if (this.#filter.words < needed) {
+      if (this.#filter.words > 0) this.#arena.release(this.#filter.address, 4 * this.#filter.words)
+      this.#filter = { address: this.#arena.allocate(4 * needed), words: needed }
+    }
+    const target = new Uint32Array(this.#arena.memory.buffer, this.#filter.address, this.#filter.words)
+    target.set(words)
+    target.fill(0, words.length)
+    return this.#filter.address
+  }
+
+  /** Returns the documents of a filter's slots by part, ascending. */
+  #documentsOf({ words }: SlotBitmap): Map<Part, Uint32Array> {
+    const byPart = new Map<Part, number[]>()
+    for (const [index, word] of words.entries()) {
+      for (let bits = word; bits !== 0; bits &= bits - 1) {
+        const slot = 32 * index + 31 - Math.clz32(bits & -bits)
+        const part = this.#byNumber[this.#partOf[slot] ?? nowhere]
+        if (part === undefined) continue
+        const documents = byPart.get(part)
+        if (documents === undefined) byPart.set(part, [this.#documentOf[slot]!])
+        else documents.push(this.#documentOf[slot]!)
+      }
+    }
+    return new Map([...byPart].map(([part, documents]) => [part, Uint32Array.from(documents).sort()]))
+  }
+}
+
+export interface WordPlan {
+  readonly queries: readonly { readonly part: Part; readonly query: PartQuery }[]
+  /** The score of 1 in the kernel. */
+  readonly unit: number
+}
+
+/** How many times `before` is `after`, at most as many as a bound can grow. */
+function ratio(before: number, after: number): number {
+  if (before <= after) return 1
+  return Math.min(256, before / after)
+}

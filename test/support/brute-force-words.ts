@@ -1,0 +1,122 @@
+import type { Analyzer } from '../../src/words/analyzer.ts'
+import { noLanguage } from '../../src/words/analyzer.ts'
+
+/**
+ * BM25F as docs and src/words/bm25.ts define it, in plain TypeScript over all points: the reference of the index of
+ * words. It shares the analysis, and nothing else.
+ */
+export class BruteForceWords {
+  readonly #analyzer: Analyzer
+  readonly #weights: readonly number[]
+  readonly #k1: number
+  readonly #b: number
+  readonly #points = new Map<number, Point>()
+
+  constructor(analyzer: Analyzer, weights: readonly number[], k1 = 1.2, b = 0.75) {
+    this.#analyzer = analyzer
+    this.#weights = weights
+    this.#k1 = k1
+    this.#b = b
+  }
+
+  get slots(): readonly number[] {
+    return [...this.#points.keys()]
+  }
+
+  put(slot: number, sequence: number, texts: readonly (readonly string[])[]): void {
+    const language = this.#analyzer.languageOf(texts.flat().join('\n'))
+    const counts = texts.map(() => new Map<string, number>())
+    const lengths = texts.map((ofPath, path) =>
+      ofPath.reduce((sum, text) => {
+        const add = (term: string): void => void counts[path]!.set(term, (counts[path]!.get(term) ?? 0) + 1)
+        return sum + this.#analyzer.analyze(text, language, add)
+      }, 0),
+    )
+    this.#points.set(slot, { slot, sequence, language, counts, lengths })
+  }
+
+  remove(slot: number): void {
+    this.#points.delete(slot)
+  }
+
+  search(text: string, k: number, matches: (slot: number) => boolean = () => true): Hit[] {
+    return [...this.#scores(text)]
+      .filter(([{ slot }, score]) => score > 0 && matches(slot))
+      .map(([{ slot, sequence }, score]) => ({ slot, sequence, score }))
+      .sort((a, b) => b.score - a.score || a.sequence - b.sequence)
+      .slice(0, k)
+  }
+
+  score(text: string, slot: number): number {
+    return [...this.#scores(text)].find(([point]) => point.slot === slot)?.[1] ?? 0
+  }
+
+  #scores(text: string): Map<Point, number> {
+    const points = [...this.#points.values()]
+    const languages = new Array<number>(noLanguage + 1).fill(0)
+    for (const { language } of points) languages[language]! += 1
+    const terms = [...this.#analyzer.queryTerms(text, languages)]
+      .map(([term, inQuery]) => ({ term, weight: inQuery * this.#weight(term, points) }))
+      .filter(({ weight }) => weight > 0)
+    const total = terms.reduce((sum, { weight }) => sum + weight, 0)
+    const unit = 2 ** Math.floor(Math.log2((2 ** 31 - 1 - terms.length) / total))
+    const allLengths = this.#weights.map((_, path) =>
+      points.reduce((sum, { lengths }) => sum + lengths[path]!, 0),
+    )
+    const slope = (this.#k1 * this.#b * points.length) / sumProduct(this.#weights, allLengths)
+    return new Map(
+      points.map((point) => {
+        const length = Math.fround(sumProduct(this.#weights, point.lengths))
+        let score = 0
+        for (const { term, weight } of terms) {
+          const counts = point.counts.map((ofPath) => ofPath.get(term) ?? 0)
+          const frequency = sumProduct(this.#weights, counts)
+          if (frequency === 0) continue
+          const saturation = frequency + (this.#k1 * (1 - this.#b) + slope * length)
+          score += roundToEven((weight * unit * frequency) / saturation)
+        }
+        return [point, score / unit]
+      }),
+    )
+  }
+
+  /** idf x burstiness x (k1 + 1); 0 if no point has the term. */
+  #weight(term: string, points: readonly Point[]): number {
+    const having = points.filter(({ counts }) => counts.some((ofPath) => ofPath.has(term)))
+    if (having.length === 0) return 0
+    const occurrences = having.reduce(
+      (sum, { counts }) => counts.reduce((all, ofPath) => all + (ofPath.get(term) ?? 0), sum),
+      0,
+    )
+    const idf = Math.log(1 + (points.length - having.length + 0.5) / (having.length + 0.5))
+    const expected = -Math.expm1(-occurrences / points.length)
+    const residual = Math.min(1, Math.max(0, Math.log2((points.length / having.length) * expected)))
+    const burstiness = 1 - Math.cbrt(having.length / points.length) * (1 - residual)
+    return idf * burstiness * (this.#k1 + 1)
+  }
+}
+
+interface Point {
+  readonly slot: number
+  readonly sequence: number
+  readonly language: number
+  /** How often each term is in each path. */
+  readonly counts: readonly ReadonlyMap<string, number>[]
+  readonly lengths: readonly number[]
+}
+
+interface Hit {
+  readonly slot: number
+  readonly sequence: number
+  readonly score: number
+}
+
+function sumProduct(a: readonly number[], b: readonly number[]): number {
+  return a.reduce((sum, each, index) => sum + each * b[index]!, 0)
+}
+
+function roundToEven(value: number): number {
+  const below = Math.floor(value)
+  if (value - below !== 0.5) return Math.round(value)
+  return below % 2 === 0 ? below : below + 1
+}
