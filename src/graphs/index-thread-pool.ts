@@ -1,4 +1,5 @@
 import type { SourceRecall } from '../index/distance-source-check.ts'
+import type { ScanQuery } from '../index/flat-scanner.ts'
 import type { ReachScan } from '../index/graph-check.ts'
 import type { CheckpointMeta } from '../index/graph-file.ts'
 import type { Hit } from '../index/hits.ts'
@@ -213,6 +214,11 @@ export interface TaskResults {
   check: {
     task: GraphPlace & { readonly queries: readonly number[]; readonly others: readonly number[] }
     result: SourceRecall
+  }
+  /** Measures how far walks of a distance kind must reach. */
+  reaches: {
+    task: MeasuredGraph & { readonly queries: readonly ScanQuery[]; readonly hidden: readonly number[] }
+    result: undefined
   }
   /** Writes the graph to a file atomically. */
   save: { task: GraphPlace & { readonly path: string; readonly meta: CheckpointMeta }; result: undefined }

@@ -2,6 +2,7 @@ import type { Logger } from '../base/log.ts'
 import { distanceMetrics, type Metric } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import {
+  type AuditRequest,
   type AuditSearch,
   auditFiltered,
   auditRoutes,
@@ -210,12 +211,26 @@ export class RecallControl {
     if (this.#canBePostponed && room.isBehind) return this.#postpone()
     // The metrics before this one took seconds, and points were inserted and removed meanwhile.
     const request = plans.request(graphs.index, metric, ready, graphs.waiting, graphs.sources.active)
+    await this.#measureReaches(request)
     const found = await this.#searching((search) => auditRoutes(graphs.index, request, search))
     if (found === undefined) return this.#postpone()
     // The next start should find the changed route, even if no point has changed.
     if (plans.decide(metric, found, on)) checkpoints.changed(1)
     onMeasured?.(metric)
     return true
+  }
+
+  /** Measures how far the walks of an audit's first route must reach, before the audit measures what they find. */
+  async #measureReaches({ metric, routes, slots, k }: AuditRequest): Promise<void> {
+    const { graphs, scheduler } = this.#options
+    const [route] = routes
+    if (route === undefined || slots.length === 0) return
+    const { graph, distanceKind } = route
+    const hidden = slots.slice(0, reachQueries)
+    const queries = hidden.map((slot) => ({ vector: graphs.index.read(slot), metric, k }))
+    for (const { ordinal } of graphs.index.segments) {
+      await scheduler.submit({ kind: 'reaches', ordinal, graph, distanceKind, queries, hidden })
+    }
   }
 
   /**
@@ -310,5 +325,7 @@ export class RecallControl {
 /** Scans of half of all points are most of the cost of an audit. */
 const filteredQueriesMax = 64
 const k = 10
+/** The mean work of this many walks, which take some tens of milliseconds. */
+const reachQueries = 24
 /** The recall of fewer queries is not representative. */
 const recentMin = 8

@@ -68,6 +68,17 @@ describe(`the file of a graph, seed ${seed}`, () => {
     assert.deepEqual(links(segment), links(saved))
   })
 
+  it('restores how far walks must reach', () => {
+    const other = join(directory, 'reaches.bin')
+    const segment = filledSegment()
+    const { reaches } = new GraphState(segment, 0)
+    reaches.set([1.125, 1.25, 1.5, 2], 4)
+    saveGraph(segment, 0, other, { sequence: count, plans: [] })
+    const read = filledSegment()
+    loadGraph(read, 0, other)
+    assert.deepEqual(new GraphState(read, 0).reaches, reaches)
+  })
+
   it('is whole if a point is placed outside of the graph while it is written', () => {
     const other = join(directory, 'placed.bin')
     const index = filledIndex()
@@ -148,7 +159,7 @@ it('a file of another format is refused, whatever its m', () => {
     saveGraph(segment, 0, path, { sequence: count, plans: [] })
     assert.notEqual(new GraphState(load(m), 0).entry, undefined, 'a new file is accepted')
     writeFileSync(path, withVersion(readFileSync(path), 2))
-    assert.throws(() => load(m), /it has format 2, this version reads 4/)
+    assert.throws(() => load(m), /it has format 2, this version reads 5/)
   }
 })
 

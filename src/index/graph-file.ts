@@ -18,7 +18,7 @@ import { type CodeBits, type SegmentHandle, SlotColumns } from './segment.ts'
  */
 const magic = 'VICGRAPH'
 /** A file of another version is not used: the graph is built again. */
-const formatVersion = 4
+const formatVersion = 5
 
 /** The engine's part of a graph file. */
 export interface CheckpointMeta {
@@ -71,6 +71,7 @@ interface Header {
   readonly slotCount: number
   readonly upperNext: number
   readonly entry: { readonly level: number; readonly slot: number } | null
+  readonly reaches: readonly number[]
   readonly meta: CheckpointMeta
   readonly columns: readonly { readonly name: string; readonly bytes: number; readonly crc: number }[]
 }
@@ -95,6 +96,7 @@ export function saveGraph(segment: SegmentHandle, graph: number, path: string, m
     slotCount,
     upperNext,
     entry: state.entry ?? null,
+    reaches: [...state.reaches],
     meta,
     columns: columns.map(({ name, bytes }) => ({ name, bytes: bytes.length, crc: crc32(bytes) })),
   }
@@ -174,7 +176,9 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
   state.upperNext = header.upperNext
   state.entry = header.entry ?? undefined
   const isMeasuredAlike = header.codeBits === layout.codeBits && header.rowsOnDisk === (layout.rows === 0)
-  return isMeasuredAlike ? header.meta : { ...header.meta, plans: [] }
+  if (!isMeasuredAlike) return { ...header.meta, plans: [] }
+  state.reaches.set(header.reaches)
+  return header.meta
 }
 
 /** Returns the `m` of a graph file. */

@@ -2,6 +2,7 @@ import { assert } from '../base/errors.ts'
 import * as words from '../kernels/graph-header.ts'
 import { ABSENT, LEAVING, LINKED, NO_LINK } from '../kernels/memory-format.ts'
 import type { SegmentHandle } from './segment.ts'
+import { reachCount } from './walk-reach.ts'
 
 /** The states of a slot in a graph. */
 export const slotStates: {
@@ -16,7 +17,7 @@ export const noLink: number = NO_LINK
 /** The words of a header that `writeGraphHeader` sets. The others start at 0, except for the entry point. */
 type FixedWord = Exclude<
   keyof typeof words,
-  'ENTRY' | 'PAUSE' | 'RING_HEAD' | 'RING_TAIL' | 'SLOTS' | 'HEADER_BYTES'
+  'ENTRY' | 'PAUSE' | 'RING_HEAD' | 'RING_TAIL' | 'SLOTS' | 'REACHES' | 'HEADER_BYTES'
 >
 
 /** Writes the header of an empty graph. */
@@ -63,6 +64,8 @@ export class GraphState {
   readonly links: Uint32Array
   readonly upperBlocks: Uint32Array
   readonly ring: Uint32Array
+  /** See walk-reach.ts. */
+  readonly reaches: Float32Array
   readonly #entry: BigInt64Array
   readonly #upperNext: Int32Array
   readonly #slots: Int32Array
@@ -77,6 +80,7 @@ export class GraphState {
     this.links = new Uint32Array(buffer, columns.links, capacity * 2 * m)
     this.upperBlocks = new Uint32Array(buffer, columns.upperBlocks, columns.upperCount * m)
     this.ring = new Uint32Array(buffer, columns.ring, capacity)
+    this.reaches = new Float32Array(buffer, columns.header + words.REACHES, reachCount)
     this.#entry = new BigInt64Array(buffer, columns.header + words.ENTRY, 1)
     this.#upperNext = new Int32Array(buffer, columns.header + words.UPPER_NEXT, 1)
     this.#slots = new Int32Array(buffer, columns.header + words.SLOTS, 1)
@@ -118,6 +122,7 @@ export class GraphState {
     this.states.fill(slotStates.absent, 0, this.slotCount)
     this.uppers.fill(0, 0, this.slotCount)
     this.upperNext = 1
+    this.reaches.fill(0)
   }
 
   /** Publishes how many slots have ever left (`head`) and entered (`tail`) the ring. */

@@ -57,6 +57,28 @@ function slotsNear(thread: GraphAccess, vector: Float32Array, k: number, ef = 12
     .map(({ slot }) => slot)
 }
 
+/** Returns how many slots the walks for all queries compare, and how many of the nearest they find. */
+function walksOf(
+  thread: GraphAccess,
+  queries: readonly Float32Array[],
+  nearest: readonly (readonly number[])[],
+  ef: number,
+): { readonly compared: number; readonly found: number } {
+  let [compared, found] = [0, 0]
+  for (const [query, vector] of queries.entries()) {
+    const slots = slotsNear(thread, vector, 10, ef)
+    compared += thread.work.compared
+    found += nearest[query]!.filter((slot) => slots.includes(slot)).length
+  }
+  return { compared, found }
+}
+
+/** Returns the numbers of the nearest vectors, by a scan in JavaScript. */
+function nearestByScan(vectors: readonly Float32Array[], vector: Float32Array, k: number): number[] {
+  const distances = vectors.map((each) => scalarDistance('Euclidean', each, vector))
+  return [...vectors.keys()].sort((one, other) => distances[one]! - distances[other]!).slice(0, k)
+}
+
 /** Returns a view of a slot's row in memory. */
 function rowOf(index: VectorIndex, slot: number): Float32Array {
   const { memory, layout } = index.segments[0]!
@@ -88,6 +110,26 @@ describe(`a walk, seed ${seed}`, () => {
       assert.deepEqual(search(vector, 4, 400), all.slice(0, 4))
       assert.ok(seen() < most * 0.8, `${seen()} seen for 4, ${most} for 400`)
     }
+  })
+
+  it('walks as far as its reach was measured to cost as much as a pool of ef', () => {
+    const { index: other, thread: measured } = graphOf(vectors)
+    const sample = Array.from({ length: 24 }, (_, at) => at * 200)
+    const asked = sample.map((slot) => ({ vector: vectors[slot]!, metric: 'Euclidean' as const, k: 10 }))
+    const nearest = queries.map((vector) => nearestByScan(vectors, vector, 10))
+    const walks = (ef: number): ReturnType<typeof walksOf> => walksOf(measured, queries, nearest, ef)
+    const usual = [20, 40, 160].map(walks)
+    measured.measureReaches(asked, measured.distanceKind, sample)
+    for (const [at, ef] of [20, 40, 160].entries()) {
+      const { compared, found } = walks(ef)
+      const before = usual[at]!
+      assert.ok(Math.abs(compared / before.compared - 1) < 0.15, `ef ${ef}: ${compared}, ${before.compared}`)
+      assert.ok(found > 0.99 * before.found, `ef ${ef}: ${found} found, ${before.found}`)
+    }
+    const { reaches } = new GraphState(other.segments[0]!, 0)
+    const near = walks(160)
+    reaches.set(reaches.map((reach) => 2 * reach - 1))
+    assert.ok(walks(160).compared > 1.2 * near.compared, 'it walks farther')
   })
 
   it('continues past removed points that are nearer than all others', () => {
@@ -336,7 +378,7 @@ for (const removed of [10, 100]) {
   })
 }
 
-it(`a repair links to no slot that it removes, even if a new point is already there, seed ${seed}`, () => {
+it(`a repair links to no slot that it removes, mixed if a new point is already there, seed ${seed}`, () => {
   const random = seededRandom(seed)
   const vectors = scattered(random, 2000)
   const { index, thread } = graphOf(vectors, 8)

@@ -1,14 +1,15 @@
 import { distanceMetrics, type Metric } from '../base/point.ts'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
-import { ROWS_KIND } from '../kernels/memory-format.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import type { ScanQuery } from './flat-scanner.ts'
 import { type ReachScan, reach, reachAll } from './graph-check.ts'
+import { GraphState } from './graph-state.ts'
 import type { Hits } from './hits.ts'
 import { distanceKindOf, graphDistanceMetrics } from './routes.ts'
 import { RowReader } from './row-reader.ts'
 import { ScratchLane } from './scratch.ts'
 import { type SegmentHandle, SlotColumns } from './segment.ts'
+import { measuredBreadths, measureReaches, poolEnd, type WalkEnd, walkEnd } from './walk-reach.ts'
 
 /**
  * One thread's access to one graph of one segment. Concurrency: searches may run at any time; `link` may run
@@ -22,6 +23,8 @@ export class GraphAccess {
   readonly #lane: ScratchLane
   readonly #columns: SlotColumns
   readonly #reader: RowReader | undefined
+  /** Shared with all threads; see walk-reach.ts. */
+  readonly #reaches: Float32Array
   /** The distance kind used to select links. */
   readonly distanceKind: number
 
@@ -40,6 +43,7 @@ export class GraphAccess {
       this.#lane.address + lane.visited,
     )
     this.#columns = new SlotColumns(segment)
+    this.#reaches = new GraphState(segment, graph).reaches
     this.#reader = segment.rowFile && new RowReader(segment.rowFile, layout.dimension)
     this.distanceKind = distanceKindOf(graphDistanceMetrics[graph]!, layout)
   }
@@ -56,14 +60,37 @@ export class GraphAccess {
    * @param filter limits the search to matching slots; `hasGivenUp` then shows whether the walk gave up
    */
   search(query: ScanQuery, ef: number, distanceKind: number, hidden?: number, filter?: WalkFilter): Hits {
-    if (filter === undefined) return this.#search(query, ef, distanceKind, hidden)
+    const breadth = ef / this.#wanted(query, ef)
+    if (filter === undefined) {
+      return this.#search(query, ef, walkEnd(this.#reaches, distanceKind, ef, breadth), distanceKind, hidden)
+    }
     this.#kernels.setFilter(filter.bitmap, Math.min(filter.comparedMax, comparedLimit))
     try {
-      return this.#search(query, ef, distanceKind, hidden)
+      return this.#search(query, ef, poolEnd(distanceKind, ef, breadth), distanceKind, hidden)
     } finally {
       // Everything else that this thread does with the graph must run without a filter.
       this.#kernels.setFilter(0, comparedLimit)
     }
+  }
+
+  /**
+   * Measures how far walks of a distance kind must reach; see walk-reach.ts.
+   *
+   * @param hidden the slot of each query, which its walk ignores
+   */
+  measureReaches(queries: readonly ScanQuery[], distanceKind: number, hidden: readonly number[]): void {
+    const { k } = queries[0]!
+    // Where codes cannot express the metric, the breadth of a walk is not ef / k.
+    if (this.#wanted(queries[0]!, k) !== k) return
+    const measured = measureReaches(distanceKind, k, (ef, end) => {
+      let compared = 0
+      for (const [at, query] of queries.entries()) {
+        this.#search(query, ef, end, distanceKind, hidden[at])
+        compared += this.work.compared
+      }
+      return compared
+    })
+    this.#reaches.set(measured, distanceKind * measuredBreadths.length)
   }
 
   /** Number of slots that the last search compared, and how many of them it measured exactly. */
@@ -76,9 +103,19 @@ export class GraphAccess {
     return this.#kernels.hasGivenUp() !== 0
   }
 
+  /**
+   * Returns the number of nearest slots that a walk must find. If codes cannot express the metric, any reranked entry may
+   * turn out to be the nearest.
+   */
+  #wanted({ metric, k }: ScanQuery, ef: number): number {
+    const isExpressed = this.#segment.layout.rows !== 0 || graphDistanceMetrics.includes(metric)
+    return isExpressed ? k : rerankOf(k, ef)
+  }
+
   #search(
     { vector, metric, k }: ScanQuery,
     ef: number,
+    { width, reach }: WalkEnd,
     distanceKind: number,
     hidden: number | undefined,
   ): Hits {
@@ -87,18 +124,14 @@ export class GraphAccess {
     this.#lane.placeQuery(address, vector)
     const norm = this.#kernels.dot64(address, address, layout.paddedDimension)
     const pool = address + layout.lane.pool
-    const rerank = Math.min(ef, k + Math.max(rerankMin, ef >> 2))
-    // If codes cannot express the metric, any reranked entry may turn out to be the nearest.
-    const wanted = layout.rows === 0 && !graphDistanceMetrics.includes(metric) ? rerank : k
-    const reach = reachOf(distanceKind, ef / wanted)
     const query = {
       metric: distanceMetrics.indexOf(metric),
       norm,
       distanceKind,
-      ef,
-      wanted,
+      width,
+      wanted: this.#wanted({ vector, metric, k }, ef),
       reach,
-      rerank,
+      rerank: rerankOf(k, ef),
       pool,
       k,
       hidden: this.#localOf(hidden),
@@ -149,15 +182,36 @@ export class GraphAccess {
       : -1
   }
 
-  #searchInMemory({ metric, distanceKind, norm, ef, reach, rerank, pool, k, hidden }: GraphQuery): number {
+  #searchInMemory({ metric, distanceKind, norm, width, reach, rerank, pool, k, hidden }: GraphQuery): number {
     const { address } = this.#lane
-    return this.#kernels.searchGraph(metric, distanceKind, address, norm, ef, reach, rerank, pool, k, hidden)
+    return this.#kernels.searchGraph(
+      metric,
+      distanceKind,
+      address,
+      norm,
+      width,
+      reach,
+      rerank,
+      pool,
+      k,
+      hidden,
+    )
   }
 
   /** Walks on codes, then reads the rows of the nearest from disk. */
   #searchOnDisk(query: GraphQuery): number {
-    const { metric, distanceKind, norm, ef, wanted, reach, rerank, hidden } = query
-    this.#kernels.walkGraph(metric, distanceKind, this.#lane.address, norm, ef, reach, rerank, wanted, hidden)
+    const { metric, distanceKind, norm, width, wanted, reach, rerank, hidden } = query
+    this.#kernels.walkGraph(
+      metric,
+      distanceKind,
+      this.#lane.address,
+      norm,
+      width,
+      reach,
+      rerank,
+      wanted,
+      hidden,
+    )
     return this.#rerankFromDisk(query, 0)
   }
 
@@ -316,7 +370,8 @@ interface GraphQuery {
   /** Squared norm of the query. */
   readonly norm: number
   readonly distanceKind: number
-  readonly ef: number
+  /** The most entries of the walk's pool. */
+  readonly width: number
   /** The k of the walk, which stops beyond `reach` x the k-th distance; see `beam` of the kernels. */
   readonly wanted: number
   readonly reach: number
@@ -327,15 +382,9 @@ interface GraphQuery {
   readonly hidden: number
 }
 
-/**
- * Returns the reach of a walk, which stops once a candidate is farther than reach x the k-th distance. The reach grows
- * with ef / wanted (`breadth`), so that a wider walk still finds more. The constants are the lowest that lost no recall
- * on the sets of docs/decisions/index.md. They are for distance kinds that grow as the square of a distance, as all but
- * Manhattan do.
- */
-function reachOf(distanceKind: number, breadth: number): number {
-  const squared = 1.06 + 0.08 * Math.log2(Math.max(1, breadth))
-  return distanceKind === ROWS_KIND + distanceMetrics.indexOf('Manhattan') ? Math.sqrt(squared) : squared
+/** Returns how many of a walk's nearest slots are measured exactly at most. */
+function rerankOf(k: number, ef: number): number {
+  return Math.min(ef, k + Math.max(rerankMin, ef >> 2))
 }
 
 /** At least this many candidates beyond k are reranked, because codes order near candidates only roughly. */

@@ -53,5 +53,8 @@ export const CODE_BITS = 116
 /** 0 if the rows stay on disk. */
 export const HASHES = 120
 
-/** Size of a header: two cache lines. */
-export const HEADER_BYTES = 128
+/** f32 for each distance kind and each width of `src/index/walk-reach.ts`; 0: not measured. The kernels do not read it. */
+export const REACHES = 128
+
+/** Size of a header: four cache lines. */
+export const HEADER_BYTES = 256

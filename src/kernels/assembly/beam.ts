@@ -2,6 +2,7 @@ import * as format from '../memory-format'
 import {
   epoch,
   FRESH,
+  FRESH_SCORES,
   lengthAt,
   listOf,
   m,
@@ -226,7 +227,7 @@ export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity, co
     if (abreast == 0) return
     prefetchCodes(scratch + FRESH, count)
     prefetchLists(next, level)
-    next = min(offerPrefetched(count, ef, copies, near), next)
+    next = min(offerPrefetched(count, ef, copies, near, limitOf(ef, k, reach)), next)
     if (filter != 0 && isBetterScanned(ef)) return
   }
   // A full pool without enough matching slots.
@@ -337,17 +338,75 @@ function distanceOfKth(k: i32): f32 {
 /** Scores the first `count` slots of FRESH and offers them to the pool. See `beam` for the other parameters. */
 export function offerFresh(count: i32, ef: i32, copies: i32, near: i32): void {
   prefetchCodes(scratch + FRESH, count)
-  offerPrefetched(count, ef, copies, near)
+  offerPrefetched(count, ef, copies, near, limitOf(ef, ef, Infinity))
 }
 
-/** As `offerFresh`, for prefetched codes. Returns the lowest place that was filled; i32.MAX_VALUE if none was. */
+/**
+ * Returns a distance beyond which a slot takes no place in the pool: that of the last entry of a full pool, or `reach` x
+ * the k-th distance. The walk would never expand such a slot, since the k-th distance shrinks. The nearest `NEAR_MIN`
+ * are kept in any case, because codes order near candidates only roughly.
+ */
 // @ts-ignore: decorator
 @inline
-function offerPrefetched(count: i32, ef: i32, copies: i32, near: i32): i32 {
-  const fresh = scratch + FRESH
+function limitOf(ef: i32, k: i32, reach: f32): f32 {
+  if (filter != 0) return wantedCount() >= ef ? lastDistance() : Infinity
+  const others = poolDead + poolCopies
+  const limit = poolCount >= min(ef + others, PLAIN_MAX) ? lastDistance() : Infinity
+  const place = max(k, NEAR_MIN) + others
+  if (place > poolCount) return limit
+  return min(limit, reach * distanceOf(load<u64>(pool + (<usize>(k + others - 1) << 3))))
+}
+
+/** As many candidates beyond k are measured exactly at least. */
+const NEAR_MIN: i32 = 32
+
+// @ts-ignore: decorator
+@inline
+function lastDistance(): f32 {
+  return distanceOf(load<u64>(pool + (<usize>(poolCount - 1) << 3)))
+}
+
+/**
+ * As `offerFresh`, for prefetched codes and slots within a limit. Returns the lowest place that was filled;
+ * i32.MAX_VALUE if none was.
+ */
+// @ts-ignore: decorator
+@inline
+function offerPrefetched(count: i32, ef: i32, copies: i32, near: i32, limit: f32): i32 {
   let lowest: i32 = i32.MAX_VALUE
   if (count == 0) return lowest
   compared += count
+  const kept = scoreWithin(count, limit)
+  for (let i = 0; i < kept; i++) {
+    const slot = slotAt(scratch + FRESH, i)
+    const key = keyOf(load<f32>(scratch + FRESH_SCORES + (<usize>i << 2)), slot)
+    const places = min(ef + poolDead + poolCopies, filter == 0 ? PLAIN_MAX : FILTERED_MAX)
+    const at = placeOf(key, places)
+    if (at < 0) continue
+    const isDead = !isWanted(slot)
+    const others = isDead ? 0 : copiesBeside(at, key, copies)
+    if (others > 0 && others > (at < near + poolDead + poolCopies ? copies : 0)) continue
+    if (filter != 0 && poolCount == FILTERED_MAX) dropLast()
+    insertAt(at, key, filter == 0 ? places : FILTERED_MAX)
+    if (at < lowest) lowest = at
+    poolDead += i32(isDead)
+    poolCopies += i32(others > 0)
+    if (filter != 0) keepWanted(at, ef, others > 0)
+  }
+  return lowest
+}
+
+/**
+ * Scores the first `count` slots of FRESH. Moves those within a limit to its front, and their scores to FRESH_SCORES.
+ * There is no branch per slot, because the processor could not predict it: in a walk most slots are beyond the limit.
+ *
+ * @returns the number of slots within the limit
+ */
+// @ts-ignore: decorator
+@inline
+function scoreWithin(count: i32, limit: f32): i32 {
+  const fresh = scratch + FRESH
+  const scores = scratch + FRESH_SCORES
   // The last quartet is padded with repeats of the last slot, whose scores are ignored.
   const filler = load<u32>(fresh + (<usize>(count - 1) << 2))
   store<u32>(fresh + (<usize>count << 2), filler)
@@ -356,26 +415,18 @@ function offerPrefetched(count: i32, ef: i32, copies: i32, near: i32): i32 {
   for (let i = 0; i < count; i += 4) {
     const four = fresh + (<usize>i << 2)
     score4(load<u32>(four), load<u32>(four, 4), load<u32>(four, 8), load<u32>(four, 12))
-    const end = min(count - i, 4)
-    for (let j = 0; j < end; j++) {
-      const score = load<f32>(scratch + SCORES + (<usize>j << 2))
-      const slot = slotAt(four, j)
-      const key = keyOf(score, slot)
-      const places = min(ef + poolDead + poolCopies, filter == 0 ? PLAIN_MAX : FILTERED_MAX)
-      const at = placeOf(key, places)
-      if (at < 0) continue
-      const isDead = !isWanted(slot)
-      const others = isDead ? 0 : copiesBeside(at, key, copies)
-      if (others > 0 && others > (at < near + poolDead + poolCopies ? copies : 0)) continue
-      if (filter != 0 && poolCount == FILTERED_MAX) dropLast()
-      insertAt(at, key, filter == 0 ? places : FILTERED_MAX)
-      if (at < lowest) lowest = at
-      poolDead += i32(isDead)
-      poolCopies += i32(others > 0)
-      if (filter != 0) keepWanted(at, ef, others > 0)
-    }
+    v128.store(scores + (<usize>i << 2), v128.load(scratch + SCORES))
   }
-  return lowest
+  let kept = 0
+  for (let i = 0; i < count; i++) {
+    const at = <usize>i << 2
+    const to = <usize>kept << 2
+    const score = load<f32>(scores + at)
+    store<u32>(fresh + to, load<u32>(fresh + at))
+    store<f32>(scores + to, score)
+    kept += i32(score <= limit)
+  }
+  return kept
 }
 
 /** With a filter, after an insertion at a place: drops the entries behind the last of `ef` matching slots. */

@@ -25,6 +25,8 @@ export const QUARTET: usize = 144
 export const FRESH: usize = 192
 /** Keys of candidates for one list: m0 + 1, and up to three more that pad a quartet, for m up to 64. */
 export const CANDIDATES: usize = FRESH + 1088
+/** The scores of the slots to score. Candidates for a list are sorted at other times. */
+export const FRESH_SCORES: usize = CANDIDATES
 export const KEPT_FOR_OTHER: usize = CANDIDATES + 1280
 export const KEPT_FOR_SELF: usize = KEPT_FOR_OTHER + 768
 export const QUERY_CODE: usize = KEPT_FOR_SELF + 576
