@@ -1,10 +1,20 @@
 import assert from 'node:assert/strict'
 import { describe, it, type TestContext } from 'node:test'
 import type { FieldNotes } from './ignored-fields.ts'
-import { decodePoint, decodePoints, decodeQuery } from './json-codec.ts'
-import { decodeAliases, decodeCollection } from './json-collections.ts'
-import { decodeCount, decodeFacets, decodeList } from './json-reads.ts'
-import { decodeDelete, decodePatch, decodePut, decodeUpdate } from './json-writes.ts'
+import {
+  decodeAliases,
+  decodeCollection,
+  decodeCount,
+  decodeDelete,
+  decodeFacets,
+  decodeList,
+  decodePatch,
+  decodePoint,
+  decodePoints,
+  decodePut,
+  decodeQuery,
+  decodeUpdate,
+} from './json-requests.ts'
 
 /** How often the decoders of large bodies let other work run. The clock is a fake, so that only their steps count. */
 

@@ -1,24 +1,65 @@
+import { placeOf } from '../../base/attribute-checks.ts'
 import { invalid } from '../../base/errors.ts'
 import { dimensionMax } from '../../base/point.ts'
-import { expectKind, type JsonKind, readNumber, wrongType } from '../../messages/json-reader.ts'
+import { expectKind, type JsonKind, membersAt, readNumber, wrongType } from '../../messages/json-reader.ts'
 import { type FieldNotes, noteIgnored } from './ignored-fields.ts'
-import { JsonScanner } from './json-scanner.ts'
+import type { JsonScanner } from './json-scanner.ts'
 
 /** Reads values of expected types. Messages name the path of a fault. */
 
-/** Reads a body that contains one value and nothing else; yields from time to time. */
-export function* wholeInTurns<Input>(
-  body: Buffer,
-  read: (json: JsonScanner) => Generator<undefined, Input, void>,
-): Generator<undefined, Input, void> {
-  const json = new JsonScanner(body)
-  const input = yield* read(json)
-  json.end()
-  return input
+/** Reads the value of a field. */
+type FieldReader<Value> =
+  | ((json: JsonScanner, at: string) => Value | undefined)
+  /** For a value that may take long: yields from time to time. */
+  | { steps(json: JsonScanner, at: string, notes: FieldNotes): Generator<undefined, Value, void> }
+
+type FieldReaders<Input> = {
+  readonly [Name in keyof Input]?: FieldReader<Exclude<Input[Name], undefined>>
 }
 
-/** For inputs that are filled field by field. */
-export type Writable<Type> = { -readonly [Key in keyof Type]: Type[Key] }
+/** Reads an object by a table of its fields, whose names in JSON follow from those in the input. */
+export class ObjectReader<Input extends object> {
+  readonly #readers: ReadonlyMap<string, readonly [name: string, read: FieldReader<unknown>]>
+  readonly #names: readonly string[]
+  readonly #strictName: string | undefined
+
+  /** @param strictName the object's name in messages, if other fields are refused and not skipped */
+  constructor(fields: FieldReaders<Input>, strictName?: string) {
+    const entries = Object.entries(fields as Readonly<Record<string, FieldReader<unknown>>>)
+    this.#readers = new Map(entries.map(([name, read]) => [jsonName(name), [name, read]]))
+    this.#names = [...this.#readers.keys()]
+    this.#strictName = strictName
+  }
+
+  /**
+   * Reads the next value; yields from time to time, also for long unknown or repeated fields.
+   *
+   * @param at the place of the object; '' for the body itself
+   */
+  *steps(json: JsonScanner, at: string, notes: FieldNotes): Generator<undefined, Input, void> {
+    const input: Record<string, unknown> = {}
+    const path = at === '' ? '' : `${at}.`
+    for (const key of membersAt(json, path)) {
+      const field = this.#readers.get(key)
+      if (field !== undefined) {
+        const [name, read] = field
+        const place = path + key
+        input[name] = typeof read === 'function' ? read(json, place) : yield* read.steps(json, place, notes)
+      } else if (this.#strictName === undefined) yield* skipUnknown(json, path, key, notes, this.#names)
+      else {
+        const known = `${this.#names.slice(0, -1).join(', ')} and ${this.#names.at(-1)}`
+        throw invalid(`${placeOf(at, key)} is not known: ${this.#strictName} has ${known}`)
+      }
+      if (json.isTurnOver()) yield undefined
+    }
+    return input as Input
+  }
+}
+
+/** The name that JSON has for a field: in snake case, without a unit. */
+function jsonName(name: string): string {
+  return name.replace(/Us$/, '').replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+}
 
 /**
  * Skips an unknown field; yields from time to time.

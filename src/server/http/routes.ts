@@ -9,35 +9,36 @@ import {
   snapshotHeaders,
   streamSnapshot,
 } from './inspection.ts'
-import { decodePoint, decodePoints, decodeQueries, decodeQuery } from './json-codec.ts'
+import {
+  encodeAliases,
+  encodeChanged,
+  encodeCollection,
+  encodeCollections,
+  encodeCount,
+  encodeFacets,
+  encodeInserted,
+  encodeList,
+  encodePatched,
+  encodePoint,
+  encodePut,
+  encodeSearch,
+  encodeSearches,
+} from './json-answers.ts'
 import {
   decodeAliases,
   decodeCollection,
-  encodeAliases,
-  encodeCollection,
-  encodeCollections,
-} from './json-collections.ts'
-import {
   decodeCount,
+  decodeDelete,
   decodeFacets,
   decodeList,
-  encodeCount,
-  encodeFacets,
-  encodeList,
-  encodePoint,
-  encodeSearch,
-  encodeSearches,
-} from './json-reads.ts'
-import {
-  decodeDelete,
   decodePatch,
+  decodePoint,
+  decodePoints,
   decodePut,
+  decodeQueries,
+  decodeQuery,
   decodeUpdate,
-  encodeChanged,
-  encodeInserted,
-  encodePatched,
-  encodePut,
-} from './json-writes.ts'
+} from './json-requests.ts'
 
 /** The HTTP route of an operation. */
 export interface Route<Name extends OperationName> {

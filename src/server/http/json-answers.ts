@@ -1,36 +1,23 @@
-import type { PreconditionInput } from '../../api/change-point.ts'
-import type {
-  CountPointsInput,
-  FacetPointsInput,
-  Facets,
-  FoundPoint,
-  ListAnswer,
-  ListPointsInput,
-} from '../../api/read-points.ts'
+import type { Changed } from '../../api/change-by-filter.ts'
+import type { WrittenPoint } from '../../api/change-point.ts'
+import type { CountedCollection } from '../../api/collections.ts'
+import type { InsertedBatch, ItemError } from '../../api/insert-points.ts'
+import type { Facets, FoundPoint, ListAnswer } from '../../api/read-points.ts'
 import { hasDetails, type SearchAnswer } from '../../api/search-points.ts'
-import { type IncludeInput, pathsMax, tooManyPaths } from '../../api/validation.ts'
-import { placeOf } from '../../base/attribute-checks.ts'
 import { attributeToJson } from '../../base/attribute-json.ts'
 import type { AnswerRoom } from '../../base/budgets.ts'
-import { invalid } from '../../base/errors.ts'
+import { reasons } from '../../base/errors.ts'
+import { IdTexts } from '../../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../../base/ids.ts'
 import { jsonNumbers } from '../../base/json-numbers.ts'
 import type { Include, Payload } from '../../base/point.ts'
 import type { Profile } from '../../base/profile.ts'
 import type { HitDetails, SearchResults } from '../../base/search-results.ts'
 import { inTurns } from '../../base/turns.ts'
-import { encodeAttributes, encodeDateTime, readExactNumber } from '../../messages/json-attributes.ts'
-import { readFilter } from '../../messages/json-filter.ts'
-import { expectKind, membersAt, readBoolean, readNumber, readString } from '../../messages/json-reader.ts'
+import { encodeAttributes, encodeDateTime } from '../../messages/json-attributes.ts'
 import { encodeIdLists, encodeIds, type JsonAnswer, JsonText } from './answers.ts'
-import type { FieldNotes } from './ignored-fields.ts'
-import type { JsonScanner } from './json-scanner.ts'
-import { skipUnknown, type Writable, wholeInTurns } from './json-values.ts'
 
-/**
- * Answers with points or parts of points, as JSON. Answers of searches begin with the ids, as they did before there
- * were details.
- */
+/** The answers of operations as JSON. Answers of searches begin with the ids. */
 
 /** Writes every component as the double that equals the stored float32, so it is exact. */
 export function encodePoint({ id, vector, payload, version }: FoundPoint): string {
@@ -162,55 +149,6 @@ function profileJson(profile: Profile | undefined): string {
   })
 }
 
-/** Lists, counts and facets as JSON, except the points in lists. */
-
-export function decodeList(body: Buffer, notes: FieldNotes): ListPointsInput | Promise<ListPointsInput> {
-  return inTurns(
-    wholeInTurns(body, function* (json) {
-      const input: Writable<ListPointsInput> = {}
-      for (const key of membersAt(json, '')) {
-        if (key === 'filter') input.filter = yield* readFilter(json, 'filter')
-        else if (key === 'limit') input.limit = readNumber(json, 'limit')
-        else if (key === 'cursor') input.cursor = readString(json, 'cursor')
-        else if (key === 'include') input.include = yield* readInclude(json, 'include')
-        else yield* skipUnknown(json, '', key, notes, ['filter', 'limit', 'cursor', 'include'])
-        if (json.isTurnOver()) yield undefined
-      }
-      return input
-    }),
-  )
-}
-
-export function decodeCount(body: Buffer, notes: FieldNotes): CountPointsInput | Promise<CountPointsInput> {
-  return inTurns(
-    wholeInTurns(body, function* (json) {
-      const input: Writable<CountPointsInput> = {}
-      for (const key of membersAt(json, '')) {
-        if (key === 'filter') input.filter = yield* readFilter(json, 'filter')
-        else yield* skipUnknown(json, '', key, notes, ['filter'])
-        if (json.isTurnOver()) yield undefined
-      }
-      return input
-    }),
-  )
-}
-
-export function decodeFacets(body: Buffer, notes: FieldNotes): FacetPointsInput | Promise<FacetPointsInput> {
-  return inTurns(
-    wholeInTurns(body, function* (json) {
-      const input: Writable<FacetPointsInput> = {}
-      for (const key of membersAt(json, '')) {
-        if (key === 'filter') input.filter = yield* readFilter(json, 'filter')
-        else if (key === 'paths') input.paths = readPaths(json, 'paths')
-        else if (key === 'limit') input.limit = readNumber(json, 'limit')
-        else yield* skipUnknown(json, '', key, notes, ['filter', 'paths', 'limit'])
-        if (json.isTurnOver()) yield undefined
-      }
-      return input
-    }),
-  )
-}
-
 export function encodeCount(count: number): string {
   return JSON.stringify({ count })
 }
@@ -233,52 +171,68 @@ function* facetSteps(facets: Facets, room: AnswerRoom | undefined): Generator<vo
   return json.finish()
 }
 
-/** Reads `include`. Its fields must be known: a misspelled one would be missing from the answer. */
-export function* readInclude(json: JsonScanner, path: string): Generator<undefined, IncludeInput, void> {
-  const include: Writable<IncludeInput> = {}
-  for (const key of membersAt(json, `${path}.`)) {
-    const at = placeOf(path, key)
-    if (key === 'distance') include.distance = readBoolean(json, at)
-    else if (key === 'payload') include.payload = readBoolean(json, at)
-    else if (key === 'attributes') include.attributes = readSelected(json, at)
-    else if (key === 'vector') include.vector = readBoolean(json, at)
-    else if (key === 'version') include.version = readBoolean(json, at)
-    else throw invalid(`${at} is not known: include has distance, payload, attributes, vector and version`)
-    if (json.isTurnOver()) yield undefined
-  }
-  return include
+/** Encodes `{"point_ids":[…]}`. With `on_error: continue` it also has `errors`, and null as the ids of bad items. */
+export function encodeInserted({ ids, errors }: InsertedBatch): JsonAnswer | Promise<JsonAnswer> {
+  // Without `errors`, every item has an id.
+  if (errors === undefined) return encodeIds('point_ids', new IdTexts(ids as readonly string[]))
+  return inTurns(insertedSteps(ids, errors))
 }
 
-/** Reads `when`. Its fields must be known: a misspelled condition would not be checked. */
-export function* readPrecondition(
-  json: JsonScanner,
-  path: string,
-): Generator<undefined, PreconditionInput, void> {
-  const when: Writable<PreconditionInput> = {}
-  for (const key of membersAt(json, `${path}.`)) {
-    const at = placeOf(path, key)
-    if (key === 'version') when.version = readExactNumber(json, at)
-    else if (key === 'filter') when.filter = yield* readFilter(json, at)
-    else if (key === 'absent') when.absent = readBoolean(json, at)
-    else throw invalid(`${at} is not known: when has version, filter and absent`)
-    if (json.isTurnOver()) yield undefined
+function* insertedSteps(
+  ids: readonly (string | null)[],
+  errors: readonly ItemError[],
+): Generator<void, Buffer> {
+  const json = new JsonText('{"point_ids":[')
+  for (const [index, id] of ids.entries()) {
+    if (json.add(`${index === 0 ? '' : ','}${id === null ? 'null' : `"${id}"`}`)) yield
   }
-  return when
+  json.add('],"errors":[')
+  for (const [number, { index, error }] of errors.entries()) {
+    const item = JSON.stringify({ index, status: reasons[error.reason].http, message: error.message })
+    if (json.add(`${number === 0 ? '' : ','}${item}`)) yield
+  }
+  json.add(']}')
+  return json.finish()
 }
 
-/** Reads an array of paths; stops reading at the first path beyond the limit. */
-export function readPaths(json: JsonScanner, path: string): readonly string[] {
-  expectKind(json, 'array', path, 'an array of strings')
-  const paths: string[] = []
-  for (const index of json.elements()) {
-    if (index === pathsMax) throw tooManyPaths(path)
-    paths.push(readString(json, `${path}[${index}]`))
-  }
-  return paths
+export function encodePut({ id, version, created }: WrittenPoint & { readonly created: boolean }): string {
+  return JSON.stringify({ id, version, created })
 }
 
-function readSelected(json: JsonScanner, path: string): readonly string[] | boolean {
-  if (json.peek() === 'boolean') return json.boolean()
-  expectKind(json, 'array', path, 'an array of paths, or true for all attributes')
-  return readPaths(json, path)
+export function encodePatched({ version }: WrittenPoint): string {
+  return JSON.stringify({ version })
+}
+
+export function encodeChanged({ changed, more }: Changed): string {
+  return JSON.stringify({ changed, more })
+}
+
+export function encodeCollections(collections: readonly CountedCollection[]): string {
+  return JSON.stringify({ collections: collections.map(inJson) })
+}
+
+export function encodeCollection(collection: CountedCollection): string {
+  return JSON.stringify(inJson(collection))
+}
+
+export function encodeAliases(aliases: ReadonlyMap<string, string>): string {
+  return JSON.stringify({ aliases: Object.fromEntries([...aliases].sort(byName)) })
+}
+
+function byName([a]: readonly [string, string], [b]: readonly [string, string]): number {
+  return a < b ? -1 : 1
+}
+
+/** Leaves out undefined fields. */
+function inJson(info: CountedCollection): object {
+  const { name, dimension, points, hnsw, aliases, partitions, embeddingModel } = info
+  return {
+    name,
+    dimension,
+    points,
+    hnsw: { m: hnsw.m, ef_construction: hnsw.efConstruction },
+    aliases,
+    partitions,
+    embedding_model: embeddingModel,
+  }
 }

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { itemsOf } from '../../../test/support/batch-items.ts'
 import { checkBatch } from '../../api/validation.ts'
-import { decodePoints, decodeQueries } from './json-codec.ts'
+import { decodePoints, decodeQueries } from './json-requests.ts'
 
 /** The result of decoding a body: its items, or the message of its refusal. */
 type Outcome = { readonly items: readonly unknown[] } | { readonly refusal: string }

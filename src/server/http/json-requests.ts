@@ -1,0 +1,335 @@
+import type { ChangeByFilterInput } from '../../api/change-by-filter.ts'
+import type { PatchInput, PatchPointInput, PreconditionInput, PutPointInput } from '../../api/change-point.ts'
+import {
+  aliasesMax,
+  type PutCollectionInput,
+  type SetAliasesInput,
+  tooManyAliases,
+} from '../../api/collections.ts'
+import type { InsertVectorsBatchInput, OnErrorInput } from '../../api/insert-points.ts'
+import type { CountPointsInput, FacetPointsInput, ListPointsInput } from '../../api/read-points.ts'
+import type { SearchPointsBatchInput } from '../../api/search-points.ts'
+import {
+  type IncludeInput,
+  type PayloadInput,
+  type PointInput,
+  pathsMax,
+  type SearchInput,
+  tooManyPaths,
+} from '../../api/validation.ts'
+import { DatabaseError, invalid } from '../../base/errors.ts'
+import { inTurns } from '../../base/turns.ts'
+import { readAttributes, readDateTime, readExactNumber, readSet } from '../../messages/json-attributes.ts'
+import { readFilter } from '../../messages/json-filter.ts'
+import {
+  expectKind,
+  membersAt,
+  readBoolean,
+  readNumber,
+  readString,
+  readText,
+} from '../../messages/json-reader.ts'
+import type { FieldNotes } from './ignored-fields.ts'
+import { isUtf8InTurns, JsonScanner } from './json-scanner.ts'
+import { ObjectReader, readVector, skipUnknown } from './json-values.ts'
+
+/**
+ * The bodies of requests: their fields, and how each is read. Checks the types of JSON values, with the path of the fault
+ * in the message; the api checks the values. Unknown fields are skipped and recorded. The last occurrence of a repeated
+ * field counts, but the list of a batch must not be repeated.
+ */
+
+const filter = { steps: readFilter }
+
+/** Its fields must be known: a misspelled one would be missing from the answer. */
+const include = new ObjectReader<IncludeInput>(
+  {
+    distance: readBoolean,
+    payload: readBoolean,
+    attributes: readSelected,
+    vector: readBoolean,
+    version: readBoolean,
+  },
+  'include',
+)
+
+/** Its fields must be known: a misspelled condition would not be checked. */
+const when = new ObjectReader<PreconditionInput>(
+  { version: readExactNumber, filter, absent: readBoolean },
+  'when',
+)
+
+const payload = new ObjectReader<PayloadInput>({
+  contentType: readString,
+  content: readText,
+  attributes: readAttributes,
+  expiresAtUs: (json, at) => readExpiry(json, at) ?? undefined,
+  ttlSeconds: readNumber,
+})
+
+const point = new ObjectReader<PointInput>({
+  vector: readVector,
+  text: readText,
+  payload,
+  id: readString,
+  onConflict: readString,
+})
+
+const query = new ObjectReader<SearchInput>({
+  vector: readVector,
+  text: readText,
+  id: readString,
+  similarity: readString,
+  limit: readNumber,
+  ef: readNumber,
+  filter,
+  exact: readBoolean,
+  maxDistance: readNumber,
+  include,
+  profile: readBoolean,
+})
+
+/** A patch as JSON has it: paths that `set` maps to null are removed. */
+type WrittenPatch = Omit<PatchInput, 'set'> & { readonly set?: ReturnType<typeof readSet> }
+
+const patch = {
+  set: readSet,
+  unset: readPaths,
+  content: readText,
+  contentType: readString,
+  expiresAtUs: readExpiry,
+  ttlSeconds: readNumber,
+  vector: readVector,
+  text: readText,
+}
+
+function patchOf({ set, unset, ...rest }: WrittenPatch): PatchInput {
+  const removed = [...(unset ?? []), ...(set?.unset ?? [])]
+  const isRemoving = unset !== undefined || removed.length > 0
+  return { ...rest, ...(set && { set: set.set }), ...(isRemoving ? { unset: removed } : {}) }
+}
+
+const selection = { filter, limit: readNumber, dryRun: readBoolean, everything: readBoolean }
+
+/** How the body of a request is read; returns a promise if that takes long. */
+type Decode<Input> = (body: Buffer, notes: FieldNotes) => Input | Promise<Input>
+
+function bodyOf<Fields extends object, Input>(
+  fields: ObjectReader<Fields>,
+  convert: (fields: Fields) => Input,
+): Decode<Input> {
+  return (body, notes) => inTurns(wholeOf(body, notes, fields, convert))
+}
+
+function* wholeOf<Fields extends object, Input>(
+  body: Buffer,
+  notes: FieldNotes,
+  fields: ObjectReader<Fields>,
+  convert: (fields: Fields) => Input,
+): Generator<undefined, Input, void> {
+  const json = new JsonScanner(body)
+  const read = yield* fields.steps(json, '', notes)
+  json.end()
+  return convert(read)
+}
+
+function same<Input>(input: Input): Input {
+  return input
+}
+
+export const decodePoint: Decode<PointInput> = bodyOf(point, same)
+
+export const decodeQuery: Decode<SearchInput> = bodyOf(query, same)
+
+export const decodePut: Decode<PutPointInput> = bodyOf(
+  new ObjectReader<PutPointInput>({ vector: readVector, text: readText, payload, when }),
+  same,
+)
+
+export const decodePatch: Decode<PatchPointInput> = bodyOf(
+  new ObjectReader<WrittenPatch & Pick<PatchPointInput, 'when'>>({ when, ...patch }),
+  ({ when, ...written }) => ({ patch: patchOf(written), when }),
+)
+
+export const decodeUpdate: Decode<ChangeByFilterInput> = bodyOf(
+  new ObjectReader<WrittenPatch & ChangeByFilterInput>({ ...selection, ...patch }),
+  ({ filter, limit, dryRun, everything, ...written }) => ({
+    filter,
+    limit,
+    dryRun,
+    everything,
+    patch: patchOf(written),
+  }),
+)
+
+export const decodeDelete: Decode<ChangeByFilterInput> = bodyOf(
+  new ObjectReader<ChangeByFilterInput>(selection),
+  same,
+)
+
+export const decodeList: Decode<ListPointsInput> = bodyOf(
+  new ObjectReader<ListPointsInput>({ filter, limit: readNumber, cursor: readString, include }),
+  same,
+)
+
+export const decodeCount: Decode<CountPointsInput> = bodyOf(
+  new ObjectReader<CountPointsInput>({ filter }),
+  same,
+)
+
+export const decodeFacets: Decode<FacetPointsInput> = bodyOf(
+  new ObjectReader<FacetPointsInput>({ filter, paths: readPaths, limit: readNumber }),
+  same,
+)
+
+const hnsw = new ObjectReader<NonNullable<PutCollectionInput['hnsw']>>({
+  m: readNumber,
+  efConstruction: readNumber,
+})
+
+const decodeSettings = bodyOf(new ObjectReader<PutCollectionInput>({ dimension: readNumber, hnsw }), same)
+
+/** Without a body, a collection has the default settings of the service. */
+export const decodeCollection: Decode<PutCollectionInput> = (body, notes) =>
+  body.length === 0 ? {} : decodeSettings(body, notes)
+
+/** Stops reading at the first alias beyond the limit. */
+export const decodeAliases: Decode<SetAliasesInput> = bodyOf(
+  new ObjectReader<SetAliasesInput>({
+    set(json, at) {
+      const set = new Map<string, string>()
+      for (const alias of membersAt(json, `${at}.`)) {
+        set.set(alias, readString(json, `${at}.${alias}`))
+        if (set.size > aliasesMax) throw tooManyAliases()
+      }
+      return set
+    },
+    remove: (json, at) => readTexts(json, at, aliasesMax, tooManyAliases),
+  }),
+  same,
+)
+
+export function decodePoints(body: Buffer, notes: FieldNotes): InsertVectorsBatchInput {
+  const batch = new BatchBody(body, notes)
+  return { vectors: batch.items('vectors', point, { onError: true }), onError: batch }
+}
+
+export function decodeQueries(body: Buffer, notes: FieldNotes): SearchPointsBatchInput {
+  return { queries: new BatchBody(body, notes).items('queries', query) }
+}
+
+/** Reads an expiry in microseconds since 1970; null if the point does not expire. */
+function readExpiry(json: JsonScanner, at: string): number | null {
+  if (json.peek() !== 'null') return readDateTime(json, at).us
+  json.skip()
+  return null
+}
+
+/** Reads an array of paths; stops reading at the first path beyond the limit. */
+function readPaths(json: JsonScanner, at: string): readonly string[] {
+  return readTexts(json, at, pathsMax, () => tooManyPaths(at))
+}
+
+function readTexts(
+  json: JsonScanner,
+  at: string,
+  countMax: number,
+  tooMany: () => DatabaseError,
+): readonly string[] {
+  expectKind(json, 'array', at, 'an array of strings')
+  const texts: string[] = []
+  for (const index of json.elements()) {
+    if (index === countMax) throw tooMany()
+    texts.push(readString(json, `${at}[${index}]`))
+  }
+  return texts
+}
+
+function readSelected(json: JsonScanner, at: string): readonly string[] | boolean {
+  if (json.peek() === 'boolean') return json.boolean()
+  expectKind(json, 'array', at, 'an array of paths, or true for all attributes')
+  return readPaths(json, at)
+}
+
+/** The body of a batch: its items, and `on_error`, which may precede or follow them. */
+class BatchBody implements OnErrorInput {
+  readonly #body: Buffer
+  readonly #notes: FieldNotes
+  #onError: string | undefined
+
+  constructor(body: Buffer, notes: FieldNotes) {
+    this.#body = body
+    this.#notes = notes
+  }
+
+  get value(): string | undefined {
+    return this.#onError
+  }
+
+  /**
+   * Yields the items, and reads each one only when it is requested, so that items after a bad one are only created if
+   * the iteration continues. Yields undefined after a long stretch without an item.
+   */
+  *items<Item extends object>(
+    field: string,
+    fields: ObjectReader<Item>,
+    { onError = false }: { readonly onError?: boolean } = {},
+  ): Generator<Item | DatabaseError | undefined, void, void> {
+    const json = new JsonScanner(this.#body, yield* isUtf8InTurns(this.#body))
+    let found = false
+    for (const key of membersAt(json, '')) {
+      if (key === field) {
+        // The items of the first list were already yielded, so a second list cannot replace them.
+        if (found) throw invalid(`${field} appears twice`)
+        found = true
+        yield* itemsOf(json, field, fields, this.#notes)
+      } else if (onError && key === onErrorField) {
+        this.#onError = readString(json, onErrorField)
+      } else {
+        yield* skipUnknown(json, '', key, this.#notes, onError ? [field, onErrorField] : [field])
+      }
+      if (json.isTurnOver()) yield undefined
+    }
+    json.end()
+    if (!found) throw invalid(`${field} is missing`)
+  }
+
+  /** Finds `on_error` by scanning the whole body; only necessary after a bad item. */
+  *find(): Generator<undefined, string | undefined, void> {
+    const json = new JsonScanner(this.#body, true)
+    let found: string | undefined
+    for (const key of membersAt(json, '')) {
+      if (key === onErrorField) found = readString(json, onErrorField)
+      else yield* json.skipInTurns()
+      if (json.isTurnOver()) yield undefined
+    }
+    return found
+  }
+}
+
+const onErrorField = 'on_error'
+
+/** Yields the items of a list, and a bad item as its error. The items after it are read if the iteration continues. */
+function* itemsOf<Item extends object>(
+  json: JsonScanner,
+  field: string,
+  fields: ObjectReader<Item>,
+  notes: FieldNotes,
+): Generator<Item | DatabaseError | undefined, void, void> {
+  expectKind(json, 'array', field)
+  for (const index of json.elements()) {
+    const start = json.at
+    let item: Item | DatabaseError
+    try {
+      item = yield* fields.steps(json, `${field}[${index}]`, notes)
+    } catch (error) {
+      if (!(error instanceof DatabaseError)) throw error
+      item = error
+    }
+    yield item
+    if (item instanceof DatabaseError) {
+      json.goBack(start)
+      yield* json.skipInTurns()
+    }
+  }
+}
