@@ -4,8 +4,9 @@ import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import type { Payload } from '../base/point.ts'
 import { BlockLoader } from './block-loader.ts'
+import { ChangeJournal } from './change-journal.ts'
 import { type FacetCount, FacetRun } from './facet-run.ts'
-import { type CachedFilter, ChangeJournal, FilterCache } from './filter-cache.ts'
+import { type CachedFilter, FilterCache } from './filter-cache.ts'
 import { type FilterSource, testsPerStep } from './filter-nodes.ts'
 import { type Block, indexBlocks } from './index-blocks.ts'
 import { MemoryCount } from './memory-count.ts'
@@ -138,6 +139,7 @@ export class AttributeIndex {
 
   /** Sets the point of a slot, replacing any earlier one. */
   set(slot: number, { payload, version }: IndexedPoint): void {
+    this.journal.add(slot)
     this.#willChange(slot)
     const before = this.#shapes.has(slot) ? this.#take(slot) : []
     const codes = stageAttributes(this.#tree, payload.attributes)
@@ -152,15 +154,14 @@ export class AttributeIndex {
     if (payload.contentType === 'Image') this.#source.images.add(slot)
     if (payload.expiresAtUs !== undefined) this.#source.expiries.column.set(slot, payload.expiresAtUs)
     this.#dropEmpty(before)
-    this.journal.add(slot)
   }
 
   /** Removes the point of a slot. Idempotent. */
   delete(slot: number): void {
     if (!this.#shapes.has(slot)) return
+    this.journal.add(slot)
     this.#willChange(slot)
     this.#dropEmpty(this.#take(slot))
-    this.journal.add(slot)
   }
 
   has(slot: number): boolean {

@@ -132,8 +132,13 @@ export class Collection implements Database, AsyncDisposable {
       get searches() {
         return points.searches
       },
+      get start() {
+        return points.attributes.journal.position
+      },
       hideExpired: () => points.expirations.hideNow(),
       payload: (slot, id) => this.#reader.payload(slot, id),
+      canMatch: (slot, filter) =>
+        points.table.isVisible(slot) && (filter === undefined || points.matches(slot, filter)),
       versionOf: (slot) => points.table.versionOf(slot),
     }
   }
@@ -150,6 +155,7 @@ export class Collection implements Database, AsyncDisposable {
     const parts = { store: this.#store, slots: this.#slots, indexer: this.#indexer, points }
     const { options } = this.#parts
     await loadCollection({ ...parts, attributeCache: this.#attributeCache, options }, dimension, signal)
+    points.applied()
     if (this.#replica !== undefined && this.#store.applied === undefined) {
       await digestAll(points, this.#replica)
     }

@@ -66,7 +66,10 @@ export class LivePoints implements ChangeTarget, MemoryUser {
       systemUs,
       onDue: collectionOptions.replica?.onDue,
       expiryOf: (slot) => this.attributes.expiresAtUsOf(slot),
-      hide: (slot) => this.#hide(slot),
+      hide: (slot) => {
+        this.#hide(slot)
+        this.applied()
+      },
       deleteSome: () => this.#deleteExpired(),
       logger: parts.options.logger,
     })
@@ -218,10 +221,16 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     else this.#move(change, change.vector, slot)
   }
 
+  applied(): void {
+    this.attributes.journal.settle()
+  }
+
   #insert({ id, sequence, point, order = sequence, version = sequence }: Insertion, slot: number): void {
+    // First, because this notes the slot in the journal: readers on other threads see the slot change from here on.
+    this.#describe(slot, point.payload, version)
     this.table.place(slot, id, point.vector, sequence, order)
     if (version !== sequence) this.table.setVersion(slot, version)
-    this.#placed(slot, point.payload, version)
+    this.#placed(slot)
   }
 
   /** Runs in one turn, so that no reader sees the point twice or not at all. */
@@ -235,20 +244,20 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     }
     this.expirations.clear(from)
     this.attributes.delete(from)
+    this.#describe(slot, payload, sequence)
     this.table.move(from, slot, vector, sequence)
     this.#indexer.removed(from)
-    this.#placed(slot, payload, sequence)
+    this.#placed(slot)
   }
 
-  #placed(slot: number, payload: Payload, version: number): void {
-    this.#describe(slot, payload, version)
+  #placed(slot: number): void {
     this.fixDimension()
     this.#indexer.inserted(slot)
   }
 
   #update({ sequence, payload }: Update, slot: number): void {
-    this.table.setVersion(slot, sequence)
     if (!this.expirations.isHidden(slot)) this.#describe(slot, payload, sequence)
+    this.table.setVersion(slot, sequence)
   }
 
   #describe(slot: number, payload: Payload, version: number): void {
@@ -265,8 +274,8 @@ export class LivePoints implements ChangeTarget, MemoryUser {
   }
 
   #hide(slot: number): void {
-    this.table.hide(slot)
     this.attributes.delete(slot)
+    this.table.hide(slot)
   }
 
   get comingBytesMax(): number {

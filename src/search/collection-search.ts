@@ -21,13 +21,13 @@ interface CollectionSearchOptions {
 /**
  * Searches of a collection: turns queries that the api has checked into results.
  *
- *   query ──> vector of a stored point, bitmap of the filter ──> IndexSearches ──> settle ──> ids, distances, details
+ *   query ──> vector of a stored point, bitmap of the filter ──> IndexSearches ──> check ──> ids, distances, details
  *                                ^                                                   │
- *                                └────── a full list has lost hits ──────────────────┘
+ *                                └────── a change may concern the hits ──────────────┘
  *
  * Points change while threads search. In one turn of the event loop, hits are checked against the slots touched since
- * the search began. If a change may concern them, they are updated to the present, or the search is
- * repeated (search-answers.ts). So a list shows a small request wholly or not at all, and is as long as the points allow.
+ * the search began. If a change may concern them, the search is repeated (one-moment.ts). So a list shows a small
+ * request wholly or not at all, and is as long as the points allow.
  *
  * Main thread only.
  */

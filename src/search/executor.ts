@@ -3,7 +3,7 @@ import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { dimensionMax } from '../base/point.ts'
 import { ThreadGroup } from '../graphs/engine-thread.ts'
-import { type Hit, Hits } from '../index/hits.ts'
+import { Hits } from '../index/hits.ts'
 import { Searcher } from '../index/searcher.ts'
 import { efMax, poolEntryBytes, queriesPerScanMax } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
@@ -255,13 +255,6 @@ export class IndexSearches {
   /** The number of searches with a filter, by how they were carried out. */
   get filteredPlans(): FilteredPlanCounts {
     return this.#pieces.filteredPlans
-  }
-
-  /** Returns a slot as a hit with its exact distance; undefined if the slot is not live. */
-  hitAt(slot: number, { vector, metric }: Pick<PlannedQuery, 'vector' | 'metric'>): Hit | undefined {
-    const { ordinal, local } = this.index.locate(slot)
-    const query = { vector, metric, k: 1, ef: 1, route: undefined }
-    return this.#inline.search([query], [{ ordinal, from: local, to: local + 1 }], () => false).list(0)[0]
   }
 
   /** The waiting request whose turn is next. */

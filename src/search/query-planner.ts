@@ -6,6 +6,7 @@ import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
 import type { IdTable } from '../points/id-table.ts'
 import type { IndexSearches } from './executor.ts'
 import type { PlannedQuery, SearchReport } from './filter-planner.ts'
+import { type Journal, TouchedSlots } from './one-moment.ts'
 
 /** A query in progress: what was asked, what is searched for, and what shows whether that is still the answer. */
 export interface Run {
@@ -38,7 +39,7 @@ export class QueryPlanner {
   /** Begins to search for the nearest of all points, without a plan; undefined if a query asks for anything else. */
   plain(queries: readonly SearchQuery[]): Run[] | undefined {
     const { searches, attributes } = this.#points
-    const touched = new TouchedSlots(attributes.journal)
+    const touched = new TouchedSlots(attributes.journal, this.#points.start)
     const common = { near: -1, touched, replacements: searches?.index.replacements ?? 0, filterUs: 0 }
     const runs: Run[] = []
     for (const query of queries) {
@@ -57,7 +58,7 @@ export class QueryPlanner {
     const matching = filter && (yield* this.#points.attributes.matching(filter))
     const { searches, attributes } = this.#points
     // Read in the same turn: later changes are in the journal after this position.
-    const touched = new TouchedSlots(attributes.journal)
+    const touched = new TouchedSlots(attributes.journal, this.#points.start)
     const near = typeof query.vector === 'string' ? this.#slotOf(query.vector) : -1
     const vector = typeof query.vector === 'string' ? searches!.index.read(near) : query.vector
     // The point itself is also found, and left out.
@@ -97,6 +98,11 @@ export interface SearchedPoints {
   readonly searches: IndexSearches | undefined
   readonly ids: Pick<IdTable, 'find' | 'copyId' | 'size'>
   readonly attributes: SlotAttributes
+  /**
+   * The journal position of a search that starts now: the present one on the main thread, which changes points only
+   * between searches; the settled one on other threads.
+   */
+  readonly start: number
   /** Hides points that have expired. */
   hideExpired(): void
   /**
@@ -104,19 +110,14 @@ export interface SearchedPoints {
    * that removes it.
    */
   payload(slot: number, id: string): Payload | undefined
+  /** Whether a touched slot has a point that matches; true where a thread cannot know. */
+  canMatch(slot: number, filter: Filter | undefined): boolean
   versionOf(slot: number): number
 }
 
 /** What searches need from the attribute index. */
 interface SlotAttributes {
-  /** The slots whose points were inserted, removed or changed, in order. */
-  readonly journal: {
-    readonly position: number
-    /** Returns the slots touched since a position; undefined if the journal does not reach back that far. */
-    since(position: number): readonly number[] | undefined
-  }
-  /** Whether the point in a slot matches; false for an empty slot. */
-  matches(filter: Filter, slot: number): boolean
+  readonly journal: Journal
   /**
    * Returns the slots that match at the moment of the return. Later calls may change the set, but only for slots
    * touched after this one.
@@ -125,45 +126,3 @@ interface SlotAttributes {
     filter: Filter,
   ): Generator<void, { readonly words: Uint32Array<SharedArrayBuffer>; readonly count: number }>
 }
-
-/**
- * The slots touched since a journal position. Collects them when asked, so that the queries of a batch share one set.
- */
-export class TouchedSlots {
-  readonly #journal: SlotAttributes['journal']
-  readonly #start: number
-  /** The journal position up to which the set is complete. */
-  #end: number
-  /** Undefined after too many changes. */
-  #slots: Set<number> | undefined = noSlots
-
-  /** Begins at the journal's present position. */
-  constructor(journal: SlotAttributes['journal']) {
-    this.#journal = journal
-    this.#start = journal.position
-    this.#end = journal.position
-  }
-
-  /** Whether no slot was touched. */
-  get isNone(): boolean {
-    return this.#journal.position === this.#start
-  }
-
-  /** Returns the slots touched up to now; undefined if they are too many to look at. Later calls add to the same set. */
-  now(): ReadonlySet<number> | undefined {
-    const { position } = this.#journal
-    if (this.#slots === undefined || position === this.#end) return this.#slots
-    const added = position - this.#start <= touchedMax ? this.#journal.since(this.#end) : undefined
-    // Most searches end before anything is touched, and need no set of their own.
-    if (this.#slots === noSlots) this.#slots = new Set()
-    if (added === undefined) this.#slots = undefined
-    else for (const slot of added) this.#slots.add(slot)
-    this.#end = position
-    return this.#slots
-  }
-}
-
-const noSlots = new Set<number>()
-
-/** Collecting this many takes a fraction of a millisecond. */
-const touchedMax = 8192

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { ChangeJournal } from '../attributes/filter-cache.ts'
+import { ChangeJournal } from '../attributes/change-journal.ts'
 import { newId, writeIdBytes } from '../base/ids.ts'
 import { distanceMetrics, type SearchQuery } from '../base/point.ts'
 import { Hits } from '../index/hits.ts'
 import { IdTable } from '../points/id-table.ts'
-import { type Run, type SearchedPoints, TouchedSlots } from './query-planner.ts'
+import { TouchedSlots } from './one-moment.ts'
+import type { Run, SearchedPoints } from './query-planner.ts'
 import { SearchAnswers } from './search-answers.ts'
 
 describe('answers of searches for ids and distances', () => {
@@ -24,7 +25,8 @@ describe('answers of searches for ids and distances', () => {
     const searches = { index: { replacements: 0, liveCount: 4, isLive: () => false } }
     const attributes = { journal }
     const hideExpired = (): void => {}
-    const held = { searches, attributes, ids, hideExpired } as unknown as SearchedPoints
+    const canMatch = (): boolean => true
+    const held = { searches, attributes, ids, hideExpired, canMatch } as unknown as SearchedPoints
     return new SearchAnswers(held, 4, 1000, undefined)
   }
 
@@ -42,7 +44,7 @@ describe('answers of searches for ids and distances', () => {
     )
     const journal = new ChangeJournal(8)
     const answers = answersOf(journal)
-    const touched = new TouchedSlots(journal)
+    const touched = new TouchedSlots(journal, journal.position)
     for (const [list, metric] of distanceMetrics.entries())
       assert.ok(answers.addUntouched(runOf({ metric, limit: 2 }, touched), hits, list))
     const results = answers.results()
@@ -58,7 +60,7 @@ describe('answers of searches for ids and distances', () => {
     const hits = Hits.of([[0, 2].map((slot) => ({ slot, sequence: slot + 1, distance: slot }))])
     const isAdded = (limit: number, slots: readonly number[]): boolean => {
       const journal = new ChangeJournal(8)
-      const touched = new TouchedSlots(journal)
+      const touched = new TouchedSlots(journal, journal.position)
       for (const slot of slots) journal.add(slot)
       return answersOf(journal).addUntouched(runOf({ metric: 'Cosine', limit }, touched), hits, 0)
     }
@@ -77,7 +79,7 @@ describe('answers of searches for ids and distances', () => {
       distance: rank,
     }))
     const journal = new ChangeJournal(8)
-    const run = runOf({ metric: 'Cosine', limit: 600 }, new TouchedSlots(journal))
+    const run = runOf({ metric: 'Cosine', limit: 600 }, new TouchedSlots(journal, journal.position))
     const answers = answersOf(journal)
     assert.equal(answers.addUntouched(run, Hits.of([many]), 0), false, 'too long for one step')
     const found = answers.add(run, Hits.of([many]), 0)

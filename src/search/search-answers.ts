@@ -7,9 +7,10 @@ import { type Include, type Metric, type Payload, payloadBytes, type SearchQuery
 import type { Profile } from '../base/profile.ts'
 import type { HitDetails, SearchPlan, SearchResults } from '../base/search-results.ts'
 import { atOnce } from '../base/turns.ts'
-import { type Hit, type Hits, inOrder } from '../index/hits.ts'
+import type { Hit, Hits } from '../index/hits.ts'
 import { isScan, type PlannedQuery } from './filter-planner.ts'
-import { type Run, type SearchedPoints, type TouchedSlots, wantsAllFound } from './query-planner.ts'
+import { isOfOneMoment } from './one-moment.ts'
+import { type Run, type SearchedPoints, wantsAllFound } from './query-planner.ts'
 
 /**
  * The answers of a request, query by query: hits are checked against what changed since their search began, and get
@@ -86,12 +87,10 @@ export class SearchAnswers {
       this.#points.hideExpired()
       // The point that is searched near may have another vector now.
       if (near !== -1 && touched.now()?.has(near) !== false) return false
-      const isTouched = this.#isTouched(run, hits, list)
-      const found = hits.list(list)
-      const settled = isTouched ? this.#settled(run, found) : found
-      if (settled === undefined) return false
+      if (this.#isTouched(run, hits, list)) return false
       const { position } = journal
-      const reading = this.#read(query, wantsAllFound(query) ? settled : cutTo(run, settled))
+      const found = hits.list(list)
+      const reading = this.#read(query, wantsAllFound(query) ? found : cutTo(run, found))
       // The last attempt runs without a pause, in case points change all the time.
       const details = attempt < attemptsMax ? yield* reading : atOnce(reading)
       this.#points.hideExpired()
@@ -117,20 +116,12 @@ export class SearchAnswers {
   /** Whether a change since the search began may concern the hits. */
   #isTouched({ query, planned, touched, replacements }: Run, hits: Hits, list: number): boolean {
     if (touched.isNone) return false
-    if (query.filter !== undefined || this.#points.searches?.index.replacements !== replacements) return true
-    return isTouched(hits, list, planned.limit, touched)
-  }
-
-  #settled({ query: { filter }, planned, touched }: Run, hits: readonly Hit[]): readonly Hit[] | undefined {
-    const { searches, attributes } = this.#points
-    if (searches === undefined) return []
-    return settledHits({
-      hits,
-      limit: planned.limit,
-      touched: touched.now(),
-      isThere: (slot) =>
-        searches.index.isLive(slot) && (filter === undefined || attributes.matches(filter, slot)),
-      hitAt: (slot) => searches.hitAt(slot, planned),
+    const points = this.#points
+    return !isOfOneMoment(touched, hits, list, {
+      query: planned,
+      isMeasured: query.filter !== undefined || points.searches?.index.replacements !== replacements,
+      canMatch: (slot) => points.canMatch(slot, query.filter),
+      read: (slot) => points.searches!.index.read(slot),
     })
   }
 
@@ -218,63 +209,6 @@ function tooManyDetails(maxDetailBytes: number): DatabaseError {
     `what include asks for takes more than ${maxDetailBytes} bytes, the most of one answer (MAX_BUFFERED_BYTES): ask for fewer results or less of each`,
   )
 }
-
-/**
- * Whether changes touched a list of hits, so that it can lack points, or have points that it should not have. Does not
- * notice vectors that were replaced, or points that came to match a filter.
- */
-function isTouched(hits: Hits, list: number, limit: number, touched: TouchedSlots): boolean {
-  const length = hits.lengthOf(list)
-  const slots = touched.now()
-  if (slots === undefined || length < limit) return true
-  const start = hits.startOf(list)
-  for (let at = start; at < start + length; at += 1) if (slots.has(hits.slots[at]!)) return true
-  return false
-}
-
-interface SettledSearch {
-  /** Ascending, at most `limit`. */
-  readonly hits: readonly Hit[]
-  readonly limit: number
-  /** The slots touched since the search began; undefined if they are too many. */
-  readonly touched: ReadonlySet<number> | undefined
-  /** Whether a slot has a point that matches. */
-  readonly isThere: (slot: number) => boolean
-  /** Returns a live slot as a hit with its exact distance. */
-  readonly hitAt: (slot: number) => Hit | undefined
-}
-
-/**
- * Updates the hits of a search to the present, in one turn of the event loop. Drops points that were removed, moved to
- * another slot or no longer match, and adds touched points that are now among the nearest.
- *
- * @returns undefined if another search is needed: a full list has lost hits, and the next nearest are unknown, or a
- *   touched point may have displaced a match
- */
-function settledHits({ hits, limit, touched, isThere, hitAt }: SettledSearch): readonly Hit[] | undefined {
-  if (touched === undefined) return undefined
-  // A search for more points than match keeps as many as matched at its start. One that matches only since then can be
-  // in the place of another.
-  if (hits.length < limit && hits.some(({ slot }) => touched.has(slot))) return undefined
-  // A touched slot is measured again, also if it still has a point: a thread may have read the row of another one.
-  const kept = hits.filter(({ slot }) => !touched.has(slot))
-  const offered: Hit[] = []
-  for (const slot of touched) {
-    if (!isThere(slot)) continue
-    if (offered.length === offeredMax) return undefined
-    const hit = hitAt(slot)
-    if (hit !== undefined) offered.push(hit)
-  }
-  if (kept.length === hits.length && offered.length === 0) return hits
-  const settled = [...kept, ...offered].sort(inOrder).slice(0, limit)
-  // If the list was not full, it contained every match, so no other hits can follow.
-  const last = hits.length === limit ? hits.at(-1) : undefined
-  if (last === undefined || kept.length === hits.length) return settled
-  return settled.length === limit && inOrder(settled.at(-1)!, last) <= 0 ? settled : undefined
-}
-
-/** Computing this many distances takes a millisecond or two. */
-const offeredMax = 512
 
 /** Describes for an operator how a query was answered. */
 function profileOf(

@@ -50,6 +50,8 @@ export interface ChangeTarget extends CurrentPoints {
    * when no graph leads to it any more.
    */
   apply(change: Change, slot: number): void
+  /** Call when all changes of a small request, or some of a larger one, have been applied. */
+  applied(): void
   /** A group is closed when it exceeds this many bytes, to limit how much reaches the index together. */
   readonly comingBytesMax: number
   /** Whether a graph is being rebuilt, which slows inserts down: see `WriterRoom`. */

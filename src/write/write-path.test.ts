@@ -139,6 +139,8 @@ class Points implements ChangeTarget {
   /** How long inserting a point takes. */
   insertionMs = 0
 
+  applied(): void {}
+
   apply(change: Change, slot: number): void {
     this.appliedSequences.push(change.sequence)
     const before = this.find(change.id)

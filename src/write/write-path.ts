@@ -333,8 +333,11 @@ export class WritePath {
       const isWhole = isSmall(placed)
       for (let at = 0; at < placed.changes.length; at += 1) {
         this.#applyOne(placed, at)
-        if (turn.isOver && !isWhole) await turn.next()
+        if (isWhole) continue
+        this.#target.applied()
+        if (turn.isOver) await turn.next()
       }
+      this.#target.applied()
       if (placed.dimension !== undefined) this.#target.fixDimension()
       placed.queued.resolve(placed.result)
       if (turn.isOver) await turn.next()
@@ -371,6 +374,7 @@ export class WritePath {
     const { placed, at } = place
     if (!isSmall(placed)) this.#applyOne(placed, at)
     else for (let each = 0; each < placed.changes.length; each += 1) this.#applyOne(placed, each)
+    this.#target.applied()
   }
 
   #isStored({ queued: { request }, changes }: Placed, at: number): boolean {

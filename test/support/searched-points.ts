@@ -61,6 +61,10 @@ export class SearchedPointsFixture implements SearchedPoints, AsyncDisposable {
     return this.held.size === 0 && this.#version === 0 ? undefined : this.fixture.searches
   }
 
+  get start(): number {
+    return this.attributes.journal.position
+  }
+
   hideExpired(): void {
     for (const id of this.due.splice(0)) this.remove(id)
   }
@@ -68,6 +72,10 @@ export class SearchedPointsFixture implements SearchedPoints, AsyncDisposable {
   payload(slot: number, id: string): Payload | undefined {
     const point = this.held.get(id)
     return point?.slot === slot ? point.payload : undefined
+  }
+
+  canMatch(slot: number, filter: Filter | undefined): boolean {
+    return this.fixture.index.isLive(slot) && (filter === undefined || this.attributes.matches(filter, slot))
   }
 
   versionOf(slot: number): number {
