@@ -105,6 +105,9 @@ function descend(from: u32, level: i32): u32 {
   while (moved) {
     moved = false
     const list = listOf(best, level)
+    let length = 0
+    while (length < m && slotAt(list, length) != NONE) length++
+    prefetchCodes(list, length)
     for (let at = 0; at < quartets; at += 4) {
       const a = slotAt(list, at)
       if (a == NONE) break
