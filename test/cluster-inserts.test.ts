@@ -200,14 +200,14 @@ async function leased({ collections }: ClusterNode, name: string): Promise<Datab
 
 /** Calls `change` after each lookup of the points of an insert. The returned function counts the lookups. */
 function changingAfterLook(node: ClusterNode, change: (times: number) => Promise<void>): () => number {
-  const find = node.find.bind(node)
+  const { writes } = node
+  const lookUp = writes.lookUp.bind(writes)
   let times = 0
-  Object.assign(node, {
-    find: async (...args: Parameters<typeof find>) => {
-      const found = await find(...args)
+  Object.assign(writes, {
+    lookUp: async (...args: Parameters<typeof lookUp>) => {
+      await lookUp(...args)
       times += 1
       await change(times)
-      return found
     },
   })
   return () => times

@@ -37,8 +37,7 @@ export interface ClusterReads {
   /** The node has applied the cluster's log up to here. */
   readonly position: number
   /**
-   * Position of the last change that this node has acknowledged. Other nodes may not have applied it yet. 0 on a node
-   * that has all points.
+   * Position of the last change that this node has acknowledged. This node, or others, may not have applied it yet.
    */
   readonly acknowledged: number
   /** The newest position whose changes an answer may contain, including changes that only other nodes have applied. */

@@ -226,10 +226,10 @@ async function admit(cluster: ClusterReads, call: Call, isWrite: boolean): Promi
   const asked = checkConsistency(call.consistency)
   const position = checkPosition(call.position)
   const consistency = isWrite ? 'session' : asked
-  if (consistency === 'latest' || (consistency === 'session' && position > cluster.position)) {
-    return await cluster.admit({ consistency, position }, call.signal)
-  }
-  return consistency === 'session' ? Math.max(position, cluster.acknowledged) : 0
+  if (consistency === 'available') return 0
+  const needed = isWrite ? position : Math.max(position, cluster.acknowledged)
+  if (consistency === 'session' && needed <= cluster.position) return needed
+  return await cluster.admit({ consistency, position: needed }, call.signal)
 }
 
 function checkConsistency(given = 'session'): Consistency {

@@ -22,43 +22,26 @@ import type {
   PointsSnapshot,
   StatsOfNodes,
 } from '../points/database.ts'
-import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../write/requests.ts'
-import { insertJointly, isJoint, partitionToDraw } from './joint-inserts.ts'
+import type { LoggedInsert, LoggedRequest, LoggedResults } from '../write/requests.ts'
+import { partitionToDraw } from './joint-inserts.ts'
 import type { ClusterRequest } from './log/request-codec.ts'
 import type { LocalLease } from './reads/peer-reads.ts'
 import type { ScatteredReads } from './reads/scattered-reads.ts'
+import type { WriteTarget } from './writes.ts'
 
 /** What the collections of a node need from it. */
 interface ClusterWrites {
   /**
-   * Applies a request on all replicas, through the log; resolves when this node has applied it.
+   * Carries out a request through the log; resolves when owners of its points have applied it.
    *
    * @throws DatabaseError of the operation; `not_ready` when it is not known whether the request was stored
    */
   write<Request extends LoggedRequest>(
     request: Request,
-    to: {
-      readonly collection: string
-      readonly partition: number | undefined
-      readonly signal: AbortSignal | undefined
-    },
+    to: WriteTarget,
   ): Promise<LoggedResults[Request['kind']]>
   /** The most points of a collection that one request by this filter can change. */
   changesMax(collection: string, request: Pick<ChangeByFilter, 'filter' | 'change'>): number
-  /**
-   * Looks up the points of an insert on the nodes that hold their partitions, this one included.
-   *
-   * @param within.position the log position that each of these nodes must have applied, at least
-   * @throws DatabaseError `not_ready` when no owner of some partition answers
-   */
-  find(
-    request: LoggedInsert,
-    within: {
-      readonly collection: string
-      readonly position: number
-      readonly signal: AbortSignal | undefined
-    },
-  ): Promise<FoundPoints>
   /** The partitions that this node holds completely. */
   readonly held: PartitionSet
   /** Resolves when this node has applied everything that any node acknowledged before; returns the position of that. */
@@ -132,20 +115,10 @@ export class ClusterDatabase implements Database {
     await this.#collection.checkRoom(points)
     const idSeed = randomBytes(idSeedBytes)
     const request: LoggedInsert = { kind: 'insert', points, onError, identity, idSeed }
-    if (isJoint(points, options)) return await this.#insertJointly(request, signal)
-    const partition = partitionToDraw(points, options)
+    const partition = onError === 'abort' ? partitionToDraw(points) : undefined
     if (partition !== undefined) idSeed[0] = partition
     const isDrawn = points.every(({ id }) => id === undefined)
     return await this.#write(request, signal, isDrawn ? idSeed[0] : undefined)
-  }
-
-  async #insertJointly(request: LoggedInsert, signal: AbortSignal | undefined): Promise<Inserted> {
-    const { alias: collection } = this.#local
-    return await insertJointly({
-      request,
-      find: (position) => this.#writes.find(request, { collection, position, signal }),
-      write: (each) => this.#write(each, signal, undefined),
-    })
   }
 
   async remove(id: string, signal?: AbortSignal): Promise<boolean> {

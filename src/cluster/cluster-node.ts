@@ -7,12 +7,11 @@ import type { CollectionSet } from '../collections/collection-set.ts'
 import type { Collections, PointsOnNodes, PointsSnapshot } from '../points/database.ts'
 import { damageIn } from '../storage/files/data-directory.ts'
 import { checkHeld, type ReplicaHooks } from '../write/replica.ts'
-import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../write/requests.ts'
+import type { LoggedRequest, LoggedResults } from '../write/requests.ts'
 import { Admission, Barriers } from './admission.ts'
 import { Audits, NodeChores } from './audits.ts'
 import { ClusterCollections, ClusterDatabase } from './cluster-database.ts'
 import type { ClusterNodeOptions, LocalStatus, ReadPosition } from './cluster-node-options.ts'
-import { decodeFoundQuestion, encodeFoundAnswer, findHere } from './joint-inserts.ts'
 import { Applier } from './log/applier.ts'
 import { LogLost, lostIn, shortIdOf } from './log/commit-log.ts'
 import { type LogPlace, NeedsReplica, placeOf } from './log/founding.ts'
@@ -22,7 +21,7 @@ import type { ClusterRequest } from './log/request-codec.ts'
 import type { Announcement } from './membership/membership.ts'
 import { fromJson } from './membership/topology.ts'
 import { NodeShards } from './node-shards.ts'
-import { decodeQuestion, encodeOutcome, Outcomes, uncertain } from './outcomes.ts'
+import { Outcomes, uncertain } from './outcomes.ts'
 import { readHandlers } from './reads/peer-reads.ts'
 import { collectionPointsHandler, type ScatteredReads } from './reads/scattered-reads.ts'
 import type { PeerHandler, PeerHandlers } from './requests.ts'
@@ -30,6 +29,7 @@ import { SnapshotPartSender } from './transfer/cluster-snapshot.ts'
 import { PartitionMoves } from './transfer/partition-moves.ts'
 import { PartitionSender } from './transfer/partition-sender.ts'
 import { isNoOutage, retried } from './waiting.ts'
+import { freesSpace, Writes, type WriteTarget } from './writes.ts'
 
 /** What exists once the node has started. */
 interface Parts {
@@ -50,11 +50,12 @@ interface Parts {
 export class ClusterNode {
   readonly #options: ClusterNodeOptions
   readonly #logId: string
-  readonly #outcomes: Outcomes
+  readonly #outcomes = new Outcomes()
   readonly #publisher: Publisher
   readonly #admission: Admission
   readonly #audits: Audits
   readonly #shards: NodeShards
+  readonly writes: Writes
   readonly #stop = new AbortController()
   #applier: Applier | undefined
   #parts: Parts | undefined
@@ -68,8 +69,6 @@ export class ClusterNode {
   readonly #handlers: Map<string, PeerHandler> = new Map<string, PeerHandler>([
     ...readHandlers(this),
     ['collectionPoints', collectionPointsHandler(this)],
-    ['outcome', (body, { signal }) => this.answerOutcome(body, signal)],
-    ['found', (body, { signal }) => this.answerFound(body, signal)],
   ])
   #moves: PartitionMoves | undefined
   #acknowledged = 0
@@ -82,7 +81,6 @@ export class ClusterNode {
     const { log, name, run = Date.now().toString(36) } = options
     this.#logId = shortIdOf(log)
     const origin = `${name}.${run}`
-    this.#outcomes = new Outcomes(origin)
     this.#publisher = new Publisher({
       log,
       origin,
@@ -112,12 +110,23 @@ export class ClusterNode {
     this.#shards = new NodeShards({
       ...options.sharding,
       self: name,
-      timeoutMs: options.timeoutMs,
-      stop: this.#stop.signal,
-      retryMs: options.retryMs ?? retryMs,
       statsMs: options.statsMs,
       holdMs: options.holdMs,
     })
+    this.writes = new Writes({
+      self: name,
+      node: this,
+      peers: this.#shards.peers,
+      placement: this.#shards.placement,
+      scatter: this.#shards.scatter,
+      publisher: this.#publisher,
+      waitFor: (position, signal) => this.#admission.waitFor(position, signal),
+      stall: () => this.#stall,
+      timeoutMs: options.timeoutMs,
+      retryMs: options.retryMs ?? retryMs,
+      stop: this.#stop.signal,
+    })
+    for (const [operation, handler] of this.writes.handlers) this.#handlers.set(operation, handler)
   }
 
   /**
@@ -185,7 +194,6 @@ export class ClusterNode {
       retryMs: this.#options.retryMs ?? retryMs,
       onApply: this.#options.onApply,
       held: () => this.#part,
-      onOutcome: (position, outcome) => this.#shards.note(position, outcome),
       onAudit: (...finding) => {
         chores.noteAudit()
         // Audits from before the start were compared long ago, and a collection can be ahead of them.
@@ -256,9 +264,9 @@ export class ClusterNode {
     return this.#acknowledged
   }
 
-  /** The highest position that an answer may include: other nodes that were asked may have been ahead of this one. */
+  /** The highest position that an answer may include: other nodes may have been ahead of this one. */
   get answeredPosition(): number {
-    return Math.max(this.visible, this.#shards.seen)
+    return Math.max(this.visible, this.#shards.seen, this.#acknowledged)
   }
 
   /** How often a second node was asked because the first one was slow. */
@@ -323,8 +331,9 @@ export class ClusterNode {
 
   /** See `Admission.admit`. */
   async admit(read: ReadPosition, signal?: AbortSignal): Promise<number> {
-    const position = await this.#admission.admit(read, signal)
-    return read.consistency === 'available' ? position : Math.max(position, this.acknowledged)
+    // A write of a client may have been answered by another node, and not be applied here yet.
+    const own = read.consistency === 'session' ? this.#acknowledged : 0
+    return await this.#admission.admit({ ...read, position: Math.max(read.position ?? 0, own) }, signal)
   }
 
   /** See `Admission.latest`. */
@@ -349,19 +358,12 @@ export class ClusterNode {
 
   async write<Request extends LoggedRequest>(
     request: Request,
-    to: {
-      readonly collection: string
-      readonly partition: number | undefined
-      readonly signal: AbortSignal | undefined
-    },
+    to: WriteTarget,
   ): Promise<LoggedResults[Request['kind']]> {
-    const freesSpace = ['remove', 'expire'].includes(request.kind)
-    if (this.#stall instanceof DatabaseError && !freesSpace) throw this.#stall
-    await this.#shards.check(request, freesSpace, to.signal)
-    const ended = await this.#submit(request, to)
-    this.#acknowledged = Math.max(this.#acknowledged, ended.position)
-    const isWhole = ended.held === undefined || request.kind === 'expire'
-    const result = isWhole ? ended.result : await this.#shards.gather(request, ended, to.signal)
+    if (this.#stall instanceof DatabaseError && !freesSpace(request)) throw this.#stall
+    this.#checkApplies()
+    const { result, position } = await this.writes.write(request, to)
+    this.#acknowledged = Math.max(this.#acknowledged, position)
     return result as LoggedResults[Request['kind']]
   }
 
@@ -370,51 +372,11 @@ export class ClusterNode {
     return this.#publisher.changesMax(...asked)
   }
 
-  /**
-   * Answers another node that asks for the outcome of a record: see outcomes.ts. The record is durable here by
-   * then.
-   *
-   * @throws DatabaseError `not_ready` when another node has to be asked
-   */
-  async answerOutcome(question: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
-    const asked = decodeQuestion(question)
-    // This node does not reach that position before its disk or memory has room again.
-    if (this.#stall !== undefined && this.position < asked.position) throw this.#stall
-    await this.#admission.waitFor(asked.position, signal)
-    return encodeOutcome(this.#shards.find(asked))
-  }
-
-  /**
-   * Answers another node that asks which ids have points: see joint-inserts.ts.
-   *
-   * @throws DatabaseError `not_ready` when another node has to be asked
-   */
-  async answerFound(question: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
-    const { collection, position, ids } = decodeFoundQuestion(question)
-    await this.#admission.waitFor(position, signal)
-    return encodeFoundAnswer(await findHere(this, collection, ids))
-  }
-
-  async find(
-    request: LoggedInsert,
-    {
-      collection,
-      position,
-      signal,
-    }: {
-      readonly collection: string
-      readonly position: number
-      readonly signal: AbortSignal | undefined
-    },
-  ): Promise<FoundPoints> {
-    const question = { collection, position: Math.max(position, this.position) }
-    return await this.#shards.findPoints(request, question, this, signal)
-  }
-
   async change(
     request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>,
   ): Promise<unknown> {
-    const { result, position } = await this.#submit(request, { collection: '' })
+    this.#checkApplies()
+    const { result, position } = await this.#publisher.submit(request, { collection: '' })
     this.#acknowledged = Math.max(this.#acknowledged, position)
     return result
   }
@@ -462,13 +424,10 @@ export class ClusterNode {
     return this.#parts
   }
 
-  async #submit(
-    request: ClusterRequest,
-    to: Parameters<Publisher['submit']>[1],
-  ): ReturnType<Publisher['submit']> {
+  /** @throws the failure of the applier: this node would never have the outcome of a write */
+  #checkApplies(): void {
     const { failure } = this.#applier ?? {}
     if (failure !== undefined) throw failure
-    return await this.#publisher.submit(request, to)
   }
 
   /** The place in the log that the data of the directory have reached. */
@@ -498,7 +457,9 @@ export class ClusterNode {
     })
     const ids = take()
     if (ids.length === 0) return
-    await this.write({ kind: 'expire', ids }, { collection, partition: undefined, signal: undefined })
+    this.#checkApplies()
+    // This node holds these points, and every other owner deletes its own copies alike.
+    await this.#publisher.submit({ kind: 'expire', ids }, { collection })
   }
 
   get #stall(): Error | undefined {

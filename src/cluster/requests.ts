@@ -26,7 +26,7 @@ import { type Ask, AskSchema, NextSchema, type Part, PartSchema } from '../messa
 export type PeerOperation =
   | ('search' | 'get' | 'list' | 'count' | 'facets' | 'plan' | 'stats' | 'collectionPoints')
   | ('partitionList' | 'partitionPoints' | 'partitionCut' | 'replicaCatalog' | 'replicaCollection')
-  | ('snapshotHold' | 'snapshotPart' | 'snapshotRelease' | 'outcome' | 'found')
+  | ('snapshotHold' | 'snapshotPart' | 'snapshotRelease' | 'write' | 'applied' | 'found')
 
 export interface PeerAsk {
   readonly signal?: AbortSignal | undefined

@@ -59,8 +59,10 @@ export class ClusterModel {
       model.#noteMentioned(request)
       if (outcome === undefined) continue
       const name = nameOf(request)
-      // A retry of the same request, whose first attempt got no answer.
-      if (!model.outcomes.has(name)) model.outcomes.set(name, outcome)
+      const before = model.outcomes.get(name)
+      // A retry of the same request, whose first attempt got no answer; each owner of points counts its own.
+      if (before === undefined) model.outcomes.set(name, outcome)
+      else if (request.kind === 'each') model.outcomes.set(name, sumOf(before, outcome))
     }
     return model
   }
@@ -207,6 +209,11 @@ export class ClusterModel {
     history.push({ position, point })
     this.#history.set(id, history)
   }
+}
+
+function sumOf(...outcomes: readonly ModelOutcome[]): ModelOutcome {
+  const counts = outcomes.map((each) => ('answer' in each ? (each.answer as number) : 0))
+  return { answer: counts.reduce((sum, count) => sum + count, 0) }
 }
 
 /** Identifies a request by the unique content that the simulation puts into it; a removal by its ids. */

@@ -1,10 +1,9 @@
-import { DatabaseError } from '../../src/base/errors.ts'
+import { fromBinary, toBinary } from '@bufbuild/protobuf'
 import { PartitionSet, partitionOf } from '../../src/base/partitions.ts'
-import { RecordAssembler } from '../../src/cluster/log/records.ts'
-import { type ClusterRequest, decodeRequest } from '../../src/cluster/log/request-codec.ts'
-import { decodeQuestion, encodeOutcome } from '../../src/cluster/outcomes.ts'
+import { decodeRequest } from '../../src/cluster/log/request-codec.ts'
+import type { PeerHandler } from '../../src/cluster/requests.ts'
+import { WriteSchema, WrittenSchema } from '../../src/messages/generated/cluster_pb.js'
 import { type Mutant, wrongAnswer } from './cluster-mutants.ts'
-import type { SimulatedNode } from './cluster-nodes.ts'
 
 /** Like `clusterMutants`, for nodes that have a part of the points each. */
 export const shardMutants: Readonly<Record<string, Mutant>> = {
@@ -42,21 +41,17 @@ export const shardMutants: Readonly<Record<string, Mutant>> = {
       })
     },
   },
-  'a node answers others before it has applied a record': {
+  'an owner answers a write of another node before it has decided it': {
     foundBy: wrongAnswer,
-    mutate({ up: { node }, log }) {
-      const answer = node.answerOutcome.bind(node)
-      Object.assign(node, {
-        answerOutcome: async (...[question, signal]: Parameters<typeof answer>) => {
-          const { position } = decodeQuestion(question)
-          const early = node.position < position ? await requestAt(log, position) : undefined
-          if (early?.kind !== 'insert') return await answer(question, signal)
-          // Without errors, the answer would be right for most inserts.
-          const error = new DatabaseError('already_exists', 'not stored')
-          return encodeOutcome({
-            result: { ids: [], errors: early.points.map((_, index) => ({ index, error })) },
-          })
-        },
+    mutate({ up: { node } }) {
+      const answer = node.peerHandlers.get('write')!
+      const handlers = node.peerHandlers as Map<string, PeerHandler>
+      handlers.set('write', async (body, call) => {
+        const written = fromBinary(WrittenSchema, await (answer(body, call) as Promise<Uint8Array>))
+        const { request } = decodeRequest(fromBinary(WriteSchema, body).payload)
+        if (request.kind !== 'put') return toBinary(WrittenSchema, written)
+        const value = JSON.stringify({ version: 65_536, created: true })
+        return toBinary(WrittenSchema, { ...written, value })
       })
     },
   },
@@ -112,20 +107,3 @@ export const shardMutants: Readonly<Record<string, Mutant>> = {
     },
   },
 }
-
-async function requestAt(log: SimulatedNode['log'], position: number): Promise<ClusterRequest | undefined> {
-  const connection = log.connect()
-  try {
-    const assembler = new RecordAssembler(connection, {
-      cacheBytesMax: recordBytesMax,
-      batchBytesMax: recordBytesMax,
-    })
-    const batch = await assembler.accept((await connection.get(position))!)
-    return batch && decodeRequest(batch.payload).request
-  } finally {
-    await connection.close()
-  }
-}
-
-/** More than a simulation writes. */
-const recordBytesMax = 2 ** 20

@@ -32,8 +32,6 @@ export interface ApplierOptions {
   readonly onApply?: ((seconds: number) => void) | undefined
   /** The partitions that this node holds; undefined: all. Records about other partitions only are skipped. */
   readonly held?: (() => PartitionSet | undefined) | undefined
-  /** Called with the outcome of each request, for which other nodes can ask. */
-  readonly onOutcome?: ((position: number, outcome: Outcome) => void) | undefined
   /** Called at an audit record with the digest of its collection: see `PartitionDigest`. */
   readonly onAudit: (collection: string, position: number, digest: Uint8Array) => void
   /** Whether another node that others can copy from has applied the record at a position. */
@@ -404,7 +402,7 @@ export class Applier {
   /** Removes finished records from the front of the queue, in log order, and passes on their outcomes. */
   #land(): void {
     if (this.#failure !== undefined) return
-    const { outcomes, onApply, onOutcome } = this.#options
+    const { outcomes, onApply } = this.#options
     for (let first = this.#flight[0]; first?.outcome !== undefined; first = this.#flight[0]) {
       this.#flight.shift()
       this.#flightBytes -= first.bytes
@@ -412,9 +410,7 @@ export class Applier {
       onApply?.((performance.now() - first.readMs) / 1000)
       const { batch, outcome } = first
       if (batch === undefined) continue
-      const { position } = first.place
-      outcomes.settle(batch.origin, batch.request, { ...outcome, position })
-      onOutcome?.(position, outcome)
+      outcomes.settle(batch, { ...outcome, position: first.place.position })
     }
     this.#waiters.wakeAll()
   }

@@ -32,12 +32,12 @@ async function submit(
   writtenBytesMax: number,
 ): Promise<{ readonly refusal: DatabaseError | undefined; readonly appended: number }> {
   const connection = new SharedMemoryLog().connect()
-  const outcomes = new Outcomes(origin)
+  const outcomes = new Outcomes()
   const log: CommitLog = {
     ...connection,
     append: async (record, options) => {
       const position = await connection.append(record, options)
-      if (decodeRecord(record).kind !== 'chunk') outcomes.settle(origin, 1, { result: undefined, position })
+      if (decodeRecord(record).kind !== 'chunk') outcomes.settle({ origin, request: 1 }, { result: undefined, position })
       return position
     },
   }
@@ -102,7 +102,7 @@ describe('a change by filter', () => {
     const change = { filter: { kind: 'ids', ids: new Uint8Array(5000) }, change: 'delete' } as const
     const id = newId()
     const mostFor = (writtenBytesMax: number): number =>
-      publisherTo(new SharedMemoryLog().connect(), new Outcomes(origin), writtenBytesMax).changesMax(
+      publisherTo(new SharedMemoryLog().connect(), new Outcomes(), writtenBytesMax).changesMax(
         collection,
         change,
       )

@@ -58,6 +58,7 @@ export class Publisher {
   /** End the requests in progress. */
   readonly #ends = new Set<() => void>()
   #bytes = 0
+  #requests = 0
 
   constructor(options: PublisherOptions) {
     this.#options = options
@@ -72,29 +73,58 @@ export class Publisher {
     request: ClusterRequest,
     options: PublishOptions,
   ): Promise<Ended & { readonly result: unknown }> {
-    const { signal } = options
+    const ended = await this.send(await this.prepare(request, options), options.signal)
+    if ('error' in ended) throw ended.error
+    return ended
+  }
+
+  /** Encodes a request and gives it a number. All attempts of it send the same. */
+  async prepare(request: ClusterRequest, options: PublishOptions): Promise<BatchToAppend> {
+    const { collection, partition, signal } = options
     if (isLogged(request) && changesOf(request) > changesPerRecord) throw tooManyChanges(request)
     const payload = await encodeInTurns({ request, timeUs: this.#options.nowUs() })
     if (signal?.aborted) throw cancellation(signal)
     this.#checkBatch(request, payload.length, options)
-    this.#checkBytes(payload.length)
-    const { outcomes } = this.#options
-    const { request: number, outcome } = outcomes.expect()
-    this.#bytes += payload.length
+    return { collection, partition, payload, origin: this.#options.origin, request: this.#nextNumber() }
+  }
+
+  /**
+   * Appends what `prepare` returned, here or on another node; resolves when this node has applied it.
+   *
+   * @throws DatabaseError `not_ready` when it is not known whether it was stored
+   */
+  async send(batch: BatchToAppend, signal: AbortSignal | undefined): Promise<Ended> {
+    using _ = this.hold(batch.payload.length)
+    using waiting = this.#options.outcomes.expect(batch)
     const started = performance.now()
     using deadline = this.#deadline(signal)
-    try {
-      // Its record can be read and applied before the log's own answer arrives.
-      const ended = await Promise.race([
-        outcome,
-        this.#appended(payload, number, options, { outcome, deadline: deadline.signal }),
-      ])
-      if ('error' in ended) throw ended.error
-      this.#options.onAcknowledge?.((performance.now() - started) / 1000)
-      return ended
-    } finally {
-      this.#bytes -= payload.length
-      outcomes.remove(number)
+    // Its record can be read and applied before the log's own answer arrives.
+    const ended = await Promise.race([
+      waiting.ended,
+      this.#appended(batch, signal, { outcome: waiting.ended, deadline: deadline.signal }),
+    ])
+    this.#options.onAcknowledge?.((performance.now() - started) / 1000)
+    return ended
+  }
+
+  /**
+   * Counts the bytes of a write while it is under way.
+   *
+   * @throws DatabaseError `overloaded` when there are too many
+   */
+  hold(bytes: number): Disposable {
+    const { bytesMax } = this.#options
+    if (this.#bytes > 0 && this.#bytes + bytes > bytesMax) {
+      throw new DatabaseError(
+        'overloaded',
+        `${this.#bytes} bytes of changes are on their way through the log, the maximum is ${bytesMax} (MAX_BUFFERED_BYTES): try again later`,
+      )
+    }
+    this.#bytes += bytes
+    return {
+      [Symbol.dispose]: () => {
+        this.#bytes -= bytes
+      },
     }
   }
 
@@ -104,12 +134,16 @@ export class Publisher {
    * @returns its position
    */
   async barrier(): Promise<number> {
-    const { outcomes } = this.#options
-    const { request } = outcomes.expect()
-    outcomes.remove(request)
-    const payload = encodeRequest({ request: { kind: 'barrier' }, timeUs: this.#options.nowUs() })
+    const { origin, nowUs } = this.#options
+    const payload = encodeRequest({ request: { kind: 'barrier' }, timeUs: nowUs() })
     using deadline = this.#deadline(undefined)
-    return await this.#append(payload, request, { collection: '' }, deadline.signal)
+    const batch = { collection: '', partition: undefined, payload, origin, request: this.#nextNumber() }
+    return await this.#append(batch, undefined, deadline.signal)
+  }
+
+  #nextNumber(): number {
+    this.#requests += 1
+    return this.#requests
   }
 
   /** The most points that one record of a change by filter can be about. */
@@ -138,15 +172,6 @@ export class Publisher {
     )
   }
 
-  #checkBytes(bytes: number): void {
-    const { bytesMax } = this.#options
-    if (this.#bytes === 0 || this.#bytes + bytes <= bytesMax) return
-    throw new DatabaseError(
-      'overloaded',
-      `${this.#bytes} bytes of changes are on their way through the log, the maximum is ${bytesMax} (MAX_BUFFERED_BYTES): try again later`,
-    )
-  }
-
   /**
    * Makes a signal that aborts after the time limit, with this publisher, or with the caller. It also aborts when
    * disposed, so that nothing is left behind.
@@ -169,33 +194,24 @@ export class Publisher {
   }
 
   async #appended(
-    payload: Uint8Array,
-    request: number,
-    options: PublishOptions,
+    batch: BatchToAppend,
+    signal: AbortSignal | undefined,
     { outcome, deadline }: { readonly outcome: Promise<Ended>; readonly deadline: AbortSignal },
   ): Promise<Ended> {
-    await this.#append(payload, request, options, deadline)
-    return await Promise.race([outcome, uncertainAfter(deadline, options.signal)])
+    await this.#append(batch, signal, deadline)
+    return await Promise.race([outcome, uncertainAfter(deadline, signal)])
   }
 
   async #append(
-    payload: Uint8Array,
-    request: number,
-    { collection, partition, signal }: PublishOptions,
+    batch: BatchToAppend,
+    signal: AbortSignal | undefined,
     deadline: AbortSignal,
   ): Promise<number> {
-    const { log, origin, retryMs } = this.#options
+    const { log, retryMs } = this.#options
     let isUncertain = false
     for (;;) {
       try {
-        return await appendBatch(log, {
-          collection,
-          origin,
-          request,
-          payload,
-          partition,
-          signal: deadline,
-        })
+        return await appendBatch(log, { ...batch, signal: deadline })
       } catch (error) {
         if (error instanceof UncertainAppend) isUncertain = true
         // Once an attempt is uncertain, a later refusal says nothing about that one.

@@ -1,0 +1,470 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import { cancellation, DatabaseError, lacksRoom, reasonIn } from '../base/errors.ts'
+import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
+import { PartitionSet, partitionOf } from '../base/partitions.ts'
+import {
+  AppliedSchema,
+  WriteSchema,
+  type Written,
+  WrittenSchema,
+} from '../messages/generated/cluster_pb.js'
+import type { Inserted } from '../points/database.ts'
+import {
+  type ChangedByPartition,
+  type LoggedInsert,
+  type LoggedRequest,
+  type LoggedResult,
+  StaleRequest,
+} from '../write/requests.ts'
+import {
+  canBeRefused,
+  decodeFound,
+  decodeFoundAnswer,
+  encodeFound,
+  encodeFoundAnswer,
+  type FindingNode,
+  findHere,
+  Lookup,
+  needsLookup,
+} from './joint-inserts.ts'
+import type { BatchToAppend, Publisher } from './log/publisher.ts'
+import { partitionsOf } from './log/request-codec.ts'
+import { type Ended, uncertain } from './outcomes.ts'
+import { type CoverPart, checkHolds, type Placement } from './reads/placement.ts'
+import { foundParts, type Question, type Scatter } from './reads/scatter.ts'
+import type { PeerCall, PeerHandler, PeerOperation, Peers } from './requests.ts'
+import { pause } from './waiting.ts'
+
+interface WritesOptions {
+  readonly self: string
+  readonly node: FindingNode
+  readonly peers: Peers
+  readonly placement: Placement
+  readonly scatter: Scatter
+  readonly publisher: Publisher
+  /** Resolves when this node has applied the log up to a position. */
+  readonly waitFor: (position: number, signal: AbortSignal | undefined) => Promise<void>
+  /** Why this node cannot apply changes for now. */
+  readonly stall: () => Error | undefined
+  /** How long a write is tried. */
+  readonly timeoutMs: number
+  /** Pause before nodes that failed are asked again; short in tests. */
+  readonly retryMs: number
+  /** How long to wait for a node, at first, before another owner is asked; short in tests. */
+  readonly askMs?: number | undefined
+  /** Aborts when the node is closed. */
+  readonly stop: AbortSignal
+}
+
+/** Where a write goes. */
+export interface WriteTarget {
+  /** The collection, or an alias. */
+  readonly collection: string
+  /** The partition of its subject in the log; undefined: it is about several. */
+  readonly partition: number | undefined
+  readonly signal: AbortSignal | undefined
+}
+
+/**
+ * Writes to points. An owner of the points decides and answers:
+ *
+ *   this node owns them   append ─> applied here, durably ─> the answer
+ *   another node does     send it there ─> it does the same ─> the answer
+ *                           └ no answer: another owner; the log takes the same request once
+ *
+ * Where it takes several nodes to hold all the points of a request, there is still one record:
+ *
+ *   insert          every node decides the same (joint-inserts.ts), or nothing can be refused; the owners of the other
+ *                   partitions confirm that they have applied it
+ *   change by ids   one request for each owner, as each counts its own points
+ *
+ * Main thread only.
+ */
+export class Writes {
+  readonly #options: WritesOptions
+  readonly #full = new FullOwners()
+  readonly handlers: ReadonlyMap<PeerOperation, PeerHandler>
+
+  constructor(options: WritesOptions) {
+    this.#options = options
+    this.handlers = new Map<PeerOperation, PeerHandler>([
+      ['write', (body, call) => this.#answerWrite(body, call)],
+      ['applied', (body, call) => this.#answerApplied(body, call)],
+      ['found', (body, call) => this.#answerFound(body, call)],
+    ])
+  }
+
+  /**
+   * Carries out a request; resolves when owners of its points have applied it durably.
+   *
+   * @returns its result, and its position in the log
+   * @throws DatabaseError with which it was refused; `not_ready` when no owner answers, or nobody knows whether it was
+   *   stored
+   */
+  async write(request: LoggedRequest, to: WriteTarget): Promise<{ result: LoggedResult; position: number }> {
+    const { placement } = this.#options
+    const partitions = partitionsOf(request)
+    const owners = await foundParts(() => placement.cover(partitions, new Set()), to.signal)
+    if (!freesSpace(request)) this.#full.check(partitions, placement)
+    if (request.kind === 'each' && owners.length > 1) return await this.#eachOwner(request, owners, to)
+    if (request.kind === 'insert' && needsLookup(request, owners.length))
+      return await this.#insertJointly(request, to)
+    return await this.#decided(request, to)
+  }
+
+  async #eachOwner(
+    request: Extract<LoggedRequest, { readonly kind: 'each' }>,
+    owners: readonly CoverPart[],
+    to: WriteTarget,
+  ): Promise<{ result: ChangedByPartition; position: number }> {
+    const parts = await Promise.all(
+      owners.map(async ({ partitions }) => {
+        const ids = request.ids.filter((id) => partitions.has(partitionOf(id)))
+        return await this.#decided({ ...request, ids }, to)
+      }),
+    )
+    const result = new Map(parts.flatMap((part) => [...(part.result as ChangedByPartition)]))
+    return { result, position: Math.max(...parts.map(({ position }) => position)) }
+  }
+
+  async #insertJointly(
+    request: LoggedInsert,
+    to: WriteTarget,
+  ): Promise<{ result: LoggedResult; position: number }> {
+    let { position } = this.#options.node
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        const lookup = new Lookup(request, to.collection, position)
+        await this.lookUp(lookup, to.signal)
+        return await this.#decided({ ...request, found: lookup.found }, to)
+      } catch (error) {
+        if (!(error instanceof StaleRequest) || attempt === lookupsMax) throw error
+        position = error.position
+      }
+      // A random pause keeps competing inserts from colliding again.
+      await pause(Math.random() * Math.min(firstPauseMs * 2 ** attempt, pauseMsMax), to.signal)
+    }
+  }
+
+  /** Asks owners for the ids of an insert. */
+  async lookUp(lookup: Lookup, signal: AbortSignal | undefined): Promise<void> {
+    const { self, node, peers, timeoutMs } = this.#options
+    const ask = async (part: CoverPart, signal: AbortSignal) => {
+      const question = lookup.questionFor(part)
+      const answer =
+        part.node === self
+          ? await findHere(node, question)
+          : decodeFoundAnswer(
+              await peers.ask(part.node, 'found', encodeFound(question), { signal, timeoutMs }),
+            )
+      return { part, answer }
+    }
+    const answers = await this.#gathered({ kind: 'found', partitions: lookup.partitions, signal, ask })
+    for (const { part, answer } of answers) lookup.take(part, answer)
+  }
+
+  /** Sends one request to the log. */
+  async #decided(
+    request: LoggedRequest,
+    to: WriteTarget,
+  ): Promise<{ result: LoggedResult; position: number }> {
+    const { publisher } = this.#options
+    const partitions = partitionsOf(request)
+    const batch = await publisher.prepare(request, to)
+    const ended = isDecidedByAll(request)
+      ? await publisher.send(batch, to.signal)
+      : await this.#byOwner({ request, partitions, batch }, to.signal)
+    if ('error' in ended) throw ended.error
+    const { position, held, result } = ended
+    const others = held === undefined ? new PartitionSet() : partitions.without(held)
+    if (others.size > 0) await this.#confirmed(others, position, to.signal)
+    return { result: result as LoggedResult, position }
+  }
+
+  /** Lets an owner decide: this node if it is one. */
+  async #byOwner(asked: Asked, caller: AbortSignal | undefined): Promise<Ended> {
+    const { self, placement, publisher, retryMs } = this.#options
+    let { askMs = usualAskMs } = this.#options
+    const until = this.#until(caller)
+    const failed = new Set<string>()
+    let [refusal, isUncertain]: [DatabaseError | undefined, boolean] = [undefined, false]
+    while (!until.aborted) {
+      const node = this.#ownerFor(asked, placement, failed)
+      if (node === undefined) {
+        // Every owner has failed. A full one stays full for a while.
+        if (refusal !== undefined && !isUncertain) throw refusal
+        failed.clear()
+        // All owners may be slow: they get more time.
+        askMs = Math.min(2 * askMs, askMsMax)
+        await pause(retryMs, until)
+        continue
+      }
+      try {
+        const ended =
+          node === self
+            ? await publisher.send(asked.batch, caller)
+            : await this.#sentTo(node, asked, askMs, until)
+        if (isWhole(ended, asked)) return ended
+        // The node has just dropped the partition. The record is in the log, and another owner applies it.
+        isUncertain = true
+      } catch (error) {
+        if (caller?.aborted) throw cancellation(caller)
+        if (node === self) throw error
+        this.#full.note(node, error)
+        if (lacksRoom(error) || isOverloaded(error)) refusal = error
+        else isUncertain = true
+      }
+      failed.add(node)
+    }
+    if (caller?.aborted) throw cancellation(caller)
+    throw uncertain(until.reason)
+  }
+
+  /** A node that can answer the whole request. */
+  #ownerFor(
+    { request, partitions }: Asked,
+    placement: Placement,
+    failed: ReadonlySet<string>,
+  ): string | undefined {
+    const { parts, missing } = placement.cover(partitions, failed)
+    if (missing.size > 0) return undefined
+    return parts.length === 1 || isUnrefusable(request) ? parts[0]!.node : undefined
+  }
+
+  async #sentTo(
+    node: string,
+    { request, partitions, batch }: Asked,
+    askMs: number,
+    until: AbortSignal,
+  ): Promise<Ended> {
+    const { peers, publisher } = this.#options
+    const { collection, origin, partition, payload } = batch
+    using _ = publisher.hold(payload.length)
+    const message = create(WriteSchema, {
+      collection,
+      origin,
+      request: BigInt(batch.request),
+      ...(partition === undefined ? {} : { partition }),
+      payload,
+      partitions: partitions.bytes,
+      freesSpace: freesSpace(request),
+    })
+    const stop = new AbortController()
+    const signal = AbortSignal.any([until, stop.signal])
+    const timeoutMs = askMs + payload.length / bytesPerMs
+    const late = pause(timeoutMs, signal).then(() => {
+      throw new DatabaseError('deadline_exceeded', `node ${node} has not answered in ${askMs} ms`)
+    })
+    late.catch(() => {})
+    try {
+      const answer = peers.ask(node, 'write', toBinary(WriteSchema, message), { signal, timeoutMs })
+      return endedOf(request, fromBinary(WrittenSchema, await Promise.race([answer, late])))
+    } finally {
+      stop.abort()
+    }
+  }
+
+  async #answerWrite(body: Buffer, { signal }: PeerCall): Promise<Uint8Array> {
+    const { publisher, node, stall } = this.#options
+    const { request, partitions: bytes, freesSpace, ...message } = fromBinary(WriteSchema, body)
+    const partitions = new PartitionSet(bytes)
+    if (partitions.common(node.held).size === 0) checkHolds(node.held, partitions)
+    const full = stall()
+    if (full !== undefined && !freesSpace) throw full
+    const { collection, origin, partition, payload } = message
+    const batch = { collection, origin, partition, payload, request: Number(request) }
+    return toBinary(WrittenSchema, writtenOf(await publisher.send(batch, signal)))
+  }
+
+  /** Resolves when owners of partitions have applied the log up to a position. */
+  async #confirmed(
+    partitions: PartitionSet,
+    position: number,
+    caller: AbortSignal | undefined,
+  ): Promise<void> {
+    const { self, peers, timeoutMs, retryMs } = this.#options
+    const until = this.#until(caller)
+    const ask = async (part: CoverPart, signal: AbortSignal): Promise<void> => {
+      const question = create(AppliedSchema, { position: BigInt(position), partitions: part.partitions.bytes })
+      if (part.node === self) return await this.#apply(position, part.partitions, signal)
+      await peers
+        .ask(part.node, 'applied', toBinary(AppliedSchema, question), { signal, timeoutMs })
+        .catch((error: unknown) => {
+          this.#full.note(part.node, error)
+          throw error
+        })
+    }
+    for (;;) {
+      try {
+        await this.#options.scatter.gather({ kind: 'applied', partitions, signal: until, ask })
+        return
+      } catch (error) {
+        if (caller?.aborted) throw cancellation(caller)
+        if (until.aborted) throw uncertain(error)
+        await pause(retryMs, until)
+      }
+    }
+  }
+
+  async #answerApplied(body: Buffer, { signal }: PeerCall): Promise<Uint8Array> {
+    const { position, partitions } = fromBinary(AppliedSchema, body)
+    await this.#apply(Number(position), new PartitionSet(partitions), signal)
+    return new Uint8Array()
+  }
+
+  async #apply(position: number, partitions: PartitionSet, signal: AbortSignal): Promise<void> {
+    const { node, stall, waitFor } = this.#options
+    const full = stall()
+    // This node does not reach that position before its disk or memory has space again.
+    if (full !== undefined && node.position < position) throw full
+    await waitFor(position, signal)
+    checkHolds(node.held, partitions)
+  }
+
+  async #answerFound(body: Buffer, { signal }: PeerCall): Promise<Uint8Array> {
+    const question = decodeFound(body)
+    await this.#options.waitFor(Number(question.position), signal)
+    return encodeFoundAnswer(await findHere(this.#options.node, question))
+  }
+
+  /** @throws DatabaseError `not_ready` when no owner answers: nothing was stored */
+  async #gathered<Answer>(question: Question<Answer>): Promise<readonly Answer[]> {
+    try {
+      return await this.#options.scatter.gather(question)
+    } catch (cause) {
+      if (question.signal?.aborted) throw cancellation(question.signal)
+      const message = 'nothing was stored, because the nodes that hold the points do not answer: try again later'
+      throw new DatabaseError('not_ready', message, { cause })
+    }
+  }
+
+  /** Aborts with the caller, with this node, or when it takes too long. */
+  #until(caller: AbortSignal | undefined): AbortSignal {
+    const { timeoutMs, stop } = this.#options
+    const ends = [AbortSignal.timeout(timeoutMs), stop]
+    return AbortSignal.any(caller === undefined ? ends : [...ends, caller])
+  }
+}
+
+/** A request on its way to an owner of its partitions. */
+interface Asked {
+  readonly request: LoggedRequest
+  readonly partitions: PartitionSet
+  readonly batch: BatchToAppend
+}
+
+/** Whether a node whose disk or memory is full takes the request, too. */
+export function freesSpace({ kind }: LoggedRequest): boolean {
+  return kind === 'remove' || kind === 'expire'
+}
+
+/** Whether every node decides about the request, whatever it holds: see `concerns`. */
+function isDecidedByAll(request: LoggedRequest): boolean {
+  return request.kind === 'insert' && (request.identity ?? request.found) !== undefined
+}
+
+/** Whether no point that is stored can make any difference to the answer. */
+function isUnrefusable(request: LoggedRequest): boolean {
+  return request.kind === 'insert' && !request.points.some(canBeRefused)
+}
+
+/** Whether the outcome of a node is that of the whole request. */
+function isWhole(ended: Ended, { request, partitions }: Asked): boolean {
+  if ('error' in ended || ended.held === undefined) return true
+  if (partitions.without(ended.held).size === 0) return true
+  return ended.result !== undefined && isUnrefusable(request)
+}
+
+function isOverloaded(error: unknown): error is DatabaseError {
+  return error instanceof DatabaseError && error.reason === 'overloaded'
+}
+
+function writtenOf(ended: Ended): Written {
+  const { position, held } = ended
+  const head = { position: BigInt(position), ...(held === undefined ? {} : { held: held.bytes }) }
+  if ('error' in ended) {
+    if (!(ended.error instanceof DatabaseError)) throw ended.error
+    const { reason, message: error } = ended.error
+    return create(WrittenSchema, { ...head, reason, error })
+  }
+  const { result } = ended
+  if (result instanceof Map) return create(WrittenSchema, { ...head, value: JSON.stringify([...result]) })
+  if (typeof result !== 'object' || !('ids' in result))
+    return create(WrittenSchema, { ...head, value: JSON.stringify(result ?? null) })
+  const ids = Buffer.concat(result.ids.map((id) => (id === null ? noId : idToBytes(id))))
+  const errors = result.errors.map(({ index, error: { reason, message } }) => ({ index, reason, message }))
+  return create(WrittenSchema, { ...head, ids, value: JSON.stringify(errors) })
+}
+
+function endedOf(request: LoggedRequest, written: Written): Ended {
+  const held = written.held.length === 0 ? undefined : new PartitionSet(written.held)
+  const head = { position: Number(written.position), held }
+  if (written.reason !== '') return { ...head, error: errorOf(written.reason, written.error) }
+  const value = JSON.parse(written.value) as unknown
+  if (value === null) return { ...head, result: undefined }
+  if (request.kind === 'each') return { ...head, result: new Map(value as [number, number][]) }
+  if (request.kind !== 'insert') return { ...head, result: value as LoggedResult }
+  return { ...head, result: insertedOf(written.ids, value as WrittenError[]) }
+}
+
+interface WrittenError {
+  readonly index: number
+  readonly reason: string
+  readonly message: string
+}
+
+function insertedOf(bytes: Uint8Array, refused: readonly WrittenError[]): Inserted {
+  const errors = refused.map(({ index, reason, message }) => ({ index, error: errorOf(reason, message) }))
+  const without = new Set(refused.map(({ index }) => index))
+  const ids = Array.from({ length: bytes.length / idBytes }, (_, at) =>
+    without.has(at) ? null : idFromBytes(bytes, at * idBytes),
+  )
+  return { ids, errors }
+}
+
+function errorOf(reason: string, message: string): DatabaseError {
+  // A later program may have reasons that this one does not know.
+  return new DatabaseError(reasonIn(reason) ?? 'internal', message)
+}
+
+/**
+ * Nodes whose disk or memory is full, as they said when they were asked to apply a write. Writes that only such nodes
+ * would have to store are refused for a moment: the log would accept them, but nobody could say when they are applied.
+ */
+export class FullOwners {
+  readonly #nowMs: () => number
+  readonly #full = new Map<string, { readonly error: DatabaseError; readonly untilMs: number }>()
+
+  constructor(nowMs: () => number = () => performance.now()) {
+    this.#nowMs = nowMs
+  }
+
+  /** Notes why a node could not apply a write. */
+  note(node: string, error: unknown): void {
+    if (lacksRoom(error)) this.#full.set(node, { error, untilMs: this.#nowMs() + fullMs })
+  }
+
+  /** @throws the error of the first live owner of a partition when all of them are full */
+  check(partitions: PartitionSet, placement: Placement): void {
+    const nowMs = this.#nowMs()
+    for (const [node, { untilMs }] of this.#full) if (untilMs <= nowMs) this.#full.delete(node)
+    if (this.#full.size === 0) return
+    for (const partition of partitions) {
+      const owners = placement.owners(partition)
+      const isFull = owners.length > 0 && owners.every((node) => this.#full.has(node))
+      if (isFull) throw this.#full.get(owners[0]!)!.error
+    }
+  }
+}
+
+/** After this time, the next write is tried again. */
+const fullMs = 1_000
+const lookupsMax = 16
+const firstPauseMs = 2
+const pauseMsMax = 500
+/** Much longer than applying a record takes, and much shorter than a caller waits. */
+const usualAskMs = 1_000
+const askMsMax = 16_000
+/** A large request takes longer: a slow network, and a log that is busy. */
+const bytesPerMs = 5_000
+const noId = new Uint8Array(idBytes)
