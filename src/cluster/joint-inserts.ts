@@ -3,7 +3,12 @@ import { DatabaseError } from '../base/errors.ts'
 import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint } from '../base/point.ts'
-import { type Found, type FoundAnswer, FoundAnswerSchema, FoundSchema } from '../messages/generated/cluster_pb.js'
+import {
+  type Found,
+  type FoundAnswer,
+  FoundAnswerSchema,
+  FoundSchema,
+} from '../messages/generated/cluster_pb.js'
 import type { FoundPoints, LoggedInsert } from '../write/requests.ts'
 import type { ReadCollection, ReadingNode } from './reads/node-reads.ts'
 import { type CoverPart, checkHolds } from './reads/placement.ts'

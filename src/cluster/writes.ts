@@ -2,12 +2,7 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { cancellation, DatabaseError, lacksRoom, reasonIn } from '../base/errors.ts'
 import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
-import {
-  AppliedSchema,
-  WriteSchema,
-  type Written,
-  WrittenSchema,
-} from '../messages/generated/cluster_pb.js'
+import { AppliedSchema, WriteSchema, type Written, WrittenSchema } from '../messages/generated/cluster_pb.js'
 import type { Inserted } from '../points/database.ts'
 import {
   type ChangedByPartition,
@@ -285,7 +280,10 @@ export class Writes {
     const { self, peers, timeoutMs, retryMs } = this.#options
     const until = this.#until(caller)
     const ask = async (part: CoverPart, signal: AbortSignal): Promise<void> => {
-      const question = create(AppliedSchema, { position: BigInt(position), partitions: part.partitions.bytes })
+      const question = create(AppliedSchema, {
+        position: BigInt(position),
+        partitions: part.partitions.bytes,
+      })
       if (part.node === self) return await this.#apply(position, part.partitions, signal)
       await peers
         .ask(part.node, 'applied', toBinary(AppliedSchema, question), { signal, timeoutMs })
@@ -333,7 +331,8 @@ export class Writes {
       return await this.#options.scatter.gather(question)
     } catch (cause) {
       if (question.signal?.aborted) throw cancellation(question.signal)
-      const message = 'nothing was stored, because the nodes that hold the points do not answer: try again later'
+      const message =
+        'nothing was stored, because the nodes that hold the points do not answer: try again later'
       throw new DatabaseError('not_ready', message, { cause })
     }
   }

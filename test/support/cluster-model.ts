@@ -59,10 +59,10 @@ export class ClusterModel {
       model.#noteMentioned(request)
       if (outcome === undefined) continue
       const name = nameOf(request)
-      const before = model.outcomes.get(name)
+      const known = model.outcomes.get(name)
       // A retry of the same request, whose first attempt got no answer; each owner of points counts its own.
-      if (before === undefined) model.outcomes.set(name, outcome)
-      else if (request.kind === 'each') model.outcomes.set(name, sumOf(before, outcome))
+      if (known === undefined) model.outcomes.set(name, outcome)
+      else if (request.kind === 'each') model.outcomes.set(name, sumOf(known, outcome))
     }
     return model
   }

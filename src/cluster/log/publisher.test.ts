@@ -37,7 +37,8 @@ async function submit(
     ...connection,
     append: async (record, options) => {
       const position = await connection.append(record, options)
-      if (decodeRecord(record).kind !== 'chunk') outcomes.settle({ origin, request: 1 }, { result: undefined, position })
+      if (decodeRecord(record).kind !== 'chunk')
+        outcomes.settle({ origin, request: 1 }, { result: undefined, position })
       return position
     },
   }
