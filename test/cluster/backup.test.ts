@@ -7,15 +7,15 @@ import { natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { startTestService } from '../support/service.ts'
 import { until } from '../support/until.ts'
-import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
+import { ClusterServices, type NodeService } from './cluster-services.ts'
 import { post } from './node-requests.ts'
 import { settled } from './parts.ts'
 
 describe('a backup of a cluster', { skip: natsMissing() }, () => {
   it('has all collections and aliases, for a single service and for a new cluster', async () => {
-    await using cluster = await ClusterProcesses.start({ logServers: 1, nodes: 2 })
+    await using cluster = await ClusterServices.start({ logServers: 1, nodes: 2 })
     const { nodes, servers } = cluster
-    const [a, b] = nodes as [NodeProcess, NodeProcess]
+    const [a, b] = nodes as [NodeService, NodeService]
     await until(async () => (await Promise.all(nodes.map((node) => node.isReady()))).every((is) => is))
     for (const name of ['docs', 'pictures', 'empty']) {
       await send(a.url, 'PUT', `/collections/${name}`, { dimension: name === 'pictures' ? 3 : 2 })
@@ -83,9 +83,9 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
 
   it('has all points if each node has a part of them, for a service and for another such cluster', async () => {
     const inParts = { CLUSTER_REPLICAS: '2', DIMENSION: '2' }
-    await using cluster = await ClusterProcesses.start({ logServers: 1, nodes: 3, environment: inParts })
+    await using cluster = await ClusterServices.start({ logServers: 1, nodes: 3, environment: inParts })
     const { nodes, servers } = cluster
-    const [a, b, c] = nodes as [NodeProcess, NodeProcess, NodeProcess]
+    const [a, b, c] = nodes as [NodeService, NodeService, NodeService]
     await settled(nodes)
     for (const name of ['docs', 'pictures', 'empty']) {
       await send(a.url, 'PUT', `/collections/${name}`, { dimension: name === 'pictures' ? 3 : 2 })
@@ -142,7 +142,7 @@ async function assertRestorable(file: string, dataDir: string, expected: Content
 }
 
 /** Whether a node has applied the last change of collections and aliases. */
-async function hasAlias({ url }: NodeProcess): Promise<boolean> {
+async function hasAlias({ url }: NodeService): Promise<boolean> {
   const { status } = await post({ url }, '/collections/today/points/count', {})
   return status === 200
 }

@@ -7,7 +7,7 @@ import { type NatsServers, natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { startTestService } from '../support/service.ts'
 import { until } from '../support/until.ts'
-import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
+import { ClusterServices, type NodeService } from './cluster-services.ts'
 import { post } from './node-requests.ts'
 import { settled } from './parts.ts'
 import { contentOf } from './workload.ts'
@@ -16,7 +16,7 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
   it('stops writes when the stream is deleted, answers reads, and a new cluster has all its points', async () => {
     await using cluster = await started({ logServers: 1, nodes: 3 })
     const { nodes, servers } = cluster
-    const [a, b, c] = nodes as [NodeProcess, NodeProcess, NodeProcess]
+    const [a, b, c] = nodes as [NodeService, NodeService, NodeService]
     assert.equal((await put(a, '/collections/docs', { dimension: 2 })).status, 201)
     assert.equal((await put(a, '/aliases', { set: { papers: 'docs' } })).status, 200)
     assert.equal((await post(a, '/collections/docs/points', pointOf('in docs'))).status, 201)
@@ -29,7 +29,7 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
     const session = await count(b, { 'vicinal-position': String(position) })
     assert.deepEqual(await session.json(), { count: 20 })
     // A restarted node waits: only those that run answer reads.
-    await c.kill()
+    c.kill()
     await c.start()
     await until(async () => /log of the cluster is lost/.test(await readyTextOf(c)))
     // It reports the loss to others once it knows how far its data have reached.
@@ -37,20 +37,20 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
 
     await assertContinues(cluster, { from: ['--http', a.url, '--available'], points: 20 })
     await c.stop()
-    const directory = ['--data-dir', join(servers.directory, c.name, 'data')]
+    const directory = ['--data-dir', c.dataDir]
     await assertContinues(cluster, { from: directory, points: 20 })
   })
 
   it('rejects an empty log in place of the lost one', async () => {
     await using cluster = await started({ logServers: 3, nodes: 2 })
     const { nodes, servers } = cluster
-    const [a, b] = nodes as [NodeProcess, NodeProcess]
+    const [a, b] = nodes as [NodeService, NodeService]
     await insert(a, 'before', 20)
     await allHave(nodes, { before: 20 })
     await servers.killAll()
     for (const index of [0, 1, 2]) rmSync(servers.storeOf(index), { recursive: true })
     await servers.startAll()
-    await b.kill()
+    b.kill()
     await b.start()
     await allLost(nodes)
     assert.equal((await post(a, '/points', pointOf('refused'))).status, 503)
@@ -60,24 +60,24 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
   it('rejects a log that is shorter than before, and no node continues with it', async () => {
     await using cluster = await started({ logServers: 1, nodes: 3 })
     const { nodes, servers } = cluster
-    const [a, b, c] = nodes as [NodeProcess, NodeProcess, NodeProcess]
+    const [a, b, c] = nodes as [NodeService, NodeService, NodeService]
     await insert(a, 'first', 10)
     await allHave(nodes, { first: 10 })
     const store = servers.storeOf(0)
     await servers.kill(0, 'SIGTERM')
     cpSync(store, `${store}-before`, { recursive: true })
-    // This node has the whole shorter log, so it only learns of the loss from the others. While there is no log server,
-    // it has asked none for the next records.
-    b.pause()
+    // This node has the whole shorter log, so it only learns of the loss from the others. Until then, it does not reach
+    // the log server.
+    for (const link of b.links) link.set('hold', 'hold')
     await servers.startOne(0)
     await insert(a, 'second', 10)
     await until(async () => (await contentOf(c)).get('second') === 10)
     await servers.kill(0, 'SIGTERM')
     rmSync(store, { recursive: true })
     cpSync(`${store}-before`, store, { recursive: true })
-    await c.kill()
+    c.kill()
     await servers.startOne(0)
-    b.resume()
+    for (const link of b.links) link.heal()
     await until(async () => (await lostOf(a)) !== undefined && (await lostOf(b)) !== undefined)
     assert.match((await lostOf(a))!, /the log ends at position \d+/)
     assert.match((await lostOf(b))!, /node node-0 has applied it up to \d+ and found it lost/)
@@ -94,17 +94,17 @@ describe('a cluster in parts whose log is lost', { skip: natsMissing() }, () => 
   it('answers reads on all nodes, and a new cluster has the points of all of them', async () => {
     await using cluster = await startedInParts({ logServers: 1, nodes: 3 }, 2)
     const { nodes, servers } = cluster
-    const [a, b] = nodes as [NodeProcess, NodeProcess]
+    const [a, b] = nodes as [NodeService, NodeService]
     assert.equal((await put(a, '/collections/docs', { dimension: 2 })).status, 201)
     assert.equal((await put(a, '/aliases', { set: { papers: 'docs' } })).status, 200)
     assert.equal((await post(a, '/collections/docs/points', pointOf('in docs'))).status, 201)
     await insert(a, 'before', 60)
     await allHave(nodes, { before: 60 })
     // This node applies none of the next records, and does not notice the loss of the log.
-    b.pause()
+    for (const link of b.links) link.set('hold', 'hold')
     await insert(a, 'without b', 60)
     await deleteStream(servers)
-    b.resume()
+    for (const link of b.links) link.heal()
     await allLost(nodes)
     for (const node of nodes) {
       assert.equal((await count(node, { 'vicinal-consistency': 'latest' })).status, 503)
@@ -122,7 +122,7 @@ describe('a cluster in parts whose log is lost', { skip: natsMissing() }, () => 
  * @param points at least as many as the default collection has: one for each of them
  */
 async function assertContinues(
-  { servers }: ClusterProcesses,
+  { servers }: ClusterServices,
   { from, points }: { readonly from: readonly string[]; readonly points: number },
 ): Promise<void> {
   const name = `next-${from.length}`
@@ -157,15 +157,15 @@ async function deleteStream(servers: NatsServers): Promise<void> {
   await connection.close()
 }
 
-async function allLost(nodes: readonly NodeProcess[]): Promise<void> {
+async function allLost(nodes: readonly NodeService[]): Promise<void> {
   await until(async () => (await Promise.all(nodes.map(lostOf))).every((lost) => lost !== undefined))
 }
 
 async function started(options: {
   readonly logServers: 1 | 3
   readonly nodes: number
-}): Promise<ClusterProcesses> {
-  const cluster = await ClusterProcesses.start(options)
+}): Promise<ClusterServices> {
+  const cluster = await ClusterServices.start(options)
   await allReady(cluster.nodes)
   return cluster
 }
@@ -173,8 +173,8 @@ async function started(options: {
 async function startedInParts(
   options: { readonly logServers: 1 | 3; readonly nodes: number },
   replicas: number,
-): Promise<ClusterProcesses> {
-  const cluster = await ClusterProcesses.start({
+): Promise<ClusterServices> {
+  const cluster = await ClusterServices.start({
     ...options,
     environment: {
       CLUSTER_REPLICAS: String(replicas),
@@ -185,12 +185,12 @@ async function startedInParts(
   return cluster
 }
 
-async function allReady(nodes: readonly NodeProcess[]): Promise<void> {
+async function allReady(nodes: readonly NodeService[]): Promise<void> {
   await until(async () => (await Promise.all(nodes.map((node) => node.isReady()))).every((is) => is))
 }
 
 /** Inserts points one after the other and returns the position of the last one. */
-async function insert(node: NodeProcess, content: string, points: number): Promise<number> {
+async function insert(node: NodeService, content: string, points: number): Promise<number> {
   let position = 0
   for (let each = 0; each < points; each += 1) {
     const answer = await post(node, '/points', pointOf(content))
@@ -201,7 +201,7 @@ async function insert(node: NodeProcess, content: string, points: number): Promi
 }
 
 async function allHave(
-  nodes: readonly NodeProcess[],
+  nodes: readonly NodeService[],
   expected: Readonly<Record<string, number>>,
 ): Promise<void> {
   const wanted = JSON.stringify(Object.entries(expected))
@@ -214,17 +214,17 @@ function pointOf(content: string): unknown {
   return { vector: [1, 2], payload: { content_type: 'Text', content } }
 }
 
-async function put({ url }: NodeProcess, path: string, body: unknown): Promise<Response> {
+async function put({ url }: NodeService, path: string, body: unknown): Promise<Response> {
   const headers = { 'content-type': 'application/json' }
   return await fetch(url + path, { method: 'PUT', headers, body: JSON.stringify(body) })
 }
 
-async function count(node: NodeProcess, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
+async function count(node: NodeService, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
   return await post(node, '/points/count', {}, headers)
 }
 
 /** Whether the nodes answer all reads for some time. */
-async function answerFor(ms: number, nodes: readonly NodeProcess[]): Promise<boolean> {
+async function answerFor(ms: number, nodes: readonly NodeService[]): Promise<boolean> {
   for (const endMs = performance.now() + ms; performance.now() < endMs; ) {
     for (const node of nodes) {
       const { status } = await count(node)
@@ -239,14 +239,14 @@ async function answerFor(ms: number, nodes: readonly NodeProcess[]): Promise<boo
 const longMs = 3_000
 
 /** Why the node considers the log lost; undefined if it does not, or while it does not answer. */
-async function lostOf(node: NodeProcess): Promise<string | undefined> {
+async function lostOf(node: NodeService): Promise<string | undefined> {
   return await statusOf(node).then(
     (status) => status.log_lost,
     () => undefined,
   )
 }
 
-async function readyTextOf({ url }: NodeProcess): Promise<string> {
+async function readyTextOf({ url }: NodeService): Promise<string> {
   return await fetch(`${url}/readyz`).then(
     (response) => response.text(),
     () => 'the node does not listen',

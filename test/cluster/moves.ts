@@ -5,6 +5,9 @@ import { until, waitFor } from '../support/until.ts'
 import type { NodeProcess } from './cluster-processes.ts'
 import { metricOf, settled } from './parts.ts'
 
+/** A node in a process of its own or in this one. */
+type AnyNode = Pick<NodeProcess, 'name' | 'url'>
+
 /** Draws one of the values at random. */
 export function drawn<Value>(values: readonly Value[], random: () => number): Value {
   return values[Math.floor(random() * values.length)]!
@@ -37,7 +40,7 @@ export async function remove(nodes: readonly NodeProcess[], node: NodeProcess): 
 }
 
 /** Resolves when the node has dropped its partitions and begins to fetch them again. */
-export async function refetch(nodes: readonly NodeProcess[], node: NodeProcess): Promise<void> {
+export async function refetch(nodes: readonly AnyNode[], node: AnyNode): Promise<void> {
   const before = await metricOf(node, 'vicinal_cluster_fetches')
   await ask(nodes, 'POST', `${node.name}/refetch`)
   await until(async () => {
@@ -112,7 +115,7 @@ async function drainedOf(nodes: readonly NodeProcess[]): Promise<NodeProcess | u
 }
 
 /** Sends a request to the nodes in turn until one of them has carried it out. */
-async function ask(nodes: readonly NodeProcess[], method: string, path: string): Promise<void> {
+async function ask(nodes: readonly AnyNode[], method: string, path: string): Promise<void> {
   await until(async () => {
     for (const { url } of nodes) {
       const signal = AbortSignal.timeout(5_000)

@@ -10,7 +10,8 @@ import { assertEnded, run } from '../support/process.ts'
 import { randomVector, seededRandom } from '../support/random.ts'
 import { startTestService } from '../support/service.ts'
 import { until } from '../support/until.ts'
-import { ClusterProcesses, grpcKey, type NodeProcess } from './cluster-processes.ts'
+import { grpcKey } from './cluster-processes.ts'
+import { ClusterServices, type NodeService } from './cluster-services.ts'
 import { refetch } from './moves.ts'
 import { metricOf, settingsOfParts, settled, sharesOf } from './parts.ts'
 
@@ -48,7 +49,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     const [first] = clients as [HttpClient]
     const before = await first.searchHitsBatch(queries(seededRandom(5)), latest)
     const shares = await sharesOf(cluster)
-    await nodes[2]!.kill()
+    nodes[2]!.kill()
     assert.deepEqual(await first.searchHitsBatch(queries(seededRandom(5)), latest), before)
     assert.equal((await first.insert(pointOf(7000))).length, 36)
     const isShort = async (): Promise<boolean> => {
@@ -59,7 +60,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     await until(isShort, 'the status and the metrics report that partitions have fewer copies')
     const { stdout } = await run(['cluster', 'status', '--http', nodes[0]!.url])
     assert.match(stdout, new RegExp(`; ${shares['node-2']} on fewer reachable nodes`))
-    await nodes[1]!.kill()
+    nodes[1]!.kill()
     await assert.rejects(first.count(undefined, { consistency: 'available' }), { reason: 'not_ready' })
     await nodes[1]!.start()
     await nodes[2]!.start()
@@ -71,7 +72,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     await using cluster = await started(3, 1)
     const { nodes } = cluster
     await settled(nodes)
-    const [first, , third] = nodes as [NodeProcess, NodeProcess, NodeProcess]
+    const [first, , third] = nodes as [NodeService, NodeService, NodeService]
     const http = createHttpClient({ baseUrl: first.url, retries: 0 })
     await using grpc = closing(
       createGrpcClient({ address: first.grpcAddress, apiKey: grpcKey, retries: 0, timeoutMs: 60_000 }),
@@ -79,7 +80,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     await writeTo([http, http, http])
     const all = await pages(http, undefined)
     const gone = { partitions: (await sharesOf(cluster))['node-2']!, of: 256 }
-    await third.kill()
+    third.kill()
     const before = await unansweredOf(first)
     const near = { vector: [1, 2, 3, 4], metric: 'Euclidean', limit: 300, exact: true } as const
     for (const client of [http, grpc]) {
@@ -186,7 +187,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     await settled(nodes)
     assert.equal(sumOf(await sharesOf(cluster)), 512)
     // A node with the old number in its settings still comes back, and nothing is missing meanwhile.
-    await nodes[2]!.kill()
+    nodes[2]!.kill()
     assert.deepEqual(await clients[0]!.searchHitsBatch(asked, latest), before)
     await nodes[2]!.start()
     await settled(nodes)
@@ -223,11 +224,11 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     await nodes[3]!.start()
     await until(async () => (await sharesOf(cluster))['node-3']! > 0)
     // The receiver.
-    await nodes[3]!.kill()
+    nodes[3]!.kill()
     await nodes[3]!.start()
     await until(async () => (await sharesOf(cluster))['node-3']! > 40)
     // A sender.
-    await nodes[1]!.kill()
+    nodes[1]!.kill()
     await nodes[1]!.start()
     await settled(nodes)
     await refetch(nodes, nodes[2]!)
@@ -253,7 +254,7 @@ async function eventually(check: () => Promise<void>): Promise<void> {
 }
 
 /** How many requests needed points for which no node answered. */
-async function unansweredOf({ url }: NodeProcess): Promise<number> {
+async function unansweredOf({ url }: NodeService): Promise<number> {
   return figureIn(await (await fetch(`${url}/metrics`)).text(), 'vicinal_cluster_unanswered_requests_total')!
 }
 
@@ -262,8 +263,8 @@ function closing(client: VectorClient): VectorClient & AsyncDisposable {
   return { ...client, [Symbol.asyncDispose]: () => client.close() }
 }
 
-async function started(nodes: number, replicas: number, first = nodes): Promise<ClusterProcesses> {
-  return await ClusterProcesses.start({
+async function started(nodes: number, replicas: number, first = nodes): Promise<ClusterServices> {
+  return await ClusterServices.start({
     logServers: 1,
     nodes,
     started: first,
@@ -368,7 +369,7 @@ async function goOn(
     } catch (error) {
       errors.push(String(error))
     }
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    await new Promise((resolve) => setTimeout(resolve, 50))
   }
   return { ids, errors }
 }

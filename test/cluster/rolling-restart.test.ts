@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { createHttpClient, type HttpClient } from '../../src/client/http-client.ts'
 import { natsMissing } from '../support/nats-servers.ts'
 import { until } from '../support/until.ts'
-import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
+import { ClusterServices, type NodeService } from './cluster-services.ts'
 import { settled } from './parts.ts'
 
 describe('a cluster whose nodes are restarted one after the other', { skip: natsMissing() }, () => {
@@ -21,9 +21,9 @@ describe('a cluster whose nodes are restarted one after the other', { skip: nats
 /** Restarts one node after the other while clients continue. */
 async function restartAll(
   environment: Readonly<Record<string, string>> = {},
-  ready: (nodes: readonly NodeProcess[]) => Promise<void> = allReady,
+  ready: (nodes: readonly NodeService[]) => Promise<void> = allReady,
 ): Promise<void> {
-  await using cluster = await ClusterProcesses.start({ logServers: 3, nodes: 3, environment })
+  await using cluster = await ClusterServices.start({ logServers: 3, nodes: 3, environment })
   const { nodes } = cluster
   await ready(nodes)
   const clients = nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
@@ -54,7 +54,7 @@ async function restartAll(
   }
 }
 
-async function allReady(nodes: readonly NodeProcess[]): Promise<void> {
+async function allReady(nodes: readonly NodeService[]): Promise<void> {
   await until(async () => (await Promise.all(nodes.map((node) => node.isReady()))).every((is) => is))
 }
 
