@@ -4,6 +4,7 @@ import { DatabaseError, invalid } from './errors.ts'
 import {
   type Bounds,
   type Filter,
+  type FilterLimits,
   filterLimits,
   type metaPaths,
   type OperatorName,
@@ -21,33 +22,35 @@ import { contentTypes, isUuid } from './point.ts'
  */
 export class FilterBuilder {
   readonly #nameOf: (operator: OperatorName) => string
+  readonly #limits: FilterLimits
   #nodes = 0
   #values = 0
 
   /** @param nameOf returns the transport's name of an operator, for messages */
-  constructor(nameOf: (operator: OperatorName) => string) {
+  constructor(nameOf: (operator: OperatorName) => string, limits: FilterLimits = filterLimits) {
     this.#nameOf = nameOf
+    this.#limits = limits
   }
 
   /** @param depth how many `and`, `or` and `not` enclose this filter */
   enter(depth: number, at: string): void {
-    if (depth > filterLimits.depth) {
-      throw invalid(`${at} is within more than ${filterLimits.depth} of and, or and not`)
+    if (depth > this.#limits.depth) {
+      throw invalid(`${at} is within more than ${this.#limits.depth} of and, or and not`)
     }
   }
 
   /** Counts a node. May be called before the node's content is read. */
   count(at: string): void {
     this.#nodes += 1
-    if (this.#nodes > filterLimits.nodes) {
-      throw invalid(`${at} is one too many: the most are ${filterLimits.nodes} conditions and other parts`)
+    if (this.#nodes > this.#limits.nodes) {
+      throw invalid(`${at} is one too many: the most are ${this.#limits.nodes} conditions and other parts`)
     }
   }
 
   countValue(at: string): void {
     this.#values += 1
-    if (this.#values > filterLimits.values) {
-      throw invalid(`${at} has too many values: the most in a filter is ${filterLimits.values}`)
+    if (this.#values > this.#limits.values) {
+      throw invalid(`${at} has too many values: the most in a filter is ${this.#limits.values}`)
     }
   }
 

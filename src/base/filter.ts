@@ -108,3 +108,5 @@ export const filterLimits = {
   /** Values of all `in` and `contains` tests together, including ids. */
   values: 1_000_000,
 } as const
+
+export type FilterLimits = { readonly [Name in keyof typeof filterLimits]: number }

@@ -5,6 +5,8 @@ import {
   type Bounds,
   boundNames,
   type Filter,
+  type FilterLimits,
+  filterLimits,
   type OperatorName,
   operatorNames,
   operatorOf,
@@ -75,6 +77,16 @@ export function* filterIn(message: Encoded<messages.Filter>, at: string): Steps<
   return yield* new FilterReader().filter(message, at, 0)
 }
 
+/**
+ * Returns the filter in a message of another node, where it was checked. Its size is not limited a second time: `$ne`
+ * at the deepest level is one level deeper in a message.
+ */
+export function filterOf(message: Encoded<messages.Filter>): Steps<Filter> {
+  return new FilterReader(unlimited).filter(message, 'filter', 0)
+}
+
+const unlimited = { depth: Infinity, nodes: Infinity, values: Infinity } as const
+
 /** The operators by their fields' names in generated code; of those of a range, any. */
 const operatorOfCase: ReadonlyMap<string, OperatorName> = new Map(
   operatorNames.map((name) => [caseName(operators[name].field), name]),
@@ -83,7 +95,11 @@ const operatorOfCase: ReadonlyMap<string, OperatorName> = new Map(
 const valuesPerTurn = 1024
 
 class FilterReader {
-  readonly #builder = new FilterBuilder((operator) => operators[operator].field);
+  readonly #builder: FilterBuilder
+
+  constructor(limits: FilterLimits = filterLimits) {
+    this.#builder = new FilterBuilder((operator) => operators[operator].field, limits)
+  }
 
   /** @param depth the number of enclosing all, any and negate nodes */
   *filter(message: Encoded<messages.Filter>, at: string, depth: number): Steps<Filter> {

@@ -59,7 +59,7 @@ export class Encoded<Shape extends Message> {
       if (field === undefined || field.wireType !== reader.type) reader.skip()
       else if (field.oneof !== undefined) readOneof(reader, field, field.oneof, fields)
       else if (!field.isList) fields[field.name] = readValue(reader, field, fields[field.name])
-      else if (field.kind === 'text') addText(reader, field, fields)
+      else if (field.kind === 'text' && field.entry === undefined) addText(reader, field, fields)
       else reader.skip()
     }
     return fields as Fields<Shape>

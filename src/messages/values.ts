@@ -75,6 +75,43 @@ export function setIn(message: Encoded<messages.Attributes>, path: string): Attr
   return checkAttributes(set, path)
 }
 
+/** Returns the attributes in a message of another node, which were checked before: names may be paths. */
+export function attributesOf(message: Encoded<messages.Attributes>): Attributes {
+  const map = new Map<string, AttributeValue>()
+  for (const [name, value] of message.entries('fields')) map.set(name, attributeOf(value))
+  return map
+}
+
+/** Returns the value in a message of another node. */
+export function attributeOf(message: Encoded<messages.Value>): AttributeValue {
+  const { kind } = message.read()
+  switch (kind.case) {
+    case 'text':
+    case 'number':
+    case 'flag':
+      return kind.value
+    case 'datetimeUs':
+      return new DateTime(Number(kind.value))
+    case 'geo': {
+      const { lat, lon } = kind.value.read()
+      return new GeoPoint(lat, lon)
+    }
+    case 'list':
+      return Array.from(kind.value.items('items'), attributeOf)
+    case 'map':
+      return attributesOf(kind.value)
+    case undefined:
+      throw new RangeError('a value has no known kind')
+  }
+}
+
+/** @throws RangeError for a number that this program does not know */
+export function nameOf<Name>(names: readonly Name[], number: number): Name {
+  const name = names[number]
+  if (name === undefined) throw new RangeError(`there is no number ${number} among ${names.join(', ')}`)
+  return name
+}
+
 /** Reads a `Value` that is neither a list nor a map. */
 export function scalarIn(message: Encoded<messages.Value>, path: string): Scalar {
   return valueIn(message, path, singleOnly) as Scalar

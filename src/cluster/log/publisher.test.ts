@@ -15,10 +15,10 @@ const origin = 'node-a.1'
 const collection = 'docs'
 const point: NewPoint = { vector: Float32Array.of(1), payload: { contentType: 'Text', content: '' } }
 
-/** A point of 64 KB in the log, and less than a fifth of that in a gRPC message: JSON escapes such characters. */
+/** A point of 64 KB in the log, and less than a fifth of that in JSON. */
 const growing: NewPoint = {
   ...point,
-  payload: { ...point.payload, attributes: new Map([['text', '\u0001'.repeat(10_900)]]) },
+  payload: { ...point.payload, attributes: new Map([['list', Array.from({ length: 5_900 }, () => 1)]]) },
 }
 
 function insertOf(count: number): ClusterRequest {
@@ -72,7 +72,11 @@ describe('a request to the log', () => {
         kind: 'each',
         ids: [],
         change: 'delete',
-        filter: { kind: 'ids', ids: new Uint8Array(3 * recordBytesMax) },
+        filter: {
+          kind: 'condition',
+          path: 'a',
+          test: { op: 'prefix', text: 'b'.repeat(3 * recordBytesMax) },
+        },
       },
       { kind: 'aliases', set: new Map([['a', 'b'.repeat(3 * recordBytesMax)]]), remove: [] },
     ]
@@ -91,8 +95,8 @@ describe('a request to the log', () => {
     assert.deepEqual(await submit(request, length), { refusal: undefined, appended: 5 })
 
     const emptyBytes = encodeRequest({ request: aliases(''), timeUs: 1 }).length
-    // The length of the text takes three bytes instead of one.
-    const text = 'b'.repeat(payloadBytesMax(origin, collection) - emptyBytes - 2)
+    // The lengths of the text, its entry and the message take three bytes each, instead of one.
+    const text = 'b'.repeat(payloadBytesMax(origin, collection) - emptyBytes - 6)
     assert.deepEqual(await submit(aliases(text), 1024), { refusal: undefined, appended: 1 })
     assert.equal((await submit(aliases(`${text}b`), 1024)).refusal?.reason, 'request_too_large')
   })
@@ -108,7 +112,7 @@ describe('a change by filter', () => {
         change,
       )
     // The maximum with MAX_REQUEST_BYTES of 1 KiB and 128 KiB, and one just too low for the most points.
-    for (const writtenBytesMax of [4096, 524_288, 1_048_576 + 5016]) {
+    for (const writtenBytesMax of [16_384, 524_288, 1_048_576 + 13_000]) {
       const most = mostFor(writtenBytesMax)
       assert.ok(most > 64_000 && most < changesPerRecord)
       const eachOf = (count: number): ClusterRequest => ({
@@ -117,7 +121,8 @@ describe('a change by filter', () => {
         ...change,
       })
       assert.equal((await submit(eachOf(most), writtenBytesMax)).refusal, undefined)
-      const { refusal } = await submit(eachOf(most + 1), writtenBytesMax)
+      // Some bytes are kept free for the heads of a message.
+      const { refusal } = await submit(eachOf(most + 2), writtenBytesMax)
       assert.equal(refusal?.reason, 'request_too_large')
     }
     assert.equal(mostFor(4 * 1024 ** 2), changesPerRecord)

@@ -151,7 +151,7 @@ export class Publisher {
     const { origin, writtenBytesMax, nowUs } = this.#options
     const request = { kind: 'each', ids: [], filter, change } as const
     const { length } = encodeRequest({ request, timeUs: nowUs() })
-    const rest = batchBytesMax(origin, collection, writtenBytesMax) - length - countBytesMax
+    const rest = batchBytesMax(origin, collection, writtenBytesMax) - length - headBytesMax
     return Math.min(changesPerRecord, Math.floor(rest / idBytes))
   }
 
@@ -233,8 +233,8 @@ function uncertainAfter(deadline: AbortSignal, caller: AbortSignal | undefined):
   })
 }
 
-/** The number of ids takes up to two bytes more than a zero. */
-const countBytesMax = 2
+/** The heads of the ids and of their message, which are longer with ids. */
+const headBytesMax = 16
 
 /** How to make a request smaller, by its kind. */
 const advices: Partial<Readonly<Record<ClusterRequest['kind'], string>>> = {

@@ -1,4 +1,8 @@
 import { crc32 } from 'node:zlib'
+import { DatabaseError } from '../../base/errors.ts'
+import { BatchCommitSchema, LogRecordSchema } from '../../messages/generated/cluster_pb.js'
+import { Encoded } from '../../messages/reader.ts'
+import { encode } from '../../messages/writer.ts'
 import { type CommitLog, type LogEntry, LogGap } from './commit-log.ts'
 
 /** What all replicas apply together, at one position. */
@@ -120,20 +124,16 @@ function batchOf({ position, appendedMs }: LogEntry, frame: Frame, payload: Uint
 }
 
 /**
- * The layout of a record of the cluster's log. Numbers are little-endian.
+ * The layout of a record of the cluster's log:
  *
- *   ├ VCLR 4 │ version u8 │ kind u8 │ origin bytes u16 │ collection bytes u16 │ zero u16 │ request f64 │
- *   │ payload bytes u32 │ origin, UTF-8 │ collection, UTF-8 │ payload │ crc u32 ┤
+ *   ├ VCLR 4 │ version u8 │ a LogRecord of proto/cluster.proto │ crc u32, little-endian ┤
  *
  * The crc is the CRC-32 (zlib's, as everywhere in our formats) of everything before it. It detects a log server that
  * returns other bytes than it received. `origin` and `request` identify the request: a retry has the same ones.
  *
  * A batch that fits into one record is of kind `whole`. A larger batch is made of records of kind `chunk` and then
- * one of kind `commit`, whose payload lists the chunks in order:
- *
- *   ├ batch bytes f64 │ crc of the batch u32 │ chunks u32 │ for each: position f64 │ crc of its payload u32 ┤
- *
- * A node applies the batch when it reads the commit, so the position of a batch is that of its commit.
+ * one of kind `commit`, whose payload is a BatchCommit, which lists the chunks in order. A node applies the batch when
+ * it reads the commit, so the position of a batch is that of its commit.
  */
 
 /**
@@ -176,24 +176,16 @@ export class UnknownRecord extends Error {
 }
 
 /** @throws RangeError when the record would be too large */
-export function encodeRecord({ kind, collection, origin, request, payload }: Frame): Buffer {
-  const originBytes = Buffer.from(origin)
-  const collectionBytes = Buffer.from(collection)
-  const bytes = headBytes + originBytes.length + collectionBytes.length + payload.length + crcBytes
-  if (bytes > recordBytesMax) throw new RangeError(`a record of ${bytes} bytes: at most ${recordBytesMax}`)
-  const record = Buffer.allocUnsafe(bytes)
+export function encodeRecord({ kind, ...frame }: Frame): Buffer {
+  const message = encode(LogRecordSchema, { ...frame, kind: kinds.indexOf(kind) })
+  const record = Buffer.allocUnsafe(startBytes + message.length + crcBytes)
+  if (record.length > recordBytesMax)
+    throw new RangeError(`a record of ${record.length} bytes: at most ${recordBytesMax}`)
   record.set(magic)
-  record.writeUInt8(version, 4)
-  record.writeUInt8(kinds.indexOf(kind), 5)
-  record.writeUInt16LE(originBytes.length, 6)
-  record.writeUInt16LE(collectionBytes.length, 8)
-  record.writeUInt16LE(0, 10)
-  record.writeDoubleLE(request, 12)
-  record.writeUInt32LE(payload.length, 20)
-  record.set(originBytes, headBytes)
-  record.set(collectionBytes, headBytes + originBytes.length)
-  record.set(payload, headBytes + originBytes.length + collectionBytes.length)
-  record.writeUInt32LE(crc32(record.subarray(0, bytes - crcBytes)), bytes - crcBytes)
+  record.writeUInt8(version, magic.length)
+  record.set(message, startBytes)
+  const end = record.length - crcBytes
+  record.writeUInt32LE(crc32(record.subarray(0, end)), end)
   return record
 }
 
@@ -204,7 +196,7 @@ export function encodeRecord({ kind, collection, origin, request, payload }: Fra
  */
 export function decodeRecord(bytes: Uint8Array): Frame {
   const record = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
-  if (record.length < headBytes + crcBytes || !record.subarray(0, magic.length).equals(magic)) {
+  if (record.length < startBytes + crcBytes || !record.subarray(0, magic.length).equals(magic)) {
     throw new DamagedRecord('not a record of a Vicinal cluster')
   }
   const end = record.length - crcBytes
@@ -212,53 +204,49 @@ export function decodeRecord(bytes: Uint8Array): Frame {
     throw new DamagedRecord('the checksum of the record differs')
   }
   // Comes after the checksum: whatever is wrong from here on was written that way, by another version.
-  if (record[4] !== version) {
-    throw new UnknownRecord(`a record of the log has version ${record[4]}: this program reads ${version}`)
+  if (record[magic.length] !== version) {
+    throw new UnknownRecord(
+      `a record of the log has version ${record[magic.length]}: this program reads ${version}`,
+    )
   }
-  const kind = kinds[record[5]!]
-  const collectionAt = headBytes + record.readUInt16LE(6)
-  const payloadAt = collectionAt + record.readUInt16LE(8)
-  if (kind === undefined || payloadAt + record.readUInt32LE(20) !== end) {
-    throw new DamagedRecord('the head of the record contradicts itself')
-  }
-  return {
-    kind,
-    origin: record.toString('utf8', headBytes, collectionAt),
-    collection: record.toString('utf8', collectionAt, payloadAt),
-    request: record.readDoubleLE(12),
-    payload: record.subarray(payloadAt, end),
-  }
+  return undamaged(() => {
+    const { request, ...frame } = Encoded.of(LogRecordSchema, record.subarray(startBytes, end)).read()
+    const kind = kinds[frame.kind]
+    if (kind === undefined) throw new UnknownRecord(`a record of the log has the unknown kind ${frame.kind}`)
+    return { ...frame, kind, request: Number(request) }
+  })
 }
 
 /** The largest payload that fits into one record. */
 export function payloadBytesMax(origin: string, collection: string): number {
-  return recordBytesMax - headBytes - Buffer.byteLength(origin) - Buffer.byteLength(collection) - crcBytes
+  return recordBytesMax - frameBytesMax - Buffer.byteLength(origin) - Buffer.byteLength(collection)
 }
 
-export function encodeCommit({ batchBytes, batchCrc, chunks }: CommitPayload): Buffer {
-  const payload = Buffer.allocUnsafe(commitHeadBytes + chunks.length * commitChunkBytes)
-  payload.writeDoubleLE(batchBytes, 0)
-  payload.writeUInt32LE(batchCrc, 8)
-  payload.writeUInt32LE(chunks.length, 12)
-  chunks.forEach(({ position, crc }, index) => {
-    payload.writeDoubleLE(position, commitHeadBytes + index * commitChunkBytes)
-    payload.writeUInt32LE(crc, commitHeadBytes + index * commitChunkBytes + 8)
-  })
-  return payload
+export function encodeCommit({ batchBytes: bytes, batchCrc: crc, chunks }: CommitPayload): Buffer {
+  return encode(BatchCommitSchema, { bytes, crc, chunks })
 }
 
 /** @throws DamagedRecord */
 function decodeCommit(payload: Uint8Array): CommitPayload {
-  const bytes = Buffer.from(payload.buffer, payload.byteOffset, payload.length)
-  const count = bytes.length < commitHeadBytes ? -1 : bytes.readUInt32LE(12)
-  if (bytes.length !== commitHeadBytes + count * commitChunkBytes) {
-    throw new DamagedRecord('the payload of a commit has the wrong length')
+  return undamaged(() => {
+    const message = Encoded.of(BatchCommitSchema, Buffer.from(payload))
+    const { bytes, crc } = message.read()
+    const chunks = Array.from(message.items('chunks'), (item) => {
+      const chunk = item.read()
+      return { position: Number(chunk.position), crc: Number(chunk.crc) }
+    })
+    return { batchBytes: Number(bytes), batchCrc: Number(crc), chunks }
+  })
+}
+
+/** @throws DamagedRecord for malformed bytes */
+function undamaged<Value>(read: () => Value): Value {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof DatabaseError)) throw error
+    throw new DamagedRecord(error.message)
   }
-  const chunks = Array.from({ length: count }, (_, index) => ({
-    position: bytes.readDoubleLE(commitHeadBytes + index * commitChunkBytes),
-    crc: bytes.readUInt32LE(commitHeadBytes + index * commitChunkBytes + 8),
-  }))
-  return { batchBytes: bytes.readDoubleLE(0), batchCrc: bytes.readUInt32LE(8), chunks }
 }
 
 /** Whether a commit is so late that its chunks may be gone; all replicas decide alike. */
@@ -267,12 +255,12 @@ export function isVoid(commit: number, chunks: readonly { readonly position: num
 }
 
 const magic = Buffer.from('VCLR')
-const version = 1
+const version = 2
+const startBytes = magic.length + 1
 const kinds = ['whole', 'chunk', 'commit'] as const
-const headBytes = 24
 const crcBytes = 4
-const commitHeadBytes = 16
-const commitChunkBytes = 12
+/** What a record has in addition to its texts and its payload: at most 9 + 10 + 3 x 5 bytes. */
+const frameBytesMax = 48
 
 /**
  * How large batches may be. What is in the log must be read, whatever the settings of the reader are: otherwise one
@@ -302,6 +290,6 @@ export function batchBytesMax(origin: string, collection: string, writtenMax: nu
 
 /**
  * Most requests are at most four times larger in the log than as a client sent them: a one-digit number becomes four
- * bytes. Some are larger, for example text attributes of control characters, which JSON escapes.
+ * bytes. Some are larger, for example lists of one-digit numbers in attributes.
  */
 const writtenFactor = 4

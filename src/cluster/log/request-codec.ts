@@ -1,28 +1,31 @@
-import { attributesFromJson, attributeToJson } from '../../base/attribute-json.ts'
-import type { AttributeValue } from '../../base/attributes.ts'
 import type { CollectionSettings } from '../../base/collection.ts'
-import { idBytes } from '../../base/ids.ts'
+import { DatabaseError } from '../../base/errors.ts'
 import { PartitionSet, partitionOf } from '../../base/partitions.ts'
-import {
-  conflictRules,
-  contentTypes,
-  type NewPoint,
-  type Patch,
-  type Precondition,
-} from '../../base/point.ts'
+import type { NewPoint } from '../../base/point.ts'
 import { atOnce, inTurns } from '../../base/turns.ts'
-import type { RequestIdentity } from '../../points/database.ts'
-import type { FoundPoints, LoggedInsert, LoggedRequest } from '../../write/requests.ts'
-import { readFilter, writeFilter } from './filter-bytes.ts'
+import { bytesOfIds, bytesOfNumbers, idsOf, numbersOf } from '../../messages/columns.ts'
+import { filterMessage, filterOf } from '../../messages/filters.ts'
 import {
-  nameOf,
-  PackedReader,
-  PackedWriter,
-  readOptional,
-  readPayload,
-  writeOptional,
-  writePayload,
-} from './packed-bytes.ts'
+  type FoundPoints as FoundMessage,
+  type Insert,
+  InsertSchema,
+  type LogRequest,
+  LogRequestSchema,
+} from '../../messages/generated/cluster_pb.js'
+import {
+  conditionMessage,
+  conditionOf,
+  newPointMessage,
+  newPointOf,
+  patchMessage,
+  patchOf,
+  storedOf,
+} from '../../messages/points.ts'
+import { Encoded, type Fields } from '../../messages/reader.ts'
+import { idIn, idMessage, payloadMessage } from '../../messages/values.ts'
+import { copiesOf } from '../../messages/vectors.ts'
+import { type Init, MessageWriter } from '../../messages/writer.ts'
+import type { FoundPoints, LoggedInsert, LoggedRequest } from '../../write/requests.ts'
 import { UnknownRecord } from './records.ts'
 
 /** What one record of a cluster's log requests from every replica. */
@@ -46,14 +49,7 @@ interface TimedRequest {
   readonly timeUs: number
 }
 
-/**
- * Encodes the payload of a record:
- *
- *   ├ version u8 │ kind u8 │ the sender's clock, µs since 1970, f64 │ fields of the kind ┤
- *
- * Fields follow each other without names, in the formats of `PackedWriter`. Attributes are canonical JSON, as on
- * disk; vectors are float32. The numbers of versions and kinds never change.
- */
+/** Encodes the payload of a record: a `LogRequest` of proto/cluster.proto. */
 export function encodeRequest(timed: TimedRequest): Buffer {
   return atOnce(encodeSteps(timed))
 }
@@ -64,13 +60,11 @@ export function encodeInTurns(timed: TimedRequest): Buffer | Promise<Buffer> {
 }
 
 function* encodeSteps({ request, timeUs }: TimedRequest): Generator<void, Buffer> {
-  const to = new PackedWriter(expectedBytes(request))
-  to.byte(version)
-  const isOfFound = request.kind === 'insert' && request.found !== undefined
-  to.byte(isOfFound ? insertOfFound : kinds[request.kind])
-  to.float64(timeUs)
-  yield* writers[request.kind](to, request as never) ?? []
-  return to.written
+  const writer = new MessageWriter(undefined, expectedBytes(request))
+  if (request.kind === 'insert') yield* writeInsert(writer, request)
+  else writer.write(LogRequestSchema, { request: yield* messageOf(request) })
+  writer.write(LogRequestSchema, { version, timeUs })
+  return writer.finish()
 }
 
 /**
@@ -87,292 +81,174 @@ export function decodeInTurns(bytes: Uint8Array): TimedRequest | Promise<TimedRe
   return inTurns(decodeSteps(bytes))
 }
 
-function* decodeSteps(bytes: Uint8Array): Generator<void, TimedRequest> {
+function* decodeSteps({ buffer, byteOffset, byteLength }: Uint8Array): Generator<void, TimedRequest> {
+  const bytes = Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength)
   try {
-    return yield* decodeKnown(bytes)
+    const { version: found, timeUs, request } = Encoded.of(LogRequestSchema, bytes).read()
+    if (found === version) return { request: yield* requestOf(request, bytes), timeUs }
+    throw new UnknownRecord(`a request in the log has version ${found}: this program reads ${version}`)
   } catch (error) {
-    if (!(error instanceof RangeError)) throw error
+    if (!(error instanceof RangeError) && !(error instanceof DatabaseError)) throw error
     throw new UnknownRecord(
       `a request in the log has parts that this program does not know: ${error.message}`,
     )
   }
 }
 
-/** @throws UnknownRecord, RangeError */
-function* decodeKnown(bytes: Uint8Array): Generator<void, TimedRequest> {
-  const from = new PackedReader(bytes)
-  const found = from.byte()
-  if (found !== version) {
-    throw new UnknownRecord(`a request in the log has version ${found}: this program reads ${version}`)
-  }
-  const number = from.byte()
-  const kind = number === insertOfFound ? 'insert' : kindsByNumber.get(number)
-  if (kind === undefined) throw new UnknownRecord(`a request in the log is of the unknown kind ${number}`)
-  const timeUs = from.float64()
-  const request =
-    number === insertOfFound ? yield* readInsertOfFound(from) : yield* steps(readers[kind](from))
-  if (!from.isAtEnd) throw new RangeError('there are bytes after the end')
-  return { request, timeUs }
-}
-
-/** Takes the steps of a result that is made in steps. */
-function* steps<Result extends object>(made: Result | Generator<void, Result>): Generator<void, Result> {
-  return Symbol.iterator in made ? yield* made : made
-}
-
 const version = 1
 
-type Kind = ClusterRequest['kind']
-type OfKind<Name extends Kind> = Extract<ClusterRequest, { readonly kind: Name }>
+type RequestMessage = NonNullable<Init<LogRequest>['request']>
 
-const kinds: Readonly<Record<Kind, number>> = {
-  barrier: 1,
-  insert: 2,
-  put: 3,
-  patch: 4,
-  remove: 5,
-  each: 6,
-  expire: 7,
-  create: 8,
-  drop: 9,
-  aliases: 10,
-  audit: 11,
-}
-
-/**
- * An insert with the result of looking up its points. A program that does not know this kind must not decide the
- * insert by its own points.
- */
-const insertOfFound = 12
-
-const kindsByNumber: ReadonlyMap<number, Kind> = new Map(
-  (Object.keys(kinds) as Kind[]).map((kind) => [kinds[kind], kind]),
-)
-
-/** Long requests are written in steps. */
-const writers: {
-  readonly [Name in Kind]: (to: PackedWriter, request: OfKind<Name>) => Generator<void, void> | void
-} = {
-  barrier: () => {},
-  audit: () => {},
-  insert: writeInsert,
-  put: (to, { id, point, when }) => {
-    to.id(id)
-    writePoint(to, point)
-    writeCondition(to, when)
-  },
-  patch: (to, { id, patch, when }) => {
-    to.id(id)
-    writePatch(to, patch)
-    writeCondition(to, when)
-  },
-  remove: (to, { id }) => to.id(id),
-  each: function* (to, { ids, filter, change }) {
-    yield* writeIdsInSteps(to, ids)
-    writeFilter(to, filter)
-    writeOptional(to, change === 'delete' ? undefined : change, (patch) => writePatch(to, patch))
-  },
-  expire: (to, { ids }) => writeIdsInSteps(to, ids),
-  create: (to, { name, settings: { dimension, hnsw } }) => {
-    to.text(name)
-    for (const each of [dimension, hnsw.m, hnsw.efConstruction]) writeOptional(to, each, (n) => to.count(n))
-  },
-  drop: (to, { name }) => to.text(name),
-  aliases: (to, { set, remove }) => {
-    to.count(set.size)
-    for (const [alias, target] of set) {
-      to.text(alias)
-      to.text(target)
+function* messageOf(request: Exclude<ClusterRequest, LoggedInsert>): Generator<void, RequestMessage> {
+  switch (request.kind) {
+    case 'barrier':
+    case 'audit':
+      return { case: request.kind, value: {} }
+    case 'put': {
+      const { id, point, when } = request
+      const stored = { vector: { values: point.vector }, payload: payloadMessage(point.payload) }
+      return { case: 'put', value: { id: idMessage(id), ...stored, when: conditionMessage(when) } }
     }
-    to.count(remove.length)
-    for (const each of remove) to.text(each)
-  },
-}
-
-/** Long requests are read in steps. */
-const readers: {
-  readonly [Name in Kind]: (from: PackedReader) => OfKind<Name> | Generator<void, OfKind<Name>>
-} = {
-  barrier: () => ({ kind: 'barrier' }),
-  audit: () => ({ kind: 'audit' }),
-  insert: readInsert,
-  put: (from) => ({ kind: 'put', id: from.id(), point: readPoint(from), when: readCondition(from) }),
-  patch: (from) => ({ kind: 'patch', id: from.id(), patch: readPatch(from), when: readCondition(from) }),
-  remove: (from) => ({ kind: 'remove', id: from.id() }),
-  each: function* (from) {
-    const ids = yield* readIdsInSteps(from)
-    const filter = readFilter(from)
-    return { kind: 'each', ids, filter, change: readOptional(from, () => readPatch(from)) ?? 'delete' }
-  },
-  expire: function* (from) {
-    return { kind: 'expire', ids: yield* readIdsInSteps(from) }
-  },
-  create: (from) => {
-    const name = from.text()
-    const [dimension, m, efConstruction] = [1, 2, 3].map(() => readOptional(from, () => from.count()))
-    return { kind: 'create', name, settings: { dimension, hnsw: { m, efConstruction } } }
-  },
-  drop: (from) => ({ kind: 'drop', name: from.text() }),
-  aliases: (from) => {
-    const set = new Map(Array.from({ length: from.length(2) }, () => [from.text(), from.text()]))
-    return { kind: 'aliases', set, remove: Array.from({ length: from.length(1) }, () => from.text()) }
-  },
-}
-
-function* writeIdsInSteps(to: PackedWriter, ids: readonly string[]): Generator<void, void> {
-  to.count(ids.length)
-  for (const [at, id] of ids.entries()) {
-    to.id(id)
-    if (at % idsPerStep === 0) yield
+    case 'patch': {
+      const { id, patch, when } = request
+      const value = { id: idMessage(id), patch: patchMessage(patch), when: conditionMessage(when) }
+      return { case: 'patch', value }
+    }
+    case 'remove':
+      return { case: 'remove', value: idMessage(request.id) }
+    case 'each': {
+      const { ids, filter, change } = request
+      const patch = change === 'delete' ? undefined : patchMessage(change)
+      return { case: 'each', value: { ids: yield* bytesOfIds(ids), filter: filterMessage(filter), patch } }
+    }
+    case 'expire':
+      return { case: 'expire', value: yield* bytesOfIds(request.ids) }
+    case 'create':
+      return { case: 'create', value: { name: request.name, ...request.settings } }
+    case 'drop':
+      return { case: 'drop', value: request.name }
+    case 'aliases':
+      return { case: 'aliases', value: request }
   }
 }
 
-function* readIdsInSteps(from: PackedReader): Generator<void, string[]> {
-  const ids: string[] = []
-  for (let left = from.length(idBytes); left > 0; left -= 1) {
-    ids.push(from.id())
-    if (left % idsPerStep === 0) yield
+function* requestOf(request: Fields<LogRequest>['request'], bytes: Buffer): Generator<void, ClusterRequest> {
+  switch (request.case) {
+    case 'barrier':
+    case 'audit':
+      return { kind: request.case }
+    case 'insert':
+      return yield* insertOf(request.value, bytes)
+    case 'put': {
+      const { id, when, ...point } = request.value.read()
+      const stored = storedOf(point, copiesOf(bytes))
+      return { kind: 'put', id: given(id, idIn), point: stored, when: yield* conditionOf(when) }
+    }
+    case 'patch': {
+      const { id, patch, when } = request.value.read()
+      const change = given(patch, (each) => patchOf(each, copiesOf(bytes)))
+      return { kind: 'patch', id: given(id, idIn), patch: change, when: yield* conditionOf(when) }
+    }
+    case 'remove':
+      return { kind: 'remove', id: idIn(request.value) }
+    case 'each': {
+      const { ids, filter, patch } = request.value.read()
+      const change = patch === undefined ? 'delete' : patchOf(patch, copiesOf(bytes))
+      return { kind: 'each', ids: yield* idsOf(ids), filter: yield* given(filter, filterOf), change }
+    }
+    case 'expire':
+      return { kind: 'expire', ids: yield* idsOf(request.value) }
+    case 'create': {
+      const { name, dimension, hnsw } = request.value.read()
+      const { m, efConstruction } = given(hnsw, (each) => each.read())
+      return { kind: 'create', name, settings: settingsOf(dimension, m, efConstruction) }
+    }
+    case 'drop':
+      return { kind: 'drop', name: request.value }
+    case 'aliases':
+      return {
+        kind: 'aliases',
+        set: new Map(request.value.entries('set')),
+        remove: request.value.read().remove,
+      }
+    case undefined:
+      throw new RangeError('its kind')
   }
-  return ids
+}
+
+/** Reads a part that a message must have. */
+function given<Part, Value>(part: Part | undefined, read: (part: Part) => Value): Value {
+  if (part === undefined) throw new RangeError('a part is missing')
+  return read(part)
+}
+
+function settingsOf(
+  dimension: number | undefined,
+  m: number | undefined,
+  efConstruction: number | undefined,
+): CollectionSettings {
+  return { dimension, hnsw: { m, efConstruction } }
+}
+
+/** Writes the points one by one, the last one first. */
+function* writeInsert(
+  writer: MessageWriter,
+  { points, onError, identity, idSeed, found }: LoggedInsert,
+): Generator<void, void> {
+  for (let at = points.length - 1; at >= 0; at -= 1) {
+    writer.item(InsertSchema.field.points, newPointMessage(points[at]!))
+    if (at % pointsPerStep === 0) yield
+  }
+  writer.write(InsertSchema, {
+    continueOnError: onError === 'continue',
+    idSeed,
+    identity,
+    found: found && {
+      asOf: found.asOf,
+      indexes: bytesOfNumbers([...found.expiries.keys()]),
+      expiries: bytesOfNumbers([...found.expiries.values()]),
+    },
+  })
+  writer.head(LogRequestSchema.field.insert.number, 0)
+}
+
+function* insertOf(message: Encoded<Insert>, bytes: Buffer): Generator<void, LoggedInsert> {
+  const { continueOnError, idSeed, identity, found } = message.read()
+  const vectorOf = copiesOf(bytes)
+  const points: NewPoint[] = []
+  for (const point of message.items('points')) {
+    points.push(newPointOf(point, vectorOf))
+    if (points.length % pointsPerStep === 0) yield
+  }
+  const { keyHash, bodyHash } = identity?.read() ?? {}
+  return {
+    kind: 'insert',
+    points,
+    onError: continueOnError ? 'continue' : 'abort',
+    idSeed: new Uint8Array(idSeed),
+    ...(keyHash &&
+      bodyHash && { identity: { keyHash: new Uint8Array(keyHash), bodyHash: new Uint8Array(bodyHash) } }),
+    ...(found && { found: foundOf(found.read()) }),
+  }
+}
+
+function foundOf({ asOf, indexes, expiries }: Fields<FoundMessage>): FoundPoints {
+  const at = numbersOf(expiries)
+  return {
+    asOf: Number(asOf),
+    expiries: new Map(Array.from(numbersOf(indexes), (index, place) => [index, at[place]!] as const)),
+  }
 }
 
 /** This many take about 0.1 ms. */
-const idsPerStep = 256
 const pointsPerStep = 32
-
-function* writeInsert(
-  to: PackedWriter,
-  { points, onError, identity, idSeed, found }: LoggedInsert,
-): Generator<void, void> {
-  to.byte(onError === 'continue' ? 1 : 0)
-  to.bytes(idSeed)
-  writeOptional(to, identity, ({ keyHash, bodyHash }) => {
-    to.bytes(keyHash)
-    to.bytes(bodyHash)
-  })
-  to.count(points.length)
-  for (const [at, point] of points.entries()) {
-    writePoint(to, point)
-    writeOptional(to, point.id, (id) => to.id(id))
-    writeOptional(to, point.onConflict, (rule) => to.byte(conflictRules.indexOf(rule)))
-    if (at % pointsPerStep === 0) yield
-  }
-  if (found !== undefined) writeFound(to, found)
-}
-
-function writeFound(to: PackedWriter, { asOf, expiries }: FoundPoints): void {
-  to.count(asOf)
-  to.count(expiries.size)
-  for (const [index, expiresAtUs] of expiries) {
-    to.count(index)
-    to.float64(expiresAtUs)
-  }
-}
-
-function* readInsertOfFound(from: PackedReader): Generator<void, LoggedInsert> {
-  const insert = yield* readInsert(from)
-  const asOf = from.count()
-  const expiries = Array.from({ length: from.length(9) }, () => [from.count(), from.float64()] as const)
-  return { ...insert, found: { asOf, expiries: new Map(expiries) } }
-}
-
-function* readInsert(from: PackedReader): Generator<void, LoggedInsert> {
-  const onError = from.byte() === 1 ? 'continue' : 'abort'
-  const idSeed = from.bytes()
-  const identity = readOptional(
-    from,
-    (): RequestIdentity => ({ keyHash: from.bytes(), bodyHash: from.bytes() }),
-  )
-  const points: NewPoint[] = []
-  for (let left = from.length(6); left > 0; left -= 1) {
-    const point = readPoint(from)
-    const id = readOptional(from, () => from.id())
-    const onConflict = readOptional(from, () => nameOf(conflictRules, from.byte()))
-    points.push({ ...point, ...(id === undefined ? {} : { id }), ...(onConflict && { onConflict }) })
-    if (left % pointsPerStep === 0) yield
-  }
-  return { kind: 'insert', points, onError, idSeed, ...(identity && { identity }) }
-}
-
-function writePoint(to: PackedWriter, { vector, payload }: Pick<NewPoint, 'vector' | 'payload'>): void {
-  to.vector(vector)
-  writePayload(to, payload)
-}
-
-function readPoint(from: PackedReader): Pick<NewPoint, 'vector' | 'payload'> {
-  const vector = from.vector()
-  return { vector, payload: readPayload(from) }
-}
-
-export function writePatch(
-  to: PackedWriter,
-  { set, unset, content, contentType, expiresAtUs, vector }: Patch,
-): void {
-  writeOptional(to, set, (paths) => {
-    to.count(paths.size)
-    // In order: a path can lead into the value of an earlier one.
-    for (const [path, value] of paths) {
-      to.text(path)
-      to.text(`{"v":${attributeToJson(value)}}`)
-    }
-  })
-  writeOptional(to, unset, (paths) => {
-    to.count(paths.length)
-    for (const path of paths) to.text(path)
-  })
-  writeOptional(to, content, (text) => to.text(text))
-  writeOptional(to, contentType, (type) => to.byte(contentTypes.indexOf(type)))
-  writeOptional(to, expiresAtUs, (us) => to.float64(us ?? Number.NaN))
-  writeOptional(to, vector, (numbers) => to.vector(numbers))
-}
-
-export function readPatch(from: PackedReader): Patch {
-  const set = readOptional(from, () => new Map(Array.from({ length: from.length(2) }, () => readPath(from))))
-  const unset = readOptional(from, () => Array.from({ length: from.length(1) }, () => from.text()))
-  const content = readOptional(from, () => from.text())
-  const contentType = readOptional(from, () => nameOf(contentTypes, from.byte()))
-  const expiresAtUs = readOptional(from, () => from.float64())
-  const vector = readOptional(from, () => from.vector())
-  return {
-    ...(set && { set }),
-    ...(unset && { unset }),
-    ...(content === undefined ? {} : { content }),
-    ...(contentType && { contentType }),
-    ...(expiresAtUs === undefined ? {} : { expiresAtUs: Number.isNaN(expiresAtUs) ? null : expiresAtUs }),
-    ...(vector && { vector }),
-  }
-}
-
-function readPath(from: PackedReader): [string, AttributeValue] {
-  const path = from.text()
-  const value = attributesFromJson(from.text()).get('v')
-  if (value === undefined) throw new RangeError('a patch sets a path to nothing')
-  return [path, value]
-}
-
-const conditionKinds = { none: 0, absent: 1, version: 2, filter: 3 } as const
-
-function writeCondition(to: PackedWriter, when: Precondition | undefined): void {
-  to.byte(conditionKinds[when?.kind ?? 'none'])
-  if (when?.kind === 'version') to.float64(when.version)
-  else if (when?.kind === 'filter') writeFilter(to, when.filter)
-}
-
-function readCondition(from: PackedReader): Precondition | undefined {
-  const kind = from.byte()
-  if (kind === conditionKinds.absent) return { kind: 'absent' }
-  if (kind === conditionKinds.version) return { kind: 'version', version: from.float64() }
-  if (kind === conditionKinds.filter) return { kind: 'filter', filter: readFilter(from) }
-  if (kind !== conditionKinds.none) throw new RangeError(`no condition has the number ${kind}`)
-  return undefined
-}
 
 /** Estimates the size, so that a large insert is not copied while its buffer grows. */
 function expectedBytes(request: ClusterRequest): number {
-  if (request.kind !== 'insert') return 256
+  if (request.kind !== 'insert') return 0
   return request.points.reduce(
-    (sum, { vector, payload }) => sum + vector.byteLength + payload.content.length + 64,
-    64,
+    (sum, { vector, payload }) => sum + vector.byteLength + payload.content.length + 96,
+    96,
   )
 }
 

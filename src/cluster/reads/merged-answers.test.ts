@@ -2,10 +2,13 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../../test/support/random.ts'
 import type { Scalar } from '../../base/attributes.ts'
+import { atOnce } from '../../base/turns.ts'
+import { ReadAnswerSchema } from '../../messages/generated/cluster_pb.js'
+import { Encoded } from '../../messages/reader.ts'
+import { MessageWriter } from '../../messages/writer.ts'
 import type { FacetCount } from '../../points/database.ts'
-import { PackedReader, PackedWriter } from '../log/packed-bytes.ts'
 import { mergeFacets, type NodeFacets } from './merged-answers.ts'
-import { readFacets, writeFacets } from './read-codec.ts'
+import { facetsOf, writeFacets } from './read-codec.ts'
 
 /** A node that has counted its points. */
 class CountedNode {
@@ -18,9 +21,11 @@ class CountedNode {
   /** Its most frequent values, as it sends them to another node. */
   async facets(limit: number): Promise<NodeFacets> {
     const facets = new Map([...this.#counts].map(([path, counts]) => [path, ranked(counts).slice(0, limit)]))
-    const to = new PackedWriter()
-    await writeFacets(to, facets)
-    const received = await readFacets(new PackedReader(to.written))
+    const writer = new MessageWriter()
+    atOnce(writeFacets(writer, facets))
+    const { answer } = Encoded.of(ReadAnswerSchema, writer.finish()).read()
+    assert(answer.case === 'facets')
+    const received = atOnce(facetsOf(answer.value))
     assert.deepEqual(received, facets)
     return received
   }

@@ -1,30 +1,40 @@
 import { DatabaseError } from '../../base/errors.ts'
 import type { Filter } from '../../base/filter.ts'
-import type { Point, SearchQuery } from '../../base/point.ts'
+import type { Point, VectorQuery } from '../../base/point.ts'
+import { inTurns } from '../../base/turns.ts'
+import { filterMessage, filterOf } from '../../messages/filters.ts'
+import { type ReadAnswer, ReadAnswerSchema } from '../../messages/generated/cluster_pb.js'
+import { Encoded, type Fields } from '../../messages/reader.ts'
+import { idIn, idMessage } from '../../messages/values.ts'
+import { MessageWriter } from '../../messages/writer.ts'
 import type { ChangeByFilter, CollectionStats, ListQuery, ReadCall } from '../../points/database.ts'
 import { detailBytes } from '../../search/search-answers.ts'
-import { readFilter, writeFilter } from '../log/filter-bytes.ts'
-import { PackedReader, PackedWriter, readOptional, writeIds, writeOptional } from '../log/packed-bytes.ts'
-import { readPatch, writePatch } from '../log/request-codec.ts'
 import type { PeerAsk, PeerHandler, PeerOperation, Peers } from '../requests.ts'
 import type { NodeFacets, NodePlan, NodeResults } from './merged-answers.ts'
 import { type FacetsQuery, NodeReads, type ReadCollection, type ReadingNode } from './node-reads.ts'
 import {
+  type AskMessage,
+  changeOf,
+  decodeQuestion,
+  encodeQuestion,
+  facetsMessage,
+  facetsOf,
+  facetsQueryOf,
+  listMessage,
+  listQueryOf,
   type OrderedPage,
+  pageOf,
+  planMessage,
+  planOf,
+  pointOf,
+  queriesOf,
   type ReadHead,
-  readFacets,
-  readHead,
-  readListQuery,
-  readPage,
-  readPoint,
-  readQueries,
-  readResults,
+  resultsOf,
+  searchMessage,
   writeFacets,
-  writeHead,
-  writeListQuery,
   writePage,
+  writePlan,
   writePoint,
-  writeQueries,
   writeResults,
 } from './read-codec.ts'
 
@@ -50,70 +60,58 @@ export class PeerReads {
     this.#onPosition = onPosition
   }
 
-  async search(queries: readonly SearchQuery[], call: ReadCall): Promise<NodeResults> {
-    const from = await this.#ask('search', call, (to) => writeQueries(to, queries))
-    const before = from.count()
-    const after = from.count()
-    this.#onPosition(after)
-    return { before, after, found: await readResults(from, call.room) }
+  async search(queries: readonly VectorQuery[], call: ReadCall): Promise<NodeResults> {
+    const { visible: after, answer } = await this.#ask(searchMessage(queries), call)
+    return { after, ...(await inTurns(resultsOf(partOf(answer, 'search'), call.room))) }
   }
 
   async get(id: string, call: ReadCall): Promise<Point | undefined> {
-    const point = readPoint(await this.#askAt('get', call, (to) => to.id(id)))
-    if (point !== undefined) call.room?.add(detailBytes(point))
+    const { answer } = await this.#ask({ case: 'get', value: idMessage(id) }, call)
+    if (answer.case === undefined) return undefined
+    const point = pointOf(partOf(answer, 'get'))
+    call.room?.add(detailBytes(point))
     return point
   }
 
   async list(query: ListQuery, call: ReadCall): Promise<OrderedPage> {
-    const from = await this.#ask('list', call, (to) => writeListQuery(to, query))
-    const page = await readPage(from, call.room)
-    this.#onPosition(page.visible)
-    return page
+    const { visible, answer } = await this.#ask(listMessage(query), call)
+    return await inTurns(pageOf(partOf(answer, 'list'), visible, call.room))
   }
 
   async count(filter: Filter | undefined, call: ReadCall): Promise<number> {
-    const write = (to: PackedWriter): void => writeOptional(to, filter, (each) => writeFilter(to, each))
-    return (await this.#askAt('count', call, write)).count()
+    const value = { filter: filter && filterMessage(filter) }
+    return Number(partOf((await this.#ask({ case: 'count', value }, call)).answer, 'count'))
   }
 
-  async facets({ filter, paths, limit }: FacetsQuery, call: ReadCall): Promise<NodeFacets> {
-    const from = await this.#askAt('facets', call, (to) => {
-      writeOptional(to, filter, (each) => writeFilter(to, each))
-      to.count(paths.length)
-      for (const path of paths) to.text(path)
-      to.count(limit)
-    })
-    return await readFacets(from)
+  async facets(query: FacetsQuery, call: ReadCall): Promise<NodeFacets> {
+    const { answer } = await this.#ask(facetsMessage(query), call)
+    return await inTurns(facetsOf(partOf(answer, 'facets')))
   }
 
   async plan(request: ChangeByFilter, call: ReadCall): Promise<NodePlan> {
-    const from = await this.#askAt('plan', call, (to) => writePlanRequest(to, request))
-    const [more, matching, length] = [from.byte() === 1, from.count(), from.length(24)]
-    const ids = Array.from({ length }, () => from.id())
-    return { ids, orders: [...from.float64s(length)], more, matching }
-  }
-
-  /** Reads an answer that begins with the position of the node. */
-  async #askAt(
-    method: PeerOperation,
-    call: ReadCall,
-    write: (to: PackedWriter) => void,
-  ): Promise<PackedReader> {
-    const from = await this.#ask(method, call, write)
-    this.#onPosition(from.count())
-    return from
+    const { answer } = await this.#ask(planMessage(request), call)
+    return await inTurns(planOf(partOf(answer, 'plan')))
   }
 
   async #ask(
-    method: PeerOperation,
+    ask: AskMessage,
     { signal, room }: ReadCall,
-    write: (to: PackedWriter) => void,
-  ): Promise<PackedReader> {
-    const to = new PackedWriter()
-    writeHead(to, this.#head)
-    write(to)
-    return new PackedReader(await this.#peers.ask(this.#node, method, to.written, { signal, room }))
+  ): Promise<{ readonly visible: number; readonly answer: Answer }> {
+    const question = encodeQuestion(this.#head, ask)
+    const bytes = await this.#peers.ask(this.#node, ask.case, question, { signal, room })
+    const { visible, answer } = Encoded.of(ReadAnswerSchema, bytes).read()
+    this.#onPosition(Number(visible))
+    return { visible: Number(visible), answer }
   }
+}
+
+type Answer = Fields<ReadAnswer>['answer']
+type PartOf<Case> = Extract<Answer, { readonly case: Case; readonly value: unknown }>['value']
+
+/** @throws RangeError for the answer to another question */
+function partOf<Case extends NonNullable<Answer['case']>>(answer: Answer, name: Case): PartOf<Case> {
+  if (answer.case !== name) throw new RangeError(`a node has answered ${answer.case} to ${name}`)
+  return answer.value as PartOf<Case>
 }
 
 /** What a node needs to answer the reads of others. */
@@ -130,90 +128,64 @@ export interface LocalLease extends Disposable {
 
 /** Answers the requests that other nodes send with `PeerReads`. */
 export function readHandlers(node: AnsweringNode): [PeerOperation, PeerHandler][] {
-  const handler =
-    (answer: Answer): PeerHandler =>
-    async (body, call) => {
-      const from = new PackedReader(body)
-      const head = readHead(from)
-      await node.admit({ position: head.position }, call.signal)
-      using lease = await node.leaseLocal(head.collection)
-      const to = new PackedWriter(undefined, call.room)
-      await answer(new NodeReads(node, lease.database, head.partitions), from, to, node, call)
-      return to.written
-    }
-  return [
-    ['search', handler(answerSearch)],
-    ['get', handler(answerGet)],
-    ['list', handler(answerList)],
-    ['count', handler(answerCount)],
-    ['facets', handler(answerFacets)],
-    ['plan', handler(answerPlan)],
-    ['stats', statsHandler(node)],
-  ]
+  const read: PeerHandler = async (body, call) => {
+    const { head, ask } = decodeQuestion(body)
+    await node.admit({ position: head.position }, call.signal)
+    using lease = await node.leaseLocal(head.collection)
+    const reads = new NodeReads(node, lease.database, head.partitions)
+    const writer = new MessageWriter(call.room)
+    const visible = await answer(reads, ask, body, writer, call)
+    writer.write(ReadAnswerSchema, { visible: visible ?? node.visible })
+    return writer.finish()
+  }
+  return [...kinds.map((kind): [PeerOperation, PeerHandler] => [kind, read]), ['stats', statsHandler(node)]]
 }
 
-type Answer = (
+const kinds = ['search', 'get', 'list', 'count', 'facets', 'plan'] as const
+
+/**
+ * Writes an answer.
+ *
+ * @returns the highest log position that it may include, where the node's present one is not it
+ */
+async function answer(
   reads: NodeReads,
-  from: PackedReader,
-  to: PackedWriter,
-  node: AnsweringNode,
+  ask: ReturnType<typeof decodeQuestion>['ask'],
+  body: Buffer,
+  writer: MessageWriter,
   call: ReadCall,
-) => Promise<void>
-
-const answerSearch: Answer = async (reads, from, to, _, call) => {
-  const { before, after, found } = await reads.search(readQueries(from), call)
-  to.count(before)
-  to.count(after)
-  await writeResults(to, found)
-}
-
-const answerGet: Answer = async (reads, from, to, node, call) => {
-  const point = await reads.get(from.id(), call)
-  to.count(node.visible)
-  writePoint(to, point)
-}
-
-const answerList: Answer = async (reads, from, to, _, call) => {
-  await writePage(to, await reads.list(readListQuery(from), call))
-}
-
-const answerCount: Answer = async (reads, from, to, node, call) => {
-  const filter = readOptional(from, () => readFilter(from))
-  const count = await reads.count(filter, call)
-  to.count(node.visible)
-  to.count(count)
-}
-
-const answerFacets: Answer = async (reads, from, to, node, call) => {
-  const filter = readOptional(from, () => readFilter(from))
-  const paths = Array.from({ length: from.length(1) }, () => from.text())
-  const facets = await reads.facets({ filter, paths, limit: from.count() }, call)
-  to.count(node.visible)
-  await writeFacets(to, facets)
-}
-
-const answerPlan: Answer = async (reads, from, to, node) => {
-  const { ids, orders, more, matching } = await reads.plan(readPlanRequest(from))
-  to.count(node.visible)
-  to.byte(Number(more))
-  to.count(matching)
-  writeIds(to, ids)
-  to.float64s(Float64Array.from(orders))
-}
-
-function writePlanRequest(to: PackedWriter, { filter, change, limit, dryRun }: ChangeByFilter): void {
-  writeFilter(to, filter)
-  writeOptional(to, change === 'delete' ? undefined : change, (patch) => writePatch(to, patch))
-  writeOptional(to, limit, (each) => to.count(each))
-  to.byte(Number(dryRun))
-}
-
-function readPlanRequest(from: PackedReader): ChangeByFilter {
-  return {
-    filter: readFilter(from),
-    change: readOptional(from, () => readPatch(from)) ?? 'delete',
-    limit: readOptional(from, () => from.count()),
-    dryRun: from.byte() === 1,
+): Promise<number | undefined> {
+  switch (ask.case) {
+    case 'search': {
+      const { before, after, found } = await reads.search(await inTurns(queriesOf(ask.value, body)), call)
+      await inTurns(writeResults(writer, before, found))
+      return after
+    }
+    case 'list': {
+      const page = await reads.list(await inTurns(listQueryOf(ask.value)), call)
+      await inTurns(writePage(writer, page))
+      return page.visible
+    }
+    case 'get': {
+      writePoint(writer, await reads.get(idIn(ask.value), call))
+      return undefined
+    }
+    case 'count': {
+      const { filter } = ask.value.read()
+      const value = await reads.count(filter && (await inTurns(filterOf(filter))), call)
+      writer.write(ReadAnswerSchema, { answer: { case: 'count', value } })
+      return undefined
+    }
+    case 'facets': {
+      await inTurns(writeFacets(writer, await reads.facets(await inTurns(facetsQueryOf(ask.value)), call)))
+      return undefined
+    }
+    case 'plan': {
+      await inTurns(writePlan(writer, await reads.plan(await inTurns(changeOf(ask.value, body)))))
+      return undefined
+    }
+    case undefined:
+      throw new DatabaseError('not_ready', 'this node does not know the question yet')
   }
 }
 
@@ -229,10 +201,8 @@ export async function askStats(
   collection: string,
   ask: PeerAsk,
 ): Promise<CollectionStats | undefined> {
-  const to = new PackedWriter()
-  to.text(collection)
   try {
-    const answer = await peers.ask(node, 'stats', to.written, ask)
+    const answer = await peers.ask(node, 'stats', Buffer.from(collection), ask)
     return JSON.parse(answer.toString()) as CollectionStats
   } catch (error) {
     if (error instanceof DatabaseError && !ask.signal?.aborted) return undefined
@@ -245,7 +215,7 @@ export const usualStatsMs = 2_000
 
 function statsHandler(node: Pick<AnsweringNode, 'leaseLocal'>): PeerHandler {
   return async (body) => {
-    using lease = await node.leaseLocal(new PackedReader(body).text())
+    using lease = await node.leaseLocal(body.toString())
     return Buffer.from(JSON.stringify(lease.database.stats))
   }
 }

@@ -2,24 +2,55 @@ import type { AnswerRoom } from '../../base/budgets.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import { IdLists } from '../../base/id-lists.ts'
 import { idBytes } from '../../base/ids.ts'
-import type { PartitionSet } from '../../base/partitions.ts'
-import { distanceMetrics, type Include, type Point, type SearchQuery } from '../../base/point.ts'
+import { PartitionSet } from '../../base/partitions.ts'
+import type { Include, Point, VectorQuery } from '../../base/point.ts'
 import type { Profile } from '../../base/profile.ts'
 import type { HitDetails, SearchPlan, SearchResults } from '../../base/search-results.ts'
-import { Turn } from '../../base/turns.ts'
-import type { FacetCount, ListPage, ListQuery } from '../../points/database.ts'
-import { detailBytes } from '../../search/search-answers.ts'
-import { readFilter, readScalar, writeFilter, writeScalar } from '../log/filter-bytes.ts'
+import { bytesOfIds, bytesOfNumbers, idsOf, numbersOf } from '../../messages/columns.ts'
+import { filterMessage, filterOf } from '../../messages/filters.ts'
 import {
-  nameOf,
-  type PackedReader,
-  type PackedWriter,
-  readOptional,
-  readPartitions,
-  readPayload,
-  writeOptional,
-  writePayload,
-} from '../log/packed-bytes.ts'
+  type PageOfNode,
+  PageOfNodeSchema,
+  type PlanOfNode,
+  type Queries,
+  ReadAnswerSchema,
+  type ReadQuestion,
+  ReadQuestionSchema,
+  type Results,
+  ResultsOfQuerySchema,
+  ResultsSchema,
+  type Wanted,
+} from '../../messages/generated/cluster_pb.js'
+import type * as messages from '../../messages/generated/vectordb_pb.js'
+import {
+  FacetSchema,
+  FacetsResponseSchema,
+  ListResponseSchema,
+} from '../../messages/generated/vectordb_pb.js'
+import {
+  detailsMessage,
+  detailsOf,
+  patchMessage,
+  patchOf,
+  profileOf,
+  queryMessage,
+  queryOf,
+} from '../../messages/points.ts'
+import { Encoded, type Fields } from '../../messages/reader.ts'
+import { attributeOf, idIn, idMessage, valueMessage } from '../../messages/values.ts'
+import { copiesOf } from '../../messages/vectors.ts'
+import { encode, type Init, type MessageWriter } from '../../messages/writer.ts'
+import type { ChangeByFilter, FacetCount, ListPage, ListQuery } from '../../points/database.ts'
+import { detailBytes } from '../../search/search-answers.ts'
+import type { NodeFacets, NodePlan } from './merged-answers.ts'
+import type { FacetsQuery } from './node-reads.ts'
+
+/**
+ * Reads between nodes as messages of proto/cluster.proto. Long answers are written and read in steps, and written from
+ * their end.
+ */
+
+type Steps<Value = void> = Generator<undefined, Value, void>
 
 /** The beginning of every read that a node sends to another one. */
 export interface ReadHead {
@@ -31,46 +62,104 @@ export interface ReadHead {
   readonly partitions: PartitionSet
 }
 
-export function writeHead(to: PackedWriter, { collection, position, partitions }: ReadHead): void {
-  to.text(collection)
-  to.count(position)
-  to.raw(partitions.bytes)
+export type AskMessage = Extract<NonNullable<Init<ReadQuestion>['ask']>, { readonly value: unknown }>
+type AskFields = Fields<ReadQuestion>['ask']
+
+export function encodeQuestion({ partitions, ...head }: ReadHead, ask: AskMessage): Buffer {
+  return encode(ReadQuestionSchema, { ...head, partitions: partitions.bytes, ask })
 }
 
-export function readHead(from: PackedReader): ReadHead {
-  return { collection: from.text(), position: from.count(), partitions: readPartitions(from) }
+export function decodeQuestion(bytes: Buffer): { readonly head: ReadHead; readonly ask: AskFields } {
+  const { collection, position, partitions, ask } = Encoded.of(ReadQuestionSchema, bytes).read()
+  return { head: { collection, position: Number(position), partitions: new PartitionSet(partitions) }, ask }
 }
 
-export function writePoint(to: PackedWriter, point: Point | undefined): void {
-  writeOptional(to, point, ({ id, vector, payload, version }) => {
-    to.id(id)
-    to.vector(vector)
-    writePayload(to, payload)
-    to.float64(version)
-  })
+export function searchMessage(queries: readonly VectorQuery[]): AskMessage {
+  const items = queries.map((query) => ({
+    search: queryMessage(query),
+    wanted: wantedMessage(query.include),
+  }))
+  return { case: 'search', value: { items } }
 }
 
-export function readPoint(from: PackedReader): Point | undefined {
-  return readOptional(from, () => {
-    const [id, vector] = [from.id(), from.vector()]
-    return { id, vector, payload: readPayload(from), version: from.float64() }
-  })
-}
-
-export function writeListQuery(to: PackedWriter, { filter, limit, cursor, include }: ListQuery): void {
-  writeOptional(to, filter, (each) => writeFilter(to, each))
-  to.count(limit)
-  writeOptional(to, cursor, (each) => to.text(each))
-  writeInclude(to, include)
-}
-
-export function readListQuery(from: PackedReader): ListQuery {
-  return {
-    filter: readOptional(from, () => readFilter(from)),
-    limit: from.count(),
-    cursor: readOptional(from, () => from.text()),
-    include: readInclude(from),
+export function* queriesOf(message: Encoded<Queries>, bytes: Buffer): Steps<VectorQuery[]> {
+  const vectorOf = copiesOf(bytes)
+  const queries: VectorQuery[] = []
+  for (const item of message.items('items')) {
+    const { search, wanted } = item.read()
+    if (search === undefined) throw new RangeError('a query is missing')
+    queries.push({ ...(yield* queryOf(search, vectorOf)), include: wanted && includeOf(wanted) })
+    yield
   }
+  return queries
+}
+
+function wantedMessage(include: Include | undefined): Init<Wanted> | undefined {
+  if (include === undefined) return undefined
+  const { attributes, ...flags } = include
+  if (attributes === 'all') return { include: flags, allAttributes: true }
+  return { include: { ...flags, attributes }, someAttributes: attributes !== undefined }
+}
+
+function includeOf(message: Encoded<Wanted>): Include {
+  const { include, allAttributes, someAttributes } = message.read()
+  const { attributes, ...flags } = include!.read()
+  return { ...flags, attributes: allAttributes ? 'all' : someAttributes ? attributes : undefined }
+}
+
+export function listMessage({ filter, limit, cursor, include }: ListQuery): AskMessage {
+  const list = { filter: filter && filterMessage(filter), limit, cursor }
+  return { case: 'list', value: { list, wanted: wantedMessage(include) } }
+}
+
+export function* listQueryOf(message: Extract<AskFields, { case: 'list' }>['value']): Steps<ListQuery> {
+  const { list, wanted } = message.read()
+  const { filter, limit, cursor } = list!.read()
+  return {
+    filter: filter && (yield* filterOf(filter)),
+    limit: Number(limit),
+    cursor: cursor || undefined,
+    include: includeOf(wanted!),
+  }
+}
+
+export function facetsMessage({ filter, paths, limit }: FacetsQuery): AskMessage {
+  return { case: 'facets', value: { filter: filter && filterMessage(filter), paths, limit } }
+}
+
+export function* facetsQueryOf(message: Encoded<messages.FacetsRequest>): Steps<FacetsQuery> {
+  const { filter, paths, limit } = message.read()
+  return { filter: filter && (yield* filterOf(filter)), paths, limit }
+}
+
+export function planMessage({ filter, change, limit, dryRun }: ChangeByFilter): AskMessage {
+  const patch = change === 'delete' ? undefined : patchMessage(change)
+  return { case: 'plan', value: { filter: filterMessage(filter), patch, limit, dryRun } }
+}
+
+export function* changeOf(
+  message: Encoded<messages.ChangeByFilterRequest>,
+  bytes: Buffer,
+): Steps<ChangeByFilter> {
+  const { filter, patch, limit, dryRun } = message.read()
+  return {
+    filter: yield* filterOf(filter!),
+    change: patch === undefined ? 'delete' : patchOf(patch, copiesOf(bytes)),
+    limit: Number(limit) || undefined,
+    dryRun,
+  }
+}
+
+export function writePoint(writer: MessageWriter, point: Point | undefined): void {
+  if (point === undefined) return
+  const value = { id: idMessage(point.id), ...detailsMessage(point) }
+  writer.write(ReadAnswerSchema, { answer: { case: 'get', value } })
+}
+
+export function pointOf(message: Encoded<messages.Point>): Point {
+  const { id } = message.read()
+  const { payload, vector, version } = detailsOf(message)
+  return { id: idIn(id!), payload: payload!, vector: vector!, version: version! }
 }
 
 /** A page of an ordered query, from one node. */
@@ -82,78 +171,62 @@ export interface OrderedPage extends ListPage {
   readonly visible: number
 }
 
-/** Writes in turns. */
-export async function writePage(to: PackedWriter, page: OrderedPage): Promise<void> {
-  const turn = new Turn()
-  const { points, orders, nextCursor, knownBelow, visible } = page
-  to.count(visible)
-  to.count(points.length)
-  for (const [at, { id, ...details }] of points.entries()) {
-    to.id(id)
-    to.float64(orders[at]!)
-    writeDetails(to, details)
-    if (turn.isOver) await turn.next()
+export function* writePage(writer: MessageWriter, page: OrderedPage): Steps {
+  const { points, orders, nextCursor, knownBelow } = page
+  for (const { id, ...details } of points.toReversed()) {
+    writer.item(ListResponseSchema.field.points, { id: idMessage(id), ...detailsMessage(details) })
+    yield
   }
-  writeOptional(to, nextCursor, (cursor) => to.text(cursor))
-  to.float64(knownBelow)
+  writer.write(ListResponseSchema, { nextCursor })
+  writer.head(PageOfNodeSchema.field.page.number, 0)
+  writer.write(PageOfNodeSchema, { orders: bytesOfNumbers(orders), knownBelow })
+  writer.head(ReadAnswerSchema.field.list.number, 0)
 }
 
-/** Reads in turns what `writePage` has written. @param room counts what is read */
-export async function readPage(from: PackedReader, room?: AnswerRoom): Promise<OrderedPage> {
-  const turn = new Turn()
-  const visible = from.count()
-  const orders: number[] = []
+/** @param room counts what is read */
+export function* pageOf(
+  message: Encoded<PageOfNode>,
+  visible: number,
+  room?: AnswerRoom,
+): Steps<OrderedPage> {
+  const { page, orders, knownBelow } = message.read()
   const points: ListPage['points'][number][] = []
-  for (let left = from.length(24); left > 0; left -= 1) {
-    const id = from.id()
-    orders.push(from.float64())
-    const details = readDetails(from)
+  for (const item of page!.items('points')) {
+    const details = detailsOf(item)
     room?.add(detailBytes(details))
-    points.push({ id, ...details })
-    if (turn.isOver) await turn.next()
+    points.push({ id: idIn(item.read().id!), ...details })
+    yield
   }
-  const nextCursor = readOptional(from, () => from.text())
-  // A node of the previous version does not say what it knows.
-  const knownBelow = from.isAtEnd ? Number.POSITIVE_INFINITY : from.float64()
-  return { points, orders, nextCursor, knownBelow, visible }
+  const { nextCursor } = page!.read()
+  const known = { orders: [...numbersOf(orders)], knownBelow, visible }
+  return { points, nextCursor: nextCursor || undefined, ...known }
 }
 
-/**
- * Writes in turns, since there can be very many values.
- *
- * @throws DatabaseError `invalid_argument` for more bytes than a message between nodes may have
- */
-export async function writeFacets(
-  to: PackedWriter,
-  facets: ReadonlyMap<string, readonly FacetCount[]>,
-): Promise<void> {
-  const turn = new Turn()
-  to.count(facets.size)
-  for (const [path, counts] of facets) {
-    to.text(path)
-    to.count(counts.length)
-    for (const [at, { value, count }] of counts.entries()) {
-      writeScalar(to, value)
-      to.count(count)
-      if (at % valuesPerLook !== 0) continue
-      if (to.written.length > facetsBytesMax) throw tooManyValues([path])
-      if (turn.isOver) await turn.next()
+/** @throws DatabaseError `invalid_argument` for more bytes than a message between nodes may have */
+export function* writeFacets(writer: MessageWriter, facets: NodeFacets): Steps {
+  for (const [path, counts] of [...facets].reverse()) {
+    const end = writer.length
+    for (const { value, count } of counts.toReversed()) {
+      writer.item(FacetSchema.field.counts, { value: valueMessage(value), count })
+      if (writer.length > facetsBytesMax) throw tooManyValues([path])
+      yield
     }
+    writer.write(FacetSchema, { path })
+    writer.head(FacetsResponseSchema.field.facets.number, end)
   }
+  writer.head(ReadAnswerSchema.field.facets.number, 0)
 }
 
-/** Reads in turns what `writeFacets` has written. */
-export async function readFacets(from: PackedReader): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
-  const turn = new Turn()
+export function* facetsOf(message: Encoded<messages.FacetsResponse>): Steps<NodeFacets> {
   const facets = new Map<string, readonly FacetCount[]>()
-  for (let left = from.length(2); left > 0; left -= 1) {
-    const path = from.text()
+  for (const facet of message.items('facets')) {
     const counts: FacetCount[] = []
-    for (let values = from.length(2); values > 0; values -= 1) {
-      counts.push({ value: readScalar(from), count: from.count() })
-      if (values % valuesPerLook === 0 && turn.isOver) await turn.next()
+    for (const item of facet.items('counts')) {
+      const { value, count } = item.read()
+      counts.push({ value: attributeOf(value!) as FacetCount['value'], count: Number(count) })
+      yield
     }
-    facets.set(path, counts)
+    facets.set(facet.read().path, counts)
   }
   return facets
 }
@@ -168,167 +241,73 @@ export function tooManyValues(paths: readonly string[]): DatabaseError {
 
 /** A quarter of the largest message between nodes. */
 const facetsBytesMax = 8 * 1024 * 1024
-/** This many values take about 0.1 ms. */
-const valuesPerLook = 128
 
-/** The encoding of searches and their results between nodes: one field after the other, as `PackedWriter` writes them. */
-export function writeQueries(to: PackedWriter, queries: readonly SearchQuery[]): void {
-  to.count(queries.length)
-  for (const query of queries) {
-    to.byte(distanceMetrics.indexOf(query.metric))
-    to.byte((query.exact ? flags.exact : 0) | (query.profile ? flags.profile : 0))
-    to.count(query.limit)
-    to.count(query.ef)
-    if (typeof query.vector === 'string') throw new RangeError('a query between nodes must have its vector')
-    to.vector(query.vector)
-    writeOptional(to, query.filter, (filter) => writeFilter(to, filter))
-    writeOptional(to, query.maxDistance, (distance) => to.float64(distance))
-    writeOptional(to, query.include, (include) => writeInclude(to, include))
-  }
+export function* writePlan(writer: MessageWriter, { ids, orders, more, matching }: NodePlan): Steps {
+  const value = { ids: yield* bytesOfIds(ids), orders: bytesOfNumbers(orders), more, matching }
+  writer.write(ReadAnswerSchema, { answer: { case: 'plan', value } })
 }
 
-/** Reads queries. */
-export function readQueries(from: PackedReader): SearchQuery[] {
-  return Array.from({ length: from.length(queryBytesMin) }, () => {
-    const metric = nameOf(distanceMetrics, from.byte())
-    const set = from.byte()
-    const [limit, ef, vector] = [from.count(), from.count(), from.vector()]
-    return {
-      metric,
-      limit,
-      ef,
-      vector,
-      filter: readOptional(from, () => readFilter(from)),
-      exact: (set & flags.exact) !== 0,
-      maxDistance: readOptional(from, () => from.float64()),
-      include: readOptional(from, () => readInclude(from)),
-      profile: (set & flags.profile) !== 0,
-    }
-  })
+export function* planOf(message: Encoded<PlanOfNode>): Steps<NodePlan> {
+  const { ids, orders, more, matching } = message.read()
+  return { ids: yield* idsOf(ids), orders: [...numbersOf(orders)], more, matching: Number(matching) }
 }
 
-const flags = { exact: 1, profile: 2 } as const
-const queryBytesMin = 8
-
-/** Writes results in turns. */
-export async function writeResults(
-  to: PackedWriter,
+/** @param before what the node had applied when it began */
+export function* writeResults(
+  writer: MessageWriter,
+  before: number,
   { ids, distances, sequences, details, profiles, plans }: SearchResults,
-): Promise<void> {
-  const turn = new Turn()
-  to.count(ids.length)
-  for (let list = 0; list < ids.length; list += 1) to.count(ids.lengthOf(list))
-  to.raw(ids.bytes.subarray(0, ids.total * idBytes))
-  to.float64s(distances)
-  to.float64s(sequences)
-  for (const [at, each] of details.entries()) {
-    writeOptional(to, each, () => {})
-    for (const hit of each ?? []) {
-      writeDetails(to, hit)
-      if (turn.isOver) await turn.next()
+): Steps {
+  for (let list = ids.length - 1; list >= 0; list -= 1) {
+    const end = writer.length
+    const hits = details[list]
+    for (let rank = (hits?.length ?? 0) - 1; rank >= 0; rank -= 1) {
+      writer.item(ResultsOfQuerySchema.field.hits, detailsMessage(hits![rank]!))
+      yield
     }
-    writeOptional(to, profiles[at], (profile) => writeProfile(to, profile))
-    writeOptional(to, plans[at], (plan) => writePlan(to, plan))
+    const [profile, plan] = [profiles[list], plans[list]]
+    writer.write(ResultsOfQuerySchema, { hasHits: hits !== undefined, profile, plan })
+    writer.head(ResultsSchema.field.queries.number, end)
+    yield
   }
+  writer.write(ResultsSchema, {
+    before,
+    ends: bytesOfNumbers(ids.ends),
+    ids: ids.bytes.subarray(0, ids.total * idBytes),
+    distances: bytesOfNumbers(distances),
+    sequences: bytesOfNumbers(sequences),
+  })
+  writer.head(ReadAnswerSchema.field.search.number, 0)
 }
 
-/** Reads in turns what `writeResults` has written. @param room counts what is read */
-export async function readResults(from: PackedReader, room?: AnswerRoom): Promise<SearchResults> {
-  const turn = new Turn()
-  let end = 0
-  const ends = Array.from({ length: from.length(1) }, () => (end += from.count()))
-  const ids = new IdLists(from.raw(end * idBytes), ends)
-  const distances = from.float64s(end)
-  const sequences = from.float64s(end)
+/** @param room counts what is read */
+export function* resultsOf(
+  message: Encoded<Results>,
+  room?: AnswerRoom,
+): Steps<{ readonly before: number; readonly found: SearchResults }> {
+  const { before, ends, ids, distances, sequences } = message.read()
   const details: (readonly HitDetails[] | undefined)[] = []
   const profiles: (Profile | undefined)[] = []
   const plans: (SearchPlan | undefined)[] = []
-  for (let list = 0; list < ids.length; list += 1) {
-    const hits = readOptional(from, (): HitDetails[] => [])
-    for (let left = ids.lengthOf(list); hits !== undefined && left > 0; left -= 1) {
-      const hit = readDetails(from)
-      room?.add(detailBytes(hit))
-      hits.push(hit)
-      if (turn.isOver) await turn.next()
+  for (const item of message.items('queries')) {
+    const { hasHits, profile, plan } = item.read()
+    const hits: HitDetails[] = []
+    for (const hit of item.items('hits')) {
+      const found = detailsOf(hit)
+      room?.add(detailBytes(found))
+      hits.push(found)
+      yield
     }
-    details.push(hits)
-    profiles.push(readOptional(from, () => readProfile(from)))
-    plans.push(readOptional(from, () => readPlan(from)))
+    details.push(hasHits ? hits : undefined)
+    profiles.push(profile && profileOf(profile))
+    plans.push(plan && planIn(plan))
+    yield
   }
-  return { ids, distances, sequences, details, profiles, plans }
+  const found = { distances: numbersOf(distances), sequences: numbersOf(sequences), details, profiles, plans }
+  return { before: Number(before), found: { ids: new IdLists(ids, [...numbersOf(ends)]), ...found } }
 }
 
-function writeInclude(to: PackedWriter, include: Include): void {
-  const names = ['distance', 'payload', 'vector', 'version'] as const
-  to.byte(names.reduce((set, name, bit) => set | (Number(include[name]) << bit), 0))
-  const { attributes } = include
-  to.byte(attributes === undefined ? 0 : attributes === 'all' ? 1 : 2)
-  if (typeof attributes !== 'object') return
-  to.count(attributes.length)
-  for (const path of attributes) to.text(path)
+function planIn(message: Encoded<messages.Profile>): SearchPlan {
+  const { plan, reason } = message.read()
+  return { plan: plan as SearchPlan['plan'], reason }
 }
-
-function readInclude(from: PackedReader): Include {
-  const set = from.byte()
-  const [distance, payload, vector, version] = [1, 2, 4, 8].map((bit) => (set & bit) !== 0) as [
-    boolean,
-    boolean,
-    boolean,
-    boolean,
-  ]
-  const kind = from.byte()
-  const attributes =
-    kind === 2 ? Array.from({ length: from.length(1) }, () => from.text()) : kind === 1 ? 'all' : undefined
-  return { distance, payload, vector, version, attributes }
-}
-
-function writeDetails(to: PackedWriter, { payload, vector, version }: HitDetails): void {
-  writeOptional(to, payload, (each) => writePayload(to, each))
-  writeOptional(to, vector, (each) => to.vector(each))
-  writeOptional(to, version, (each) => to.float64(each))
-}
-
-function readDetails(from: PackedReader): HitDetails {
-  return {
-    payload: readOptional(from, () => readPayload(from)),
-    vector: readOptional(from, () => from.vector()),
-    version: readOptional(from, () => from.float64()),
-  }
-}
-
-function writePlan(to: PackedWriter, { plan, reason }: SearchPlan): void {
-  to.byte(planNames.indexOf(plan))
-  to.text(reason)
-}
-
-function readPlan(from: PackedReader): SearchPlan {
-  return { plan: nameOf(planNames, from.byte()), reason: from.text() }
-}
-
-function writeProfile(to: PackedWriter, profile: Profile): void {
-  writePlan(to, profile)
-  for (const name of profileNumbers) to.float64(profile[name])
-  writeOptional(to, profile.recallEstimate, (recall) => to.float64(recall))
-}
-
-function readProfile(from: PackedReader): Profile {
-  const plan = readPlan(from)
-  const numbers = Object.fromEntries(profileNumbers.map((name) => [name, from.float64()])) as Pick<
-    Profile,
-    (typeof profileNumbers)[number]
-  >
-  return { ...plan, ...numbers, recallEstimate: readOptional(from, () => from.float64()) }
-}
-
-/** The index of a plan is its number. */
-const planNames: readonly Profile['plan'][] = [
-  'empty',
-  'scan of all points',
-  'scan of matching points',
-  'graph',
-]
-
-const profileNumbers = [
-  ...(['points', 'matching', 'compared', 'measured', 'ef', 'efMultiplier'] as const),
-  ...(['filterUs', 'queueUs', 'searchUs'] as const),
-]

@@ -4,6 +4,9 @@ import { PartitionSet, partitionOf } from '../../base/partitions.ts'
 import type { Point, SearchQuery, VectorQuery } from '../../base/point.ts'
 import type { SearchResults } from '../../base/search-results.ts'
 import type { CollectionSet } from '../../collections/collection-set.ts'
+import { CountAnswerSchema, CountQuestionSchema } from '../../messages/generated/cluster_pb.js'
+import { Encoded } from '../../messages/reader.ts'
+import { encode } from '../../messages/writer.ts'
 import type {
   ChangeByFilter,
   ListPage,
@@ -13,15 +16,6 @@ import type {
   StatsOfNodes,
 } from '../../points/database.ts'
 import { changesPerRecord } from '../../write/requests.ts'
-import {
-  PackedReader,
-  PackedWriter,
-  readCounts,
-  readOptional,
-  readPartitions,
-  writeCounts,
-  writeOptional,
-} from '../log/packed-bytes.ts'
 import type { PeerHandler, Peers } from '../requests.ts'
 import {
   mergeFacets,
@@ -272,14 +266,17 @@ export async function countOnNodes(
   const timeoutMs = statsMs
   const ask = async (asked: string, partitions: PartitionSet): Promise<ReadonlyMap<string, number>> => {
     if (asked === self) return await countHere(node, question.name, partitions)
-    const to = new PackedWriter()
-    writeOptional(to, question.name, (name) => to.text(name))
-    to.count(question.position)
-    to.raw(partitions.bytes)
-    const body = await peers.ask(asked, 'collectionPoints', to.written, { signal, timeoutMs })
-    const from = new PackedReader(body)
-    onPosition(from.count())
-    return readCounts(from)
+    const { name: collection, position } = question
+    const body = encode(CountQuestionSchema, { collection, position, partitions: partitions.bytes })
+    const bytes = await peers.ask(asked, 'collectionPoints', body, { signal, timeoutMs })
+    const answer = Encoded.of(CountAnswerSchema, bytes)
+    onPosition(Number(answer.read().visible))
+    return new Map(
+      Array.from(answer.items('counts'), (item) => {
+        const { collection, points } = item.read()
+        return [collection, Number(points)] as const
+      }),
+    )
   }
   const cover = placement.cover(PartitionSet.all(), new Set())
   let missing = cover.missing.size
@@ -303,15 +300,11 @@ export async function countOnNodes(
 /** Answers other nodes. */
 export function collectionPointsHandler(node: CountingNode): PeerHandler {
   return async (body, { signal }) => {
-    const from = new PackedReader(body)
-    const name = readOptional(from, () => from.text())
-    await node.admit({ position: from.count() }, signal)
-    const partitions = readPartitions(from)
-    const counts = await countHere(node, name, partitions)
-    const to = new PackedWriter()
-    to.count(node.visible)
-    writeCounts(to, counts)
-    return to.written
+    const { collection: name, position, partitions } = Encoded.of(CountQuestionSchema, body).read()
+    await node.admit({ position: Number(position) }, signal)
+    const points = await countHere(node, name, new PartitionSet(partitions))
+    const counts = Array.from(points, ([collection, count]) => ({ collection, points: count }))
+    return encode(CountAnswerSchema, { visible: node.visible, counts })
   }
 }
 

@@ -1,0 +1,189 @@
+import {
+  conflictRules,
+  contentTypes,
+  distanceMetrics,
+  type NewPoint,
+  type Patch,
+  type Payload,
+  type Precondition,
+  type VectorQuery,
+} from '../base/point.ts'
+import type { Profile } from '../base/profile.ts'
+import type { HitDetails } from '../base/search-results.ts'
+import { filterMessage, filterOf } from './filters.ts'
+import type * as messages from './generated/vectordb_pb.js'
+import type { Encoded } from './reader.ts'
+import { attributesMessage, attributesOf, idIn, idMessage, nameOf, payloadMessage } from './values.ts'
+import { copyOf, type VectorOf, vectorIn } from './vectors.ts'
+import type { Init } from './writer.ts'
+
+/**
+ * Points, hits, changes and queries between the service's types and messages, in both directions, for nodes of a
+ * cluster. What another node says was checked before it was sent.
+ */
+
+type Steps<Value> = Generator<undefined, Value, void>
+
+export function newPointMessage({
+  vector,
+  payload,
+  id,
+  onConflict,
+}: NewPoint): Init<messages.InsertVectorRequest> {
+  return {
+    vector: { values: vector },
+    payload: payloadMessage(payload),
+    id: id === undefined ? undefined : idMessage(id),
+    onConflict: onConflict && conflictRules.indexOf(onConflict),
+  }
+}
+
+export function newPointOf(message: Encoded<messages.InsertVectorRequest>, vectorOf: VectorOf): NewPoint {
+  const { id, onConflict, ...stored } = message.read()
+  const point = storedOf(stored, vectorOf)
+  if (id === undefined) return point
+  const rule = onConflict === 0 ? {} : { onConflict: nameOf(conflictRules, onConflict) }
+  return { ...point, id: idIn(id), ...rule }
+}
+
+/** Returns the vector and the payload of a message that has both. */
+export function storedOf(
+  message: {
+    readonly vector?: Encoded<messages.DenseVector> | undefined
+    readonly payload?: Encoded<messages.Payload> | undefined
+  },
+  vectorOf: VectorOf,
+): Pick<NewPoint, 'vector' | 'payload'> {
+  const { vector, payload } = message
+  if (vector === undefined || payload === undefined) throw new RangeError('a point lacks a part')
+  return { vector: vectorIn(vector, vectorOf), payload: payloadOf(payload) }
+}
+
+function payloadOf(message: Encoded<messages.Payload>): Payload {
+  const { contentType, content, attributes, expiresAtUs } = message.read()
+  return {
+    contentType: nameOf(contentTypes, contentType),
+    content,
+    ...(attributes && { attributes: attributesOf(attributes) }),
+    ...(expiresAtUs === undefined ? {} : { expiresAtUs: Number(expiresAtUs) }),
+  }
+}
+
+/** The message of what a hit, or a point of a list, has in addition to its id. */
+export function detailsMessage({ payload, vector, version }: HitDetails): Init<messages.Hit> {
+  return { payload: payload && payloadMessage(payload), vector: vector && { values: vector }, version }
+}
+
+export function detailsOf(message: Encoded<messages.Hit> | Encoded<messages.Point>): HitDetails {
+  const { payload, vector, version } = message.read()
+  return {
+    payload: payload && payloadOf(payload),
+    vector: vector && vectorIn(vector, copyOf),
+    version: version === undefined ? undefined : Number(version),
+  }
+}
+
+/** The change of a patch to points that no longer expire. */
+const expiryPath = '$expires_at'
+
+export function patchMessage(patch: Patch): Init<messages.Patch> {
+  const { set, unset, content, contentType, expiresAtUs, vector } = patch
+  return {
+    set: set && attributesMessage(set),
+    unset: [...(unset ?? []), ...(expiresAtUs === null ? [expiryPath] : [])],
+    content,
+    contentType: contentType && contentTypes.indexOf(contentType),
+    expiresAtUs: expiresAtUs ?? undefined,
+    vector: vector && { values: vector },
+  }
+}
+
+export function patchOf(message: Encoded<messages.Patch>, vectorOf: VectorOf): Patch {
+  const { set, unset, content, contentType, expiresAtUs, vector } = message.read()
+  const paths = unset.filter((path) => path !== expiryPath)
+  return {
+    ...(set && { set: attributesOf(set) }),
+    ...(paths.length > 0 && { unset: paths }),
+    ...(content === undefined ? {} : { content }),
+    ...(contentType === undefined ? {} : { contentType: nameOf(contentTypes, contentType) }),
+    ...(paths.length < unset.length && { expiresAtUs: null }),
+    ...(expiresAtUs === undefined ? {} : { expiresAtUs: Number(expiresAtUs) }),
+    ...(vector && { vector: vectorIn(vector, vectorOf) }),
+  }
+}
+
+export function conditionMessage(when: Precondition | undefined): Init<messages.Precondition> | undefined {
+  switch (when?.kind) {
+    case 'version':
+      return { test: { case: 'version', value: when.version } }
+    case 'filter':
+      return { test: { case: 'filter', value: filterMessage(when.filter) } }
+    case 'absent':
+      return { test: { case: 'absent', value: true } }
+    case undefined:
+      return undefined
+  }
+}
+
+export function* conditionOf(
+  message: Encoded<messages.Precondition> | undefined,
+): Steps<Precondition | undefined> {
+  const { test } = message?.read() ?? {}
+  switch (test?.case) {
+    case 'version':
+      return { kind: 'version', version: Number(test.value) }
+    case 'filter':
+      return { kind: 'filter', filter: yield* filterOf(test.value) }
+    case 'absent':
+      return { kind: 'absent' }
+    case undefined:
+      if (message !== undefined) throw new RangeError('a condition has no test')
+      return undefined
+  }
+}
+
+/** What a query has but its `include`. */
+export function queryMessage(query: VectorQuery): Init<messages.SearchRequest> {
+  const { vector, metric, limit, ef, filter, exact, maxDistance, profile } = query
+  return {
+    queryVector: { values: vector },
+    similarity: distanceMetrics.indexOf(metric),
+    limit,
+    ef,
+    filter: filter && filterMessage(filter),
+    exact,
+    maxDistance,
+    profile,
+  }
+}
+
+export function* queryOf(message: Encoded<messages.SearchRequest>, vectorOf: VectorOf): Steps<VectorQuery> {
+  const { queryVector, similarity, limit, ef, filter, exact, maxDistance, profile } = message.read()
+  if (queryVector === undefined) throw new RangeError('a query between nodes must have its vector')
+  return {
+    vector: vectorIn(queryVector, vectorOf),
+    metric: nameOf(distanceMetrics, similarity),
+    limit: Number(limit),
+    ef: Number(ef),
+    filter: filter && (yield* filterOf(filter)),
+    exact,
+    maxDistance,
+    profile,
+  }
+}
+
+export function profileOf(message: Encoded<messages.Profile>): Profile {
+  const fields = message.read()
+  const { points, matching, compared, measured, filterUs, queueUs, searchUs } = fields
+  return {
+    ...fields,
+    plan: fields.plan as Profile['plan'],
+    points: Number(points),
+    matching: Number(matching),
+    compared: Number(compared),
+    measured: Number(measured),
+    filterUs: Number(filterUs),
+    queueUs: Number(queueUs),
+    searchUs: Number(searchUs),
+  }
+}
