@@ -8,7 +8,6 @@ import { inTurns, Turn } from '../../base/turns.ts'
 import type { FacetCount, ListPage, ListQuery } from '../../points/database.ts'
 import { cursorAfter, orderOfCursor } from '../../points/insertion-order.ts'
 import type { FilterPlan } from '../../write/by-filter.ts'
-import type { OrderedPage } from './read-codec.ts'
 
 /** What one node has found. */
 export interface NodeResults {
@@ -161,6 +160,15 @@ function isThere<Value>(value: Value | undefined): value is Value {
 
 function textOf(id: Uint8Array): string {
   return Buffer.from(id.buffer, id.byteOffset, idBytes).toString('latin1')
+}
+
+/** A page of an ordered query, from one node. */
+export interface OrderedPage extends ListPage {
+  readonly orders: readonly number[]
+  /** The node had applied all records that can have inserted points with an order below this. */
+  readonly knownBelow: number
+  /** The highest log position of a record of which the page may include some effects. */
+  readonly visible: number
 }
 
 /**

@@ -4,9 +4,8 @@ import type { Point, SearchQuery } from '../../base/point.ts'
 import type { Profile } from '../../base/profile.ts'
 import { within } from '../../collections/reads.ts'
 import type { ChangeByFilter, Database, ListQuery, ReadCall } from '../../points/database.ts'
-import type { NodeFacets, NodePlan, NodeResults } from './merged-answers.ts'
+import type { NodeFacets, NodePlan, NodeResults, OrderedPage } from './merged-answers.ts'
 import { checkHolds } from './placement.ts'
-import type { OrderedPage } from './read-codec.ts'
 
 /** What answering reads needs from the node. */
 export interface ReadingNode {

@@ -10,7 +10,7 @@ import { MessageWriter } from '../../messages/writer.ts'
 import type { ChangeByFilter, CollectionStats, ListQuery, ReadCall } from '../../points/database.ts'
 import { detailBytes } from '../../search/search-answers.ts'
 import type { PeerAsk, PeerHandler, PeerOperation, Peers } from '../requests.ts'
-import type { NodeFacets, NodePlan, NodeResults } from './merged-answers.ts'
+import type { NodeFacets, NodePlan, NodeResults, OrderedPage } from './merged-answers.ts'
 import { type FacetsQuery, NodeReads, type ReadCollection, type ReadingNode } from './node-reads.ts'
 import {
   type AskMessage,
@@ -22,7 +22,6 @@ import {
   facetsQueryOf,
   listMessage,
   listQueryOf,
-  type OrderedPage,
   pageOf,
   planMessage,
   planOf,

@@ -42,7 +42,7 @@ import { copiesOf } from '../../messages/vectors.ts'
 import { encode, type Init, type MessageWriter } from '../../messages/writer.ts'
 import type { ChangeByFilter, FacetCount, ListPage, ListQuery } from '../../points/database.ts'
 import { detailBytes } from '../../search/search-answers.ts'
-import type { NodeFacets, NodePlan } from './merged-answers.ts'
+import type { NodeFacets, NodePlan, OrderedPage } from './merged-answers.ts'
 import type { FacetsQuery } from './node-reads.ts'
 
 /**
@@ -160,15 +160,6 @@ export function pointOf(message: Encoded<messages.Point>): Point {
   const { id } = message.read()
   const { payload, vector, version } = detailsOf(message)
   return { id: idIn(id!), payload: payload!, vector: vector!, version: version! }
-}
-
-/** A page of an ordered query, from one node. */
-export interface OrderedPage extends ListPage {
-  readonly orders: readonly number[]
-  /** The node had applied all records that can have inserted points with an order below this. */
-  readonly knownBelow: number
-  /** The highest log position of a record of which the page may include some effects. */
-  readonly visible: number
 }
 
 export function* writePage(writer: MessageWriter, page: OrderedPage): Steps {

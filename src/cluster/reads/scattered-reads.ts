@@ -25,11 +25,12 @@ import {
   type NodeFacets,
   type NodePlan,
   type NodeResults,
+  type OrderedPage,
 } from './merged-answers.ts'
 import { type FacetsQuery, NodeReads, type ReadCollection, type ReadingNode } from './node-reads.ts'
 import { askStats, PeerReads, usualStatsMs } from './peer-reads.ts'
 import { type CoverPart, checkHolds, type Placement } from './placement.ts'
-import { type OrderedPage, tooManyValues } from './read-codec.ts'
+import { tooManyValues } from './read-codec.ts'
 import { isRetryable, type Question, type Scatter } from './scatter.ts'
 
 /** A node that reads together with others. */
