@@ -32,7 +32,17 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'config.ts': ['base', 'settings'],
   'config.test.ts': ['base', 'settings', 'config.ts'],
   'transports.ts': ['base', 'config.ts', 'api', 'server'],
-  service: ['base', 'config.ts', 'storage', 'points', 'write', 'collections', 'cluster', 'embeddings'],
+  service: [
+    'base',
+    'config.ts',
+    'index',
+    'storage',
+    'points',
+    'write',
+    'collections',
+    'cluster',
+    'embeddings',
+  ],
   'main.ts': [
     ...['base', 'config.ts', 'storage', 'points', 'collections', 'cluster', 'embeddings'],
     ...['api', 'transports.ts', 'service'],

@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from 'commander'
+import { settings } from '../settings/table.ts'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -23,6 +24,15 @@ export function finite(text: string): number {
   const value = Number(text)
   if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('It is not a number.')
   return value
+}
+
+/** Parses a size like those of settings: `4G`. */
+export function sizeOf(text: string): number {
+  try {
+    return settings.maxMemoryBytes.parse(text)
+  } catch (error) {
+    throw new InvalidArgumentError(`It ${(error as Error).message}.`)
+  }
 }
 
 /** Parses names separated by commas. An empty text has no names. */

@@ -5,8 +5,18 @@ import { version } from '../base/version.ts'
 import { ConfigError, readConfig, settingSources } from '../config.ts'
 import { formats } from '../import/table.ts'
 import { defaultText, type Setting } from '../settings/kinds.ts'
+import { limits } from '../settings/limits.ts'
 import { settingRows, settings } from '../settings/table.ts'
-import { type Environment, finite, names, separator, UsageError, whole, wholeOrNone } from './arguments.ts'
+import {
+  type Environment,
+  finite,
+  names,
+  separator,
+  sizeOf,
+  UsageError,
+  whole,
+  wholeOrNone,
+} from './arguments.ts'
 import { addCluster } from './cluster.ts'
 import { addCollections } from './collections.ts'
 import { addCollectionOption, addHttpOptions, type ConnectionOptions, keyOrigin } from './connection.ts'
@@ -81,6 +91,18 @@ function createProgram(environment: Environment): Command {
     )
     .action(async (options: McpOptions) =>
       (await import('./mcp.ts').catch(explainMcp)).serveMcp(options, environment),
+    )
+  program
+    .command('size')
+    .summary('print what points take, and whether they fit')
+    .description('print the memory and disk that points take, and the settings with which they fit')
+    .argument('<points x components...>', 'for example 10M x 768')
+    .option('--memory <size>', 'memory of the machine, like 24G', sizeOf)
+    .option('--links <n>', "the m of the collection's graph", whole, limits.hnswM)
+    .option('--content-bytes <n>', 'bytes of content and attributes of a point', wholeOrNone, 600)
+    .option('--json', 'print JSON')
+    .action(async (words, options) =>
+      (await import('./size.ts')).showSize(words, { ...options, ...readConfig(environment, {}) }),
     )
   program
     .command('doctor')
