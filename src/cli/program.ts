@@ -96,7 +96,7 @@ function createProgram(environment: Environment): Command {
     .command('size')
     .summary('print what points take, and whether they fit')
     .description('print the memory and disk that points take, and the settings with which they fit')
-    .argument('<points x components...>', 'for example 10M x 768')
+    .argument('<sizes...>', 'points x components, like 10M x 768')
     .option('--memory <size>', 'memory of the machine, like 24G', sizeOf)
     .option('--links <n>', "the m of the collection's graph", whole, limits.hnswM)
     .option('--content-bytes <n>', 'bytes of content and attributes of a point', wholeOrNone, 600)
