@@ -1,6 +1,8 @@
-import type { ApiContext } from './api/call.ts'
+import type { ApiContext, CollectionStats } from './api/call.ts'
 import { SlowRequests } from './api/slow-requests.ts'
-import { type BodyBudgets, createBodyBudgets } from './base/budgets.ts'
+import { RefusedKeys } from './base/api-key.ts'
+import { type BodyBudgets, ClaimCounts, createBodyBudgets } from './base/budgets.ts'
+import { defaultCollection } from './base/collection.ts'
 import { DatabaseError, type WritesBlocked } from './base/errors.ts'
 import type { Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
@@ -24,8 +26,11 @@ import { ApiKeys } from './service/api-keys.ts'
 import { clusterOf } from './service/cluster.ts'
 import { createEmbedder } from './service/embeddings.ts'
 import { loggerOf } from './service/logger.ts'
+import { readinessOf } from './service/readiness.ts'
 import { mainIndexDirectory } from './service/stored-data.ts'
-import { registerSystem } from './service/system-metrics.ts'
+import { registerSystem, registerTransports } from './service/system-metrics.ts'
+import { SharedState } from './serving/shared-state.ts'
+import { countsOf, engineThread } from './serving/thread-setup.ts'
 import type { StoreOptions } from './storage/data-store.ts'
 import { damageIn } from './storage/files/data-directory.ts'
 import type { Ports, Transports } from './transports.ts'
@@ -60,6 +65,8 @@ export async function startService(
     readonly logger?: Logger
     readonly sources?: SettingSources
     readonly openLog?: OpenLog | undefined
+    /** How many threads serve the transports; 0: this one does. */
+    readonly servingThreads?: number
   } = {},
 ): Promise<Service> {
   const logger = options.logger ?? loggerOf(config)
@@ -73,7 +80,7 @@ export async function startService(
     for (const closer of closers.splice(0).reverse()) await closer(deadlineMs)
   }
   try {
-    return await assemble({ config, logger, sources: options.sources }, closers, close, options.openLog)
+    return await assemble({ ...options, config, logger, sources: options.sources }, closers, close)
   } catch (error) {
     await close()
     throw error
@@ -84,10 +91,18 @@ export async function startService(
 type Closer = (deadlineMs: number) => Promise<void>
 
 async function assemble(
-  { config, logger, sources }: Pick<TransportParts, 'config' | 'logger' | 'sources'>,
+  {
+    config,
+    logger,
+    sources,
+    openLog,
+    servingThreads = 0,
+  }: Pick<TransportParts, 'config' | 'logger' | 'sources'> & {
+    readonly openLog?: OpenLog | undefined
+    readonly servingThreads?: number
+  },
   closers: Closer[],
   close: () => Promise<void>,
-  openLog: OpenLog | undefined,
 ): Promise<Service> {
   const started = performance.now()
   const engine = startEngine({ ...config, logger })
@@ -108,9 +123,12 @@ async function assemble(
     if (data.loaded === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
     return data.loaded
   }
-  const isReady = (): boolean => data.loaded !== undefined
   let transports: Transports | undefined
-  const budgets = createBodyBudgets(config)
+  const counts = {
+    requests: ClaimCounts.memory(1 + servingThreads),
+    answers: ClaimCounts.memory(1 + servingThreads),
+  }
+  const budgets = createBodyBudgets(config, countsOf(counts, engineThread))
   const cluster = await clusterOf(config, {
     logger,
     openLog,
@@ -132,25 +150,32 @@ async function assemble(
     metrics,
     logger,
     keys: keys.inForce,
-    isReady,
-    writesBlocked: () => writesBlocked,
-    rebuilding: () => data.loaded?.set.rebuilding ?? 0,
+    refusedKeys: new RefusedKeys(logger),
+    readiness: () => readinessOf(data, cluster, writesBlocked),
+    servingThreads,
+    counts,
+    state: new SharedState(),
     embeddings: createEmbedder(config, metrics, logger),
     cluster,
   }
   closers.push(async () => parts.embeddings?.close())
-  registerSystem(metrics, { ...config, simd: engine.kernelVariant, writesBlocked: parts.writesBlocked })
-  transports = await openTransports(parts, closers)
-  const { ports, setServing, setKeys } = transports
+  registerSystem(metrics, { ...config, simd: engine.kernelVariant, writesBlocked: () => writesBlocked })
+  registerTransports(metrics, parts)
+  const opened = await openTransports(parts, closers)
+  transports = opened
+  const { ports } = opened
   logPorts(config, ports, logger)
-  const unwatch = keys.watch(setKeys)
+  const unwatch = keys.watch((next) => opened.setKeys(next))
   closers.push(async () => unwatch())
 
   const ready = opening.then(() => {
     registerEngine(parts.metrics, engine, data)
     registerCollections(parts.metrics, engine, data)
-    setServing(true)
-    const { points, dimension } = collections().main.stats
+    const { main } = collections()
+    parts.state.dimension = main.dimension
+    parts.state.setReady()
+    opened.setServing(true)
+    const { points, dimension } = main.stats
     logger.info({ points, dimension, ms: Math.round(performance.now() - started) }, 'ready')
   })
   // The caller learns of a failure through `ready`. Without a listener, a failure must not end the process.
@@ -236,11 +261,14 @@ interface TransportParts {
   readonly metrics: ServiceMetrics
   readonly logger: Logger
   readonly keys: ApiKeys['inForce']
-  readonly isReady: () => boolean
-  readonly writesBlocked: () => WritesBlocked | undefined
-  readonly rebuilding: () => number
+  readonly refusedKeys: RefusedKeys
+  readonly readiness: () => readonly string[]
   readonly embeddings: Embedder | undefined
   readonly cluster: ClusterService | undefined
+  readonly servingThreads: number
+  /** What serving threads share. */
+  readonly counts: { readonly requests: SharedArrayBuffer; readonly answers: SharedArrayBuffer }
+  readonly state: SharedState
 }
 
 /** Opens both transports, and registers one closer that drains them. */
@@ -259,15 +287,39 @@ async function openTransports(parts: TransportParts, closers: Closer[]): Promise
     embeddings,
     cluster,
     clusterControl: cluster,
-    slowRequests: new SlowRequests(config),
+    slowRequests: new SlowRequests({ ...config, plansOf: (name) => plansIn(context, name) }),
     settings: describedSettings(config, parts.sources),
   }
   const ports = { grpc: config.grpcPort, http: config.disableHttp ? undefined : config.httpPort }
-  // Loading their libraries takes a good part of the start: points are loaded meanwhile.
-  const { startTransports } = await import('./transports.ts')
-  const transports = await startTransports({ ...parts, context, ports })
+  const transports = await startOnThreads({ ...parts, context, ports })
   closers.push(() => transports.close(config.shutdownTimeoutMs))
   return transports
+}
+
+/** A node of a cluster serves on this thread: what its answers wait for is known here. */
+async function startOnThreads(
+  options: TransportParts & { readonly context: ApiContext; readonly ports: Ports },
+): Promise<Transports> {
+  const { servingThreads: threads, cluster } = options
+  if (threads > 0 && cluster === undefined) {
+    const { canSharePorts, startServingThreads } = await import('./serving/serving-threads.ts')
+    if (canSharePorts()) return await startServingThreads({ ...options, threads })
+  }
+  // Loading their libraries takes a good part of the start: points are loaded meanwhile.
+  const { startTransports } = await import('./transports.ts')
+  return await startTransports(options)
+}
+
+/** The plans in force in a collection; undefined if it is not open. */
+function plansIn({ database, collections }: ApiContext, name: string): CollectionStats['plans'] | undefined {
+  if (name === defaultCollection) return database.stats.plans
+  const lease = collections.lease(name)
+  if (!(lease instanceof Promise)) {
+    using open = lease
+    return open.database.stats.plans
+  }
+  void lease.then((late) => late[Symbol.dispose]()).catch(() => {})
+  return undefined
 }
 
 function logPorts({ grpcHost, httpHost }: Config, { grpc, http }: Ports, logger: Logger): void {

@@ -1,7 +1,6 @@
 import type { ApiContext, RunningServer } from './api/call.ts'
-import { Keyring, RefusedKeys, type ServiceKeys } from './base/api-key.ts'
+import { Keyring, type RefusedKeys, type ServiceKeys } from './base/api-key.ts'
 import type { BodyBudgets } from './base/budgets.ts'
-import type { WritesBlocked } from './base/errors.ts'
 import type { Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import { ReadScheduler } from './base/read-scheduler.ts'
@@ -16,11 +15,12 @@ export interface TransportsOptions {
   readonly metrics: ServiceMetrics
   readonly logger: Logger
   readonly keys: ServiceKeys
-  readonly isReady: () => boolean
-  readonly writesBlocked: () => WritesBlocked | undefined
-  /** The number of collections whose graph is being rebuilt. */
-  readonly rebuilding: () => number
+  /** See `HttpServerOptions`. */
+  readonly readiness: () => readonly string[] | Promise<readonly string[]>
   readonly ports: Ports
+  /** Whether other threads listen on the same ports. */
+  readonly reusePort?: boolean
+  readonly refusedKeys: RefusedKeys
 }
 
 /** Where both transports listen. */
@@ -46,20 +46,17 @@ export interface Transports {
  * @throws Error that names host, port and setting when one of them cannot listen
  */
 export async function startTransports(options: TransportsOptions): Promise<Transports> {
-  const { config, context, budgets, metrics, logger, keys, isReady, writesBlocked, ports } = options
+  const { config, context, budgets, metrics, logger, keys, readiness, ports, refusedKeys } = options
   const servers: RunningServer[] = []
   const close = async (timeoutMs: number): Promise<void> => {
     await Promise.all(servers.map((server) => server.close(timeoutMs)))
   }
-  registerBudgets(metrics, budgets)
   const { maxRequestBytes, requestTimeoutMs } = config
   const readScheduler = new ReadScheduler()
-  const refusedKeys = new RefusedKeys(logger)
-  registerRefusedKeys(metrics, refusedKeys)
   const grpcKeys = new Keyring(keys.grpc)
   const httpKeys = keys.http === undefined ? undefined : new Keyring(keys.http)
   registerKeys(metrics, grpcKeys, httpKeys)
-  const bounds = { maxRequestBytes, requestTimeoutMs, budgets }
+  const bounds = { maxRequestBytes, requestTimeoutMs, budgets, reusePort: options.reusePort ?? false }
   const shared = { ...bounds, context, readScheduler, refusedKeys, metrics, logger }
   const grpc = await startGrpcServer({
     ...shared,
@@ -84,9 +81,7 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
       console: { imageOrigins: config.consoleImageOrigins, grpcPort: grpc.port },
       host: config.httpHost,
       port: ports.http,
-      isReady,
-      writesBlocked,
-      rebuilding: options.rebuilding,
+      readiness,
     })
     servers.push(http)
     return { ports: { grpc: grpc.port, http: http.port }, ...controls }
@@ -96,41 +91,10 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
   }
 }
 
-function registerRefusedKeys(metrics: ServiceMetrics, refusedKeys: RefusedKeys): void {
-  metrics.gauges(
-    'vicinal_refused_keys',
-    'Calls refused since the start, because the API key was missing or invalid.',
-    'transport',
-    () => Object.entries(refusedKeys.counts),
-  )
-}
-
 function registerKeys(metrics: ServiceMetrics, grpc: Keyring, http: Keyring | undefined): void {
   metrics.gauges('vicinal_key_calls', 'Calls that each API key has let in since the start.', 'key', () => {
     const calls = new Map(grpc.calls)
     for (const [name, count] of http?.calls ?? []) calls.set(name, (calls.get(name) ?? 0) + count)
     return calls
   })
-}
-
-function registerBudgets(metrics: ServiceMetrics, { requests, answers }: BodyBudgets): void {
-  metrics.gauge(
-    'vicinal_buffered_request_bytes',
-    'Requests in memory that are arriving, being decoded or searched for.',
-    () => requests.usedBytes,
-  )
-  metrics.gauge(
-    'vicinal_buffered_answer_bytes',
-    'Answers in memory that are being made, or that clients have not received yet.',
-    () => answers.usedBytes,
-  )
-  metrics.gauges(
-    'vicinal_refused_bodies',
-    'Bodies refused since the start, because too many bytes of them were in memory.',
-    'body',
-    () => [
-      ['request', requests.refusals],
-      ['answer', answers.refusals],
-    ],
-  )
 }

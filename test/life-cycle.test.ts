@@ -11,6 +11,7 @@ import { crc32 } from 'node:zlib'
 import { Client, credentials } from '@grpc/grpc-js'
 import { service as healthService } from 'grpc-health-check'
 import type { ApiContext } from '../src/api/call.ts'
+import { RefusedKeys } from '../src/base/api-key.ts'
 import { createBodyBudgets } from '../src/base/budgets.ts'
 import { createLogger } from '../src/base/log.ts'
 import { ServiceMetrics } from '../src/base/metrics.ts'
@@ -398,16 +399,19 @@ async function listenWithoutData(isReady: () => boolean): Promise<Transports> {
     limits: { maxLimit: 10, hnswEf: 10 },
   }
   const config = readConfig({})
+  const logger = createLogger({ level: 'silent', pretty: false })
   return startTransports({
     config,
     context,
     budgets: createBodyBudgets(config),
     metrics: new ServiceMetrics(),
-    logger: createLogger({ level: 'silent', pretty: false }),
+    logger,
     keys: { grpc: [{ name: 'test', key: apiKey, role: 'write' }], http: undefined },
-    isReady,
-    writesBlocked: () => undefined,
-    rebuilding: () => 0,
+    refusedKeys: new RefusedKeys(logger),
+    readiness() {
+      if (isReady()) return []
+      throw new DatabaseError('not_ready', 'the stored points are still loading')
+    },
     ports: { grpc: 0, http: 0 },
   })
 }

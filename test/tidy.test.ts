@@ -32,6 +32,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'config.ts': ['base', 'settings'],
   'config.test.ts': ['base', 'settings', 'config.ts'],
   'transports.ts': ['base', 'config.ts', 'api', 'server'],
+  serving: ['base', 'config.ts', 'api', 'embeddings', 'transports.ts'],
   service: [
     'base',
     'config.ts',
@@ -45,7 +46,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   ],
   'main.ts': [
     ...['base', 'config.ts', 'storage', 'points', 'collections', 'cluster', 'embeddings'],
-    ...['api', 'transports.ts', 'service'],
+    ...['api', 'transports.ts', 'serving', 'service'],
   ],
   cli: ['base', 'settings', 'config.ts', 'client', 'import', 'service', 'main.ts'],
 }

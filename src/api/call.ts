@@ -83,9 +83,14 @@ export interface ApiContext {
   readonly slowRequests?: SlowRequests | undefined
   /** The settings in force, for display. */
   readonly settings?: readonly SettingInfo[] | undefined
+  /** Runs an operation on another thread; returns undefined for one that runs on this thread. Absent: all do. */
+  readonly elsewhere?: RunElsewhere | undefined
   /** On a node of a cluster, the position that other nodes must have reached to answer this operation. */
   readonly position?: number | undefined
 }
+
+/** @param name of the operation */
+type RunElsewhere = (name: string, input: unknown, call: Call) => Promise<unknown> | undefined
 
 /**
  * A transport's names for the fields that the two transports spell differently, for messages that name what the caller
@@ -123,7 +128,10 @@ export interface Call extends ReadCall {
 }
 
 /** The name of a call's collection, which the call may refer to by an alias. */
-export function collectionNameOf({ collections }: ApiContext, { collection }: Call): string {
+export function collectionNameOf(
+  { collections }: Pick<ApiContext, 'collections'>,
+  { collection }: Pick<Call, 'collection'>,
+): string {
   if (collection === undefined) return defaultCollection
   return collections.aliases.get(collection) ?? collection
 }

@@ -44,7 +44,7 @@ export async function runOperation<Name extends OperationName, Answer>(
 ): Promise<Answer> {
   const started = performance.now()
   const seen: Seen = { context: undefined, input: undefined, output: undefined }
-  const { slowRequests } = runner.context
+  const { slowRequests, elsewhere } = runner.context
   const { run: operation, role, concerns, describedBy, ...row }: OperationRow<Name> = operations[name]
   const admission = row.admission ?? role
   try {
@@ -57,7 +57,8 @@ export async function runOperation<Name extends OperationName, Answer>(
       seen.context = context
       const input = await decode()
       if (describedBy === 'input') seen.input = input
-      const output = await operation(context, input, call)
+      const output = await ((elsewhere?.(name, input, call) as ReturnType<typeof operation> | undefined) ??
+        operation(context, input, call))
       seen.output = output
       return await encode(output)
     }
@@ -99,13 +100,13 @@ function noteSlow(
 ): void {
   if (context === undefined || operations[operation].describedBy === undefined) return
   const collection = collectionNameOf(context, call)
-  const facts = requestFacts(context, input, output)
+  const facts = requestFacts(input, output)
   slowRequests?.add({ collection, operation, transport, tookMs, outcome, ...facts })
 }
 
 /** Describes a request and its result, for the list of slow requests. */
-function requestFacts({ database }: ApiContext, input: unknown, output: unknown): RequestFacts {
-  if (isSearch(output)) return factsOfSearch(database, output)
+function requestFacts(input: unknown, output: unknown): RequestFacts {
+  if (isSearch(output)) return factsOfSearch(output)
   const { filter, limit } = (input ?? {}) as { readonly filter?: Filter; readonly limit?: unknown }
   return {
     ...(typeof limit === 'number' ? { limit } : {}),
@@ -117,33 +118,19 @@ function isSearch(output: unknown): output is SearchAnswer {
   return typeof output === 'object' && output !== null && 'queries' in output && 'results' in output
 }
 
-function factsOfSearch(database: ApiContext['database'], { queries, results }: SearchAnswer): RequestFacts {
+function factsOfSearch({ queries, results }: SearchAnswer): RequestFacts {
   const [query] = queries
   if (query === undefined) return { queries: 0, hits: 0 }
   const { metric, limit, ef, filter } = query
-  const found = results.plans?.[0]
-  // Plain searches record no plan. Theirs was the plan in force now, unless that has just changed.
-  const { plan, reason } = found ?? planInForce(database, metric)
   return {
     ...(queries.length > 1 ? { queries: queries.length } : {}),
     metric,
     limit,
     ef,
-    plan,
-    reason,
+    ...results.plans[0],
     ...(filter === undefined ? {} : { filter: filterText(filter, filterMax) }),
     hits: results.ids.total,
   }
-}
-
-function planInForce(
-  { stats }: ApiContext['database'],
-  metric: keyof ApiContext['database']['stats']['plans'],
-): Pick<RequestFacts, 'plan' | 'reason'> {
-  const hasRoute = stats.plans[metric].route !== undefined
-  return hasRoute
-    ? { plan: 'graph', reason: 'the graph reaches the recall target' }
-    : { plan: 'scan of all points', reason: 'a scan costs less, or no graph serves this metric now' }
 }
 
 const filterMax = 300
@@ -153,9 +140,9 @@ const filterMax = 300
  *
  * @param position in a cluster, what reads must have reached
  */
-function inCollection<Output>(
+export function inCollection<Output>(
   context: ApiContext,
-  { collection }: Call,
+  { collection }: Pick<Call, 'collection'>,
   position: number | undefined,
   operation: (context: ApiContext) => Promise<Output>,
 ): Promise<Output> {

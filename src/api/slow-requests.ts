@@ -1,4 +1,6 @@
 import type { Transport } from '../base/metrics.ts'
+import type { Metric } from '../base/point.ts'
+import type { CollectionStats } from '../points/database.ts'
 
 /** A slow request and its outcome, without vectors, contents or values of points. */
 export interface SlowRequest extends RequestFacts {
@@ -16,7 +18,7 @@ export interface SlowRequest extends RequestFacts {
 export interface RequestFacts {
   /** How many queries a batch has. In a batch, the fields from `metric` to `reason` describe its first query. */
   readonly queries?: number | undefined
-  readonly metric?: string | undefined
+  readonly metric?: Metric | undefined
   readonly limit?: number | undefined
   readonly ef?: number | undefined
   /** As JSON, truncated. */
@@ -32,6 +34,8 @@ interface SlowRequestsOptions {
   readonly slowQueryMs: number
   /** How many requests to keep for each collection. */
   readonly slowQueriesKept: number
+  /** Returns the plans in force in an open collection. */
+  readonly plansOf?: (collection: string) => CollectionStats['plans'] | undefined
   /** Returns the time in milliseconds since 1970; for tests. */
   readonly nowMs?: () => number
 }
@@ -64,11 +68,20 @@ export class SlowRequests {
   add(request: Omit<SlowRequest, 'timeMs'>): void {
     const { collection } = request
     const kept = this.#recent(this.#kept.get(collection) ?? [])
-    kept.push({ ...request, timeMs: this.#nowMs() })
+    kept.push({ ...this.#planInForce(request), ...request, timeMs: this.#nowMs() })
     kept.sort(bySlowness)
     this.#kept.delete(collection)
     this.#kept.set(collection, kept.slice(0, this.#options.slowQueriesKept))
     if (this.#kept.size > collectionsMax) this.#kept.delete(this.#kept.keys().next().value!)
+  }
+
+  /** Plain searches record no plan. Theirs was the plan in force now, unless that has just changed. */
+  #planInForce({ collection, metric }: Omit<SlowRequest, 'timeMs'>): Pick<RequestFacts, 'plan' | 'reason'> {
+    const plans = metric === undefined ? undefined : this.#options.plansOf?.(collection)
+    if (metric === undefined || plans === undefined) return {}
+    return plans[metric].route === undefined
+      ? { plan: 'scan of all points', reason: 'a scan costs less, or no graph serves this metric now' }
+      : { plan: 'graph', reason: 'the graph reaches the recall target' }
   }
 
   /** Lists requests, the slowest first. @param collection undefined for all */

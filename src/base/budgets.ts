@@ -5,10 +5,13 @@ interface ByteBudgetOptions {
   /** For the error message: what is held, and the setting that `maxBytes` comes from. */
   readonly what: string
   readonly setting: string
+  /** Where the claims of several threads are counted together. */
+  readonly counts?: ClaimCounts
 }
 
 /**
- * A limit on the total memory of everything in progress, such as all request bodies that are still arriving.
+ * A limit on the total memory of everything in progress, such as all request bodies that are still arriving. Threads
+ * with the same counts share it; those that claim at the same moment may exceed it once.
  *
  * Claims larger than 1 MiB share three quarters of the budget, smaller ones the rest. So searches and single inserts
  * get through, however many large bodies arrive slowly. A claim larger than its whole share is accepted when that share
@@ -16,24 +19,22 @@ interface ByteBudgetOptions {
  */
 export class ByteBudget {
   readonly #options: ByteBudgetOptions
-  readonly #small: Share
-  readonly #large: Share
-  #refusals = 0
+  readonly #counts: ClaimCounts
+  readonly #largeBytesMax: number
 
   constructor(options: ByteBudgetOptions) {
     this.#options = options
-    const large = Math.ceil(options.maxBytes * largeShare)
-    this.#large = { maxBytes: large, usedBytes: 0 }
-    this.#small = { maxBytes: options.maxBytes - large, usedBytes: 0 }
+    this.#counts = options.counts ?? new ClaimCounts(ClaimCounts.memory(1), 0)
+    this.#largeBytesMax = Math.ceil(options.maxBytes * largeShare)
   }
 
   get usedBytes(): number {
-    return this.#small.usedBytes + this.#large.usedBytes
+    return this.#counts.used('small') + this.#counts.used('large')
   }
 
   /** Claims refused since the start. */
   get refusals(): number {
-    return this.#refusals
+    return this.#counts.used('refusals')
   }
 
   /** @throws DatabaseError `overloaded` when there is no room */
@@ -43,30 +44,90 @@ export class ByteBudget {
     return hold
   }
 
+  /**
+   * Lets another thread have a claim, which is released here. The thread must then accept it. It counts all the time.
+   *
+   * @returns its size
+   */
+  handOver(hold: ByteHold, thread: number): number {
+    const { bytes } = hold
+    if (bytes > 0) this.#counts.add(shareOf(bytes), bytes, thread)
+    hold.release()
+    return bytes
+  }
+
   #move(from: number, to: number, isLimited: boolean): void {
-    const before = this.#shareOf(from)
-    const share = this.#shareOf(to)
-    const others = share === before ? share.usedBytes - from : share.usedBytes
-    if (isLimited && to > from && others > 0 && others + to > share.maxBytes)
-      throw this.#refusal(others, share)
-    before.usedBytes -= from
-    share.usedBytes += to
+    const before = shareOf(from)
+    const share = shareOf(to)
+    if (isLimited && to > from) {
+      const used = this.#counts.used(share)
+      const others = share === before ? used - from : used
+      const maxBytes = share === 'large' ? this.#largeBytesMax : this.#options.maxBytes - this.#largeBytesMax
+      if (others > 0 && others + to > maxBytes) throw this.#refusal(others, share, maxBytes)
+    }
+    if (share === before) this.#counts.add(share, to - from)
+    else {
+      this.#counts.add(share, to)
+      this.#counts.add(before, -from)
+    }
   }
 
-  #shareOf(bytes: number): Share {
-    return bytes > smallBytesMax ? this.#large : this.#small
-  }
-
-  #refusal(others: number, share: Share): BudgetExceeded {
-    this.#refusals += 1
+  #refusal(others: number, share: Share, maxBytes: number): BudgetExceeded {
+    this.#counts.add('refusals', 1)
     const { what, setting } = this.#options
-    const size = share === this.#large ? 'large' : 'small'
     return new BudgetExceeded(
       'overloaded',
-      `${others} bytes of ${size} ${what} are in memory, the maximum is ${share.maxBytes} (a share of ${setting}): try again later`,
+      `${others} bytes of ${share} ${what} are in memory, the maximum is ${maxBytes} (a share of ${setting}): try again later`,
     )
   }
 }
+
+type Share = 'small' | 'large'
+
+function shareOf(bytes: number): Share {
+  return bytes > smallBytesMax ? 'large' : 'small'
+}
+
+const counted = { small: 0, large: 1, refusals: 2 } as const
+
+/**
+ * The bytes that all threads hold of a budget, in shared memory: their sum, and the part of each thread, so that the
+ * claims of a thread that has died can be released.
+ */
+export class ClaimCounts {
+  readonly #words: BigInt64Array
+  readonly #thread: number
+
+  /** @param thread the number of the thread that counts here */
+  constructor(memory: SharedArrayBuffer, thread: number) {
+    this.#words = new BigInt64Array(memory)
+    this.#thread = thread
+  }
+
+  static memory(threads: number): SharedArrayBuffer {
+    return new SharedArrayBuffer((1 + threads) * wordsPerThread * BigInt64Array.BYTES_PER_ELEMENT)
+  }
+
+  used(what: keyof typeof counted): number {
+    return Number(Atomics.load(this.#words, counted[what]))
+  }
+
+  add(what: keyof typeof counted, amount: number, thread: number = this.#thread): void {
+    if (amount === 0) return
+    Atomics.add(this.#words, counted[what], BigInt(amount))
+    Atomics.add(this.#words, (1 + thread) * wordsPerThread + counted[what], BigInt(amount))
+  }
+
+  /** Releases all that a thread held that has ended. */
+  drop(thread: number): void {
+    for (const share of ['small', 'large'] as const) {
+      const held = Atomics.load(this.#words, (1 + thread) * wordsPerThread + counted[share])
+      this.add(share, -Number(held), thread)
+    }
+  }
+}
+
+const wordsPerThread = 3
 
 /** This process has no memory for it now. On a node of a cluster, asking another node does not help. */
 export class BudgetExceeded extends DatabaseError {}
@@ -82,18 +143,19 @@ export interface BodyBudgets {
 /** The part of a claim that the makers of an answer see: they only ever count more, or what they have dropped. */
 export type AnswerRoom = Pick<ByteHold, 'add'>
 
+/** What several threads need to share the budgets of bodies. */
+export type BodyCounts = { readonly [Body in keyof BodyBudgets]: ClaimCounts }
+
 /** Creates the budgets from the settings: as many bytes of requests as of answers. */
-export function createBodyBudgets({ maxBufferedBytes }: { readonly maxBufferedBytes: number }): BodyBudgets {
+export function createBodyBudgets(
+  { maxBufferedBytes }: { readonly maxBufferedBytes: number },
+  counts?: BodyCounts,
+): BodyBudgets {
   const shared = { maxBytes: maxBufferedBytes, setting: 'MAX_BUFFERED_BYTES' }
   return {
-    requests: new ByteBudget({ ...shared, what: 'requests' }),
-    answers: new ByteBudget({ ...shared, what: 'answers' }),
+    requests: new ByteBudget({ ...shared, what: 'requests', ...(counts && { counts: counts.requests }) }),
+    answers: new ByteBudget({ ...shared, what: 'answers', ...(counts && { counts: counts.answers }) }),
   }
-}
-
-interface Share {
-  readonly maxBytes: number
-  usedBytes: number
 }
 
 /** One claim on a budget, until it is released. */
@@ -134,6 +196,16 @@ export class ByteHold {
   add(bytes: number): void {
     if (this.#isReleased) throw new DatabaseError('cancelled', 'the caller disconnected')
     this.resize(this.#bytes + bytes)
+  }
+
+  /** Adds a claim that another thread has handed over. It counts already. */
+  accept(bytes: number): void {
+    if (bytes === 0) return
+    const held = this.#isReleased ? 0 : this.#bytes
+    // The two become one claim, which can be of another size.
+    this.#move(bytes, 0, false)
+    this.#move(held, this.#isReleased ? 0 : held + bytes, false)
+    if (!this.#isReleased) this.#bytes = held + bytes
   }
 
   /** Idempotent. */

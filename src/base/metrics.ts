@@ -1,6 +1,9 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 
 export type Transport = 'grpc' | 'http'
+
+/** All metrics of a thread with their values, as a message to another thread. */
+export type Figures = readonly object[]
 
 /**
  * The Prometheus metrics of the service. Other parts register gauges that are read only when /metrics is requested, so
@@ -15,9 +18,11 @@ export class ServiceMetrics {
   readonly #fsyncSeconds: Histogram
   /** Only on a node of a cluster. */
   #unanswered: Counter | undefined
+  #readOthers: (() => Promise<readonly Figures[]>) | undefined
 
-  constructor() {
-    collectDefaultMetrics({ register: this.#registry })
+  /** @param isOfThread whether this counts for one thread only, and the figures of the process are counted elsewhere */
+  constructor({ isOfThread = false }: { readonly isOfThread?: boolean } = {}) {
+    if (!isOfThread) collectDefaultMetrics({ register: this.#registry })
     this.#requests = new Counter({
       name: 'vicinal_requests_total',
       help: 'Requests answered, by operation, transport and outcome (ok or the error reason).',
@@ -153,10 +158,35 @@ export class ServiceMetrics {
   }
 
   /** Returns the text of /metrics, and its content type. */
-  async expose(): Promise<{ readonly contentType: string; readonly text: string }> {
-    for (const tallies of this.#tallies.values()) for (const tally of tallies.values()) tally.report()
-    return { contentType: this.#registry.contentType, text: await this.#registry.metrics() }
+  async expose(): Promise<ExposedMetrics> {
+    const { contentType } = this.#registry
+    if (this.#readOthers === undefined) {
+      this.#report()
+      return { contentType, text: await this.#registry.metrics() }
+    }
+    const all = [await this.figures(), ...(await this.#readOthers())]
+    return { contentType, text: await AggregatorRegistry.aggregate(all.map((each) => [...each])).metrics() }
   }
+
+  /** Returns all metrics with their values. */
+  async figures(): Promise<Figures> {
+    this.#report()
+    return await this.#registry.getMetricsAsJSON()
+  }
+
+  /** Adds the figures of other threads to what is exposed. */
+  addOthers(read: () => Promise<readonly Figures[]>): void {
+    this.#readOthers = read
+  }
+
+  #report(): void {
+    for (const tallies of this.#tallies.values()) for (const tally of tallies.values()) tally.report()
+  }
+}
+
+export interface ExposedMetrics {
+  readonly contentType: string
+  readonly text: string
 }
 
 type Labels = Readonly<Record<string, string>>

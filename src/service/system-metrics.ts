@@ -1,4 +1,6 @@
 import { statfsSync } from 'node:fs'
+import type { RefusedKeys } from '../base/api-key.ts'
+import type { BodyBudgets } from '../base/budgets.ts'
 import { type WritesBlocked, writesBlockedTexts } from '../base/errors.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { version } from '../base/version.ts'
@@ -27,5 +29,45 @@ export function registerSystem(
     'Whether changes are refused, by reason: 1 from the first refusal to the next insert that is stored.',
     'reason',
     () => Object.keys(writesBlockedTexts).map((reason) => [reason, reason === writesBlocked() ? 1 : 0]),
+  )
+}
+
+/** Registers gauges of what all threads with transports share. */
+export function registerTransports(
+  metrics: ServiceMetrics,
+  { budgets, refusedKeys }: { readonly budgets: BodyBudgets; readonly refusedKeys: RefusedKeys },
+): void {
+  registerBudgets(metrics, budgets)
+  registerRefusedKeys(metrics, refusedKeys)
+}
+
+function registerBudgets(metrics: ServiceMetrics, { requests, answers }: BodyBudgets): void {
+  metrics.gauge(
+    'vicinal_buffered_request_bytes',
+    'Requests in memory that are arriving, being decoded or searched for.',
+    () => requests.usedBytes,
+  )
+  metrics.gauge(
+    'vicinal_buffered_answer_bytes',
+    'Answers in memory that are being made, or that clients have not received yet.',
+    () => answers.usedBytes,
+  )
+  metrics.gauges(
+    'vicinal_refused_bodies',
+    'Bodies refused since the start, because too many bytes of them were in memory.',
+    'body',
+    () => [
+      ['request', requests.refusals],
+      ['answer', answers.refusals],
+    ],
+  )
+}
+
+function registerRefusedKeys(metrics: ServiceMetrics, refusedKeys: RefusedKeys): void {
+  metrics.gauges(
+    'vicinal_refused_keys',
+    'Calls refused since the start, because the API key was missing or invalid.',
+    'transport',
+    () => Object.entries(refusedKeys.counts),
   )
 }

@@ -11,8 +11,8 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
     allowedHosts: [],
     corsOrigins: [],
     console: { imageOrigins: [], grpcPort: 0 },
-    isReady: () => false,
-    writesBlocked: () => undefined,
-    rebuilding: () => 0,
+    readiness() {
+      throw error
+    },
   })
 }

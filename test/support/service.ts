@@ -38,6 +38,9 @@ export async function startTestService(environment: TestSettings = {}): Promise<
  */
 const suitesRunInCluster = process.env.VICINAL_TEST_CLUSTER === '1'
 
+/** With VICINAL_TEST_SERVING_THREADS=3, so many threads serve every service under test. */
+const suiteThreads = Number(process.env.VICINAL_TEST_SERVING_THREADS ?? 0)
+
 /** If set: each point is on this many nodes, and each node has a part of the points. */
 const suiteReplicas = process.env.VICINAL_TEST_CLUSTER_REPLICAS
 
@@ -167,6 +170,7 @@ async function startReady(config: Config, openLog?: OpenLog): Promise<Service> {
   const service = await startService(config, {
     logger: createLogger({ level: config.logLevel, pretty: false }),
     openLog,
+    servingThreads: suiteThreads,
   })
   try {
     await service.ready

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { ApiContext } from '../../../src/api/call.ts'
+import { RefusedKeys } from '../../../src/base/api-key.ts'
 import { createBodyBudgets } from '../../../src/base/budgets.ts'
 import { IdLists } from '../../../src/base/id-lists.ts'
 import { idBytes } from '../../../src/base/ids.ts'
@@ -79,16 +80,16 @@ async function startEcho(): Promise<Ports> {
       },
     },
   }
+  const logger = loggerOf(config)
   const { ports } = await startTransports({
     config,
     context,
     budgets: createBodyBudgets(config),
     metrics: new ServiceMetrics(),
-    logger: loggerOf(config),
+    logger,
     keys: { grpc: [{ name: 'bench', key: apiKey, role: 'write' }], http: undefined },
-    isReady: () => true,
-    writesBlocked: () => undefined,
-    rebuilding: () => 0,
+    refusedKeys: new RefusedKeys(logger),
+    readiness: () => [],
     ports: { grpc: 0, http: 0 },
   })
   return { grpc: ports.grpc, http: ports.http! }

@@ -16,6 +16,8 @@ interface ListenPlace {
   readonly host: string
   /** 0 for any free port, the same on all addresses. */
   readonly port: number
+  /** Whether other threads listen on the same port. */
+  readonly reusePort: boolean
 }
 
 /**
@@ -27,7 +29,7 @@ interface ListenPlace {
  * @throws what `lookup` throws, and the error of the first address on which it cannot listen
  */
 export async function listen(
-  { host, port }: ListenPlace,
+  { host, port, reusePort }: ListenPlace,
   onConnection: (socket: Socket) => void,
 ): Promise<Listener> {
   const connections = new Set<Socket>()
@@ -44,7 +46,7 @@ export async function listen(
   for (const address of await addressesOf(host)) {
     const server = createServer({ noDelay: true }, accept)
     try {
-      server.listen({ port: bound, host: address })
+      server.listen({ port: bound, host: address, reusePort })
       await once(server, 'listening')
     } catch (error) {
       if (servers.length > 0 && isElsewhere(error as NodeJS.ErrnoException, port === 0)) continue

@@ -41,6 +41,8 @@ interface GrpcServerOptions {
   readonly keys: Keyring
   readonly host: string
   readonly port: number
+  /** Whether other threads listen on the same port. */
+  readonly reusePort?: boolean
   readonly maxRequestBytes: number
   /** Time a client has to send a whole request, and to receive a whole answer. */
   readonly requestTimeoutMs: number
@@ -336,10 +338,13 @@ function refusalByRole(key: ApiKey, path: string): OutgoingStatus | undefined {
   return statusOf(permissionDenied(key, name))
 }
 
-async function bind(server: Server, { host, port, readScheduler }: GrpcServerOptions): Promise<Listener> {
+async function bind(
+  server: Server,
+  { host, port, reusePort = false, readScheduler }: GrpcServerOptions,
+): Promise<Listener> {
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
   try {
-    return await listen({ host, port }, (socket) => {
+    return await listen({ host, port, reusePort }, (socket) => {
       readScheduler.track(socket)
       readScheduler.throttle(socket)
       injector.injectConnection(socket)

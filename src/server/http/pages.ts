@@ -4,17 +4,13 @@ import { readFile } from 'node:fs/promises'
 import { extname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { DatabaseError, writesBlockedTexts } from '../../base/errors.ts'
 import { plainText } from './errors.ts'
 import type { ConsoleOptions, HttpServerOptions } from './server-options.ts'
 
 /** Pages for people and probes: start, health, readiness, metrics, the description of the API, and the console. */
 
 /** Adds the start page, health, readiness and metrics. */
-export function addPages(
-  app: FastifyInstance,
-  { metrics, isReady, writesBlocked, rebuilding, context }: HttpServerOptions,
-): void {
+export function addPages(app: FastifyInstance, { metrics, readiness }: HttpServerOptions): void {
   app.get('/health', (_request, reply) => reply.type(plainText).send('OK'))
   app.get('/', (_request, reply) =>
     reply
@@ -23,24 +19,9 @@ export function addPages(
         'The Vicinal vector database server is running. The console is at /console, the description of the API at /docs.\n',
       ),
   )
-  app.get('/readyz', (_request, reply) => {
-    const notReady = context.clusterControl?.notReady()
-    if (!isReady() && notReady === undefined) {
-      throw new DatabaseError('not_ready', 'the stored points are still loading')
-    }
-    if (notReady !== undefined) throw new DatabaseError('not_ready', notReady)
+  app.get('/readyz', async (_request, reply) => {
     // Still 200: a service that is taken out of rotation could not answer searches either.
-    const blocked = writesBlocked()
-    const { damaged, collections } = context.collections.totals
-    const notes = [
-      ...(blocked === undefined ? [] : [writesBlockedTexts[blocked]]),
-      ...(rebuilding() === 0
-        ? []
-        : [`graphs are being rebuilt (${rebuilding()}): searches are exact until then`]),
-      ...(damaged === 0
-        ? []
-        : [`${damaged} of ${collections} collections cannot be opened: the log names them`]),
-    ]
+    const notes = await readiness()
     return reply.type(plainText).send(notes.length === 0 ? 'ready' : `ready, but ${notes.join('; ')}`)
   })
   app.get('/metrics', { config: { role: 'read' } }, async (_request, reply) => {

@@ -1,7 +1,6 @@
 import type { ApiContext } from '../../api/call.ts'
 import type { Keyring, RefusedKeys } from '../../base/api-key.ts'
 import type { BodyBudgets } from '../../base/budgets.ts'
-import type { WritesBlocked } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import type { ServiceMetrics } from '../../base/metrics.ts'
 import type { ReadScheduler } from '../../base/read-scheduler.ts'
@@ -10,6 +9,8 @@ export interface HttpServerOptions {
   readonly context: ApiContext
   readonly host: string
   readonly port: number
+  /** Whether other threads listen on the same port. */
+  readonly reusePort?: boolean
   /**
    * A key of these is required on all pages except health, readiness, the start page, the docs and the console.
    * Undefined leaves HTTP open.
@@ -28,10 +29,12 @@ export interface HttpServerOptions {
   readonly refusedKeys: RefusedKeys
   readonly metrics: ServiceMetrics
   readonly logger: Logger
-  readonly isReady: () => boolean
-  readonly writesBlocked: () => WritesBlocked | undefined
-  /** The number of collections whose graph is being rebuilt. */
-  readonly rebuilding: () => number
+  /**
+   * Returns what is amiss although the service is ready.
+   *
+   * @throws DatabaseError `not_ready`
+   */
+  readonly readiness: () => readonly string[] | Promise<readonly string[]>
 }
 
 export interface ConsoleOptions {

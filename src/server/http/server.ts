@@ -165,9 +165,14 @@ function nameIgnoredFields(app: FastifyInstance): void {
   })
 }
 
-async function listen(app: FastifyInstance, { host, port }: HttpServerOptions): Promise<void> {
+async function listen(
+  app: FastifyInstance,
+  { host, port, reusePort = false }: HttpServerOptions,
+): Promise<void> {
   try {
-    await app.listen({ host, port })
+    // The framework passes its options on.
+    const options = { host, port, reusePort }
+    await app.listen(options)
   } catch (error) {
     await app.close()
     throw new Error(`HTTP cannot listen on ${host} port ${port} (HTTP_PORT): ${(error as Error).message}`, {

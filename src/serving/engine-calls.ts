@@ -1,0 +1,126 @@
+import type { ApiContext, Call, Database, PointsSnapshot } from '../api/call.ts'
+import { collectionNameOf } from '../api/call.ts'
+import type { TakenSnapshot } from '../api/inspect-service.ts'
+import { type OperationName, type OperationRow, operations } from '../api/operations.ts'
+import { inCollection } from '../api/run-operation.ts'
+import type { SlowRequest } from '../api/slow-requests.ts'
+import type { Answers } from './line.ts'
+import type { SharedState } from './shared-state.ts'
+
+/** The methods of a collection that serving threads call. */
+export type DatabaseMethod =
+  | ('insert' | 'remove' | 'put' | 'patch' | 'changeByFilter')
+  | ('get' | 'search' | 'list' | 'count' | 'facets')
+
+export const databaseMethods: readonly DatabaseMethod[] = [
+  ...(['insert', 'remove', 'put', 'patch', 'changeByFilter'] as const),
+  ...(['get', 'search', 'list', 'count', 'facets'] as const),
+]
+
+/** What a serving thread must know of a collection to check requests. */
+export interface KnownCollection {
+  /** Its own name, for an alias. */
+  readonly name: string
+  readonly dimension: number | undefined
+}
+
+/** A snapshot that a serving thread reads over the line. */
+export interface RemoteSnapshot extends Pick<PointsSnapshot, 'databaseId' | 'sequence' | 'points'> {
+  readonly number: number
+}
+
+/**
+ * The functions of the engine that one serving thread calls: methods of a collection, whole operations, and the chunks of
+ * snapshots.
+ */
+export class EngineCalls {
+  readonly #context: ApiContext
+  readonly #state: SharedState
+  readonly #snapshots = new Map<
+    number,
+    { readonly snapshot: PointsSnapshot; readonly chunks: AsyncIterator<Buffer> }
+  >()
+  #lastSnapshot = 0
+
+  constructor(context: ApiContext, state: SharedState) {
+    this.#context = context
+    this.#state = state
+  }
+
+  get answers(): Answers {
+    return {
+      database: (name: string | undefined, method: DatabaseMethod, inputs: unknown[]) =>
+        this.#callDatabase(name, method, inputs),
+      collection: (name: string) => this.#known(name),
+      operation: (name: OperationName, input: undefined, call: Call) => this.#run(name, input, call),
+      embed: (texts: readonly string[], signal: AbortSignal | undefined) =>
+        this.#context.embeddings!.embed(texts, signal),
+      chunk: (number: number) => this.#chunk(number),
+      closeSnapshot: (number: number) => this.#closeSnapshot(number),
+      slow: (request: SlowRequest) => this.#context.slowRequests?.add(request),
+    }
+  }
+
+  /** The thread has ended. */
+  close(): void {
+    for (const number of [...this.#snapshots.keys()]) this.#closeSnapshot(number)
+  }
+
+  async #callDatabase(name: string | undefined, method: DatabaseMethod, inputs: unknown[]): Promise<unknown> {
+    return await inCollection(this.#context, { collection: name }, undefined, async ({ database }) => {
+      const { dimension } = database
+      const call = database[method] as (...inputs: unknown[]) => Promise<unknown>
+      const output = await call.apply(database, inputs)
+      // Whoever learns of the answer finds the dimension that this call may have fixed.
+      if (database.dimension !== dimension) this.#noteDimension(name, database)
+      return output
+    })
+  }
+
+  #noteDimension(name: string | undefined, { dimension }: Database): void {
+    if (name === undefined) this.#state.dimension = dimension
+    else this.#state.noteCatalog()
+  }
+
+  async #known(collection: string): Promise<KnownCollection> {
+    const name = collectionNameOf(this.#context, { collection })
+    return await inCollection(this.#context, { collection }, undefined, async ({ database }) => ({
+      name,
+      dimension: database.dimension,
+    }))
+  }
+
+  async #run<Name extends OperationName>(name: Name, input: undefined, call: Call): Promise<unknown> {
+    const { run, concerns }: OperationRow<Name> = operations[name]
+    try {
+      const output =
+        concerns === 'points'
+          ? await inCollection(this.#context, call, undefined, (context) =>
+              run(context, input as never, call),
+            )
+          : await run(this.#context, input as never, call)
+      return name === 'TakeSnapshot' ? this.#openSnapshot(output as TakenSnapshot) : output
+    } finally {
+      if (concerns === 'collections') this.#state.noteCatalog()
+    }
+  }
+
+  #openSnapshot({ snapshot }: TakenSnapshot): RemoteSnapshot {
+    this.#lastSnapshot += 1
+    const number = this.#lastSnapshot
+    this.#snapshots.set(number, { snapshot, chunks: snapshot.chunks() })
+    const { databaseId, sequence, points } = snapshot
+    return { databaseId, sequence, points, number }
+  }
+
+  /** Returns the next chunk of a snapshot; undefined at its end. */
+  async #chunk(number: number): Promise<Buffer | undefined> {
+    const { done, value } = await this.#snapshots.get(number)!.chunks.next()
+    return done === true ? undefined : value
+  }
+
+  #closeSnapshot(number: number): void {
+    this.#snapshots.get(number)?.snapshot.close()
+    this.#snapshots.delete(number)
+  }
+}

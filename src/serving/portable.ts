@@ -1,0 +1,132 @@
+import { ByteHold } from '../base/budgets.ts'
+import { DatabaseError, type Reason, toDatabaseError } from '../base/errors.ts'
+import { IdLists } from '../base/id-lists.ts'
+import { idBytes } from '../base/ids.ts'
+
+/**
+ * Values as messages between threads. What `postMessage` copies stays as it is: numbers, texts, maps and plain objects.
+ * A view is copied alone, not with all of its buffer. A few kinds are marked, and made again at the other end. Functions
+ * are left out.
+ */
+
+/** What belongs to a call rather than to its inputs. */
+export interface Call {
+  readonly signal?: AbortSignal | undefined
+  /** Counts what is read for the answer. */
+  readonly room?: ByteHold | undefined
+}
+
+/** No field of any value has this name. */
+const mark = '\0kind'
+
+type Marked =
+  | {
+      readonly [mark]: 'error'
+      readonly reason: Reason
+      readonly text: string
+      readonly cause: unknown
+      readonly number: number
+    }
+  | { readonly [mark]: 'ids'; readonly bytes: Uint8Array; readonly ends: readonly number[] }
+  | { readonly [mark]: 'signal' | 'room' }
+
+/** Returns the message for a value, and the signal and the claim that it contains. */
+export function toMessage(value: unknown): { readonly message: unknown; readonly call: Call } {
+  const call: { signal?: AbortSignal; room?: ByteHold } = {}
+  return { message: pack(value, call), call }
+}
+
+function pack(value: unknown, call: { signal?: AbortSignal; room?: ByteHold }): unknown {
+  if (typeof value === 'function') return undefined
+  if (typeof value !== 'object' || value === null || value instanceof Map) return value
+  if (ArrayBuffer.isView(value)) return ownView(value as Uint8Array | Float32Array | Float64Array)
+  if (Array.isArray(value)) return value.map((each) => pack(each, call))
+  if (value instanceof Error) return packError(value)
+  if (value instanceof IdLists) {
+    const bytes = ownView(value.bytes.subarray(0, value.total * idBytes)) as Uint8Array
+    return { [mark]: 'ids', bytes, ends: value.ends } satisfies Marked
+  }
+  if (value instanceof AbortSignal) {
+    call.signal = value
+    return { [mark]: 'signal' } satisfies Marked
+  }
+  if (value instanceof ByteHold) {
+    call.room = value
+    return { [mark]: 'room' } satisfies Marked
+  }
+  const packed: Record<string, unknown> = {}
+  for (const name in value) packed[name] = pack((value as Readonly<Record<string, unknown>>)[name], call)
+  return packed
+}
+
+function ownView(view: Uint8Array | Float32Array | Float64Array): Uint8Array | Float32Array | Float64Array {
+  if (view.byteLength === view.buffer.byteLength) return view
+  if (view instanceof Float32Array) return new Float32Array(view)
+  return view instanceof Float64Array ? new Float64Array(view) : new Uint8Array(view)
+}
+
+/** Makes the value of a message. @param call what stands for the signal and the claim of the call */
+export function fromMessage(message: unknown, call: Call = {}): unknown {
+  if (typeof message !== 'object' || message === null || message instanceof Map) return message
+  if (ArrayBuffer.isView(message) || message instanceof Error) return message
+  if (Array.isArray(message)) return message.map((each) => fromMessage(each, call))
+  if (mark in message) return unpack(message as Marked, call)
+  const value = message as Record<string, unknown>
+  for (const name in value) {
+    const field = value[name]
+    if (typeof field === 'object') value[name] = fromMessage(field, call)
+  }
+  return value
+}
+
+function unpack(marked: Marked, call: Call): unknown {
+  switch (marked[mark]) {
+    case 'error':
+      return unpackError(marked)
+    case 'ids':
+      return new IdLists(marked.bytes, marked.ends)
+    case 'signal':
+      return call.signal
+    case 'room':
+      return call.room
+  }
+}
+
+/**
+ * Errors that have been sent, by their numbers: a collection that cannot be opened refuses many calls with one error,
+ * which is one at the other end, too, and logged once.
+ */
+const numbers = new WeakMap<DatabaseError, number>()
+let lastNumber = 0
+
+function packError(thrown: Error): Marked {
+  const error = toDatabaseError(thrown)
+  let number = numbers.get(error)
+  if (number === undefined) {
+    lastNumber += 1
+    number = lastNumber
+    numbers.set(error, number)
+  }
+  const cause = error.cause instanceof Error ? error.cause : undefined
+  return { [mark]: 'error', reason: error.reason, text: error.message, cause, number }
+}
+
+/** The latest errors that have arrived from the engine, by their numbers. */
+const received = new Map<number, DatabaseError>()
+const receivedMax = 100
+
+function unpackError({
+  reason,
+  text,
+  cause,
+  number,
+}: Extract<Marked, { readonly reason: Reason }>): DatabaseError {
+  const known = received.get(number)
+  if (known !== undefined && known.reason === reason && known.message === text) return known
+  const error = new DatabaseError(reason, text, { cause })
+  if (reason === 'internal') {
+    received.set(number, error)
+    if (received.size > receivedMax) received.delete(received.keys().next().value!)
+  }
+  return error
+}

@@ -1,0 +1,147 @@
+import type { ApiContext, Call, Collections, Database, Lease } from '../api/call.ts'
+import type { OperationName } from '../api/operations.ts'
+import { type SlowRequest, SlowRequests } from '../api/slow-requests.ts'
+import { DatabaseError } from '../base/errors.ts'
+import type { Embedding, Embeddings } from '../embeddings/embeddings.ts'
+import { databaseMethods, type KnownCollection, type RemoteSnapshot } from './engine-calls.ts'
+import type { Line } from './line.ts'
+import type { SharedState } from './shared-state.ts'
+
+/** What a serving thread needs to know of the settings of the engine. */
+export interface RemoteSettings {
+  readonly limits: ApiContext['limits']
+  readonly embeddings: Pick<Embeddings, 'model' | 'maxTextBytes'> | undefined
+  readonly slowQueryMs: number
+  readonly slowQueriesKept: number
+}
+
+/** What the operations on a serving thread run against: the engine, at the other end of a line. */
+export function remoteContext(line: Line, state: SharedState, settings: RemoteSettings): ApiContext {
+  const collections = new RemoteCollections(line, state)
+  const database = remoteDatabase(line, undefined, () => state.dimension)
+  const { limits, embeddings } = settings
+  return {
+    get database() {
+      if (!state.isReady) throw new DatabaseError('not_ready', 'the stored points are still loading')
+      return database
+    },
+    get collections() {
+      if (!state.isReady) throw new DatabaseError('not_ready', 'the stored points are still loading')
+      return collections as unknown as Collections
+    },
+    limits,
+    embeddings: embeddings && {
+      ...embeddings,
+      embed: async (texts, signal) => (await line.ask('embed', texts, signal)) as readonly Embedding[],
+    },
+    slowRequests: new RemoteSlowRequests(line, settings),
+    elsewhere: (name, input, call) => (hereNames.has(name) ? undefined : run(line, name, input, call)),
+  }
+}
+
+class RemoteSlowRequests extends SlowRequests {
+  readonly #line: Line
+
+  constructor(line: Line, options: Pick<RemoteSettings, 'slowQueryMs' | 'slowQueriesKept'>) {
+    super(options)
+    this.#line = line
+  }
+
+  override add(request: Omit<SlowRequest, 'timeMs'>): void {
+    this.#line.tell('slow', request)
+  }
+}
+
+/** Operations on points are checked on the thread that has received them; all others run on the engine's thread. */
+const hereNames: ReadonlySet<string> = new Set<OperationName>([
+  ...(['InsertVector', 'InsertVectorsBatch', 'DeletePoint', 'PutPoint', 'PatchPoint'] as const),
+  ...(['UpdatePoints', 'DeletePoints', 'GetPoint', 'SearchPoints', 'SearchPointsBatch'] as const),
+  ...(['ListPoints', 'CountPoints', 'FacetPoints'] as const),
+])
+
+async function run(
+  line: Line,
+  name: string,
+  input: unknown,
+  { fields, collection, version, signal }: Call,
+): Promise<unknown> {
+  const output = await line.ask('operation', name, input, { fields, collection, version, signal })
+  return name === 'TakeSnapshot' ? { snapshot: remoteSnapshot(line, output as RemoteSnapshot) } : output
+}
+
+function remoteSnapshot(line: Line, { number, ...figures }: RemoteSnapshot): object {
+  return {
+    ...figures,
+    async *chunks() {
+      for (;;) {
+        const chunk = (await line.ask('chunk', number)) as Uint8Array | undefined
+        if (chunk === undefined) return
+        yield Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+      }
+    },
+    close: () => line.tell('closeSnapshot', number),
+  }
+}
+
+/** The methods of a collection whose arguments are sent to the engine as they are. */
+function remoteDatabase(line: Line, name: string | undefined, dimension: () => number | undefined): Database {
+  const methods = databaseMethods.map((method) => [
+    method,
+    (...inputs: unknown[]) => line.ask('database', name, method, inputs),
+  ])
+  const database = {
+    ...Object.fromEntries(methods),
+    get nowUs() {
+      return Date.now() * 1000
+    },
+  }
+  return Object.defineProperty(database, 'dimension', { get: dimension }) as Database
+}
+
+/** Collections by name. What is known of them is kept while the engine's catalog stays as it is. */
+class RemoteCollections implements Pick<Collections, 'lease' | 'aliases'> {
+  readonly #line: Line
+  readonly #state: SharedState
+  readonly #known = new Map<string, KnownCollection>()
+  /** Those of the collections that have been leased. */
+  readonly #aliases = new Map<string, string>()
+  #catalog = 0
+
+  constructor(line: Line, state: SharedState) {
+    this.#line = line
+    this.#state = state
+  }
+
+  get aliases(): ReadonlyMap<string, string> {
+    return this.#aliases
+  }
+
+  lease(name: string): Lease | Promise<Lease> {
+    this.#forget()
+    return this.#known.has(name) ? this.#leaseOf(name) : this.#learn(name)
+  }
+
+  async #learn(name: string): Promise<Lease> {
+    const { catalog } = this.#state
+    const known = (await this.#line.ask('collection', name)) as KnownCollection
+    this.#forget()
+    if (catalog === this.#catalog) this.#known.set(name, known)
+    if (known.name !== name) this.#aliases.set(name, known.name)
+    return this.#leaseOf(name, known)
+  }
+
+  #forget(): void {
+    const { catalog } = this.#state
+    if (catalog === this.#catalog && this.#known.size < knownMax) return
+    this.#catalog = catalog
+    this.#known.clear()
+    this.#aliases.clear()
+  }
+
+  #leaseOf(name: string, learnt?: KnownCollection): Lease {
+    const dimension = (): number | undefined => (this.#known.get(name) ?? learnt)?.dimension
+    return { database: remoteDatabase(this.#line, name, dimension), [Symbol.dispose]() {} }
+  }
+}
+
+const knownMax = 10_000

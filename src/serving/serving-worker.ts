@@ -1,0 +1,69 @@
+import { parentPort, workerData } from 'node:worker_threads'
+import { RefusedKeys, type ServiceKeys } from '../base/api-key.ts'
+import { createBodyBudgets } from '../base/budgets.ts'
+import { createLogger } from '../base/log.ts'
+import { type ExposedMetrics, ServiceMetrics, type Transport } from '../base/metrics.ts'
+import { keepTicksFast } from '../base/runtime.ts'
+import { type Ports, startTransports, type Transports } from '../transports.ts'
+import { Line, type LineMessage } from './line.ts'
+import { remoteContext } from './remote-engine.ts'
+import { SharedState } from './shared-state.ts'
+import { countsOf, engineThread, type ThreadSetup } from './thread-setup.ts'
+
+/** A serving thread: both transports, over the engine at the other end of a line. */
+const port = parentPort!
+const { config, settings, keys, thread, counts, state }: ThreadSetup = workerData
+let transports: Transports | undefined
+
+/** Counts the calls of this thread; the engine's thread adds up those of all threads. */
+class ThreadMetrics extends ServiceMetrics {
+  override async expose(): Promise<ExposedMetrics> {
+    return (await line.ask('metrics')) as ExposedMetrics
+  }
+}
+
+/** Lets the engine's thread count and log refused keys, so that floods are logged as seldom as on one thread. */
+class ThreadRefusedKeys extends RefusedKeys {
+  override add(transport: Transport, from: string | undefined): void {
+    line.tell('refusedKey', transport, from)
+  }
+}
+
+keepTicksFast()
+const metrics = new ThreadMetrics({ isOfThread: true })
+const budgets = createBodyBudgets(config, countsOf(counts, thread))
+const line: Line = new Line({
+  post: (messages) => port.postMessage(messages),
+  budget: budgets.answers,
+  thread: engineThread,
+  answers: {
+    start,
+    figures: () => metrics.figures(),
+    setKeys: (next: ServiceKeys) => transports?.setKeys(next),
+    setServing: (isServing: boolean) => transports?.setServing(isServing),
+    close: (timeoutMs: number) => transports?.close(timeoutMs),
+  },
+})
+port.on('message', (messages: readonly LineMessage[]) => line.receive(messages))
+
+/** Opens both ports. Returns the actual ones. */
+async function start(ports: Ports): Promise<Ports> {
+  const logger = createLogger({
+    level: config.logLevel,
+    pretty: false,
+    write: (text) => line.tell('log', text),
+  })
+  transports = await startTransports({
+    config,
+    context: remoteContext(line, new SharedState(state), settings),
+    budgets,
+    metrics,
+    logger,
+    keys,
+    refusedKeys: new ThreadRefusedKeys(logger),
+    readiness: async () => (await line.ask('readiness')) as readonly string[],
+    ports,
+    reusePort: true,
+  })
+  return transports.ports
+}
