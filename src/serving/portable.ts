@@ -1,3 +1,4 @@
+import { DateTime, GeoPoint } from '../base/attributes.ts'
 import { ByteHold } from '../base/budgets.ts'
 import { DatabaseError, type Reason, toDatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
@@ -28,6 +29,8 @@ type Marked =
       readonly number: number
     }
   | { readonly [mark]: 'ids'; readonly bytes: Uint8Array; readonly ends: readonly number[] }
+  | { readonly [mark]: 'moment'; readonly us: number }
+  | { readonly [mark]: 'place'; readonly lat: number; readonly lon: number }
   | { readonly [mark]: 'signal' | 'room' }
 
 /** Returns the message for a value, and the signal and the claim that it contains. */
@@ -38,9 +41,12 @@ export function toMessage(value: unknown): { readonly message: unknown; readonly
 
 function pack(value: unknown, call: { signal?: AbortSignal; room?: ByteHold }): unknown {
   if (typeof value === 'function') return undefined
-  if (typeof value !== 'object' || value === null || value instanceof Map) return value
+  if (typeof value !== 'object' || value === null) return value
   if (ArrayBuffer.isView(value)) return ownView(value as Uint8Array | Float32Array | Float64Array)
   if (Array.isArray(value)) return value.map((each) => pack(each, call))
+  if (value instanceof Map) return mapped(value, (each) => pack(each, call))
+  if (value instanceof DateTime) return { [mark]: 'moment', us: value.us } satisfies Marked
+  if (value instanceof GeoPoint) return { [mark]: 'place', lat: value.lat, lon: value.lon } satisfies Marked
   if (value instanceof Error) return packError(value)
   if (value instanceof IdLists) {
     const bytes = ownView(value.bytes.subarray(0, value.total * idBytes)) as Uint8Array
@@ -59,6 +65,16 @@ function pack(value: unknown, call: { signal?: AbortSignal; room?: ByteHold }): 
   return packed
 }
 
+/** Converts the values of a map; a map of numbers and texts stays as it is. */
+function mapped(map: Map<unknown, unknown>, convert: (value: unknown) => unknown): Map<unknown, unknown> {
+  for (const value of map.values()) {
+    if (typeof value === 'object') {
+      return new Map(Array.from(map, ([name, each]) => [name, convert(each)]))
+    }
+  }
+  return map
+}
+
 function ownView(view: Uint8Array | Float32Array | Float64Array): Uint8Array | Float32Array | Float64Array {
   if (view.byteLength === view.buffer.byteLength) return view
   if (view instanceof Float32Array) return new Float32Array(view)
@@ -67,9 +83,10 @@ function ownView(view: Uint8Array | Float32Array | Float64Array): Uint8Array | F
 
 /** Makes the value of a message. @param call what stands for the signal and the claim of the call */
 export function fromMessage(message: unknown, call: Call = {}): unknown {
-  if (typeof message !== 'object' || message === null || message instanceof Map) return message
+  if (typeof message !== 'object' || message === null) return message
   if (ArrayBuffer.isView(message) || message instanceof Error) return message
   if (Array.isArray(message)) return message.map((each) => fromMessage(each, call))
+  if (message instanceof Map) return mapped(message, (each) => fromMessage(each, call))
   if (mark in message) return unpack(message as Marked, call)
   const value = message as Record<string, unknown>
   for (const name in value) {
@@ -85,6 +102,10 @@ function unpack(marked: Marked, call: Call): unknown {
       return unpackError(marked)
     case 'ids':
       return new IdLists(marked.bytes, marked.ends)
+    case 'moment':
+      return new DateTime(marked.us)
+    case 'place':
+      return new GeoPoint(marked.lat, marked.lon)
     case 'signal':
       return call.signal
     case 'room':
