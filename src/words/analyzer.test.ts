@@ -9,7 +9,7 @@ import { splitWords, wordLengthMax } from './tokenizer.ts'
 function termsOf(text: string, choice: LanguageChoice = 'english'): string[] {
   const analyzer = new Analyzer(choice)
   const terms: string[][] = []
-  analyzer.analyze(text, analyzer.languageOf(text), (term, position) => {
+  analyzer.analyze(text, analyzer.languageOf([[text]]), (term, position) => {
     terms[position] ??= []
     terms[position]!.push(term)
   })
@@ -172,7 +172,7 @@ describe('hostile texts', () => {
     it(`take memory and time by their length: ${name}`, { timeout: 60_000 }, () => {
       let [terms, longest] = [0, 0]
       const analyzer = new Analyzer('auto')
-      const words = analyzer.analyze(text, analyzer.languageOf(text), (term, position, start, end) => {
+      const words = analyzer.analyze(text, analyzer.languageOf([[text]]), (term, position, start, end) => {
         terms += 1
         longest = Math.max(longest, term.length)
         assert.ok(start < end && end <= text.length && position <= terms)

@@ -10,7 +10,7 @@ import {
   stemmers,
   usualScript,
 } from './stemmers.ts'
-import { splitWords } from './tokenizer.ts'
+import { splitWords, type WordSink } from './tokenizer.ts'
 
 /**
  * Texts to terms: words (tokenizer.ts), NFKC, lower case, stem, and without the marks of Latin and Greek letters. The
@@ -48,31 +48,33 @@ const isOneWord = /^[\p{L}\p{N}\p{M}]+$/u
 /** Makes the terms of texts and queries. */
 export class Analyzer {
   readonly choice: LanguageChoice
-  /** The terms of words by language; `none` is at the end. */
+  /** The terms of words without parts by language; `none` is at the end. */
   readonly #terms: Map<string, string>[] = [...languages, 'none'].map(() => new Map())
 
   constructor(choice: LanguageChoice) {
     this.choice = choice
   }
 
-  /** Returns the number of the language of a text; `noLanguage` if words are not stemmed. */
-  languageOf(text: string): number {
+  /** Returns the number of the language of the texts of a point; `noLanguage` if words are not stemmed. */
+  languageOf(texts: readonly (readonly string[])[]): number {
     if (this.choice === 'none') return noLanguage
     if (this.choice !== 'auto') return languages.indexOf(this.choice)
-    return languages.indexOf(detectLanguage(text) ?? 'english')
+    return languages.indexOf(detectLanguage(texts.flat().join('\n')) ?? 'english')
   }
 
   /** Passes the terms of a text in a language to `sink`. Returns the number of words, which is the length of the text. */
   analyze(text: string, language: number, sink: TermSink): number {
     const terms = this.#terms[language]!
-    return splitWords(text, (word, position, start, end, isWhole) => {
-      let term = isWhole ? undefined : terms.get(word)
-      if (term === undefined) {
-        term = isWhole ? normalized(word) : termOf(word, language, this.choice === 'auto')
-        if (terms.size >= cachedWordsMax) terms.clear()
-        if (!isWhole) terms.set(word, term)
-      }
+    const addWord: WordSink = (word, position, start, end, kind) => {
+      const term = kind === 'whole' ? normalized(word) : termOf(word, language, this.choice === 'auto')
+      if (kind === 'simple') remember(terms, word, term)
       if (term !== '') sink(term, position, start, end)
+    }
+    return splitWords(text, addWord, (word, position, start) => {
+      const term = terms.get(word)
+      if (term === undefined) return false
+      if (term !== '') sink(term, position, start, start + word.length)
+      return true
     })
   }
 
@@ -97,7 +99,7 @@ export class Analyzer {
 
   /** A query is often too short to tell its language, so it may be in any that the collection has in its script. */
   #queryLanguages(text: string, documents: ArrayLike<number>): readonly number[] {
-    const detected = this.languageOf(text)
+    const detected = this.languageOf([[text]])
     if (this.choice !== 'auto') return [detected]
     const script = usualScript(languages[detected]!)
     const total = Array.from(documents).reduce((sum, count) => sum + count, 0)
@@ -113,6 +115,11 @@ const presentShare = 0.01
 
 /** The number of `none` among the languages. */
 export const noLanguage: number = languages.length
+
+function remember(terms: Map<string, string>, word: string, term: string): void {
+  if (terms.size >= cachedWordsMax) terms.clear()
+  terms.set(word, term)
+}
 
 /** Returns the term of a word: empty if nothing is left of it. */
 function termOf(word: string, language: number, isAuto: boolean): string {

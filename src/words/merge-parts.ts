@@ -25,7 +25,9 @@ interface Source {
 export function mergeParts(parts: readonly Part[], parameters: Bm25Parameters): PartContent {
   const paths = parameters.weights.length
   const codes = new FrequencyCodes(paths)
-  const sources = parts.map(
+  // Lists are then mostly in order already.
+  const inOrder = [...parts].sort((a, b) => a.sequences[0]! - b.sequences[0]!)
+  const sources = inOrder.map(
     (part): Source => ({
       part,
       numbers: new Uint32Array(part.documents).fill(noDocument),
@@ -37,17 +39,25 @@ export function mergeParts(parts: readonly Part[], parameters: Bm25Parameters): 
       isOver: false,
     }),
   )
-  const order = documentsInOrder(sources)
+  const documents = numberDocuments(sources)
   const { table, newCodes } = codes.ordered()
   for (const source of sources)
     for (const [code, joined] of source.codes.entries()) source.codes[code] = newCodes[joined]!
   const columns = {
-    slots: Uint32Array.from(order, ({ source, document }) => source.part.slots[document]!),
-    sequences: Float64Array.from(order, ({ source, document }) => source.part.sequences[document]!),
-    languages: Uint8Array.from(order, ({ source, document }) => source.part.languages[document]!),
-    lengths: Array.from({ length: paths }, (_, path) =>
-      Uint32Array.from(order, ({ source, document }) => source.part.lengths[path]![document]!),
-    ),
+    slots: new Uint32Array(documents),
+    sequences: new Float64Array(documents),
+    languages: new Uint8Array(documents),
+    lengths: Array.from({ length: paths }, () => new Uint32Array(documents)),
+  }
+  for (const { part, numbers } of sources) {
+    for (const [document, number] of numbers.entries()) {
+      if (number === noDocument) continue
+      columns.slots[number] = part.slots[document]!
+      columns.sequences[number] = part.sequences[document]!
+      columns.languages[number] = part.languages[document]!
+      for (const [path, lengths] of columns.lengths.entries())
+        lengths[number] = part.lengths[path]![document]!
+    }
   }
   const writer = new PartWriter(columns, table, parameters)
   const list = new MergedList(writer)
@@ -63,18 +73,22 @@ export function mergeParts(parts: readonly Part[], parameters: Bm25Parameters): 
   return writer.finish()
 }
 
-/** Numbers the live documents of all sources in the order of their sequence numbers. */
-function documentsInOrder(
-  sources: readonly Source[],
-): { readonly source: Source; readonly document: number }[] {
-  const all = sources.flatMap((source) =>
-    Array.from(source.part.slots.keys())
-      .filter((document) => source.part.isLive(document))
-      .map((document) => ({ source, document })),
-  )
-  all.sort((a, b) => a.source.part.sequences[a.document]! - b.source.part.sequences[b.document]!)
-  for (const [number, { source, document }] of all.entries()) source.numbers[document] = number
-  return all
+/** Numbers the live documents of all sources in the order of their sequence numbers. Returns how many there are. */
+function numberDocuments(sources: readonly Source[]): number {
+  const next = sources.map(() => 0)
+  let number = 0
+  while (true) {
+    let [least, from] = [Number.POSITIVE_INFINITY, -1]
+    for (const [index, { part }] of sources.entries()) {
+      while (next[index]! < part.documents && !part.isLive(next[index]!)) next[index]! += 1
+      const sequence = part.sequences[next[index]!] ?? Number.POSITIVE_INFINITY
+      if (sequence < least) [least, from] = [sequence, index]
+    }
+    if (from === -1) return number
+    sources[from]!.numbers[next[from]!] = number
+    next[from]! += 1
+    number += 1
+  }
 }
 
 function leastTerm(sources: readonly Source[]): string | undefined {

@@ -129,7 +129,8 @@ export class PendingPart {
     const bytes = this.#positions.written
     let documents = new Uint32Array(1024)
     let codes = new Uint32Array(1024)
-    for (const [term, number] of [...this.#terms].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    for (const term of [...this.#terms.keys()].sort()) {
+      const number = this.#terms.get(term)!
       const postings = byTerm.order.subarray(byTerm.starts[number]!, byTerm.starts[number + 1]!)
       const kept = postings.filter((posting) => numbers[this.#postings.documents[posting]!]! >= 0)
       if (kept.length === 0) continue

@@ -14,8 +14,11 @@
  * also a whole. The whole has the position of its first part.
  */
 
-/** Receives a word. `isWhole` is set for a whole of several parts. */
-export type WordSink = (word: string, position: number, start: number, end: number, isWhole: boolean) => void
+/** A word without parts that no joiner is beside; a whole of joined words; any other word. */
+export type WordKind = 'simple' | 'whole' | 'part'
+
+/** Receives a word. */
+export type WordSink = (word: string, position: number, start: number, end: number, kind: WordKind) => void
 
 /** A longer word is cut: nobody types more, and stemmers and normalization take time by length. */
 export const wordLengthMax = 128
@@ -43,13 +46,28 @@ const segmenter = new Intl.Segmenter('en', { granularity: 'word' })
 /** The segmenter takes longer per character for longer runs. */
 const runLengthMax = 512
 
-/** Returns the number of positions. */
-export function splitWords(text: string, sink: WordSink): number {
+/**
+ * Passes the words of a text to `sink`. Returns the number of positions.
+ *
+ * @param takeKnown is asked first whether it knows a run of words that may be joined; returns whether it took it as one
+ *   word without parts
+ */
+export function splitWords(
+  text: string,
+  sink: WordSink,
+  takeKnown: (chunk: string, position: number, start: number) => boolean = () => false,
+): number {
   const pattern = notAscii.test(text) ? chunks : asciiChunks
   pattern.lastIndex = 0
   let position = 0
   for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) {
-    position = splitChunk(match[0], position, match.index, sink)
+    const chunk = match[0]
+    if (takeKnown(chunk, position, match.index)) position += 1
+    else {
+      const end = pattern.lastIndex
+      position = splitChunk(chunk, position, match.index, sink)
+      pattern.lastIndex = end
+    }
   }
   return position
 }
@@ -62,7 +80,12 @@ function splitChunk(chunk: string, position: number, start: number, sink: WordSi
   const suffixLength = last === 0x2b ? 2 : last === 0x23 ? 1 : 0
   // "state-of-the-art" is four words; "covid-19" is also one.
   const isWhole = suffixLength > 0 || (isJoined && (/[._]/.test(chunk) || /\p{N}/u.test(chunk)))
-  if (isWhole) sink(cut(chunk), position, start, start + chunk.length, true)
+  if (isWhole) sink(cut(chunk), position, start, start + chunk.length, 'whole')
+  if (!isJoined && suffixLength === 0 && !mayHaveHumps.test(chunk)) {
+    const word = cut(chunk)
+    sink(word, position, start, start + chunk.length, word === chunk ? 'simple' : 'part')
+    return position + 1
+  }
   let at = start
   for (const word of (suffixLength > 0 ? chunk.slice(0, -suffixLength) : chunk).split(joiners)) {
     position = splitHumps(word, position, at, sink)
@@ -74,13 +97,13 @@ function splitChunk(chunk: string, position: number, start: number, sink: WordSi
 /** Splits a word in camelCase. Returns the next position. */
 function splitHumps(word: string, position: number, start: number, sink: WordSink): number {
   if (!mayHaveHumps.test(word)) {
-    sink(cut(word), position, start, start + word.length, false)
+    sink(cut(word), position, start, start + word.length, 'part')
     return position + 1
   }
-  sink(cut(word), position, start, start + word.length, false)
+  sink(cut(word), position, start, start + word.length, 'part')
   let at = start
   for (const part of cut(word).split(humps)) {
-    sink(part, position, at, at + part.length, false)
+    sink(part, position, at, at + part.length, 'part')
     position += 1
     at += part.length
   }
@@ -121,7 +144,7 @@ function splitRun(characters: string, position: number, start: number, sink: Wor
     const symbols = [...segment]
     // A word of two characters is a pair itself, unless its script has none.
     const isPair = symbols.length === 2 && symbols.every((each) => paired.test(each))
-    if (!isPair) sink(cut(segment), position, start + index, start + index + segment.length, false)
+    if (!isPair) sink(cut(segment), position, start + index, start + index + segment.length, 'part')
     for (const character of symbols) {
       const isPaired = paired.test(character)
       if (isPaired && before !== undefined) {
@@ -131,7 +154,7 @@ function splitRun(characters: string, position: number, start: number, sink: Wor
           position,
           start + before.at,
           start + offset + character.length,
-          false,
+          'part',
         )
       }
       before = isPaired ? { character, at: offset } : undefined

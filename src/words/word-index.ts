@@ -110,7 +110,7 @@ export class WordIndex {
    */
   put(slot: number, sequence: number, texts: readonly (readonly string[])[]): void {
     this.remove(slot)
-    const language = this.analyzer.languageOf(texts.flat().join('\n'))
+    const language = this.analyzer.languageOf(texts)
     const lengths = texts.map((ofPath, path) => {
       let length = 0
       for (const [index, text] of ofPath.entries()) {

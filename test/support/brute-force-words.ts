@@ -24,7 +24,7 @@ export class BruteForceWords {
   }
 
   put(slot: number, sequence: number, texts: readonly (readonly string[])[]): void {
-    const language = this.#analyzer.languageOf(texts.flat().join('\n'))
+    const language = this.#analyzer.languageOf(texts)
     const counts = texts.map(() => new Map<string, number>())
     const lengths = texts.map((ofPath, path) =>
       ofPath.reduce((sum, text) => {
