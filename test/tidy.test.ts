@@ -85,6 +85,7 @@ const benchMayImport: Readonly<Record<string, readonly string[]>> = {
   'service/main.ts': ['shared', 'service/load', 'service/options.ts', 'service/run', 'service/report'],
   'service/hand-over.ts': ['shared'],
   cluster: ['shared'],
+  words: ['shared'],
 }
 
 /** Clients and messages import only types and errors from the api, no code that runs. */
@@ -302,10 +303,10 @@ function isAllowed(from: string, to: string, typeOnly: boolean): boolean {
 
 const inBenchToo = /^(?:src|test\/support)\/|^test\/cluster\/(?:cluster-processes|parts)\.ts$|^package\.json$/
 
-/** The layer of a file: `shared`, `cluster`, or two parts of its path, like `index/run` or `index/main.ts`. */
+/** The layer of a file: `shared`, `cluster`, `words`, or two parts of its path, like `index/run` or `index/main.ts`. */
 function benchLayerOf(file: string): string {
   const [, first, second] = file.split('/')
-  return first === 'shared' || first === 'cluster' ? first : `${first}/${second}`
+  return first === 'shared' || first === 'cluster' || first === 'words' ? first : `${first}/${second}`
 }
 
 function isAllowedInBench(file: string, target: string): boolean {

@@ -4,6 +4,7 @@ import { Analyzer, type LanguageChoice, noLanguage } from './analyzer.ts'
 import { detectLanguage } from './language-detection.ts'
 import { type Language, languages } from './stemmers.ts'
 import { splitWords, wordLengthMax } from './tokenizer.ts'
+import { highlights } from './word-matches.ts'
 
 /** The terms of a text, those at one position joined by `|`. */
 function termsOf(text: string, choice: LanguageChoice = 'english'): string[] {
@@ -149,6 +150,18 @@ describe('the language of a text', () => {
         ['and', 0.2],
         ['cat', 1],
       ],
+    )
+  })
+})
+
+describe('highlights', () => {
+  it('are the words whose terms the query has, joined where they overlap', () => {
+    const analyzer = new Analyzer('english')
+    const text = 'Runs of error_42, running; the runner'
+    const found = highlights(analyzer, text, 0, analyzer.queryTerms('run error_42', []))
+    assert.deepEqual(
+      found.map(({ start, end }) => text.slice(start, end)),
+      ['Runs', 'error_42', 'running'],
     )
   })
 })

@@ -86,7 +86,7 @@ export class Analyzer {
    */
   queryTerms(text: string, documents: ArrayLike<number>): Map<string, number> {
     const all = new Map<string, number>()
-    for (const language of this.#queryLanguages(text, documents)) {
+    for (const language of this.queryLanguages(text, documents)) {
       const weights = new Map<string, number>()
       this.analyze(text, language, (term, _position, start, end) => {
         const isFrequent = isFrequentWord(text.slice(start, end).toLowerCase(), languages[language])
@@ -97,8 +97,8 @@ export class Analyzer {
     return all
   }
 
-  /** A query is often too short to tell its language, so it may be in any that the collection has in its script. */
-  #queryLanguages(text: string, documents: ArrayLike<number>): readonly number[] {
+  /** Returns the languages of a query. It is too short to tell, so it may be any that the collection has in its script. */
+  queryLanguages(text: string, documents: ArrayLike<number>): readonly number[] {
     const detected = this.languageOf([[text]])
     if (this.choice !== 'auto') return [detected]
     const script = usualScript(languages[detected]!)

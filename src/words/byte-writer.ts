@@ -84,4 +84,9 @@ export class ByteReader {
     } while (byte > 127)
     return value
   }
+
+  /** Passes some integers. */
+  skip(count: number): void {
+    for (; count > 0; count -= 1) while (this.#bytes[this.at++]! > 127);
+  }
 }

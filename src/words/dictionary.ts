@@ -65,14 +65,14 @@ export interface Span {
 const rememberedMax = 16_384
 
 export class Dictionary {
-  readonly #bytes: Uint8Array
+  readonly bytes: Uint8Array
   readonly #terms: number
   readonly #heads: string[] = []
   readonly #offsets: number[] = []
   readonly #remembered = new Map<string, TermEntry | undefined>()
 
   constructor(bytes: Uint8Array, terms: number) {
-    this.#bytes = bytes
+    this.bytes = bytes
     this.#terms = terms
     const cursor = new DictionaryCursor(bytes, terms)
     while (cursor.next()) {
@@ -101,14 +101,14 @@ export class Dictionary {
     if (low === 0) return undefined
     const group = low - 1
     const left = Math.min(groupSize, this.#terms - group * groupSize)
-    const cursor = new DictionaryCursor(this.#bytes, left, this.#offsets[group]!)
+    const cursor = new DictionaryCursor(this.bytes, left, this.#offsets[group]!)
     while (cursor.next()) if (cursor.term === term) return cursor.entry
     return undefined
   }
 
   /** Returns a cursor before the first term. */
   cursor(): DictionaryCursor {
-    return new DictionaryCursor(this.#bytes, this.#terms)
+    return new DictionaryCursor(this.bytes, this.#terms)
   }
 }
 

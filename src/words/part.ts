@@ -85,6 +85,23 @@ export class Part {
     this.dictionary = new Dictionary(dictionary, content.terms)
   }
 
+  /** What to write to a file: the part as it was when it was made. */
+  get content(): PartContent {
+    return {
+      slots: this.slots,
+      sequences: this.sequences,
+      languages: this.languages,
+      lengths: this.lengths,
+      codes: this.codes,
+      dictionary: this.dictionary.bytes,
+      terms: this.terms,
+      postings: this.postings,
+      positions: this.positions,
+      norms: this.norms,
+      weights: this.weights,
+    }
+  }
+
   get liveDocuments(): number {
     return this.documents - this.removed.length
   }
@@ -132,9 +149,12 @@ export class Part {
     return new PostingsReader(this.postings)
   }
 
-  /**
-   * Returns the positions of a term in each path of each of its documents that `isWanted`: one array a path.
-   */
+  /** Whether a term with a code occurs in a path; in any if it is undefined. */
+  hasInPath(code: number, path: number | undefined): boolean {
+    return path === undefined || this.codes[code * this.lengths.length + path]! > 0
+  }
+
+  /** Returns the positions of a term in each path of those of its documents that `isWanted`. */
   *occurrences(entry: TermEntry, isWanted: (document: number) => boolean): Generator<Occurrences> {
     const postings = this.reader()
     postings.read(entry.list, entry.documents)
@@ -143,10 +163,11 @@ export class Part {
     for (let index = 0; index < entry.documents; index += 1) {
       const document = postings.documents[index]!
       const code = postings.codes[index]!
-      const positions = Array.from({ length: paths }, (_, path) =>
-        readGaps(reader, this.codes[code * paths + path]!),
-      )
-      if (isWanted(document)) yield { document, positions }
+      if (!isWanted(document)) reader.skip(this.total(code))
+      else {
+        const counts = Array.from({ length: paths }, (_, path) => this.codes[code * paths + path]!)
+        yield { document, positions: counts.map((count) => readGaps(reader, count)) }
+      }
     }
   }
 

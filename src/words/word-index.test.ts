@@ -80,6 +80,14 @@ class Pair {
   }
 }
 
+function slotsOf({ words, count }: SlotBitmap): number[] {
+  const slots = Array.from({ length: 32 * words.length }, (_, slot) => slot).filter(
+    (slot) => ((words[slot >> 5]! >>> (slot & 31)) & 1) === 1,
+  )
+  assert.equal(slots.length, count)
+  return slots
+}
+
 describe('the index of words', () => {
   it(`finds what a brute force finds, while points come, change and go, seed ${seed}`, () => {
     const random = seededRandom(seed)
@@ -114,6 +122,29 @@ describe('the index of words', () => {
       const filter = search % 2 === 0 ? undefined : pair.filter(search < 6 ? 0.3 : 0.01, 11_000)
       pair.compare(pair.text(1 + pair.below(9)), 10, filter)
     }
+  })
+
+  it(`matches all words and phrases as a brute force does, seed ${seed}`, () => {
+    const pair = new Pair(seededRandom(seed), [1, 2], 20, 12)
+    let found = 0
+    for (let round = 0; round < 100; round += 1) {
+      for (let change = round === 0 ? 300 : 8; change > 0; change -= 1) {
+        if (pair.below(5) === 0) pair.remove(pair.below(200))
+        else pair.put(pair.below(200))
+      }
+      for (const kind of ['match', 'phrase'] as const) {
+        const path = [undefined, 0, 1][pair.below(3)]
+        const text = pair.text(1 + pair.below(4))
+        const expected = pair.reference.matching(kind, text, path)
+        assert.deepEqual(
+          slotsOf(pair.index.matching({ kind, text, path })),
+          expected,
+          `${kind} ${text} in ${path}`,
+        )
+        found += expected.length
+      }
+    }
+    assert.ok(found > 1000)
   })
 
   it(`scores given points as a search does, seed ${seed}`, () => {

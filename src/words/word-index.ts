@@ -10,9 +10,11 @@ import {
   type TermStatistics,
   termWeight,
 } from './bm25.ts'
+import type { TermEntry } from './dictionary.ts'
 import { mergeParts } from './merge-parts.ts'
 import { Part } from './part.ts'
 import { PendingPart } from './pending-part.ts'
+import { matchingSlots, type Wanted } from './word-matches.ts'
 import { type PartQuery, queryTermsMax, searcherBytes, WordSearcher } from './word-searcher.ts'
 
 /**
@@ -255,16 +257,33 @@ export class WordIndex {
     return scores
   }
 
+  /** Returns the slots of the points that have wanted words. */
+  matching(wanted: Wanted): SlotBitmap {
+    this.freeze()
+    const slots = this.#partOf.length
+    return matchingSlots(
+      wanted,
+      this.analyzer,
+      this.#languages,
+      this.#parts,
+      slots,
+      (part, term, documents) => this.#codes(part, part.dictionary.find(term)!, documents),
+    )
+  }
+
+  /** Returns the code plus one of a term in documents of a part, which ascend; 0 without it. */
+  #codes(part: Part, entry: TermEntry, documents: Uint32Array): Uint32Array {
+    const list = { list: part.addresses.postings + entry.list, documents: entry.documents, weight: 0 }
+    return this.#searcher.codes(this.#queryOf(part, [list]), documents)
+  }
+
   /** Returns how often a term occurs in live documents. */
   termStatistics(term: string): TermStatistics {
     let [documents, occurrences] = [0, 0]
     for (const part of this.#parts) {
       const entry = part.dictionary.find(term)
       if (entry === undefined) continue
-      const removals = part.removals(entry, (removed) => {
-        const list = { list: part.addresses.postings + entry.list, documents: entry.documents, weight: 0 }
-        return this.#searcher.codes(this.#queryOf(part, [list]), removed)
-      })
+      const removals = part.removals(entry, (removed) => this.#codes(part, entry, removed))
       documents += entry.documents - removals.documents
       occurrences += entry.occurrences - removals.occurrences
     }

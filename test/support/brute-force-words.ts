@@ -26,13 +26,14 @@ export class BruteForceWords {
   put(slot: number, sequence: number, texts: readonly (readonly string[])[]): void {
     const language = this.#analyzer.languageOf(texts)
     const counts = texts.map(() => new Map<string, number>())
+    const words = texts.map((ofPath) => ofPath.map((text) => this.#wordsOf(text, language)))
     const lengths = texts.map((ofPath, path) =>
       ofPath.reduce((sum, text) => {
         const add = (term: string): void => void counts[path]!.set(term, (counts[path]!.get(term) ?? 0) + 1)
         return sum + this.#analyzer.analyze(text, language, add)
       }, 0),
     )
-    this.#points.set(slot, { slot, sequence, language, counts, lengths })
+    this.#points.set(slot, { slot, sequence, language, counts, words, lengths })
   }
 
   remove(slot: number): void {
@@ -45,6 +46,35 @@ export class BruteForceWords {
       .map(([{ slot, sequence }, score]) => ({ slot, sequence, score }))
       .sort((a, b) => b.score - a.score || a.sequence - b.sequence)
       .slice(0, k)
+  }
+
+  #wordsOf(text: string, language: number): Word[] {
+    const words: Word[] = []
+    this.#analyzer.analyze(text, language, (term, position) => words.push({ term, position }))
+    return words
+  }
+
+  /** Returns the slots of the points that have all words of a text in one path, or in any; as a phrase, in its order. */
+  matching(kind: 'match' | 'phrase', text: string, path: number | undefined): number[] {
+    const wanted = this.#wordsOf(text, this.#analyzer.languageOf([[text]]))
+    const hasAll = (words: readonly Word[]): boolean =>
+      wanted.every(({ term }) => words.some((word) => word.term === term))
+    const hasPhrase = (words: readonly Word[]): boolean =>
+      words.some(({ position: start }) =>
+        wanted.every(({ term, position }) =>
+          words.some(
+            (word) => word.term === term && word.position === start + position - wanted[0]!.position,
+          ),
+        ),
+      )
+    return [...this.#points.values()]
+      .filter(({ words }) => {
+        const paths = path === undefined ? words : [words[path]!]
+        if (kind === 'phrase') return paths.flat().some(hasPhrase)
+        return hasAll(path === undefined ? paths.flat(2) : paths[0]!.flat())
+      })
+      .map(({ slot }) => slot)
+      .sort((a, b) => a - b)
   }
 
   score(text: string, slot: number): number {
@@ -102,7 +132,14 @@ interface Point {
   readonly language: number
   /** How often each term is in each path. */
   readonly counts: readonly ReadonlyMap<string, number>[]
+  /** The words of each text of each path. */
+  readonly words: readonly (readonly (readonly Word[])[])[]
   readonly lengths: readonly number[]
+}
+
+interface Word {
+  readonly term: string
+  readonly position: number
 }
 
 interface Hit {

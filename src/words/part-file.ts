@@ -1,0 +1,183 @@
+import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { crc32 } from 'node:zlib'
+import { syncDirectory } from '../base/sync-directory.ts'
+import { analyzerVersion } from './analyzer.ts'
+import { ByteReader, ByteWriter } from './byte-writer.ts'
+import type { PartContent } from './part-content.ts'
+
+/**
+ * A part on disk. A part never changes, so its file is written once; which of its documents are still live is seen
+ * from the points. A start reads the files, and indexes again what changed after them. They can be rebuilt from the
+ * stored points.
+ *
+ *   "VICWORDS" | u32 bytes of header | u32 crc of header | header (JSON) | sections in sequence
+ *
+ * Each section has a checksum. The columns by document are one section, document by document: the differences of slot
+ * and sequence number from those of the document before, the language, and the length of each path, as integers of
+ * variable length. The other sections are as in memory, with little-endian words.
+ */
+const magic = 'VICWORDS'
+/** A file of another version is not used: its points are indexed again. */
+const formatVersion = 1
+
+/** What must be the same for the terms of a file to be those of now. */
+export interface PartOrigin {
+  readonly language: string
+  readonly paths: readonly string[]
+}
+
+interface Header {
+  readonly version: number
+  readonly analyzer: string
+  readonly origin: PartOrigin
+  readonly documents: number
+  readonly terms: number
+  readonly norms: PartContent['norms']
+  readonly weights: readonly number[]
+  readonly sections: readonly { readonly name: SectionName; readonly bytes: number; readonly crc: number }[]
+}
+
+const sectionNames = ['documents', 'codes', 'dictionary', 'postings', 'positions'] as const
+type SectionName = (typeof sectionNames)[number]
+
+/** Returns the bytes of a part's file. */
+export function encodePart(content: PartContent, origin: PartOrigin): Uint8Array {
+  const sections: Readonly<Record<SectionName, Uint8Array>> = {
+    documents: encodeDocuments(content),
+    codes: new Uint8Array(content.codes.buffer, content.codes.byteOffset, content.codes.byteLength),
+    dictionary: content.dictionary,
+    postings: content.postings,
+    positions: content.positions,
+  }
+  const header: Header = {
+    version: formatVersion,
+    analyzer: analyzerVersion,
+    origin,
+    documents: content.slots.length,
+    terms: content.terms,
+    norms: content.norms,
+    weights: content.weights,
+    sections: sectionNames.map((name) => ({
+      name,
+      bytes: sections[name].length,
+      crc: crc32(sections[name]),
+    })),
+  }
+  const json = Buffer.from(JSON.stringify(header))
+  const sizes = Buffer.alloc(8)
+  sizes.writeUInt32LE(json.length, 0)
+  sizes.writeUInt32LE(crc32(json), 4)
+  return Buffer.concat([Buffer.from(magic), sizes, json, ...sectionNames.map((name) => sections[name])])
+}
+
+/** Writes a part to a file: next to it, synced and renamed, so the file is complete or absent. */
+export function savePart(path: string, content: PartContent, origin: PartOrigin): void {
+  const bytes = encodePart(content, origin)
+  const temporary = `${path}.new`
+  const file = openSync(temporary, 'w', 0o600)
+  try {
+    for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+  renameSync(temporary, path)
+  syncDirectory(dirname(path))
+}
+
+/** Reads a file of `savePart`. @throws Error that names what is wrong with the file */
+export function loadPart(path: string, origin: PartOrigin): PartContent {
+  return decodePart(readFileSync(path), origin)
+}
+
+/** Reads the bytes of `encodePart`. @throws Error that names their fault */
+export function decodePart(bytes: Buffer, origin: PartOrigin): PartContent {
+  const header = decodeHeader(bytes)
+  if (header.version !== formatVersion) {
+    throw new Error(
+      `the words have format ${header.version}, and this version of Vicinal reads ${formatVersion}`,
+    )
+  }
+  if (header.analyzer !== analyzerVersion) {
+    throw new Error(`the words were analyzed by version ${header.analyzer}, not by ${analyzerVersion}`)
+  }
+  if (JSON.stringify(header.origin) !== JSON.stringify(origin)) {
+    throw new Error(`the words are of ${JSON.stringify(header.origin)}, not of ${JSON.stringify(origin)}`)
+  }
+  const sections = new Map<SectionName, Buffer>()
+  let at = magic.length + 8 + bytes.readUInt32LE(magic.length)
+  for (const { name, bytes: size, crc } of header.sections) {
+    const section = bytes.subarray(at, at + size)
+    if (section.length !== size) throw new Error(`the words end inside of the ${name}`)
+    if (crc32(section) !== crc) throw new Error(`the checksum of the ${name} is wrong`)
+    sections.set(name, section)
+    at += size
+  }
+  const section = (name: SectionName): Buffer => {
+    const found = sections.get(name)
+    if (found === undefined) throw new Error(`the words have no ${name}`)
+    return found
+  }
+  const { documents, terms, norms, weights } = header
+  return {
+    ...decodeDocuments(section('documents'), documents, weights.length),
+    // A copy, because words must be aligned.
+    codes: new Uint32Array(Uint8Array.from(section('codes')).buffer),
+    dictionary: section('dictionary'),
+    postings: section('postings'),
+    positions: section('positions'),
+    terms,
+    norms,
+    weights,
+  }
+}
+
+function decodeHeader(bytes: Buffer): Header {
+  if (bytes.length < magic.length + 8 || bytes.toString('latin1', 0, magic.length) !== magic) {
+    throw new Error('the file is not one of words')
+  }
+  const json = bytes.subarray(magic.length + 8, magic.length + 8 + bytes.readUInt32LE(magic.length))
+  if (crc32(json) !== bytes.readUInt32LE(magic.length + 4))
+    throw new Error('the checksum of the header is wrong')
+  return JSON.parse(json.toString()) as Header
+}
+
+function encodeDocuments({ slots, sequences, languages, lengths }: PartContent): Uint8Array {
+  const out = new ByteWriter()
+  let [slot, sequence] = [0, 0]
+  for (let document = 0; document < slots.length; document += 1) {
+    const difference = slots[document]! - slot
+    // Slots mostly ascend; the lowest bit is the sign.
+    out.integer(difference < 0 ? -2 * difference - 1 : 2 * difference)
+    out.integer(sequences[document]! - sequence)
+    out.byte(languages[document]!)
+    for (const column of lengths) out.integer(column[document]!)
+    slot = slots[document]!
+    sequence = sequences[document]!
+  }
+  return out.written
+}
+
+function decodeDocuments(
+  bytes: Uint8Array,
+  documents: number,
+  paths: number,
+): Pick<PartContent, 'slots' | 'sequences' | 'languages' | 'lengths'> {
+  const reader = new ByteReader(bytes, 0)
+  const slots = new Uint32Array(documents)
+  const sequences = new Float64Array(documents)
+  const languages = new Uint8Array(documents)
+  const lengths = Array.from({ length: paths }, () => new Uint32Array(documents))
+  let [slot, sequence] = [0, 0]
+  for (let document = 0; document < documents; document += 1) {
+    const difference = reader.integer()
+    slot += difference % 2 === 1 ? -(difference + 1) / 2 : difference / 2
+    sequence += reader.integer()
+    slots[document] = slot
+    sequences[document] = sequence
+    languages[document] = reader.byte()
+    for (const column of lengths) column[document] = reader.integer()
+  }
+  return { slots, sequences, languages, lengths }
+}
