@@ -43,9 +43,9 @@ export const QUERY_FLOOR = 44
 /** f64: k1 (1 - b), and k1 b / the average length. */
 export const QUERY_NORM_BASE = 48
 export const QUERY_NORM_SLOPE = 56
-/** Scratch: WINDOW scores and 16 bytes. */
+/** Scratch: WINDOW scores, zero between searches. */
 export const QUERY_SCORES = 64
-/** Scratch: WINDOW documents. */
+/** Scratch: WINDOW documents, and then their scores. */
 export const QUERY_CANDIDATES = 68
 /** Scratch: addresses of terms. */
 export const QUERY_ORDER = 72

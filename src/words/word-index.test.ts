@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { BruteForceWords } from '../../test/support/brute-force-words.ts'
 import { seededRandom } from '../../test/support/random.ts'
-import { type SlotBitmap, WordIndex } from './word-index.ts'
+import { WordIndex } from './word-index.ts'
+import type { SlotBitmap } from './word-matches.ts'
 
 const seed = 20_261_128
 

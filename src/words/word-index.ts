@@ -14,7 +14,7 @@ import type { TermEntry } from './dictionary.ts'
 import { mergeParts } from './merge-parts.ts'
 import { Part } from './part.ts'
 import { PendingPart } from './pending-part.ts'
-import { matchingSlots, type Wanted } from './word-matches.ts'
+import { matchingSlots, type SlotBitmap, type Wanted } from './word-matches.ts'
 import { type PartQuery, queryTermsMax, searcherBytes, WordSearcher } from './word-searcher.ts'
 
 /**
@@ -41,13 +41,6 @@ export interface WordHit {
   readonly slot: number
   readonly sequence: number
   readonly score: number
-}
-
-/** A filter: a bit for each slot. */
-export interface SlotBitmap {
-  readonly words: Uint32Array
-  /** How many bits are set. */
-  readonly count: number
 }
 
 /** A pending part of more is frozen before the next search. */

@@ -1,11 +1,17 @@
 import type { Analyzer } from './analyzer.ts'
 import type { Part } from './part.ts'
-import type { SlotBitmap } from './word-index.ts'
 
 /**
  * Which points have words, for filters: `$match` wants all words of a text, `$phrase` wants them in its order. The
  * filters look at postings, and at positions for phrases only; nothing of the stored texts is read.
  */
+
+/** A set of points: a bit for each slot. */
+export interface SlotBitmap {
+  readonly words: Uint32Array
+  /** How many bits are set. */
+  readonly count: number
+}
 
 /** A word that is wanted, and where it is in the wanted text. */
 interface WantedTerm {

@@ -65,8 +65,8 @@ export const hitsMax = 16_384
 /** The bytes of the scratch that a searcher needs. */
 export const searcherBytes: number =
   256 +
-  4 * (WINDOW + 16) +
   4 * WINDOW +
+  8 * WINDOW +
   4 * queryTermsMax +
   8 * hitsMax +
   8 * listMax +
@@ -92,8 +92,8 @@ export class WordSearcher {
     this.#kernel = instantiateWords(memory)
     this.#query = scratch
     this.#scores = scratch + Math.ceil(QUERY_BYTES / 64) * 64
-    this.#candidates = this.#scores + 4 * (WINDOW + 16)
-    this.#order = this.#candidates + 4 * WINDOW
+    this.#candidates = this.#scores + 4 * WINDOW
+    this.#order = this.#candidates + 8 * WINDOW
     this.#pool = this.#order + 4 * queryTermsMax
     this.#list = this.#pool + 8 * hitsMax
     this.#out = this.#list + 4 * listMax

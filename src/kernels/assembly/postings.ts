@@ -165,6 +165,20 @@ export function decode(term: usize): bool {
   return true
 }
 
+/**
+ * Passes the current block if it is not decoded, ends before `end`, and none of its postings can add more than `most`.
+ * Returns whether it did.
+ */
+export function skipBlock(term: usize, end: u32, most: u32): bool {
+  const block = load<i32>(term, format.TERM_BLOCK)
+  if (block >= fullBlocks(term) || load<i32>(term, format.TERM_DECODED) == block) return false
+  const header = headersOf(term) + <usize>block * format.BLOCK_HEADER_BYTES
+  const last = load<u32>(header, format.HEADER_LAST)
+  if (last >= end || boundOf(term, <u32>load<u8>(header, format.HEADER_MAXIMUM)) > most) return false
+  skipTo(term, last + 1)
+  return true
+}
+
 /** Goes on to the block behind the current one, which is decoded. */
 export function nextBlock(term: usize): void {
   const block = load<i32>(term, format.TERM_BLOCK)

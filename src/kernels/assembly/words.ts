@@ -1,5 +1,5 @@
 import * as format from '../words-format'
-import { advanceTo, boundBefore, codeAt, decode, END, find, nextAfter, nextBlock, rewind } from './postings'
+import { advanceTo, boundBefore, codeAt, decode, END, find, nextAfter, nextBlock, rewind, skipBlock } from './postings'
 
 /**
  * The best documents of a query of words, exactly: BM25F over one part of an index.
@@ -127,18 +127,57 @@ function searchWindow(base: u32, end: u32): void {
   let others: u32 = 0
   while (first < termCount && others + boundOf(first) <= threshold) others += boundOf(first++)
   if (first == termCount) return
-  memory.fill(scores, 0, WINDOW << 2)
-  for (let i = first; i < termCount; i++) addPostings(termAt(i), base, end)
-  let found = gather(base, end, threshold - others)
+  let found = 0
+  if (first == termCount - 1) found = gatherOne(termAt(first), base, end, others)
+  else {
+    for (let i = first; i < termCount; i++) addPostings(termAt(i), base, end)
+    found = gather(base, end, threshold - others)
+  }
   // Documents that are sought in a list must be in order, and so are the candidates.
   for (let i = first - 1; i >= 0 && found > 0; i--) {
-    found = addFound(termAt(i), base, found, others)
+    found = addFound(termAt(i), found, others)
     others -= boundOf(i)
   }
   for (let i = 0; i < found; i++) {
-    const document = load<u32>(candidates + (<usize>i << 2))
-    offer(load<u32>(scores + (<usize>(document - base) << 2)), document)
+    const candidate = candidates + (<usize>i << 2)
+    offer(load<u32>(candidate, CANDIDATE_SCORE), load<u32>(candidate))
   }
+}
+
+/** From a candidate to its score. */
+const CANDIDATE_SCORE: usize = WINDOW << 2
+
+// @ts-ignore: decorator
+@inline
+function putCandidate(place: i32, document: u32, score: u32): void {
+  const candidate = candidates + (<usize>place << 2)
+  store<u32>(candidate, document)
+  store<u32>(candidate, score, CANDIDATE_SCORE)
+}
+
+/** As `addPostings` and `gather`, if one term is essential: its postings need no scores, and blocks can be passed. */
+function gatherOne(term: usize, base: u32, end: u32, others: u32): i32 {
+  const weight = load<f64>(term, format.TERM_WEIGHT)
+  const buffer = <usize>load<u32>(term, format.TERM_BUFFER)
+  const least = threshold - others
+  let found = 0
+  while (nextAfter(term) < end) {
+    if (skipBlock(term, end, least)) continue
+    if (!decode(term)) break
+    let at = buffer + (<usize>load<i32>(term, format.TERM_AT) << 2)
+    const last = buffer + (<usize>load<i32>(term, format.TERM_SIZE) << 2)
+    while (at < last && load<u32>(at) < base) at += 4
+    let document: u32 = 0
+    while (at < last && (document = load<u32>(at)) < end) {
+      const score = addend(weight, frequencyOf(load<u32>(at, format.BUFFER_CODES)), document)
+      if (score > least && isWanted(document)) putCandidate(found++, document, score)
+      at += 4
+    }
+    store<i32>(term, <i32>((at - buffer) >> 2), format.TERM_AT)
+    if (at < last) break
+    nextBlock(term)
+  }
+  return found
 }
 
 /** Sorts the terms by what they can add in the window, the least first. There are few, and they are nearly sorted. */
@@ -175,9 +214,10 @@ function addPostings(term: usize, base: u32, end: u32): void {
   }
 }
 
-/** Writes the wanted documents of a window whose score is above `least` to the candidates. Returns how many. */
+/** Makes the wanted documents of a window whose score is above `least` candidates, and clears the scores. */
 function gather(base: u32, end: u32, least: u32): i32 {
   const leasts = i32x4.splat(<i32>least)
+  const zero = i32x4.splat(0)
   let found = 0
   const last = scores + (<usize>(end - base) << 2)
   for (let at = scores; at < last; at += 64) {
@@ -189,29 +229,31 @@ function gather(base: u32, end: u32, least: u32): i32 {
     const high = i16x8.narrow_i32x4_s(c, d)
     let mask = i8x16.bitmask(i8x16.narrow_i16x8_s(low, high))
     while (mask != 0) {
-      const document = base + <u32>((at - scores) >> 2) + <u32>ctz(mask)
+      const place = <usize>ctz(mask)
+      const document = base + <u32>((at - scores) >> 2) + <u32>place
       mask &= mask - 1
-      if (!isWanted(document)) continue
-      store<u32>(candidates + (<usize>found << 2), document)
-      found++
+      if (isWanted(document)) putCandidate(found++, document, load<u32>(at + (place << 2)))
     }
+    v128.store(at, zero)
+    v128.store(at, zero, 16)
+    v128.store(at, zero, 32)
+    v128.store(at, zero, 48)
   }
   return found
 }
 
 /** Adds a term to the scores of candidates, and drops those that cannot win: `others` is what all terms left can add. */
-function addFound(term: usize, base: u32, found: i32, others: u32): i32 {
+function addFound(term: usize, found: i32, others: u32): i32 {
   const weight = load<f64>(term, format.TERM_WEIGHT)
   let kept = 0
   for (let i = 0; i < found; i++) {
-    const document = load<u32>(candidates + (<usize>i << 2))
-    const score = scores + (<usize>(document - base) << 2)
-    const sum = load<u32>(score)
-    if (sum + others <= threshold) continue
+    const candidate = candidates + (<usize>i << 2)
+    const document = load<u32>(candidate)
+    let score = load<u32>(candidate, CANDIDATE_SCORE)
+    if (score + others <= threshold) continue
     const at = find(term, document)
-    if (at >= 0) store<u32>(score, sum + addend(weight, frequencyOf(codeAt(term, at)), document))
-    store<u32>(candidates + (<usize>kept << 2), document)
-    kept++
+    if (at >= 0) score += addend(weight, frequencyOf(codeAt(term, at)), document)
+    putCandidate(kept++, document, score)
   }
   return kept
 }
