@@ -13,6 +13,7 @@ import {
 import type { TermEntry } from './dictionary.ts'
 import { mergeParts } from './merge-parts.ts'
 import { Part } from './part.ts'
+import type { PartContent } from './part-content.ts'
 import { PendingPart } from './pending-part.ts'
 import { matchingSlots, type SlotBitmap, type Wanted } from './word-matches.ts'
 import { type PartQuery, queryTermsMax, searcherBytes, WordSearcher } from './word-searcher.ts'
@@ -41,6 +42,15 @@ export interface WordHit {
   readonly slot: number
   readonly sequence: number
   readonly score: number
+}
+
+/** A part that was saved. */
+export interface SavedPart {
+  readonly content: PartContent
+  /** The documents that had been removed when it was saved. */
+  readonly removed: readonly number[]
+  /** Told which part it has become. */
+  adopted(part: Part): void
 }
 
 /** A pending part of more is frozen before the next search. */
@@ -158,6 +168,27 @@ export class WordIndex {
     this.#documentOf = documents
   }
 
+  /**
+   * Fills an empty index with saved parts.
+   *
+   * @param isCurrent whether a slot still has the point with a sequence number
+   */
+  restore(saved: readonly SavedPart[], isCurrent: (slot: number, sequence: number) => boolean): void {
+    for (const { content, removed, adopted } of saved) {
+      const part = new Part(this.#arena, content)
+      const wasRemoved = new Set(removed)
+      for (const [document, slot] of part.slots.entries()) {
+        if (wasRemoved.has(document) || !isCurrent(slot, part.sequences[document]!)) part.remove(document)
+        else {
+          const lengths = part.lengths.map((column) => column[document]!)
+          this.#count(1, part.languages[document]!, lengths)
+        }
+      }
+      this.#adopt(part)
+      adopted(part)
+    }
+  }
+
   /** Makes the pending documents a part, and merges parts. A search does it first. */
   freeze(): void {
     if (this.#pending.documents.length > 0) {
@@ -199,6 +230,8 @@ export class WordIndex {
     this.#byNumber[number] = part
     this.#parts.push(part)
     for (const [document, slot] of part.slots.entries()) {
+      if (!part.isLive(document)) continue
+      this.#growTo(slot)
       this.#partOf[slot] = number
       this.#documentOf[slot] = document
     }

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { BruteForceWords } from '../../test/support/brute-force-words.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { Arena } from './arena.ts'
 import { defaultB, defaultK1 } from './bm25.ts'
@@ -11,6 +12,8 @@ import { Part } from './part.ts'
 import type { PartContent } from './part-content.ts'
 import { decodePart, loadPart, savePart } from './part-file.ts'
 import { PendingPart } from './pending-part.ts'
+import { WordFiles } from './word-files.ts'
+import { WordIndex } from './word-index.ts'
 
 const seed = 20_261_129
 const directory = mkdtempSync(join(tmpdir(), 'vicinal-words-'))
@@ -69,6 +72,67 @@ describe('the file of a part', () => {
   it('is refused if its texts were analyzed in another way', () => {
     assert.throws(() => loadPart(path, { ...origin, language: 'german' }), /are of .*english/)
     assert.throws(() => loadPart(path, { ...origin, paths: ['content'] }), /title/)
+  })
+})
+
+describe('the files of an index', () => {
+  const make = (): WordIndex => new WordIndex({ language: 'english', weights: [1, 2] })
+
+  it(`restore it as it was, whatever changed between, seed ${seed}`, () => {
+    const random = seededRandom(seed)
+    const below = (limit: number): number => Math.floor(random() * limit)
+    const folder = join(directory, 'index')
+    const words = (): string => Array.from({ length: 1 + below(9) }, () => `w${below(40)}`).join(' ')
+    const reference = new BruteForceWords(make().analyzer, [1, 2])
+    const sequences = new Map<number, number>()
+    let index = make()
+    let sequence = 0
+    for (let round = 0; round < 12; round += 1) {
+      const files = new WordFiles(folder, origin)
+      const saved = files.load()
+      assert.equal(saved === undefined, round === 0)
+      if (saved !== undefined) {
+        index = make()
+        // Removed while the index was not there to see it.
+        const gone = [...sequences.keys()][0]!
+        sequences.delete(gone)
+        reference.remove(gone)
+        index.restore(saved.parts, (slot, each) => sequences.get(slot) === each)
+        assert.equal(saved.sequence, sequence)
+      }
+      for (let change = 0; change < 60; change += 1) {
+        const slot = below(100)
+        if (below(4) === 0) {
+          sequences.delete(slot)
+          index.remove(slot)
+          reference.remove(slot)
+          continue
+        }
+        // A new text of the same point has the same sequence number.
+        if (!sequences.has(slot) || below(2) === 0) sequences.set(slot, ++sequence)
+        const texts = [[words()], [words()]]
+        index.put(slot, sequences.get(slot)!, texts)
+        reference.put(slot, sequences.get(slot)!, texts)
+        if (below(20) === 0) index.freeze()
+      }
+      for (let search = 0; search < 5; search += 1) {
+        const query = words()
+        assert.deepEqual(index.search(query, 20), reference.search(query, 20))
+      }
+      files.save(index.parts, sequence)
+      const names = readdirSync(folder).filter((name) => name.endsWith('.part'))
+      assert.equal(names.length, index.parts.length, 'files of parts that are gone were deleted')
+    }
+  })
+
+  it('are refused if words.json changed', () => {
+    const folder = join(directory, 'damaged')
+    new WordFiles(folder, origin).save([], 1)
+    writeFileSync(
+      join(folder, 'words.json'),
+      readFileSync(join(folder, 'words.json'), 'utf8').replace(':1', ':2'),
+    )
+    assert.throws(() => new WordFiles(folder, origin).load(), /checksum of words.json/)
   })
 })
 
