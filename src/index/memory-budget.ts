@@ -11,10 +11,11 @@ export class MemoryFull extends DatabaseError {
   /** How far the change would exceed the limit. */
   readonly missingBytes: number
 
-  constructor(points: string, bytes: number, maxBytes: number) {
+  /** @param remedy what could be done besides deleting points and raising the limit */
+  constructor(points: string, bytes: number, maxBytes: number, remedy = '') {
     super(
       'memory_full',
-      `${points} would take ${bytes} bytes of memory, the maximum is ${maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
+      `${points} would take ${bytes} bytes of memory, the maximum is ${maxBytes} (MAX_MEMORY_BYTES): delete points or raise it${remedy}`,
     )
     this.missingBytes = bytes - maxBytes
   }

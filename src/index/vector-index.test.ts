@@ -47,7 +47,9 @@ describe('the memory limit', () => {
     first.reserve(60)
     assert.throws(() => second.reserve(41), {
       reason: 'memory_full',
-      message: new RegExp(`${101 * perPoint} bytes .* ${100 * perPoint} \\(MAX_MEMORY_BYTES\\)`),
+      message: new RegExp(
+        `^41 points .* ${101 * perPoint} bytes .* ${100 * perPoint} \\(MAX_MEMORY_BYTES\\).*, 40 fit; VECTORS_ON_DISK`,
+      ),
     })
     second.reserve(40)
     assert.throws(() => first.reserve(61), { reason: 'memory_full' })

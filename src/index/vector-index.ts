@@ -125,11 +125,18 @@ export class VectorIndex implements MemoryUser {
    */
   reserve(slotCount: number): void {
     if (slotCount > this.#slotCount && this.#isBeyondLimit(slotCount)) {
-      const memory = this.#options.memoryBudget!
-      throw new MemoryFull('points', memory.totalWith(this, this.#neededBytes(slotCount)), memory.maxBytes)
+      throw this.#memoryFull(slotCount, this.#options.memoryBudget!)
     }
     this.#eachSegment(slotCount, (segment, slots) => segment.grow(slots))
     this.#reservedSlots = Math.max(this.#reservedSlots, slotCount)
+  }
+
+  #memoryFull(slotCount: number, memory: MemoryBudget): MemoryFull {
+    const others = memory.totalWith(this, 0)
+    const most = Math.max(0, Math.floor((memory.maxBytes - others) / this.#neededBytes(1)))
+    const points = `${slotCount} points of ${this.dimension} components, and ${others} bytes of others,`
+    const remedy = `, ${most} fit${this.#layout.rows === 0 ? '' : '; VECTORS_ON_DISK makes room for more'}`
+    return new MemoryFull(points, others + this.#neededBytes(slotCount), memory.maxBytes, remedy)
   }
 
   #isBeyondLimit(slotCount: number): boolean {
