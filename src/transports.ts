@@ -3,10 +3,10 @@ import { Keyring, type RefusedKeys, type ServiceKeys } from './base/api-key.ts'
 import type { BodyBudgets } from './base/budgets.ts'
 import type { Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
-import { ReadScheduler } from './base/read-scheduler.ts'
 import type { Config } from './config.ts'
 import { startGrpcServer } from './server/grpc/server.ts'
 import { startHttpServer } from './server/http/server.ts'
+import { ReadScheduler } from './server/read-scheduler.ts'
 
 export interface TransportsOptions {
   readonly config: Config

@@ -1,6 +1,6 @@
 import { type DatabaseError, invalid, PartitionsUnavailable, toDatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import { filterText } from '../base/filter-text.ts'
+import { filterText } from '../base/filter-key.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics, Transport } from '../base/metrics.ts'
 import {

@@ -1,4 +1,5 @@
 import { createHook } from 'node:async_hooks'
+import { readFileSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
@@ -92,4 +93,10 @@ let collect: (() => void) | undefined
 function exposed(): () => void {
   setFlagsFromString('--expose-gc')
   return runInNewContext('gc')
+}
+
+/** Returns the version of this program. package.json is next to src/ in a checkout and next to dist/ in the package. */
+export function version(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
+  return (JSON.parse(text) as { version: string }).version
 }

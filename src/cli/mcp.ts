@@ -13,7 +13,7 @@ import { z } from 'zod'
 import { DatabaseError } from '../base/errors.ts'
 import { operatorNames } from '../base/filter.ts'
 import { distanceMetrics } from '../base/point.ts'
-import { version } from '../base/version.ts'
+import { version } from '../base/runtime.ts'
 import type { Changed, PointsClient, VectorClient } from '../client/client.ts'
 import {
   type AttributeInput,

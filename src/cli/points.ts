@@ -1,6 +1,6 @@
 import { type Command, Option } from 'commander'
+import { jsonNumbers } from '../base/attribute-json.ts'
 import { dateTimeWords, parseDateTime } from '../base/datetime.ts'
-import { jsonNumbers } from '../base/json-numbers.ts'
 import { type ContentType, contentTypes } from '../base/point.ts'
 import type { Changed, Hit, Patch, PointsClient, Precondition, Selection } from '../client/client.ts'
 import { payloadJson } from '../client/http-bodies.ts'

@@ -1,7 +1,7 @@
 import { Command, CommanderError, Option } from 'commander'
 import { DatabaseError } from '../base/errors.ts'
 import { distanceMetrics } from '../base/point.ts'
-import { version } from '../base/version.ts'
+import { version } from '../base/runtime.ts'
 import { ConfigError, readConfig, settingSources } from '../config.ts'
 import { formats } from '../import/table.ts'
 import { defaultText, type Setting } from '../settings/kinds.ts'

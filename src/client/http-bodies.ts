@@ -1,4 +1,4 @@
-import { jsonNumbers } from '../base/json-numbers.ts'
+import { jsonNumbers } from '../base/attribute-json.ts'
 import type {
   DetailedQuery,
   Hit,

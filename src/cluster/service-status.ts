@@ -1,6 +1,6 @@
 import type { ByteBudget } from '../base/budgets.ts'
 import { type ClusterStatus, drainedReason } from '../base/cluster-status.ts'
-import { version } from '../base/version.ts'
+import { version } from '../base/runtime.ts'
 import type { ClusterNode } from './cluster-node.ts'
 import type { LocalStatus } from './cluster-node-options.ts'
 import { type MeasuredLog, shortIdOf } from './log/commit-log.ts'

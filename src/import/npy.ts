@@ -1,4 +1,3 @@
-import { numberOfFloat16 } from '../base/float16.ts'
 import { dimensionMax } from '../base/point.ts'
 import { type ImportFile, joined } from './file.ts'
 import { type Format, OptionError, type Row, type Table } from './table.ts'
@@ -218,3 +217,16 @@ const components: Readonly<Record<string, Component>> = {
 
 /** Far more than numpy needs for two dimensions. */
 const headerBytesMax = 64 * 1024
+
+/**
+ * Reads an IEEE 754 half-precision number: a sign, 5 bits of exponent, 10 of fraction. Node has `Float16Array` for
+ * this; not every browser that the console supports does.
+ */
+export function numberOfFloat16(bits: number): number {
+  const sign = bits & 0x8000 ? -1 : 1
+  const exponent = (bits >> 10) & 0x1f
+  const fraction = bits & 0x3ff
+  if (exponent === 0) return sign * fraction * 2 ** -24
+  if (exponent === 0x1f) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN
+  return sign * (1024 + fraction) * 2 ** (exponent - 25)
+}

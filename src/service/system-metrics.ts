@@ -3,7 +3,7 @@ import type { RefusedKeys } from '../base/api-key.ts'
 import type { BodyBudgets } from '../base/budgets.ts'
 import { type WritesBlocked, writesBlockedTexts } from '../base/errors.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
-import { version } from '../base/version.ts'
+import { version } from '../base/runtime.ts'
 
 interface MeasuredSystem {
   readonly dataDir: string

@@ -8,7 +8,7 @@ import {
   type MessageShape,
   toBinary,
 } from '@bufbuild/protobuf'
-import { jsonNumbers } from '../../src/base/json-numbers.ts'
+import { jsonNumbers } from '../../src/base/attribute-json.ts'
 import { VectorDB } from '../../src/messages/generated/vectordb_pb.js'
 import { frame, RawHttp2 } from '../support/raw-http2.ts'
 import { apiKey } from '../support/service.ts'

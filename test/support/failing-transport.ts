@@ -3,8 +3,8 @@ import { RefusedKeys } from '../../src/base/api-key.ts'
 import { type BodyBudgets, createBodyBudgets } from '../../src/base/budgets.ts'
 import { createLogger, type Logger } from '../../src/base/log.ts'
 import { ServiceMetrics } from '../../src/base/metrics.ts'
-import { ReadScheduler } from '../../src/base/read-scheduler.ts'
 import { readConfig } from '../../src/config.ts'
+import { ReadScheduler } from '../../src/server/read-scheduler.ts'
 import { noCollections } from './no-collections.ts'
 
 /** The options that the servers of both transports need. */

@@ -1,7 +1,6 @@
-import { attributesToJson } from '../../../src/base/attribute-json.ts'
+import { attributesToJson, jsonNumbers } from '../../../src/base/attribute-json.ts'
 import { DateTime } from '../../../src/base/attributes.ts'
 import { formatDateTime } from '../../../src/base/datetime.ts'
-import { jsonNumbers } from '../../../src/base/json-numbers.ts'
 import type { NewPoint } from '../../../src/base/point.ts'
 
 /** A point as the server's JSON. Its numbers are exact. */

@@ -3,7 +3,7 @@ import { constants, type Http2Session, type ServerHttp2Stream } from 'node:http2
 import { Metadata, type ServerInterceptingCallInterface, type StatusObject, status } from '@grpc/grpc-js'
 import type { BodyBudgets, ByteHold } from '../../base/budgets.ts'
 import { assert, DatabaseError, reasonHeader, reasons } from '../../base/errors.ts'
-import type { ReadScheduler } from '../../base/read-scheduler.ts'
+import type { ReadScheduler } from '../read-scheduler.ts'
 import { frameOf, MessageReader } from './frames.ts'
 
 /**

@@ -3,7 +3,7 @@ import type { Keyring, RefusedKeys } from '../../base/api-key.ts'
 import type { BodyBudgets } from '../../base/budgets.ts'
 import type { Logger } from '../../base/log.ts'
 import type { ServiceMetrics } from '../../base/metrics.ts'
-import type { ReadScheduler } from '../../base/read-scheduler.ts'
+import type { ReadScheduler } from '../read-scheduler.ts'
 
 export interface HttpServerOptions {
   readonly context: ApiContext
