@@ -94,16 +94,6 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   httpPort: numbers(3000, 0, 65_535),
   disableHttp: isOff,
   httpApiKey: { default: undefined, ...key },
-  allowedHosts: {
-    default: [],
-    valid: { 'db.example.org': ['db.example.org'], 'a.example, b': ['a.example', 'b'] },
-    invalid: Object.fromEntries(
-      ['http://a.example', 'a.example:80', 'a..b', ',', '*'].map((each) => [
-        each,
-        'is not a list of host names like db.example.org,vectors.example.org',
-      ]),
-    ),
-  },
   corsOrigins: origins,
   consoleImageOrigins: origins,
   embeddingsUrl: {
@@ -153,7 +143,6 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   clusterNodeName: { default: hostname(), valid: { 'node-1': 'node-1' }, ...text },
   clusterZone: { default: '', valid: { 'eu-1a': 'eu-1a' }, ...text },
   clusterReplicas: numbers(undefined, 1, 1000),
-  clusterAdvertise: { default: '', valid: { 'node-1:3000': 'node-1:3000' }, ...text },
   clusterLogBytes: {
     default: 8 * 1024 * mebibyte,
     valid: { '256M': 256 * mebibyte, '1T': 1024 ** 4 },

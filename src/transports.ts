@@ -76,7 +76,6 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
     const http = await startHttpServer({
       ...shared,
       keys: httpKeys,
-      allowedHosts: config.allowedHosts,
       corsOrigins: config.corsOrigins,
       console: { imageOrigins: config.consoleImageOrigins, grpcPort: grpc.port },
       host: config.httpHost,

@@ -241,7 +241,7 @@ describe('a page whose host name an attacker has pointed at this machine', () =>
     for (const [method, path] of paths) {
       const { status, type, text } = await ask(service, method, path, rebound)
       assert.deepEqual([status, type], [421, 'text/plain; charset=utf-8'], path)
-      assert.match(text, /ALLOWED_HOSTS/)
+      assert.match(text, /CORS_ORIGINS/)
     }
     assert.equal((await ask(service, 'GET', '/health', rebound)).text, 'OK')
     for (const host of ['localhost', 'localhost:3000', '127.0.0.1', '[::1]:3000'])
@@ -253,7 +253,9 @@ describe('a page whose host name an attacker has pointed at this machine', () =>
     assert.equal((await ask(keyed, 'GET', '/metrics', rebound)).status, 401)
     const authorization = apiKey
     assert.equal((await ask(keyed, 'GET', '/metrics', { ...rebound, authorization })).status, 200)
-    await using named = await startTestService({ ALLOWED_HOSTS: 'db.example.org,attacker.example' })
+    await using named = await startTestService({
+      CORS_ORIGINS: 'https://db.example.org,http://attacker.example',
+    })
     assert.equal((await ask(named, 'GET', '/metrics', rebound)).status, 200)
   })
 })

@@ -136,7 +136,7 @@ const selection = { filter, limit: 10, dryRun: true } as const
 const taken: Readonly<Record<string, Request>> = {
   'an insert with everything': {
     name: 'InsertVector',
-    body: http.pointBody({ ...point, id: id.toUpperCase(), onConflict: 'replace' }),
+    body: http.bodyOf({ ...point, id: id.toUpperCase(), onConflict: 'replace' }),
     bytes: bytesOf(
       'insertVector',
       grpc.pointMessage(pointIn({ ...point, id: id.toUpperCase(), onConflict: 'replace' })),
@@ -144,7 +144,7 @@ const taken: Readonly<Record<string, Request>> = {
   },
   'a batch that continues after errors': {
     name: 'InsertVectorsBatch',
-    body: `{"vectors":[${http.pointBody({ ...point, id, onConflict: 'skip' })},{},${http.pointBody({ ...point, id: 'x' })}],"on_error":"continue"}`,
+    body: `{"vectors":[${http.bodyOf({ ...point, id, onConflict: 'skip' })},{},${http.bodyOf({ ...point, id: 'x' })}],"on_error":"continue"}`,
     bytes: bytesOf('insertVectorsBatch', {
       vectors: [
         grpc.pointMessage(pointIn({ ...point, id, onConflict: 'skip' })),
@@ -156,25 +156,25 @@ const taken: Readonly<Record<string, Request>> = {
   },
   'a search with everything': {
     name: 'SearchPoints',
-    body: http.queryBody(query),
+    body: http.bodyOf(query),
     bytes: bytesOf('searchPoints', grpc.queryMessage(queryIn(query))),
   },
   'a batch of searches': {
     name: 'SearchPointsBatch',
-    body: `{"queries":[${http.queryBody(query)},${http.queryBody(near)}]}`,
+    body: `{"queries":[${http.bodyOf(query)},${http.bodyOf(near)}]}`,
     bytes: bytesOf('searchPointsBatch', {
       queries: [grpc.queryMessage(queryIn(query)), grpc.queryMessage(queryIn(near))],
     }),
   },
   'a put': {
     name: 'PutPoint',
-    body: http.putBody(point, undefined),
+    body: http.bodyOf(point),
     parts: { id },
     bytes: bytesOf('putPoint', { id: idMessage(id), ...storedMessage(point) }),
   },
   'a put of a version, by its header': {
     name: 'PutPoint',
-    body: http.putBody(point, undefined),
+    body: http.bodyOf(point),
     parts: { id },
     ifMatch: '"7"',
     bytes: bytesOf('putPoint', {
@@ -185,7 +185,7 @@ const taken: Readonly<Record<string, Request>> = {
   },
   'a put of an absent point': {
     name: 'PutPoint',
-    body: http.putBody(point, { absent: true }),
+    body: http.bodyOf({ ...point, when: { absent: true } }),
     parts: { id },
     bytes: bytesOf('putPoint', {
       id: idMessage(id),
@@ -195,7 +195,7 @@ const taken: Readonly<Record<string, Request>> = {
   },
   'a patch under a filter': {
     name: 'PatchPoint',
-    body: http.patchBody(patch, { filter }),
+    body: http.bodyOf({ ...patch, when: { filter } }),
     parts: { id },
     bytes: bytesOf('patchPoint', {
       id: idMessage(id),
@@ -205,7 +205,7 @@ const taken: Readonly<Record<string, Request>> = {
   },
   'a patch that removes the expiry': {
     name: 'PatchPoint',
-    body: http.patchBody({ expiresAt: null }, { version: 1 }),
+    body: http.bodyOf({ expiresAt: null, when: { version: 1 } }),
     parts: { id },
     bytes: bytesOf('patchPoint', {
       id: idMessage(id),
@@ -319,7 +319,7 @@ const refused: readonly (Request & { readonly message: string; readonly overGrpc
   },
   {
     name: 'InsertVector',
-    body: http.pointBody({ ...plainPoint, id: '' }),
+    body: http.bodyOf({ ...plainPoint, id: '' }),
     bytes: bytesOf('insertVector', grpc.pointMessage(pointIn({ ...plainPoint, id: '' }))),
     message: 'id is missing: a point id is a UUID',
   },
@@ -458,7 +458,7 @@ describe('requests of the extended interface', () => {
       const { refusal } = (await overHttp({ ...put, ifMatch })) as { refusal: string }
       assert.match(refusal, /^if-match is .{1,70}, it must be the version of the point, like "5"$/)
     }
-    const withWhen = { ...put, body: http.putBody(point, { version: 5 }) }
+    const withWhen = { ...put, body: http.bodyOf({ ...point, when: { version: 5 } }) }
     assert.deepEqual(
       await overHttp({ ...withWhen, ifMatch: '5' }),
       await overHttp({ ...put, ifMatch: '"5"' }),

@@ -240,7 +240,12 @@ interface SettingAnswer {
 
 describe('the settings in force', () => {
   it('show their sources and no secrets', () => {
-    const environment = { HNSW_EF: '200', GRPC_ROOT_PASSWORD: 'hunter2', HTTP_PORT: '', ALLOWED_HOSTS: 'a,b' }
+    const environment = {
+      HNSW_EF: '200',
+      GRPC_ROOT_PASSWORD: 'hunter2',
+      HTTP_PORT: '',
+      CORS_ORIGINS: 'http://a,http://b',
+    }
     const flags = { hnswEf: '300', maxLimit: '5' }
     const shown = describedSettings(readConfig(environment, flags), settingSources(environment, flags))
     const of = (name: string): readonly unknown[] => {
@@ -252,7 +257,7 @@ describe('the settings in force', () => {
     assert.deepEqual(of('HTTP_PORT'), [3000, 'default'])
     assert.deepEqual(of('GRPC_ROOT_PASSWORD'), ['********', 'environment'])
     assert.deepEqual(of('HTTP_API_KEY'), [null, 'default'])
-    assert.deepEqual(of('ALLOWED_HOSTS'), ['a, b', 'environment'])
+    assert.deepEqual(of('CORS_ORIGINS'), ['http://a, http://b', 'environment'])
     assert.ok(!JSON.stringify(shown).includes('hunter2'))
     const unknown = describedSettings(readConfig(environment, flags))
     assert.equal(unknown.find(({ name }) => name === 'HNSW_EF')!.source, undefined)

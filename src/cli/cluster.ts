@@ -7,22 +7,22 @@ import {
   type NodeStatus,
   type PartitionsStatus,
 } from '../base/cluster-status.ts'
-import { type HttpService, refusalOf } from '../client/http-call.ts'
+import type { HttpService } from '../client/http-call.ts'
 import { aligned, type Environment, UsageError } from './arguments.ts'
-import { addHttpOptions, fetchFrom, type HttpOptions, httpService } from './connection.ts'
+import { addHttpOptions, fetchFrom, type HttpOptions, httpService, textOf } from './connection.ts'
 
-export interface ClusterStatusOptions extends HttpOptions {
+interface ClusterStatusOptions extends HttpOptions {
   readonly json?: boolean
 }
 
 /** Prints how a node sees its cluster. */
-export async function showCluster(options: ClusterStatusOptions, environment: Environment): Promise<void> {
-  const text = await textFrom(httpService(options, environment), '/cluster')
-  console.log(options.json ? text : textOf(JSON.parse(text) as ClusterStatus))
+async function showCluster(options: ClusterStatusOptions, environment: Environment): Promise<void> {
+  const status = await statusFrom(httpService(options, environment))
+  console.log(options.json ? JSON.stringify(status) : linesOf(status).join('\n'))
 }
 
 /** Makes a node accept no more clients, or accept them again. */
-export async function drainNode(
+async function drainNode(
   node: string,
   options: HttpOptions & { readonly undo?: boolean },
   environment: Environment,
@@ -41,7 +41,7 @@ export async function drainNode(
  *
  * @throws UsageError if that is fewer than now, and is not confirmed
  */
-export async function setReplicas(
+async function setReplicas(
   count: string,
   options: HttpOptions & { readonly yes?: boolean },
   environment: Environment,
@@ -49,24 +49,21 @@ export async function setReplicas(
   const replicas = Number(count)
   if (!Number.isInteger(replicas) || replicas < 1) throw new UsageError(`${count} is not a number of nodes`)
   const service = httpService(options, environment)
-  const { partitions } = JSON.parse(await textFrom(service, '/cluster')) as ClusterStatus
+  const { partitions } = await statusFrom(service)
   const before = partitions.replicas
   if (replicas < before && !options.yes) {
     throw new UsageError(
       `each point is on ${before} nodes, and would be on ${replicas}, so that ${before - replicas} fewer nodes may fail at a time; confirm with --yes`,
     )
   }
-  const response = await fetchFrom(service, `/cluster/replicas?count=${replicas}`, 'PUT')
-  const text = await response.text()
-  if (!response.ok)
-    throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
+  await textOf(await fetchFrom(service, `/cluster/replicas?count=${replicas}`, 'PUT'))
   console.log(
     `each point will be on ${replicas === 1 ? 'one node' : `${replicas} nodes`}: \`vicinal cluster status\` shows how many copies are still to be fetched and deleted`,
   )
 }
 
 /** Makes a node fetch all data from another node. */
-export async function refetchNode(
+async function refetchNode(
   node: string,
   options: HttpOptions & { readonly yes?: boolean },
   environment: Environment,
@@ -83,7 +80,7 @@ export async function refetchNode(
 }
 
 /** Waits until the node is ready, or only being drained, and prints what it waits for. */
-export async function awaitJoin(options: HttpOptions, environment: Environment): Promise<void> {
+async function awaitJoin(options: HttpOptions, environment: Environment): Promise<void> {
   const service = httpService(options, environment)
   let isDrained = false
   for (let before = ''; ; ) {
@@ -95,7 +92,7 @@ export async function awaitJoin(options: HttpOptions, environment: Environment):
     before = said
     await delay(askAgainMs)
   }
-  const { name, node, position } = JSON.parse(await textFrom(service, '/cluster')) as ClusterStatus
+  const { name, node, position } = await statusFrom(service)
   const drained = isDrained ? ', and is being drained' : ''
   console.log(`node ${node} has joined the cluster ${name}, at position ${position} of its log${drained}`)
 }
@@ -108,14 +105,11 @@ async function changeNode(
   environment: Environment,
 ): Promise<void> {
   const path = `/cluster/nodes/${encodeURIComponent(node)}${change}`
-  const response = await fetchFrom(httpService(options, environment), path, method)
-  const text = await response.text()
-  if (!response.ok)
-    throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
+  await textOf(await fetchFrom(httpService(options, environment), path, method))
 }
 
 /** Removes a node from its cluster. */
-export async function removeNode(
+async function removeNode(
   node: string,
   options: HttpOptions & { readonly yes?: boolean },
   environment: Environment,
@@ -125,18 +119,15 @@ export async function removeNode(
   console.log(`node ${node} was removed`)
 }
 
-async function textFrom(service: HttpService, path: string): Promise<string> {
-  const response = await fetchFrom(service, path)
-  const text = await response.text()
+async function statusFrom(service: HttpService): Promise<ClusterStatus> {
+  const response = await fetchFrom(service, '/cluster')
   if (response.status === 404) throw new Error(`${response.url}: this node is not in a cluster`)
-  if (!response.ok)
-    throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
-  return text
+  return JSON.parse(await textOf(response))
 }
 
 const askAgainMs = 500
 
-function textOf(status: ClusterStatus): string {
+function linesOf(status: ClusterStatus): string[] {
   const { log, fault, partitions } = status
   const lines = [
     `cluster ${status.name}, as node ${status.node} sees it`,
@@ -153,7 +144,7 @@ function textOf(status: ClusterStatus): string {
       ...status.nodes.map((node) => cellsOf(node)),
     ]),
   ]
-  return lines.join('\n')
+  return lines
 }
 
 function partitionsOf(partitions: PartitionsStatus, nodes: number): string {
@@ -180,40 +171,30 @@ function shareText({ owned, wanted, from }: NodePartitions): string {
   return from === undefined ? share : `${share}, fetching from ${from}`
 }
 
-/** Adds `vicinal cluster` with its subcommands. Their code is loaded when one runs. */
+/** Adds `vicinal cluster` with its subcommands. */
 export function addCluster(program: Command, environment: Environment): void {
   const cluster = program.command('cluster').description('show and change the cluster of a running service')
-  const actions = (): Promise<typeof import('./cluster.ts')> => import('./cluster.ts')
-
   addHttpOptions(cluster.command('status'))
     .description('print the nodes of the cluster, and how far each has applied the log')
     .option('--json', 'print the status as JSON')
-    .action(async (options: ClusterStatusOptions) => (await actions()).showCluster(options, environment))
+    .action((options) => showCluster(options, environment))
   addHttpOptions(cluster.command('remove <node>'))
     .description('remove a stopped node from the cluster: the log no longer keeps records for it')
     .option('--yes', 'confirm the removal')
-    .action(async (node: string, options: HttpOptions & { readonly yes?: boolean }) =>
-      (await actions()).removeNode(node, options, environment),
-    )
+    .action((node, options) => removeNode(node, options, environment))
   addHttpOptions(cluster.command('join'))
     .description('wait until the node has joined its cluster, and print its progress')
-    .action(async (options: HttpOptions) => (await actions()).awaitJoin(options, environment))
+    .action((options) => awaitJoin(options, environment))
   addHttpOptions(cluster.command('drain <node>'))
     .description('make a node accept no more clients, so that it can be stopped')
     .option('--undo', 'make it accept clients again')
-    .action(async (node: string, options: HttpOptions & { readonly undo?: boolean }) =>
-      (await actions()).drainNode(node, options, environment),
-    )
+    .action((node, options) => drainNode(node, options, environment))
   addHttpOptions(cluster.command('replicas <count>'))
     .description('set how many nodes have each point; copies are made and deleted while the service runs')
     .option('--yes', 'confirm that there are fewer copies than now')
-    .action(async (count: string, options: HttpOptions & { readonly yes?: boolean }) =>
-      (await actions()).setReplicas(count, options, environment),
-    )
+    .action((count, options) => setReplicas(count, options, environment))
   addHttpOptions(cluster.command('refetch <node>'))
     .description('make a node fetch all data from another node, because its own data are wrong')
     .option('--yes', 'confirm that it discards its data')
-    .action(async (node: string, options: HttpOptions & { readonly yes?: boolean }) =>
-      (await actions()).refetchNode(node, options, environment),
-    )
+    .action((node, options) => refetchNode(node, options, environment))
 }

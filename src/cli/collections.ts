@@ -3,28 +3,28 @@ import { type CollectionInfo, collectionNameRule, type HnswSettings } from '../b
 import { aligned, type Environment, UsageError, whole } from './arguments.ts'
 import { addConnectionOptions, type ConnectionOptions, withClient } from './connection.ts'
 
-export interface ListOptions extends ConnectionOptions {
+interface ListOptions extends ConnectionOptions {
   readonly json?: boolean
 }
 
-export interface CreateOptions extends ConnectionOptions {
+interface CreateOptions extends ConnectionOptions {
   readonly dimension?: number
   readonly hnswM?: number
   readonly hnswEfConstruction?: number
 }
 
-export interface DeleteOptions extends ConnectionOptions {
+interface DeleteOptions extends ConnectionOptions {
   readonly yes?: boolean
 }
 
 /** Prints all collections, as a table or as one JSON object per line. */
-export async function listCollections(options: ListOptions, environment: Environment): Promise<void> {
+async function listCollections(options: ListOptions, environment: Environment): Promise<void> {
   const collections = await withClient(options, environment, (client) => client.collections.list())
   const lines = options.json ? collections.map(jsonOf) : tableOf(collections)
   for (const line of lines) console.log(line)
 }
 
-export async function createCollection(
+async function createCollection(
   name: string,
   options: CreateOptions,
   environment: Environment,
@@ -38,7 +38,7 @@ export async function createCollection(
 }
 
 /** Deletes a collection. @throws UsageError without `yes`, because the points cannot be restored */
-export async function deleteCollection(
+async function deleteCollection(
   name: string,
   options: DeleteOptions,
   environment: Environment,
@@ -50,7 +50,7 @@ export async function deleteCollection(
   console.log(`deleted ${name}`)
 }
 
-export async function setAlias(
+async function setAlias(
   alias: string,
   name: string,
   options: ConnectionOptions,
@@ -62,7 +62,7 @@ export async function setAlias(
   console.log(`${alias} refers to ${name}`)
 }
 
-export async function removeAlias(
+async function removeAlias(
   alias: string,
   options: ConnectionOptions,
   environment: Environment,
@@ -90,7 +90,7 @@ function tableOf(collections: readonly CollectionInfo[]): string[] {
   ])
 }
 
-/** Adds `vicinal collections` with its subcommands. Their code is loaded when one runs. */
+/** Adds `vicinal collections` with its subcommands. */
 export function addCollections(program: Command, environment: Environment): void {
   const collections = program
     .command('collections')
@@ -98,11 +98,9 @@ export function addCollections(program: Command, environment: Environment): void
     .addHelpText('after', examples)
   const add = (usage: string, description: string): Command =>
     addConnectionOptions(collections.command(usage).description(description))
-  const actions = (): Promise<typeof import('./collections.ts')> => import('./collections.ts')
-
   add('list', 'print all collections, with their points, settings and aliases')
     .option('--json', 'print one JSON object per line')
-    .action(async (options: ListOptions) => (await actions()).listCollections(options, environment))
+    .action((options) => listCollections(options, environment))
   add('create <name>', 'create a collection; does nothing if it exists with these settings')
     .option('--dimension <n>', 'components of every vector; by default the first insert decides', whole)
     .option('--hnsw-m <n>', 'links of a point in the graph (default: 16)', whole)
@@ -111,21 +109,15 @@ export function addCollections(program: Command, environment: Environment): void
       'breadth of the search for the links of a new point (default: 128)',
       whole,
     )
-    .action(async (name: string, options: CreateOptions) =>
-      (await actions()).createCollection(name, options, environment),
-    )
+    .action((name, options) => createCollection(name, options, environment))
   add('delete <name>', 'delete a collection with all its points and aliases')
     .option('--yes', 'confirm the deletion')
-    .action(async (name: string, options: DeleteOptions) =>
-      (await actions()).deleteCollection(name, options, environment),
-    )
+    .action((name, options) => deleteCollection(name, options, environment))
   add('alias <alias> <name>', 'make an alias refer to a collection; moves an existing alias').action(
-    async (alias: string, name: string, options: ConnectionOptions) =>
-      (await actions()).setAlias(alias, name, options, environment),
+    (alias, name, options) => setAlias(alias, name, options, environment),
   )
-  add('unalias <alias>', 'remove an alias, but not its collection').action(
-    async (alias: string, options: ConnectionOptions) =>
-      (await actions()).removeAlias(alias, options, environment),
+  add('unalias <alias>', 'remove an alias, but not its collection').action((alias, options) =>
+    removeAlias(alias, options, environment),
   )
 }
 

@@ -5,7 +5,7 @@ import { apiKeyPath, unusedApiKeyPath } from '../base/api-key.ts'
 import { collectionName, collectionNameRule, defaultCollection } from '../base/collection.ts'
 import { tlsFault } from '../client/calls.ts'
 import type { VectorClient } from '../client/client.ts'
-import { authorizationOf, causeOf, type HttpService } from '../client/http-call.ts'
+import { authorizationOf, causeOf, type HttpService, refusalOf } from '../client/http-call.ts'
 import { readConfig } from '../config.ts'
 import { type Environment, UsageError } from './arguments.ts'
 import { readNamed } from './files.ts'
@@ -134,6 +134,13 @@ export async function fetchFrom(
   }
 }
 
+/** The text of an answer. @throws Error with the status and the words of a refusal */
+export async function textOf(response: Response): Promise<string> {
+  const text = await response.text()
+  if (response.ok) return text
+  throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
+}
+
 function basicAuthOf(
   options: HttpOptions,
   environment: Environment,
@@ -143,14 +150,14 @@ function basicAuthOf(
     if (options.passwordFile === undefined) return undefined
     throw new UsageError('--password-file needs --user, or VICINAL_USER')
   }
-  const password = textOf('--password-file', options.passwordFile) ?? environment.VICINAL_PASSWORD
+  const password = textIn('--password-file', options.passwordFile) ?? environment.VICINAL_PASSWORD
   if (password !== undefined) return { user, password }
   throw new UsageError(`no password for user ${user}: give --password-file or VICINAL_PASSWORD`)
 }
 
 /** Sets the trusted certificates of the whole process, because fetch has no other way. */
 function trust(caFile: string | undefined, url: string): void {
-  const ca = textOf('--ca-file', caFile)
+  const ca = textIn('--ca-file', caFile)
   if (ca === undefined) return
   if (!url.startsWith('https:')) throw new UsageError(`--ca-file needs an https:// address, not ${url}`)
   try {
@@ -171,7 +178,7 @@ function httpUrl(text: string): string {
 }
 
 /** Reads the file of an option; undefined if the option is not given. */
-function textOf(option: string, path: string | undefined): string | undefined {
+function textIn(option: string, path: string | undefined): string | undefined {
   return path === undefined ? undefined : readNamed(path, option).trim()
 }
 
@@ -244,7 +251,7 @@ export async function connect(options: ConnectionOptions, environment: Environme
     throw new UsageError('--user and --password-file are for HTTP: give --http, or the API key for gRPC')
   }
   const apiKey = grpcKey(options, environment).read()
-  const ca = textOf('--ca-file', options.caFile)
+  const ca = textIn('--ca-file', options.caFile)
   const tls = ca === undefined ? options.tls === true : { ca }
   const collection = collectionOf(options, environment)
   const address = targetOf(options, environment)

@@ -3,7 +3,7 @@ import { jsonNumbers } from '../base/attribute-json.ts'
 import { dateTimeWords, parseDateTime } from '../base/datetime.ts'
 import { type ContentType, contentTypes } from '../base/point.ts'
 import type { Changed, Hit, Patch, PointsClient, Precondition, Selection } from '../client/client.ts'
-import { payloadJson } from '../client/http-bodies.ts'
+import { fieldsJson } from '../client/http-bodies.ts'
 import {
   type AttributeInput,
   type AttributesInput,
@@ -23,7 +23,7 @@ import {
 
 /** The commands on points. They print points and values in the JSON of the HTTP interface. */
 
-export interface GetOptions extends ConnectionOptions {
+interface GetOptions extends ConnectionOptions {
   readonly withVersion?: boolean
 }
 
@@ -43,7 +43,7 @@ interface SelectionOptions extends FilterOptions {
   readonly everything?: boolean
 }
 
-export interface PutOptions extends ConnectionOptions {
+interface PutOptions extends ConnectionOptions {
   readonly vector?: string
   readonly text?: string
   readonly content: string
@@ -54,35 +54,35 @@ export interface PutOptions extends ConnectionOptions {
   readonly ifAbsent?: boolean
 }
 
-export interface SetOptions extends ChangeOptions {
+interface SetOptions extends ChangeOptions {
   readonly content?: string
   readonly text?: string
   readonly ifVersion?: number
 }
 
-export interface ListOptions extends FilterOptions {
+interface ListOptions extends FilterOptions {
   readonly limit?: number
   readonly vectors?: boolean
 }
 
-export type CountOptions = FilterOptions
+type CountOptions = FilterOptions
 
-export interface FacetsOptions extends FilterOptions {
+interface FacetsOptions extends FilterOptions {
   readonly limit: number
   readonly json?: boolean
 }
 
-export type UpdateOptions = ChangeOptions & SelectionOptions
+type UpdateOptions = ChangeOptions & SelectionOptions
 
-export type DeleteOptions = SelectionOptions
+type DeleteOptions = SelectionOptions
 
-export async function getPoint(id: string, options: GetOptions, environment: Environment): Promise<void> {
+async function getPoint(id: string, options: GetOptions, environment: Environment): Promise<void> {
   await withClient(options, environment, async (client) => {
     console.log(lineOf(await client.get(id, { version: options.withVersion })))
   })
 }
 
-export async function putPoint(id: string, options: PutOptions, environment: Environment): Promise<void> {
+async function putPoint(id: string, options: PutOptions, environment: Environment): Promise<void> {
   const { content, contentType, attributes, expiresAt, ifVersion, ifAbsent = false } = options
   if (ifVersion !== undefined && ifAbsent)
     throw new UsageError('--if-version and --if-absent exclude each other')
@@ -100,7 +100,7 @@ export async function putPoint(id: string, options: PutOptions, environment: Env
   })
 }
 
-export async function setPoint(id: string, options: SetOptions, environment: Environment): Promise<void> {
+async function setPoint(id: string, options: SetOptions, environment: Environment): Promise<void> {
   const { content, text, ifVersion } = options
   const patch = { ...changeIn(options), content, text }
   await withClient(options, environment, async (client) => {
@@ -109,7 +109,7 @@ export async function setPoint(id: string, options: SetOptions, environment: Env
   })
 }
 
-export async function listPoints(options: ListOptions, environment: Environment): Promise<void> {
+async function listPoints(options: ListOptions, environment: Environment): Promise<void> {
   const { limit = Number.POSITIVE_INFINITY, vectors = false } = options
   const filter = filterIn(options)
   await withClient(options, environment, async (client) => {
@@ -124,12 +124,12 @@ export async function listPoints(options: ListOptions, environment: Environment)
   })
 }
 
-export async function countPoints(options: CountOptions, environment: Environment): Promise<void> {
+async function countPoints(options: CountOptions, environment: Environment): Promise<void> {
   const filter = filterIn(options)
   await withClient(options, environment, async (client) => console.log(await client.count(filter)))
 }
 
-export async function countFacets(
+async function countFacets(
   paths: readonly string[],
   options: FacetsOptions,
   environment: Environment,
@@ -148,7 +148,7 @@ export async function countFacets(
   })
 }
 
-export async function updatePoints(options: UpdateOptions, environment: Environment): Promise<void> {
+async function updatePoints(options: UpdateOptions, environment: Environment): Promise<void> {
   const selection = selectionIn(options)
   const change = changeIn(options)
   await changeMatching(options, environment, (client, limit) =>
@@ -156,7 +156,7 @@ export async function updatePoints(options: UpdateOptions, environment: Environm
   )
 }
 
-export async function deletePoints(
+async function deletePoints(
   id: string | undefined,
   options: DeleteOptions,
   environment: Environment,
@@ -247,21 +247,19 @@ function momentIn(text: string | undefined): Moment | null | undefined {
 /** Formats a point as the JSON of the HTTP interface. */
 export function lineOf({ id, vector, payload, version, distance }: Hit): string {
   const vectorText = vector === undefined ? '' : `,"vector":${jsonNumbers(vector)}`
-  const rest = JSON.stringify({ payload: payload && payloadJson(payload), version, distance })
+  const rest = JSON.stringify({ payload: payload && fieldsJson(payload), version, distance })
   return `{"id":${JSON.stringify(id)}${vectorText}${rest === '{}' ? '}' : `,${rest.slice(1)}`}`
 }
 
 const pointsPerPage = 1000
 
-/** Adds the commands on points. Their code is loaded when one runs. */
+/** Adds the commands on points. */
 export function addPoints(program: Command, environment: Environment): void {
   const add = (usage: string, description: string): Command =>
     addPointsOptions(program.command(usage).description(description))
-  const actions = (): Promise<typeof import('./points.ts')> => import('./points.ts')
-
   add('get <id>', 'print a point as JSON')
     .option('--with-version', 'also print its version')
-    .action(async (id: string, options: GetOptions) => (await actions()).getPoint(id, options, environment))
+    .action((id, options) => getPoint(id, options, environment))
   add('put <id>', 'store a point with this id')
     .addOption(new Option('--vector <numbers>', 'its vector, as a JSON array or as 1,2,3').conflicts('text'))
     .option('--text <text>', textHelp)
@@ -273,33 +271,30 @@ export function addPoints(program: Command, environment: Environment): void {
     .option('--expires-at <time>', expiryHelp)
     .option('--if-version <n>', 'only if it has this version', wholeOrNone)
     .option('--if-absent', 'only if there is no point with this id')
-    .action(async (id: string, options: PutOptions) => (await actions()).putPoint(id, options, environment))
+    .action((id, options) => putPoint(id, options, environment))
   addChange(add('set <id>', 'change attributes, content or expiry of a point'))
     .option('--content <text>', 'its new content')
     .option('--text <text>', 'a text that the service embeds for its new vector')
     .option('--if-version <n>', 'only if it has this version', wholeOrNone)
-    .action(async (id: string, options: SetOptions) => (await actions()).setPoint(id, options, environment))
+    .action((id, options) => setPoint(id, options, environment))
   add('list', 'print points as JSON, in the order of insertion')
     .option('--filter <json>', filterHelp)
     .option('--limit <n>', 'the most points (default: all)', whole)
     .option('--vectors', 'also print their vectors')
-    .action(async (options: ListOptions) => (await actions()).listPoints(options, environment))
+    .action((options) => listPoints(options, environment))
   add('count', 'print how many points match')
     .option('--filter <json>', filterHelp)
-    .action(async (options: CountOptions) => (await actions()).countPoints(options, environment))
+    .action((options) => countPoints(options, environment))
   add('facets <paths...>', 'print the most frequent values at these paths')
     .option('--filter <json>', filterHelp)
     .option('--limit <n>', 'values per path', whole, 10)
     .option('--json', 'print JSON')
-    .action(async (paths: string[], options: FacetsOptions) =>
-      (await actions()).countFacets(paths, options, environment),
-    )
-  addSelection(addChange(add('update', 'change all points that match'))).action(
-    async (options: UpdateOptions) => (await actions()).updatePoints(options, environment),
+    .action((paths, options) => countFacets(paths, options, environment))
+  addSelection(addChange(add('update', 'change all points that match'))).action((options) =>
+    updatePoints(options, environment),
   )
-  addSelection(add('delete [id]', 'delete a point, or all points that match')).action(
-    async (id: string | undefined, options: DeleteOptions) =>
-      (await actions()).deletePoints(id, options, environment),
+  addSelection(add('delete [id]', 'delete a point, or all points that match')).action((id, options) =>
+    deletePoints(id, options, environment),
   )
 }
 

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { Metric } from '../base/point.ts'
 import type { Hit, PointsClient, Query } from '../client/client.ts'
-import { payloadJson } from '../client/http-bodies.ts'
+import { fieldsJson } from '../client/http-bodies.ts'
 import { type Environment, UsageError, vectorIn } from './arguments.ts'
 import { type ConnectionOptions, collectionOf, withClient } from './connection.ts'
 import { checkReadable } from './files.ts'
@@ -83,6 +83,6 @@ async function vectorOfRow(file: string, row: number, options: QueryOptions): Pr
 
 /** Formats a point as one line. White space in a content would break the table; in JSON it is escaped. */
 function lineOf({ id, payload, distance }: Hit, rank: number, asJson: boolean): string {
-  if (asJson) return JSON.stringify({ id, distance, payload: payload && payloadJson(payload) })
+  if (asJson) return JSON.stringify({ id, distance, payload: payload && fieldsJson(payload) })
   return `${String(rank).padStart(3)}  ${id}  ${payload?.content?.replace(/\s+/g, ' ')}`
 }

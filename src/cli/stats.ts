@@ -1,9 +1,9 @@
 import { partitionCount } from '../base/partitions.ts'
 import type { CollectionStats } from '../client/client.ts'
-import { type HttpService, refusalOf } from '../client/http-call.ts'
+import type { HttpService } from '../client/http-call.ts'
 import { createHttpClient } from '../client/http-client.ts'
 import type { Environment } from './arguments.ts'
-import { collectionOf, fetchFrom, type HttpOptions, httpService } from './connection.ts'
+import { collectionOf, fetchFrom, type HttpOptions, httpService, textOf } from './connection.ts'
 
 export interface StatsOptions extends HttpOptions {
   readonly json?: boolean
@@ -14,8 +14,7 @@ export async function showStats(options: StatsOptions, environment: Environment)
   const service = httpService(options, environment)
   const ready = await fetchFrom(service, '/readyz')
   const metrics = await fetchFrom(service, '/metrics')
-  const text = await metrics.text()
-  if (!metrics.ok) throw new Error(`${metrics.url} answered ${metrics.status}: ${refusalOf(metrics, text)}`)
+  const text = await textOf(metrics)
   const collection = collectionOf(options, environment)
   const own = figuresOf(text)
   const hasPart = Number(own.cluster_partitions ?? partitionCount) < partitionCount

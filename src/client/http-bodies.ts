@@ -1,66 +1,41 @@
 import { jsonNumbers } from '../base/attribute-json.ts'
-import type {
-  DetailedQuery,
-  Hit,
-  Patch,
-  PayloadToStore,
-  PointToInsert,
-  PointToStore,
-  Precondition,
-  Query,
-  StoredPayload,
-} from './client.ts'
-import { attributesFromJson, attributesJson, filterJson, momentIn, momentText } from './values.ts'
+import type { Hit, StoredPayload } from './client.ts'
+import { attributeJson, attributesFromJson, momentIn, momentText } from './values.ts'
 
 /** Conversions between the client's types, as `input.ts` has checked them, and the JSON of HTTP. */
 
-export function pointBody(point: PointToInsert): string {
-  return withVector(point.vector, {
-    id: point.id,
-    on_conflict: point.onConflict,
-    text: point.text,
-    payload: payloadJson(point.payload),
-  })
+/**
+ * The JSON of an object that begins with a vector, whose numbers parse to the same float32 values. The vector is written
+ * without quotes, so it is written from an array that can hold nothing but numbers.
+ */
+export function bodyOf(input: object): string {
+  const { vector, ...fields } = input as { readonly vector?: ArrayLike<number> | undefined }
+  const rest = JSON.stringify(fieldsJson(fields))
+  if (vector === undefined) return rest
+  return `{"vector":${jsonNumbers(new Float64Array(vector))}${rest === '{}' ? '}' : `,${rest.slice(1)}`}`
 }
 
-export function putBody({ vector, text, payload }: PointToStore, when: Precondition | undefined): string {
-  return withVector(vector, { text, payload: payloadJson(payload), when: preconditionJson(when) })
+/** The fields of an object in the names and forms of JSON. `JSON.stringify` leaves out undefined ones. */
+export function fieldsJson(fields: object): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(
+    Object.entries(fields).map(([name, value]: [string, unknown]) => [
+      jsonNames[name] ?? name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+      value && (jsonOf[name]?.(value as never) ?? value),
+    ]),
+  )
 }
 
-export function patchBody(patch: Patch, when: Precondition | undefined): string {
-  return withVector(patch.vector, {
-    ...changeJson(patch),
-    content: patch.content,
-    content_type: patch.contentType,
-    text: patch.text,
-    when: preconditionJson(when),
-  })
-}
+const jsonNames: Readonly<Record<string, string>> = { metric: 'similarity' }
 
-/** The part of a patch that can apply to many points. */
-export function changeJson({ set, unset, expiresAt }: Patch): Readonly<Record<string, unknown>> {
-  return {
-    set: attributesJson(set),
-    unset,
-    // null removes the expiry.
-    expires_at: expiresAt && momentText(expiresAt),
-  }
-}
-
-export function queryBody(query: Query & Partial<DetailedQuery>): string {
-  const { vector, id, text, metric, limit, ef, filter, exact, maxDistance, include, profile } = query
-  return withVector(vector, {
-    id,
-    text,
-    similarity: metric,
-    limit,
-    ef,
-    filter: filterJson(filter),
-    exact,
-    max_distance: maxDistance,
-    include,
-    profile,
-  })
+/** The fields that are not the same in JSON. In all others, callers choose no names. */
+const jsonOf: Readonly<Record<string, (value: never) => unknown>> = {
+  filter: attributeJson,
+  attributes: attributeJson,
+  set: attributeJson,
+  expiresAt: momentText,
+  payload: fieldsJson,
+  when: fieldsJson,
+  hnsw: fieldsJson,
 }
 
 export interface PayloadAnswer {
@@ -93,37 +68,6 @@ export function hitOf({ payload, vector, ...rest }: HitAnswer): Hit {
     ...(payload === undefined ? {} : { payload: payloadOf(payload) }),
     ...(vector === undefined ? {} : { vector: Float32Array.from(vector) }),
   }
-}
-
-/**
- * The JSON of an object that begins with a vector, whose numbers parse to the same float32 values. The vector is written
- * without quotes, so it is written from an array that can hold nothing but numbers.
- */
-function withVector(
-  vector: ArrayLike<number> | undefined,
-  fields: Readonly<Record<string, unknown>>,
-): string {
-  const rest = JSON.stringify(fields)
-  if (vector === undefined) return rest
-  return `{"vector":${jsonNumbers(new Float64Array(vector))}${rest === '{}' ? '}' : `,${rest.slice(1)}`}`
-}
-
-export function payloadJson({
-  contentType,
-  content,
-  attributes,
-  expiresAt,
-}: Partial<PayloadToStore>): object {
-  return {
-    content_type: contentType,
-    content,
-    attributes: attributesJson(attributes),
-    expires_at: expiresAt && momentText(expiresAt),
-  }
-}
-
-function preconditionJson(when: Precondition | undefined): unknown {
-  return when !== undefined && 'filter' in when ? { filter: filterJson(when.filter) } : when
 }
 
 /**

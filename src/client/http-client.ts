@@ -5,26 +5,13 @@ import type {
   Aliases,
   CollectionStats,
   InspectionClient,
-  NewCollection,
   NodeStats,
-  Selection,
   SettingInForce,
   SlowQueries,
   VectorClient,
 } from './client.ts'
 import { fieldsOf } from './field-readers.ts'
-import {
-  changeJson,
-  type HitAnswer,
-  hitOf,
-  type PayloadAnswer,
-  patchBody,
-  payloadOf,
-  pointBody,
-  putBody,
-  queryBody,
-  renamed,
-} from './http-bodies.ts'
+import { bodyOf, type HitAnswer, hitOf, type PayloadAnswer, payloadOf, renamed } from './http-bodies.ts'
 import { type HttpCaller, type HttpService, httpCaller } from './http-call.ts'
 import { checkCollectionName } from './input.ts'
 import {
@@ -34,7 +21,7 @@ import {
   type PointCalls,
   pointsOver,
 } from './transport.ts'
-import { attributeFromJson, filterJson, objectOf } from './values.ts'
+import { attributeFromJson, objectOf } from './values.ts'
 
 export interface HttpClientOptions extends HttpService {
   /** Name or alias of the collection whose points the client accesses; the default collection if absent. */
@@ -80,14 +67,14 @@ function pointCalls(call: HttpCaller, path: string): PointCalls {
     (await call<Answer>('POST', `${path}${name}`, body, details)).answer
   return {
     async insert(point, details) {
-      return (await post<{ point_id: string }>('', pointBody(point), details)).point_id
+      return (await post<{ point_id: string }>('', bodyOf(point), details)).point_id
     },
     async insertBatch(points, details) {
-      const body = batchBody(call, '{"vectors":[', points, pointBody)
+      const body = batchBody(call, '{"vectors":[', points)
       return (await post<{ point_ids: string[] }>('/batch', body, details)).point_ids
     },
     async insertEach(points, details) {
-      const body = batchBody(call, '{"on_error":"continue","vectors":[', points, pointBody)
+      const body = batchBody(call, '{"on_error":"continue","vectors":[', points)
       const { point_ids: ids, errors = [] } = await post<ReportAnswer>('/batch', body, details)
       const failed = errors.map(({ index, status, message }) => ({
         index,
@@ -97,11 +84,11 @@ function pointCalls(call: HttpCaller, path: string): PointCalls {
       return { ids, errors: failed }
     },
     async put(id, point, when, details) {
-      const { answer } = await call<PutAnswer>('PUT', `${path}/${id}`, putBody(point, when), details)
+      const { answer } = await call<PutAnswer>('PUT', `${path}/${id}`, bodyOf({ ...point, when }), details)
       return { version: answer.version, created: answer.created }
     },
     async patch(id, patch, when, details) {
-      const body = patchBody(patch, when)
+      const body = bodyOf({ ...patch, when })
       const { answer } = await call<{ version: number }>('PATCH', `${path}/${id}`, body, details)
       return { version: answer.version }
     },
@@ -120,43 +107,37 @@ function pointCalls(call: HttpCaller, path: string): PointCalls {
       }
     },
     async search(query, details) {
-      const { results, hits, profile } = await post<SearchAnswer>('/search', queryBody(query), details)
+      const { results, hits, profile } = await post<SearchAnswer>('/search', bodyOf(query), details)
       return foundOf(results, hits, profile)
     },
     async searchBatch(queries, details) {
-      const body = batchBody(call, '{"queries":[', queries, queryBody)
+      const body = batchBody(call, '{"queries":[', queries)
       const { results, hits, profile } = await post<SearchBatchAnswer>('/search/batch', body, details)
       return results.map((ids, index) => foundOf(ids, hits?.[index], profile?.[index]))
     },
-    async list({ filter, ...others }, details) {
-      const body = JSON.stringify({ filter: filterJson(filter), ...others })
-      const answer = await post<ListAnswer>('/list', body, details)
+    async list(query, details) {
+      const answer = await post<ListAnswer>('/list', bodyOf(query), details)
       return { points: answer.points.map(hitOf), nextCursor: answer.next_cursor }
     },
     async count(filter, details) {
-      const body = JSON.stringify({ filter: filterJson(filter) })
-      return (await post<{ count: number }>('/count', body, details)).count
+      return (await post<{ count: number }>('/count', bodyOf({ filter }), details)).count
     },
-    async facets({ filter, ...others }, details) {
-      const body = JSON.stringify({ filter: filterJson(filter), ...others })
-      const { facets } = await post<FacetsAnswer>('/facets', body, details)
+    async facets(query, details) {
+      const { facets } = await post<FacetsAnswer>('/facets', bodyOf(query), details)
       return objectOf(Object.entries(facets), (counts) =>
         counts.map(({ value, count }) => ({ value: attributeFromJson(value), count })),
       )
     },
-    update: (selection, change, details) =>
-      post('/update', JSON.stringify({ ...selectionJson(selection), ...changeJson(change) }), details),
-    deleteMatching: (selection, details) =>
-      post('/delete', JSON.stringify(selectionJson(selection)), details),
+    update: (selection, change, details) => post('/update', bodyOf({ ...selection, ...change }), details),
+    deleteMatching: (selection, details) => post('/delete', bodyOf(selection), details),
   }
 }
 
 /** The JSON of a batch. Stops at the bound: much longer text could not be built, and would take minutes. */
-function batchBody<Item>(
+function batchBody<Item extends object>(
   { maxRequestBytes }: HttpCaller,
   start: string,
   items: readonly Item[],
-  bodyOf: (item: Item) => string,
 ): string {
   const bodies: string[] = []
   let length = start.length
@@ -176,10 +157,6 @@ function profileOf(answer: unknown): Profile {
 
 function foundOf(ids: readonly string[], hits: readonly HitAnswer[] = [], profile?: unknown): Found {
   return { ids, hits: hits.map(hitOf), profile: profile ? profileOf(profile) : undefined }
-}
-
-function selectionJson({ filter, limit, dryRun, everything }: Selection): Readonly<Record<string, unknown>> {
-  return { filter: filterJson(filter), limit, dry_run: dryRun, everything }
 }
 
 interface PointAnswer {
@@ -230,7 +207,7 @@ function collectionCalls(call: HttpCaller): CollectionCalls {
       return infoOf((await call<unknown>('GET', pathOf(name), undefined, details)).answer)
     },
     async put(name, settings, details) {
-      const { status, answer } = await call<unknown>('PUT', pathOf(name), settingsBody(settings), details)
+      const { status, answer } = await call<unknown>('PUT', pathOf(name), bodyOf(settings), details)
       return { created: status === 201, info: infoOf(answer) }
     },
     async delete(name, details) {
@@ -253,11 +230,6 @@ function pathOf(name: string): string {
 function infoOf(answer: unknown): CollectionInfo {
   const info = renamed(answer) as CollectionInfo
   return { ...info, dimension: info.dimension }
-}
-
-/** JSON.stringify leaves out undefined fields. */
-function settingsBody({ dimension, hnsw }: NewCollection): string {
-  return JSON.stringify({ dimension, hnsw: hnsw && { m: hnsw.m, ef_construction: hnsw.efConstruction } })
 }
 
 /** @param base the path of the client's collection; '' for the default one */

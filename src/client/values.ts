@@ -69,10 +69,6 @@ export function entriesOf(attributes: AttributesInput): readonly (readonly [stri
   return attributes instanceof Map ? [...attributes] : Object.entries(attributes)
 }
 
-export function attributesJson(attributes: AttributesInput | undefined): unknown {
-  return attributes && attributeJson(attributes)
-}
-
 /** Converts an attribute from the JSON of an HTTP answer. */
 export function attributeFromJson(value: unknown): AttributeOutput {
   if (isList(value)) return value.map(attributeFromJson)

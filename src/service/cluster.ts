@@ -32,7 +32,7 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
     node,
     name: `vicinal ${node}`,
     zone: config.clusterZone,
-    address: () => config.clusterAdvertise || `${host.includes(':') ? `[${host}]` : host}:${httpPort()}`,
+    address: () => `${host.includes(':') ? `[${host}]` : host}:${httpPort()}`,
     replicas: config.clusterReplicas,
     ...addressesOf(config.clusterNatsUrl),
     ...filesOf(config.clusterNatsCerts),

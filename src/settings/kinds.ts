@@ -150,12 +150,6 @@ export function clusterName(about: About<string>): Row<string> {
   }
 }
 
-export function hostNames(about: About<readonly string[]>): Row<readonly string[]> {
-  return list('names', 'host names like db.example.org,vectors.example.org', about, (name) =>
-    /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/i.test(name),
-  )
-}
-
 /**
  * Origins as browsers send them: no path, no default port. There is no wildcard, because an open service has no other
  * protection.

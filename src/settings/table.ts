@@ -6,7 +6,6 @@ import {
   bytes,
   clusterName,
   endpointUrl,
-  hostNames,
   integer,
   key,
   mebibyte,
@@ -87,14 +86,9 @@ class AccessSettings {
     doc: '`true` opens no HTTP port.',
   })
 
-  readonly allowedHosts: Row<readonly string[]> = hostNames({
-    default: [],
-    doc: 'Further host names, separated by commas, by which HTTP on loopback may be called while it has no key. All other names except addresses and localhost are refused, so that no web page can reach the service by a name that points here (DNS rebinding).',
-  })
-
   readonly corsOrigins: Row<readonly string[]> = origins({
     default: [],
-    doc: 'Origins of web pages, separated by commas, whose scripts may call HTTP from a browser. They can do whatever the service allows: everything, while it has no key.',
+    doc: 'Origins of web pages, separated by commas, whose scripts may call HTTP from a browser. They can do whatever the service allows: everything, while it has no key. Without a key, HTTP on loopback also answers to the host names of these origins, besides addresses and localhost; all other names are refused, so that no web page can reach the service by a name that points here (DNS rebinding).',
   })
 
   readonly consoleImageOrigins: Row<readonly string[]> = origins({
@@ -204,12 +198,6 @@ class ClusterSettings {
     default: undefined,
     defaultText: '3',
     doc: 'Nodes that hold each point, of as many nodes as there are. It counts for the first node of a cluster; `vicinal cluster replicas` changes the number later.',
-  })
-
-  readonly clusterAdvertise: Row<string> = text('address', {
-    default: '',
-    defaultText: 'the host name and HTTP_PORT',
-    doc: 'Address at which clients and operators reach this node, as the status of the cluster shows it.',
   })
 
   readonly clusterLogBytes: Row<number> = bytes(256 * mebibyte, Number.MAX_SAFE_INTEGER, {

@@ -77,7 +77,6 @@ export class ClusterProcesses implements AsyncDisposable {
         CLUSTER_NODE_NAME: name,
         CLUSTER_ZONE: `zone-${index}`,
         CLUSTER_LOG_BYTES: '1G',
-        CLUSTER_ADVERTISE: `127.0.0.1:${http}`,
         GRPC_PORT: String(grpc),
         ...options.environment,
       })

@@ -18,6 +18,7 @@ const ports = [settings.httpPort.default, settings.grpcPort.default]
 
 interface ComposeService {
   readonly image: string
+  readonly hostname?: string
   readonly environment?: Readonly<Record<string, string>>
   readonly volumes: readonly string[]
   readonly ports?: readonly string[]
@@ -111,13 +112,14 @@ describe('the files for deploying a cluster', () => {
       )
     }
     for (const name of nodes) {
-      const { environment, ports: published, build } = services[name]!
+      const { environment, hostname, ports: published, build } = services[name]!
       assert.deepEqual(
         Object.keys(environment!).filter((each) => !known.has(each)),
         [],
       )
       assert.equal(environment!.CLUSTER_NODE_NAME, name)
-      assert.equal(environment!.CLUSTER_ADVERTISE, `${name}:${ports[0]}`)
+      // The address in the status of the cluster.
+      assert.equal(hostname, name)
       assert.equal(environment!.CLUSTER_NATS_URL, logs.map((each) => `nats://${each}:4222`).join(','))
       assert.deepEqual(
         published!.map((each) => Number(each.split(':').at(-1))),

@@ -8,7 +8,6 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
     ...failingTransport(error),
     host: '127.0.0.1',
     keys: undefined,
-    allowedHosts: [],
     corsOrigins: [],
     console: { imageOrigins: [], grpcPort: 0 },
     readiness() {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { createHostCheck } from './refusals.ts'
 
-const open = { isLocal: true, hasKeys: false, allowedHosts: [] as string[] }
+const open = { isLocal: true, hasKeys: false, corsOrigins: [] as string[] }
 
 describe('a server on loopback without a key', () => {
   const isAllowed = createHostCheck(open)
@@ -30,7 +30,7 @@ describe('a server on loopback without a key', () => {
   })
 
   it('accepts the configured names, in upper and lower case', () => {
-    const isNamed = createHostCheck({ ...open, allowedHosts: ['Db.Example.org'] })
+    const isNamed = createHostCheck({ ...open, corsOrigins: ['https://db.example.org:8443'] })
     assert.ok(isNamed('db.example.org:443'))
     assert.ok(!isNamed('other.example.org'))
   })

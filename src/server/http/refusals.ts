@@ -94,7 +94,7 @@ function pathsLikeIds(): string[] {
 function misdirected(): DatabaseError {
   return new DatabaseError(
     'misdirected',
-    'without HTTP_API_KEY this server only answers to addresses and localhost: add other host names to ALLOWED_HOSTS',
+    'without HTTP_API_KEY this server only answers to addresses and localhost: add the origins of other host names to CORS_ORIGINS',
   )
 }
 
@@ -154,7 +154,7 @@ function shown(path: string): string {
  * page read answers. The page cannot change the Host header, which keeps the page's name.
  *
  * So a server on loopback without a key accepts addresses, names that nobody can register (localhost, names without a
- * dot, names under `.localhost` and `.internal`) and `allowedHosts`. A server on another address serves other machines,
+ * dot, names under `.localhost` and `.internal`) and those of `corsOrigins`. A server on another address serves other machines,
  * under names that we do not know; and no web page knows a server's key.
  *
  * @returns whether a request with this Host header may be answered; HTTP/1.0, which browsers do not speak, has none
@@ -163,10 +163,10 @@ export function createHostCheck(options: {
   /** Whether only this machine can reach the server. */
   readonly isLocal: boolean
   readonly hasKeys: boolean
-  readonly allowedHosts: readonly string[]
+  readonly corsOrigins: readonly string[]
 }): (header: string | undefined) => boolean {
   if (options.hasKeys || !options.isLocal) return () => true
-  const allowed = new Set(options.allowedHosts.map((name) => name.toLowerCase()))
+  const allowed = new Set(options.corsOrigins.map((origin) => nameOf(new URL(origin).host)))
   // Nearly all requests have the same header.
   let accepted: string | undefined
   return (header) => {

@@ -16,9 +16,7 @@ export interface HttpServerOptions {
    * Undefined leaves HTTP open.
    */
   readonly keys: Keyring | undefined
-  /** Other host names by which clients may call an open server on loopback. */
-  readonly allowedHosts: readonly string[]
-  /** Origins of web pages that may call this server from a browser. */
+  /** Origins of web pages that may call this server from a browser; an open server on loopback has their names. */
   readonly corsOrigins: readonly string[]
   readonly console: ConsoleOptions
   readonly maxRequestBytes: number

@@ -53,7 +53,7 @@ class PermissionDeniedError(VicinalError):
 
 
 class MisdirectedError(VicinalError):
-    """The service does not answer to this host name (`ALLOWED_HOSTS`)."""
+    """The service does not answer to this host name (`CORS_ORIGINS`)."""
 
     reason = "misdirected"
     http_status = 421
