@@ -567,7 +567,7 @@ describe('answers of the extended interface', () => {
     const answer = { include: { ...everything, distance: false }, page }
     const json = JSON.parse(String(await routes.ListPoints.encode(answer)))
     const message = Encoded.of(generated.ListResponseSchema, await codecs.ListPoints.encode(answer))
-    assert.deepEqual(Array.from(message.items('points'), grpc.listedOf), json.points.map(http.hitOf))
+    assert.deepEqual(Array.from(message.items('points'), grpc.hitOf), json.points.map(http.hitOf))
     assert.deepEqual([message.read().nextCursor, json.next_cursor], ['c"1', 'c"1'])
     const last = { include: nothing, page: { points: [] } }
     assert.equal(String(await routes.ListPoints.encode(last)), '{"points":[]}')

@@ -1,12 +1,12 @@
 import { createHash, type Hash } from 'node:crypto'
 import { appendFileSync } from 'node:fs'
-import { setTimeout as delay } from 'node:timers/promises'
 import { MultiBar, type SingleBar } from 'cli-progress'
 import { DateTime } from '../base/attributes.ts'
 import { DatabaseError, type Reason } from '../base/errors.ts'
 import { type NewPoint, payloadBytes } from '../base/point.ts'
 import { hashPoint } from '../base/point-hash.ts'
 import { idempotencyKeyLifeMs } from '../base/request-headers.ts'
+import { backoffMs, retried } from '../base/retry.ts'
 import { type BatchInsert, batchBytesMax } from '../client/bulk-insert.ts'
 import { passingReasons } from '../client/calls.ts'
 import type { CheckedPoint } from '../client/input.ts'
@@ -231,21 +231,19 @@ export class ImportRun {
   }
 
   async #storePatiently(batch: Batch): Promise<readonly string[]> {
-    for (let attempt = 1; ; attempt += 1) {
-      try {
-        return await this.#insert(batch)
-      } catch (error) {
-        if (!this.#isWorthWaiting(error) || this.#failure !== undefined) throw error
+    return await retried(
+      () => this.#insert(batch),
+      (error, retries) => {
+        if (!this.#isWorthWaiting(error) || this.#failure !== undefined) return undefined
         if (error.reason !== 'overloaded' && !this.#isWaiting) {
           this.#isWaiting = true
           this.#progress.note(
             `the service does not answer: trying for ${patienceMs / 1000} s, with the same idempotency keys`,
           )
         }
-        // Wait a random time, so that batches that were refused together do not come back together.
-        await delay(Math.random() * Math.min(50 * 2 ** attempt, 2000))
-      }
-    }
+        return backoffMs(retries, 100, 2000)
+      },
+    )
   }
 
   /** Whether to retry: a service that has answered before may be restarting; one that never did is not running. */

@@ -7,6 +7,7 @@ import {
   positionHeader,
   positionOf,
 } from '../base/request-headers.ts'
+import { backoffMs, retried } from '../base/retry.ts'
 import { fieldsOf, flagIn, oneOf, optional, textIn, wholeIn, wrongKind } from './field-readers.ts'
 
 /** What the calls of both transports have in common: options, bounds, retries, errors, and the session with a cluster. */
@@ -132,7 +133,7 @@ export function tooLarge(maxRequestBytes: number): DatabaseError {
 }
 
 /**
- * Makes a call: refuses it if it is too large, and repeats it as `withRetries` does.
+ * Makes a call: refuses it if it is too large, and repeats it until it succeeds, fails permanently, or has no retries left.
  *
  * @param attempt receives the headers or metadata of the request that depend on the options
  */
@@ -146,35 +147,20 @@ export async function makeCall<Result>(
   const { signal, consistency } = details
   const key = keyHeader(details)
   if (requestBytes > maxRequestBytes) throw tooLarge(maxRequestBytes)
-  return await withRetries(retries, details, () => {
+  const send = async (): Promise<Result> => {
     if (signal?.aborted) throw cancellation(signal)
-    return attempt({ ...session.headers(consistency), ...key })
-  })
-}
-
-/**
- * Retries a call until it succeeds, fails permanently, or has no retries left. A call that is not idempotent is retried
- * only if the service refused it. The back-off doubles with each retry and is random within its upper half, so that
- * clients do not return simultaneously. It is never shorter than the service asks.
- */
-async function withRetries<Result>(
-  retries: number,
-  { isRepeatable = false, signal }: CallDetails,
-  attempt: () => Promise<Result>,
-): Promise<Result> {
-  for (let tries = 0; ; tries += 1) {
-    try {
-      return await attempt()
-    } catch (error) {
-      if (tries >= retries || !mayBeRetried(error, isRepeatable)) throw error
-      const most = Math.min(waitMaxMs, firstWaitMs * 2 ** tries)
-      const waitMs = most * (0.5 + Math.random() / 2)
-      await wait(Math.max((error as ServiceError).retryAfterMs ?? 0, waitMs), signal)
-    }
+    return await attempt({ ...session.headers(consistency), ...key })
   }
+  const pauseOf = (error: unknown, tries: number): number | undefined => {
+    if (tries >= retries || !mayBeRetried(error, details)) return undefined
+    // Never shorter than the service asks.
+    return Math.max(error.retryAfterMs ?? 0, backoffMs(tries, firstWaitMs, waitMaxMs))
+  }
+  return await retried(send, pauseOf, signal)
 }
 
-function mayBeRetried(error: unknown, isRepeatable: boolean): boolean {
+/** A call that is not idempotent is retried only if the service refused it. */
+function mayBeRetried(error: unknown, { isRepeatable = false }: CallDetails): error is ServiceError {
   return (
     error instanceof ServiceError && passingReasons.has(error.reason) && (isRepeatable || !error.isUncertain)
   )
@@ -184,21 +170,6 @@ function mayBeRetried(error: unknown, isRepeatable: boolean): boolean {
 export const passingReasons: ReadonlySet<Reason> = new Set([
   ...(['overloaded', 'not_ready', 'shutting_down', 'embeddings_unavailable'] as const),
 ])
-
-function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const cancel = (): void => {
-      clearTimeout(timer)
-      reject(cancellation(signal!))
-    }
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', cancel)
-      resolve()
-    }, ms)
-    if (signal?.aborted) cancel()
-    else signal?.addEventListener('abort', cancel, { once: true })
-  })
-}
 
 const firstWaitMs = 100
 const waitMaxMs = 10_000

@@ -32,8 +32,8 @@ import {
   collectionOf,
   facetsOf,
   foundOf,
+  hitOf,
   includeMessage,
-  listedOf,
   optionalFilter,
   patchMessage,
   pointMessage,
@@ -159,7 +159,7 @@ function pointCalls(call: GrpcCaller): PointCalls {
         method.listPoints,
         request,
         (answer) => ({
-          points: Array.from(answer.items('points'), listedOf),
+          points: Array.from(answer.items('points'), hitOf),
           nextCursor: answer.read().nextCursor || undefined,
         }),
         details,

@@ -151,25 +151,21 @@ export function foundOf(message: Encoded<messages.SearchResponse>): Found {
   }
 }
 
-export function hitOf(message: Encoded<messages.Hit>): Hit {
-  const { distance } = message.read()
-  return { ...listedOf(message), ...(distance === undefined ? {} : { distance }) }
-}
-
-/** A point of a list, with those fields that the call asked for. */
-export function listedOf(message: Encoded<messages.Hit> | Encoded<messages.Point>): Hit {
-  const { id, payload, vector, version } = message.read()
+/** A point of a list or a hit, with those fields that the call asked for. */
+export function hitOf(message: Encoded<messages.Hit> | Encoded<messages.Point>): Hit {
+  const { id, payload, vector, ...numbers } = message.read()
+  const given = Object.entries(numbers).filter(([, value]) => value !== undefined)
   return {
     id: id === undefined ? '' : idIn(id),
     ...(payload === undefined ? {} : { payload: payloadOf(payload) }),
     ...(vector === undefined ? {} : { vector: vectorIn(vector, copyOf) }),
-    ...(version === undefined ? {} : { version: Number(version) }),
+    ...Object.fromEntries(given.map(([name, value]) => [name, Number(value)])),
   }
 }
 
 /** A whole point. */
 export function pointOf(message: Encoded<messages.Point>): Point {
-  const { vector = new Float32Array(), payload, ...rest } = listedOf(message)
+  const { vector = new Float32Array(), payload, ...rest } = hitOf(message)
   return {
     ...rest,
     vector,

@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises'
+import { backoffMs, retried } from '../base/retry.ts'
 import { inTurns } from '../base/turns.ts'
 import { readAnswer } from './answer.ts'
 import { EndpointFault, type FaultKind, faultOfStatus } from './endpoint-fault.ts'
@@ -37,34 +37,21 @@ export class EmbeddingEndpoint {
     const { model, timeoutMs } = this.#options
     const body = JSON.stringify({ model, input: texts, encoding_format: 'float' })
     const endMs = performance.now() + timeoutMs
-    for (let attempt = 1; ; attempt += 1) {
-      const outcome = await this.#timed(body, texts.length, endMs, signal)
-      if (!(outcome instanceof EndpointFault)) return outcome
-      const pauseMs = outcome.retryAfterMs ?? pauseOf(attempt)
-      const isLast = attempt === attemptsMax || performance.now() + pauseMs >= endMs
-      if (!outcome.isTransient || isLast) throw outcome
-      // An aborted delay rejects with its own error. The next line throws the reason of `signal` instead.
-      await delay(pauseMs, undefined, { signal }).catch(() => {})
-      signal.throwIfAborted()
+    const pauseOf = (error: unknown, retries: number): number | undefined => {
+      if (!(error instanceof EndpointFault) || !error.isTransient || retries === retriesMax) return undefined
+      const pauseMs = error.retryAfterMs ?? backoffMs(retries, firstPauseMs, Number.POSITIVE_INFINITY)
+      return performance.now() + pauseMs >= endMs ? undefined : pauseMs
     }
+    return await retried(() => this.#timed(body, texts.length, endMs, signal), pauseOf, signal)
   }
 
-  async #timed(
-    body: string,
-    count: number,
-    endMs: number,
-    signal: AbortSignal,
-  ): Promise<Float32Array[] | EndpointFault> {
+  async #timed(body: string, count: number, endMs: number, signal: AbortSignal): Promise<Float32Array[]> {
     const started = performance.now()
     let outcome: RequestOutcome = 'ok'
     try {
       return await this.#request(body, count, endMs, signal)
     } catch (error) {
-      if (error instanceof EndpointFault) {
-        outcome = error.kind
-        return error
-      }
-      outcome = 'cancelled'
+      outcome = error instanceof EndpointFault ? error.kind : 'cancelled'
       throw error
     } finally {
       this.#options.onRequest(outcome, (performance.now() - started) / 1000)
@@ -163,13 +150,8 @@ function cut(text: string): string {
   return text.slice(0, wordsMax).replace(/[\ud800-\udbff]$/, '')
 }
 
-/** Maximum number of times that a request is sent. */
-const attemptsMax = 4
-
-/** Returns up to 0.25, 0.5 and 1 s, with jitter, so that many services do not retry at the same moment. */
-function pauseOf(attempt: number): number {
-  return 250 * 2 ** (attempt - 1) * (0.5 + Math.random() / 2)
-}
+const retriesMax = 3
+const firstPauseMs = 250
 
 /** Ample: 32 embeddings of 65,535 numbers at 20 bytes each take 42 MB. */
 const answerBytesMax = 64 * 1024 * 1024

@@ -1,4 +1,5 @@
 import {
+  checkAttributes,
   checkDateText,
   checkDepth,
   checkGeo,
@@ -9,7 +10,6 @@ import {
   shownText,
 } from '../base/attribute-checks.ts'
 import { attributesToJson, wholeMax } from '../base/attribute-json.ts'
-import { checkAttributes } from '../base/attribute-totals.ts'
 import {
   type Attributes,
   type AttributeValue,

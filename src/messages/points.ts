@@ -8,8 +8,7 @@ import {
   type Precondition,
   type VectorQuery,
 } from '../base/point.ts'
-import type { Profile } from '../base/profile.ts'
-import type { HitDetails } from '../base/search-results.ts'
+import type { HitDetails, Profile } from '../base/search-results.ts'
 import { filterMessage, filterOf } from './filters.ts'
 import type * as messages from './generated/vectordb_pb.js'
 import type { Encoded } from './reader.ts'
