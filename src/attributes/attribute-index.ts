@@ -3,19 +3,17 @@ import { assert } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import type { Payload } from '../base/point.ts'
-import { BlockLoader } from './block-loader.ts'
+import { CapacityCheck } from './capacity-check.ts'
 import { ChangeJournal } from './change-journal.ts'
 import { type FacetCount, FacetRun } from './facet-run.ts'
 import { type CachedFilter, FilterCache } from './filter-cache.ts'
 import { type FilterSource, testsPerStep } from './filter-nodes.ts'
-import { type Block, indexBlocks } from './index-blocks.ts'
+import { type Block, BlockLoader, indexBlocks } from './index-blocks.ts'
 import { MemoryCount } from './memory-count.ts'
 import { NumberField } from './number-field.ts'
 import { kindOf, PathTree, pathIdOf, stageAttributes } from './path-tree.ts'
 import { type PreparedFilter, prepareFilter } from './prepare-filter.ts'
-import { RoomCheck } from './room-check.ts'
 import { Shapes } from './shapes.ts'
-import type { SlotColumn } from './slot-column.ts'
 import { SlotGroup } from './slot-group.ts'
 import { SlotSet } from './slot-words.ts'
 
@@ -118,23 +116,13 @@ export class AttributeIndex {
   }
 
   /** Returns a check that points fit. Call `add` for each point before storing any. Valid until the next change. */
-  roomCheck(pathsLimit: number = this.#options.pathsMax ?? pathsMax): RoomCheck {
-    return new RoomCheck({
+  capacityCheck(pathsLimit: number = this.#options.pathsMax ?? pathsMax): CapacityCheck {
+    return new CapacityCheck({
       tree: this.#tree,
       pathsMax: pathsLimit,
       memoryBytes: this.memoryBytes,
       checkMemory: this.#options.checkMemory ?? (() => {}),
     })
-  }
-
-  /**
-   * Throws unless all points fit.
-   *
-   * @throws DatabaseError `memory_full`; `invalid_argument` when the collection would have too many different paths
-   */
-  checkRoom(payloads: Iterable<Payload>): void {
-    const check = this.roomCheck()
-    for (const payload of payloads) check.add(payload)
   }
 
   /** Sets the point of a slot, replacing any earlier one. */
@@ -249,7 +237,7 @@ export class AttributeIndex {
   }
 
   /** Yields the contents of an index file, in steps. Slots touched between steps may be wrong. */
-  blocks(orders: SlotColumn): Generator<Block, void> {
+  blocks(orders: NumberField): Generator<Block, void> {
     return indexBlocks(this.#source, this.#shapes, orders)
   }
 
@@ -303,7 +291,7 @@ export class AttributeIndex {
   *#update(entry: CachedFilter): Generator<void, boolean> {
     const { journal } = this
     while (journal.reaches(entry.position)) {
-      this.#makeRoom(entry)
+      this.#grow(entry)
       const end = Math.min(journal.position, entry.position + testsPerStep(entry.prepared.node))
       for (let at = entry.position; at < end; at += 1) {
         const slot = journal.slotAt(at)
@@ -318,8 +306,8 @@ export class AttributeIndex {
   }
 
   /** Replaces a set that is too small by a larger copy. Threads that read the small set keep it. */
-  #makeRoom(entry: CachedFilter): void {
-    if (this.slotEnd > entry.set.room)
+  #grow(entry: CachedFilter): void {
+    if (this.slotEnd > entry.set.capacity)
       entry.set = SlotSet.from(entry.set.words, this.slotEnd + (this.slotEnd >> 3))
   }
 

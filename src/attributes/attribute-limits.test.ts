@@ -32,32 +32,38 @@ function found(index: AttributeIndex, filter: Filter): { readonly slots: number[
   }
 }
 
+/** Throws unless all points fit together. */
+function checkAll(index: AttributeIndex, payloads: Iterable<Payload>): void {
+  const check = index.capacityCheck()
+  for (const payload of payloads) check.add(payload)
+}
+
 describe('a check for room', () => {
   it('refuses more paths than the limit, names the path and the limit, and changes nothing', () => {
     const index = indexWith({ pathsMax: 3 })
     index.set(0, { payload: payloadWith([['a', new Map([['b', 1]])]]), version: 1 })
     const [last, tooMany] = [payloadWith([['c', 1]]), payloadWith([['d', 1]])]
-    index.checkRoom([last, last])
+    checkAll(index, [last, last])
     assert.throws(
-      () => index.checkRoom([last, tooMany]),
+      () => checkAll(index, [last, tooMany]),
       (error) =>
         error instanceof DatabaseError &&
         error.reason === 'invalid_argument' &&
         /"d".* 3 /.test(error.message),
     )
     assert.deepEqual([...index.paths], ['a', 'a.b'])
-    index.checkRoom([tooMany])
+    checkAll(index, [tooMany])
     index.delete(0)
-    index.checkRoom([last, tooMany])
+    checkAll(index, [last, tooMany])
   })
 
   it('finds known paths through lists of maps, and names new ones below them', () => {
     const index = indexWith({ pathsMax: 2 })
     const known = payloadWith([['a', [new Map([['b', 1]]), [new Map([['b', 'x']])]]]])
     index.set(0, { payload: known, version: 1 })
-    index.checkRoom([known])
+    checkAll(index, [known])
     const deeper = payloadWith([['a', [new Map([['b', new Map([['c', 1]])]])]]])
-    assert.throws(() => index.checkRoom([deeper]), /"a\.b\.c"/)
+    assert.throws(() => checkAll(index, [deeper]), /"a\.b\.c"/)
   })
 
   it('checks the memory that the points will use against the limit', () => {
@@ -67,9 +73,19 @@ describe('a check for room', () => {
       },
     })
     const small = payloadWith([['a', 'x']])
-    index.checkRoom(Array.from({ length: 100 }, () => small))
+    checkAll(
+      index,
+      Array.from({ length: 100 }, () => small),
+    )
     const large = payloadWith([['a', 'x'.repeat(60_000)]])
-    assert.throws(() => index.checkRoom(Array.from({ length: 20 }, () => large)), /bytes/)
+    assert.throws(
+      () =>
+        checkAll(
+          index,
+          Array.from({ length: 20 }, () => large),
+        ),
+      /bytes/,
+    )
   })
 
   it('estimates roughly the memory that the points then use', () => {
@@ -82,7 +98,7 @@ describe('a check for room', () => {
         ['price', number / 3],
       ]),
     )
-    index.checkRoom(payloads)
+    checkAll(index, payloads)
     for (const [slot, payload] of payloads.entries()) index.set(slot, { payload, version: slot })
     const ratio = index.memoryBytes / claims.at(-1)!
     assert.ok(ratio > 0.5 && ratio < 1.5, `${index.memoryBytes} bytes, ${claims.at(-1)} claimed`)

@@ -8,7 +8,7 @@ import type { GeoField } from './geo-field.ts'
 import { MemoryCount } from './memory-count.ts'
 import type { NumberField } from './number-field.ts'
 import { NumberCounts } from './number-table.ts'
-import type { FlagField } from './path-tree.ts'
+import type { BooleanField } from './path-tree.ts'
 import { clearBit, hasBit, type SlotSet, slotsOf, wordsFor } from './slot-words.ts'
 import type { TextField } from './text-field.ts'
 import { Uint32Pages } from './uint32-pages.ts'
@@ -123,24 +123,25 @@ interface FacetCounter {
   close(): void
 }
 
-const ranks = { text: 0, number: 1, flag: 2, moment: 3, place: 4 } as const
+const ranks = { text: 0, number: 1, boolean: 2, date: 3, geo: 4 } as const
 
 /** Returns a counter for each type of value that exists at a path now. */
 function countersOf(source: FilterSource, path: string): FacetCounter[] {
   if (path === '$content_type') return [new ContentTypeCounter(source)]
   if (path === '$version') return [new NumberCounter(source.versions, ranks.number, (value) => value)]
   if (path === '$expires_at')
-    return [new NumberCounter(source.expiries, ranks.moment, (us) => new DateTime(us))]
-  const node = source.tree.find(path)
+    return [new NumberCounter(source.expiries, ranks.date, (us) => new DateTime(us))]
+  const fields = source.tree.find(path)?.fields
   const counters: FacetCounter[] = []
-  if (node?.text !== undefined) counters.push(new TextCounter(node.text))
-  if (node?.numbers !== undefined)
-    counters.push(new NumberCounter(node.numbers, ranks.number, (value) => value))
-  if (node?.flags !== undefined) counters.push(new FlagCounter(node.flags))
-  if (node?.moments !== undefined) {
-    counters.push(new NumberCounter(node.moments, ranks.moment, (us) => new DateTime(us)))
+  if (fields?.text !== undefined) counters.push(new TextCounter(fields.text))
+  if (fields?.number !== undefined) {
+    counters.push(new NumberCounter(fields.number, ranks.number, (value) => value))
   }
-  if (node?.places !== undefined) counters.push(new PlaceCounter(node.places))
+  if (fields?.boolean !== undefined) counters.push(new BooleanCounter(fields.boolean))
+  if (fields?.date !== undefined) {
+    counters.push(new NumberCounter(fields.date, ranks.date, (us) => new DateTime(us)))
+  }
+  if (fields?.geo !== undefined) counters.push(new GeoCounter(fields.geo))
   return counters
 }
 
@@ -210,12 +211,12 @@ class NumberCounter implements FacetCounter {
   close(): void {}
 }
 
-class FlagCounter implements FacetCounter {
-  readonly #field: FlagField
+class BooleanCounter implements FacetCounter {
+  readonly #field: BooleanField
   #yes = 0
   #no = 0
 
-  constructor(field: FlagField) {
+  constructor(field: BooleanField) {
     this.#field = field
   }
 
@@ -225,8 +226,8 @@ class FlagCounter implements FacetCounter {
   }
 
   *entries(): Generator<FacetEntry, void> {
-    if (this.#no > 0) yield { count: this.#no, rank: ranks.flag, order: 0, value: () => false }
-    if (this.#yes > 0) yield { count: this.#yes, rank: ranks.flag, order: 1, value: () => true }
+    if (this.#no > 0) yield { count: this.#no, rank: ranks.boolean, order: 0, value: () => false }
+    if (this.#yes > 0) yield { count: this.#yes, rank: ranks.boolean, order: 1, value: () => true }
   }
 
   close(): void {}
@@ -255,10 +256,10 @@ class ContentTypeCounter implements FacetCounter {
   close(): void {}
 }
 
-/** Counts places. Keeps each place as 16 bytes in its own dictionary. */
-class PlaceCounter implements FacetCounter {
+/** Counts geo points. Keeps each as 16 bytes in its own dictionary. */
+class GeoCounter implements FacetCounter {
   readonly #field: GeoField
-  readonly #places = new ByteDictionary(new MemoryCount())
+  readonly #points = new ByteDictionary(new MemoryCount())
   readonly #counts = new Uint32Pages(new MemoryCount())
   readonly #pair = new Float64Array(2)
   readonly #pairBytes = new Uint8Array(this.#pair.buffer)
@@ -272,17 +273,17 @@ class PlaceCounter implements FacetCounter {
     for (let index = 0; index < lats.length; index += 1) {
       this.#pair[0] = lats[index]!
       this.#pair[1] = lons[index]!
-      const ordinal = this.#places.add(this.#pairBytes)
-      this.#counts.reserve(this.#places.end)
+      const ordinal = this.#points.add(this.#pairBytes)
+      this.#counts.reserve(this.#points.end)
       this.#counts.set(ordinal, this.#counts.get(ordinal) + 1)
     }
   }
 
   *entries(): Generator<FacetEntry, void> {
-    for (let ordinal = 0; ordinal < this.#places.end; ordinal += 1) {
-      const [lat = 0, lon = 0] = new Float64Array(this.#places.read(ordinal).slice().buffer)
+    for (let ordinal = 0; ordinal < this.#points.end; ordinal += 1) {
+      const [lat = 0, lon = 0] = new Float64Array(this.#points.read(ordinal).slice().buffer)
       const count = this.#counts.get(ordinal)
-      yield { count, rank: ranks.place, order: [lat, lon], value: () => new GeoPoint(lat, lon) }
+      yield { count, rank: ranks.geo, order: [lat, lon], value: () => new GeoPoint(lat, lon) }
     }
   }
 

@@ -1,9 +1,9 @@
 import { idBytes } from '../base/ids.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { NumberField } from './number-field.ts'
-import type { FlagField, PathTree } from './path-tree.ts'
+import type { PathTree } from './path-tree.ts'
 import type { SlotGroup } from './slot-group.ts'
-import { andNotWords, andWords, orWords, setBit, slotsOf } from './slot-words.ts'
+import { andWords, orWords, setBit, slotsOf } from './slot-words.ts'
 
 /** The data that the nodes of a prepared filter read. */
 export interface FilterSource {
@@ -44,7 +44,7 @@ export interface FilterNode {
 }
 
 /** The test of a condition on a path that no slot has. */
-export function matchesNone(): boolean {
+function matchesNone(): boolean {
   return false
 }
 
@@ -66,7 +66,7 @@ interface TestedField<Test> {
   fill(words: Uint32Array, test: Test, within?: Uint32Array): Iterable<void, void>
 }
 
-/** Matches slots with a number, a moment or a place that passes a test. */
+/** Matches slots with a value of one type that passes a test. */
 export class FieldNode<Test> implements FilterNode {
   readonly #field: () => TestedField<Test> | undefined
   readonly #test: Test
@@ -102,47 +102,7 @@ export class FieldNode<Test> implements FilterNode {
 }
 
 /** Estimated nanoseconds of testing the values of one slot. */
-export const matchCosts = { number: 30, place: 150 } as const
-
-/** Matches slots that have one of the given booleans. */
-export class FlagNode implements FilterNode {
-  readonly #field: () => FlagField | undefined
-  readonly #values: ReadonlySet<boolean>
-  readonly matchCost = 30
-
-  constructor(field: () => FlagField | undefined, values: ReadonlySet<boolean>) {
-    this.#field = field
-    this.#values = values
-  }
-
-  matches(slot: number): boolean {
-    return this.#groups().some((group) => group.has(slot))
-  }
-
-  tester(): (slot: number) => boolean {
-    const groups = this.#groups()
-    return (slot) => groups.some((group) => group.has(slot))
-  }
-
-  estimate(): number {
-    return this.#groups().reduce((sum, { count }) => sum + count, 0)
-  }
-
-  fillCost(): number {
-    return this.estimate() / 8
-  }
-
-  fill(words: Uint32Array): Iterable<void, void> {
-    for (const group of this.#groups()) group.orInto(words)
-    return []
-  }
-
-  #groups(): readonly SlotGroup[] {
-    const field = this.#field()
-    if (field === undefined) return []
-    return [...this.#values].map((value) => (value ? field.yes : field.no))
-  }
-}
+export const matchCosts = { text: 60, number: 30, geo: 150 } as const
 
 /** Matches the slots of a group. */
 export class GroupNode implements FilterNode {
@@ -172,50 +132,6 @@ export class GroupNode implements FilterNode {
 
   fill(words: Uint32Array): Iterable<void, void> {
     this.#group()?.orInto(words)
-    return []
-  }
-}
-
-/** Matches points of the given content types. */
-export class ContentTypeNode implements FilterNode {
-  readonly #source: FilterSource
-  readonly #isImageWanted: boolean
-  readonly #isTextWanted: boolean
-  readonly matchCost = 30
-
-  constructor(source: FilterSource, isImageWanted: boolean, isTextWanted: boolean) {
-    this.#source = source
-    this.#isImageWanted = isImageWanted
-    this.#isTextWanted = isTextWanted
-  }
-
-  matches(slot: number): boolean {
-    return this.#source.images.has(slot) ? this.#isImageWanted : this.#isTextWanted
-  }
-
-  tester(): (slot: number) => boolean {
-    return (slot) => this.matches(slot)
-  }
-
-  estimate(): number {
-    const { live, images } = this.#source
-    return (this.#isImageWanted ? images.count : 0) + (this.#isTextWanted ? live.count - images.count : 0)
-  }
-
-  fillCost(): number {
-    return this.#source.live.count / 8
-  }
-
-  fill(words: Uint32Array): Iterable<void, void> {
-    const { live, images } = this.#source
-    const ofImages = new Uint32Array(words.length)
-    images.orInto(ofImages)
-    if (this.#isImageWanted) orWords(words, ofImages)
-    if (!this.#isTextWanted) return []
-    const others = new Uint32Array(words.length)
-    live.orInto(others)
-    andNotWords(others, ofImages)
-    orWords(words, others)
     return []
   }
 }

@@ -4,7 +4,7 @@ import { NumberField } from './number-field.ts'
 import { numberRange } from './number-tests.ts'
 import { andWords, clearBit, orWords, slotsOf } from './slot-words.ts'
 
-/** The places at a path. The latitudes and longitudes of a slot are parallel lists. */
+/** The geo points at a path. The latitudes and longitudes of a slot are parallel lists. */
 export class GeoField {
   readonly lat: NumberField
   readonly lon: NumberField
@@ -15,7 +15,7 @@ export class GeoField {
     this.lon = new NumberField(memory)
   }
 
-  /** Number of slots with a place. */
+  /** Number of slots with a geo point. */
   get count(): number {
     return this.lat.count
   }
@@ -25,28 +25,28 @@ export class GeoField {
     return this.#staged.push(value) === 1
   }
 
-  /** Sets the staged places at a slot. The slot must not have a place. */
+  /** Sets the staged geo points at a slot. The slot must not have any. */
   commit(slot: number): void {
-    const places = new Map(
+    const points = new Map(
       this.#staged.map(({ lat, lon }) => [`${lat},${lon}`, { lat: lat + 0, lon: lon + 0 }]),
     )
     this.#staged = []
-    this.assign(slot, [...places.values()])
+    this.assign(slot, [...points.values()])
   }
 
-  /** Sets distinct places at a slot. The slot must not have a place. */
-  assign(slot: number, places: readonly { readonly lat: number; readonly lon: number }[]): void {
+  /** Sets distinct geo points at a slot. The slot must not have any. */
+  assign(slot: number, points: readonly { readonly lat: number; readonly lon: number }[]): void {
     this.lat.assign(
       slot,
-      places.map(({ lat }) => lat),
+      points.map(({ lat }) => lat),
     )
     this.lon.assign(
       slot,
-      places.map(({ lon }) => lon),
+      points.map(({ lon }) => lon),
     )
   }
 
-  /** The slot must have a place. */
+  /** The slot must have a geo point. */
   remove(slot: number): void {
     this.lat.remove(slot)
     this.lon.remove(slot)
@@ -57,7 +57,7 @@ export class GeoField {
     return [this.lat.valuesOf(slot), this.lon.valuesOf(slot)]
   }
 
-  /** Whether at least one place of a slot passes. */
+  /** Whether at least one geo point of a slot passes. */
   some(slot: number, test: GeoTest): boolean {
     const further = this.lat.column.further(slot)
     const lat = this.lat.column.get(slot)
@@ -73,7 +73,7 @@ export class GeoField {
     return this.count * 10
   }
 
-  /** Sets the bits of the slots with a place that passes. `within` is as in `NumberField`. */
+  /** Sets the bits of the slots with a geo point that passes. `within` is as in `NumberField`. */
   *fill(words: Uint32Array, test: GeoTest, within?: Uint32Array): Generator<void, void> {
     const candidates = new Uint32Array(words.length)
     yield* this.lat.fill(candidates, numberRange(test.latMin, test.latMax), within)
@@ -93,17 +93,17 @@ export class GeoField {
 
 const checksPerStep = 2048
 
-/** A test of one place. No place outside the latitude and longitude ranges passes. */
-interface GeoTest {
+/** A test of one geo point. None outside the latitude and longitude ranges passes. */
+export interface GeoTest {
   readonly latMin: number
   readonly latMax: number
   readonly lonRanges: readonly (readonly [min: number, max: number])[]
-  /** Whether all places within the ranges pass. */
+  /** Whether all points within the ranges pass. */
   readonly isBox: boolean
   accepts(lat: number, lon: number): boolean
 }
 
-/** Accepts places between two corners, including edges. If west > east, the box crosses the 180th meridian. */
+/** Accepts points between two corners, including edges. If west > east, the box crosses the 180th meridian. */
 export function boxTest(southWest: GeoPoint, northEast: GeoPoint): GeoTest {
   const [latMin, latMax] = [southWest.lat, northEast.lat]
   const [west, east] = [southWest.lon, northEast.lon]
@@ -127,9 +127,9 @@ export function boxTest(southWest: GeoPoint, northEast: GeoPoint): GeoTest {
   }
 }
 
-/** Accepts places at most `radiusM` metres from a centre. */
+/** Accepts points at most `radiusM` metres from a centre. */
 export function nearTest(center: GeoPoint, radiusM: number): GeoTest {
-  // Slightly more than the exact angle, so that rounding never excludes a place that the distance test accepts.
+  // Slightly more than the exact angle, so that rounding never excludes a point that the distance test accepts.
   const angle = (radiusM / earthRadiusM) * degreesPerRadian * 1.000_001 + 1e-9
   const latMin = center.lat - angle
   const latMax = center.lat + angle
@@ -142,13 +142,13 @@ export function nearTest(center: GeoPoint, radiusM: number): GeoTest {
   }
 }
 
-/** Accepts exactly the given places. */
-export function placesTest(places: readonly GeoPoint[]): GeoTest {
+/** Accepts exactly the given points. */
+export function geoPointsTest(points: readonly GeoPoint[]): GeoTest {
   const lons = new Map<number, Set<number>>()
-  for (const { lat, lon } of places) lons.set(lat + 0, (lons.get(lat + 0) ?? new Set()).add(lon + 0))
+  for (const { lat, lon } of points) lons.set(lat + 0, (lons.get(lat + 0) ?? new Set()).add(lon + 0))
   return {
-    latMin: places.reduce((min, { lat }) => Math.min(min, lat), 90),
-    latMax: places.reduce((max, { lat }) => Math.max(max, lat), -90),
+    latMin: points.reduce((min, { lat }) => Math.min(min, lat), 90),
+    latMax: points.reduce((max, { lat }) => Math.max(max, lat), -90),
     lonRanges: [[-180, 180]],
     isBox: false,
     accepts: (lat, lon) => lons.get(lat)?.has(lon) ?? false,

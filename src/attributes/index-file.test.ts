@@ -9,7 +9,7 @@ import { RandomDocuments } from '../../test/support/random-documents.ts'
 import { AttributeIndex } from './attribute-index.ts'
 import { type FileMoment, loadIndex, saveIndex } from './index-file.ts'
 import { MemoryCount } from './memory-count.ts'
-import { SlotColumn } from './slot-column.ts'
+import { NumberField } from './number-field.ts'
 
 const seed = 8
 const directory = mkdtempSync(join(tmpdir(), 'vicinal-attributes-'))
@@ -94,13 +94,13 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
 
   it('restores everything', async () => {
     const path = join(directory, 'whole.bin')
-    const orders = new SlotColumn(new MemoryCount(), 'numbers')
-    for (const slot of subject.held.keys()) orders.set(slot, slot * 1.5)
+    const orders = new NumberField(new MemoryCount())
+    for (const slot of subject.held.keys()) orders.column.set(slot, slot * 1.5)
     assert.equal(await saveIndex(subject.index, path, subject.moment, orders), true)
     const index = emptyIndex()
     const file = await loadIndex(index, path, subject.moment)
     assert.deepEqual([file?.databaseId, file?.sequence], ['one', subject.version])
-    for (const slot of subject.held.keys()) assert.equal(file!.orders.get(slot), slot * 1.5)
+    for (const slot of subject.held.keys()) assert.equal(file!.orders.column.get(slot), slot * 1.5)
     assert.equal(file!.orders.count, subject.held.size)
     assert.equal(catchUp(index, subject), 0)
     assertSame(index, subject.index, documents)
@@ -166,7 +166,7 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
     const touched = new Set<number>()
     const loader = loaded.loader(touched)
     let isDense = false
-    for (const block of index.blocks(new SlotColumn(new MemoryCount(), 'numbers'))) {
+    for (const block of index.blocks(new NumberField(new MemoryCount()))) {
       loader.add({ ...block, bytes: block.bytes.slice() })
       if (isDense || block.kind !== 'number' || block.form !== 'entries') continue
       isDense = true

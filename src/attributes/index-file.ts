@@ -6,8 +6,8 @@ import { Turn } from '../base/turns.ts'
 import type { AttributeIndex } from './attribute-index.ts'
 import { type Block, blockKinds } from './index-blocks.ts'
 import { MemoryCount } from './memory-count.ts'
+import { NumberField } from './number-field.ts'
 import { pieceForms } from './pieces.ts'
-import { SlotColumn } from './slot-column.ts'
 
 /**
  * An attribute index on disk: a cache that a start reads instead of all payloads. It can be rebuilt from the stored
@@ -42,7 +42,7 @@ export function isSameMoment(a: FileMoment, b: FileMoment): boolean {
 /** The content of a file in addition to the index. */
 export interface LoadedFile extends FileMoment {
   /** The orders passed to `saveIndex`, without the slots that were touched during writing. */
-  readonly orders: SlotColumn
+  readonly orders: NumberField
 }
 
 interface Header extends FileMoment {
@@ -60,7 +60,7 @@ export async function saveIndex(
   index: AttributeIndex,
   path: string,
   moment: FileMoment,
-  orders: SlotColumn = new SlotColumn(new MemoryCount(), 'numbers'),
+  orders: NumberField = new NumberField(new MemoryCount()),
 ): Promise<boolean> {
   const temporary = `${path}.new`
   await using file = await open(temporary, 'w', 0o600)
@@ -108,7 +108,7 @@ async function writeIndex(
   index: AttributeIndex,
   file: FileHandle,
   { databaseId, sequence, points }: FileMoment,
-  orders: SlotColumn,
+  orders: NumberField,
 ): Promise<boolean> {
   const turn = new Turn()
   const touched = new Set<number>()

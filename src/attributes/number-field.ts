@@ -1,5 +1,5 @@
 import { partLength } from './column-part.ts'
-import { loadColumn } from './column-pieces.ts'
+import { columnPieces, loadColumn } from './column-pieces.ts'
 import { fillFromArray } from './fill-numbers.ts'
 import type { MemoryCount } from './memory-count.ts'
 import type { NumberCounts } from './number-table.ts'
@@ -40,7 +40,12 @@ export class NumberField {
     this.column.set(slot, values[0]!, values.slice(1))
   }
 
-  /** Loads a piece of a file. See `columnPieces`. */
+  /** Yields the numbers as pieces of a file. See `columnPieces`. */
+  pieces(): Generator<Piece, void> {
+    return columnPieces(this.column)
+  }
+
+  /** Loads a piece of a file. */
   load(piece: Piece, leftOut: LeftOut): void {
     loadColumn(this.column, piece, leftOut, (slot, further) => this.column.addFurther(slot, further))
   }

@@ -7,8 +7,27 @@ import { SlotGroup } from './slot-group.ts'
 import { TextField } from './text-field.ts'
 
 /** What can exist at a path. The position of a kind is its number in shapes and files. */
-const fieldKinds = ['present', 'text', 'number', 'moment', 'flag', 'place'] as const
-type FieldKind = (typeof fieldKinds)[number]
+const kinds = ['present', 'text', 'number', 'date', 'boolean', 'geo'] as const
+type Kind = (typeof kinds)[number]
+
+/** The values at a path, by their type. */
+export interface Fields {
+  readonly text: TextField
+  readonly number: NumberField
+  readonly date: NumberField
+  readonly boolean: BooleanField
+  readonly geo: GeoField
+}
+
+const newField: {
+  readonly [Type in keyof Fields]: (memory: MemoryCount, lists: ListArena) => Fields[Type]
+} = {
+  text: (memory, lists) => new TextField(memory, lists),
+  number: (memory) => new NumberField(memory),
+  date: (memory) => new NumberField(memory),
+  boolean: (memory) => new BooleanField(memory),
+  geo: (memory) => new GeoField(memory),
+}
 
 /** One attribute path, and the values of all slots there. */
 export class PathNode {
@@ -20,14 +39,17 @@ export class PathNode {
   readonly memory: MemoryCount
   /** Slots with a value, a list or a map there. */
   readonly present: SlotGroup
+  /** The fields of the types that any point has had there. */
+  readonly fields: { -readonly [Type in keyof Fields]: Fields[Type] | undefined } = {
+    text: undefined,
+    number: undefined,
+    date: undefined,
+    boolean: undefined,
+    geo: undefined,
+  }
   /** Whether the point that is being set has a value there. */
   isStaged = false
   readonly #lists: ListArena
-  #text: TextField | undefined
-  #numbers: NumberField | undefined
-  #moments: NumberField | undefined
-  #flags: FlagField | undefined
-  #places: GeoField | undefined
 
   constructor(id: number, name: string, parent: PathNode | undefined, memory: MemoryCount, lists: ListArena) {
     this.id = id
@@ -40,76 +62,28 @@ export class PathNode {
     this.#lists = lists
   }
 
-  get text(): TextField | undefined {
-    return this.#text
+  /** Returns the field of a type. Creates it if it does not exist. */
+  field<Type extends keyof Fields>(type: Type): Fields[Type] {
+    const known: Fields[Type] | undefined = this.fields[type]
+    return known ?? this.#addField(type)
   }
 
-  get numbers(): NumberField | undefined {
-    return this.#numbers
-  }
-
-  get moments(): NumberField | undefined {
-    return this.#moments
-  }
-
-  get flags(): FlagField | undefined {
-    return this.#flags
-  }
-
-  get places(): GeoField | undefined {
-    return this.#places
-  }
-
-  textField(): TextField {
-    this.#text ??= new TextField(this.memory, this.#lists)
-    return this.#text
-  }
-
-  numberField(): NumberField {
-    this.#numbers ??= new NumberField(this.memory)
-    return this.#numbers
-  }
-
-  momentField(): NumberField {
-    this.#moments ??= new NumberField(this.memory)
-    return this.#moments
-  }
-
-  flagField(): FlagField {
-    this.#flags ??= new FlagField(this.memory)
-    return this.#flags
-  }
-
-  placeField(): GeoField {
-    this.#places ??= new GeoField(this.memory)
-    return this.#places
+  #addField<Type extends keyof Fields>(type: Type): Fields[Type] {
+    const field = newField[type](this.memory, this.#lists)
+    this.fields[type] = field
+    return field
   }
 
   /** Sets the staged values of a kind at a slot. */
-  commit(kind: FieldKind, slot: number): void {
+  commit(kind: Kind, slot: number): void {
     if (kind === 'present') this.present.add(slot)
-    else this.#field(kind).commit(slot)
+    else this.field(kind).commit(slot)
   }
 
   /** Removes the values of a kind from a slot. */
-  remove(kind: FieldKind, slot: number): void {
+  remove(kind: Kind, slot: number): void {
     if (kind === 'present') this.present.delete(slot)
-    else this.#field(kind).remove(slot)
-  }
-
-  #field(kind: Exclude<FieldKind, 'present'>): TextField | NumberField | FlagField | GeoField {
-    switch (kind) {
-      case 'text':
-        return this.textField()
-      case 'number':
-        return this.numberField()
-      case 'moment':
-        return this.momentField()
-      case 'flag':
-        return this.flagField()
-      case 'place':
-        return this.placeField()
-    }
+    else this.field(kind).remove(slot)
   }
 }
 
@@ -134,10 +108,6 @@ export class PathTree {
 
   get paths(): Iterable<string> {
     return this.#byPath.keys()
-  }
-
-  get nodes(): readonly (PathNode | undefined)[] {
-    return this.#byId
   }
 
   find(path: string): PathNode | undefined {
@@ -176,7 +146,7 @@ export class PathTree {
 const nodeBytes = 700
 
 /** The booleans at a path: the slots that have true, and the slots that have false. */
-export class FlagField {
+export class BooleanField {
   readonly yes: SlotGroup
   readonly no: SlotGroup
   #stagedYes = false
@@ -226,8 +196,8 @@ export function stageAttributes(tree: PathTree, attributes: Attributes | undefin
   return codes.sort((one, other) => one - other)
 }
 
-export function codeOf(pathId: number, kind: FieldKind): number {
-  return pathId * kindsPerPath + fieldKinds.indexOf(kind)
+export function codeOf(pathId: number, kind: Kind): number {
+  return pathId * kindsPerPath + kinds.indexOf(kind)
 }
 
 /** Returns the path id of a code. */
@@ -235,8 +205,8 @@ export function pathIdOf(code: number): number {
   return Math.floor(code / kindsPerPath)
 }
 
-export function kindOf(code: number): FieldKind {
-  return fieldKinds[code % kindsPerPath]!
+export function kindOf(code: number): Kind {
+  return kinds[code % kindsPerPath]!
 }
 
 const kindsPerPath = 8
@@ -252,15 +222,15 @@ function stageMap(tree: PathTree, parent: PathNode, attributes: Attributes, code
 
 function stageValue(tree: PathTree, node: PathNode, value: AttributeValue, codes: number[]): void {
   if (typeof value === 'string') {
-    if (node.textField().stage(value)) codes.push(codeOf(node.id, 'text'))
+    if (node.field('text').stage(value)) codes.push(codeOf(node.id, 'text'))
   } else if (typeof value === 'number') {
-    if (node.numberField().stage(value)) codes.push(codeOf(node.id, 'number'))
+    if (node.field('number').stage(value)) codes.push(codeOf(node.id, 'number'))
   } else if (typeof value === 'boolean') {
-    if (node.flagField().stage(value)) codes.push(codeOf(node.id, 'flag'))
+    if (node.field('boolean').stage(value)) codes.push(codeOf(node.id, 'boolean'))
   } else if (value instanceof DateTime) {
-    if (node.momentField().stage(value.us)) codes.push(codeOf(node.id, 'moment'))
+    if (node.field('date').stage(value.us)) codes.push(codeOf(node.id, 'date'))
   } else if (value instanceof GeoPoint) {
-    if (node.placeField().stage(value)) codes.push(codeOf(node.id, 'place'))
+    if (node.field('geo').stage(value)) codes.push(codeOf(node.id, 'geo'))
   } else if (isMap(value)) stageMap(tree, node, value, codes)
   else for (const element of value) stageValue(tree, node, element, codes)
 }

@@ -3,22 +3,20 @@ import type { Bounds, Filter, Ordered, Test } from '../base/filter.ts'
 import { ByteDictionary } from './byte-dictionary.ts'
 import { AllNode, AnyNode, NotNode } from './composite-nodes.ts'
 import {
-  ContentTypeNode,
   FieldNode,
   type FilterNode,
   type FilterSource,
-  FlagNode,
   GroupNode,
   IdsNode,
   matchCosts,
   PartitionsNode,
 } from './filter-nodes.ts'
-import { boxTest, nearTest, placesTest } from './geo-field.ts'
+import { boxTest, type GeoTest, geoPointsTest, nearTest } from './geo-field.ts'
 import { MemoryCount } from './memory-count.ts'
 import { NumberCounts } from './number-table.ts'
-import { boundsTest, numberRange, numbersTest } from './number-tests.ts'
-import type { TextTest } from './text-field.ts'
-import { OneOfTexts, SameText, TextNode, TextPrefix, TextRange } from './text-node.ts'
+import { boundsTest, type NumberTest, numberRange, numbersTest } from './number-tests.ts'
+import type { Fields } from './path-tree.ts'
+import { OneOfTexts, SameText, TextPrefix, TextRange, type TextTest } from './text-tests.ts'
 
 /** A filter prepared for many tests. It stays valid when points change. */
 export interface PreparedFilter {
@@ -84,43 +82,43 @@ class Preparation {
       case 'prefix':
         return this.#text(path, new TextPrefix(test.text))
       case 'near':
-        return this.#place(path, nearTest(test.center, test.radiusM))
+        return this.#geo(path, nearTest(test.center, test.radiusM))
       case 'box':
-        return this.#place(path, boxTest(test.southWest, test.northEast))
+        return this.#geo(path, boxTest(test.southWest, test.northEast))
     }
   }
 
   *#oneOf(path: string, values: readonly Scalar[]): Generator<void, FilterNode> {
     if (values.length === 1) return this.#same(path, values[0]!)
     const texts = new OneOfTexts(this.#memory)
-    const [numbers, moments] = [new NumberCounts(this.#memory), new NumberCounts(this.#memory)]
-    const flags = new Set<boolean>()
-    const places: GeoPoint[] = []
+    const [numbers, dates] = [new NumberCounts(this.#memory), new NumberCounts(this.#memory)]
+    const booleans = new Set<boolean>()
+    const points: GeoPoint[] = []
     for (const [index, value] of values.entries()) {
       if (typeof value === 'string') texts.texts.add(Buffer.from(value))
       else if (typeof value === 'number') numbers.add(value + 0)
-      else if (typeof value === 'boolean') flags.add(value)
-      else if (value instanceof DateTime) moments.add(value.us)
-      else places.push(value)
+      else if (typeof value === 'boolean') booleans.add(value)
+      else if (value instanceof DateTime) dates.add(value.us)
+      else points.push(value)
       if (index % valuesPerStep === valuesPerStep - 1) yield
     }
-    this.#memory.add(places.length * placeBytes)
+    this.#memory.add(points.length * geoPointBytes)
     const nodes: FilterNode[] = []
     if (texts.texts.count === 1) nodes.push(this.#text(path, new SameText(texts.texts.read(0).slice())))
     if (texts.texts.count > 1) nodes.push(this.#text(path, texts))
-    if (numbers.size > 0) nodes.push(this.#numbers(path, numbersTest(numbers)))
-    if (moments.size > 0) nodes.push(this.#moments(path, numbersTest(moments)))
-    if (flags.size > 0) nodes.push(this.#flags(path, flags))
-    if (places.length > 0) nodes.push(this.#place(path, placesTest(places)))
+    if (numbers.size > 0) nodes.push(this.#number(path, numbersTest(numbers)))
+    if (dates.size > 0) nodes.push(this.#date(path, numbersTest(dates)))
+    for (const value of booleans) nodes.push(this.#boolean(path, value))
+    if (points.length > 0) nodes.push(this.#geo(path, geoPointsTest(points)))
     return nodes.length === 1 ? nodes[0]! : new AnyNode(this.#source, nodes)
   }
 
   #same(path: string, value: Scalar): FilterNode {
     if (typeof value === 'string') return this.#text(path, new SameText(Buffer.from(value)))
-    if (typeof value === 'number') return this.#numbers(path, numberRange(value, value))
-    if (typeof value === 'boolean') return this.#flags(path, new Set([value]))
-    if (value instanceof DateTime) return this.#moments(path, numberRange(value.us, value.us))
-    return this.#place(path, placesTest([value]))
+    if (typeof value === 'number') return this.#number(path, numberRange(value, value))
+    if (typeof value === 'boolean') return this.#boolean(path, value)
+    if (value instanceof DateTime) return this.#date(path, numberRange(value.us, value.us))
+    return this.#geo(path, geoPointsTest([value]))
   }
 
   *#containsAll(path: string, values: readonly Scalar[]): Generator<void, FilterNode> {
@@ -148,7 +146,7 @@ class Preparation {
       )
     }
     const test = boundsTest({ gt: numberOf(gt), gte: numberOf(gte), lt: numberOf(lt), lte: numberOf(lte) })
-    return given instanceof DateTime ? this.#moments(path, test) : this.#numbers(path, test)
+    return given instanceof DateTime ? this.#date(path, test) : this.#number(path, test)
   }
 
   #exists(path: string): FilterNode {
@@ -159,28 +157,42 @@ class Preparation {
   }
 
   #text(path: string, test: TextTest): FilterNode {
-    if (path === '$content_type') {
-      return new ContentTypeNode(this.#source, acceptsText(test, 'Image'), acceptsText(test, 'Text'))
+    if (path === '$content_type') return this.#contentType(test)
+    return new FieldNode(this.#field(path, 'text'), test, matchCosts.text)
+  }
+
+  #contentType(test: TextTest): FilterNode {
+    const { live, images } = this.#source
+    const image = new GroupNode(() => images)
+    const areImagesWanted = acceptsText(test, 'Image')
+    if (areImagesWanted !== acceptsText(test, 'Text')) {
+      return areImagesWanted ? image : new NotNode(this.#source, image)
     }
-    return new TextNode(() => this.#source.tree.find(path)?.text, test)
+    return areImagesWanted ? new GroupNode(() => live) : new AnyNode(this.#source, [])
   }
 
-  #numbers(path: string, test: ReturnType<typeof boundsTest>): FilterNode {
-    if (path === '$version') return new FieldNode(() => this.#source.versions, test, matchCosts.number)
-    return new FieldNode(() => this.#source.tree.find(path)?.numbers, test, matchCosts.number)
+  #number(path: string, test: NumberTest): FilterNode {
+    const field = path === '$version' ? () => this.#source.versions : this.#field(path, 'number')
+    return new FieldNode(field, test, matchCosts.number)
   }
 
-  #moments(path: string, test: ReturnType<typeof boundsTest>): FilterNode {
-    if (path === '$expires_at') return new FieldNode(() => this.#source.expiries, test, matchCosts.number)
-    return new FieldNode(() => this.#source.tree.find(path)?.moments, test, matchCosts.number)
+  #date(path: string, test: NumberTest): FilterNode {
+    const field = path === '$expires_at' ? () => this.#source.expiries : this.#field(path, 'date')
+    return new FieldNode(field, test, matchCosts.number)
   }
 
-  #flags(path: string, values: ReadonlySet<boolean>): FilterNode {
-    return new FlagNode(() => this.#source.tree.find(path)?.flags, values)
+  #boolean(path: string, value: boolean): FilterNode {
+    const field = this.#field(path, 'boolean')
+    return new GroupNode(() => (value ? field()?.yes : field()?.no))
   }
 
-  #place(path: string, test: ReturnType<typeof boxTest>): FilterNode {
-    return new FieldNode(() => this.#source.tree.find(path)?.places, test, matchCosts.place)
+  #geo(path: string, test: GeoTest): FilterNode {
+    return new FieldNode(this.#field(path, 'geo'), test, matchCosts.geo)
+  }
+
+  /** Returns a function that looks up a field, which is created and removed with its slots. */
+  #field<Type extends keyof Fields>(path: string, type: Type): () => Fields[Type] | undefined {
+    return () => this.#source.tree.find(path)?.fields[type]
   }
 }
 
@@ -201,4 +213,4 @@ function numberOf(bound: Ordered | undefined): number | undefined {
 const valuesPerStep = 1024
 /** Size of the objects as V8 allocates them. */
 const nodeBytes = 300
-const placeBytes = 200
+const geoPointBytes = 200

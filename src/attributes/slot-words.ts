@@ -119,8 +119,8 @@ export class SlotSet {
     return this.#count
   }
 
-  /** Capacity in slots. */
-  get room(): number {
+  /** In slots. */
+  get capacity(): number {
     return this.words.length * 32
   }
 

@@ -7,12 +7,8 @@ import type { LeftOut, Piece } from './pieces.ts'
 import { SlotColumn } from './slot-column.ts'
 import { SlotGroup } from './slot-group.ts'
 import { hasMany, orBlock, setBit } from './slot-words.ts'
+import { OneOfTexts, SameText, type TextTest } from './text-tests.ts'
 import { Uint32Pages } from './uint32-pages.ts'
-
-/** A test of one text in a dictionary. */
-export interface TextTest {
-  accepts(dictionary: ByteDictionary, ordinal: number): boolean
-}
 
 /**
  * The texts at a path: a dictionary of the distinct texts, the slots of each text, and the texts of each slot. A text
@@ -167,10 +163,110 @@ export class TextField {
     return false
   }
 
-  /** Whether testing the texts of all slots costs less than setting the bits of this many matching slots. */
-  isBetterTested(matching: number): boolean {
-    const slotsPerBit = this.dictionary.end < 2 ** 8 ? 8 : 2
-    return this.#column.end < matching * slotsPerBit
+  /** Estimates how many slots have a text that passes. */
+  estimate(test: TextTest): number {
+    if (test instanceof SameText) return this.#countOfText(test.bytes, test.hash)
+    if (!(test instanceof OneOfTexts) || test.texts.count > estimatedMax) return this.count
+    const { texts } = test
+    let sum = 0
+    for (let wanted = 0; wanted < texts.end; wanted += 1) {
+      sum += this.#countOfText(texts.read(wanted), texts.hashOf(wanted))
+    }
+    return Math.min(sum, this.count)
+  }
+
+  /** Estimates the cost of `fill` in nanoseconds. */
+  fillCost(test: TextTest): number {
+    if (test instanceof SameText) return this.estimate(test)
+    const values = this.dictionary.count
+    const tested = test instanceof OneOfTexts ? Math.min(test.texts.count, values) : values
+    return tested * nsPerText + this.estimate(test)
+  }
+
+  /** Sets the bits of the slots with a text that passes. `within` is as in `NumberField`. */
+  *fill(words: Uint32Array, test: TextTest, within?: Uint32Array): Generator<void, void> {
+    if (test instanceof SameText) {
+      const ordinal = this.dictionary.find(test.bytes, test.hash)
+      if (ordinal !== -1) this.orSlots(ordinal, words)
+    } else if (test instanceof OneOfTexts && test.texts.count < this.dictionary.count) {
+      yield* this.#fillOrdinals(yield* this.#ordinalsIn(test.texts), words, within)
+    } else if (this.dictionary.end <= acceptedMax) {
+      yield* this.#fillOrdinals(this.#passing(test), words, within)
+    } else yield* this.#fillPassing(test, words)
+  }
+
+  #countOfText(bytes: Uint8Array, hash: number): number {
+    const ordinal = this.dictionary.find(bytes, hash)
+    return ordinal === -1 ? 0 : this.countOf(ordinal)
+  }
+
+  /** Returns the ordinals of the texts that pass. */
+  #passing(test: TextTest): number[] {
+    const { dictionary } = this
+    const ordinals: number[] = []
+    for (let ordinal = 0; ordinal < dictionary.end; ordinal += 1) {
+      if (dictionary.isUsed(ordinal) && test.accepts(dictionary, ordinal)) ordinals.push(ordinal)
+    }
+    return ordinals
+  }
+
+  *#ordinalsIn(texts: ByteDictionary): Generator<void, number[]> {
+    const ordinals: number[] = []
+    for (let wanted = 0; wanted < texts.end; wanted += 1) {
+      const ordinal = this.dictionary.find(texts.read(wanted), texts.hashOf(wanted))
+      if (ordinal !== -1) ordinals.push(ordinal)
+      if (wanted % ordinalsPerStep === ordinalsPerStep - 1) yield
+    }
+    return ordinals
+  }
+
+  /**
+   * Sets the bits of the slots that have one of some texts. Reads the slots of each text or the text of each slot,
+   * whichever costs less. Between steps, the ordinals of untouched slots keep their meaning.
+   */
+  *#fillOrdinals(
+    ordinals: readonly number[],
+    words: Uint32Array,
+    within: Uint32Array | undefined,
+  ): Generator<void, void> {
+    const { end } = this.dictionary
+    const matching = ordinals.reduce((sum, ordinal) => sum + this.countOf(ordinal), 0)
+    const slotsPerBit = end < 2 ** 8 ? 8 : 2
+    if (end > acceptedMax || this.#column.end >= matching * slotsPerBit) {
+      yield* this.#fillPostings(ordinals, words)
+      return
+    }
+    const accepted = new Uint8Array(end)
+    for (const ordinal of ordinals) accepted[ordinal] = 1
+    yield* this.#fillAccepted(words, within, accepted)
+  }
+
+  *#fillPostings(ordinals: readonly number[], words: Uint32Array): Generator<void, void> {
+    let work = 0
+    for (const ordinal of ordinals) {
+      if (!this.dictionary.isUsed(ordinal)) continue
+      work += workPerText + this.countOf(ordinal)
+      this.orSlots(ordinal, words)
+      if (work < workPerStep) continue
+      work = 0
+      yield
+    }
+  }
+
+  /** Tests text by text. Between steps, the ordinals of untouched slots keep their meaning. */
+  *#fillPassing(test: TextTest, words: Uint32Array): Generator<void, void> {
+    const { dictionary } = this
+    let work = 0
+    for (let ordinal = 0; ordinal < dictionary.end; ordinal += 1) {
+      work += workPerText
+      if (dictionary.isUsed(ordinal) && test.accepts(dictionary, ordinal)) {
+        this.orSlots(ordinal, words)
+        work += this.countOf(ordinal)
+      }
+      if (work < workPerStep) continue
+      work = 0
+      yield
+    }
   }
 
   /**
@@ -179,7 +275,7 @@ export class TextField {
    * @param slots slots outside this set need not be tested; undefined: all slots
    * @param accepted 1 or 0 by ordinal. Between steps, the ordinals of untouched slots keep their meaning.
    */
-  *fillAccepted(
+  *#fillAccepted(
     words: Uint32Array,
     slots: Uint32Array | undefined,
     accepted: Uint8Array,
@@ -322,6 +418,16 @@ const contentMask = 2 ** contentBits - 1
 /** A list of this length and its length word fill a block of 64 words. */
 const listMax = 63
 const isList = 2 ** 31
+/** Cost of testing a text. */
+const nsPerText = 60
+/** Number of slots whose bits are set between two pauses, which takes well under a millisecond. */
+const workPerStep = 100_000
+/** Testing a text takes as long as setting the bits of this many slots. */
+const workPerText = 64
+/** Maximum number of texts that are tested without a pause, which takes well under a millisecond. */
+const acceptedMax = 4096
+/** Maximum number of texts that are looked up for an estimate. */
+const estimatedMax = 64
 /** Testing the slots of this many words takes well under a millisecond. */
 const wordsPerStep = 1024
 /** The kernel tests 4,096 slots in about the time of testing this many slots singly. */
@@ -329,7 +435,7 @@ const manyMin = 64
 /** A block has 4,096 slots. */
 const wordsPerBlock = 128
 const allBits = -1
-/** Completing this many texts takes well under a millisecond. */
+/** Completing or looking up this many texts takes well under a millisecond. */
 const ordinalsPerStep = 1024
 /** Size of the objects as V8 allocates them. */
 const fieldBytes = 500

@@ -9,14 +9,14 @@ import {
   loadIndex,
   saveIndex,
 } from '../attributes/index-file.ts'
-import type { SlotColumn } from '../attributes/slot-column.ts'
+import type { NumberField } from '../attributes/number-field.ts'
 import type { Logger } from '../base/log.ts'
 import type { Store } from '../storage/store.ts'
 
 interface AttributeCacheOptions {
   readonly attributes: AttributeIndex
   /** The orders that differ from the sequence number of the row. They are saved too. */
-  readonly orders: SlotColumn
+  readonly orders: NumberField
   /** The directory of the graphs; undefined to save nothing. */
   readonly directory: string | undefined
   /** A collection with fewer points is not saved. */
@@ -31,7 +31,7 @@ interface AttributeCacheOptions {
  */
 export class AttributeCache {
   readonly #attributes: AttributeIndex
-  readonly #orders: SlotColumn
+  readonly #orders: NumberField
   readonly #path: string | undefined
   readonly #pointsMin: number
   readonly #logger: Logger

@@ -182,7 +182,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
       memory.maxBytes === 0
         ? Number.POSITIVE_INFINITY
         : memory.maxBytes - memory.totalWith(this.attributes, 0)
-    const check = this.attributes.roomCheck(pathsMax)
+    const check = this.attributes.capacityCheck(pathsMax)
     return { add: (payload) => payload.attributes !== undefined && check.add(payload) }
   }
 

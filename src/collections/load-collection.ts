@@ -1,5 +1,5 @@
 import { isSameMoment, type LoadedFile } from '../attributes/index-file.ts'
-import type { SlotColumn } from '../attributes/slot-column.ts'
+import type { NumberField } from '../attributes/number-field.ts'
 import { attributesFromJson } from '../base/attribute-json.ts'
 import { idBytes } from '../base/ids.ts'
 import { contentTypes } from '../base/point.ts'
@@ -164,7 +164,7 @@ async function enterRecords(
 async function enterKept(
   points: LivePoints,
   store: Store,
-  orders: SlotColumn,
+  orders: NumberField,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   const { table, attributes, expirations } = points
@@ -194,7 +194,7 @@ async function enterKept(
   const setOrder = (slot: number, order: number): void => {
     if (slot < table.slotCount && table.isVisible(slot)) table.setOrder(slot, order)
   }
-  await inTurns(orders.each(setOrder))
+  await inTurns(orders.column.each(setOrder))
   await deleteStaleAttributes(points)
 }
 

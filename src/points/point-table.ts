@@ -1,4 +1,5 @@
 import { MemoryCount } from '../attributes/memory-count.ts'
+import { NumberField } from '../attributes/number-field.ts'
 import { SlotColumn } from '../attributes/slot-column.ts'
 import { idBytes, writeIdBytes } from '../base/ids.ts'
 import { type PartitionSet, partitionCount } from '../base/partitions.ts'
@@ -24,7 +25,7 @@ export class PointTable implements OrderedPoints {
   readonly #memory = new MemoryCount()
   readonly #versions = new SlotColumn(this.#memory, 'numbers')
   /** The orders that differ from the sequence number of the row. */
-  readonly orders: SlotColumn = new SlotColumn(this.#memory, 'numbers')
+  readonly orders: NumberField = new NumberField(this.#memory)
   /** By partition: the number of visible points. */
   readonly #byPartition = new Uint32Array(partitionCount)
   /** Undefined until the first insert is on its way to disk. */
@@ -95,7 +96,7 @@ export class PointTable implements OrderedPoints {
   }
 
   orderOf(slot: number): number {
-    return numberIn(this.orders, slot) ?? this.index!.sequenceOf(slot)
+    return numberIn(this.orders.column, slot) ?? this.index!.sequenceOf(slot)
   }
 
   setVersion(slot: number, version: number): void {
@@ -103,7 +104,7 @@ export class PointTable implements OrderedPoints {
   }
 
   setOrder(slot: number, order: number): void {
-    setNumber(this.orders, slot, order)
+    setNumber(this.orders.column, slot, order)
   }
 
   /** Puts a point into an empty slot. */
@@ -146,7 +147,7 @@ export class PointTable implements OrderedPoints {
   remove(slot: number): void {
     this.ids.delete(slot)
     removeNumber(this.#versions, slot)
-    removeNumber(this.orders, slot)
+    removeNumber(this.orders.column, slot)
   }
 }
 

@@ -3,7 +3,7 @@ import { DatabaseError } from '../base/errors.ts'
 import type { Payload } from '../base/point.ts'
 import type { PathNode, PathTree } from './path-tree.ts'
 
-interface RoomCheckOptions {
+interface CapacityCheckOptions {
   readonly tree: PathTree
   readonly pathsMax: number
   /** Bytes that the index uses now. */
@@ -13,14 +13,14 @@ interface RoomCheckOptions {
 }
 
 /** Checks that points fit into the index together, before any of them is stored. The points are added one by one. */
-export class RoomCheck {
-  readonly #options: RoomCheckOptions
+export class CapacityCheck {
+  readonly #options: CapacityCheckOptions
   readonly #newPaths = new Set<string>()
   #bytes = 0
   /** The value of `#bytes` at which memory is checked again. */
   #nextCheck = 0
 
-  constructor(options: RoomCheckOptions) {
+  constructor(options: CapacityCheckOptions) {
     this.#options = options
   }
 
