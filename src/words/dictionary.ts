@@ -6,7 +6,8 @@ import { ByteReader, ByteWriter } from './byte-writer.ts'
  *
  * ```
  * group   offset of postings, of positions | entries
- * entry   shared bytes, other bytes: length, bytes | documents, further occurrences, bytes of postings, of positions
+ * entry   shared bytes, other bytes: length, bytes | documents doubled, plus one if further
+ *         occurrences follow | bytes of postings, of positions
  * ```
  *
  * All numbers are integers of variable length.
@@ -47,8 +48,9 @@ export class DictionaryWriter {
     this.#out.integer(shared)
     this.#out.integer(bytes.length - shared)
     this.#out.append(bytes.subarray(shared))
-    this.#out.integer(documents)
-    this.#out.integer(occurrences - documents)
+    const further = occurrences - documents
+    this.#out.integer(2 * documents + (further > 0 ? 1 : 0))
+    if (further > 0) this.#out.integer(further)
     this.#out.integer(postings.to - postings.from)
     this.#out.integer(positions.to - positions.from)
     this.#last = bytes
@@ -150,8 +152,9 @@ export class DictionaryCursor {
     this.#term.set(this.#bytes.subarray(reader.at, reader.at + rest), shared)
     reader.at += rest
     this.term = this.#term.toString('utf8', 0, shared + rest)
-    const documents = reader.integer()
-    const occurrences = documents + reader.integer()
+    const both = reader.integer()
+    const documents = Math.floor(both / 2)
+    const occurrences = documents + (both % 2 === 1 ? reader.integer() : 0)
     this.entry = { documents, occurrences, list: this.#postings, positions: this.#positions }
     this.#postings += reader.integer()
     this.#positions += reader.integer()

@@ -13,9 +13,9 @@ import type { PartContent } from './part-content.ts'
  *
  *   "VICWORDS" | u32 bytes of header | u32 crc of header | header (JSON) | sections in sequence
  *
- * Each section has a checksum. The columns by document are one section, document by document: the differences of slot
- * and sequence number from those of the document before, the language, and the length of each path, as integers of
- * variable length. The other sections are as in memory, with little-endian words.
+ * Each section has a checksum. The columns by document are one section of integers of variable length: runs of the
+ * differences between slots, and between sequence numbers, runs of languages, and the lengths of each path. The other
+ * sections are as in memory, with little-endian words.
  */
 const magic = 'VICWORDS'
 /** A file of another version is not used: its points are indexed again. */
@@ -145,18 +145,30 @@ function decodeHeader(bytes: Buffer): Header {
 
 function encodeDocuments({ slots, sequences, languages, lengths }: PartContent): Uint8Array {
   const out = new ByteWriter()
-  let [slot, sequence] = [0, 0]
-  for (let document = 0; document < slots.length; document += 1) {
-    const difference = slots[document]! - slot
-    // Slots mostly ascend; the lowest bit is the sign.
-    out.integer(difference < 0 ? -2 * difference - 1 : 2 * difference)
-    out.integer(sequences[document]! - sequence)
-    out.byte(languages[document]!)
-    for (const column of lengths) out.integer(column[document]!)
-    slot = slots[document]!
-    sequence = sequences[document]!
-  }
+  writeRuns(out, differences(slots))
+  writeRuns(out, differences(sequences))
+  writeRuns(out, languages)
+  for (const column of lengths) for (const length of column) out.integer(length)
   return out.written
+}
+
+/** The differences between neighbours, doubled; plus one, and positive, if they are negative. */
+function differences(values: Uint32Array | Float64Array): Float64Array {
+  return Float64Array.from(values, (value, index) => {
+    const difference = value - (index === 0 ? 0 : values[index - 1]!)
+    return difference < 0 ? -2 * difference - 1 : 2 * difference
+  })
+}
+
+/** Writes equal values that follow each other as one, with their number. */
+function writeRuns(out: ByteWriter, values: Float64Array | Uint8Array): void {
+  for (let from = 0; from < values.length; ) {
+    let to = from + 1
+    while (to < values.length && values[to] === values[from]) to += 1
+    out.integer(values[from]!)
+    out.integer(to - from)
+    from = to
+  }
 }
 
 function decodeDocuments(
@@ -165,19 +177,32 @@ function decodeDocuments(
   paths: number,
 ): Pick<PartContent, 'slots' | 'sequences' | 'languages' | 'lengths'> {
   const reader = new ByteReader(bytes, 0)
-  const slots = new Uint32Array(documents)
-  const sequences = new Float64Array(documents)
-  const languages = new Uint8Array(documents)
-  const lengths = Array.from({ length: paths }, () => new Uint32Array(documents))
-  let [slot, sequence] = [0, 0]
-  for (let document = 0; document < documents; document += 1) {
-    const difference = reader.integer()
-    slot += difference % 2 === 1 ? -(difference + 1) / 2 : difference / 2
-    sequence += reader.integer()
-    slots[document] = slot
-    sequences[document] = sequence
-    languages[document] = reader.byte()
-    for (const column of lengths) column[document] = reader.integer()
+  return {
+    slots: Uint32Array.from(sums(readRuns(reader, documents))),
+    sequences: sums(readRuns(reader, documents)),
+    languages: Uint8Array.from(readRuns(reader, documents)),
+    lengths: Array.from({ length: paths }, () =>
+      Uint32Array.from({ length: documents }, () => reader.integer()),
+    ),
   }
-  return { slots, sequences, languages, lengths }
+}
+
+function readRuns(reader: ByteReader, count: number): Float64Array {
+  const values = new Float64Array(count)
+  for (let from = 0; from < count; ) {
+    const value = reader.integer()
+    const to = from + reader.integer()
+    values.fill(value, from, to)
+    from = to
+  }
+  return values
+}
+
+/** Undoes `differences`. */
+function sums(values: Float64Array): Float64Array {
+  let sum = 0
+  return values.map((value) => {
+    sum += value % 2 === 1 ? -(value + 1) / 2 : value / 2
+    return sum
+  })
 }
