@@ -92,7 +92,9 @@ export class Analyzer {
         const isFrequent = isFrequentWord(text.slice(start, end).toLowerCase(), languages[language])
         weights.set(term, (weights.get(term) ?? 0) + (isFrequent ? frequentWordWeight : 1))
       })
-      for (const [term, weight] of weights) all.set(term, Math.max(weight, all.get(term) ?? 0))
+      for (const [term, weight] of weights) {
+        if (all.size < queryTermsMax || all.has(term)) all.set(term, Math.max(weight, all.get(term) ?? 0))
+      }
     }
     return all
   }
@@ -109,6 +111,9 @@ export class Analyzer {
     return present.length === 0 ? [detected] : present
   }
 }
+
+/** Further different words of a query do not count. */
+export const queryTermsMax = 1024
 
 /** Languages of fewer documents are taken for texts that were detected wrongly, and not sought. */
 const presentShare = 0.01

@@ -125,6 +125,43 @@ describe('the index of words', () => {
     }
   })
 
+  it(`takes the first words of a query that is too long, seed ${seed}`, () => {
+    const pair = new Pair(seededRandom(seed), [1], 5000, 40)
+    for (let slot = 0; slot < 300; slot += 1) pair.put(slot)
+    pair.compare(pair.text(20_000), 10)
+  })
+
+  it(`finds points in several languages, seed ${seed}`, () => {
+    const index = new WordIndex({ language: 'auto', weights: [1] })
+    const reference = new BruteForceWords(index.analyzer, [1])
+    const texts = [
+      'The dogs are running in the park',
+      'Die Hunde laufen durch den Park und sie sind nicht müde',
+      'Собаки бегают в парке и они не устали',
+      'Les chiens sont dans le parc avec les enfants',
+      '公園で犬が走っています',
+      'dog dogs doggy',
+    ]
+    for (let slot = 0; slot < 60; slot += 1) {
+      index.put(slot, slot, [[texts[slot % texts.length]!]])
+      reference.put(slot, slot, [[texts[slot % texts.length]!]])
+    }
+    for (const [query, place] of [
+      ['dog', 0],
+      ['Hund', 1],
+      ['собака', 2],
+      ['chien', 3],
+      ['公園', 4],
+    ] as const) {
+      const hits = index.search(query, 100)
+      assert.deepEqual(hits, reference.search(query, 100))
+      assert.ok(
+        hits.some(({ slot }) => slot % texts.length === place),
+        query,
+      )
+    }
+  })
+
   it(`matches all words and phrases as a brute force does, seed ${seed}`, () => {
     const pair = new Pair(seededRandom(seed), [1, 2], 20, 12)
     let found = 0

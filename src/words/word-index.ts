@@ -16,7 +16,7 @@ import { Part } from './part.ts'
 import type { PartContent } from './part-content.ts'
 import { PendingPart } from './pending-part.ts'
 import { matchingSlots, type SlotBitmap, type Wanted } from './word-matches.ts'
-import { type PartQuery, queryTermsMax, searcherBytes, WordSearcher } from './word-searcher.ts'
+import { type PartQuery, searcherBytes, WordSearcher } from './word-searcher.ts'
 
 /**
  * The words of a collection's points: which have the words of a query, and how well.
@@ -319,7 +319,7 @@ export class WordIndex {
   /** Returns what to compute in each part. Pending documents become a part first. */
   plan(text: string): WordPlan {
     this.freeze()
-    const words = [...this.analyzer.queryTerms(text, this.#languages)].slice(0, queryTermsMax)
+    const words = [...this.analyzer.queryTerms(text, this.#languages)]
     const terms = words.flatMap(([term, inQuery]) => {
       const statistics = this.termStatistics(term)
       if (statistics.documents === 0) return []

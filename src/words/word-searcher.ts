@@ -28,6 +28,7 @@ import {
   WINDOW,
 } from '../kernels/words-format.ts'
 import { instantiateWords, type WordsExports } from '../kernels/words-kernel.ts'
+import { queryTermsMax } from './analyzer.ts'
 import type { Norms } from './bm25.ts'
 import type { PartAddresses } from './part.ts'
 
@@ -58,8 +59,7 @@ export interface PartHits {
 /** Documents that are scored in one call of the kernel. */
 const listMax = WINDOW
 
-/** The most terms and hits of a query. */
-export const queryTermsMax = 1024
+/** The most hits of a query. */
 export const hitsMax = 16_384
 
 /** The bytes of the scratch that a searcher needs. */
