@@ -103,7 +103,15 @@ export class WordIndex {
     return { documents: this.#documents, lengths: this.#lengths }
   }
 
-  /** The parts, for tests and statistics. */
+  /**
+   * What a searcher of another thread needs: it runs the queries of `plan`. The parts of a plan must not be merged
+   * before it is done.
+   */
+  newScratch(): { readonly memory: WebAssembly.Memory; readonly scratch: number } {
+    return { memory: this.#arena.memory, scratch: this.#arena.allocate(searcherBytes) }
+  }
+
+  /** The parts, to store them. */
   get parts(): readonly Part[] {
     return this.#parts
   }
