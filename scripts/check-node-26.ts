@@ -34,7 +34,10 @@ if (process.platform === 'linux' && process.arch === 'x64') {
   execFileSync(command, args, { cwd: home, stdio: ['ignore', 'ignore', 'inherit'] })
 }
 if (existsSync(node)) {
-  const { status } = spawnSync(node, [join(root, 'scripts/run-tests.ts'), ...tests], { stdio: 'inherit' })
+  // Mutants test the checker of the model, which is the same on every Node.
+  const options = ['--test-skip-pattern=the check against the model']
+  const args = [join(root, 'scripts/run-tests.ts'), ...options, ...tests]
+  const { status } = spawnSync(node, args, { stdio: 'inherit' })
   process.exitCode = status ?? 1
 } else {
   console.log('skipped: Node 26 is locked for Linux x64 only')
