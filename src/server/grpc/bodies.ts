@@ -225,7 +225,7 @@ const { removeAllListeners, on } = EventEmitter.prototype
 
 function ignore(): void {}
 
-/** The body of a call to health or reflection, whose handlers expect plain bytes. */
+/** The body of a call to health or reflection, whose handlers expect the message as grpc-js has read it. */
 class OtherBody extends CallBody {
   /**
    * The handler of a stream can send a message after the status, for instance when the deadline has passed. grpc-js
@@ -240,8 +240,9 @@ class OtherBody extends CallBody {
   }
 
   override received(message: Buffer): Buffer {
-    super.received(message)
+    // First, because a message that was read has no length any more.
     this.release()
+    super.received(message)
     return message
   }
 }
