@@ -43,6 +43,7 @@ export async function startServingThreads(options: ServingThreadsOptions): Promi
   if (ports.http !== undefined) await checkFree('HTTP', config.httpHost, ports.http, 'HTTP_PORT')
   const threads = new ServingThreads(options)
   metrics.addOthers(() => threads.figures())
+  metrics.gauge('vicinal_serving_threads', 'Threads that serve requests.', () => threads.count)
   await threads.start()
   return threads
 }
@@ -121,6 +122,11 @@ class ServingThreads implements Transports {
     })
   }
 
+  /** How many serve now. */
+  get count(): number {
+    return [...this.#threads.values()].filter(({ hasStarted }) => hasStarted).length
+  }
+
   async figures(): Promise<readonly Figures[]> {
     // A thread that ends now has no figures any more.
     const figures = [...this.#threads.values()].map(({ line }) => line.ask('figures').catch(() => []))
@@ -166,6 +172,7 @@ class ServingThread {
     this.#calls = new EngineCalls(context, state)
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     this.#worker = new Worker(new URL(`./serving-worker.${extension}`, import.meta.url), {
+      name: `serving thread ${thread}`,
       workerData: setupOf(thread, options),
     })
     this.line = new Line({

@@ -32,6 +32,11 @@ export async function startTestService(environment: TestSettings = {}): Promise<
   return suitesRunInCluster ? await startInCluster(environment) : await startAlone(environment)
 }
 
+/** Starts a service that several threads serve. */
+export function startServedBy(servingThreads: number, environment: TestSettings = {}): Promise<TestService> {
+  return startAlone(environment, undefined, servingThreads)
+}
+
 /**
  * With VICINAL_TEST_CLUSTER=1, every service under test is one of three nodes of a cluster, over a log in memory.
  * The suites for single services then show whether a node answers like a single service.
@@ -115,14 +120,18 @@ export async function startTestCluster(
   return { services, log, documents, bus, add, [Symbol.asyncDispose]: () => started[Symbol.asyncDispose]() }
 }
 
-async function startAlone(environment: TestSettings, openLog?: OpenLog): Promise<TestService> {
+async function startAlone(
+  environment: TestSettings,
+  openLog?: OpenLog,
+  servingThreads = suiteThreads,
+): Promise<TestService> {
   const own = environment.DATA_DIR === undefined ? await mkdtemp(join(tmpdir(), 'vicinal-test-')) : undefined
   const dataDir = own ?? String(environment.DATA_DIR)
   const remove = async (): Promise<void> => {
     if (own !== undefined) await rm(own, { recursive: true, force: true })
   }
   let config = configOf(dataDir, environment)
-  let service = await startReady(config, openLog).catch(async (error: unknown) => {
+  let service = await startReady(config, openLog, servingThreads).catch(async (error: unknown) => {
     await remove()
     throw error
   })
@@ -143,7 +152,7 @@ async function startAlone(environment: TestSettings, openLog?: OpenLog): Promise
     async restart(changes = {}) {
       await service.close()
       config = configOf(dataDir, { ...environment, ...changes })
-      service = await startReady(config, openLog)
+      service = await startReady(config, openLog, servingThreads)
     },
     async [Symbol.asyncDispose]() {
       await service.close()
@@ -166,11 +175,15 @@ function configOf(dataDir: string, environment: TestSettings): Config {
   })
 }
 
-async function startReady(config: Config, openLog?: OpenLog): Promise<Service> {
+async function startReady(
+  config: Config,
+  openLog: OpenLog | undefined,
+  servingThreads: number,
+): Promise<Service> {
   const service = await startService(config, {
     logger: createLogger({ level: config.logLevel, pretty: false }),
     openLog,
-    servingThreads: suiteThreads,
+    servingThreads,
   })
   try {
     await service.ready

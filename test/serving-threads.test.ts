@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { describe, it } from 'node:test'
+import type { Worker } from 'node:worker_threads'
+import { startService } from '../src/main.ts'
+import { figureOf } from './support/metrics.ts'
+import { temporaryDirectory } from './support/process.ts'
+import { RawGrpc } from './support/raw-grpc.ts'
+import { RawHttp } from './support/raw-http.ts'
+import { apiKey, startServedBy, type TestService } from './support/service.ts'
+import { until } from './support/until.ts'
+
+/** A service whose transports run on several threads, which the system chooses from for each connection. */
+
+const threads = 3
+const json = ['content-type: application/json']
+
+function portOf({ httpUrl }: TestService): number {
+  return Number(new URL(httpUrl).port)
+}
+
+function bodyOf(id: string): string {
+  return JSON.stringify({ id, vector: [1, 2, 3], payload: { content_type: 'Text', content: id } })
+}
+
+/** The serving threads that this process has started since the call and that have not ended. */
+function watchServingThreads(): Set<Worker> {
+  const running = new Set<Worker>()
+  process.on('worker', (worker) => {
+    if (!worker.threadName?.startsWith('serving thread')) return
+    running.add(worker)
+    worker.once('exit', () => running.delete(worker))
+  })
+  return running
+}
+
+/** Inserts points one after the other until told to stop, and opens a connection again when it has ended. */
+class Inserter {
+  readonly stored: string[] = []
+  #isStopped = false
+
+  async run(port: number): Promise<void> {
+    while (!this.#isStopped) {
+      await this.#insertOn(port).catch((error: Error) => {
+        // A connection that the system had given to a thread, but the thread had not accepted, is refused or reset.
+        assert.match(error.message, /the connection ended|ECONNREFUSED|ECONNRESET/)
+      })
+    }
+  }
+
+  async #insertOn(port: number): Promise<void> {
+    using http = await RawHttp.open(port)
+    while (!this.#isStopped) {
+      const id = randomUUID()
+      http.request('POST /points', json, bodyOf(id))
+      const { status, body } = await http.answer()
+      assert.deepEqual([status, body], [201, JSON.stringify({ point_id: id })])
+      this.stored.push(id)
+    }
+  }
+
+  stop(): void {
+    this.#isStopped = true
+  }
+}
+
+describe('a service on several threads', () => {
+  it('loses nothing acknowledged when threads die under load, and replaces them', async () => {
+    const running = watchServingThreads()
+    await using service = await startServedBy(threads)
+    assert.equal(running.size, threads)
+    const inserters = Array.from({ length: 24 }, () => new Inserter())
+    const stored = (): string[] => inserters.flatMap((each) => each.stored)
+    const runs = inserters.map((each) => each.run(portOf(service)))
+    for (let round = 1; round <= 4; round += 1) {
+      const before = stored().length
+      await until(() => stored().length >= before + 100)
+      const [victim] = running
+      await victim!.terminate()
+      assert.equal(running.has(victim!), false)
+      await until(async () => (await figureOf(service, 'vicinal_serving_threads')) === threads)
+    }
+    for (const each of inserters) each.stop()
+    await Promise.all(runs)
+
+    const acknowledged = stored()
+    for (let at = 0; at < acknowledged.length; at += 1000) {
+      const ids = acknowledged.slice(at, at + 1000)
+      const answer = await fetch(`${service.httpUrl}/points/count`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ filter: { $id: { $in: ids } } }),
+      })
+      assert.deepEqual(await answer.json(), { count: ids.length })
+    }
+    // What the threads held when they died counts no more.
+    await until(async () => (await figureOf(service, 'vicinal_buffered_request_bytes')) === 0)
+    await until(async () => (await figureOf(service, 'vicinal_buffered_answer_bytes')) === 0)
+  })
+
+  it('counts the calls of all threads together', async () => {
+    await using service = await startServedBy(threads)
+    const calls = 40
+    for (let at = 0; at < calls; at += 1) {
+      using http = await RawHttp.open(portOf(service))
+      http.request('POST /points', json, bodyOf(randomUUID()))
+      assert.equal((await http.answer()).status, 201)
+    }
+    const name = 'vicinal_requests_total{operation="InsertVector",transport="http",outcome="ok"}'
+    for (let look = 0; look < 2 * threads; look += 1) {
+      using http = await RawHttp.open(portOf(service))
+      http.request('GET /metrics')
+      const { body } = await http.answer()
+      assert.ok(body.includes(`${name} ${calls}\n`), name)
+    }
+  })
+
+  it('knows on every thread what was stored through another', async () => {
+    await using service = await startServedBy(threads)
+    for (let collection = 1; collection <= 3; collection += 1) {
+      const url = `${service.httpUrl}/collections/c${collection}`
+      assert.equal((await fetch(url, { method: 'PUT' })).status, 201)
+      const id = randomUUID()
+      using http = await RawHttp.open(portOf(service))
+      http.request(`POST /collections/c${collection}/points`, json, bodyOf(id))
+      assert.equal((await http.answer()).status, 201)
+      for (let look = 0; look < 2 * threads; look += 1) {
+        using other = await RawHttp.open(portOf(service))
+        const body = JSON.stringify({ vector: [1, 2], limit: 1 })
+        other.request(`POST /collections/c${collection}/points/search`, json, body)
+        const { status, body: fault } = await other.answer()
+        assert.deepEqual([status, fault], [400, 'vector has 2 dimensions, the collection has 3'])
+      }
+      assert.equal((await fetch(url, { method: 'DELETE' })).status, 204)
+      using other = await RawHttp.open(portOf(service))
+      other.request(`GET /collections/c${collection}/points/${id}`)
+      assert.equal((await other.answer()).status, 404)
+    }
+  })
+
+  it('serves both transports, and refuses ports that another process has', async () => {
+    await using service = await startServedBy(threads)
+    await using directory = await temporaryDirectory()
+    using raw = new RawGrpc(service.grpcAddress, apiKey)
+    const insert = { vector: { values: [1, 2, 3] }, payload: { contentType: 1, content: 'one' } }
+    assert.equal((await raw.call('InsertVector', insert)).code, 0)
+    const port = portOf(service)
+    const config = { ...service.config, dataDir: directory.path, httpPort: port }
+    await assert.rejects(startService(config, { servingThreads: threads }), {
+      message: new RegExp(`^HTTP cannot listen on \\S+ port ${port} \\(HTTP_PORT\\): .*EADDRINUSE`),
+    })
+  })
+})
