@@ -122,7 +122,9 @@ def test_connections_of_the_caller_s_httpx_client_are_not_shared(peer: str, kind
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_grpc_works_after_a_fork_and_its_async_form_refuses(service: Service) -> None:
-    assert _run(_FORK, service.grpc_url, "grpc") == ["OK", "OK", "OK"]
+    # Several times: with connections that channels share, a quarter of the forked processes failed.
+    for _ in range(5):
+        assert _run(_FORK, service.grpc_url, "grpc") == ["OK", "OK", "OK"]
     assert _run(_FORK, service.grpc_url, "async grpc") == ["OK", "unsupported", "OK"]
 
 

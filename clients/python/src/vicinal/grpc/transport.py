@@ -50,7 +50,12 @@ class Message(NamedTuple):
 Answer: TypeAlias = Message | VicinalError
 """An answer of the service: a message or an error."""
 
-_OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+_OPTIONS = [
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # Otherwise channels to the same address share a connection, and that of a forked process would find its parent's.
+    ("grpc.use_local_subchannel_pool", 1),
+]
 _REFUSALS = ("the server is shutting down", "the stored points are still loading", "the disk failed")
 """
 The beginnings of the service's own messages with UNAVAILABLE. All other messages are grpcio's, about the connection,
