@@ -2,12 +2,12 @@ import { GeoPoint } from '../base/attributes.ts'
 import type { CollectionInfo } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { conflictRules, contentTypes, distanceMetrics } from '../base/point.ts'
-import type { Profile } from '../base/search-results.ts'
 import { atOnce } from '../base/turns.ts'
 import { filterMessage as messageOf } from '../messages/filters.ts'
 import type * as messages from '../messages/generated/vectordb_pb.js'
 import { readFilter } from '../messages/json-filter.ts'
 import { JsonValue } from '../messages/json-reader.ts'
+import { profileOf } from '../messages/points.ts'
 import type { Encoded } from '../messages/reader.ts'
 import { attributesMessage, idIn, idMessage, payloadMessage } from '../messages/values.ts'
 import { copyOf, vectorIn } from '../messages/vectors.ts'
@@ -204,22 +204,6 @@ function attributeOf(message: Encoded<messages.Value>): AttributeOutput {
       throw new DatabaseError('internal', 'the service sent a value of no known kind')
     default:
       return kind.value
-  }
-}
-
-function profileOf(message: Encoded<messages.Profile>): Profile {
-  const fields = message.read()
-  const { points, matching, compared, measured, filterUs, queueUs, searchUs } = fields
-  return {
-    ...fields,
-    plan: fields.plan as Profile['plan'],
-    points: Number(points),
-    matching: Number(matching),
-    compared: Number(compared),
-    measured: Number(measured),
-    filterUs: Number(filterUs),
-    queueUs: Number(queueUs),
-    searchUs: Number(searchUs),
   }
 }
 

@@ -2,9 +2,7 @@ import { hash } from 'node:crypto'
 import { cancellation, DatabaseError, toDatabaseError } from '../base/errors.ts'
 import { Turn } from '../base/turns.ts'
 import type { Embedding, Embeddings } from './embeddings.ts'
-import { EmbeddingEndpoint, type EndpointOptions } from './endpoint.ts'
-import { EndpointFault } from './endpoint-fault.ts'
-import { VectorCache } from './vector-cache.ts'
+import { EmbeddingEndpoint, EndpointFault, type EndpointOptions } from './endpoint.ts'
 import { type TextBatch, type WaitingText, WaitingTexts } from './waiting-texts.ts'
 
 export interface EmbedderOptions extends EndpointOptions {
@@ -190,3 +188,53 @@ async function untilAborted<Result>(work: Promise<Result>, signal: AbortSignal |
 
 /** Maximum characters of a request with several texts. Encoding this many takes about a millisecond. */
 const batchLengthMax = 256 * 1024
+
+/** An LRU cache of embeddings by the hash of the text, with a limit in bytes. */
+export class VectorCache {
+  readonly #maxBytes: number
+  /** In the order of their last use, because a Map keeps the order in which its keys were set. */
+  readonly #vectors = new Map<string, Float32Array>()
+  #bytes = 0
+
+  /** @param maxBytes 0 disables the cache */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get(key: string): Float32Array | undefined {
+    const vector = this.#vectors.get(key)
+    if (vector === undefined) return undefined
+    this.#vectors.delete(key)
+    this.#vectors.set(key, vector)
+    return vector
+  }
+
+  set(key: string, vector: Float32Array): void {
+    this.#delete(key)
+    if (bytesOf(vector) > this.#maxBytes) return
+    this.#vectors.set(key, vector)
+    this.#bytes += bytesOf(vector)
+    for (const oldest of this.#vectors.keys()) {
+      if (this.#bytes <= this.#maxBytes) return
+      this.#delete(oldest)
+    }
+  }
+
+  #delete(key: string): void {
+    const vector = this.#vectors.get(key)
+    if (vector === undefined) return
+    this.#vectors.delete(key)
+    this.#bytes -= bytesOf(vector)
+  }
+}
+
+/**
+ * Returns the size of an entry: the components, and an estimate for the key, the array's objects and the Map's entry.
+ */
+function bytesOf({ byteLength }: Float32Array): number {
+  return byteLength + 300
+}

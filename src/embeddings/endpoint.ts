@@ -1,7 +1,7 @@
+import { DatabaseError } from '../base/errors.ts'
+import { dimensionMax } from '../base/point.ts'
 import { backoffMs, retried } from '../base/retry.ts'
 import { inTurns } from '../base/turns.ts'
-import { readAnswer } from './answer.ts'
-import { EndpointFault, type FaultKind, faultOfStatus } from './endpoint-fault.ts'
 
 /** The endpoint that embeds texts, and how it is called. Most values are settings of the same names. */
 export interface EndpointOptions {
@@ -157,3 +157,154 @@ const firstPauseMs = 250
 const answerBytesMax = 64 * 1024 * 1024
 
 const wordsMax = 200
+
+/**
+ * Reads the answer of an endpoint: `{"data":[{"index":0,"embedding":[0.1,…]},…]}`. An answer can have megabytes of
+ * numbers, and parsing it in one step would block the event loop. So the arrays are cut out and parsed one by one.
+ * Yields after each array.
+ *
+ * @param count number of texts that were sent
+ * @returns the embeddings in the order of the texts
+ * @throws Error that names the fault of the answer
+ */
+export function* readAnswer(text: string, count: number): Generator<void, Float32Array[]> {
+  const arrays: (string | undefined)[] = []
+  // In JSON, a quote within a string is escaped with a backslash, so the pattern matches field names only.
+  const rest = text.replace(/"embedding"\s*:\s*(\[[^\][{}"]*\])/g, (_, array: string) => {
+    arrays.push(array)
+    return `"embedding":${arrays.length - 1}`
+  })
+  const { data } = parse(rest) as { data?: unknown }
+  if (!Array.isArray(data)) throw new Error('it has no list `data`')
+  if (data.length !== count) throw new Error(`it has ${data.length} embeddings for ${count} texts`)
+  const vectors = new Array<Float32Array | undefined>(count)
+  let length: number | undefined
+  for (const [position, item] of data.entries()) {
+    const { index = position, embedding } = (item ?? {}) as { index?: unknown; embedding?: unknown }
+    if (!isIndex(index, count) || vectors[index] !== undefined) {
+      throw new Error(`data[${position}] has the index ${JSON.stringify(index)}`)
+    }
+    const array = typeof embedding === 'number' ? arrays[embedding] : undefined
+    if (array === undefined) throw new Error(`data[${position}].embedding is not an array of numbers`)
+    // Each array is used only once. So an answer with a number in place of an embedding fails: the number and a real
+    // embedding would use the same array.
+    arrays[embedding as number] = undefined
+    const vector = vectorOf(array, `data[${position}].embedding`)
+    length ??= vector.length
+    if (vector.length !== length)
+      throw new Error(`its embeddings have ${length} and ${vector.length} dimensions`)
+    vectors[index] = vector
+    yield
+  }
+  return vectors as Float32Array[]
+}
+
+function vectorOf(array: string, path: string): Float32Array {
+  const numbers = parse(array) as unknown[]
+  if (numbers.length === 0 || numbers.length > dimensionMax) {
+    throw new Error(`${path} has ${numbers.length} dimensions, it must have 1 to ${dimensionMax}`)
+  }
+  const vector = new Float32Array(numbers.length)
+  for (let index = 0; index < numbers.length; index += 1) {
+    const number = numbers[index]
+    vector[index] = typeof number === 'number' ? number : Number.NaN
+    if (!Number.isFinite(vector[index])) {
+      throw new Error(`${path}[${index}] is ${JSON.stringify(number)}, not a number that float32 can hold`)
+    }
+  }
+  return vector
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text) ?? {}
+  } catch {
+    // The parser's message quotes the answer, which may contain anything.
+    throw new Error('it is not JSON')
+  }
+}
+
+function isIndex(index: unknown, count: number): index is number {
+  return typeof index === 'number' && Number.isInteger(index) && index >= 0 && index < count
+}
+
+/** The kinds of failure of a request to the endpoint. They are labels of its metric. */
+export type FaultKind =
+  | 'unreachable'
+  | 'timeout'
+  | 'rate_limited'
+  | 'server_error'
+  | 'unauthorized'
+  | 'not_found'
+  | 'refused_text'
+  | 'bad_answer'
+
+/** The failure of a request to the endpoint. */
+export class EndpointFault extends Error {
+  override readonly name = 'EndpointFault'
+  readonly kind: FaultKind
+  /** Delay from the `Retry-After` header; undefined if the endpoint sent none. */
+  readonly retryAfterMs: number | undefined
+
+  /** @param message shown to callers, so it must not contain the key */
+  constructor(
+    kind: FaultKind,
+    message: string,
+    options: { cause?: unknown; retryAfterMs?: number | undefined } = {},
+  ) {
+    super(message, { cause: options.cause })
+    this.kind = kind
+    this.retryAfterMs = options.retryAfterMs
+  }
+
+  /** Whether the same request may succeed later. */
+  get isTransient(): boolean {
+    return this.kind === 'unreachable' || this.kind === 'rate_limited' || this.kind === 'server_error'
+  }
+
+  toDatabaseError(): DatabaseError {
+    const reason = this.kind === 'refused_text' ? 'invalid_argument' : 'embeddings_unavailable'
+    return new DatabaseError(reason, this.message, { cause: this })
+  }
+}
+
+/**
+ * Returns the fault of an unsuccessful response.
+ *
+ * @param name the endpoint's name in messages
+ * @param words the endpoint's own message; '' if it sent none
+ */
+export function faultOfStatus(
+  { status, headers }: Response,
+  { name, model }: { readonly name: string; readonly model: string },
+  words: string,
+): EndpointFault {
+  const said = words === '' ? '' : `: ${words}`
+  const retryAfterMs = retryAfterOf(headers.get('retry-after'))
+  if (status === 429) {
+    return new EndpointFault('rate_limited', `${name} has too many requests (429): try again later${said}`, {
+      retryAfterMs,
+    })
+  }
+  if (status === 408 || status >= 500) {
+    return new EndpointFault('server_error', `${name} failed (${status}): look at its log${said}`, {
+      retryAfterMs,
+    })
+  }
+  if (status === 401 || status === 403) {
+    // The endpoint's message is left out, because some endpoints quote the key.
+    return new EndpointFault('unauthorized', `${name} refuses the key (${status}): check EMBEDDINGS_API_KEY`)
+  }
+  if (status === 400 || status === 413 || status === 422) {
+    return new EndpointFault('refused_text', `${name} refuses the text (${status})${said}`)
+  }
+  const check = 'check EMBEDDINGS_URL and EMBEDDINGS_MODEL'
+  return new EndpointFault('not_found', `${name} has no embeddings of ${model} (${status}): ${check}${said}`)
+}
+
+/** Parses a `Retry-After` header, which is a number of seconds or an HTTP date. Returns milliseconds from now. */
+function retryAfterOf(value: string | null): number | undefined {
+  if (value === null) return undefined
+  const ms = /^\d+$/.test(value.trim()) ? Number(value) * 1000 : Date.parse(value) - Date.now()
+  return Number.isNaN(ms) ? undefined : Math.max(0, ms)
+}

@@ -69,6 +69,7 @@ function payloadOf(message: Encoded<messages.Payload>): Payload {
 }
 
 /** The message of what a hit, or a point of a list, has in addition to its id. */
+/** The fields of a hit or a point that were asked for, for callers and for nodes. */
 export function detailsMessage({ payload, vector, version }: HitDetails): Init<messages.Hit> {
   return { payload: payload && payloadMessage(payload), vector: vector && { values: vector }, version }
 }

@@ -2,8 +2,7 @@ import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { type Config, embeddingEndpoint } from '../config.ts'
 import { Embedder } from '../embeddings/embedder.ts'
-import { embeddingCounters, registerEmbeddings } from '../embeddings/embedding-metrics.ts'
-import { outageLog } from '../embeddings/outage-log.ts'
+import { embeddingCounters, outageLog, registerEmbeddings } from '../embeddings/embedding-metrics.ts'
 
 /**
  * Creates the embedder; undefined unless EMBEDDINGS_URL is set. Sends nothing to the endpoint yet: it may be started

@@ -12,6 +12,7 @@ import type { Include } from '../../base/point.ts'
 import type { HitDetails } from '../../base/search-results.ts'
 import { inTurns } from '../../base/turns.ts'
 import * as messages from '../../messages/generated/vectordb_pb.js'
+import { detailsMessage } from '../../messages/points.ts'
 import { attributesMessage, idMessage, payloadMessage, valueMessage } from '../../messages/values.ts'
 import { type Init, MessageWriter } from '../../messages/writer.ts'
 import { allocateMessage, headBytes } from './frames.ts'
@@ -100,19 +101,14 @@ function* pageSteps(
 /** A point, or a hit without its distance. */
 function pointMessage(
   value: string,
-  { vector, payload, version }: HitDetails,
+  { payload, ...others }: HitDetails,
   include: Include,
 ): Init<messages.Point> {
-  return {
-    id: idMessage(value),
-    payload: detailsOf(payload, include),
-    vector: include.vector && vector !== undefined ? { values: vector } : undefined,
-    version: include.version ? version : undefined,
-  }
+  return { ...detailsMessage(others), id: idMessage(value), payload: payloadOf(payload, include) }
 }
 
 /** The payload that an answer includes: all of it, or only selected attributes. */
-function detailsOf(payload: HitDetails['payload'], include: Include): Init<messages.Payload> | undefined {
+function payloadOf(payload: HitDetails['payload'], include: Include): Init<messages.Payload> | undefined {
   if (include.payload && payload !== undefined) return payloadMessage(payload)
   if (include.attributes === undefined) return undefined
   return { attributes: payload?.attributes && attributesMessage(payload.attributes) }

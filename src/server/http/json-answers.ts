@@ -108,13 +108,13 @@ function* listSteps({ include, page }: ListAnswer, room: AnswerRoom | undefined)
   return json.finish()
 }
 
-/** The fields after the id, each preceded by a comma. */
+/** The fields that were asked for, which follow the id; each is preceded by a comma. */
 function detailsJson({ payload, vector, version }: HitDetails, include: Include): string {
   let json = ''
   if (include.payload) json += payload === undefined ? '' : `,"payload":${payloadJson(payload)}`
   else if (include.attributes !== undefined) json += `,"payload":${attributesAlone(payload)}`
-  if (include.vector && vector !== undefined) json += `,"vector":${jsonNumbers(vector)}`
-  if (include.version && version !== undefined) json += `,"version":${version}`
+  if (vector !== undefined) json += `,"vector":${jsonNumbers(vector)}`
+  if (version !== undefined) json += `,"version":${version}`
   return json
 }
 
