@@ -38,7 +38,7 @@ function points(random: () => number, count: number): NewPoint[] {
 
 /** A cluster whose points were inserted, patched, replaced and removed through different nodes. */
 async function filled(options: Omit<ShardedNodesOptions, 'dimension'>, seed: number): Promise<ShardedNodes> {
-  const all = await ShardedNodes.start({ ...options, dimension })
+  const all = await ShardedNodes.start({ ...options, hasWhole: true, dimension })
   const random = seededRandom(seed)
   const at = (index: number): Database => all.nodes[index % all.nodes.length]!.up.node.database
   const inserted = points(random, 300)

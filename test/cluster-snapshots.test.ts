@@ -22,7 +22,7 @@ function pointsOf(round: number): NewPoint[] {
 }
 
 async function started(options: Omit<ShardedNodesOptions, 'dimension'>): Promise<ShardedNodes> {
-  return await ShardedNodes.start({ ...options, dimension })
+  return await ShardedNodes.start({ ...options, hasWhole: true, dimension })
 }
 
 async function snapshotOf(node: SimulatedNode): ReturnType<typeof readSnapshot> {

@@ -130,7 +130,7 @@ function firstOf(partitions: PartitionSet, count: number): PartitionSet {
 
 describe('a node that drops partitions', () => {
   it('asks others for what it drops while it reads', async () => {
-    await using all = await ShardedNodes.start({ nodes: 2, replicas: 2, dimension })
+    await using all = await ShardedNodes.start({ nodes: 2, replicas: 2, hasWhole: true, dimension })
     const writer = new Writer(all, 5)
     await writer.insert(200)
     await all.settled()
@@ -171,7 +171,7 @@ describe('a node that drops partitions', () => {
   })
 
   it('keeps the others unchanged during writes and after a restart', async () => {
-    await using all = await ShardedNodes.start({ nodes: 3, replicas: 2, dimension })
+    await using all = await ShardedNodes.start({ nodes: 3, replicas: 2, hasWhole: true, dimension })
     const writer = new Writer(all, 1)
     for (let index = 0; index < 10; index += 1) await writer.insert(100)
     const node = all.nodes[0]!
@@ -193,7 +193,7 @@ describe('a node that drops partitions', () => {
 
 describe('a node that takes partitions', () => {
   it('has them to the last bit, during writes at all nodes and after a restart', async () => {
-    await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, dimension })
+    await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, hasWhole: true, dimension })
     const writer = new Writer(all, 11)
     for (let index = 0; index < 10; index += 1) await writer.insert(100)
     const [receiver, sender] = [all.nodes[0]!, all.nodes[1]!]
@@ -220,7 +220,7 @@ describe('a node that takes partitions', () => {
 
 describe('a node that is taking partitions', () => {
   it('hides their points until the copy is complete, and can abort and retry', async () => {
-    await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, dimension })
+    await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, hasWhole: true, dimension })
     const writer = new Writer(all, 31)
     for (let index = 0; index < 6; index += 1) await writer.insert(100)
     const [receiver, sender] = [all.nodes[0]!, all.nodes[1]!]
@@ -291,7 +291,7 @@ describe('a node that is taking partitions', () => {
   })
 
   it('continues without them when the other node fails or does not have them', async () => {
-    await using all = await ShardedNodes.start({ nodes: 3, replicas: 2, dimension })
+    await using all = await ShardedNodes.start({ nodes: 3, replicas: 2, hasWhole: true, dimension })
     const writer = new Writer(all, 41)
     await writer.insert(300)
     const [receiver, sender] = [all.nodes[0]!, all.nodes[1]!]
@@ -324,7 +324,7 @@ describe('a node that is taking partitions', () => {
   })
 
   it('has all collections, including those created and deleted meanwhile', async () => {
-    await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, dimension })
+    await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, hasWhole: true, dimension })
     const [receiver, sender] = [all.nodes[0]!, all.nodes[1]!]
     const { collections } = receiver.up.node
     const settings = { dimension, hnsw: { m: 16, efConstruction: 128 } }
@@ -392,7 +392,7 @@ async function recallOf(collection: Collection, queries: readonly SearchQuery[])
 describe('searches of a node that takes and drops partitions', () => {
   it('keep their recall during and after', async () => {
     const length = 16
-    await using all = await ShardedNodes.start({ nodes: 2, replicas: 1, dimension: length })
+    await using all = await ShardedNodes.start({ nodes: 2, replicas: 1, hasWhole: true, dimension: length })
     const random = seededRandom(61)
     for (let from = 0; from < 3; from += 1) {
       await all.nodes[0]!.up.node.database.insert(
@@ -434,7 +434,7 @@ describe('a new node', () => {
   it('starts without points, takes its partitions, and knows the idempotency keys', async () => {
     // Before the nodes, so that it is removed after they have closed: one of them writes to it.
     await using directory = await temporaryDirectory()
-    await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, dimension })
+    await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, hasWhole: true, dimension })
     const writer = new Writer(all, 21)
     for (let index = 0; index < 5; index += 1) await writer.insert(100)
     const { database, collections } = all.nodes[0]!.up.node

@@ -8,7 +8,7 @@ export async function filledNodes(
   options: ShardedNodesOptions & { readonly dimension: number },
 ): Promise<ShardedNodes> {
   const { nodes, replicas, dimension } = options
-  const all = await ShardedNodes.start(options)
+  const all = await ShardedNodes.start({ ...options, hasWhole: true })
   const random = seededRandom(nodes * 10 + replicas)
   const points = Array.from({ length: 300 }, (_, index): NewPoint => {
     const id = idFromBytes(Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256)))

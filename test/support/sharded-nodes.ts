@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { createLogger } from '../../src/base/log.ts'
 import {
   type MessageBus,
@@ -19,6 +20,8 @@ export interface ShardedNodesOptions {
   readonly dimension?: number | undefined
   /** See `NodeSetup`. */
   readonly auditMs?: number | undefined
+  /** Whether there is also a node that has all points, to compare with. */
+  readonly hasWhole?: boolean | undefined
   /** What carries their requests; absent: memory. */
   readonly bus?: MessageBus | undefined
 }
@@ -26,8 +29,7 @@ export interface ShardedNodesOptions {
 /** Nodes of one cluster in this process. Each has a part of the points, and they call each other over a bus in memory. */
 export class ShardedNodes implements AsyncDisposable {
   readonly nodes: SimulatedNode[] = []
-  /** A node of the same cluster that has all points. */
-  readonly whole: SimulatedNode
+  readonly #whole: SimulatedNode | undefined
   readonly names: readonly string[]
   readonly shards: SimulatedShards
   readonly links: Map<string, NodeRequests> = new Map()
@@ -37,11 +39,12 @@ export class ShardedNodes implements AsyncDisposable {
   readonly #log: SharedMemoryLog = new SharedMemoryLog()
   readonly #documents: SharedMemoryDocuments = new SharedMemoryDocuments()
 
-  private constructor({ nodes, replicas, dimension, auditMs, bus }: ShardedNodesOptions) {
+  private constructor({ nodes, replicas, dimension, auditMs, hasWhole, bus }: ShardedNodesOptions) {
     this.#bus = bus ?? new MemoryBus()
     this.names = Array.from({ length: nodes }, (_, index) => `node-${index}`)
     this.shards = new SimulatedShards(this.names, replicas, undefined, () => this.nodes)
-    this.whole = new SimulatedNode({
+    if (hasWhole !== true) return
+    this.#whole = new SimulatedNode({
       name: 'whole',
       log: this.#log,
       documents: this.#documents,
@@ -67,8 +70,18 @@ export class ShardedNodes implements AsyncDisposable {
         }),
       )
     }
-    for (const node of [...all.nodes, all.whole]) await (await node.start()).node.caughtUp()
+    for (const node of all.#all) await (await node.start()).node.caughtUp()
     return all
+  }
+
+  /** A node of the same cluster that has all points: see `hasWhole`. */
+  get whole(): SimulatedNode {
+    assert(this.#whole !== undefined)
+    return this.#whole
+  }
+
+  get #all(): readonly SimulatedNode[] {
+    return this.#whole === undefined ? this.nodes : [...this.nodes, this.#whole]
   }
 
   /** Adds a node over an existing directory. */
@@ -132,11 +145,11 @@ export class ShardedNodes implements AsyncDisposable {
 
   /** Resolves when all nodes have applied every acknowledged record. */
   async settled(): Promise<void> {
-    await Promise.all([...this.nodes, this.whole].map(({ up }) => up.node.admit({ consistency: 'latest' })))
+    await Promise.all(this.#all.map(({ up }) => up.node.admit({ consistency: 'latest' })))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const node of [...this.nodes, this.whole]) await node[Symbol.asyncDispose]()
+    for (const node of this.#all) await node[Symbol.asyncDispose]()
     for (const link of this.links.values()) link.close()
   }
 }
