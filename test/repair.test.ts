@@ -24,11 +24,12 @@ import type { Collection } from '../src/collections/collection.ts'
 import { readConfig } from '../src/config.ts'
 import { openStore } from '../src/storage/data-store.ts'
 import { keyOfRequest, rowBytesOf, rowsHeaderBytes } from '../src/storage/key-layout.ts'
-import { encodeRecord, type NewRecord } from '../src/storage/payload-record.ts'
+import type { NewRecord } from '../src/storage/payload-record.ts'
 import { clusteredVectors } from './support/clusters.ts'
 import { withCollection } from './support/collection.ts'
 import { insertIds } from './support/insert-ids.ts'
 import { openMainTables } from './support/main-tables.ts'
+import { encodeRecord } from './support/payload-records.ts'
 import { type Ended, run, temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { groupOf, insertion } from './support/stored-points.ts'
@@ -380,10 +381,10 @@ describe('a repair of points with attributes and expiry', () => {
     const store = await openStore({ dataDir, logger })
     await store.commit(groupOf(stored))
     await store.close()
-    const forged = (slot: number, extras: Partial<NewRecord>): Buffer => {
+    const forged = (slot: number, extras: Partial<Omit<NewRecord, 'id'>>): Buffer => {
       const sound = { version: slot + 1, order: slot + 1, expiresAtUs: Number.NaN, attributes: '' }
       const id = idToBytes(stored[slot]!.id)
-      return encodeRecord({ id, contentType: 0, content: 'x', ...sound, ...extras })
+      return encodeRecord({ id, contentType: 'Image', content: 'x', ...sound, ...extras })
     }
     const tables = await openMainTables(dataDir)
     const flipped = tables.payloads.getBinary(1)!

@@ -1,3 +1,4 @@
+import { assert } from '../base/errors.ts'
 import { ByteDictionary } from './byte-dictionary.ts'
 import { columnPieces, loadColumn } from './column-pieces.ts'
 import type { MemoryCount } from './memory-count.ts'
@@ -94,6 +95,7 @@ export class Shapes {
   /** Removes and returns the codes of a slot. The slot must have a shape. */
   take(slot: number): number[] {
     const ordinal = this.#column.get(slot) - 1
+    assert(ordinal >= 0, 'a slot whose values are removed has some')
     this.#column.delete(slot)
     const codes = codesOf(this.#dictionary.read(ordinal))
     const count = this.#counts.get(ordinal) - 1

@@ -38,6 +38,7 @@ export class SlotAllocator {
   }
 
   release(slot: number): void {
+    assert(slot < this.#next, 'a released slot was taken')
     if (this.#held === undefined) this.#add(slot)
     else this.#held.push(slot)
   }

@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { crc32 } from 'node:zlib'
+import { encodeRecord } from '../../test/support/payload-records.ts'
 import { attributesToJson } from '../base/attribute-json.ts'
 import { type Attributes, DateTime, GeoPoint } from '../base/attributes.ts'
 import { idToBytes } from '../base/ids.ts'
-import { contentTypes, type Payload } from '../base/point.ts'
-import { encodeRecord, type NewRecord, payloadOf, scanRecord, splitRecord } from './payload-record.ts'
+import type { Payload } from '../base/point.ts'
+import { payloadOf, scanRecord, splitRecord } from './payload-record.ts'
 
 const id = idToBytes('00112233-4455-4677-8899-aabbccddeeff')
 
@@ -25,11 +26,11 @@ function sealed(record: Buffer): Buffer {
   return record
 }
 
-function recordOf(payload: Payload, version: number, order: number): NewRecord {
+function recordOf(payload: Payload, version: number, order: number): Parameters<typeof encodeRecord>[0] {
   const { contentType, content, attributes, expiresAtUs = Number.NaN } = payload
   return {
     id,
-    contentType: contentTypes.indexOf(contentType),
+    contentType,
     content,
     version,
     order,

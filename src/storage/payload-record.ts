@@ -2,7 +2,8 @@ import { crc32 } from 'node:zlib'
 import { attributesFromJson } from '../base/attribute-json.ts'
 import type { Attributes } from '../base/attributes.ts'
 import { dateTimeOf } from '../base/datetime.ts'
-import { idBytes } from '../base/ids.ts'
+import { assert } from '../base/errors.ts'
+import { idBytes, writeIdBytes } from '../base/ids.ts'
 import { type ContentType, contentTypes, type Payload } from '../base/point.ts'
 
 /**
@@ -33,30 +34,36 @@ export interface RecordParts extends RecordNumbers {
 
 /** A record to store. */
 export interface NewRecord extends RecordNumbers {
-  /** 16 bytes. */
-  readonly id: Uint8Array
-  /** Position in `contentTypes`. */
-  readonly contentType: number
+  /** Lower-case UUID. */
+  readonly id: string
+  readonly contentType: ContentType
   readonly content: string
   /** Canonical JSON; empty: none. */
   readonly attributes: string
 }
 
-export function encodeRecord(record: NewRecord): Buffer {
-  const { content, attributes } = record
-  const attributeBytes = Buffer.byteLength(attributes)
-  const contentAt = headBytes + attributeBytes
-  const value = Buffer.alloc(contentAt + Buffer.byteLength(content))
-  value.set(record.id)
-  value[typeAt] = record.contentType
-  value.writeDoubleLE(record.version, versionAt)
-  value.writeDoubleLE(record.order, orderAt)
-  value.writeDoubleLE(record.expiresAtUs, expiresAt)
-  value.writeUInt32LE(attributeBytes, attributeBytesAt)
-  value.write(attributes, headBytes)
-  value.write(content, contentAt)
+/** Returns the length of a record whose content and attributes have these lengths in UTF-8. */
+export function recordBytesOf(contentBytes: number, attributeBytes: number): number {
+  return headBytes + attributeBytes + contentBytes
+}
+
+/** Writes a record, except for its checksum, over the whole of `target`, which has its length. */
+export function packRecord(target: Buffer, record: NewRecord, attributeBytes: number): void {
+  const { version, order, expiresAtUs } = record
+  assert(areNumbersOfPoint(version, order, expiresAtUs), 'a stored point has numbers that can be read again')
+  writeIdBytes(record.id, target, 0)
+  target[typeAt] = contentTypes.indexOf(record.contentType)
+  target.writeDoubleLE(record.version, versionAt)
+  target.writeDoubleLE(record.order, orderAt)
+  target.writeDoubleLE(record.expiresAtUs, expiresAt)
+  target.writeUInt32LE(attributeBytes, attributeBytesAt)
+  target.write(record.attributes, headBytes)
+  target.write(record.content, headBytes + attributeBytes)
+}
+
+/** Fills in the checksum of a record. */
+export function sealRecord(value: Buffer): void {
   value.writeUInt32LE(checksumOf(value), checksumAt)
-  return value
 }
 
 /** Splits a record; undefined if it does not match its checksum, or could never have been written. */

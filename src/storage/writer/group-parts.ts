@@ -1,22 +1,17 @@
 import { attributesToJson } from '../../base/attribute-json.ts'
 import { assert } from '../../base/errors.ts'
-import { idBytes, writeIdBytes } from '../../base/ids.ts'
-import { contentTypes, type Payload } from '../../base/point.ts'
+import type { Payload } from '../../base/point.ts'
 import { packRow, rowBytesOf } from '../key-layout.ts'
 import { packRequests } from '../keyed-requests.ts'
-import type { NewRecord } from '../payload-record.ts'
+import { type NewRecord, packRecord, recordBytesOf } from '../payload-record.ts'
 import type { Change, WriteGroup } from '../store.ts'
 import type { GroupPart } from './writer-messages.ts'
 
 /**
- * The two ends of a message with a part of a group: `partsOf` packs, `unpackPart` unpacks. The numbers, ids and vectors
- * of a part are in one buffer, because each additional array in a message costs both threads a microsecond or two:
+ * The two ends of a message with a part of a group: `partsOf` packs, `unpackPart` unpacks. Rows and records are in one
+ * buffer, as they are stored, without their checksums:
  *
- *   ├ row ┬ row ┬ ... ┼ head ┬ head ┬ ... ┤
- *
- *   row    of a record with a new vector: see key-layout.ts; without its checksum
- *   head   of each record │ id 16 │ slot u32 │ content type u8 │ whether the record has a row u8 │
- *          version f64 │ order f64 │ expires f64 │
+ *   ├ row ┬ row ┬ ... ┼ slot u32 │ bytes u32 │ whether it has a row u8 │ record ┬ ... ┤
  *
  * Rows are in the order of their records.
  */
@@ -33,9 +28,10 @@ export interface UnpackedPart extends Pick<GroupPart, 'dimension' | 'applied' | 
   readonly keyedRequests: Uint8Array<ArrayBuffer>
 }
 
-/** A payload record to store: see payload-record.ts. */
-export interface UnpackedRecord extends NewRecord {
+interface UnpackedRecord {
   readonly slot: number
+  /** Without its checksum: see payload-record.ts. */
+  readonly value: Buffer
 }
 
 /**
@@ -83,6 +79,7 @@ class PartDraft {
   bytes = 0
   readonly #records: DraftRecord[] = []
   readonly #leftSlots: number[] = []
+  #recordsBytes = 0
   #dimension = 0
   #rowCount = 0
   #sequence = 0
@@ -110,24 +107,24 @@ class PartDraft {
   }
 
   pack(): Omit<GroupPart, 'kind' | 'collection' | 'keyedRequests' | 'applied' | 'isLast'> {
-    const records = this.#records
     return {
       dimension: this.#dimension,
-      packed: this.#packRecords(),
-      contents: records.map(({ payload }) => payload.content),
-      attributes: records.some(({ attributes }) => attributes !== '')
-        ? records.map(({ attributes }) => attributes)
-        : undefined,
+      packed: this.#packed(),
+      rowsBytes: this.#rowCount * rowBytesOf(this.#dimension),
       leftSlots: this.#leftSlots.length === 0 ? undefined : Uint32Array.from(this.#leftSlots),
       sequence: this.#sequence,
     }
   }
 
-  #addRecord(record: Omit<DraftRecord, 'attributes'>): void {
-    const { vector, payload } = record
+  #addRecord({ slot, sequence, vector, payload, ...numbers }: Placed): void {
+    const { contentType, content, expiresAtUs = Number.NaN } = payload
     const attributes = payload.attributes === undefined ? '' : attributesToJson(payload.attributes)
-    this.#records.push({ ...record, attributes })
-    this.bytes += payload.content.length + attributes.length + pointWorkBytes
+    const attributeBytes = Buffer.byteLength(attributes)
+    const bytes = recordBytesOf(Buffer.byteLength(content), attributeBytes)
+    const record = { ...numbers, contentType, content, expiresAtUs, attributes }
+    this.#records.push({ slot, record, attributeBytes, bytes, sequence, vector })
+    this.#recordsBytes += headBytes + bytes
+    this.bytes += bytes + pointWorkBytes
     if (vector === undefined) return
     assert(
       this.#rowCount === 0 || vector.length === this.#dimension,
@@ -138,80 +135,72 @@ class PartDraft {
     this.bytes += vector.byteLength
   }
 
-  #packRecords(): Uint8Array<ArrayBuffer> {
+  #packed(): Uint8Array<ArrayBuffer> {
     const rowBytes = rowBytesOf(this.#dimension)
     let rowAt = 0
-    let headAt = this.#rowCount * rowBytes
+    let at = this.#rowCount * rowBytes
     // Not from the pool, because the buffer is transferred. Not zeroed, because this code or the writer sets every
     // byte.
-    const packed = Buffer.allocUnsafeSlow(headAt + this.#records.length * headBytes)
-    for (const { slot, id, sequence, version, order, vector, payload } of this.#records) {
-      writeIdBytes(id, packed, headAt)
-      packed.writeUInt32LE(slot, headAt + slotAt)
-      packed[headAt + typeAt] = contentTypes.indexOf(payload.contentType)
-      packed[headAt + hasRowAt] = vector === undefined ? 0 : 1
-      packed.writeDoubleLE(version, headAt + versionAt)
-      packed.writeDoubleLE(order, headAt + orderAt)
-      packed.writeDoubleLE(payload.expiresAtUs ?? Number.NaN, headAt + expiresAt)
-      headAt += headBytes
+    const packed = Buffer.allocUnsafeSlow(at + this.#recordsBytes)
+    for (const { slot, record, attributeBytes, bytes, sequence, vector } of this.#records) {
+      packed.writeUInt32LE(slot, at)
+      packed.writeUInt32LE(bytes, at + 4)
+      packed[at + hasRowAt] = vector === undefined ? 0 : 1
+      at += headBytes
+      packRecord(packed.subarray(at, at + bytes), record, attributeBytes)
+      at += bytes
       if (vector === undefined) continue
-      packRow(packed, rowAt, { id, sequence, vector })
+      packRow(packed, rowAt, { id: record.id, sequence, vector })
       rowAt += rowBytes
     }
     return packed
   }
 }
 
-interface DraftRecord {
+/** A point to store in a slot. */
+interface Placed extends Pick<NewRecord, 'id' | 'version' | 'order'> {
   readonly slot: number
-  readonly id: string
   readonly sequence: number
-  readonly version: number
-  readonly order: number
   /** Undefined if the point keeps its row. */
   readonly vector: Float32Array | undefined
   readonly payload: Payload
-  /** Canonical JSON; empty: none. */
-  readonly attributes: string
+}
+
+interface DraftRecord extends Pick<Placed, 'slot' | 'sequence' | 'vector'> {
+  readonly record: NewRecord
+  readonly attributeBytes: number
+  /** Length of the record. */
+  readonly bytes: number
 }
 
 /** Unpacks a part, as views of its buffer. */
 export function unpackPart(part: GroupPart): UnpackedPart {
-  const { packed, contents, attributes, dimension, applied, sequence } = part
+  const { packed, rowsBytes, dimension, applied, sequence } = part
   const { leftSlots = noSlots, keyedRequests = noBytes } = part
   const bytes = Buffer.from(packed.buffer, packed.byteOffset, packed.byteLength)
-  const headsAt = bytes.length - contents.length * headBytes
   const slotsWithRows: number[] = []
-  const records = contents.map((content, index): UnpackedRecord => {
-    const at = headsAt + index * headBytes
-    const slot = bytes.readUInt32LE(at + slotAt)
+  const records: UnpackedRecord[] = []
+  let at = rowsBytes
+  while (at < bytes.length) {
+    const slot = bytes.readUInt32LE(at)
+    const valueAt = at + headBytes
     if (bytes[at + hasRowAt] === 1) slotsWithRows.push(slot)
-    return {
-      slot,
-      id: bytes.subarray(at, at + idBytes),
-      contentType: bytes[at + typeAt]!,
-      content,
-      version: bytes.readDoubleLE(at + versionAt),
-      order: bytes.readDoubleLE(at + orderAt),
-      expiresAtUs: bytes.readDoubleLE(at + expiresAt),
-      attributes: attributes?.[index] ?? '',
-    }
-  })
+    at = valueAt + bytes.readUInt32LE(at + 4)
+    records.push({ slot, value: bytes.subarray(valueAt, at) })
+  }
+  assert(at === bytes.length, 'the records of a part fill its buffer')
+  assert(slotsWithRows.length * rowBytesOf(dimension) === rowsBytes, 'a part has the rows of its records')
   const rowSlots = Uint32Array.from(slotsWithRows)
-  const rows = bytes.subarray(0, headsAt)
+  const rows = bytes.subarray(0, rowsBytes)
   return { dimension, rows, rowSlots, records, leftSlots, keyedRequests, applied, sequence }
 }
 
 const noSlots = new Uint32Array()
 const noBytes = new Uint8Array()
 
-const slotAt: number = idBytes
-const typeAt: number = slotAt + 4
-const hasRowAt: number = typeAt + 1
-const versionAt: number = hasRowAt + 1
-const orderAt: number = versionAt + 8
-const expiresAt: number = orderAt + 8
-const headBytes: number = expiresAt + 8
+const hasRowAt = 8
+/** Bytes before a record. */
+const headBytes: number = hasRowAt + 1
 
 /** The cost of a point in addition to copying it, in bytes that could be copied in the same time. */
 const pointWorkBytes = 512

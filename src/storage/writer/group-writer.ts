@@ -5,10 +5,10 @@ import type { RowFile, RowFiles } from '../files/row-file.ts'
 import { emptyBlock, encodeBlock, encodeMeta, type Meta, metaKeys, type RequestQueue } from '../key-layout.ts'
 import { addRequests, type RequestBounds, unpackRequests } from '../keyed-requests.ts'
 import { blockOf, hasSlot, setBit } from '../live-bits.ts'
-import { encodeRecord } from '../payload-record.ts'
+import { sealRecord } from '../payload-record.ts'
 import { pageBytes, type Table } from '../table.ts'
 import { readChecked, type Tables } from '../tables.ts'
-import { type UnpackedPart, type UnpackedRecord, unpackPart } from './group-parts.ts'
+import { type UnpackedPart, unpackPart } from './group-parts.ts'
 import type { GroupPart, StoredState } from './writer-messages.ts'
 
 interface GroupWriterSetup {
@@ -77,8 +77,8 @@ export class GroupWriter {
     for (const { records, leftSlots, keyedRequests } of this.#parts) {
       changes += records.length + leftSlots.length
       keyedBytes += keyedRequests.length
-      for (const record of records) {
-        const bytes = valueBytesOf(record)
+      for (const { value } of records) {
+        const bytes = valueBytesOf(value)
         valueBytes += bytes
         if (bytes > pageBytes) runBytes += bytes
       }
@@ -91,6 +91,7 @@ export class GroupWriter {
   /** Adds one part to the group of the next transaction, and writes its rows. */
   add(message: GroupPart): void {
     const part = unpackPart(message)
+    for (const { value } of part.records) sealRecord(value)
     this.#parts.push(part)
     if (part.dimension === 0) return
     const file = this.#openRows(part.dimension)
@@ -120,7 +121,8 @@ export class GroupWriter {
 
   /** Call when the transaction with the tables of the group is durable. */
   accept(): void {
-    const { meta, blocks } = this.#next!
+    assert(this.#next !== undefined, 'the tables of an accepted group are written')
+    const { meta, blocks } = this.#next
     this.#meta = meta
     for (const [block, bits] of blocks) this.#live.set(block, bits)
     this.#measureRows()
@@ -178,7 +180,7 @@ export class GroupWriter {
   }
 
   #putRecords({ records }: UnpackedPart): void {
-    for (const record of records) this.#tables.payloads.putSync(record.slot, encodeRecord(record))
+    for (const { slot, value } of records) this.#tables.payloads.putSync(slot, value)
   }
 
   /** The meta record and the changed blocks of live bits after these parts. */
@@ -196,6 +198,7 @@ export class GroupWriter {
       if (part.dimension > 0) dimension ??= part.dimension
     }
     pointCount += live.added
+    assert(pointCount >= 0 && sequence >= this.#meta.sequence, 'counts and sequence numbers are possible')
     const meta = { ...this.#meta, dimension, sequence, slotCount, pointCount }
     return { meta, blocks: live.blocks }
   }
@@ -208,14 +211,14 @@ function changedPages(changes: number, { pages }: Table): number {
   return 2 * Math.min(changes, pages.tree)
 }
 
-/** Estimates the space for the value of a record. A large value has its own pages. */
-function valueBytesOf({ content, attributes }: UnpackedRecord): number {
-  const length = Buffer.byteLength(content) + Buffer.byteLength(attributes) + recordHeadBytes
+/** Estimates the space for a record. A large one has its own pages. */
+function valueBytesOf(value: Buffer): number {
+  const length = value.length + nodeBytes
   return length < pageBytes / 4 ? 2 * length : Math.ceil(length / pageBytes) * pageBytes
 }
 
-/** Id, numbers and lengths. */
-const recordHeadBytes = 64
+/** LMDB's key and head of an entry. */
+const nodeBytes = 16
 /**
  * Pages that every transaction writes: roots, branches, the meta record, blocks of live bits, the list of free pages.
  */

@@ -1,5 +1,5 @@
 import { mkdirSync, rmSync } from 'node:fs'
-import { isOpenFailure } from '../../base/errors.ts'
+import { assert, isOpenFailure } from '../../base/errors.ts'
 import { syncDirectory } from '../../base/sync-directory.ts'
 import { mainNumber } from '../catalog.ts'
 import {
@@ -77,7 +77,9 @@ export class WriterEnvironment {
   }
 
   writer(collection: number): GroupWriter {
-    return this.#writers.get(collection)!
+    const writer = this.#writers.get(collection)
+    assert(writer !== undefined, 'a group is of an open collection')
+    return writer
   }
 
   shut(collection: number): void {

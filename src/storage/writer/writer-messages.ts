@@ -46,12 +46,10 @@ export interface GroupPart {
   readonly collection: number
   /** Length of each vector, and dimension of the collection from now on; 0 if the part has no rows and fixes none. */
   readonly dimension: number
-  /** Rows and heads of records, in the format of group-parts.ts. */
+  /** Rows and records, in the format of group-parts.ts. */
   readonly packed: Uint8Array<ArrayBuffer>
-  /** The content of each record. */
-  readonly contents: readonly string[]
-  /** Canonical JSON, by record; undefined if none has attributes. */
-  readonly attributes: readonly string[] | undefined
+  /** Length of all rows in it. */
+  readonly rowsBytes: number
   /** Slots of deleted points, and slots that points with new vectors leave; undefined if there are none. */
   readonly leftSlots: Uint32Array | undefined
   /** In the last part: the keyed requests of the whole group, packed by `packRequests`; undefined if there are none. */

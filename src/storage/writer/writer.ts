@@ -378,6 +378,9 @@ export class CollectionWriter {
 
   /** Call when the group is durable. */
   committed(state: StoredState): void {
+    const { meta, databaseId } = this.#state
+    assert(state.databaseId === databaseId, 'a collection keeps its history')
+    assert(state.meta.sequence >= meta.sequence, 'sequence numbers only grow')
     this.#state = state
     this.settle()
   }
