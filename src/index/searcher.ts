@@ -30,14 +30,14 @@ export interface IndexQuery extends ScanQuery {
   /** Whether the matching slots may be scanned by their codes. For queries with a filter and a route on codes. */
   readonly codeScan?: CodeScanUse | undefined
   /** The work done for the query is added to this object. */
-  readonly work?: SearchWork | undefined
+  readonly work?: QueryWork | undefined
 }
 
 /** The matching slots are scanned by their codes instead of a walk, or after a walk that gave up. */
 export type CodeScanUse = 'instead' | 'after'
 
 /** The work that all threads have done for a query. */
-export interface SearchWork {
+export interface QueryWork {
   /** Number of slots whose distance was computed, from codes or vectors. */
   compared: number
   /** How many of them were measured by their vectors. */
@@ -48,7 +48,7 @@ export interface SearchWork {
 }
 
 /** Returns the work of a query that has not been started. */
-export function noWork(): SearchWork {
+export function noWork(): QueryWork {
   return { compared: 0, measured: 0, microseconds: 0, hasGivenUp: false }
 }
 
@@ -236,8 +236,8 @@ function timed(queries: readonly IndexQuery[], search: () => void): void {
 
 /** Adds the work of a walk to the work of its query. Returns the number of slots that the walk compared. */
 function countWork(
-  work: SearchWork | undefined,
-  { compared, measured }: Pick<SearchWork, 'compared' | 'measured'>,
+  work: QueryWork | undefined,
+  { compared, measured }: Pick<QueryWork, 'compared' | 'measured'>,
 ): number {
   if (work !== undefined) {
     work.compared += compared

@@ -2,7 +2,7 @@ import type { Metric } from '../base/point.ts'
 import { whyNoRoute } from '../graphs/graph-set.ts'
 import type { RouteInForce } from '../graphs/recall-plans.ts'
 import { isOnCodes, type Route } from '../index/routes.ts'
-import type { CodeScanUse, SearchWork } from '../index/searcher.ts'
+import type { CodeScanUse, QueryWork } from '../index/searcher.ts'
 import { efMax, filteredPoolMax } from '../index/segment.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
@@ -26,7 +26,7 @@ export interface PlannedQuery {
 
 /** How a query was carried out; filled in by the search. */
 export interface SearchReport {
-  readonly work: SearchWork
+  readonly work: QueryWork
   plan?: FilterPlan
   /** The time since the request, including waiting. */
   elapsedUs: number
@@ -62,7 +62,7 @@ export function noPlanCounts(): Record<FilteredPlanName, number> {
   return { scan: 0, code_scan: 0, walk: 0, walk_and_scan: 0 }
 }
 
-function nameOf(plan: FilterPlan, { hasGivenUp }: SearchWork): FilteredPlanName {
+function nameOf(plan: FilterPlan, { hasGivenUp }: QueryWork): FilteredPlanName {
   if (plan.route === undefined) return 'scan'
   if (isScan(plan)) return 'code_scan'
   return hasGivenUp ? 'walk_and_scan' : 'walk'
@@ -148,7 +148,7 @@ export class FilterPlanner {
   }
 
   /** Learns from a planned search, and counts it. */
-  learn(query: FilteredQuery, plan: FilterPlan, work: SearchWork): void {
+  learn(query: FilteredQuery, plan: FilterPlan, work: QueryWork): void {
     this.#counts[nameOf(plan, work)] += 1
     const { metric, matching } = query
     const { route, isTrial = false } = plan

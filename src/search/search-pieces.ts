@@ -9,7 +9,7 @@ import { countBits, type SlotBits, type SlotFilter } from '../index/slot-filter.
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { FilteredPlanCounts } from '../points/collection-stats.ts'
 import { type FilterPlan, FilterPlanner, type PlannedQuery } from './filter-planner.ts'
-import type { SearchWork as RingWork } from './search-ring.ts'
+import type { RingWork } from './search-ring.ts'
 
 /** Returns the current route of a metric's searches, or of a search with a filter; undefined for the exact scan. */
 export type RouteOf = (metric: Metric, ask?: FilteredAsk) => RouteInForce | undefined

@@ -1,11 +1,11 @@
 import { assert } from '../base/errors.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { Hits } from '../index/hits.ts'
-import { type IndexQuery, noWork, type SearchWork as QueryWork, type SlotRange } from '../index/searcher.ts'
+import { type IndexQuery, noWork, type QueryWork, type SlotRange } from '../index/searcher.ts'
 import type { SlotBits } from '../index/slot-filter.ts'
 
 /** A unit of work for a search thread: queries over ranges of slots. */
-export interface SearchWork {
+export interface RingWork {
   /** The id of the index to search. */
   readonly index: number
   readonly queries: readonly IndexQuery[]
@@ -77,7 +77,7 @@ export class SearchRing {
   /**
    * Main thread: writes a record at `offset` in the records' part, and wakes the worker. Returns the record's address.
    */
-  submit(offset: number, work: SearchWork): number {
+  submit(offset: number, work: RingWork): number {
     const at = recordsAt + offset
     this.#write(at, work)
     this.#i32[placesAt / 4 + (this.submitted & (recordsMax - 1))] = at
@@ -121,7 +121,7 @@ export class SearchRing {
    *
    * @param filters the bitmaps that the worker has received
    */
-  read(at: number, filters: ReadonlyMap<number, FilterWords>): SearchWork {
+  read(at: number, filters: ReadonlyMap<number, FilterWords>): RingWork {
     const i32 = this.#i32
     const word = at / 4
     const dimension = i32[word + head.dimension]!
@@ -215,7 +215,7 @@ export class SearchRing {
     if (Atomics.load(this.#i32, words.asleep) === 1) Atomics.notify(this.#i32, words.bell)
   }
 
-  #write(at: number, { index: of, queries, ranges, cost }: SearchWork): void {
+  #write(at: number, { index: of, queries, ranges, cost }: RingWork): void {
     const i32 = this.#i32
     const dimension = queries[0]!.vector.length
     i32.set([0, 0, queries.length, ranges.length, dimension, Math.min(cost, 0x7fff_ffff), of], at / 4)
@@ -304,7 +304,7 @@ export function recordBytes({ dimension, queries, hits, ranges }: RecordSize): n
   return firstQueryAt(0, ranges) + queries * queryBytes(dimension) + roundUp8(hits * hitBytes)
 }
 
-export function sizeOf({ queries, ranges }: SearchWork): RecordSize {
+export function sizeOf({ queries, ranges }: RingWork): RecordSize {
   const hits = queries.reduce((sum, { k }) => sum + k, 0)
   return { dimension: queries[0]!.vector.length, queries: queries.length, hits, ranges: ranges.length }
 }

@@ -96,7 +96,7 @@ export function writtenBytes(payload: Payload, vector: Float32Array | undefined)
 }
 
 /** The points that a request by filter changes. */
-export interface FilterPlan {
+export interface PlannedChanges {
   /** In the order of insertion. */
   readonly ids: readonly string[]
   /** The place of each id in that order. */
@@ -116,7 +116,7 @@ export async function planByFilter(
   points: CurrentPoints,
   payloadOf: (slot: number, id: string) => Payload | undefined,
   { filter, change, limit = changesPerRecord, dryRun }: ChangeByFilter,
-): Promise<FilterPlan & { readonly matching: number }> {
+): Promise<PlannedChanges & { readonly matching: number }> {
   const count = Math.min(limit, changesPerRecord)
   const found = await points.matching(filter)
   const matching = Math.min(count, found.count)

@@ -1,6 +1,6 @@
 import type { Hit } from '../../../src/index/hits.ts'
 import type { Route } from '../../../src/index/routes.ts'
-import { type IndexQuery, noWork, type Searcher, type SearchWork } from '../../../src/index/searcher.ts'
+import { type IndexQuery, noWork, type QueryWork, type Searcher } from '../../../src/index/searcher.ts'
 import { efMax } from '../../../src/index/segment.ts'
 import type { SlotBits } from '../../../src/index/slot-filter.ts'
 import { loadKernels } from '../../../src/kernels/wasm-module.ts'
@@ -115,7 +115,7 @@ class Vicinal implements Contender {
     const route = mode === 'scan' ? undefined : this.#route()
     const rows = rowsOf(queries, dimension)
     const wanted = rows.map((_, query) => matching(query))
-    const asked = rows.map((vector, query): IndexQuery & { readonly work: SearchWork } => {
+    const asked = rows.map((vector, query): IndexQuery & { readonly work: QueryWork } => {
       const common = { vector, metric, ef, route, work: noWork() }
       if (mode === 'post') return { ...common, k: ef }
       const limit = Math.max(1, Math.min(k, wanted[query]!.count))

@@ -6,7 +6,7 @@ import type { HitDetails, Profile, SearchResults } from '../../base/search-resul
 import { inTurns, Turn } from '../../base/turns.ts'
 import type { FacetCount, ListPage, ListQuery } from '../../points/database.ts'
 import { cursorAfter, orderOfCursor } from '../../points/insertion-order.ts'
-import type { FilterPlan } from '../../write/by-filter.ts'
+import type { PlannedChanges } from '../../write/by-filter.ts'
 
 /** What one node has found. */
 export interface NodeResults {
@@ -201,7 +201,7 @@ export function mergePages(
 }
 
 /** The plan of one node. */
-export type NodePlan = FilterPlan & { readonly matching: number }
+export type NodePlan = PlannedChanges & { readonly matching: number }
 
 /**
  * Merges plans of nodes that have no points in common into one plan for the points that were inserted first. Works in

@@ -21,7 +21,7 @@ import { databaseBytes } from './environment.ts'
  * never be the first to find the disk full. When little space is left, this class extends the file before the
  * transaction: new pages are at its end, and allocated space can be written.
  */
-export class PageRoom {
+export class PageSpace {
   readonly #root: RootDatabase
   readonly #path: string
   readonly #tables: readonly Table[]
@@ -41,7 +41,7 @@ export class PageRoom {
    * @param mayReuse whether pages within the file may have to do, because there is no space to extend it
    * @throws Error with the system's code, which `isDiskFull` recognizes, if there is not enough room
    */
-  ensure(needsOf: () => RoomNeeds, mayReuse = true): void {
+  ensure(needsOf: () => SpaceNeeds, mayReuse = true): void {
     const { bavail, bsize } = statfsSync(this.#path)
     if (bavail * bsize >= plentyBytes) return
     const { bytes, runBytes = 0 } = needsOf()
@@ -66,7 +66,7 @@ export class PageRoom {
 }
 
 /** Upper estimates of the space for a transaction. */
-export interface RoomNeeds {
+export interface SpaceNeeds {
   readonly bytes: number
   /** Of these, for values of several pages. */
   readonly runBytes?: number

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs'
 import { assert } from '../../base/errors.ts'
-import type { PageRoom, RoomNeeds } from '../files/disk-space.ts'
+import type { PageSpace, SpaceNeeds } from '../files/disk-space.ts'
 import type { RowFile, RowFiles } from '../files/row-file.ts'
 import { emptyBlock, encodeBlock, encodeMeta, type Meta, metaKeys, type RequestQueue } from '../key-layout.ts'
 import { addRequests, type RequestBounds, unpackRequests } from '../keyed-requests.ts'
@@ -17,7 +17,7 @@ interface GroupWriterSetup {
   /** Fixes the dimension of an empty collection. */
   readonly dimension?: number | undefined
   readonly requestBounds: RequestBounds
-  readonly room: PageRoom
+  readonly space: PageSpace
 }
 
 /**
@@ -34,7 +34,7 @@ export class GroupWriter {
   readonly #live: Map<number, Buffer>
   readonly #databaseId: string
   readonly #requestBounds: RequestBounds
-  readonly #room: PageRoom
+  readonly #space: PageSpace
   #meta: Meta
   /** The dimension of the row file. After a failed first insertion, it is not that of the collection. */
   #rowsDimension: number | undefined
@@ -43,11 +43,11 @@ export class GroupWriter {
   #next: NextState | undefined
 
   /** @throws DatabaseError if the collection's files are damaged */
-  constructor({ tables, rowFiles, dimension, requestBounds, room }: GroupWriterSetup) {
+  constructor({ tables, rowFiles, dimension, requestBounds, space }: GroupWriterSetup) {
     this.#tables = tables
     this.#rowFiles = rowFiles
     this.#requestBounds = requestBounds
-    this.#room = room
+    this.#space = space
     const { meta, live, databaseId } = readChecked(tables)
     this.#meta = meta
     this.#live = live
@@ -71,7 +71,7 @@ export class GroupWriter {
   }
 
   /** An upper estimate of the disk space that the tables need for the group. */
-  get tableNeeds(): RoomNeeds {
+  get tableNeeds(): SpaceNeeds {
     const { payloads, meta } = this.#tables
     let [changes, keyedBytes, valueBytes, runBytes] = [0, 0, 0, 0]
     for (const { records, leftSlots, keyedRequests } of this.#parts) {
@@ -157,7 +157,7 @@ export class GroupWriter {
   #fixDimension(dimension: number): void {
     this.#openRows(dimension)
     const meta = { ...this.#meta, dimension }
-    this.#room.ensure(() => ({ bytes: transactionBytes }))
+    this.#space.ensure(() => ({ bytes: transactionBytes }))
     this.#tables.root.transactionSync(() => this.#putMeta(meta))
     this.#meta = meta
   }

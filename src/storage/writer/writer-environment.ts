@@ -9,7 +9,7 @@ import {
   reservePath,
   rowFilePath,
 } from '../files/data-directory.ts'
-import { isDiskFull, PageRoom, ReserveFile, type RoomNeeds } from '../files/disk-space.ts'
+import { isDiskFull, PageSpace, ReserveFile, type SpaceNeeds } from '../files/disk-space.ts'
 import { RowFile, RowFiles } from '../files/row-file.ts'
 import { RequestFault } from '../keyed-requests.ts'
 import { pageBytes } from '../table.ts'
@@ -34,7 +34,7 @@ export class WriterEnvironment {
   readonly #tables: DataTables
   readonly #path: string
   readonly #reserve: ReserveFile
-  readonly #room: PageRoom
+  readonly #space: PageSpace
   readonly #rowFiles = new RowFiles(rowFilesMax)
   readonly #writers = new Map<number, GroupWriter>()
   /** The error after which nothing is written. */
@@ -49,7 +49,7 @@ export class WriterEnvironment {
     this.#reserve = new ReserveFile(reservePath(dataDir))
     const { root, catalog } = this.#tables
     const { payloads, live, meta } = this.#tables.of(mainNumber, '')
-    this.#room = new PageRoom(root, this.#path, [payloads, live, meta, catalog])
+    this.#space = new PageSpace(root, this.#path, [payloads, live, meta, catalog])
   }
 
   /** Opens a collection for writing. @throws DatabaseError if it is damaged */
@@ -60,7 +60,7 @@ export class WriterEnvironment {
       rowFiles: this.#rowFiles,
       dimension,
       requestBounds: this.#setup.requestBounds,
-      room: this.#room,
+      space: this.#space,
     })
     this.#writers.set(collection, writer)
     return writer
@@ -132,7 +132,7 @@ export class WriterEnvironment {
    * transactions neither resolve nor reject when the disk is full.
    */
   #transaction(groups: readonly GroupWriter[], mayReuse = true): void {
-    this.#room.ensure(() => needsOf(groups), mayReuse)
+    this.#space.ensure(() => needsOf(groups), mayReuse)
     this.#tables.root.transactionSync(() => {
       for (const group of groups) group.writeTables()
     })
@@ -201,7 +201,7 @@ export class WriterEnvironment {
 
   #put(entries: readonly EntryChange[], mayReuse = true): void {
     const bytes = entries.reduce((sum, { value }) => sum + pageBytes + (value?.length ?? 0), entriesBytes)
-    this.#room.ensure(() => ({ bytes }), mayReuse)
+    this.#space.ensure(() => ({ bytes }), mayReuse)
     this.#tables.root.transactionSync(() => {
       for (const { table, key, collection, value } of entries) {
         const target = table === 'meta' ? this.#tables.of(collection!, '').meta : this.#tables.catalog
@@ -213,7 +213,7 @@ export class WriterEnvironment {
 
   #purge(collection: number, mayReuse: boolean): boolean {
     const { payloads, live, meta } = this.#tables.of(collection, '')
-    this.#room.ensure(() => ({ bytes: purgeBytes }), mayReuse)
+    this.#space.ensure(() => ({ bytes: purgeBytes }), mayReuse)
     return this.#tables.root.transactionSync(() => {
       let left = purgedMax
       for (const table of [payloads, live, meta]) {
@@ -260,7 +260,7 @@ const purgeBytes = 3 * 1024 * 1024
 /** Entries of one purge. It takes a few milliseconds, during which the groups of other collections wait. */
 const purgedMax = 2_000
 
-function needsOf(groups: readonly GroupWriter[]): RoomNeeds {
+function needsOf(groups: readonly GroupWriter[]): SpaceNeeds {
   let [bytes, runBytes] = [0, 0]
   for (const { tableNeeds } of groups) {
     bytes += tableNeeds.bytes
