@@ -14,6 +14,7 @@ import {
   OpenCollections,
   type OpenCollectionsOptions,
 } from './open-collections.ts'
+import { Readers } from './readers.ts'
 
 /**
  * The collections of a process by name, and their aliases. `OpenCollections` opens and closes them. Collections and
@@ -29,9 +30,13 @@ export class CollectionSet implements Collections {
   /** The last change of collections or aliases. */
   #changes: Promise<unknown> = Promise.resolve()
 
+  /** The threads that search by themselves. */
+  readonly readers: Readers
+
   constructor(options: OpenCollectionsOptions) {
     this.#options = options
     this.#open = new OpenCollections(options)
+    this.readers = new Readers({ ...options.engine.readerParts, find: (name) => this.#viewable(name) })
   }
 
   get aliases(): ReadonlyMap<string, string> {
@@ -81,6 +86,12 @@ export class CollectionSet implements Collections {
 
   lease(name: string): CollectionLease | Promise<CollectionLease> {
     return this.#open.lease(() => this.#find(name))
+  }
+
+  #viewable(name: string): Collection | undefined {
+    const record = this.#recordOf(name)
+    const collection = record && this.#open.get(record.number)
+    return collection?.isViewable === true ? collection : undefined
   }
 
   /** Whether the collection exists and its dimension is not fixed yet. */
@@ -214,13 +225,21 @@ export class CollectionSet implements Collections {
 
   /** Runs a change of collections or aliases after those before it have ended. */
   #change<Result>(change: () => Promise<Result>): Promise<Result> {
-    const result = this.#changes.then(change, change)
+    const changed = async (): Promise<Result> => {
+      try {
+        return await change()
+      } finally {
+        this.readers.namesChanged()
+      }
+    }
+    const result = this.#changes.then(changed, changed)
     this.#changes = result.catch(() => {})
     return result
   }
 
   /** Opens no more collections. The engine closes the open ones. */
   async close(): Promise<void> {
+    this.readers[Symbol.dispose]()
     this.#open.close()
     await this.#changes.catch(() => {})
   }

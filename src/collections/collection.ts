@@ -1,10 +1,13 @@
+import type { AttributeIndex } from '../attributes/attribute-index.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
 import { assert, cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
-import type { NewPoint, Patch, Payload, Point, SearchQuery } from '../base/point.ts'
+import type { Metric, NewPoint, Patch, Payload, Point, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
+import { inTurns } from '../base/turns.ts'
 import { Indexer } from '../graphs/indexer.ts'
+import { newFilterId } from '../index/slot-filter.ts'
 import type { CollectionStats } from '../points/collection-stats.ts'
 import type {
   ChangeByFilter,
@@ -19,7 +22,7 @@ import type {
 import { SlotAllocator } from '../points/slot-allocator.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
 import { noPlanCounts } from '../search/filter-planner.ts'
-import type { SearchedPoints } from '../search/query-planner.ts'
+import type { MatchingSlots, SearchedPoints } from '../search/query-planner.ts'
 import { bytesOfDetails, detailBytes } from '../search/search-answers.ts'
 import type { Snapshot, Store } from '../storage/store.ts'
 import { planByFilter } from '../write/by-filter.ts'
@@ -30,6 +33,7 @@ import { AttributeCache, momentOf } from './attribute-cache.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 import { LivePoints, pointsIn } from './live-points.ts'
 import { digestAll, loadCollection } from './load-collection.ts'
+import type { MatchingAnswer, MatchingCall } from './reader-messages.ts'
 import { countPoints, facetsOf, ListReader, PointReader, within } from './reads.ts'
 
 /** See `Engine.openCollection`. */
@@ -72,6 +76,8 @@ export class Collection implements Database, AsyncDisposable {
   /** Reads that take several turns. */
   readonly #reads = new RunningReads(() => this.#refusal)
   readonly #search: CollectionSearch
+  /** Numbers the bitmaps of filters for other threads. */
+  readonly #filterIds = new WeakMap<SharedArrayBuffer, number>()
   readonly #attributeCache: AttributeCache
   readonly #ended = Promise.withResolvers<void>()
   #hasSnapshot = false
@@ -202,7 +208,7 @@ export class Collection implements Database, AsyncDisposable {
 
   get stats(): CollectionStats {
     const { searches, table, attributes } = this.livePoints
-    const index = searches?.index
+    const index = searches && table.index
     return {
       points: table.size,
       dimension: index?.dimension ?? 0,
@@ -340,6 +346,48 @@ export class Collection implements Database, AsyncDisposable {
     return slot === -1 ? undefined : (livePoints.expirations.expiryOf(slot) ?? Number.POSITIVE_INFINITY)
   }
 
+  /** For a thread that searches by itself: see `MatchingCall`. */
+  matching(
+    filter: Filter,
+    { metric, vector, limit: k }: Parameters<MatchingCall>[2],
+  ): Promise<MatchingAnswer> {
+    return this.#reads.run(async () => {
+      const { words, count, position } = await inTurns(matchingNow(this.livePoints.attributes, filter))
+      const id = this.#filterIds.get(words.buffer) ?? newFilterId()
+      this.#filterIds.set(words.buffer, id)
+      const share = count / Math.max(1, this.points)
+      const route = this.#indexer.route(metric, {
+        vector,
+        k,
+        matching: { id, version: 0, words, count },
+        share,
+      })
+      return { id, words: words.buffer, count, position, route }
+    })
+  }
+
+  /** By metric: the route that searches take now. */
+  get routes(): CollectionStats['plans'] {
+    return this.#indexer.plans
+  }
+
+  /** Counts searches of another thread as uses of their metrics. */
+  noteAsked(metrics: readonly Metric[]): void {
+    for (const metric of metrics) this.#indexer.route(metric)
+  }
+
+  /** Whether routes may change although points do not. */
+  get isSettling(): boolean {
+    return this.#indexer.isSettling
+  }
+
+  /** Whether threads other than the main thread may read the points by themselves. */
+  get isViewable(): boolean {
+    return (
+      this.#replica === undefined && this.#refusal === undefined && this.livePoints.searches !== undefined
+    )
+  }
+
   async get(id: string, call?: ReadCall): Promise<Point | undefined> {
     if (this.#refusal !== undefined) throw this.#refusal
     const point = this.#reader.get(id)
@@ -455,6 +503,7 @@ export class Collection implements Database, AsyncDisposable {
 
   async #end(steps: () => Promise<void>): Promise<void> {
     this.livePoints.beginToEnd()
+    this.livePoints.readState.end()
     try {
       await steps()
     } finally {
@@ -473,6 +522,12 @@ export class Collection implements Database, AsyncDisposable {
  * and a half times as long, and the load itself was no faster.
  */
 export const unindexedBytesMax: number = 2 * 1024 * 1024
+
+/** Evaluates a filter, and notes of which journal position the result is. */
+function* matchingNow(attributes: AttributeIndex, filter: Filter): Generator<void, Required<MatchingSlots>> {
+  const { words, count } = yield* attributes.matching(filter)
+  return { words, count, position: attributes.journal.position }
+}
 
 const never: AbortSignal = new AbortController().signal
 

@@ -13,6 +13,8 @@ import type { ReplicaHooks } from '../write/replica.ts'
 export interface EngineOptions {
   readonly searchThreads: number
   readonly indexThreads: number
+  /** Other threads that search by themselves: see readers.ts. */
+  readonly readingThreads?: number | undefined
   readonly maxLimit: number
   /** Bits per component of a code; undefined for `usualCodeBits`. */
   readonly hnswCodeBits?: CodeBits | undefined
@@ -65,4 +67,9 @@ export interface EngineParts {
   /** The bytes of changes that wait for the disk. */
   readonly writes: SharedBudget
   readonly memory: MemoryBudget
+}
+
+/** Returns the lane of the first thread that searches by itself; the other threads have those before. */
+export function firstReadingLane({ searchThreads, indexThreads }: EngineOptions): number {
+  return 1 + searchThreads + indexThreads
 }

@@ -7,7 +7,13 @@ import { loadKernels } from '../kernels/wasm-module.ts'
 import { createExecutor } from '../search/executor.ts'
 import type { Store } from '../storage/store.ts'
 import { type Collection, openCollection } from './collection.ts'
-import type { CollectionOptions, EngineOptions, EngineParts } from './engine-options.ts'
+import {
+  type CollectionOptions,
+  type EngineOptions,
+  type EngineParts,
+  firstReadingLane,
+} from './engine-options.ts'
+import type { ReaderSetup } from './reader-messages.ts'
 
 export type { Collection, CollectionOptions, EngineOptions }
 
@@ -72,6 +78,12 @@ export class Engine implements AsyncDisposable {
   /** The memory that all open collections use together. */
   get memory(): MemoryBudget {
     return this.#parts.memory
+  }
+
+  /** What threads need to search by themselves. */
+  get readerParts(): Pick<ReaderSetup, 'kernels' | 'maxResults'> & { readonly firstLane: number } {
+    const { kernels, results, options } = this.#parts
+    return { kernels, maxResults: results.max, firstLane: firstReadingLane(options) }
   }
 
   get stats(): EngineStats {

@@ -10,11 +10,12 @@ import { Expirations } from '../points/expirations.ts'
 import { idTableBytesPerSlot } from '../points/id-table.ts'
 import { inInsertionOrder } from '../points/insertion-order.ts'
 import { PointTable } from '../points/point-table.ts'
+import { ReadState } from '../points/read-state.ts'
 import type { IndexSearches } from '../search/executor.ts'
 import type { Change, Insertion, PointRecord, Store, Update } from '../storage/store.ts'
 import type { ChangeTarget, MatchingPoints } from '../write/change-target.ts'
 import type { Stamp } from '../write/requests.ts'
-import type { CollectionOptions, EngineParts } from './engine-options.ts'
+import { type CollectionOptions, type EngineParts, firstReadingLane } from './engine-options.ts'
 
 interface LivePointsOptions {
   readonly parts: EngineParts
@@ -40,6 +41,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
   readonly table: PointTable
   readonly attributes: AttributeIndex
   readonly expirations: Expirations
+  readonly readState: ReadState = new ReadState()
   /** On a node of a cluster: the clock of its log, as of the last record that this collection has decided. */
   #logClockUs: number
   #isEnding = false
@@ -222,6 +224,10 @@ export class LivePoints implements ChangeTarget, MemoryUser {
   }
 
   applied(): void {
+    const { readState, table } = this
+    readState.points = table.size
+    readState.segments = table.index?.segments.length ?? 0
+    readState.nextExpiryUs = this.expirations.nextUs
     this.attributes.journal.settle()
   }
 
@@ -301,7 +307,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     return new VectorIndex({
       dimension,
       kernels: parts.kernels,
-      maxThreads: 1 + parts.options.searchThreads + parts.options.indexThreads,
+      maxThreads: firstReadingLane(parts.options) + (parts.options.readingThreads ?? 0),
       maxLimit: parts.options.maxLimit,
       m: options.hnswM,
       efConstruction: options.hnswEfConstruction,

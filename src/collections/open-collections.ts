@@ -237,6 +237,7 @@ export class OpenCollections {
 
   #closeIdle(unusedSinceMs: number): void {
     for (const entry of this.#entries.values()) {
+      entry.noteReads()
       if (entry.isUnused && entry.usedMs < unusedSinceMs && isSmall(entry)) this.#closeSoon(entry)
     }
     // Reads can have filled the filter caches of many collections.
@@ -290,6 +291,7 @@ export class OpenCollections {
   }
 
   #leastRecentlyUsed(): readonly Entry[] {
+    for (const entry of this.#entries.values()) entry.noteReads()
     return [...this.#entries.values()].filter(({ isUnused }) => isUnused).sort((a, b) => a.usedMs - b.usedMs)
   }
 
@@ -355,6 +357,7 @@ class Entry implements MemoryUser {
   usedMs: number = performance.now()
   /** Undefined until the caller for whom the collection was opened uses it. */
   #users: number | undefined
+  #reads = 0
 
   /** @param kept the collection, if it is open and always stays open */
   constructor(record: CollectionRecord, onUnused: () => void, kept?: Collection) {
@@ -368,6 +371,13 @@ class Entry implements MemoryUser {
   /** What the collection counts towards MAX_MEMORY_BYTES. */
   get bytes(): number {
     return this.claimedBytes + (this.collection?.claimedBytes ?? 0)
+  }
+
+  /** Other threads may have read the points without a lease. */
+  noteReads(): void {
+    const { reads = 0 } = this.collection?.livePoints.readState ?? {}
+    if (reads !== this.#reads) this.usedMs = performance.now()
+    this.#reads = reads
   }
 
   get isUnused(): boolean {

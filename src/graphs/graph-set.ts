@@ -1,5 +1,6 @@
 import type { SourceRecall } from '../index/distance-source-check.ts'
 import { slotStates } from '../index/graph-state.ts'
+import type { SearchedIndex } from '../index/index-view.ts'
 import { type DistanceSource, distanceKindOf, graphDistanceMetrics } from '../index/routes.ts'
 import { graphsPerSegment, type SegmentHandle, type SegmentLayout } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
@@ -254,7 +255,7 @@ const recallMin = 0.95
 const usableMin = 0.5
 
 /** Explains to an operator why searches of an index have no route. */
-export function whyNoRoute({ liveCount, layout }: VectorIndex): string {
+export function whyNoRoute({ liveCount, layout }: SearchedIndex): string {
   if (liveCount * layout.rowBytes < graphBytesMin)
     return 'there are so few points that a graph would save no time'
   return 'no graph can be used for this metric now: it is being built or measured, or its recall is too low'

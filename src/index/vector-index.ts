@@ -1,6 +1,7 @@
 import { assert, DatabaseError } from '../base/errors.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import { GraphState, LinkQueue, writeGraphHeader } from './graph-state.ts'
+import type { SearchedIndex } from './index-view.ts'
 import { type MemoryBudget, MemoryFull, type MemoryUser } from './memory-budget.ts'
 import {
   type CodeBits,
@@ -42,7 +43,7 @@ interface VectorIndexOptions {
  * The vectors by slot, in as many segments as they need. Main thread only, which fills and empties slots. At a start,
  * index threads fill the slots that `extend` has added; segment.ts says which thread writes what.
  */
-export class VectorIndex implements MemoryUser {
+export class VectorIndex implements SearchedIndex, MemoryUser {
   /** Unique in the process: threads serve several indexes and identify them by it. */
   readonly id: number
   readonly dimension: number

@@ -88,6 +88,11 @@ export class Expirations {
     return this.#options.clock()
   }
 
+  /** When a visible point expires next; infinity if none does. */
+  get nextUs(): number {
+    return this.#queue.next ?? never
+  }
+
   isHidden(slot: number): boolean {
     return this.#hidden.has(slot)
   }

@@ -19,6 +19,7 @@ export class IdTable {
   readonly #pages: Page[] = []
   readonly #memory = new MemoryCount()
   readonly #slots: HashedNumbers
+  readonly #listeners: ((memory: SharedArrayBuffer) => void)[] = []
 
   /** @param expected the number of ids that will be set soon; the table then need not grow for them */
   constructor(expected = 0) {
@@ -43,21 +44,32 @@ export class IdTable {
 
   /** Returns the pages of all slots below `slotCount`. Other threads may write the ids of slots that have none. */
   pages(slotCount: number): IdPages {
-    if (slotCount <= slotsPerPage) this.#growFirst(slotCount)
-    else {
-      this.#growFirst(slotsPerPage)
-      while (this.#pages.length * slotsPerPage < slotCount) this.#pages.push(emptyPage(slotsPerPage))
-    }
+    if (slotCount > 0) this.#growFirst(Math.min(slotCount, slotsPerPage))
+    while (this.#pages.length * slotsPerPage < slotCount) this.#add(emptyPage(slotsPerPage))
     return this.#pages
+  }
+
+  /** Calls `listener` with the memory of every page, now and when one is added. The first page's memory grows. */
+  onPage(listener: (memory: SharedArrayBuffer) => void): void {
+    for (const { buffer } of this.#pages) listener(buffer)
+    this.#listeners.push(listener)
+  }
+
+  #add(page: Page): void {
+    this.#pages.push(page)
+    for (const listener of this.#listeners) listener(page.buffer)
   }
 
   /** Grows the first page only as needed, because there can be thousands of small tables. */
   #growFirst(slots: number): void {
     const [first] = this.#pages
-    if (slots === 0 || (first !== undefined && first.length >= slots * idBytes)) return
-    const grown = emptyPage(Math.min(slotsPerPage, Math.max(slotsMin, 2 ** Math.ceil(Math.log2(slots)))))
-    if (first !== undefined) grown.set(first)
-    this.#pages[0] = grown
+    if (first !== undefined && first.length >= slots * idBytes) return
+    const length = Math.min(slotsPerPage, Math.max(slotsMin, 2 ** Math.ceil(Math.log2(slots))))
+    if (first === undefined) this.#add(emptyPage(length))
+    else {
+      first.buffer.grow(length * idBytes)
+      this.#pages[0] = new Uint8Array(first.buffer, 0, length * idBytes)
+    }
   }
 
   /** Enters a slot whose id another thread has written to its page. Neither may be in the table yet. */
@@ -100,9 +112,7 @@ export class IdTable {
 
   /** Copies the 16-byte id of a slot to `target` at `at`. The slot must have one. */
   copyId(slot: number, target: Uint8Array, at: number): void {
-    const page = this.#pages[Math.floor(slot / slotsPerPage)]!
-    const from = (slot % slotsPerPage) * idBytes
-    for (let index = 0; index < idBytes; index += 1) target[at + index] = page[from + index]!
+    copyPagedId(this.#pages, slot, target, at)
   }
 
   /** Removes the id of a slot from the table. The slot must have one. */
@@ -129,7 +139,18 @@ export type IdPages = readonly Page[]
 type Page = Uint8Array<SharedArrayBuffer>
 
 function emptyPage(slots: number): Page {
-  return new Uint8Array(new SharedArrayBuffer(slots * idBytes))
+  return new Uint8Array(
+    new SharedArrayBuffer(slots * idBytes, { maxByteLength: slotsPerPage * idBytes }),
+    0,
+    slots * idBytes,
+  )
+}
+
+/** Copies the 16-byte id of a slot, whose page must exist, to `target` at `at`. */
+export function copyPagedId(pages: IdPages, slot: number, target: Uint8Array, at: number): void {
+  const page = pages[Math.floor(slot / slotsPerPage)]!
+  const from = (slot % slotsPerPage) * idBytes
+  for (let index = 0; index < idBytes; index += 1) target[at + index] = page[from + index]!
 }
 
 /** Writes the id of a slot into its page, which must exist. */
@@ -142,7 +163,7 @@ export function writePagedId(pages: IdPages, slot: number, id: Uint8Array): void
 /** The most bytes of an id and of its entry in the table; see the class. */
 export const idTableBytesPerSlot: number = idBytes + 11
 
-const slotsPerPage = 65_536
+export const slotsPerPage = 65_536
 /** The smallest size of the first page. */
 const slotsMin = 64
 

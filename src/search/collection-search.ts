@@ -101,6 +101,7 @@ export class CollectionSearch {
    * could change.
    */
   async #searchAgain({ query }: Run, answers: SearchAnswers, signal: AbortSignal | undefined): Promise<void> {
+    this.#points.beforeRepetition?.()
     for (let attempt = 1; attempt < attemptsMax; attempt += 1) {
       const run = await inTurns(this.#planner.plan(query))
       const hits = await this.#find([run], signal)

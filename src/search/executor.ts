@@ -4,6 +4,7 @@ import type { Logger } from '../base/log.ts'
 import { dimensionMax } from '../base/point.ts'
 import { ThreadGroup } from '../graphs/engine-thread.ts'
 import { Hits } from '../index/hits.ts'
+import type { SearchedIndex } from '../index/index-view.ts'
 import { Searcher } from '../index/searcher.ts'
 import { efMax, poolEntryBytes, queriesPerScanMax } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
@@ -178,8 +179,10 @@ const aheadMicroseconds = 1000
 const segmentsMax = 4096
 
 interface IndexSearchesOptions {
-  readonly index: VectorIndex
+  readonly index: SearchedIndex
   readonly kernels: KernelModule
+  /** The lane of the calling thread; 0 by default. */
+  readonly lane?: number | undefined
   readonly routeOf: RouteOf
   /** Search threads. */
   readonly threads: number
@@ -200,7 +203,7 @@ interface IndexSearchesOptions {
 
 /** The searches of one index: its waiting requests, in the order of their turns. Use `SearchExecutor.attach`. */
 export class IndexSearches {
-  readonly index: VectorIndex
+  readonly index: SearchedIndex
   readonly #options: IndexSearchesOptions
   readonly #inline: Searcher
   readonly #pieces: SearchPieces
@@ -213,10 +216,10 @@ export class IndexSearches {
   #ending: Promise<void> | undefined
 
   constructor(options: IndexSearchesOptions) {
-    const { index, kernels, routeOf, threads } = options
+    const { index, kernels, lane = 0, routeOf, threads } = options
     this.#options = options
     this.index = index
-    this.#inline = new Searcher(kernels, 0)
+    this.#inline = new Searcher(kernels, lane)
     this.#pieces = new SearchPieces({ index, routeOf, threads, searcher: this.#inline })
     index.onSegment((segment) => this.#inline.attach(segment))
   }

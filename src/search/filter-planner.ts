@@ -1,11 +1,11 @@
 import type { Metric } from '../base/point.ts'
 import { whyNoRoute } from '../graphs/graph-set.ts'
 import type { RouteInForce } from '../graphs/recall-plans.ts'
+import type { SearchedIndex } from '../index/index-view.ts'
 import { isOnCodes, type Route } from '../index/routes.ts'
 import type { CodeScanUse, QueryWork } from '../index/searcher.ts'
 import { efMax, filteredPoolMax } from '../index/segment.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
-import type { VectorIndex } from '../index/vector-index.ts'
 import type { FilteredPlanCounts, FilteredPlanName } from '../points/collection-stats.ts'
 
 /**
@@ -85,12 +85,12 @@ interface Scan {
  * walk checks whether that is still so.
  */
 export class FilterPlanner {
-  readonly #index: VectorIndex
+  readonly #index: SearchedIndex
   readonly #costs = new LearnedCosts()
   readonly #walks = new WalkMemory()
   readonly #counts = noPlanCounts()
 
-  constructor(index: VectorIndex) {
+  constructor(index: SearchedIndex) {
     this.#index = index
   }
 

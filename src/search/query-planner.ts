@@ -58,7 +58,7 @@ export class QueryPlanner {
     const matching = filter && (yield* this.#points.attributes.matching(filter))
     const { searches, attributes } = this.#points
     // Read in the same turn: later changes are in the journal after this position.
-    const touched = new TouchedSlots(attributes.journal, this.#points.start)
+    const touched = new TouchedSlots(attributes.journal, matching?.position ?? this.#points.start)
     const near = typeof query.vector === 'string' ? this.#slotOf(query.vector) : -1
     const vector = typeof query.vector === 'string' ? searches!.index.read(near) : query.vector
     // The point itself is also found, and left out.
@@ -83,19 +83,20 @@ export class QueryPlanner {
     return slot
   }
 
-  #slotFilter({ words, count }: { words: Uint32Array<SharedArrayBuffer>; count: number }): SlotFilter {
+  #slotFilter({ words, count, position }: MatchingSlots): SlotFilter {
     const id = this.#filterIds.get(words.buffer) ?? newFilterId()
     this.#filterIds.set(words.buffer, id)
     // Only touched slots change in a bitmap. The low bits of the position tell the versions apart that a thread has
     // copied.
-    return { id, version: this.#points.attributes.journal.position & 0x7fff_ffff, words, count }
+    const version = (position ?? this.#points.attributes.journal.position) & 0x7fff_ffff
+    return { id, version, words, count }
   }
 }
 
 /** What searches need from a collection. */
 export interface SearchedPoints {
   /** Undefined before the first point is stored. */
-  readonly searches: IndexSearches | undefined
+  readonly searches: Pick<IndexSearches, 'index' | 'search' | 'searchNow'> | undefined
   readonly ids: Pick<IdTable, 'find' | 'copyId' | 'size'>
   readonly attributes: SlotAttributes
   /**
@@ -113,6 +114,11 @@ export interface SearchedPoints {
   /** Whether a touched slot has a point that matches; true where a thread cannot know. */
   canMatch(slot: number, filter: Filter | undefined): boolean
   versionOf(slot: number): number
+  /**
+   * Called when a search must be repeated. Throws where that is left to the caller, because points can change during
+   * each attempt: on another thread than the main thread.
+   */
+  beforeRepetition?(): void
 }
 
 /** What searches need from the attribute index. */
@@ -122,7 +128,13 @@ interface SlotAttributes {
    * Returns the slots that match at the moment of the return. Later calls may change the set, but only for slots
    * touched after this one.
    */
-  matching(
-    filter: Filter,
-  ): Generator<void, { readonly words: Uint32Array<SharedArrayBuffer>; readonly count: number }>
+  matching(filter: Filter): Generator<void, MatchingSlots>
+}
+
+/** A bitmap of the slots that match a filter. */
+export interface MatchingSlots {
+  readonly words: Uint32Array<SharedArrayBuffer>
+  readonly count: number
+  /** The journal position of which the bitmap is, where that is not the present one. */
+  readonly position?: number
 }

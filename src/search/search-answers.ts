@@ -58,13 +58,18 @@ export class SearchAnswers {
    */
   addUntouched(run: Run, hits: Hits, list: number): boolean {
     if (!wantsAllFound(run.query) || hits.lengthOf(list) > idsPerStep) return false
-    if (this.#isTouched(run, hits, list)) return false
     const { metric } = run.query
+    const before = this.#count
     const start = hits.startOf(list)
     const end = start + hits.lengthOf(list)
     this.#reserve(end - start)
     for (let at = start; at < end; at += 1)
       this.#push(hits.slots[at]!, hits.sequences[at]!, inUnits(metric, hits.distances[at]!))
+    // Only now, because another thread can change points while ids are copied.
+    if (this.#isTouched(run, hits, list)) {
+      this.#count = before
+      return false
+    }
     this.#end(run, undefined)
     return true
   }

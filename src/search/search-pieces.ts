@@ -2,11 +2,11 @@ import type { Metric } from '../base/point.ts'
 import { whyNoRoute } from '../graphs/graph-set.ts'
 import type { FilteredAsk, RouteInForce } from '../graphs/recall-plans.ts'
 import { Hits } from '../index/hits.ts'
+import type { SearchedIndex } from '../index/index-view.ts'
 import { isCheaperThanScan } from '../index/routes.ts'
 import { type IndexQuery, rangesOf, type Searcher, type SlotRange } from '../index/searcher.ts'
 import { efMax, queriesPerScanMax } from '../index/segment.ts'
 import { countBits, type SlotBits, type SlotFilter } from '../index/slot-filter.ts'
-import type { VectorIndex } from '../index/vector-index.ts'
 import type { FilteredPlanCounts } from '../points/collection-stats.ts'
 import { type FilterPlan, FilterPlanner, type PlannedQuery } from './filter-planner.ts'
 import type { RingWork } from './search-ring.ts'
@@ -15,7 +15,7 @@ import type { RingWork } from './search-ring.ts'
 export type RouteOf = (metric: Metric, ask?: FilteredAsk) => RouteInForce | undefined
 
 interface SearchPiecesOptions {
-  readonly index: VectorIndex
+  readonly index: SearchedIndex
   readonly routeOf: RouteOf
   /** Decides which queries one scan can answer together. */
   readonly searcher: Searcher
@@ -26,7 +26,7 @@ interface SearchPiecesOptions {
 /** Cuts the searches of one index into pieces for search threads. */
 export class SearchPieces {
   readonly #options: SearchPiecesOptions
-  readonly #index: VectorIndex
+  readonly #index: SearchedIndex
   readonly #planner: FilterPlanner
 
   constructor(options: SearchPiecesOptions) {
@@ -253,7 +253,7 @@ const bytesPerMicrosecond = 10_000
 const pieceBytes = 1024 * 1024 * 1024
 
 /** Returns the plan of a query without a filter, with its reason for an operator. */
-function plainPlan(index: VectorIndex, isExact: boolean, route: RouteInForce | undefined): FilterPlan {
+function plainPlan(index: SearchedIndex, isExact: boolean, route: RouteInForce | undefined): FilterPlan {
   const plan = { route, comparedMax: 0, recall: route?.recall }
   if (isExact) return { ...plan, reason: 'the query asks for exact results' }
   if (route !== undefined) return { ...plan, reason: 'the graph reaches the recall target' }

@@ -112,6 +112,7 @@ export class WritePath {
       } finally {
         // Also those of a request whose decision failed halfway.
         await this.#target.expirations.endPostponements()
+        this.#target.applied()
       }
     }
     this.#running = undefined
@@ -205,6 +206,7 @@ export class WritePath {
       if (slot !== -1) this.#target.expirations.endPostponement(slot)
       if (turn.isOver) await turn.next()
     }
+    this.#target.applied()
     queued.reject(error)
   }
 

@@ -1,0 +1,241 @@
+import { ChangeJournal } from '../attributes/change-journal.ts'
+import { type BudgetShare, SharedBudget } from '../base/budgets.ts'
+import type { Filter } from '../base/filter.ts'
+import { filterKey } from '../base/filter-key.ts'
+import { idBytes } from '../base/ids.ts'
+import type { Metric, SearchQuery } from '../base/point.ts'
+import type { SearchResults } from '../base/search-results.ts'
+import { inTurns } from '../base/turns.ts'
+import type { RouteInForce } from '../graphs/recall-plans.ts'
+import { IndexView } from '../index/index-view.ts'
+import { isCheaperThanScan } from '../index/routes.ts'
+import type { ReadCall } from '../points/database.ts'
+import { copyPagedId, type IdPages, slotsPerPage } from '../points/id-table.ts'
+import { ReadState } from '../points/read-state.ts'
+import { CollectionSearch } from '../search/collection-search.ts'
+import { IndexSearches } from '../search/executor.ts'
+import type { MatchingSlots, SearchedPoints } from '../search/query-planner.ts'
+import type { MatchingAnswer, ReaderSetup, ToReader } from './reader-messages.ts'
+
+/** This thread cannot answer: the engine can. */
+export class NotHere extends Error {}
+
+/** A collection on a thread that searches by itself. */
+export class CollectionView implements SearchedPoints {
+  readonly index: IndexView
+  readonly searches: IndexSearches
+  readonly ids: SearchedPoints['ids']
+  readonly attributes: SearchedPoints['attributes']
+  readonly #state: ReadState
+  readonly #journal: ChangeJournal
+  readonly #pages: IdPages[number][] = []
+  readonly #search: CollectionSearch
+  /** By filter key, the least recently used first. */
+  readonly #filters = new Map<string, ViewedFilter>()
+  readonly #ofFilter = new WeakMap<Filter, ViewedFilter>()
+  readonly #ofWords = new WeakMap<SharedArrayBuffer, ViewedFilter>()
+
+  constructor(
+    { kernels, lane, maxResults }: ReaderSetup,
+    { state, journal, layout, segments, pages }: Extract<ToReader, { kind: 'view' }>,
+    results: BudgetShare,
+  ) {
+    this.#state = new ReadState(state)
+    this.#journal = new ChangeJournal(journal)
+    this.index = new IndexView(layout, () => this.#state.points)
+    for (const segment of segments) this.index.add(segment)
+    for (const page of pages) this.addPage(page)
+    const points = this.#state
+    this.ids = {
+      find: () => this.#leave(),
+      copyId: (slot, target, at) => this.#copyId(slot, target, at),
+      get size() {
+        return points.points
+      },
+    }
+    const ofFilter = this.#ofFilter
+    this.attributes = {
+      journal: this.#journal,
+      // biome-ignore lint/correctness/useYield: the engine has evaluated the filter
+      *matching(filter) {
+        return ofFilter.get(filter)!
+      },
+    }
+    this.searches = new IndexSearches({
+      index: this.index,
+      kernels,
+      lane,
+      threads: 1,
+      routeOf: (metric, ask) =>
+        ask === undefined
+          ? this.#state.routeOf(metric)
+          : this.#ofWords.get(ask.matching.words.buffer)?.routes.get(metric),
+      inlineBytesMax: Number.POSITIVE_INFINITY,
+      queries: new SharedBudget({ max: Number.POSITIVE_INFINITY, inWords: String }).share(),
+      executor: { dispatch() {}, cancel() {}, detach: async () => {} },
+    })
+    this.#search = new CollectionSearch({ points: this, results, maxResults, maxDetailBytes: 0 })
+  }
+
+  get hasEnded(): boolean {
+    return this.#state.hasEnded
+  }
+
+  /** Adds the memory of the next page of ids. */
+  addPage(memory: SharedArrayBuffer): void {
+    this.#pages.push(new Uint8Array(memory, 0, memory.byteLength))
+  }
+
+  /** Returns the number of points; undefined if points must be hidden first. */
+  count(): number | undefined {
+    if (this.#isDue) return undefined
+    this.#state.noteRead()
+    return this.#state.points
+  }
+
+  /**
+   * Returns the answer to queries for ids and distances near vectors; undefined if points have changed meanwhile.
+   *
+   * @throws NotHere
+   */
+  async search(
+    queries: readonly SearchQuery[],
+    call: ReadCall,
+    ask: (query: AskedQuery) => Promise<MatchingAnswer>,
+  ): Promise<SearchResults | undefined> {
+    for (const query of queries) {
+      if (query.filter !== undefined) await this.#prepare(query.filter, query as AskedQuery, ask)
+    }
+    if (
+      this.#state.segments !== this.index.segments.length ||
+      !queries.every((query) => this.#isShort(query))
+    )
+      return this.#leave()
+    this.#state.noteRead()
+    try {
+      return await this.#search.search(queries, call)
+    } catch (error) {
+      if (error instanceof Changed) return undefined
+      throw error
+    }
+  }
+
+  /** Whether the search takes no longer than a turn of the event loop should. */
+  #isShort({ metric, filter, ef, exact }: SearchQuery): boolean {
+    const { layout, slotCount, liveCount } = this.index
+    const { count: matching, routes } = (filter && this.#ofFilter.get(filter)) ?? { count: slotCount }
+    const route = filter === undefined ? this.#state.routeOf(metric) : routes?.get(metric)
+    const isWalk =
+      exact !== true &&
+      route !== undefined &&
+      (filter !== undefined || isCheaperThanScan(ef * route.efMultiplier, liveCount))
+    return isWalk || matching * layout.rowBytes <= scanBytesMax
+  }
+
+  /** Gets the bitmap of a filter from the engine, unless it is known. */
+  async #prepare(
+    filter: Filter,
+    query: AskedQuery,
+    ask: (query: AskedQuery) => Promise<MatchingAnswer>,
+  ): Promise<void> {
+    const key = await inTurns(filterKey(filter))
+    const known = this.#filters.get(key)
+    this.#filters.delete(key)
+    let viewed = known
+    const { position } = this.#journal
+    if (
+      known === undefined ||
+      known.position !== position ||
+      known.askedMs < performance.now() - routeMs ||
+      !known.routes.has(query.metric)
+    ) {
+      viewed = viewedFilter(await ask(query).catch(() => this.#leave()), query.metric, known)
+    }
+    this.#filters.set(key, viewed!)
+    this.#ofFilter.set(filter, viewed!)
+    this.#ofWords.set(viewed!.words.buffer, viewed!)
+    if (this.#filters.size > filtersMax) this.#filters.delete(this.#filters.keys().next().value!)
+  }
+
+  get #isDue(): boolean {
+    return this.#state.nextExpiryUs <= Date.now() * 1000
+  }
+
+  get start(): number {
+    return this.#journal.settled
+  }
+
+  hideExpired(): void {
+    if (this.#isDue) this.#leave()
+  }
+
+  canMatch(slot: number): boolean {
+    return this.index.has(slot) || this.#leave()
+  }
+
+  beforeRepetition(): never {
+    throw new Changed()
+  }
+
+  payload(): never {
+    return this.#leave()
+  }
+
+  versionOf(): never {
+    return this.#leave()
+  }
+
+  #leave(): never {
+    throw new NotHere()
+  }
+
+  #copyId(slot: number, target: Uint8Array, at: number): void {
+    const number = Math.floor(slot / slotsPerPage)
+    const page = this.#pages[number]
+    if (page === undefined) throw new NotHere()
+    // The first page grows in place.
+    if (page.length < ((slot % slotsPerPage) + 1) * idBytes)
+      this.#pages[number] = new Uint8Array(page.buffer, 0, page.buffer.byteLength)
+    copyPagedId(this.#pages, slot, target, at)
+  }
+
+  close(): void {
+    void this.searches.close()
+    this.index.close()
+  }
+}
+
+/** Points have changed during a search. */
+class Changed extends Error {}
+
+type AskedQuery = SearchQuery & { readonly vector: Float32Array }
+
+/** A filter as this thread knows it. */
+interface ViewedFilter extends Required<MatchingSlots> {
+  readonly id: number
+  readonly routes: Map<Metric, RouteInForce | undefined>
+  readonly askedMs: number
+}
+
+function viewedFilter(
+  { id, words, count, position, route }: MatchingAnswer,
+  metric: Metric,
+  known: ViewedFilter | undefined,
+): ViewedFilter {
+  // A message has an object of its own for the same memory, by which the bitmap could not be recognized.
+  const isSame = known?.id === id
+  return {
+    id,
+    words: isSame ? known.words : new Uint32Array(words),
+    count,
+    position,
+    routes: new Map([...(isSame && position === known.position ? known.routes : []), [metric, route]]),
+    askedMs: performance.now(),
+  }
+}
+
+/** A millisecond of scanning. */
+const scanBytesMax = 8 * 1024 * 1024
+/** Routes of searches with filters change when their recall has been measured. */
+const routeMs = 1000
+const filtersMax = 64

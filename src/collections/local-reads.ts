@@ -1,0 +1,125 @@
+import { SharedBudget } from '../base/budgets.ts'
+import { defaultCollection } from '../base/collection.ts'
+import { DatabaseError } from '../base/errors.ts'
+import type { SearchQuery } from '../base/point.ts'
+import { collectGarbage } from '../base/runtime.ts'
+import type { SearchResults } from '../base/search-results.ts'
+import type { ReadCall } from '../points/database.ts'
+import { CollectionView, NotHere } from './collection-view.ts'
+import type { FromReader, MatchingCall, ReaderSetup, ToReader } from './reader-messages.ts'
+
+/**
+ * Searches of a thread that has received them, over the shared memory of the engine. Whatever it cannot answer, it
+ * leaves to the engine: searches that would take long, need what only the engine has, or find points that change all the
+ * time.
+ */
+export class LocalReads {
+  readonly #setup: ReaderSetup
+  readonly #matching: MatchingCall
+  readonly #results: SharedBudget
+  readonly #names: Int32Array
+  #namesVersion: number
+  readonly #views = new Map<number, CollectionView>()
+  readonly #byName = new Map<string, CollectionView>()
+  /** Names that the engine has been asked for. */
+  readonly #wanted = new Set<string>()
+
+  constructor(setup: ReaderSetup, matching: MatchingCall) {
+    this.#setup = setup
+    this.#matching = matching
+    this.#results = new SharedBudget({
+      max: setup.maxResults,
+      inWords: (ids) => `the searches under way ask for ${ids} ids`,
+    })
+    this.#names = new Int32Array(setup.names)
+    this.#namesVersion = Atomics.load(this.#names, 0)
+    setup.port.on('message', (message: ToReader) => this.#receive(message))
+    setup.port.unref()
+  }
+
+  /** Returns the number of points of a collection; undefined if the engine must be asked. */
+  count(name: string | undefined): number | undefined {
+    return this.#viewOf(name)?.count()
+  }
+
+  /** See `Database.search`; resolves with undefined if the engine must be asked. */
+  async search(
+    name: string | undefined,
+    queries: readonly SearchQuery[],
+    call: ReadCall = {},
+  ): Promise<SearchResults | undefined> {
+    const view = this.#viewOf(name)
+    if (view === undefined || queries.length > queriesMax || !queries.every(isSimple)) return undefined
+    try {
+      for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
+        const results = await view.search(queries, call, (query) =>
+          this.#matching(name, query.filter!, query),
+        )
+        if (results !== undefined) return results
+      }
+    } catch (error) {
+      // Files of a collection that is being closed can be missing.
+      if (!(error instanceof NotHere) && (error instanceof DatabaseError || !view.hasEnded)) throw error
+    }
+    return undefined
+  }
+
+  #viewOf(name: string = defaultCollection): CollectionView | undefined {
+    const version = Atomics.load(this.#names, 0)
+    if (version !== this.#namesVersion) this.#byName.clear()
+    this.#namesVersion = version
+    const view = this.#byName.get(name)
+    if (view !== undefined && !view.hasEnded) return view
+    if (!this.#wanted.has(name) && this.#wanted.size < wantedMax) {
+      this.#wanted.add(name)
+      this.#setup.port.postMessage({ kind: 'want', name } satisfies FromReader)
+    }
+    return undefined
+  }
+
+  #receive(message: ToReader): void {
+    switch (message.kind) {
+      case 'absent':
+        this.#wanted.delete(message.name)
+        return
+      case 'view': {
+        const { name, names, view } = message
+        this.#wanted.delete(name)
+        const known = this.#views.get(view) ?? new CollectionView(this.#setup, message, this.#results.share())
+        this.#views.set(view, known)
+        if (names === this.#namesVersion && names === Atomics.load(this.#names, 0))
+          this.#byName.set(name, known)
+        return
+      }
+      case 'segment':
+        this.#views.get(message.view)?.index.add(message.segment)
+        return
+      case 'page':
+        this.#views.get(message.view)?.addPage(message.page)
+        return
+      case 'detach':
+        this.#detach(message.view)
+    }
+  }
+
+  #detach(number: number): void {
+    const view = this.#views.get(number)
+    this.#views.delete(number)
+    for (const [name, each] of this.#byName) if (each === view) this.#byName.delete(name)
+    view?.close()
+    // Another thread cannot free the memory as long as this one refers to it.
+    setImmediate(() => collectGarbage())
+  }
+}
+
+/** Whether a query asks for nothing but ids and distances near a vector. */
+function isSimple({ vector, include, profile }: SearchQuery): boolean {
+  if (typeof vector === 'string' || profile === true) return false
+  if (include === undefined) return true
+  return !(include.payload || include.attributes !== undefined || include.vector || include.version)
+}
+
+/** More are searched on all cores. */
+const queriesMax = 4
+const attemptsMax = 3
+const wantedMax = 1000

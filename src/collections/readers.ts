@@ -1,0 +1,141 @@
+import { MessageChannel, type MessagePort } from 'node:worker_threads'
+import { defaultCollection } from '../base/collection.ts'
+import { distanceMetrics } from '../base/point.ts'
+import type { Collection } from './collection.ts'
+import type { FromReader, MatchingCall, ReaderSetup, ToReader } from './reader-messages.ts'
+
+interface ReadersOptions extends Pick<ReaderSetup, 'kernels' | 'maxResults'> {
+  readonly firstLane: number
+  /** Returns the collection with a name or alias if it is open and other threads may read it. */
+  readonly find: (name: string) => Collection | undefined
+}
+
+/**
+ * The engine's side of the threads that search by themselves: tells them what they need of the collections that they
+ * use. Main thread only.
+ */
+export class Readers implements Disposable {
+  readonly #options: ReadersOptions
+  readonly #names = new Int32Array(new SharedArrayBuffer(4))
+  readonly #viewed = new Map<Collection, Viewed>()
+  readonly #timer: NodeJS.Timeout
+  #views = 0
+
+  constructor(options: ReadersOptions) {
+    this.#options = options
+    this.#timer = setInterval(() => {
+      for (const viewed of this.#viewed.values()) viewed.update()
+    }, updateMs).unref()
+  }
+
+  /**
+   * Returns what a thread needs to search. A thread that replaces another one has its number.
+   *
+   * @param number below `EngineOptions.readingThreads`
+   */
+  add(number: number): ReaderSetup {
+    const { kernels, maxResults, firstLane } = this.#options
+    const { port1: own, port2: port } = new MessageChannel()
+    own.on('message', ({ name }: FromReader) => this.#view(own, name))
+    own.on('close', () => {
+      for (const { ports } of this.#viewed.values()) ports.delete(own)
+    })
+    own.unref()
+    return { port, kernels, lane: firstLane + number, names: this.#names.buffer, maxResults }
+  }
+
+  /** Call when a name or an alias may mean another collection, before anybody learns of it. */
+  namesChanged(): void {
+    Atomics.add(this.#names, 0, 1)
+  }
+
+  readonly matching: MatchingCall = async (name, filter, query) => {
+    const collection = this.#options.find(name ?? defaultCollection)
+    // The thread then asks for the whole search, which opens the collection or finds that there is none.
+    if (collection === undefined) throw new Error('the collection is not open')
+    return await collection.matching(filter, query)
+  }
+
+  #view(port: MessagePort, name: string): void {
+    const collection = this.#options.find(name)
+    if (collection === undefined) {
+      post(port, { kind: 'absent', name })
+      return
+    }
+    const viewed = this.#viewed.get(collection) ?? this.#viewedOf(collection)
+    viewed.send(port, name, Atomics.load(this.#names, 0))
+  }
+
+  #viewedOf(collection: Collection): Viewed {
+    this.#views += 1
+    const viewed = new Viewed(collection, this.#views)
+    this.#viewed.set(collection, viewed)
+    void collection.ended.then(() => {
+      this.#viewed.delete(collection)
+      viewed.toAll({ kind: 'detach', view: viewed.view })
+    })
+    return viewed
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer)
+  }
+}
+
+/** A collection that reading threads know. */
+class Viewed {
+  readonly view: number
+  readonly ports = new Set<MessagePort>()
+  readonly #collection: Collection
+  readonly #pages: SharedArrayBuffer[] = []
+  #position = -1
+  #reads = -1
+
+  constructor(collection: Collection, view: number) {
+    this.view = view
+    this.#collection = collection
+    const { table } = collection.livePoints
+    const known = table.index!.segments.length
+    table.index!.onSegment((segment) => {
+      if (segment.ordinal >= known) this.toAll({ kind: 'segment', view, segment })
+    })
+    table.ids.onPage((page) => {
+      this.#pages.push(page)
+      this.toAll({ kind: 'page', view, page })
+    })
+    this.update()
+  }
+
+  send(port: MessagePort, name: string, names: number): void {
+    const { readState, attributes, table } = this.#collection.livePoints
+    const { layout, segments } = table.index!
+    const memory = { state: readState.buffer, journal: attributes.journal.buffer, layout }
+    post(port, { kind: 'view', name, names, view: this.view, ...memory, segments, pages: this.#pages })
+    this.ports.add(port)
+  }
+
+  toAll(message: ToReader): void {
+    for (const port of this.ports) post(port, message)
+  }
+
+  /** Writes the routes in force, which change with the points and when recall has been measured. */
+  update(): void {
+    const { livePoints, isSettling } = this.#collection
+    const { readState } = livePoints
+    const { position } = livePoints.attributes.journal
+    const { reads } = readState
+    if (position === this.#position && reads === this.#reads && !isSettling) return
+    this.#position = position
+    this.#reads = reads
+    this.#collection.noteAsked(readState.takeAsked())
+    const plans = this.#collection.routes
+    for (const metric of distanceMetrics) readState.setRoute(metric, plans[metric].route)
+  }
+}
+
+function post(port: MessagePort, message: ToReader): void {
+  port.postMessage(message)
+}
+
+/** Until then, a thread takes routes that were good enough a moment ago. */
+const updateMs = 100

@@ -1,0 +1,86 @@
+import { GraphState } from './graph-state.ts'
+import { RowReader } from './row-reader.ts'
+import type { SegmentHandle, SegmentLayout } from './segment.ts'
+
+/** The vectors by slot, as searches need them. */
+export interface SearchedIndex {
+  readonly id: number
+  readonly dimension: number
+  readonly layout: SegmentLayout
+  readonly segments: readonly SegmentHandle[]
+  /** One more than the highest slot that was ever filled. */
+  readonly slotCount: number
+  readonly liveCount: number
+  /** Number of vectors ever replaced. While it does not change, no point moves to another slot. */
+  readonly replacements: number
+  /** Calls `listener` for every segment, now and when it is added. */
+  onSegment(listener: (segment: SegmentHandle) => void): void
+  /** Returns a copy of the vector in a slot. */
+  read(slot: number): Float32Array
+}
+
+/** An index on another thread than the main thread. */
+export class IndexView implements SearchedIndex {
+  readonly id = 0
+  readonly dimension: number
+  readonly layout: SegmentLayout
+  /** Points can always have moved: this thread does not see that from a number. */
+  readonly replacements: number = Number.NaN
+  readonly #livePoints: () => number
+  readonly #segments: SegmentHandle[] = []
+  readonly #states: GraphState[] = []
+  readonly #listeners: ((segment: SegmentHandle) => void)[] = []
+  #reader: RowReader | undefined
+
+  /** @param livePoints returns the number of live points */
+  constructor(layout: SegmentLayout, livePoints: () => number) {
+    this.dimension = layout.dimension
+    this.layout = layout
+    this.#livePoints = livePoints
+  }
+
+  get liveCount(): number {
+    return this.#livePoints()
+  }
+
+  get segments(): readonly SegmentHandle[] {
+    return this.#segments
+  }
+
+  get slotCount(): number {
+    const last = this.#segments.length - 1
+    return last < 0 ? 0 : this.#segments[last]!.firstSlot + this.#states[last]!.slotCount
+  }
+
+  add(segment: SegmentHandle): void {
+    this.#segments.push(segment)
+    this.#states.push(new GraphState(segment, 0))
+    for (const listener of this.#listeners) listener(segment)
+  }
+
+  onSegment(listener: (segment: SegmentHandle) => void): void {
+    for (const segment of this.#segments) listener(segment)
+    this.#listeners.push(listener)
+  }
+
+  /** Whether the slot's segment is known here. */
+  has(slot: number): boolean {
+    return slot < this.#segments.length * this.layout.capacity
+  }
+
+  read(slot: number): Float32Array {
+    const { capacity, rows, rowBytes } = this.layout
+    const { memory, rowFile } = this.#segments[Math.floor(slot / capacity)]!
+    if (rowFile === undefined)
+      return new Float32Array(memory.buffer, rows + (slot % capacity) * rowBytes, this.dimension)
+    this.#reader ??= new RowReader(rowFile, this.dimension)
+    const vector = new Float32Array(this.dimension)
+    this.#reader.read(slot, 1, vector, this.dimension)
+    return vector
+  }
+
+  /** Closes the row file if it is open. */
+  close(): void {
+    this.#reader?.[Symbol.dispose]()
+  }
+}

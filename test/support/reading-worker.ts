@@ -1,0 +1,74 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { parentPort, workerData } from 'node:worker_threads'
+import type { Filter } from '../../src/base/filter.ts'
+import { distanceMetrics, type VectorQuery } from '../../src/base/point.ts'
+import { LocalReads } from '../../src/collections/local-reads.ts'
+import type { MatchingAnswer, ReaderSetup } from '../../src/collections/reader-messages.ts'
+import { randomVector, seededRandom } from './random.ts'
+
+/** What a thread that searches during changes is started with. */
+export interface ReadingSetup {
+  readonly setup: ReaderSetup
+  readonly seed: number
+  readonly dimension: number
+  readonly filter: Filter
+  /** Words: how many requests were begun, how many were acknowledged, whether to stop. */
+  readonly progress: SharedArrayBuffer
+}
+
+/** An answer, and between which numbers of requests its moment lies. */
+export interface ReadAnswer {
+  readonly query: VectorQuery
+  readonly ids: readonly string[]
+  readonly acknowledged: number
+  readonly begun: number
+}
+
+export type FromReadingWorker =
+  | { readonly kind: 'matching'; readonly id: number; readonly query: VectorQuery }
+  | { readonly kind: 'answers'; readonly answers: readonly ReadAnswer[]; readonly left: number }
+
+const { setup, seed, dimension, filter, progress }: ReadingSetup = workerData
+const words = new Int32Array(progress)
+const asked = new Map<number, (answer: MatchingAnswer) => void>()
+let asks = 0
+
+function post(message: FromReadingWorker): void {
+  parentPort!.postMessage(message)
+}
+
+parentPort!.on('message', ({ id, answer }: { id: number; answer: MatchingAnswer }) => {
+  asked.get(id)!(answer)
+  asked.delete(id)
+})
+
+const reads = new LocalReads(setup, (_, __, query) => {
+  asks += 1
+  const id = asks
+  post({ kind: 'matching', id, query: query as VectorQuery })
+  return new Promise((resolve) => asked.set(id, resolve))
+})
+
+const random = seededRandom(seed)
+const answers: ReadAnswer[] = []
+let left = 0
+while (Atomics.load(words, 2) === 0) {
+  const metric = distanceMetrics[Math.floor(random() * distanceMetrics.length)]!
+  // More than there are points, now and then: then every change concerns the answer.
+  const limit = random() < 0.05 ? 500 : 1 + Math.floor(random() * 10)
+  const query = {
+    vector: randomVector(random, dimension, 'small integers'),
+    metric,
+    limit,
+    ef: limit,
+    ...(random() < 0.4 && { filter }),
+  }
+  const acknowledged = Atomics.load(words, 1)
+  const found = await reads.search(undefined, [query])
+  const begun = Atomics.load(words, 0)
+  if (found === undefined) left += 1
+  else answers.push({ query, ids: found.ids.strings()[0]!, acknowledged, begun })
+  await nextTurn()
+}
+post({ kind: 'answers', answers, left })
+parentPort!.close()
