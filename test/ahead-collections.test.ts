@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { PartitionSet, partitionCount } from '../src/base/partitions.ts'
 import type { CommitLog } from '../src/cluster/log/commit-log.ts'
 import type { Sharding } from '../src/cluster/node-shards.ts'
-import { writeCutQuestion } from '../src/cluster/transfer/partition-codec.ts'
+import { encodePointsQuestion } from '../src/cluster/transfer/points-stream.ts'
 import { SimulatedNode } from './support/cluster-nodes.ts'
 import { SharedMemoryDocuments, SharedMemoryLog } from './support/memory-log.ts'
 import { temporaryDirectory } from './support/process.ts'
@@ -29,11 +29,12 @@ describe('a node that reads the log again, and a collection that has stored more
     const waiting = { connect: () => readAfter(gate.promise, log.connect()) }
     await using node = new SimulatedNode({ ...setup, log: waiting })
     const { node: running } = await node.start()
-    const question = { after: 0, partitions: PartitionSet.of([7]), since: new Map<string, number>() }
+    const partitions = PartitionSet.of([7])
+    const question = encodePointsQuestion({ after: 0, partitions, since: new Map(), forNewNode: false })
     const cut = async (): Promise<void> => {
-      const handler = running.peerHandlers.get('partitionCut')!
+      const handler = running.peerHandlers.get('pointsHeld')!
       const { signal } = new AbortController()
-      const parts = handler(Buffer.from(writeCutQuestion(question)), { node: 'other', signal })
+      const parts = handler(question, { node: 'other', signal })
       for await (const _ of parts as AsyncIterable<Uint8Array>);
     }
     await assert.rejects(cut(), { reason: 'not_ready', message: /reading the log again/ })

@@ -19,7 +19,7 @@ import { NatsServers, natsMissing } from './support/nats-servers.ts'
 import { inParts, startTestCluster, type TestService, untilSettled } from './support/service.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
-const [echo, slow, failing, numbers] = ['search', 'get', 'list', 'partitionList'] as const
+const [echo, slow, failing, numbers] = ['search', 'get', 'list', 'points'] as const
 
 /** Handlers of an answering node, with a record of the requests that it has seen. */
 function answering(): { readonly handlers: Map<string, PeerHandler>; readonly seen: Seen } {

@@ -27,7 +27,7 @@ import { collectionPointsHandler, type ScatteredReads } from './reads/scattered-
 import type { PeerHandler, PeerHandlers } from './requests.ts'
 import { SnapshotPartSender } from './transfer/cluster-snapshot.ts'
 import { PartitionMoves } from './transfer/partition-moves.ts'
-import { PartitionSender } from './transfer/partition-sender.ts'
+import { PointsSender } from './transfer/points-stream.ts'
 import { isNoOutage, retried } from './waiting.ts'
 import { freesSpace, Writes, type WriteTarget } from './writes.ts'
 
@@ -401,7 +401,12 @@ export class ClusterNode {
     const { logger, logHoldMs } = this.#options
     const senderOptions = { partitions, set, applier, logHoldMs }
     this.#snapshotSender = new SnapshotPartSender(senderOptions)
-    for (const sender of [new PartitionSender(senderOptions), this.#snapshotSender]) {
+    const points = new PointsSender({
+      ...senderOptions,
+      logId: this.#logId,
+      serves: () => this.status.isReady,
+    })
+    for (const sender of [points, this.#snapshotSender]) {
       for (const [method, handler] of sender.handlers) this.#handlers.set(method, handler)
     }
     return new PartitionMoves({ ...senderOptions, main, peers, logger, stop: this.#stop.signal })

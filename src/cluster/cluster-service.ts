@@ -1,7 +1,7 @@
 import type { ClusterStatus } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import type { Loaded, ServedData } from '../collections/served-data.ts'
+import type { ServedData } from '../collections/served-data.ts'
 import { storedPosition } from '../storage/data-store.ts'
 import { damageIn } from '../storage/files/data-directory.ts'
 import { replacementReason, requestReplacement } from '../storage/files/replacement.ts'
@@ -24,7 +24,6 @@ import { NodeRequests } from './requests.ts'
 import { type ClusterFigures, type ClusterServiceOptions, ServiceStatus } from './service-status.ts'
 import { ServiceParts } from './transfer/partition-mover.ts'
 import { fetchReplica } from './transfer/replica-fetch.ts'
-import { catalogOf, collectionOf, PeerReplicaSource, replicaHandlers } from './transfer/replica-transfer.ts'
 import { isNoOutage, pause, retried } from './waiting.ts'
 
 /**
@@ -137,13 +136,6 @@ export class ClusterService {
     this.#logger.info({ cluster, node, first, last, bytes }, 'the log of the cluster is open')
     const { maxRequestBytes, answerBytes, onRequest: onCall } = this.#options
     const { bus, documents } = this.#nats
-    const replica = replicaHandlers({
-      catalog: () => catalogOf(this.#served, this.node, log),
-      collection: async (name, position, hasPoints) => {
-        await this.node.admit({ position })
-        return await collectionOf(this.#served, name, hasPoints)
-      },
-    })
     const peers = new NodeRequests({
       bus,
       cluster,
@@ -152,7 +144,7 @@ export class ClusterService {
       onCall,
       logger: this.#logger,
       handlers: {
-        get: (operation) => replica.get(operation) ?? this.#node?.peerHandlers.get(operation),
+        get: (operation) => this.#node?.peerHandlers.get(operation),
       },
       messageBytesMax: Math.max(messageFactor * maxRequestBytes, messageBytesMin),
     })
@@ -316,13 +308,9 @@ export class ClusterService {
       logId: shortIdOf(this.#log!),
       logger: this.#logger,
       retryMs,
-      sourceOf: (name) => new PeerReplicaSource(this.#requests!, name),
-      hasPoints: false,
+      peers: this.#requests!,
       signal: this.#stop.signal,
       announced: () => membership.announced(),
-      onProgress: (from, points) => {
-        this.#waitsFor = `this node has fetched ${points} points from ${from}: ${reason}`
-      },
     })
     this.#fetches += 1
   }
@@ -483,16 +471,6 @@ export class ClusterService {
   /** Resolves when this node is as up to date as a read asks for. */
   async admit(read: ReadPosition, signal: AbortSignal | undefined): Promise<number> {
     return await this.node.admit(read, signal)
-  }
-
-  /** The loaded data, if this node serves them. Other nodes still get them while this node is drained. */
-  get #served(): Loaded {
-    const waitsFor = this.#status.notServing
-    const { loaded } = this.#data!
-    if (waitsFor !== undefined || loaded === undefined) {
-      throw new DatabaseError('not_ready', waitsFor ?? 'the stored points are still loading')
-    }
-    return loaded
   }
 
   get #documents(): SharedDocuments {

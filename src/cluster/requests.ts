@@ -25,8 +25,8 @@ import { type Ask, AskSchema, NextSchema, type Part, PartSchema } from '../messa
 /** The operations that nodes ask each other for. */
 export type PeerOperation =
   | ('search' | 'get' | 'list' | 'count' | 'facets' | 'plan' | 'stats' | 'collectionPoints')
-  | ('partitionList' | 'partitionPoints' | 'partitionCut' | 'replicaCatalog' | 'replicaCollection')
-  | ('snapshotHold' | 'snapshotPart' | 'snapshotRelease' | 'write' | 'applied' | 'found')
+  | ('points' | 'pointsHeld' | 'snapshotHold' | 'snapshotPart' | 'snapshotRelease')
+  | ('write' | 'applied' | 'found')
 
 export interface PeerAsk {
   readonly signal?: AbortSignal | undefined

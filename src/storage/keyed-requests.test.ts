@@ -7,6 +7,7 @@ import { crc32 } from 'node:zlib'
 import { openMainTables } from '../../test/support/main-tables.ts'
 import { groupOf, type PlacedChange } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
+import { digestBytes, heldBytes } from './applied.ts'
 import { checkDatabase } from './check/tables-check.ts'
 import { openStore } from './data-store.ts'
 import { databasePath } from './files/data-directory.ts'
@@ -300,5 +301,17 @@ describe('the format of a database', () => {
     tables.root.transactionSync(() => tables.meta.removeSync(keyOfRequest(1)))
     const checked = checkDatabase(databasePath(dataDir))
     assert.deepEqual(checked, new Map([[0, 'it should hold 2 keyed requests, but has 1']]))
+  })
+
+  it('includes it on a node of a cluster, too, where the meta record has pages of its own', async () => {
+    await tables.root.close()
+    const store = await openStore({ dataDir, logger })
+    const digest = new Uint8Array(digestBytes)
+    const numbers = { position: 1, clockUs: 1, floor: 1, floorClockUs: 1, base: 0 }
+    const applied = { logId: '0'.repeat(32), ...numbers, digest, held: new Uint8Array(heldBytes) }
+    await store.commit({ ...groupOf([insertion(0)], [request(5)]), applied })
+    await store.close()
+    tables = await openMainTables(dataDir)
+    assert.deepEqual(checkDatabase(databasePath(dataDir)), new Map([[0, undefined]]))
   })
 })

@@ -1,7 +1,7 @@
 import { PartitionSet } from '../../src/base/partitions.ts'
 import { ownersIn } from '../../src/cluster/membership/ring.ts'
 import { readTopology } from '../../src/cluster/membership/topology.ts'
-import { copyPartitions } from '../../src/cluster/transfer/partition-copy.ts'
+import { copyPoints, PointsReader } from '../../src/cluster/transfer/points-copy.ts'
 import { pause } from '../../src/cluster/waiting.ts'
 import type { Mutant } from './cluster-mutants.ts'
 
@@ -17,7 +17,12 @@ export const movingMutants: Readonly<Record<string, Mutant>> = {
           held.coming = wanted
           try {
             const { peers } = simulated.sharding!
-            await copyPartitions('default', main, wanted, { peers, node: from, signal })
+            const question = { after: 0, partitions: wanted, since: new Map(), forNewNode: false }
+            const stream = await PointsReader.open('points', question, { peers, node: from, signal })
+            await stream.take('head')
+            await stream.take('collection')
+            await copyPoints(main, wanted, stream)
+            await stream.close()
             await main.replica.mark(PartitionSet.of([...held.now, ...wanted]))
           } finally {
             held.coming = new PartitionSet()

@@ -6,7 +6,6 @@ import {
   type PeerHandler,
   type PeerHandlers,
 } from '../../src/cluster/requests.ts'
-import { catalogOf, collectionOf, replicaHandlers } from '../../src/cluster/transfer/replica-transfer.ts'
 import { SimulatedNode } from './cluster-nodes.ts'
 import { SimulatedShards } from './cluster-shards.ts'
 import { MemoryBus } from './memory-bus.ts'
@@ -32,6 +31,8 @@ export class ShardedNodes implements AsyncDisposable {
   readonly #whole: SimulatedNode | undefined
   readonly names: readonly string[]
   readonly shards: SimulatedShards
+  /** By operation with an answer in many messages, the bytes that nodes have sent. */
+  readonly sentBytes: Map<string, number> = new Map()
   readonly links: Map<string, NodeRequests> = new Map()
   /** By name of the answering node: runs before each of its answers, for tests of slow and failing nodes. */
   readonly before: Map<string, (method: string) => Promise<void>> = new Map()
@@ -116,19 +117,15 @@ export class ShardedNodes implements AsyncDisposable {
   /** The peer handlers of the current run of the node. */
   #handlersOf(name: string): PeerHandlers {
     const node = (): SimulatedNode => this.nodes.find((each) => each.name === name)!
+    const { sentBytes } = this
     const before = async (method: string): Promise<void> => await this.before.get(name)?.(method)
-    const given = replicaHandlers({
-      catalog: () => catalogOf(node().up, node().up.node, this.#log.connect()),
-      collection: async (collection, position, hasPoints) => {
-        await node().up.node.admit({ position })
-        return await collectionOf(node().up, collection, hasPoints)
-      },
-    })
-    const handlerOf = (method: string): PeerHandler =>
-      given.get(method) ?? node().up.node.peerHandlers.get(method)!
+    const handlerOf = (method: string): PeerHandler => node().up.node.peerHandlers.get(method)!
     async function* inParts(method: string, ...call: Parameters<PeerHandler>): AsyncGenerator<Uint8Array> {
       await before(method)
-      yield* handlerOf(method)(...call) as AsyncIterable<Uint8Array>
+      for await (const message of handlerOf(method)(...call) as AsyncIterable<Uint8Array>) {
+        sentBytes.set(method, (sentBytes.get(method) ?? 0) + message.length)
+        yield message
+      }
     }
     const asked = async (method: string, ...call: Parameters<PeerHandler>): Promise<Uint8Array> => {
       await before(method)
@@ -154,9 +151,4 @@ export class ShardedNodes implements AsyncDisposable {
   }
 }
 
-const inPartsMethods: readonly string[] = [
-  'partitionList',
-  'partitionCut',
-  'replicaCollection',
-  'snapshotPart',
-]
+const inPartsMethods: readonly string[] = ['points', 'pointsHeld', 'snapshotPart']

@@ -1,9 +1,16 @@
 import { randomUUID } from 'node:crypto'
 import { cancellation, DatabaseError } from '../../base/errors.ts'
-import type { PartitionSet } from '../../base/partitions.ts'
+import { PartitionSet } from '../../base/partitions.ts'
 import { Turn } from '../../base/turns.ts'
 import type { Collection } from '../../collections/collection.ts'
 import type { CollectionSet } from '../../collections/collection-set.ts'
+import {
+  SnapshotHeldSchema,
+  SnapshotHoldSchema,
+  SnapshotPartSchema,
+} from '../../messages/generated/cluster_pb.js'
+import { Encoded } from '../../messages/reader.ts'
+import { encode } from '../../messages/writer.ts'
 import type { PointsSnapshot } from '../../points/database.ts'
 import { PartitionDigest } from '../../storage/applied.ts'
 import { SnapshotWriter } from '../../storage/snapshot/snapshot-format.ts'
@@ -11,7 +18,6 @@ import { SnapshotReader } from '../../storage/snapshot/snapshot-reader.ts'
 import type { Snapshot } from '../../storage/store.ts'
 import type { HeldPartitions } from '../../write/replica.ts'
 import type { Applier, LogHold } from '../log/applier.ts'
-import { PackedReader, PackedWriter, readPartitions } from '../log/packed-bytes.ts'
 import { type CoverPart, checkHolds, checkNotAhead } from '../reads/placement.ts'
 import type { PeerHandler, PeerOperation, Peers } from '../requests.ts'
 
@@ -126,14 +132,15 @@ class Beginning {
     const question = { token: this.#token, collection, partitions }
     if (node === self) return await sender.hold(question)
     const asked = { signal: this.#stop, timeoutMs: holdMs }
-    return readHeldPosition(await peers.ask(node, 'snapshotHold', writeHoldQuestion(question), asked))
+    const held = await peers.ask(node, 'snapshotHold', encodeHold(question), asked)
+    return Number(Encoded.of(SnapshotHeldSchema, held).read().position)
   }
 
   #partOf(node: string, position: number): AsyncIterable<Buffer> {
     const { self, sender, peers } = this.#options
     const question = { token: this.#token, position }
     if (node === self) return sender.part(question, this.#stop)
-    return peers.stream(node, 'snapshotPart', writePartQuestion(question), { signal: this.#stop })
+    return peers.stream(node, 'snapshotPart', encode(SnapshotPartSchema, question), { signal: this.#stop })
   }
 
   /** Releases all holds. A node that cannot be reached releases its own hold after a while. */
@@ -260,8 +267,11 @@ export class SnapshotPartSender {
 
   get handlers(): [PeerOperation, PeerHandler][] {
     return [
-      ['snapshotHold', async (body) => writePosition(await this.hold(readHoldQuestion(body)))],
-      ['snapshotPart', (body, { signal }) => this.part(readPartQuestion(body), signal)],
+      [
+        'snapshotHold',
+        async (body) => encode(SnapshotHeldSchema, { position: await this.hold(decodeHold(body)) }),
+      ],
+      ['snapshotPart', (body, { signal }) => this.part(decodePart(body), signal)],
       ['snapshotRelease', async (body) => this.release(body.toString())],
     ]
   }
@@ -362,39 +372,18 @@ interface Waiting {
   readonly timer: NodeJS.Timeout
 }
 
-function writeHoldQuestion({ token, collection, partitions }: HoldQuestion): Buffer {
-  const to = new PackedWriter()
-  to.text(token)
-  to.text(collection)
-  to.raw(partitions.bytes)
-  return to.written
+function encodeHold({ partitions, ...question }: HoldQuestion): Buffer {
+  return encode(SnapshotHoldSchema, { ...question, partitions: partitions.bytes })
 }
 
-function readHoldQuestion(bytes: Uint8Array): HoldQuestion {
-  const from = new PackedReader(bytes)
-  return { token: from.text(), collection: from.text(), partitions: readPartitions(from) }
+function decodeHold(bytes: Buffer): HoldQuestion {
+  const { partitions, ...question } = Encoded.of(SnapshotHoldSchema, bytes).read()
+  return { ...question, partitions: new PartitionSet(partitions) }
 }
 
-function writePartQuestion({ token, position }: PartQuestion): Buffer {
-  const to = new PackedWriter()
-  to.text(token)
-  to.count(position)
-  return to.written
-}
-
-function readPartQuestion(bytes: Uint8Array): PartQuestion {
-  const from = new PackedReader(bytes)
-  return { token: from.text(), position: from.count() }
-}
-
-function writePosition(position: number): Buffer {
-  const to = new PackedWriter()
-  to.count(position)
-  return to.written
-}
-
-function readHeldPosition(bytes: Uint8Array): number {
-  return new PackedReader(bytes).count()
+function decodePart(bytes: Buffer): PartQuestion {
+  const { token, position } = Encoded.of(SnapshotPartSchema, bytes).read()
+  return { token, position: Number(position) }
 }
 
 const noBytes = Buffer.alloc(0)

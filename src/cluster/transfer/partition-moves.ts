@@ -7,7 +7,7 @@ import { differingPartitions, PartitionDigest } from '../../storage/applied.ts'
 import type { HeldPartitions } from '../../write/replica.ts'
 import type { Applier } from '../log/applier.ts'
 import type { Peers } from '../requests.ts'
-import { CutReader, copyPartitions, type PartitionSource, reachCut } from './partition-copy.ts'
+import { copyPoints, mostLinked, PointsReader, type PointsSource } from './points-copy.ts'
 
 interface PartitionMovesOptions {
   readonly partitions: HeldPartitions
@@ -25,8 +25,8 @@ interface PartitionMovesOptions {
 /**
  * Changes the partitions that a node holds while it applies the log and answers reads, one move at a time:
  *
- *   take  copy, again while much has changed ─> hold the log ─> get the other node's state at a position G
- *           ─> apply the log up to G ─> get what has changed since the copy ─> store that the node holds them
+ *   take  copy, again while much has changed ─> hold the log ─> get what has changed up to a position G of the
+ *           other node ─> apply the log up to G ─> store the changes ─> store that the node holds them
  *           ─> the log continues
  *   drop  hold the log ─> store the node's partitions without them ─> the log continues ─> remove their points
  *
@@ -43,6 +43,8 @@ interface PartitionMovesOptions {
 export class PartitionMoves {
   readonly #options: PartitionMovesOptions
   #last: Promise<unknown> = Promise.resolve()
+  /** What a take that failed has copied. The next one continues from there. */
+  #copied: Copied | undefined
 
   constructor(options: PartitionMovesOptions) {
     this.#options = options
@@ -75,6 +77,7 @@ export class PartitionMoves {
       const { partitions } = this.#options
       const kept = partitions.now.without(gone)
       if (!kept.equals(partitions.now)) await this.#hold(kept, either)
+      this.#copied = undefined
       await this.#clearAll(either)
     })
   }
@@ -102,32 +105,52 @@ export class PartitionMoves {
     })
   }
 
-  async #take(source: PartitionSource): Promise<void> {
+  async #take(source: PointsSource): Promise<void> {
     const { partitions } = this.#options
-    let since = await this.#copyAll(source)
-    for (let round = 1; since.fetched > fetchedMin && round < roundsMax; round += 1) {
-      since = await this.#copyAll(source)
+    const before = this.#copied
+    // If it is no longer here, the attempt fails, and the next one copies everything.
+    this.#copied = undefined
+    const isKnown = before !== undefined && partitions.coming.without(before.partitions).size === 0
+    let since = isKnown ? before.positions : new Map<string, number>()
+    for (let round = 0; round < roundsMax; round += 1) {
+      const copied = await this.#copyAll(since, source)
+      since = copied.positions
+      this.#copied = { partitions: partitions.coming, positions: since }
+      if (copied.points <= pointsMin) break
     }
     for (const group of await this.#groups()) {
-      await this.#reach(group, since.positions, source)
+      await this.#reach(group, since, source)
       partitions.coming = partitions.coming.without(group)
     }
+    this.#copied = undefined
   }
 
+  /** Copies what has changed since the last copy, while the log is applied. */
   async #copyAll(
-    source: PartitionSource,
-  ): Promise<{ positions: ReadonlyMap<string, number>; fetched: number }> {
+    since: ReadonlyMap<string, number>,
+    source: PointsSource,
+  ): Promise<{ readonly positions: ReadonlyMap<string, number>; readonly points: number }> {
+    const { coming } = this.#options.partitions
+    const question = { after: 0, partitions: coming, since, forNewNode: false }
+    const stream = await PointsReader.open('points', question, source)
     const positions = new Map<string, number>()
-    let fetched = 0
-    for (const { name } of this.#options.set.list()) {
-      source.signal.throwIfAborted()
-      await this.#withCollection(name, async (collection) => {
-        const copied = await copyPartitions(name, collection, this.#options.partitions.coming, source)
-        positions.set(name, copied.position)
-        fetched += copied.fetched
-      })
+    let points = 0
+    try {
+      if ((await stream.take('head')) === undefined) throw mismatch('it has no head')
+      for (let each = await stream.take('collection'); each; each = await stream.take('collection')) {
+        const { name, position } = each.read()
+        const isHere = await this.#withCollection(name, async (collection) => {
+          const linked = (): Promise<void> => mostLinked(collection, source.signal)
+          points += await copyPoints(collection, coming, stream, linked)
+          positions.set(name, Number(position))
+        })
+        // It is on its way here through the log, or was dropped here.
+        if (!isHere) await stream.skipPoints()
+      }
+    } finally {
+      await stream.close()
     }
-    return { positions, fetched }
+    return { positions, points }
   }
 
   /**
@@ -156,11 +179,7 @@ export class PartitionMoves {
   }
 
   /** Holds the log until this node has reached the position of the other one and holds the partitions. */
-  async #reach(
-    group: PartitionSet,
-    since: ReadonlyMap<string, number>,
-    source: PartitionSource,
-  ): Promise<void> {
+  async #reach(group: PartitionSet, since: ReadonlyMap<string, number>, source: PointsSource): Promise<void> {
     const { applier, main, partitions, logger, logHoldMs = usualLogHoldMs } = this.#options
     const timeout = AbortSignal.timeout(logHoldMs)
     const signal = AbortSignal.any([source.signal, timeout])
@@ -168,18 +187,17 @@ export class PartitionMoves {
     const begun = performance.now()
     try {
       await hold.reached(0, signal)
-      const cut = await CutReader.open(
-        { after: hold.position, partitions: group, since },
-        { ...source, signal },
-      )
+      const question = { after: hold.position, partitions: group, since, forNewNode: false }
+      const stream = await PointsReader.open('pointsHeld', question, { ...source, signal })
       try {
-        const head = await cut.take('head')
+        const head = (await stream.take('head'))?.read()
         if (head === undefined) throw mismatch('it has no head')
-        await hold.reached(head.position, signal)
-        if (hold.position !== head.position) throw mismatch(`it is of position ${head.position}`)
-        await this.#reachAll(head.collections, group, cut)
+        const position = Number(head.position)
+        await hold.reached(position, signal)
+        if (hold.position !== position) throw mismatch(`it is of position ${position}`)
+        await this.#reachAll(Number(head.collections), group, stream)
       } finally {
-        await cut.close()
+        await stream.close()
       }
       await main.replica.mark(PartitionSet.of([...partitions.now, ...group]))
       const heldMs = Math.round(performance.now() - begun)
@@ -194,15 +212,15 @@ export class PartitionMoves {
     }
   }
 
-  async #reachAll(collections: number, group: PartitionSet, cut: CutReader): Promise<void> {
+  async #reachAll(collections: number, group: PartitionSet, stream: PointsReader): Promise<void> {
     const { set } = this.#options
     // Collections change through the log, too, so both nodes must have the same ones.
     if (set.list().length !== collections) throw mismatch(`it has ${collections} collections`)
     for (let reached = 0; reached < collections; reached += 1) {
-      const head = await cut.take('collection')
+      const head = (await stream.take('collection'))?.read()
       if (head === undefined) throw mismatch('a collection is missing')
       using lease = await set.lease(head.name)
-      await reachCut(lease.database, group, cut)
+      await copyPoints(lease.database, group, stream)
       const different = differingPartitions(lease.database.replica.digest, head.digest)
       if (different.some((each) => group.has(each))) throw mismatch(`its collection ${head.name} differs`)
     }
@@ -227,14 +245,16 @@ export class PartitionMoves {
     }
   }
 
-  /** Skips a collection that has been dropped. */
-  async #withCollection(name: string, work: (collection: Collection) => Promise<void>): Promise<void> {
+  /** @returns whether the collection is there */
+  async #withCollection(name: string, work: (collection: Collection) => Promise<void>): Promise<boolean> {
     try {
       using lease = await this.#options.set.lease(name)
       await work(lease.database)
+      return true
     } catch (error) {
       const isGone = error instanceof DatabaseError && error.reason === 'collection_not_found'
       if (!isGone) throw error
+      return false
     }
   }
 
@@ -245,6 +265,13 @@ export class PartitionMoves {
   }
 }
 
+/** Points that were copied and not taken. */
+interface Copied {
+  readonly partitions: PartitionSet
+  /** By collection, the log position up to which they have all changes. */
+  readonly positions: ReadonlyMap<string, number>
+}
+
 function mismatch(fault: string): DatabaseError {
   return new DatabaseError('internal', 'what another node sent cannot be used', {
     cause: new Error(`the state of the other node does not match that of this one: ${fault}`),
@@ -252,7 +279,7 @@ function mismatch(fault: string): DatabaseError {
 }
 
 /** So few points are sent quickly while the log is held. */
-const fetchedMin = 256
+const pointsMin = 256
 const roundsMax = 4
 /** Comparing this many takes some tenths of a second. */
 const pointsPerHold = 250_000

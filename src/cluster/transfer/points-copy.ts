@@ -1,0 +1,216 @@
+import { DatabaseError } from '../../base/errors.ts'
+import type { PartitionSet } from '../../base/partitions.ts'
+import { atOnce } from '../../base/turns.ts'
+import { type Collection, unindexedBytesMax } from '../../collections/collection.ts'
+import { pointsIn } from '../../collections/live-points.ts'
+import { idsOf, numbersOf } from '../../messages/columns.ts'
+import {
+  type PointsPart,
+  PointsPartSchema,
+  type SentPoint,
+  type SentPoints,
+} from '../../messages/generated/cluster_pb.js'
+import { storedOf } from '../../messages/points.ts'
+import { Encoded, type Fields } from '../../messages/reader.ts'
+import { idIn } from '../../messages/values.ts'
+import { copiesOf, type VectorOf } from '../../messages/vectors.ts'
+import { pointBytes, type TakenPoint } from '../../write/requests.ts'
+import type { PeerOperation, Peers } from '../requests.ts'
+import { pause } from '../waiting.ts'
+import { encodePointsQuestion, type PointsQuestion } from './points-stream.ts'
+
+/** The node that points are copied from. */
+export interface PointsSource {
+  readonly peers: Peers
+  readonly node: string
+  readonly signal: AbortSignal
+}
+
+type Part = Fields<PointsPart>['part']
+type PartOf<Case> = Extract<Part, { readonly case: Case; readonly value: unknown }>['value']
+
+/** Reads the parts of a stream of points in order. The opener closes it. */
+export class PointsReader {
+  readonly #parts: AsyncIterator<Buffer>
+  #next: Part = { case: undefined }
+  #bytes: Buffer = Buffer.alloc(0)
+
+  private constructor(parts: AsyncIterator<Buffer>) {
+    this.#parts = parts
+  }
+
+  static async open(
+    operation: Extract<PeerOperation, 'points' | 'pointsHeld'>,
+    question: PointsQuestion,
+    { peers, node, signal }: PointsSource,
+  ): Promise<PointsReader> {
+    const stream = peers.stream(node, operation, encodePointsQuestion(question), { signal })
+    const reader = new PointsReader(stream[Symbol.asyncIterator]())
+    await reader.#advance()
+    return reader
+  }
+
+  /** Returns the next part if it is of this kind. */
+  async take<Case extends NonNullable<Part['case']>>(kind: Case): Promise<PartOf<Case> | undefined> {
+    const part = this.#next
+    if (part.case !== kind) return undefined
+    await this.#advance()
+    return (part as { readonly value: unknown }).value as PartOf<Case> | undefined
+  }
+
+  /** Returns the next points. */
+  async takePoints(): Promise<readonly TakenPoint[] | undefined> {
+    const vectorOf = copiesOf(this.#bytes)
+    const points: Encoded<SentPoints> | undefined = await this.take('points')
+    return points && Array.from(points.items('items'), (item) => pointOf(item, vectorOf))
+  }
+
+  /** Skips to the next collection. */
+  async skipPoints(): Promise<void> {
+    while (this.#next.case === 'kept' || this.#next.case === 'points') await this.#advance()
+  }
+
+  async close(): Promise<void> {
+    await this.#parts.return?.()
+  }
+
+  async #advance(): Promise<void> {
+    const { value, done } = await this.#parts.next()
+    this.#bytes = done ? Buffer.alloc(0) : value
+    this.#next = done ? { case: undefined } : Encoded.of(PointsPartSchema, value).read().part
+  }
+}
+
+function pointOf(message: Encoded<SentPoint>, vectorOf: VectorOf): TakenPoint {
+  const { point, sequence, order } = message.read()
+  const { id, version, ...stored } = point!.read()
+  const numbers = { sequence: Number(sequence), version: Number(version), order: Number(order) }
+  return { id: idIn(id!), ...numbers, point: storedOf(stored, vectorOf) }
+}
+
+/**
+ * Replaces the points that a collection has of some partitions with those of a stream. This node does not hold the
+ * partitions meanwhile, and skips log records about them.
+ *
+ * @param before called before each group is stored
+ * @returns how many points were stored
+ * @throws DatabaseError `not_ready` when the stream lacks points that have changed; `disk_full`, `memory_full`
+ */
+export async function copyPoints(
+  collection: Collection,
+  partitions: PartitionSet,
+  stream: PointsReader,
+  before?: () => Promise<void>,
+): Promise<number> {
+  const seen = new SeenPoints(collection)
+  let missing = 0
+  let stored = 0
+  for (;;) {
+    const kept = (await stream.take('kept'))?.read()
+    const points = kept === undefined ? await stream.takePoints() : undefined
+    if (kept !== undefined) {
+      const versions = numbersOf(kept.versions)
+      for (const [at, id] of atOnce(idsOf(kept.ids)).entries()) if (!seen.has(id, versions[at]!)) missing += 1
+    } else if (points !== undefined) {
+      const wanted = points.filter(({ id, version }) => !seen.has(id, version))
+      if (wanted.length > 0) await collection.replica.clear(wanted.map(({ id }) => id))
+      await takeAll(collection, wanted, before)
+      for (const { id } of wanted) seen.add(id)
+      stored += wanted.length
+    } else break
+  }
+  if (missing > 0)
+    throw new DatabaseError('not_ready', `${missing} points have changed and did not arrive: copy again`)
+  await seen.clearOthers(partitions)
+  return stored
+}
+
+/** The points of a collection that are the same on another node, by slot. */
+class SeenPoints {
+  readonly #collection: Collection
+  #bits: Uint8Array
+
+  constructor(collection: Collection) {
+    this.#collection = collection
+    this.#bits = new Uint8Array(Math.ceil(collection.livePoints.table.slotCount / 8))
+  }
+
+  /** Whether a point is here in this version; marks it as seen if so. */
+  has(id: string, version: number): boolean {
+    const { livePoints } = this.#collection
+    const slot = livePoints.table.slotOf(id)
+    if (slot === -1 || livePoints.table.versionOf(slot) !== version) return false
+    this.#mark(slot)
+    return true
+  }
+
+  add(id: string): void {
+    this.#mark(this.#collection.livePoints.table.slotOf(id))
+  }
+
+  /** Removes the points of some partitions that were not seen. */
+  async clearOthers(partitions: PartitionSet): Promise<void> {
+    const { livePoints, replica } = this.#collection
+    for await (const { slots, ids } of pointsIn(livePoints, (each) => partitions.has(each))) {
+      const others = ids.filter((_, at) => !this.#isSeen(slots[at]!))
+      if (others.length > 0) await replica.clear(others)
+    }
+  }
+
+  #isSeen(slot: number): boolean {
+    return ((this.#bits[slot >> 3] ?? 0) & (1 << (slot & 7))) !== 0
+  }
+
+  #mark(slot: number): void {
+    const at = slot >> 3
+    if (at >= this.#bits.length) {
+      const larger = new Uint8Array(Math.max(at + 1, 2 * this.#bits.length))
+      larger.set(this.#bits)
+      this.#bits = larger
+    }
+    this.#bits[at]! |= 1 << (slot & 7)
+  }
+}
+
+/**
+ * Stores points in groups that do not hold up the log for long.
+ *
+ * @param before called before each group
+ */
+async function takeAll(
+  { replica }: Collection,
+  points: readonly TakenPoint[],
+  before: () => Promise<void> = async () => {},
+): Promise<void> {
+  let group: TakenPoint[] = []
+  let bytes = 0
+  for (const point of points) {
+    group.push(point)
+    bytes += pointBytes(point.point)
+    if (bytes < groupBytes) continue
+    await before()
+    await replica.take(group)
+    group = []
+    bytes = 0
+  }
+  if (group.length === 0) return
+  await before()
+  await replica.take(group)
+}
+
+/**
+ * Resolves when few points wait to be linked: changes from the log should not wait for points that nobody reads yet.
+ */
+export async function mostLinked(collection: Collection, signal: AbortSignal): Promise<void> {
+  for (let waitedMs = 0; waitedMs < linkingMsMax; waitedMs += pauseMs) {
+    const { unindexed, dimension } = collection.stats
+    if (unindexed * dimension * Float32Array.BYTES_PER_ELEMENT <= unindexedBytesMax / 4) return
+    await pause(pauseMs, signal)
+    signal.throwIfAborted()
+  }
+}
+
+const groupBytes = 256 * 1024
+const pauseMs = 10
+/** A group is stored after this time in any case: reading or building a graph can take longer. */
+const linkingMsMax = 1_000

@@ -1,0 +1,252 @@
+import { defaultCollection } from '../../base/collection.ts'
+import { DatabaseError } from '../../base/errors.ts'
+import { PartitionSet } from '../../base/partitions.ts'
+import { atOnce, Turn } from '../../base/turns.ts'
+import type { Collection } from '../../collections/collection.ts'
+import type { CollectionSet } from '../../collections/collection-set.ts'
+import { pointsIn } from '../../collections/live-points.ts'
+import { bytesOfIds, bytesOfNumbers } from '../../messages/columns.ts'
+import {
+  type PointsPart,
+  PointsPartSchema,
+  PointsQuestionSchema,
+} from '../../messages/generated/cluster_pb.js'
+import { Encoded } from '../../messages/reader.ts'
+import { idMessage, payloadMessage } from '../../messages/values.ts'
+import { encode, type Init } from '../../messages/writer.ts'
+import type { Snapshot } from '../../storage/store.ts'
+import type { HeldPartitions } from '../../write/replica.ts'
+import { pointBytes, type TakenPoint } from '../../write/requests.ts'
+import type { Applier } from '../log/applier.ts'
+import { checkHolds, checkNotAhead } from '../reads/placement.ts'
+import type { PeerCall, PeerHandler, PeerOperation } from '../requests.ts'
+
+/** Asks for the points of some partitions. */
+export interface PointsQuestion {
+  /** The answer is of this log position or a later one. */
+  readonly after: number
+  readonly partitions: PartitionSet
+  /** By collection, the log position of the last copy: points that have not changed since are sent without contents. */
+  readonly since: ReadonlyMap<string, number>
+  /** Whether the answer has what a node needs for an empty directory, too. */
+  readonly forNewNode: boolean
+}
+
+export function encodePointsQuestion({ partitions, since, ...question }: PointsQuestion): Buffer {
+  return encode(PointsQuestionSchema, {
+    ...question,
+    partitions: partitions.bytes,
+    since: Array.from(since, ([name, position]) => ({ name, position })),
+  })
+}
+
+export function decodePointsQuestion(bytes: Buffer): PointsQuestion {
+  const message = Encoded.of(PointsQuestionSchema, bytes)
+  const { after, partitions, forNewNode } = message.read()
+  const since = Array.from(message.items('since'), (item) => {
+    const { name, position } = item.read()
+    return [name, Number(position)] as const
+  })
+  return {
+    after: Number(after),
+    partitions: new PartitionSet(partitions),
+    since: new Map(since),
+    forNewNode,
+  }
+}
+
+interface PointsSenderOptions {
+  readonly partitions: HeldPartitions
+  readonly set: CollectionSet
+  readonly applier: Applier
+  /** The short id of the log. */
+  readonly logId: string
+  /** Whether others can begin with what this node has. */
+  readonly serves: () => boolean
+  /** How long the asking node waits while this node is behind it. */
+  readonly logHoldMs?: number | undefined
+}
+
+type Part = NonNullable<Init<PointsPart>['part']>
+
+/**
+ * Sends points of partitions that this node holds, as a stream that the asking node pulls:
+ *
+ *   head ─> for each collection: its head ─> keyed requests, for a new node ─> points: with contents if they have
+ *           changed since the last copy, otherwise only their versions
+ *
+ * There are two operations with the same answer. `points` goes on while the log is applied: what is sent has all
+ * changes up to the position of the head of its collection, and perhaps later ones. `pointsHeld` is of one position:
+ * the log is held while the answer is collected, for some milliseconds, so it must be short. Nothing is kept from one
+ * question to the next.
+ *
+ * Main thread only.
+ */
+export class PointsSender {
+  readonly #options: PointsSenderOptions
+
+  constructor(options: PointsSenderOptions) {
+    this.#options = options
+  }
+
+  get handlers(): [PeerOperation, PeerHandler][] {
+    return [
+      ['points', (body, call) => this.#points(decodePointsQuestion(body), call)],
+      ['pointsHeld', (body, call) => this.#pointsHeld(decodePointsQuestion(body), call)],
+    ]
+  }
+
+  async *#points(question: PointsQuestion, { signal }: PeerCall): AsyncGenerator<Buffer, void> {
+    if (question.forNewNode && !this.#options.serves())
+      throw new DatabaseError('not_ready', 'this node does not serve now')
+    for await (const part of this.#parts(question, signal)) yield encoded(part)
+  }
+
+  async *#pointsHeld(question: PointsQuestion, { signal }: PeerCall): AsyncGenerator<Buffer, void> {
+    yield* await this.#collected(question, signal)
+  }
+
+  async #collected(question: PointsQuestion, signal: AbortSignal): Promise<readonly Buffer[]> {
+    const { applier, logHoldMs = usualLogHoldMs } = this.#options
+    const timeout = AbortSignal.timeout(logHoldMs)
+    const hold = applier.hold()
+    try {
+      await hold.reached(question.after, AbortSignal.any([signal, timeout])).catch((error: unknown) => {
+        if (!timeout.aborted) throw error
+        throw new DatabaseError('not_ready', `this node has not reached position ${question.after} yet`)
+      })
+      const parts: Buffer[] = []
+      let bytes = 0
+      for await (const part of this.#parts(question, signal)) {
+        parts.push(encoded(part))
+        bytes += parts.at(-1)!.length
+        if (bytes > heldBytesMax) throw tooMany()
+      }
+      return parts
+    } finally {
+      hold.end()
+    }
+  }
+
+  async *#parts(question: PointsQuestion, signal: AbortSignal): AsyncGenerator<Part, void> {
+    const { applier, set, logId, partitions } = this.#options
+    checkHolds(partitions.now, question.partitions)
+    const { position, clockUs } = applier.applied
+    const names = set.list().map(({ name }) => name)
+    // A new node opens its directory with the default collection.
+    names.sort((one, other) => Number(other === defaultCollection) - Number(one === defaultCollection))
+    const aliases = question.forNewNode ? set.aliases : new Map<string, string>()
+    yield { case: 'head', value: { logId, position, clockUs, collections: names.length, aliases } }
+    for (const name of names) {
+      signal.throwIfAborted()
+      try {
+        using lease = await set.lease(name)
+        const collection = lease.database
+        const { position: now } = applier.applied
+        if (question.partitions.size > 0) checkNotAhead(collection, now)
+        if (question.forNewNode) yield* newCollection(name, set.get(name).hnsw, collection)
+        else yield { case: 'collection', value: { name, position: now, digest: collection.replica.digest } }
+        if (question.partitions.size > 0) yield* pointsOf(collection, question, question.since.get(name))
+      } catch (error) {
+        // Dropped meanwhile: the log tells the asking node, too.
+        if (!(error instanceof DatabaseError) || error.reason !== 'collection_not_found') throw error
+      }
+    }
+    // What was sent of a partition that was dropped meanwhile is not complete.
+    checkHolds(partitions.now, question.partitions)
+  }
+}
+
+/** What a new node needs of a collection besides its points. */
+async function* newCollection(
+  name: string,
+  hnsw: { readonly m: number; readonly efConstruction: number },
+  collection: Collection,
+): AsyncGenerator<Part, void> {
+  const snapshot = collection.snapshot()
+  try {
+    const { applied, dimension, sequence } = snapshot
+    const head = { name, position: applied?.position ?? 0, dimension, hnsw, sequence, applied }
+    yield { case: 'collection', value: head }
+    yield* keyedRequestsOf(snapshot)
+  } finally {
+    snapshot.close()
+  }
+}
+
+async function* keyedRequestsOf(snapshot: Snapshot): AsyncGenerator<Part, void> {
+  let items: { readonly record: Buffer }[] = []
+  let bytes = 0
+  for await (const record of snapshot.keyedRequests()) {
+    items.push({ record })
+    bytes += record.length
+    if (bytes < partBytes) continue
+    yield { case: 'keys', value: { items } }
+    items = []
+    bytes = 0
+  }
+  if (items.length > 0) yield { case: 'keys', value: { items } }
+}
+
+/** @param since the log position of the last copy */
+async function* pointsOf(
+  collection: Collection,
+  { partitions }: PointsQuestion,
+  since: number | undefined,
+): AsyncGenerator<Part, void> {
+  const changedFrom = since === undefined ? 0 : collection.replica.numberAfter(since)
+  const turn = new Turn()
+  let points: TakenPoint[] = []
+  let bytes = 0
+  for await (const { ids, versions } of pointsIn(collection.livePoints, (each) => partitions.has(each))) {
+    const kept: { readonly ids: string[]; readonly versions: number[] } = { ids: [], versions: [] }
+    for (const [at, id] of ids.entries()) {
+      if (versions[at]! < changedFrom) {
+        kept.ids.push(id)
+        kept.versions.push(versions[at]!)
+        continue
+      }
+      const point = collection.stored(id)
+      // Deleted since it was listed.
+      if (point === undefined) continue
+      points.push(point)
+      bytes += pointBytes(point.point)
+      if (bytes >= partBytes) {
+        yield sent(points)
+        points = []
+        bytes = 0
+      }
+      if (turn.isOver) await turn.next()
+    }
+    if (kept.ids.length === 0) continue
+    const value = { ids: atOnce(bytesOfIds(kept.ids)), versions: bytesOfNumbers(kept.versions) }
+    yield { case: 'kept', value }
+  }
+  if (points.length > 0) yield sent(points)
+}
+
+function sent(points: readonly TakenPoint[]): Part {
+  const items = points.map(({ id, sequence, version, order, point: { vector, payload } }) => ({
+    point: { id: idMessage(id), payload: payloadMessage(payload), vector: { values: vector }, version },
+    sequence,
+    order,
+  }))
+  return { case: 'points', value: { items } }
+}
+
+function encoded(part: Part): Buffer {
+  return encode(PointsPartSchema, { part })
+}
+
+function tooMany(): DatabaseError {
+  return new DatabaseError(
+    'overloaded',
+    `the points that were asked for, or that have changed since they were copied, exceed ${heldBytesMax} bytes: take fewer partitions at a time`,
+  )
+}
+
+/** About as much as a node pulls at a time. */
+const partBytes = 512 * 1024
+/** Stays in memory until the other node has received it. */
+const heldBytesMax = 64 * 1024 * 1024
+const usualLogHoldMs = 10_000
