@@ -99,7 +99,7 @@ export class PointsSender {
   async *#points(question: PointsQuestion, { signal }: PeerCall): AsyncGenerator<Buffer, void> {
     if (question.forNewNode && !this.#options.serves())
       throw new DatabaseError('not_ready', 'this node does not serve now')
-    for await (const part of this.#parts(question, signal)) yield encoded(part)
+    for await (const part of this.#parts(question, signal, () => {})) yield encoded(part)
   }
 
   async *#pointsHeld(question: PointsQuestion, { signal }: PeerCall): AsyncGenerator<Buffer, void> {
@@ -117,7 +117,7 @@ export class PointsSender {
       })
       const parts: Buffer[] = []
       let bytes = 0
-      for await (const part of this.#parts(question, signal)) {
+      for await (const part of this.#parts(question, signal, checkNotAhead)) {
         parts.push(encoded(part))
         bytes += parts.at(-1)!.length
         if (bytes > heldBytesMax) throw tooMany()
@@ -128,7 +128,12 @@ export class PointsSender {
     }
   }
 
-  async *#parts(question: PointsQuestion, signal: AbortSignal): AsyncGenerator<Part, void> {
+  /** @param check throws for a collection that cannot be sent as it is at a log position */
+  async *#parts(
+    question: PointsQuestion,
+    signal: AbortSignal,
+    check: (collection: Collection, position: number) => void,
+  ): AsyncGenerator<Part, void> {
     const { applier, set, logId, partitions } = this.#options
     checkHolds(partitions.now, question.partitions)
     const { position, clockUs } = applier.applied
@@ -143,7 +148,7 @@ export class PointsSender {
         using lease = await set.lease(name)
         const collection = lease.database
         const { position: now } = applier.applied
-        if (question.partitions.size > 0) checkNotAhead(collection, now)
+        check(collection, now)
         if (question.forNewNode) yield* newCollection(name, set.get(name).hnsw, collection)
         else yield { case: 'collection', value: { name, position: now, digest: collection.replica.digest } }
         if (question.partitions.size > 0) yield* pointsOf(collection, question, question.since.get(name))
