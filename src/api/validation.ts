@@ -156,11 +156,6 @@ function checkExtras(
 export type BatchItems<Input> = Iterable<Input | DatabaseError | undefined>
 
 /**
- * An item as a transport reads it. It is a generator function if reading may take long; that yields from time to time.
- */
-export type ItemSteps<Item> = Item | (() => Generator<undefined, Item, void>)
-
-/**
  * Runs `check` over the items of a batch; fails with the error of the first bad item. The iteration decodes the items,
  * so this is also where a large batch yields to other work.
  *

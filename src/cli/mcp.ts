@@ -270,7 +270,8 @@ function describedIn(value: object): AttributeInput {
   try {
     return attributeFromJson(value)
   } catch (cause) {
-    const what = 'times are {"$date": "2026-01-31T00:00:00Z"} and places {"$geo": {"lat": 1.5, "lon": 2.5}}'
+    const what =
+      'times are {"$date": "2026-01-31T00:00:00Z"} and geo points {"$geo": {"lat": 1.5, "lon": 2.5}}'
     throw new DatabaseError('invalid_argument', `a value cannot be read: ${what}`, { cause })
   }
 }

@@ -273,7 +273,7 @@ function addQuery(program: Command, environment: Environment): void {
 }
 
 function addBackup(program: Command, environment: Environment): void {
-  addSourceOptions(addHttpOptions(program.command('backup <place>')))
+  addSourceOptions(addHttpOptions(program.command('backup <path>')))
     .summary('copy all collections and aliases to a file')
     .description(
       'copy all collections and aliases to a file, or into a directory under a name with the time; `vicinal snapshot restore` restores them',
@@ -289,7 +289,7 @@ function addSnapshot(program: Command, environment: Environment): void {
     .command('snapshot')
     .summary('create, check and restore copies of a collection')
     .description('create copies of one collection; check and restore them, and backups of all collections')
-  addSourceOptions(addCollectionOption(addHttpOptions(snapshot.command('create <place>'))))
+  addSourceOptions(addCollectionOption(addHttpOptions(snapshot.command('create <path>'))))
     .description(
       'copy all points of one collection at one sequence number to a file or into a directory; `vicinal backup` copies all collections',
     )

@@ -279,7 +279,7 @@ function filterValueIn(value: unknown, at: string, depth: number): unknown {
   if (depth === filterDepthMax) throw invalid(`${at} is nested deeper than ${filterDepthMax} levels`)
   if (Array.isArray(value)) return itemsOf(value, at, (each, place) => filterValueIn(each, place, depth + 1))
   if (!isPlain(value))
-    throw wrongKind(value, at, 'text, a number, a boolean, a Date, a place, a list or tests')
+    throw wrongKind(value, at, 'text, a number, a boolean, a Date, a GeoPoint, a list or tests')
   const entries = Object.entries(value).map(([name, each]): [string, unknown] => {
     const place = placeOf(at, name)
     return [checkText(name, place), filterValueIn(each, place, depth + 1)]

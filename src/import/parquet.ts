@@ -173,7 +173,7 @@ function momentOf(value: bigint | undefined, times: bigint, by: bigint): DateTim
   const us = (value * times) / by
   const moment = us * by === value * times ? dateTimeOf(us) : undefined
   const unit = `1/${(1_000_000n * by) / times} s since 1970`
-  return moment ?? new LostValue(`is not a moment in whole microseconds: ${value} units of ${unit}`)
+  return moment ?? new LostValue(`is not a date in whole microseconds: ${value} units of ${unit}`)
 }
 
 /** Bytes that are not UTF-8 stay bytes, and become a fault only where they are used. */

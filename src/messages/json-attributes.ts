@@ -109,7 +109,7 @@ export function readGeo(json: JsonReader, path: string): GeoPoint {
     const at = placeOf(path, key)
     if (key === 'lat') lat = readExactNumber(json, at)
     else if (key === 'lon') lon = readExactNumber(json, at)
-    else throw invalid(`${at} is not known: a place has lat and lon`)
+    else throw invalid(`${at} is not known: a geo point has lat and lon`)
   }
   return checkGeo(lat, lon, path)
 }

@@ -6,7 +6,6 @@ import type { OnErrorInput } from '../../api/insert-points.ts'
 import type { GrpcOperationName, OperationTypes } from '../../api/operations.ts'
 import {
   type IncludeInput,
-  type ItemSteps,
   type PayloadInput,
   type PointInput,
   pathsMax,
@@ -211,6 +210,9 @@ function payloadIn(message: Encoded<messages.Payload>, index: number): PayloadIn
     expiresAtUs: expiresAtUs === undefined ? undefined : checkDateTime(expiresAtUs, `${at}.expires_at_us`).us,
   }
 }
+
+/** An item of a batch, or a generator that reads it: it yields from time to time. */
+type ItemSteps<Item> = Item | (() => Generator<undefined, Item, void>)
 
 /** Reads a query. A filter is read in turns. */
 function queryIn(
