@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { seededRandom } from '../../test/support/random.ts'
 import { Analyzer, type LanguageChoice, noLanguage } from './analyzer.ts'
 import { detectLanguage } from './language-detection.ts'
 import { type Language, languages } from './stemmers.ts'
 import { splitWords, wordLengthMax } from './tokenizer.ts'
 import { highlights } from './word-matches.ts'
+
+const seed = 20_261_130
 
 /** The terms of a text, those at one position joined by `|`. */
 function termsOf(text: string, choice: LanguageChoice = 'english'): string[] {
@@ -77,6 +80,41 @@ describe('words of a text', () => {
 
   it('are not split by characters without width', () => {
     assert.deepEqual(termsOf('می\u200cخواهم co\u00adoperate', 'none'), ['میخواهم', 'cooperate'])
+  })
+})
+
+describe('words seen before', () => {
+  it(`have the same terms and places as new ones, seed ${seed}`, () => {
+    const random = seededRandom(seed)
+    const alphabet = 'abcABC019 ._-+#,  '
+    const used = new Analyzer('english')
+    for (let round = 0; round < 3000; round += 1) {
+      const text = Array.from({ length: 24 }, () => alphabet[Math.floor(alphabet.length * random())]).join('')
+      const all = [used, used, new Analyzer('english')].map((analyzer) => {
+        const found: unknown[] = []
+        const length = analyzer.analyze(text, 0, (...term) => found.push(term))
+        return { length, found }
+      })
+      let words = 0
+      const length = splitWords(text, () => {
+        words += 1
+      })
+      assert.deepEqual(
+        [all[0], all[1], all[2]!.length, all[2]!.found.length],
+        [all[2], all[2], length, words],
+        text,
+      )
+    }
+  })
+
+  it('are forgotten when there are too many, and found again', () => {
+    const analyzer = new Analyzer('none')
+    const text = Array.from({ length: 150_000 }, (_, index) => `w${index}`).join(' ')
+    for (let round = 0; round < 2; round += 1) {
+      let expected = 0
+      analyzer.analyze(text, noLanguage, (term) => assert.equal(term, `w${expected++}`))
+      assert.equal(expected, 150_000)
+    }
   })
 })
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { frequentWordWeight } from './bm25.ts'
+import { KnownWords } from './known-words.ts'
 import { detectLanguage, isFrequentWord } from './language-detection.ts'
 import {
   commonLanguage,
@@ -10,7 +11,7 @@ import {
   stemmers,
   usualScript,
 } from './stemmers.ts'
-import { splitWords, type WordSink } from './tokenizer.ts'
+import { isAscii, splitAsciiWords, splitWords, type WordSink } from './tokenizer.ts'
 
 /**
  * Texts to terms: words (tokenizer.ts), NFKC, lower case, stem, and without the marks of Latin and Greek letters. The
@@ -48,8 +49,9 @@ const isOneWord = /^[\p{L}\p{N}\p{M}]+$/u
 /** Makes the terms of texts and queries. */
 export class Analyzer {
   readonly choice: LanguageChoice
-  /** The terms of words without parts by language; `none` is at the end. */
-  readonly #terms: Map<string, string>[] = [...languages, 'none'].map(() => new Map())
+  // By language; `noLanguage` is at the end.
+  readonly #known: KnownWords[] = []
+  readonly #others: Map<string, string>[] = []
 
   constructor(choice: LanguageChoice) {
     this.choice = choice
@@ -64,18 +66,33 @@ export class Analyzer {
 
   /** Passes the terms of a text in a language to `sink`. Returns the number of words, which is the length of the text. */
   analyze(text: string, language: number, sink: TermSink): number {
-    const terms = this.#terms[language]!
+    this.#known[language] ??= new KnownWords()
+    this.#others[language] ??= new Map()
+    const known = this.#known[language]
+    const others = this.#others[language]
     const addWord: WordSink = (word, position, start, end, kind) => {
-      const term = kind === 'whole' ? normalized(word) : termOf(word, language, this.choice === 'auto')
-      if (kind === 'simple') remember(terms, word, term)
+      const term = kind === 'whole' ? normalized(word) : this.#termOf(word, language, others)
+      if (kind === 'simple' && isAscii(word)) known.add(word, term)
       if (term !== '') sink(term, position, start, end)
     }
-    return splitWords(text, addWord, (word, position, start) => {
-      const term = terms.get(word)
+    if (!isAscii(text)) return splitWords(text, addWord)
+    return splitAsciiWords(text, addWord, (_text, start, end, hash, position) => {
+      const term = known.find(text, start, end, hash)
       if (term === undefined) return false
-      if (term !== '') sink(term, position, start, start + word.length)
+      sink(term, position, start, end)
       return true
     })
+  }
+
+  /** Returns the term of a word, which `others` may know. */
+  #termOf(word: string, language: number, others: Map<string, string>): string {
+    let term = others.get(word)
+    if (term === undefined) {
+      term = termOf(word, language, this.choice === 'auto')
+      if (others.size >= cachedWordsMax) others.clear()
+      others.set(word, term)
+    }
+    return term
   }
 
   /**
@@ -120,11 +137,6 @@ const presentShare = 0.01
 
 /** The number of `none` among the languages. */
 export const noLanguage: number = languages.length
-
-function remember(terms: Map<string, string>, word: string, term: string): void {
-  if (terms.size >= cachedWordsMax) terms.clear()
-  terms.set(word, term)
-}
 
 /** Returns the term of a word: empty if nothing is left of it. */
 function termOf(word: string, language: number, isAuto: boolean): string {
