@@ -35,51 +35,49 @@ async function compareSpeed(source: string, options: Options): Promise<string> {
   const texts = readTexts(source)
   const kinds = Object.keys(queryKinds) as QueryKind[]
   const queries = kinds.map((kind) => makeQueries(texts, kind, options.queries))
-  const rows: { readonly name: string; readonly cells: readonly string[] }[] = []
-  const running: {
-    name: string
-    contender: Contender
-    seconds: number
-    samples: number[][]
-    counts: number[]
+  const results: {
+    readonly name: string
+    readonly times: readonly number[]
+    readonly cells: readonly string[]
   }[] = []
+  // One after the other: the heap of one JavaScript engine would slow the next.
   for (const name of options.contenders) {
     console.error(`${name}: indexing ${texts.length} texts`)
     const contender = makeContender(name, options.python)
-    running.push({
-      name,
-      contender,
-      seconds: await contender.index(texts),
-      samples: kinds.map(() => []),
-      counts: kinds.map(() => warmUpQueries),
-    })
-  }
-  // Contenders take turns, so that all have the same disturbances. The first round warms up, and shows how many
-  // queries a slow contender can run in a round.
-  for (let round = 0; round <= options.rounds; round += 1) {
-    for (const { contender, samples, counts } of running) {
-      for (const [kind, ofKind] of queries.entries()) {
-        const { microseconds } = await contender.search(ofKind.slice(0, counts[kind]), hits)
-        if (round > 0) samples[kind]!.push(microseconds)
-        else counts[kind] = Math.max(warmUpQueries, Math.ceil((roundSeconds * 1e6) / microseconds))
-      }
-    }
-  }
-  const own = running.find(({ name }) => name === 'vicinal')?.samples.map((each) => median(each)!)
-  for (const { name, contender, seconds, samples } of running) {
-    const times = samples.flatMap((each, kind) => {
-      const time = median(each)!
-      return [shown(time, 1), own === undefined ? '-' : shown(time / own[kind]!, 2)]
-    })
+    const seconds = await contender.index(texts)
+    const times: number[] = []
+    for (const ofKind of queries) times.push(await timeOf(contender, ofKind, options.rounds))
     const size = contender.size?.()
-    rows.push({ name, cells: [...times, shown(seconds, 1), size === undefined ? '-' : shown(100 * size, 1)] })
+    results.push({ name, times, cells: [shown(seconds, 1), size === undefined ? '-' : shown(100 * size, 1)] })
     contender.close()
   }
+  const own = results.find(({ name }) => name === 'vicinal')?.times
   const headings = kinds.flatMap((kind) => [`${kind}, us`, 'ratio'])
   return table(
     [`${texts.length} texts, k = ${hits}`, ...headings, 'indexing, s', 'index, % of text'],
-    rows.map(({ name, cells }) => [name, ...cells]),
+    results.map(({ name, times, cells }) => [
+      name,
+      ...times.flatMap((time, kind) => [
+        shown(time, 1),
+        own === undefined ? '-' : shown(time / own[kind]!, 2),
+      ]),
+      ...cells,
+    ]),
   )
+}
+
+/** Returns the median of the rounds in microseconds a query. */
+async function timeOf(contender: Contender, queries: readonly string[], rounds: number): Promise<number> {
+  const { microseconds } = await contender.search(queries.slice(0, warmUpQueries), hits)
+  // A slow contender runs fewer queries in a round.
+  const count = Math.max(warmUpQueries, Math.ceil((roundSeconds * 1e6) / microseconds))
+  const samples: number[] = []
+  // The first round warms up.
+  for (let round = 0; round <= rounds; round += 1) {
+    const run = await contender.search(queries.slice(0, count), hits)
+    if (round > 0) samples.push(run.microseconds)
+  }
+  return median(samples)!
 }
 
 async function compareRelevance({ judged, contenders, python }: Options): Promise<string> {

@@ -157,7 +157,7 @@ export class WordSearcher {
     if (query.terms.length > queryTermsMax) throw new RangeError(`a query has at most ${queryTermsMax} terms`)
     if (k > hitsMax) throw new RangeError(`a query has at most ${hitsMax} hits`)
     // A thread learns late that another has grown the memory; growing by zero pages tells it (see wasm-module.ts).
-    this.#memory.grow(0)
+    if (query.addresses.end > this.#memory.buffer.byteLength) this.#memory.grow(0)
     const view = new DataView(this.#memory.buffer)
     const word = (offset: number, value: number): void => view.setUint32(this.#query + offset, value, true)
     word(QUERY_DOCUMENTS, query.documents)
