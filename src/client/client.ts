@@ -1,7 +1,6 @@
 import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
 import type { Reason } from '../base/errors.ts'
-import type { ContentType, Metric, OnConflict } from '../base/point.ts'
-import type { Profile } from '../base/search-results.ts'
+import type { ContentType, Metric, OnConflict, Profile } from '../base/point.ts'
 import type { SettingSource } from '../base/setting-info.ts'
 import type { BulkOptions, CallOptions, InsertOptions } from './calls.ts'
 import type { AttributesInput, AttributesOutput, Filter, Moment } from './values.ts'

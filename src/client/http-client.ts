@@ -1,5 +1,5 @@
 import type { CollectionInfo } from '../base/collection.ts'
-import type { Profile } from '../base/search-results.ts'
+import type { Profile } from '../base/point.ts'
 import { type CallDetails, reasonOfStatus, repeatable, tooLarge } from './calls.ts'
 import type {
   Aliases,

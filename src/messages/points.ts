@@ -6,9 +6,10 @@ import {
   type Patch,
   type Payload,
   type Precondition,
+  type Profile,
   type VectorQuery,
 } from '../base/point.ts'
-import type { HitDetails, Profile } from '../base/search-results.ts'
+import type { HitDetails } from '../base/search-results.ts'
 import { filterMessage, filterOf } from './filters.ts'
 import type * as messages from './generated/vectordb_pb.js'
 import type { Encoded } from './reader.ts'

@@ -3,8 +3,15 @@ import type { AnswerRoom } from '../base/budgets.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
-import { type Include, type Metric, type Payload, payloadBytes, type SearchQuery } from '../base/point.ts'
-import type { HitDetails, Profile, SearchPlan, SearchResults } from '../base/search-results.ts'
+import {
+  type Include,
+  type Metric,
+  type Payload,
+  type Profile,
+  payloadBytes,
+  type SearchQuery,
+} from '../base/point.ts'
+import type { HitDetails, SearchPlan, SearchResults } from '../base/search-results.ts'
 import { atOnce } from '../base/turns.ts'
 import type { Hit, Hits } from '../index/hits.ts'
 import { isScan, type PlannedQuery } from './filter-planner.ts'

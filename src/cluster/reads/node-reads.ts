@@ -1,7 +1,6 @@
 import type { Filter } from '../../base/filter.ts'
 import type { PartitionSet } from '../../base/partitions.ts'
-import type { Point, SearchQuery } from '../../base/point.ts'
-import type { Profile } from '../../base/search-results.ts'
+import type { Point, Profile, SearchQuery } from '../../base/point.ts'
 import { within } from '../../collections/reads.ts'
 import type { ChangeByFilter, Database, ListQuery, ReadCall } from '../../points/database.ts'
 import type { NodeFacets, NodePlan, NodeResults, OrderedPage } from './merged-answers.ts'
