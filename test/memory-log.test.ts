@@ -123,21 +123,6 @@ describe('documents in memory', () => {
     })
   })
 
-  it('notify watchers of their changes', async () => {
-    const documents = new SharedMemoryDocuments().connect()
-    const seen: string[] = []
-    const watch = (async () => {
-      for await (const { value } of documents.watch('topology', new AbortController().signal)) {
-        seen.push(Buffer.from(value).toString())
-        if (seen.length === 2) return
-        await documents.put('topology', bytes('second'), 1)
-      }
-    })()
-    await documents.put('topology', bytes('first'), 0)
-    await watch
-    assert.deepEqual(seen, ['first', 'second'])
-  })
-
   it('drop nodes that do not announce themselves again', async () => {
     let nowMs = 0
     const documents = new SharedMemoryDocuments({ nowMs: () => nowMs, announcementMs: 100 }).connect()

@@ -163,7 +163,6 @@ export class SharedMemoryDocuments {
   readonly #announcementMs: number
   readonly #documents = new Map<string, SharedDocument>()
   readonly #announced = new Map<string, { readonly value: Uint8Array; readonly untilMs: number }>()
-  readonly #waiters = new Waiters()
   #revision = 0
 
   constructor(options: MemoryDocumentsOptions = {}) {
@@ -174,11 +173,9 @@ export class SharedMemoryDocuments {
 
   /** The documents as one node uses them. */
   connect(): SharedDocuments {
-    const closed = new AbortController()
     return {
       get: (name) => this.#get(name),
       put: (name, value, expected) => this.#put(name, value, expected),
-      watch: (name, signal) => this.#watch(name, AbortSignal.any([signal, closed.signal])),
       announce: async (node, value) => {
         this.#announced.set(node, {
           value: Uint8Array.from(value),
@@ -186,7 +183,7 @@ export class SharedMemoryDocuments {
         })
       },
       announced: async () => this.#nodes(),
-      close: async () => closed.abort(),
+      close: async () => {},
     }
   }
 
@@ -200,22 +197,7 @@ export class SharedMemoryDocuments {
     if ((this.#documents.get(name)?.revision ?? 0) !== expected) return undefined
     this.#revision++
     this.#documents.set(name, { value: Uint8Array.from(value), revision: this.#revision })
-    this.#waiters.wakeAll()
     return this.#revision
-  }
-
-  async *#watch(name: string, signal: AbortSignal): AsyncGenerator<SharedDocument> {
-    let seen = 0
-    while (!signal.aborted) {
-      await this.#faults?.delay()
-      const document = this.#documents.get(name)
-      if (document === undefined || document.revision === seen) {
-        await this.#waiters.wait(signal)
-        continue
-      }
-      seen = document.revision
-      yield document
-    }
   }
 
   #nodes(): ReadonlyMap<string, Uint8Array> {

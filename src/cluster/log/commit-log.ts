@@ -94,8 +94,6 @@ export interface SharedDocuments {
    * @throws DatabaseError `not_ready` when there is no answer
    */
   put(name: string, value: Uint8Array, expected: number): Promise<number | undefined>
-  /** Yields the document as it is, and again after each change, until aborted; intermediate states can be skipped. */
-  watch(name: string, signal: AbortSignal): AsyncIterable<SharedDocument>
   /**
    * Announces that a node is live. The announcement expires after a time that the implementation sets, unless
    * repeated.

@@ -2,7 +2,6 @@ import { JetStreamApiCodes, JetStreamApiError, type JetStreamManager, StorageTyp
 import { type KV, Kvm } from '@nats-io/kv'
 import type { NatsConnection } from '@nats-io/transport-node'
 import { DatabaseError } from '../../base/errors.ts'
-import { pause } from '../waiting.ts'
 import type { SharedDocument, SharedDocuments } from './commit-log.ts'
 
 interface NatsDocumentsOptions {
@@ -10,13 +9,11 @@ interface NatsDocumentsOptions {
   readonly replicas: 1 | 3
   /** How long a node counts as live after an announcement. */
   readonly announcementMs?: number
-  /** How often a watched document is read. */
-  readonly watchMs?: number
 }
 
 /**
  * Documents in a key-value bucket of JetStream, and announcements in another one, whose keys expire. Everything is
- * read from the leader. Watched documents are polled: unlike a consumer, that needs no care when a server dies.
+ * read from the leader.
  */
 export class NatsDocuments implements SharedDocuments {
   readonly #documents: KV
@@ -24,7 +21,6 @@ export class NatsDocuments implements SharedDocuments {
   readonly #nodesBucket: string
   readonly #openNodes: () => Promise<KV>
   readonly #jsm: JetStreamManager
-  readonly #watchMs: number
   readonly #connection: NatsConnection
   readonly #closed = new AbortController()
   /**
@@ -33,20 +29,19 @@ export class NatsDocuments implements SharedDocuments {
    */
   #heardMs = performance.now()
 
-  private constructor(buckets: Buckets, connection: NatsConnection, jsm: JetStreamManager, watchMs: number) {
+  private constructor(buckets: Buckets, connection: NatsConnection, jsm: JetStreamManager) {
     this.#connection = connection
     this.#documents = buckets.documents
     this.#nodes = buckets.nodes
     this.#nodesBucket = buckets.nodesBucket
     this.#openNodes = buckets.openNodes
     this.#jsm = jsm
-    this.#watchMs = watchMs
   }
 
   static async open(
     connection: NatsConnection,
     jsm: JetStreamManager,
-    { cluster, replicas, announcementMs = 5_000, watchMs = 500 }: NatsDocumentsOptions,
+    { cluster, replicas, announcementMs = 5_000 }: NatsDocumentsOptions,
   ): Promise<NatsDocuments> {
     const kvm = new Kvm(connection)
     const documents = await kvm.create(`VDB-${cluster}`, { replicas, history: 8, allow_direct: false })
@@ -60,12 +55,7 @@ export class NatsDocuments implements SharedDocuments {
         // Live nodes repeat their announcements all the time.
         storage: StorageType.Memory,
       })
-    return new NatsDocuments(
-      { documents, nodes: await openNodes(), nodesBucket, openNodes },
-      connection,
-      jsm,
-      watchMs,
-    )
+    return new NatsDocuments({ documents, nodes: await openNodes(), nodesBucket, openNodes }, connection, jsm)
   }
 
   async get(name: string): Promise<SharedDocument | undefined> {
@@ -80,19 +70,6 @@ export class NatsDocuments implements SharedDocuments {
       const { cause } = error as Error
       if (cause instanceof JetStreamApiError && wrongRevision.includes(cause.code)) return undefined
       throw error
-    }
-  }
-
-  async *watch(name: string, signal: AbortSignal): AsyncGenerator<SharedDocument> {
-    const either = AbortSignal.any([signal, this.#closed.signal])
-    for (let seen = 0; !either.aborted; ) {
-      // Without an answer, the document is taken as unchanged.
-      const document = await this.get(name).catch(() => undefined)
-      if (document !== undefined && document.revision !== seen && !either.aborted) {
-        seen = document.revision
-        yield document
-      }
-      await pause(this.#watchMs, either)
     }
   }
 
