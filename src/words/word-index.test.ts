@@ -156,6 +156,18 @@ describe('the index of words', () => {
     }
   })
 
+  it('finds the points of a word that all have', () => {
+    const index = new WordIndex({ language: 'english', weights: [1] })
+    index.put(7, 1, [['sour dough bread']])
+    assert.deepEqual(
+      index.search('breads', 3).map(({ slot }) => slot),
+      [7],
+    )
+    for (let slot = 8; slot < 3000; slot += 1) index.put(slot, slot, [['the bread']])
+    index.put(4000, 4000, [['zyzzyva']])
+    assert.equal(index.search('the zyzzyva', 5000).length, 2993)
+  })
+
   it(`takes the first words of a query that is too long, seed ${seed}`, () => {
     const pair = new Pair(seededRandom(seed), [1], 5000, 40)
     for (let slot = 0; slot < 300; slot += 1) pair.put(slot)

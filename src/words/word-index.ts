@@ -6,6 +6,7 @@ import {
   defaultB,
   defaultK1,
   normsOf,
+  raisedWeights,
   shiftOf,
   type TermStatistics,
   termWeight,
@@ -328,12 +329,14 @@ export class WordIndex {
   plan(text: string): WordPlan {
     this.freeze()
     const words = [...this.analyzer.queryTerms(text, this.#languages)]
-    const terms = words.flatMap(([term, inQuery]) => {
+    const found = words.flatMap(([term, inQuery]) => {
       const statistics = this.termStatistics(term)
       if (statistics.documents === 0) return []
       return [{ term, weight: termWeight(inQuery, statistics, this.statistics, this.parameters) }]
     })
-    const shift = shiftOf(terms.map(({ weight }) => weight))
+    const weights = raisedWeights(found.map(({ weight }) => weight))
+    const terms = found.map(({ term }, index) => ({ term, weight: weights[index]! }))
+    const shift = shiftOf(weights)
     const queries = this.#parts.flatMap((part) => {
       const lists = terms.flatMap(({ term, weight }) => {
         const entry = part.dictionary.find(term)

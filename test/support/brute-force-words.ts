@@ -85,9 +85,11 @@ export class BruteForceWords {
     const points = [...this.#points.values()]
     const languages = new Array<number>(noLanguage + 1).fill(0)
     for (const { language } of points) languages[language]! += 1
-    const terms = [...this.#analyzer.queryTerms(text, languages)]
+    const found = [...this.#analyzer.queryTerms(text, languages)]
       .map(([term, inQuery]) => ({ term, weight: inQuery * this.#weight(term, points) }))
       .filter(({ weight }) => weight > 0)
+    const greatest = Math.max(0, ...found.map(({ weight }) => weight))
+    const terms = found.map(({ term, weight }) => ({ term, weight: Math.max(weight, greatest * 1e-6) }))
     const total = terms.reduce((sum, { weight }) => sum + weight, 0)
     const unit = 2 ** Math.floor(Math.log2((2 ** 31 - 1 - terms.length) / total))
     const allLengths = this.#weights.map((_, path) =>
@@ -121,7 +123,7 @@ export class BruteForceWords {
     const idf = Math.log(1 + (points.length - having.length + 0.5) / (having.length + 0.5))
     const expected = -Math.expm1(-occurrences / points.length)
     const residual = Math.min(1, Math.max(0, Math.log2((points.length / having.length) * expected)))
-    const burstiness = 1 - Math.cbrt(having.length / points.length) * (1 - residual)
+    const burstiness = 1 - 0.95 * Math.cbrt(having.length / points.length) * (1 - residual)
     return idf * burstiness * (this.#k1 + 1)
   }
 }
