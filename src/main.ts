@@ -12,6 +12,7 @@ import type { ClusterService } from './cluster/cluster-service.ts'
 import type { OpenLog } from './cluster/service-status.ts'
 import { type Engine, startEngine } from './collections/engine.ts'
 import { registerCollections, registerEngine } from './collections/engine-metrics.ts'
+import type { Readers } from './collections/readers.ts'
 import { type Loaded, ServedData } from './collections/served-data.ts'
 import {
   type Config,
@@ -104,7 +105,7 @@ async function assemble(
   close: () => Promise<void>,
 ): Promise<Service> {
   const started = performance.now()
-  const engine = startEngine({ ...config, logger })
+  const engine = startEngine({ ...config, logger, readingThreads: servingThreads })
   closers.push(() => engine.close())
   let metrics: ServiceMetrics | undefined
   let timings: ClusterTimings | undefined
@@ -156,6 +157,7 @@ async function assemble(
     state: new SharedState(),
     embeddings: createEmbedder(config, metrics, logger),
     cluster,
+    readers: engine.readers,
   }
   closers.push(async () => parts.embeddings?.close())
   registerSystem(metrics, { ...config, simd: engine.kernelVariant, writesBlocked: () => writesBlocked })
@@ -265,6 +267,7 @@ interface TransportParts {
   readonly embeddings: Embedder | undefined
   readonly cluster: ClusterService | undefined
   readonly servingThreads: number
+  readonly readers: Readers
   /** What serving threads share. */
   readonly counts: { readonly requests: SharedArrayBuffer; readonly answers: SharedArrayBuffer }
   readonly state: SharedState

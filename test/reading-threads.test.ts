@@ -5,7 +5,7 @@ import type { Filter } from '../src/base/filter.ts'
 import { newId } from '../src/base/ids.ts'
 import type { NewPoint, VectorQuery } from '../src/base/point.ts'
 import type { Collection } from '../src/collections/engine.ts'
-import { Readers } from '../src/collections/readers.ts'
+import type { Readers } from '../src/collections/readers.ts'
 import { readConfig } from '../src/config.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
 import { openCollection } from './support/collection.ts'
@@ -156,7 +156,8 @@ describe(`threads that search by themselves during changes, seed ${seed}`, () =>
     const before = new Moments()
     const progress = new Int32Array(new SharedArrayBuffer(12))
     await change(collection, before, progress, 30)
-    using readers = new Readers({ ...engine.readerParts, find: () => collection })
+    const { readers } = engine
+    readers.find = () => collection
     const reading = Array.from({ length: threads }, (_, number) => read(readers, number, progress.buffer))
     const moments = new Moments(before)
     Atomics.store(progress, 0, 0)

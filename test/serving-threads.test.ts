@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { describe, it } from 'node:test'
 import type { Worker } from 'node:worker_threads'
 import { startService } from '../src/main.ts'
+import { CollectionSearch } from '../src/search/collection-search.ts'
 import { figureOf } from './support/metrics.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { RawGrpc } from './support/raw-grpc.ts'
@@ -112,6 +113,53 @@ describe('a service on several threads', () => {
       http.request('GET /metrics')
       const { body } = await http.answer()
       assert.ok(body.includes(`${name} ${calls}\n`), name)
+    }
+  })
+
+  it('searches on the thread that has received the request', async () => {
+    await using service = await startServedBy(threads)
+    const points = Array.from({ length: 20 }, (_, at) => ({ id: randomUUID(), vector: [at, 0, 1], at }))
+    for (const { id, vector, at } of points) {
+      using http = await RawHttp.open(portOf(service))
+      const payload = { content_type: 'Text', content: '', attributes: { at } }
+      http.request('POST /points', json, JSON.stringify({ id, vector, payload }))
+      assert.equal((await http.answer()).status, 201)
+    }
+    // Counts the searches of this thread, which is the engine's.
+    const { search } = CollectionSearch.prototype
+    let searched = 0
+    CollectionSearch.prototype.search = function (...inputs) {
+      searched += 1
+      return search.apply(this, inputs)
+    }
+    try {
+      using http = await RawHttp.open(portOf(service))
+      const searchNear = async (place: number, filter?: object): Promise<unknown> => {
+        const body = { vector: [place, 0, 1], similarity: 'Euclidean', limit: 2, filter }
+        http.request('POST /points/search', json, JSON.stringify(body))
+        const answer = await http.answer()
+        assert.equal(answer.status, 200, answer.body)
+        return (JSON.parse(answer.body) as { results: string[] }).results
+      }
+      // The engine answers until the thread knows the collection.
+      for (let before = -1; before !== searched; ) {
+        before = searched
+        await searchNear(3.1)
+      }
+      const engineSearches = searched
+      for (const place of [3.1, 16.9]) {
+        const nearest = (among: typeof points): string[] =>
+          among
+            .toSorted((a, b) => Math.abs(a.at - place) - Math.abs(b.at - place))
+            .slice(0, 2)
+            .map(({ id }) => id)
+        assert.deepEqual(await searchNear(place), nearest(points))
+        const few = points.filter(({ at }) => at < 10)
+        assert.deepEqual(await searchNear(place, { at: { $lt: 10 } }), nearest(few))
+      }
+      assert.equal(searched, engineSearches)
+    } finally {
+      CollectionSearch.prototype.search = search
     }
   })
 

@@ -32,7 +32,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'config.ts': ['base', 'settings'],
   'config.test.ts': ['base', 'settings', 'config.ts'],
   'transports.ts': ['base', 'config.ts', 'api', 'server'],
-  serving: ['base', 'config.ts', 'api', 'embeddings', 'transports.ts'],
+  serving: ['base', 'config.ts', 'api', 'collections', 'embeddings', 'transports.ts'],
   service: [
     'base',
     'config.ts',

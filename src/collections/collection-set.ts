@@ -14,7 +14,6 @@ import {
   OpenCollections,
   type OpenCollectionsOptions,
 } from './open-collections.ts'
-import { Readers } from './readers.ts'
 
 /**
  * The collections of a process by name, and their aliases. `OpenCollections` opens and closes them. Collections and
@@ -30,13 +29,10 @@ export class CollectionSet implements Collections {
   /** The last change of collections or aliases. */
   #changes: Promise<unknown> = Promise.resolve()
 
-  /** The threads that search by themselves. */
-  readonly readers: Readers
-
   constructor(options: OpenCollectionsOptions) {
     this.#options = options
     this.#open = new OpenCollections(options)
-    this.readers = new Readers({ ...options.engine.readerParts, find: (name) => this.#viewable(name) })
+    options.engine.readers.find = (name) => this.#viewable(name)
   }
 
   get aliases(): ReadonlyMap<string, string> {
@@ -229,7 +225,7 @@ export class CollectionSet implements Collections {
       try {
         return await change()
       } finally {
-        this.readers.namesChanged()
+        this.#options.engine.readers.namesChanged()
       }
     }
     const result = this.#changes.then(changed, changed)
@@ -239,7 +235,6 @@ export class CollectionSet implements Collections {
 
   /** Opens no more collections. The engine closes the open ones. */
   async close(): Promise<void> {
-    this.readers[Symbol.dispose]()
     this.#open.close()
     await this.#changes.catch(() => {})
   }

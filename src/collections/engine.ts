@@ -13,7 +13,7 @@ import {
   type EngineParts,
   firstReadingLane,
 } from './engine-options.ts'
-import type { ReaderSetup } from './reader-messages.ts'
+import { Readers } from './readers.ts'
 
 export type { Collection, CollectionOptions, EngineOptions }
 
@@ -58,6 +58,8 @@ export class Engine implements AsyncDisposable {
   readonly #opening = new Set<Promise<Collection>>()
   /** Aborts collections that are being opened. */
   readonly #stop = new AbortController()
+  /** The threads that search by themselves. */
+  readonly readers: Readers
   #closing: Promise<void> | undefined
   #collecting: NodeJS.Timeout | undefined
   /** When that timer is due, by `performance.now()`. */
@@ -68,6 +70,8 @@ export class Engine implements AsyncDisposable {
   /** Use `startEngine`. */
   constructor(parts: EngineParts) {
     this.#parts = parts
+    const { kernels, results, options } = parts
+    this.readers = new Readers({ kernels, maxResults: results.max, firstLane: firstReadingLane(options) })
   }
 
   /** The build of the kernels that is in use. */
@@ -78,12 +82,6 @@ export class Engine implements AsyncDisposable {
   /** The memory that all open collections use together. */
   get memory(): MemoryBudget {
     return this.#parts.memory
-  }
-
-  /** What threads need to search by themselves. */
-  get readerParts(): Pick<ReaderSetup, 'kernels' | 'maxResults'> & { readonly firstLane: number } {
-    const { kernels, results, options } = this.#parts
-    return { kernels, maxResults: results.max, firstLane: firstReadingLane(options) }
   }
 
   get stats(): EngineStats {
@@ -149,6 +147,7 @@ export class Engine implements AsyncDisposable {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     await Promise.allSettled(this.#opening)
     await Promise.all([...this.#open].map((collection) => collection.close(timeoutMs)))
+    this.readers[Symbol.dispose]()
     await this.#parts.executor.close()
     await this.#parts.indexThreads.close()
   }

@@ -6,8 +6,6 @@ import type { FromReader, MatchingCall, ReaderSetup, ToReader } from './reader-m
 
 interface ReadersOptions extends Pick<ReaderSetup, 'kernels' | 'maxResults'> {
   readonly firstLane: number
-  /** Returns the collection with a name or alias if it is open and other threads may read it. */
-  readonly find: (name: string) => Collection | undefined
 }
 
 /**
@@ -20,6 +18,8 @@ export class Readers implements Disposable {
   readonly #viewed = new Map<Collection, Viewed>()
   readonly #timer: NodeJS.Timeout
   #views = 0
+  /** Returns the collection with a name or alias if it is open and other threads may read it. None before loading. */
+  find: (name: string) => Collection | undefined = () => undefined
 
   constructor(options: ReadersOptions) {
     this.#options = options
@@ -50,14 +50,14 @@ export class Readers implements Disposable {
   }
 
   readonly matching: MatchingCall = async (name, filter, query) => {
-    const collection = this.#options.find(name ?? defaultCollection)
+    const collection = this.find(name ?? defaultCollection)
     // The thread then asks for the whole search, which opens the collection or finds that there is none.
     if (collection === undefined) throw new Error('the collection is not open')
     return await collection.matching(filter, query)
   }
 
   #view(port: MessagePort, name: string): void {
-    const collection = this.#options.find(name)
+    const collection = this.find(name)
     if (collection === undefined) {
       post(port, { kind: 'absent', name })
       return

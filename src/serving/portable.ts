@@ -41,7 +41,7 @@ export function toMessage(value: unknown): { readonly message: unknown; readonly
 
 function pack(value: unknown, call: { signal?: AbortSignal; room?: ByteHold }): unknown {
   if (typeof value === 'function') return undefined
-  if (typeof value !== 'object' || value === null) return value
+  if (typeof value !== 'object' || value === null || value instanceof SharedArrayBuffer) return value
   if (ArrayBuffer.isView(value)) return ownView(value as Uint8Array | Float32Array | Float64Array)
   if (Array.isArray(value)) return value.map((each) => pack(each, call))
   if (value instanceof Map) return mapped(value, (each) => pack(each, call))

@@ -2,6 +2,8 @@ import type { ApiContext, Call, Collections, Database, Lease } from '../api/call
 import type { OperationName } from '../api/operations.ts'
 import { type SlowRequest, SlowRequests } from '../api/slow-requests.ts'
 import { DatabaseError } from '../base/errors.ts'
+import type { SearchResults } from '../base/search-results.ts'
+import type { LocalReads } from '../collections/local-reads.ts'
 import type { Embedding, Embeddings } from '../embeddings/embeddings.ts'
 import { databaseMethods, type KnownCollection, type RemoteSnapshot } from './engine-calls.ts'
 import type { Line } from './line.ts'
@@ -16,9 +18,14 @@ export interface RemoteSettings {
 }
 
 /** What the operations on a serving thread run against: the engine, at the other end of a line. */
-export function remoteContext(line: Line, state: SharedState, settings: RemoteSettings): ApiContext {
-  const collections = new RemoteCollections(line, state)
-  const database = remoteDatabase(line, undefined, () => state.dimension)
+export function remoteContext(
+  line: Line,
+  state: SharedState,
+  settings: RemoteSettings,
+  reads: LocalReads,
+): ApiContext {
+  const collections = new RemoteCollections(line, state, reads)
+  const database = remoteDatabase(line, reads, undefined, () => state.dimension)
   const { limits, embeddings } = settings
   return {
     get database() {
@@ -84,13 +91,22 @@ function remoteSnapshot(line: Line, { number, ...figures }: RemoteSnapshot): obj
 }
 
 /** The methods of a collection whose arguments are sent to the engine as they are. */
-function remoteDatabase(line: Line, name: string | undefined, dimension: () => number | undefined): Database {
+function remoteDatabase(
+  line: Line,
+  reads: LocalReads,
+  name: string | undefined,
+  dimension: () => number | undefined,
+): Database {
   const methods = databaseMethods.map((method) => [
     method,
     (...inputs: unknown[]) => line.ask('database', name, method, inputs),
   ])
+  const search: Database['search'] = async (queries, call) =>
+    (await reads.search(name, queries, call)) ??
+    ((await line.ask('database', name, 'search', [queries, call])) as SearchResults)
   const database = {
     ...Object.fromEntries(methods),
+    search,
     get nowUs() {
       return Date.now() * 1000
     },
@@ -102,14 +118,16 @@ function remoteDatabase(line: Line, name: string | undefined, dimension: () => n
 class RemoteCollections implements Pick<Collections, 'lease' | 'aliases'> {
   readonly #line: Line
   readonly #state: SharedState
+  readonly #reads: LocalReads
   readonly #known = new Map<string, KnownCollection>()
   /** Those of the collections that have been leased. */
   readonly #aliases = new Map<string, string>()
   #catalog = 0
 
-  constructor(line: Line, state: SharedState) {
+  constructor(line: Line, state: SharedState, reads: LocalReads) {
     this.#line = line
     this.#state = state
+    this.#reads = reads
   }
 
   get aliases(): ReadonlyMap<string, string> {
@@ -140,7 +158,7 @@ class RemoteCollections implements Pick<Collections, 'lease' | 'aliases'> {
 
   #leaseOf(name: string, learnt?: KnownCollection): Lease {
     const dimension = (): number | undefined => (this.#known.get(name) ?? learnt)?.dimension
-    return { database: remoteDatabase(this.#line, name, dimension), [Symbol.dispose]() {} }
+    return { database: remoteDatabase(this.#line, this.#reads, name, dimension), [Symbol.dispose]() {} }
   }
 }
 

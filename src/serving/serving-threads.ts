@@ -6,6 +6,7 @@ import type { ClaimCounts } from '../base/budgets.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { type Logger, logLine } from '../base/log.ts'
 import type { Figures, ServiceMetrics, Transport } from '../base/metrics.ts'
+import type { Readers } from '../collections/readers.ts'
 import type { Config } from '../config.ts'
 import type { Ports, Transports, TransportsOptions } from '../transports.ts'
 import { EngineCalls } from './engine-calls.ts'
@@ -20,6 +21,7 @@ interface ServingThreadsOptions
   readonly refusedKeys: RefusedKeys
   readonly state: SharedState
   readonly counts: ThreadSetup['counts']
+  readonly readers: Readers
   /** How many threads serve. */
   readonly threads: number
 }
@@ -168,18 +170,20 @@ class ServingThread {
   #isClosing = false
 
   constructor(thread: number, options: ServingThreadsOptions, onEnd: () => void) {
-    const { budgets, context, counts, state, logger } = options
+    const { budgets, context, counts, state, logger, readers } = options
     this.#calls = new EngineCalls(context, state)
+    const setup = setupOf(thread, options)
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     this.#worker = new Worker(new URL(`./serving-worker.${extension}`, import.meta.url), {
       name: `serving thread ${thread}`,
-      workerData: setupOf(thread, options),
+      workerData: setup,
+      transferList: [setup.reads.port],
     })
     this.line = new Line({
       post: (messages) => this.#worker.postMessage(messages),
       budget: budgets.answers,
       thread,
-      answers: { ...this.#calls.answers, ...serviceCalls(options) },
+      answers: { ...this.#calls.answers, ...serviceCalls(options), matching: readers.matching },
     })
     this.#worker.on('message', (messages: readonly LineMessage[]) => this.line.receive(messages))
     this.#worker.on('error', (err) => logger.error({ err, thread }, 'a serving thread failed'))
@@ -216,13 +220,13 @@ class ServingThread {
 
 function setupOf(
   thread: number,
-  { config, context, keys, counts, state }: ServingThreadsOptions,
+  { config, context, keys, counts, state, readers }: ServingThreadsOptions,
 ): ThreadSetup {
   const { limits, embeddings } = context
   const { slowQueryMs, slowQueriesKept } = config
   const model = embeddings && { model: embeddings.model, maxTextBytes: embeddings.maxTextBytes }
   const settings = { limits, embeddings: model, slowQueryMs, slowQueriesKept }
-  return { config, settings, keys, thread, counts, state: state.memory }
+  return { config, settings, keys, thread, counts, reads: readers.add(thread - 1), state: state.memory }
 }
 
 /** What serving threads ask of the service besides the engine. */

@@ -4,6 +4,8 @@ import { createBodyBudgets } from '../base/budgets.ts'
 import { createLogger } from '../base/log.ts'
 import { type ExposedMetrics, ServiceMetrics, type Transport } from '../base/metrics.ts'
 import { keepTicksFast } from '../base/runtime.ts'
+import { LocalReads } from '../collections/local-reads.ts'
+import type { MatchingAnswer, MatchingCall } from '../collections/reader-messages.ts'
 import { type Ports, startTransports, type Transports } from '../transports.ts'
 import { Line, type LineMessage } from './line.ts'
 import { remoteContext } from './remote-engine.ts'
@@ -12,7 +14,7 @@ import { countsOf, engineThread, type ThreadSetup } from './thread-setup.ts'
 
 /** A serving thread: both transports, over the engine at the other end of a line. */
 const port = parentPort!
-const { config, settings, keys, thread, counts, state }: ThreadSetup = workerData
+const { config, settings, keys, thread, counts, reads, state }: ThreadSetup = workerData
 let transports: Transports | undefined
 
 /** Counts the calls of this thread; the engine's thread adds up those of all threads. */
@@ -46,6 +48,8 @@ const line: Line = new Line({
 })
 port.on('message', (messages: readonly LineMessage[]) => line.receive(messages))
 
+const matching: MatchingCall = async (...query) => (await line.ask('matching', ...query)) as MatchingAnswer
+
 /** Opens both ports. Returns the actual ones. */
 async function start(ports: Ports): Promise<Ports> {
   const logger = createLogger({
@@ -55,7 +59,7 @@ async function start(ports: Ports): Promise<Ports> {
   })
   transports = await startTransports({
     config,
-    context: remoteContext(line, new SharedState(state), settings),
+    context: remoteContext(line, new SharedState(state), settings, new LocalReads(reads, matching)),
     budgets,
     metrics,
     logger,

@@ -1,5 +1,6 @@
 import type { ServiceKeys } from '../base/api-key.ts'
 import { type BodyCounts, ClaimCounts } from '../base/budgets.ts'
+import type { ReaderSetup } from '../collections/reader-messages.ts'
 import type { Config } from '../config.ts'
 import type { RemoteSettings } from './remote-engine.ts'
 
@@ -12,6 +13,8 @@ export interface ThreadSetup {
   readonly thread: number
   /** The memory of the counts of both budgets of bodies. */
   readonly counts: { readonly requests: SharedArrayBuffer; readonly answers: SharedArrayBuffer }
+  /** For the searches that the thread runs by itself. */
+  readonly reads: ReaderSetup
   /** The memory of the shared state. */
   readonly state: SharedArrayBuffer
 }
