@@ -58,6 +58,12 @@ interface WideRead extends Pick<Read, 'what' | 'from' | 'to'> {
   readonly points: readonly (readonly [string, number])[]
 }
 
+/** An insert without the contents of its points. */
+interface InsertBody {
+  readonly onError: 'abort' | 'continue'
+  readonly items: readonly Pick<NewPoint, 'id' | 'onConflict'>[]
+}
+
 const idsInUse = 16
 const keysInUse = 6
 const startUs = 1_700_000_000_000_000
@@ -83,6 +89,8 @@ export class ClusterSimulation implements AsyncDisposable {
   readonly #answered: Answered[] = []
   readonly #reads: Read[] = []
   readonly #wideReads: WideRead[] = []
+  /** The last insert under each idempotency key. */
+  readonly #bodies = new Map<string, InsertBody>()
   /** Counter for unique contents of writes. */
   #names = 0
   /** The id of a point that has just changed: a node that is behind still has its old state. */
@@ -406,20 +414,23 @@ export class ClusterSimulation implements AsyncDisposable {
   async #insert(database: ClusterNode['database'], name: string): Promise<unknown> {
     const isKeyed = this.#random() < 0.3
     const key = `key ${Math.floor(this.#random() * keysInUse)}`
-    const ids = this.#ids.filter(() => this.#random() < 0.1)
-    const points = (ids.length === 0 ? [undefined] : ids).map(
-      (id): NewPoint => ({
-        ...this.#point(name),
-        ...(id === undefined ? {} : { id, onConflict: this.#pick('error', 'replace', 'skip')! }),
-      }),
-    )
-    const onError = this.#pick('abort', 'continue')!
-    const identity = { keyHash: hashOf(key), bodyHash: hashOf(isKeyed ? 'the same' : name) }
+    const body = (isKeyed && this.#random() < 0.7 ? this.#bodies.get(key) : undefined) ?? this.#insertBody()
+    if (isKeyed) this.#bodies.set(key, body)
+    const { onError, items } = body
+    const points = items.map((item): NewPoint => ({ ...this.#point(name), ...item }))
+    // The content names the request, so it is no part of what is compared.
+    const identity = { keyHash: hashOf(key), bodyHash: hashOf(JSON.stringify(body)) }
     const inserted = await database.insert(points, { onError, ...(isKeyed ? { identity } : {}) })
     // Later operations can also use these ids, even on nodes that have not applied the insert yet.
     for (const id of inserted.ids) if (id !== null && !this.#ids.includes(id)) this.#ids.push(id)
     this.#ids.splice(0, this.#ids.length - idsInUse)
     return inserted.ids
+  }
+
+  #insertBody(): InsertBody {
+    const ids = this.#ids.filter(() => this.#random() < 0.1)
+    const withIds = ids.map((id) => ({ id, onConflict: this.#pick('error', 'replace', 'skip')! }) as const)
+    return { onError: this.#pick('abort', 'continue')!, items: withIds.length === 0 ? [{}] : withIds }
   }
 
   #point(content: string): NewPoint {
