@@ -104,9 +104,13 @@ function remoteDatabase(
   const search: Database['search'] = async (queries, call) =>
     (await reads.search(name, queries, call)) ??
     ((await line.ask('database', name, 'search', [queries, call])) as SearchResults)
+  const count: Database['count'] = async (filter, signal) =>
+    (filter === undefined ? reads.count(name) : undefined) ??
+    ((await line.ask('database', name, 'count', [filter, signal])) as number)
   const database = {
     ...Object.fromEntries(methods),
     search,
+    count,
     get nowUs() {
       return Date.now() * 1000
     },

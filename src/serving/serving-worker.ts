@@ -4,6 +4,7 @@ import { createBodyBudgets } from '../base/budgets.ts'
 import { createLogger } from '../base/log.ts'
 import { type ExposedMetrics, ServiceMetrics, type Transport } from '../base/metrics.ts'
 import { keepTicksFast } from '../base/runtime.ts'
+import { NotHere } from '../collections/collection-view.ts'
 import { LocalReads } from '../collections/local-reads.ts'
 import type { MatchingAnswer, MatchingCall } from '../collections/reader-messages.ts'
 import { type Ports, startTransports, type Transports } from '../transports.ts'
@@ -48,7 +49,11 @@ const line: Line = new Line({
 })
 port.on('message', (messages: readonly LineMessage[]) => line.receive(messages))
 
-const matching: MatchingCall = async (...query) => (await line.ask('matching', ...query)) as MatchingAnswer
+/** If it fails, the engine is asked for the whole search, and that fails as it should. */
+const matching: MatchingCall = async (...query) =>
+  (await line.ask('matching', ...query).catch(() => {
+    throw new NotHere()
+  })) as MatchingAnswer
 
 /** Opens both ports. Returns the actual ones. */
 async function start(ports: Ports): Promise<Ports> {
