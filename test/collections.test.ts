@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import type { Worker } from 'node:worker_threads'
+import { Worker } from 'node:worker_threads'
 import { DatabaseError } from '../src/base/errors.ts'
 import { createLogger } from '../src/base/log.ts'
 import { distanceMetrics, type Metric, type SearchQuery } from '../src/base/point.ts'
@@ -101,26 +101,36 @@ class Points {
 /** For each thread, the indexes that it was sent and has not dropped. Each thread reports how many it has left. */
 function watchThreads(): { readonly known: readonly ReadonlySet<number>[] } & Disposable {
   const known: Set<number>[] = []
-  const listen = (worker: Worker): void => {
-    const indexes = new Set<number>()
-    known.push(indexes)
-    const post = worker.postMessage.bind(worker)
-    worker.postMessage = (message: { readonly kind?: string; readonly index?: number }, ...rest) => {
-      if (message.kind === 'segment') indexes.add(message.index!)
-      post(message, ...(rest as []))
-    }
-    worker.on(
-      'message',
-      (message: { readonly kind?: string; readonly index?: number; readonly left?: number }) => {
-        if (message.kind !== 'detached') return
-        indexes.delete(message.index!)
+  const byWorker = new WeakMap<Worker, Set<number>>()
+  const { postMessage } = Worker.prototype
+  // A thread starts with its first message, before the process reports it.
+  Worker.prototype.postMessage = function (this: Worker, message: ThreadMessage, ...rest: []) {
+    const indexes = byWorker.get(this) ?? new Set<number>()
+    if (!byWorker.has(this)) {
+      byWorker.set(this, indexes)
+      known.push(indexes)
+      this.on('message', (answer: ThreadMessage) => {
+        if (answer.kind !== 'detached') return
+        indexes.delete(answer.index!)
         // The thread may not have received the newest index yet.
-        assert.ok(message.left! <= indexes.size)
-      },
-    )
+        assert.ok(answer.left! <= indexes.size)
+      })
+    }
+    if (message.kind === 'segment') indexes.add(message.index!)
+    postMessage.call(this, message, ...rest)
   }
-  process.on('worker', listen)
-  return { known, [Symbol.dispose]: () => void process.off('worker', listen) }
+  return {
+    known,
+    [Symbol.dispose]: () => {
+      Worker.prototype.postMessage = postMessage
+    },
+  }
+}
+
+interface ThreadMessage {
+  readonly kind?: string
+  readonly index?: number
+  readonly left?: number
 }
 
 /** The indexes that any thread knows, in the order of their numbers. */
