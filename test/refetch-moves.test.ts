@@ -26,9 +26,8 @@ describe('a node in parts that fetches everything again', () => {
     assert.ok(asked.ok)
     const afterLeaving = (): Topology[] =>
       seen.written.slice(seen.written.findIndex((topology) => isRefetching(topology) && !owns(topology)))
-    const fetchesAt = (): number =>
-      afterLeaving().findIndex((topology) => memberOf(topology, 'b')?.state === 'joining')
-    await until(() => seen.written.some(isRefetching) && fetchesAt() > 0, 'b leaves, then fetches')
+    const fetchesAt = (): number => afterLeaving().findIndex((topology) => !isRefetching(topology))
+    await until(() => seen.written.some(isRefetching) && fetchesAt() > 0, 'b leaves, then has fetched')
     const between = afterLeaving().slice(0, fetchesAt())
     assert.ok(!between.some(owns), 'b stays without partitions until it has fetched them')
     await untilSettled(cluster)

@@ -45,6 +45,20 @@ export interface LogStatus {
   readonly bytes_max: number
 }
 
+/** What a node does: see docs/node-states.md. */
+export type NodeState = 'joining' | 'copying' | 'catchingUp' | 'serving' | 'draining' | 'logLost' | 'failed'
+
+/** The states in words. */
+export const stateWords: Readonly<Record<NodeState, string>> = {
+  joining: 'joining',
+  copying: 'copying',
+  catchingUp: 'catching up',
+  serving: 'serving',
+  draining: 'draining',
+  logLost: 'log lost',
+  failed: 'failed',
+}
+
 export interface NodeStatus {
   readonly name: string
   readonly zone: string
@@ -52,8 +66,8 @@ export interface NodeStatus {
   /** Whether the node was heard from in the last seconds. */
   readonly is_alive: boolean
   readonly is_ready: boolean
-  /** Absent for a node that takes part in everything. */
-  readonly state?: 'joining' | 'draining' | 'refetching'
+  /** Absent for a node that is away. */
+  readonly state?: NodeState
   readonly partitions: NodePartitions
   /** The position that the node last reported; absent for a node that is away. */
   readonly position?: number

@@ -6,6 +6,7 @@ import {
   type NodePartitions,
   type NodeStatus,
   type PartitionsStatus,
+  stateWords,
 } from '../base/cluster-status.ts'
 import type { HttpService } from '../client/http-call.ts'
 import { aligned, type Environment, UsageError } from './arguments.ts'
@@ -162,8 +163,13 @@ function partitionsOf(partitions: PartitionsStatus, nodes: number): string {
 }
 
 function cellsOf({ name, zone, address, position, version, partitions, ...node }: NodeStatus): string[] {
-  const state = node.is_alive ? (node.state ?? (node.is_ready ? 'ready' : 'not ready')) : 'away'
+  const state = node.is_alive ? stateText(node) : 'away'
   return [name, zone, address, state, String(position ?? ''), version ?? '', shareText(partitions)]
+}
+
+/** A node that serves is not ready while its disk is full, or while others contradict it. */
+function stateText({ state = 'joining', is_ready }: Pick<NodeStatus, 'state' | 'is_ready'>): string {
+  return state === 'serving' && !is_ready ? 'not ready' : stateWords[state]
 }
 
 function shareText({ owned, wanted, from }: NodePartitions): string {

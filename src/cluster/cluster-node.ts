@@ -346,6 +346,11 @@ export class ClusterNode {
     await this.#admission.tick()
   }
 
+  /** Why this node no longer applies the log; undefined while it does. */
+  get failure(): Error | undefined {
+    return this.#applier?.failure
+  }
+
   /** Why the log is lost, as far as this node knows. */
   get lostLog(): string | undefined {
     return lostIn(this.#applier?.failure)

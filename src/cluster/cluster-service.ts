@@ -1,4 +1,4 @@
-import type { ClusterStatus } from '../base/cluster-status.ts'
+import type { ClusterStatus, NodeState } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServedData } from '../collections/served-data.ts'
@@ -20,53 +20,58 @@ import {
 } from './membership/membership.ts'
 import { removeMember, setMemberState, setReplicas } from './membership/ownership.ts'
 import { type MemberState, readTopology, toJson } from './membership/topology.ts'
+import { type NodeEvent, next } from './node-state.ts'
 import { NodeRequests } from './requests.ts'
 import { type ClusterFigures, type ClusterServiceOptions, ServiceStatus } from './service-status.ts'
 import { ServiceParts } from './transfer/partition-mover.ts'
 import { fetchReplica } from './transfer/replica-fetch.ts'
-import { isNoOutage, pause, retried } from './waiting.ts'
+import { isNoOutage, pause, retried, Waiters } from './waiting.ts'
 
 /**
  * A process's side of its cluster: the connection to the log servers, the node, its membership, and the status for
- * operators.
+ * operators. It is a state machine: `next` in node-state.ts says which state follows an event, and one loop does the
+ * work of each state, which returns the next event:
  *
- *   start ─> connected ─> a member ─> do its data belong to the log? ─> loaded ─> caught up ─> ready ─> close
- *                                       │ no        ^                     │ damaged, wrong,     │
- *                                       └> fetched ─┘<─────set aside──────┴ behind the log <────┘
+ *   joining     connect, look at the data, become a member      serving    move partitions, until something happens
+ *   copying     replace the data by those of another node       draining   the same
+ *   catchingUp  load the data, apply what the log has           logLost    answer reads; a start looks for the log again
+ *                                                               failed     wait for a reason to copy
  *
- * A node that has fetched holds no partitions at first: it copies them from their owners while it answers. A lost log
- * ends the cluster: a running node then only answers reads, and a starting one waits until it is stopped: see
- * docs/cluster.md.
+ * A node that has copied holds no partitions at first: it gets them from their owners while it serves. A lost log ends
+ * the cluster: see docs/cluster.md.
  */
 export class ClusterService {
   readonly #options: ClusterServiceOptions
   readonly #logger: Logger
   readonly #stop = new AbortController()
+  readonly #view: ClusterView
+  readonly #status: ServiceStatus
+  #state: NodeState = 'joining'
+  /** Why this node does not serve, where its `ClusterNode` does not report the reason. */
+  #reason: string | undefined
+  /** Why its data cannot be used. */
+  #need: string | undefined
+  /** An attempt to replace the data of a serving node that was in vain is repeated from then on. */
+  #copyFromMs = 0
+  /** Woken when something has happened, and once a second. */
+  readonly #happened = new Waiters()
   #nats: NatsCluster | undefined
   #log: MeasuredLog | undefined
   #node: ClusterNode | undefined
   #data: ServedData | undefined
   #membership: Membership | undefined
   #requests: NodeRequests | undefined
-  readonly #view: ClusterView
   #parts: ServiceParts | undefined
-  #state: MemberState | undefined
+  #memberState: MemberState | undefined
+  #running: Promise<void> | undefined
   #watching: Promise<void> | undefined
-  /** Why this node is not ready yet, when its `ClusterNode` does not report the reason. */
-  #waitsFor: string | undefined
-  /** Whether the node is running on its data, and no start or refetch is in progress. */
-  #isBegun = false
-  /** This node leaves the service to fetch its data again, until it is back. */
-  #absence: Promise<void> | undefined
-  /** A refetch that is tried again later, because this node is the only one that holds some of the points. */
-  #postponed: { readonly reason: string; readonly node: ClusterNode; readonly sinceMs: number } | undefined
-  /** How often everything was fetched from another node. */
+  /** How often the data were replaced. */
   #fetches = 0
+  #fetchedMs = 0
   /** How many `ClusterNode`s this process has created. */
   #generation = 0
   /** Set while the log is lost and no node runs: why it is lost, and the position that the data have reached. */
   #lost: { readonly why: string; readonly position: number } | undefined
-  readonly #status: ServiceStatus
   /** How the settings of another node differ from those of this one, when that was reported. */
   #settingsFault: string | undefined
 
@@ -75,13 +80,13 @@ export class ClusterService {
     this.#logger = logger
     this.#view = new ClusterView(options.node)
     this.#status = new ServiceStatus(options, this.#view, () => ({
+      state: this.#state,
       node: this.#node,
       nats: this.#nats,
       log: this.#log,
       membership: this.#membership,
       parts: this.#parts,
-      memberState: this.#state,
-      waitsFor: this.#waitsFor,
+      reason: this.#reason,
       lostLog: this.#lostLog,
       position: this.position,
       fetches: this.#fetches,
@@ -90,35 +95,107 @@ export class ClusterService {
   }
 
   /**
-   * Connects to the log, loads the data, starts to apply the log, and enters this node among the members. Resolves
-   * when it has caught up. From then on, unusable data are replaced automatically.
+   * Resolves when this node serves for the first time. From then on it recovers by itself.
    *
    * @throws UnusableNats; Error when this node cannot be a member of this cluster; DatabaseError `shutting_down` when
    *   closed meanwhile
    */
   async start(data: ServedData): Promise<void> {
     this.#data = data
-    await this.#beginOnLog(data)
+    const started = Promise.withResolvers<void>()
+    this.#running = this.#run(data, started)
+    await started.promise
     const { node } = this.#options
     this.#logger.info({ node, position: this.node.position }, 'caught up with the log of the cluster')
   }
 
-  /** Retries until there is a log and this node is ready with it. */
-  async #beginOnLog(data: ServedData): Promise<void> {
+  async #run(data: ServedData, started: PromiseWithResolvers<void>): Promise<void> {
+    const { signal } = this.#stop
+    const work: Readonly<Record<NodeState, () => Promise<NodeEvent>>> = {
+      joining: () => this.#join(data),
+      copying: () => this.#copy(data),
+      catchingUp: () => this.#catchUp(data),
+      serving: () => this.#event(),
+      draining: () => this.#event(),
+      logLost: () => this.#waitForLog(),
+      failed: () => this.#event(),
+    }
+    let hasServed = false
+    while (!signal.aborted) {
+      try {
+        this.#enterState(next(this.#state, await work[this.#state]()))
+      } catch (error) {
+        const event = await this.#eventOf(error, data).catch(() => undefined)
+        if (event !== undefined) this.#enterState(next(this.#state, event))
+        else if (!hasServed || signal.aborted) return started.reject(error)
+        else {
+          this.#logger.error({ err: error }, 'this node is still out of service: trying again')
+          await pause(againMs, signal)
+        }
+      }
+      if (this.#state !== 'serving') continue
+      hasServed = true
+      started.resolve()
+    }
+    started.reject(signal.reason)
+  }
+
+  #enterState(state: NodeState): void {
+    if (state === this.#state) return
+    this.#logger.info({ node: this.#options.node, from: this.#state, state }, 'this node changes its state')
+    this.#state = state
+  }
+
+  /** What an error in the work of a state means; undefined: nothing that the next state could mend. */
+  async #eventOf(error: unknown, data: ServedData): Promise<NodeEvent | undefined> {
+    if (this.#stop.signal.aborted) return undefined
+    const lost = lostIn(error)
+    if (lost !== undefined) {
+      await this.#noteLost(data, lost)
+      return 'logLost'
+    }
+    const need = needIn(error)
+    if (need === undefined || !(await this.#hasOthers())) return undefined
+    this.#need = need
+    return 'unusable'
+  }
+
+  async #join(data: ServedData): Promise<NodeEvent> {
+    if (this.#nats === undefined) await this.#connect(data)
+    this.#need = await this.#needOf(data)
+    await this.#enter(this.#need === undefined)
+    return this.#need === undefined ? 'usable' : 'unusable'
+  }
+
+  /** Resolves when something has happened to a node that runs, and nothing keeps it from leaving its state. */
+  async #event(): Promise<NodeEvent> {
     const { signal } = this.#stop
     for (;;) {
-      try {
-        await this.#connect(data)
-        await this.#begin(data)
-        this.#lost = undefined
-        return
-      } catch (error) {
-        const why = lostIn(error)
-        if (why === undefined || signal.aborted) throw error
-        await this.#noteLost(data, why)
-        await pause(watchMs, signal)
-      }
+      signal.throwIfAborted()
+      const event = this.#pending()
+      const isKept = event === 'unusable' && !(await this.#leaves())
+      if (event !== undefined && !isKept) return event
+      await this.#happened.wait(signal)
     }
+  }
+
+  #pending(): NodeEvent | undefined {
+    const { lostLog, failure } = this.node
+    if (lostLog !== undefined) return 'logLost'
+    if (this.#memberState === 'refetching') this.#need ??= asked
+    if (this.#need !== undefined && performance.now() >= this.#copyFromMs) return 'unusable'
+    if (failure !== undefined && this.#state !== 'failed') return 'failed'
+    if (this.#memberState === 'draining' && this.#state === 'serving') return 'drained'
+    if (this.#memberState !== 'draining' && this.#state === 'draining') return 'undrained'
+    return undefined
+  }
+
+  async #waitForLog(): Promise<NodeEvent> {
+    const { signal } = this.#stop
+    // A running node answers reads until it is stopped.
+    while (this.#node !== undefined && !signal.aborted) await this.#happened.wait(signal)
+    await pause(watchMs, signal)
+    return 'retried'
   }
 
   async #connect(data: ServedData): Promise<void> {
@@ -156,29 +233,6 @@ export class ClusterService {
       peers,
       logger: this.#logger,
     })
-  }
-
-  /** Retries until this node is ready, however often its data have to be replaced. */
-  async #begin(data: ServedData): Promise<void> {
-    let need = await this.#needOf(data)
-    for (;;) {
-      await this.#enter(need === undefined)
-      if (need !== undefined) await this.#fetch(data, need)
-      try {
-        await this.#run(data, need !== undefined)
-        break
-      } catch (error) {
-        const found = needIn(error)
-        if (found === undefined || this.#stop.signal.aborted || !(await this.#hasOthers())) throw error
-        need = found
-        await this.#setAside(data, need)
-      }
-    }
-    const { node } = this
-    this.#isBegun = true
-    void node.unusable.then((reason) => this.#refetch(reason, node))
-    // An operator may have asked for that while this node was away.
-    if (need === undefined && this.#state === 'refetching') this.#refetch(asked, node)
   }
 
   /** Why this node's data cannot be used; undefined when they can. */
@@ -229,7 +283,10 @@ export class ClusterService {
         mayFound,
         logger,
         describe,
-        onState: (state) => this.#noteState(state),
+        onState: (state) => {
+          this.#memberState = state
+          this.#happened.wakeAll()
+        },
       }),
     )
     this.#watching ??= this.#watch()
@@ -249,13 +306,13 @@ export class ClusterService {
       const fault = settingsFault(self, decidingSettings(this.#data!), view.announced)
       if (fault !== undefined && fault !== this.#settingsFault) this.#logger.error(fault)
       this.#settingsFault = fault
-      const isRunning = this.#isBegun && this.#absence === undefined
+      const isRunning = this.#state === 'serving' || this.#state === 'draining'
       const logId = shortIdOf(log)
       for (const [name, { lostLog, position }] of view.announced) {
         if (isRunning && lostLog === logId)
           this.#node?.giveUpLog(`node ${name} has applied it up to ${position} and found it lost`)
       }
-      this.#refetchPostponed()
+      this.#happened.wakeAll()
       await pause(watchMs, signal)
     }
   }
@@ -275,8 +332,7 @@ export class ClusterService {
 
   /** @param onRefused called as soon as requests are refused */
   async #unload(data: ServedData, why: string, onRefused: () => void = () => {}): Promise<void> {
-    this.#isBegun = false
-    this.#waitsFor = why
+    this.#reason = why
     await this.#parts?.stopMoves()
     const node = this.#node
     this.#node = undefined
@@ -295,29 +351,70 @@ export class ClusterService {
   }
 
   /** Replaces this node's data with those of another node. */
-  async #fetch(data: ServedData, reason: string): Promise<void> {
-    const { node, fetchRetryMs: retryMs } = this.#options
-    const membership = this.#membership!
+  async #copy(data: ServedData): Promise<NodeEvent> {
+    const { node: name, fetchRetryMs: retryMs } = this.#options
+    const reason = this.#need!
+    const why = `this node fetches everything from another one: ${reason}`
+    this.#options.onServing?.(false)
+    // What was just fetched is no better: whoever looks into it needs time.
+    if (this.#fetches > 0 && performance.now() - this.#fetchedMs < againMs)
+      await pause(againMs, this.#stop.signal)
     this.#logger.warn({ reason }, 'this node fetches everything from another one')
-    this.#waitsFor = `this node fetches everything from another one: ${reason}`
-    await data.unload(new DatabaseError('not_ready', this.#waitsFor))
-    await this.#answered(async () => await this.#parts?.leave())
-    await this.#answered(() => membership.setJoining(true))
+    if (this.#node !== undefined)
+      await this.#unload(data, why, () => requestReplacement(data.dataDir, reason))
+    this.#reason = why
+    await data.unload(new DatabaseError('not_ready', why))
+    await this.#answered(async () => await this.#parts!.leave())
     await fetchReplica(data, {
-      node,
+      node: name,
       logId: shortIdOf(this.#log!),
       logger: this.#logger,
       retryMs,
       peers: this.#requests!,
       signal: this.#stop.signal,
-      announced: () => membership.announced(),
+      announced: () => this.#membership!.announced(),
     })
     this.#fetches += 1
+    this.#fetchedMs = performance.now()
+    this.#need = undefined
+    await this.#answered(() => this.#membership!.endRefetch())
+    if (this.#memberState === 'refetching') this.#memberState = undefined
+    return 'copied'
   }
 
-  async #run(data: ServedData, isFetched: boolean): Promise<void> {
+  /**
+   * Removes this node from all owners before its data are set aside.
+   *
+   * @returns false while there is no other node, or this node is the only one that holds some of the points: then it
+   *   keeps its data, and tries again later
+   */
+  async #leaves(): Promise<boolean> {
+    const isFirstAttempt = this.#copyFromMs === 0
+    this.#copyFromMs = performance.now() + againMs
+    try {
+      if (!(await this.#hasOthers())) return false
+      // A move in progress would make this node an owner again.
+      await this.#parts!.stopMoves()
+      await this.#parts!.leave()
+      return true
+    } catch (err) {
+      if (this.#stop.signal.aborted) throw err
+      if (isFirstAttempt)
+        this.#logger.error(
+          { err, reason: this.#need },
+          'this node keeps its data for now: trying again later',
+        )
+      this.#parts!.startMoves(this.node, this.#stop.signal)
+      return false
+    }
+  }
+
+  /** Loads the data, and applies the log to them. */
+  async #catchUp(data: ServedData): Promise<NodeEvent> {
     const { node: name, maxBufferedBytes, maxRequestBytes, onApply, onAcknowledge } = this.#options
     const { appendTimeoutMs = 0, logBytesMax } = this.#options
+    // What an earlier attempt has left behind.
+    if (this.#node !== undefined) await this.#unload(data, 'this node loads its data again')
     this.#generation += 1
     const { main: stored } = await data.openStore()
     const sharding = await this.#answered(async () => await this.#parts!.shardingOf(stored))
@@ -338,84 +435,17 @@ export class ClusterService {
     const { main, set } = await data.load((collection) => node.replicaOf(collection))
     await node.start(main, set)
     await node.caughtUp()
-    if (isFetched) await this.#answered(() => this.#membership!.setJoining(false))
-    this.#waitsFor = undefined
-    this.#parts!.startMoves(node, this.#stop.signal)
-  }
-
-  /** Stops using this node's data, also after a restart. */
-  async #setAside(data: ServedData, reason: string): Promise<void> {
-    const why = `this node fetches everything from another one: ${reason}`
-    await this.#unload(data, why, () => requestReplacement(data.dataDir, reason))
-  }
-
-  /** Takes this node out of service until it has a copy of another node's data. */
-  #refetch(reason: string, node: ClusterNode): void {
-    if (this.#stop.signal.aborted || this.#node !== node || this.#absence !== undefined) return
-    this.#isBegun = false
-    this.#absence = this.#untilBack(reason, node).finally(() => {
-      this.#absence = undefined
+    this.#reason = undefined
+    this.#lost = undefined
+    this.#copyFromMs = 0
+    void node.unusable.then((reason) => {
+      if (this.#node !== node) return
+      this.#need = reason
+      this.#happened.wakeAll()
     })
-  }
-
-  async #untilBack(reason: string, node: ClusterNode): Promise<void> {
-    const { signal } = this.#stop
-    while (!signal.aborted) {
-      try {
-        if (!(await this.#hasOthers()) || !(await this.#leaves(reason, node))) {
-          this.#isBegun = true
-          return
-        }
-        this.#logger.error({ reason }, 'this node is out of service: it cannot continue with its data')
-        this.#options.onServing?.(false)
-        await this.#setAside(this.#data!, reason)
-        await this.#begin(this.#data!)
-        this.#options.onServing?.(true)
-        this.#logger.info({ position: this.node.position }, 'this node is in service again')
-        return
-      } catch (err) {
-        if (signal.aborted) return
-        this.#logger.error({ err }, 'this node is still out of service: trying again')
-        await pause(againMs, signal)
-      }
-    }
-  }
-
-  /**
-   * Removes this node from all owners before anything is set aside.
-   *
-   * @returns false while this node is the only one that holds some of the points
-   */
-  async #leaves(reason: string, node: ClusterNode): Promise<boolean> {
-    // A move in progress would make this node an owner again.
-    await this.#parts?.stopMoves()
-    try {
-      await this.#parts?.leave()
-      return true
-    } catch (err) {
-      this.#parts?.startMoves(node, this.#stop.signal)
-      if (!(err instanceof DatabaseError && err.reason === 'precondition_failed')) throw err
-      if (this.#postponed === undefined)
-        this.#logger.error({ err, reason }, 'this node cannot fetch its data again yet: trying again later')
-      this.#postponed = { reason, node, sinceMs: performance.now() }
-      return false
-    }
-  }
-
-  /** Tries a postponed refetch again: other nodes may have copied by now what only this node had. */
-  #refetchPostponed(): void {
-    if (this.#postponed === undefined || !this.#isBegun) return
-    const { reason, node, sinceMs } = this.#postponed
-    if (this.#node !== node) this.#postponed = undefined
-    else if (performance.now() - sinceMs >= againMs && node.lostLog === undefined) this.#refetch(reason, node)
-  }
-
-  #noteState(state: MemberState | undefined): void {
-    const { node } = this.#options
-    this.#state = state
-    if (state === 'draining')
-      this.#logger.info({ node }, 'this node is being drained: it takes no more clients')
-    if (state === 'refetching' && this.#isBegun) this.#refetch(asked, this.node)
+    this.#parts!.startMoves(node, this.#stop.signal)
+    if (this.#fetches > 0) this.#options.onServing?.(true)
+    return 'caughtUp'
   }
 
   /** Why the node is not ready; undefined when it is. */
@@ -432,7 +462,7 @@ export class ClusterService {
     )
 
   readonly refetch = async (node: string): Promise<boolean> =>
-    await setMemberState(this.#documents, node, 'refetching', (before) => before !== 'joining')
+    await setMemberState(this.#documents, node, 'refetching')
 
   readonly setReplicas = async (replicas: number): Promise<void> =>
     await setReplicas(this.#documents, replicas)
@@ -483,7 +513,7 @@ export class ClusterService {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     await this.#parts?.stopMoves()
     await this.#node?.close()
-    await this.#absence
+    await this.#running
   }
 
   /** Closes the connections; to be called after the collections are closed. */

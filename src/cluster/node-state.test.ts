@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type NodeEvent, type NodeState, next } from './node-state.ts'
+import type { NodeState } from '../base/cluster-status.ts'
+import { type NodeEvent, next } from './node-state.ts'
 
 const states: readonly NodeState[] = [
   'joining',
@@ -18,7 +19,6 @@ const table: Readonly<Record<NodeEvent, readonly string[]>> = {
   usable: ['catchingUp', none, none, none, none, none, none],
   unusable: ['copying', none, 'copying', 'copying', 'copying', none, 'copying'],
   copied: [none, 'catchingUp', none, none, none, none, none],
-  kept: [none, 'serving', none, none, none, none, none],
   caughtUp: [none, none, 'serving', none, none, none, none],
   drained: [none, none, none, 'draining', none, none, none],
   undrained: [none, none, none, none, 'serving', none, none],
@@ -38,7 +38,7 @@ describe('the states of a node', () => {
     })
   }
 
-  it('can all be left, and a node serves only after it has caught up or kept its data', () => {
+  it('can all be left, and a node serves only after it has caught up', () => {
     for (const state of states) {
       const following = (Object.keys(table) as NodeEvent[]).map((event) => next(state, event))
       assert.ok(
@@ -49,6 +49,6 @@ describe('the states of a node', () => {
     const before = states.filter((state) =>
       (Object.keys(table) as NodeEvent[]).some((e) => next(state, e) === 'serving'),
     )
-    assert.deepEqual(before, ['copying', 'catchingUp', 'serving', 'draining'])
+    assert.deepEqual(before, ['catchingUp', 'serving', 'draining'])
   })
 })

@@ -1,8 +1,4 @@
-/**
- * The states of a node: what operators see in `/readyz`, `GET /cluster` and the console, and what
- * `ClusterService` acts on. docs/node-states.md draws them.
- */
-export type NodeState = 'joining' | 'copying' | 'catchingUp' | 'serving' | 'draining' | 'logLost' | 'failed'
+import type { NodeState } from '../base/cluster-status.ts'
 
 /** What happens to a node. Only `next` decides what follows. */
 export type NodeEvent =
@@ -12,8 +8,6 @@ export type NodeEvent =
   | 'unusable'
   /** The data of another node have replaced its own. */
   | 'copied'
-  /** No other node has all that it has, so it keeps its data, and asks again later. */
-  | 'kept'
   /** It has applied everything that was in the log. */
   | 'caughtUp'
   | 'drained'
@@ -27,7 +21,7 @@ export type NodeEvent =
 
 const transitions: Readonly<Record<NodeState, Partial<Readonly<Record<NodeEvent, NodeState>>>>> = {
   joining: { usable: 'catchingUp', unusable: 'copying', logLost: 'logLost' },
-  copying: { copied: 'catchingUp', kept: 'serving', logLost: 'logLost' },
+  copying: { copied: 'catchingUp', logLost: 'logLost' },
   catchingUp: { caughtUp: 'serving', unusable: 'copying', logLost: 'logLost', failed: 'failed' },
   serving: { drained: 'draining', unusable: 'copying', logLost: 'logLost', failed: 'failed' },
   draining: { undrained: 'serving', unusable: 'copying', logLost: 'logLost', failed: 'failed' },
@@ -35,7 +29,10 @@ const transitions: Readonly<Record<NodeState, Partial<Readonly<Record<NodeEvent,
   failed: { unusable: 'copying', logLost: 'logLost' },
 }
 
-/** The state after an event. An event that means nothing in a state changes nothing. */
+/**
+ * The state after an event. An event that means nothing in a state changes nothing. docs/node-states.md draws the
+ * states.
+ */
 export function next(state: NodeState, event: NodeEvent): NodeState {
   return transitions[state][event] ?? state
 }

@@ -1,5 +1,5 @@
 import type { ByteBudget } from '../base/budgets.ts'
-import { type ClusterStatus, drainedReason } from '../base/cluster-status.ts'
+import { type ClusterStatus, drainedReason, type NodeState } from '../base/cluster-status.ts'
 import { version } from '../base/runtime.ts'
 import type { ClusterNode } from './cluster-node.ts'
 import type { LocalStatus } from './cluster-node-options.ts'
@@ -7,20 +7,18 @@ import { type MeasuredLog, shortIdOf } from './log/commit-log.ts'
 import type { NatsCluster, NatsClusterOptions, openNatsCluster } from './log/nats-cluster.ts'
 import { type ClusterView, logStatus, nodeStatuses, partitionsStatus } from './membership/cluster-view.ts'
 import type { Announcement, DecidingSettings, Membership } from './membership/membership.ts'
-import type { MemberState } from './membership/topology.ts'
 import type { ServiceParts } from './transfer/partition-mover.ts'
 
-/** The current state of a service. Whatever does not exist now is undefined. */
+/** What a service has and does now. Whatever does not exist is undefined. */
 interface ServiceState {
   readonly node: ClusterNode | undefined
   readonly nats: NatsCluster | undefined
   readonly log: MeasuredLog | undefined
   readonly membership: Membership | undefined
   readonly parts: ServiceParts | undefined
-  /** The state of this node among the members. */
-  readonly memberState: MemberState | undefined
-  /** Why this node is not ready yet, when its `ClusterNode` does not report the reason. */
-  readonly waitsFor: string | undefined
+  readonly state: NodeState
+  /** Why this node does not serve, where its `ClusterNode` does not report the reason. */
+  readonly reason: string | undefined
   /** Why the log is lost; undefined while this node knows of no loss. */
   readonly lostLog: string | undefined
   /** The log position that this node has applied. */
@@ -69,14 +67,13 @@ export class ServiceStatus {
 
   /** Why the node is not ready for clients; undefined when it is. */
   get notReady(): string | undefined {
-    const { memberState } = this.#now()
-    return this.notServing ?? (memberState === 'draining' ? drainedReason : undefined)
+    return this.notServing ?? (this.#now().state === 'draining' ? drainedReason : undefined)
   }
 
   /** Why other nodes cannot fetch its data; undefined when they can, also while it is drained. */
   get notServing(): string | undefined {
-    const { waitsFor, node } = this.#now()
-    if (waitsFor !== undefined) return waitsFor
+    const { reason, node } = this.#now()
+    if (reason !== undefined) return reason
     if (node === undefined) return 'this node is waiting for the log servers of its cluster'
     const { isReady, fault } = node.status
     if (fault !== undefined) return fault
@@ -86,8 +83,8 @@ export class ServiceStatus {
   /** For operators: this node, its log, and all members as far as they are known. */
   async ofCluster(): Promise<ClusterStatus> {
     const { cluster: name, node } = this.#options
-    const { node: running, nats, waitsFor, lostLog, position } = this.#now()
-    const { fault = waitsFor } = running?.status ?? beginning
+    const { node: running, nats, reason, lostLog, position } = this.#now()
+    const { fault = reason } = running?.status ?? beginning
     const [log, shown] = await Promise.all([logStatus(nats?.log), this.#nodes()])
     const { gaps, digestMismatches } = this.figures
     return {
@@ -108,12 +105,13 @@ export class ServiceStatus {
   /** For other nodes. */
   get announcement(): Announcement {
     const { zone, address } = this.#options
-    const { node, log, settings } = this.#now()
+    const { node, log, settings, state } = this.#now()
     const { position } = node?.status ?? beginning
     return {
       zone,
       address: address(),
       version: version(),
+      state,
       ...this.#asked(),
       ...(node?.lostLog === undefined ? {} : { lostLog: shortIdOf(log!) }),
       isReady: this.notReady === undefined,
@@ -125,8 +123,8 @@ export class ServiceStatus {
 
   /** What other nodes have to know to ask this node. */
   #asked(): Pick<Announcement, 'answers' | 'generation' | 'takesFrom'> {
-    const { waitsFor, node, parts } = this.#now()
-    const answers = waitsFor === undefined && (node?.status.answers ?? false)
+    const { reason, node, parts } = this.#now()
+    const answers = reason === undefined && (node?.status.answers ?? false)
     const { from: takesFrom } = parts?.moving ?? {}
     const { generation } = this.#view.topology
     return { answers, generation, ...(takesFrom === undefined ? {} : { takesFrom }) }

@@ -85,7 +85,7 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     const shown = await run(['cluster', 'status', '--http', left.httpUrl])
     assertEnded(shown, 0)
     assert.match(shown.stdout, /^cluster test, as node a sees it\nlog: positions \d+ to \d+/)
-    assert.match(shown.stdout, /^b +zone-b +\S+ +ready +\d+ +\d+\.\d+\.\d+ +256$/m)
+    assert.match(shown.stdout, /^b +zone-b +\S+ +serving +\d+ +\d+\.\d+\.\d+ +256$/m)
     const unconfirmed = await run(['cluster', 'remove', 'b', '--http', left.httpUrl])
     assertEnded(unconfirmed, 2, /confirm with --yes/)
     await right.service.close()

@@ -94,6 +94,7 @@ export class MovingParts {
       zone,
       address: '',
       version: '1',
+      state: 'serving',
       isReady,
       serves: isReady,
       answers: isReady,

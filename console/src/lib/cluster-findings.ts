@@ -1,4 +1,4 @@
-import type { ClusterStatus, NodeStatus } from '../../../src/base/cluster-status.ts'
+import type { ClusterStatus, NodeState, NodeStatus } from '../../../src/base/cluster-status.ts'
 import { plural } from './format.ts'
 import type { Finding } from './health.ts'
 
@@ -114,10 +114,12 @@ function* nodeFindings(status: ClusterStatus): Generator<Finding> {
 }
 
 /** Why a node in one of these intended states is not ready. */
-const stateReasons: Readonly<Record<NonNullable<NodeStatus['state']>, string>> = {
-  joining: 'it is copying the points of another node, and then applies the changes logged meanwhile.',
+const stateReasons: Readonly<Partial<Record<NodeState, string>>> = {
+  joining: 'it waits for the log servers, or for the other nodes.',
+  copying: 'it copies the data of another node.',
+  logLost: 'the log of the cluster is lost.',
+  failed: 'it cannot apply a record of the log; its own log says why.',
   draining: 'an operator told it to accept no more clients.',
-  refetching: 'an operator told it to fetch its points from another node.',
 }
 
 function* versionFindings({ nodes }: ClusterStatus): Generator<Finding> {

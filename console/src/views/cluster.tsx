@@ -1,10 +1,11 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import type {
-  ClusterStatus,
-  LogStatus,
-  NodePartitions,
-  NodeStatus,
+import {
+  type ClusterStatus,
+  type LogStatus,
+  type NodePartitions,
+  type NodeStatus,
+  stateWords,
 } from '../../../src/base/cluster-status.ts'
 import { call } from '../api/client.ts'
 import { clusterFindings, lagOf } from '../lib/cluster-findings.ts'
@@ -236,8 +237,8 @@ function State({ node }: { readonly node: NodeStatus }): JSX.Element {
 
 function stateOf({ is_alive: isAlive, is_ready: isReady, state }: NodeStatus): readonly [string, string] {
   if (!isAlive) return ['bad', 'unreachable']
-  if (state !== undefined) return ['note', state]
-  return isReady ? ['good', 'ready'] : ['note', 'not ready']
+  if (isReady) return ['good', 'serving']
+  return ['note', state === undefined || state === 'serving' ? 'not ready' : stateWords[state]]
 }
 
 function LogPanel({ log }: { readonly log: LogStatus | undefined }): JSX.Element {

@@ -96,7 +96,9 @@ export function nodeStatuses(
     const said = announced.get(name)
     const { zone, address } = said ?? topology.members[name]!
     const is = { is_alive: said !== undefined, is_ready: said?.isReady ?? false }
-    const { state } = memberOf(topology, name) ?? {}
+    // An operator sees at once what was asked for.
+    const isDrained = said?.state === 'serving' && memberOf(topology, name)?.state === 'draining'
+    const state = isDrained ? 'draining' : said?.state
     const shown = { name, zone, address, ...is, ...(state && { state }) }
     return {
       ...shown,

@@ -1,3 +1,4 @@
+import type { NodeState } from '../../base/cluster-status.ts'
 import type { Logger } from '../../base/log.ts'
 import type { ServedData } from '../../collections/served-data.ts'
 import type { SharedDocuments } from '../log/commit-log.ts'
@@ -17,6 +18,7 @@ import {
 /** What a node announces about itself, again and again. */
 export interface Announcement extends Omit<Member, 'state'>, SettingsNote {
   readonly version: string
+  readonly state: NodeState
   readonly isReady: boolean
   /** Whether other nodes can fetch its data; also while it is drained. */
   readonly serves: boolean
@@ -76,12 +78,10 @@ export class Membership {
     return membership
   }
 
-  /** Marks this node as joining, or as joined, unless it is being drained. */
-  async setJoining(isJoining: boolean): Promise<void> {
+  /** Notes that this node has fetched its data again, if it should. */
+  async endRefetch(): Promise<void> {
     const { documents, node } = this.#options
-    await setMemberState(documents, node, isJoining ? 'joining' : undefined, (before) =>
-      isJoining ? before !== 'draining' : before === 'joining' || before === 'refetching',
-    )
+    await setMemberState(documents, node, undefined, (before) => before === 'refetching')
   }
 
   async topology(): Promise<Topology> {

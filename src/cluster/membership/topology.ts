@@ -50,10 +50,10 @@ export interface Member {
 }
 
 /**
- * `joining`: it fetches the data that it should hold; `draining`: it takes no more clients; `refetching`: it should
- * fetch everything again, and becomes `joining`.
+ * What an operator wants of a member. `draining`: it takes no more clients and gives up its partitions; `refetching`: it
+ * replaces its data.
  */
-export type MemberState = 'joining' | 'draining' | 'refetching'
+export type MemberState = 'draining' | 'refetching'
 
 /**
  * Writes the next topology, and retries when another node was faster. An unchanged topology is not written.
