@@ -2,11 +2,10 @@
  * A process of `npm test`. It runs each test file whose name it receives as a suite of its own, one after the other, and
  * answers with the result and the cost.
  */
-import asyncHooks, { type AsyncHook } from 'node:async_hooks'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
+import { describe } from 'node:test'
 import { pathToFileURL } from 'node:url'
-import { inspect } from 'node:util'
 import { countsOfFile, type TestCounts } from './test-reporter.ts'
 
 export interface FileReport extends TestCounts {
@@ -15,19 +14,6 @@ export interface FileReport extends TestCounts {
   /** Processor seconds, with those of ended child processes. */
   readonly processor: number
 }
-
-/**
- * The hook by which Node's test runner knows the suite that a test belongs to, and the test that an error belongs to. It
- * costs a tenth of the time of most tests, since it follows every promise. So it is only enabled while a file defines
- * its tests.
- */
-let hook: AsyncHook | undefined
-const { createHook } = asyncHooks
-asyncHooks.createHook = (callbacks) => {
-  hook = createHook(callbacks)
-  return hook
-}
-const { describe } = await import('node:test')
 
 /** The time limit of a file, and of its tests that set none. Machines can be far slower, or busy. */
 const fileTimeoutMs = 15 * 60_000
@@ -42,17 +28,6 @@ process.once('disconnect', () => {
     process.exit(1)
   }, exitTimeoutMs).unref()
 })
-
-/** What to tell about the file in progress if an error occurs that no test handles: this ends the process. */
-let reportError: ((error: unknown) => void) | undefined
-
-for (const event of ['uncaughtException', 'unhandledRejection'] as const) {
-  process.on(event, (error: unknown) => {
-    console.error(error)
-    reportError?.(error)
-    process.exit(1)
-  })
-}
 
 /** Of all files so far. The first file of a process pays for its start. */
 let cost = { wall: 0, processor: 0 }
@@ -72,24 +47,18 @@ async function nextFile(): Promise<string | undefined> {
 
 async function runFile(file: string): Promise<void> {
   const before = cost
-  const send = (counted: TestCounts): void => {
-    cost = { wall: performance.now() / 1000, processor: processorSeconds() }
-    const [wall, processor] = [cost.wall - before.wall, cost.processor - before.processor]
-    process.send!({ ...counted, wall, processor } satisfies FileReport)
-  }
-  reportError = (error) => {
-    const failure = { name: 'an error that no test handles', error: inspect(error, { depth: 6 }) }
-    send({ passed: 0, skipped: 0, failures: [failure] })
-  }
   const counts = countsOfFile()
-  hook?.enable()
   void describe(file, { timeout: fileTimeoutMs }, async () => {
     await import(pathToFileURL(file).href)
-    hook?.disable()
   })
   const counted = await counts
-  reportError = undefined
-  send(counted)
+  cost = { wall: performance.now() / 1000, processor: processorSeconds() }
+  const report: FileReport = {
+    ...counted,
+    wall: cost.wall - before.wall,
+    processor: cost.processor - before.processor,
+  }
+  process.send!(report)
 }
 
 /** Of this process, and where the system tells (Linux) also of its ended children. */

@@ -457,8 +457,8 @@ describe('decisions about starting', () => {
   })
 
   it('exhausted memory refuses inserts with 507 and RESOURCE_EXHAUSTED; reads and deletes continue', async () => {
-    // An attribute index takes some 3,600 bytes. Two points of 260 bytes, ids and marks counted, fit; a third does not.
-    await using service = await startTestService({ MAX_MEMORY_BYTES: '4200', THREADS: '1' })
+    // Attributes and their journal take some 4,000 bytes. Two points of 260 bytes, ids and marks counted, fit; a third does not.
+    await using service = await startTestService({ MAX_MEMORY_BYTES: '4600', THREADS: '1' })
     const both = new Both(service)
     const { text } = await both.http('POST', '/points', httpPoint([1, 2]))
     const id = JSON.parse(text).point_id

@@ -11,11 +11,14 @@ export class MemoryFull extends DatabaseError {
   /** How far the change would exceed the limit. */
   readonly missingBytes: number
 
-  /** @param remedy what could be done besides deleting points and raising the limit */
-  constructor(points: string, bytes: number, maxBytes: number, remedy = '') {
+  /**
+   * @param fit how many of the points fit
+   * @param remedy what could be done besides deleting points and raising the limit
+   */
+  constructor(points: string, bytes: number, maxBytes: number, fit = '', remedy = '') {
     super(
       'memory_full',
-      `${points} would take ${bytes} bytes of memory, the maximum is ${maxBytes} (MAX_MEMORY_BYTES): delete points or raise it${remedy}`,
+      `${points} would take ${bytes} bytes of memory, the maximum is ${maxBytes} (MAX_MEMORY_BYTES)${fit}: delete points or raise it${remedy}`,
     )
     this.missingBytes = bytes - maxBytes
   }

@@ -136,8 +136,9 @@ export class VectorIndex implements SearchedIndex, MemoryUser {
     const others = memory.totalWith(this, 0)
     const most = Math.max(0, Math.floor((memory.maxBytes - others) / this.#neededBytes(1)))
     const points = `${slotCount} points of ${this.dimension} components, and ${others} bytes of others,`
-    const remedy = `, ${most} fit${this.#layout.rows === 0 ? '' : '; VECTORS_ON_DISK makes room for more'}`
-    return new MemoryFull(points, others + this.#neededBytes(slotCount), memory.maxBytes, remedy)
+    const bytes = others + this.#neededBytes(slotCount)
+    const remedy = this.#layout.rows === 0 ? '' : ', or set VECTORS_ON_DISK'
+    return new MemoryFull(points, bytes, memory.maxBytes, `, in which ${most} fit`, remedy)
   }
 
   #isBeyondLimit(slotCount: number): boolean {
