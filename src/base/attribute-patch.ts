@@ -1,5 +1,6 @@
-import { checkAttributes, checkPath, shownText } from './attribute-checks.ts'
+import { checkPath, shownText } from './attribute-checks.ts'
 import { isList, isMap } from './attribute-json.ts'
+import { checkAttributes } from './attribute-totals.ts'
 import { type Attributes, type AttributeValue, attributeLimits, DateTime, GeoPoint } from './attributes.ts'
 import { invalid } from './errors.ts'
 import type { Patch, Payload } from './point.ts'

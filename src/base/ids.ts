@@ -1,5 +1,3 @@
-import { createCipheriv, randomUUID } from 'node:crypto'
-
 /**
  * Point ids: UUIDs, as text in requests and answers, as 16 bytes inside. The service assigns lower-case version 4 UUIDs
  * and accepts any well-formed UUID, in either case.
@@ -9,31 +7,6 @@ export const idBytes = 16
 
 /** Characters of an id as text. */
 export const idLength = 36
-
-/** A fresh random point id, lower-case UUID v4. */
-export function newId(): string {
-  return randomUUID()
-}
-
-/** Bytes of a seed for `idsFromSeed`. */
-export const idSeedBytes = 16
-
-/**
- * Derives ids of 16 bytes each from a random seed, so that only the seed has to be stored. Without the seed, they look
- * as random as those of `newId`: they are the blocks of AES in counter mode, with the seed as the key.
- *
- * @param isPartitioned whether all begin with the first byte of the seed: a cluster keeps the points of a request
- *   together
- */
-export function idsFromSeed(seed: Uint8Array, count: number, isPartitioned = false): Buffer {
-  const ids = createCipheriv('aes-128-ctr', seed, Buffer.alloc(idBytes)).update(Buffer.alloc(count * idBytes))
-  for (let at = 0; at < ids.length; at += idBytes) {
-    if (isPartitioned) ids[at] = seed[0]!
-    ids[at + 6] = (ids[at + 6]! & 0x0f) | 0x40
-    ids[at + 8] = (ids[at + 8]! & 0x3f) | 0x80
-  }
-  return ids
-}
 
 /** Writes the 16 bytes of a well-formed id to `target` at `offset`. */
 export function writeIdBytes(id: string, target: Uint8Array, offset: number): void {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
-import { idSeedBytes } from '../base/ids.ts'
+import { idSeedBytes } from '../base/new-ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import type { RootDatabase } from 'lmdb'
 import { defaultCollection } from '../base/collection.ts'
-import { newId } from '../base/ids.ts'
+import { newId } from '../base/new-ids.ts'
 import { firstCatalog, mainNumber, numbersOnDisk } from './catalog.ts'
 import { checkDatabase } from './check/tables-check.ts'
 import { beyondRepair, damaged, databasePath, refuseFormer, rowFilePath } from './files/data-directory.ts'

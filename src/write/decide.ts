@@ -1,6 +1,7 @@
 import { applyPatch } from '../base/attribute-patch.ts'
 import { DatabaseError, wrongDimension } from '../base/errors.ts'
-import { idBytes, idFromBytes, newId } from '../base/ids.ts'
+import { idBytes, idFromBytes } from '../base/ids.ts'
+import { newId } from '../base/new-ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Payload, Precondition } from '../base/point.ts'
 import type { Turn } from '../base/turns.ts'

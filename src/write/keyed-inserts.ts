@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { DatabaseError } from '../base/errors.ts'
-import { idBytes, idFromBytes, idSeedBytes, idsFromSeed, idToBytes, newId } from '../base/ids.ts'
+import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
+import { idSeedBytes, idsFromSeed, newId } from '../base/new-ids.ts'
 import type { NewPoint } from '../base/point.ts'
 import { idempotencyKeyLifeMs } from '../base/request-headers.ts'
 import type { Turn } from '../base/turns.ts'

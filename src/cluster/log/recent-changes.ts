@@ -1,4 +1,5 @@
-import { idBytes, idFromBytes, idsFromSeed } from '../../base/ids.ts'
+import { idBytes, idFromBytes } from '../../base/ids.ts'
+import { idsFromSeed } from '../../base/new-ids.ts'
 import { partitionOf } from '../../base/partitions.ts'
 import type { ClusterRequest } from './request-codec.ts'
 
