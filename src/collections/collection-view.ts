@@ -1,5 +1,5 @@
 import { ChangeJournal } from '../attributes/change-journal.ts'
-import { type BudgetShare, SharedBudget } from '../base/budgets.ts'
+import type { BudgetShare } from '../base/budgets.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import { idBytes } from '../base/ids.ts'
@@ -13,7 +13,7 @@ import type { ReadCall } from '../points/database.ts'
 import { copyPagedId, type IdPages, slotsPerPage } from '../points/id-table.ts'
 import { ReadState } from '../points/read-state.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
-import { IndexSearches } from '../search/executor.ts'
+import { LocalSearches } from '../search/executor.ts'
 import type { MatchingSlots, SearchedPoints } from '../search/query-planner.ts'
 import type { MatchingAnswer, ReaderSetup, ToReader } from './reader-messages.ts'
 
@@ -23,7 +23,7 @@ export class NotHere extends Error {}
 /** A collection on a thread that searches by itself. */
 export class CollectionView implements SearchedPoints {
   readonly index: IndexView
-  readonly searches: IndexSearches
+  readonly searches: LocalSearches
   readonly ids: SearchedPoints['ids']
   readonly attributes: SearchedPoints['attributes']
   readonly #state: ReadState
@@ -61,7 +61,7 @@ export class CollectionView implements SearchedPoints {
         return ofFilter.get(filter)!
       },
     }
-    this.searches = new IndexSearches({
+    this.searches = new LocalSearches({
       index: this.index,
       kernels,
       lane,
@@ -70,9 +70,6 @@ export class CollectionView implements SearchedPoints {
         ask === undefined
           ? this.#state.routeOf(metric)
           : this.#ofWords.get(ask.matching.words.buffer)?.routes.get(metric),
-      inlineBytesMax: Number.POSITIVE_INFINITY,
-      queries: new SharedBudget({ max: Number.POSITIVE_INFINITY, inWords: String }).share(),
-      executor: { dispatch() {}, cancel() {}, detach: async () => {} },
     })
     this.#search = new CollectionSearch({ points: this, results, maxResults, maxDetailBytes: 0 })
   }
@@ -200,7 +197,7 @@ export class CollectionView implements SearchedPoints {
   }
 
   close(): void {
-    void this.searches.close()
+    this.searches.close()
     this.index.close()
   }
 }

@@ -178,14 +178,56 @@ const aheadMicroseconds = 1000
 /** 16 TiB of segments; a record has room for that many ranges of a scan. */
 const segmentsMax = 4096
 
-interface IndexSearchesOptions {
+interface LocalSearchesOptions {
   readonly index: SearchedIndex
   readonly kernels: KernelModule
-  /** The lane of the calling thread; 0 by default. */
-  readonly lane?: number | undefined
+  /** The lane of the calling thread. */
+  readonly lane: number
   readonly routeOf: RouteOf
-  /** Search threads. */
+  /** The number of threads among which a single scan would be divided. */
   readonly threads: number
+}
+
+/** The searches of one index on the calling thread, however long they take. */
+export class LocalSearches {
+  readonly index: SearchedIndex
+  readonly pieces: SearchPieces
+  readonly #searcher: Searcher
+
+  constructor({ index, kernels, lane, routeOf, threads }: LocalSearchesOptions) {
+    this.index = index
+    this.#searcher = new Searcher(kernels, lane)
+    this.pieces = new SearchPieces({ index, routeOf, threads, searcher: this.#searcher })
+    index.onSegment((segment) => this.#searcher.attach(segment))
+  }
+
+  /** See `IndexSearches.search`. */
+  async search(queries: readonly PlannedQuery[], signal?: AbortSignal): Promise<Hits> {
+    if (signal?.aborted) throw cancellation(signal)
+    const hits = this.searchNow(queries)
+    this.pieces.learn(queries)
+    return hits
+  }
+
+  /** Like `search`, but in this turn of the event loop, and learns nothing from it. */
+  searchNow(queries: readonly PlannedQuery[]): Hits {
+    const hits = new Hits(this.pieces.rooms(queries))
+    for (const [list, query] of queries.entries()) {
+      const planned = this.pieces.indexQuery(query)
+      hits.add(
+        list,
+        this.#searcher.search([planned], this.pieces.ranges(), () => false),
+      )
+    }
+    return hits
+  }
+
+  close(): void {
+    this.#searcher.close()
+  }
+}
+
+interface IndexSearchesOptions extends Omit<LocalSearchesOptions, 'lane'> {
   /** Searches of at most this many bytes of rows run on the calling thread. */
   readonly inlineBytesMax: number
   /** The queries that wait or run. */
@@ -205,8 +247,7 @@ interface IndexSearchesOptions {
 export class IndexSearches {
   readonly index: SearchedIndex
   readonly #options: IndexSearchesOptions
-  readonly #inline: Searcher
-  readonly #pieces: SearchPieces
+  readonly #local: LocalSearches
   /** Requests that have not settled. */
   readonly #unsettled = new Set<SearchRequest>()
   /** The requests with pieces that were not handed out yet; the first one's turn is next. */
@@ -216,12 +257,9 @@ export class IndexSearches {
   #ending: Promise<void> | undefined
 
   constructor(options: IndexSearchesOptions) {
-    const { index, kernels, lane = 0, routeOf, threads } = options
     this.#options = options
-    this.index = index
-    this.#inline = new Searcher(kernels, lane)
-    this.#pieces = new SearchPieces({ index, routeOf, threads, searcher: this.#inline })
-    index.onSegment((segment) => this.#inline.attach(segment))
+    this.index = options.index
+    this.#local = new LocalSearches({ ...options, lane: 0 })
   }
 
   /**
@@ -236,28 +274,21 @@ export class IndexSearches {
     if (signal?.aborted) throw cancellation(signal)
     const refusal = this.#options.queries.refusal(queries.length)
     if (refusal !== undefined) throw refusal
-    const isSmall = this.#pieces.bytesOf(queries) <= this.#options.inlineBytesMax
-    const hits = isSmall ? this.searchNow(queries) : await this.#enqueue(queries, signal)
-    this.#pieces.learn(queries)
+    const { pieces } = this.#local
+    if (pieces.bytesOf(queries) <= this.#options.inlineBytesMax) return await this.#local.search(queries)
+    const hits = await this.#enqueue(queries, signal)
+    pieces.learn(queries)
     return hits
   }
 
   /** Like `search`, but in this turn of the event loop, however long that takes. */
   searchNow(queries: readonly PlannedQuery[]): Hits {
-    const hits = new Hits(this.#pieces.rooms(queries))
-    for (const [list, query] of queries.entries()) {
-      const planned = this.#pieces.indexQuery(query)
-      hits.add(
-        list,
-        this.#inline.search([planned], this.#pieces.ranges(), () => false),
-      )
-    }
-    return hits
+    return this.#local.searchNow(queries)
   }
 
   /** The number of searches with a filter, by how they were carried out. */
   get filteredPlans(): FilteredPlanCounts {
-    return this.#pieces.filteredPlans
+    return this.#local.pieces.filteredPlans
   }
 
   /** The waiting request whose turn is next. */
@@ -288,14 +319,15 @@ export class IndexSearches {
 
   async #end(): Promise<void> {
     if (this.#unsettled.size > 0) await new Promise<void>((resolve) => (this.#drained = resolve))
-    this.#inline.close()
+    this.#local.close()
     await this.#options.executor.detach(this)
   }
 
   #enqueue(queries: readonly PlannedQuery[], signal: AbortSignal | undefined): Promise<Hits> {
     const { queries: share, executor } = this.#options
+    const { pieces } = this.#local
     return new Promise((resolve, reject) => {
-      const request = new SearchRequest(this.#pieces.rooms(queries), this.#pieces.cut(queries), (error) => {
+      const request = new SearchRequest(pieces.rooms(queries), pieces.cut(queries), (error) => {
         signal?.removeEventListener('abort', cancel)
         if (error !== undefined) {
           this.#waiting = this.#waiting.filter((each) => each !== request)

@@ -4,7 +4,7 @@ import type { Payload, SearchQuery } from '../base/point.ts'
 import { noWork } from '../index/searcher.ts'
 import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
 import type { IdTable } from '../points/id-table.ts'
-import type { IndexSearches } from './executor.ts'
+import type { LocalSearches } from './executor.ts'
 import type { PlannedQuery, SearchReport } from './filter-planner.ts'
 import { type Journal, TouchedSlots } from './one-moment.ts'
 
@@ -96,7 +96,7 @@ export class QueryPlanner {
 /** What searches need from a collection. */
 export interface SearchedPoints {
   /** Undefined before the first point is stored. */
-  readonly searches: Pick<IndexSearches, 'index' | 'search' | 'searchNow'> | undefined
+  readonly searches: Pick<LocalSearches, 'index' | 'search' | 'searchNow'> | undefined
   readonly ids: Pick<IdTable, 'find' | 'copyId' | 'size'>
   readonly attributes: SlotAttributes
   /**
