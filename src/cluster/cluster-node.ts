@@ -28,7 +28,7 @@ import type { PeerHandler, PeerHandlers } from './requests.ts'
 import { SnapshotPartSender } from './transfer/cluster-snapshot.ts'
 import { PartitionMoves } from './transfer/partition-moves.ts'
 import { PointsSender } from './transfer/points-stream.ts'
-import { isNoOutage, retried } from './waiting.ts'
+import { isNoOutage, untilAnswered } from './waiting.ts'
 import { freesSpace, Writes, type WriteTarget } from './writes.ts'
 
 /** What exists once the node has started. */
@@ -166,7 +166,7 @@ export class ClusterNode {
       signal,
       againMs: this.#options.retryMs,
     }
-    this.#from = await retried(() => this.#placeOf(main, set), attempt)
+    this.#from = await untilAnswered(() => this.#placeOf(main, set), attempt)
     this.#chores = new NodeChores(
       {
         position: () => this.position,
@@ -204,7 +204,7 @@ export class ClusterNode {
     })
     // Before anything is applied, so that a program without cluster support never opens the data of a replica.
     await main.replica.mark()
-    const { last } = await retried(() => log.bounds(), attempt)
+    const { last } = await untilAnswered(() => log.bounds(), attempt)
     this.#applier.start()
     this.#moves = this.#movesOf(this.#applier, main, set)
     this.#moves.start()

@@ -25,7 +25,7 @@ import { NodeRequests } from './requests.ts'
 import { type ClusterFigures, type ClusterServiceOptions, ServiceStatus } from './service-status.ts'
 import { ServiceParts } from './transfer/partition-mover.ts'
 import { fetchReplica } from './transfer/replica-fetch.ts'
-import { isNoOutage, pause, retried, Waiters } from './waiting.ts'
+import { isNoOutage, pause, untilAnswered, Waiters } from './waiting.ts'
 
 /**
  * A process's side of its cluster: the connection to the log servers, the node, its membership, and the status for
@@ -528,7 +528,7 @@ export class ClusterService {
   /** Asks the log servers until they answer, while this node is becoming ready. */
   async #answered<Value>(ask: () => Promise<Value>): Promise<Value> {
     const { signal } = this.#stop
-    return await retried(ask, {
+    return await untilAnswered(ask, {
       what: 'joining the cluster',
       isFinal: isNoOutage,
       logger: this.#logger,

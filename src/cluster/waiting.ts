@@ -1,5 +1,7 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
+import { retried } from '../base/retry.ts'
+
 /** Waits; ends early, without an error, when aborted. */
 export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
@@ -51,20 +53,18 @@ export interface RetryOptions {
  * Retries until an attempt succeeds. Servers that have just started, or that get many requests at the same time, have
  * no leader for a while.
  *
- * @throws DatabaseError `shutting_down` when aborted; an error that is final
+ * @throws the cancellation of the signal; an error that is final
  */
-export async function retried<Value>(attempt: () => Promise<Value>, options: RetryOptions): Promise<Value> {
-  const { what, isFinal, logger, signal, againMs = 1_000 } = options
-  for (;;) {
-    try {
-      return await attempt()
-    } catch (err) {
-      if (isFinal(err)) throw err
-      if (signal.aborted) throw new DatabaseError('shutting_down', `stopped meanwhile: ${what}`)
-      logger.warn({ err }, `${what}: the log servers do not answer, trying again`)
-      await pause(againMs, signal)
-    }
+export async function untilAnswered<Value>(
+  attempt: () => Promise<Value>,
+  { what, isFinal, logger, signal, againMs = 1_000 }: RetryOptions,
+): Promise<Value> {
+  const pauseOf = (err: unknown): number | undefined => {
+    if (isFinal(err)) return undefined
+    if (!signal.aborted) logger.warn({ err }, `${what}: the log servers do not answer, trying again`)
+    return againMs
   }
+  return await retried(attempt, pauseOf, signal)
 }
 
 /** Whether an error has another cause than log servers that do not answer now. */

@@ -3,6 +3,7 @@ import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { DatabaseError } from '../../src/base/errors.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { openNatsCluster } from '../../src/cluster/log/nats-cluster.ts'
 import { makeCertificates } from '../support/certificates.ts'
@@ -64,7 +65,7 @@ describe('a log', { skip }, () => {
       })
       // Abort in the middle of the attempts, each of which a server refuses.
       await waitFor(async () => (/TLS handshake error/.test(servers.logOf(1)) ? true : undefined))
-      stop.abort()
+      stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
       // Turns, not a time: a busy machine takes longer for each. Waiting for the attempt would take a million.
       for (let turn = 0; turn < 10_000 && !hasEnded; turn += 1) await new Promise(setImmediate)
       assert.ok(hasEnded, 'it ends without waiting for the attempt')

@@ -3,7 +3,7 @@ import { errors, type NatsConnection } from '@nats-io/transport-node'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import type { MessageBus } from '../requests.ts'
-import { type RetryOptions, retried } from '../waiting.ts'
+import { type RetryOptions, untilAnswered } from '../waiting.ts'
 import { type CommitLog, LogLost, type SharedDocuments } from './commit-log.ts'
 import { connectToNats, type NatsConnectionOptions, requireVersion, UnusableNats } from './nats-connection.ts'
 import { NatsDocuments } from './nats-documents.ts'
@@ -53,7 +53,7 @@ export async function openNatsCluster(
       }
     })()
     const { cluster, logBytesMax: bytesMax, mayFound } = options
-    const { config } = await retried(
+    const { config } = await untilAnswered(
       () => openLogStream(jsm, documents, { cluster, bytesMax, replicas, mayFound }, logger),
       attemptOf(logger, signal),
     )
@@ -97,13 +97,13 @@ async function withServers<Result>(
   use: (servers: Servers) => Promise<Result>,
 ): Promise<Result> {
   const attempt = attemptOf(logger, signal)
-  const connection = await retried(() => connectToNats(options, logger, signal), attempt)
+  const connection = await untilAnswered(() => connectToNats(options, logger, signal), attempt)
   const end = (): void => void connection.close()
   signal.addEventListener('abort', end)
   try {
     const replicas = connection.info?.cluster === undefined ? 1 : 3
     const jsm = await jetstreamManager(connection, { checkAPI: false, timeout: 3_000 })
-    const documents = await retried(
+    const documents = await untilAnswered(
       () => NatsDocuments.open(connection, jsm, { ...options, replicas }),
       attempt,
     )
