@@ -6,11 +6,13 @@
 import type { SetName } from '../shared/data/data-set.ts'
 import { describeMachine } from '../shared/machine.ts'
 import { writeResult } from '../shared/result-file.ts'
+import { table } from '../shared/table.ts'
 import type { Verdict } from '../shared/verdict.ts'
 import { prepareData } from './load/load-data.ts'
 import { type Options, readOptions, usage } from './options.ts'
 import { reportOf } from './report/report.ts'
 import { verdictsOf } from './report/verdicts.ts'
+import { coresCurve, coresHeadings, coresTitle } from './run/cores.ts'
 import type { SetResult } from './run/set-result.ts'
 import { SetRun } from './run/set-run.ts'
 
@@ -23,6 +25,10 @@ else await run(options)
 
 async function run(options: Options): Promise<void> {
   const machine = describeMachine()
+  if (options.curve !== undefined) {
+    writeResult(options, machine, { results: await drawCores(options) })
+    return
+  }
   const results: (SetResult & { readonly verdicts: readonly Verdict[] })[] = []
   for (const name of options.sets) {
     const result = await runSet(name, options)
@@ -32,6 +38,22 @@ async function run(options: Options): Promise<void> {
   }
   console.log(`${fairness}\n`)
   writeResult(options, machine, { results })
+}
+
+async function drawCores(options: Options): Promise<object[]> {
+  const results: object[] = []
+  for (const name of options.sets) {
+    console.error(`${name}: data and exact answers`)
+    const data = await prepareData(name, options)
+    const rows: (readonly string[])[] = []
+    await coresCurve(data, options, (row) => {
+      rows.push(row)
+      console.error(`  ${row.join('  ')}`)
+    })
+    console.log(`\n## ${coresTitle}\n\n${data.set.description}\n\n${table(coresHeadings, rows)}\n`)
+    results.push({ set: name, description: data.set.description, headings: coresHeadings, rows })
+  }
+  return results
 }
 
 async function runSet(name: SetName, options: Options): Promise<SetResult> {

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { createHistogram } from 'node:perf_hooks'
+import { Latencies } from './latencies.ts'
 import { connectGrpc, connectHttp, type Sender } from './load-connections.ts'
-import { type LoadPlan, type LoadResult, percentiles, type WireRequest } from './load-plan.ts'
+import type { LoadCounted, LoadPlan, WireRequest } from './load-plan.ts'
 import { Pacer } from './pacer.ts'
 
 /**
@@ -12,7 +12,7 @@ process.once('message', (plan: LoadPlan) => {
   void generate(plan).then((result) => process.send!(result, () => process.exit()))
 })
 
-async function generate(plan: LoadPlan): Promise<LoadResult> {
+async function generate(plan: LoadPlan): Promise<LoadCounted> {
   const connect = plan.transport === 'grpc' ? connectGrpc : connectHttp
   const sender = await connect(plan.port, plan.connections, plan.waitingMax)
   if (plan.warmupSeconds > 0) {
@@ -30,7 +30,7 @@ async function generate(plan: LoadPlan): Promise<LoadResult> {
 class Load {
   readonly #plan: LoadPlan
   readonly #sender: Sender
-  readonly #histogram = createHistogram()
+  readonly #latencies = new Latencies()
   #next = 0
   #refused = 0
   #failed = 0
@@ -76,19 +76,11 @@ class Load {
     const outcome = await this.#sender.send(withNewIds(requests[this.#next++ % requests.length]!))
     if (outcome === 'refused') this.#refused += 1
     else if (outcome === 'failed') this.#failed += 1
-    else this.#histogram.record(Math.max(1, Math.round((performance.now() - due) * 1000)))
+    else this.#latencies.record(performance.now() - due)
   }
 
-  result(seconds: number): LoadResult {
-    const { count: answered } = this.#histogram
-    const entries = percentiles.map((each) => {
-      // With too few answers, none lies beyond the percentile, so it would be a guess.
-      const isKnown = answered * (1 - Number(each) / 100) >= 0.999
-      return [each, isKnown ? this.#histogram.percentile(Number(each)) / 1000 : undefined]
-    })
-    const milliseconds = Object.fromEntries(entries) as LoadResult['milliseconds']
-    const millisecondsMax = this.#histogram.max / 1000
-    return { answered, refused: this.#refused, failed: this.#failed, seconds, milliseconds, millisecondsMax }
+  result(seconds: number): LoadCounted {
+    return { buckets: this.#latencies.buckets, refused: this.#refused, failed: this.#failed, seconds }
   }
 }
 

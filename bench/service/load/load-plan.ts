@@ -34,6 +34,15 @@ export interface WireRequest {
 /** `refused`: 429 or RESOURCE_EXHAUSTED, and requests for which no connection was free. */
 export type Outcome = 'answered' | 'refused' | 'failed'
 
+/** What one generator counted. */
+export interface LoadCounted {
+  /** The times of answered requests, as Latencies counts them. */
+  readonly buckets: Uint32Array
+  readonly refused: number
+  readonly failed: number
+  readonly seconds: number
+}
+
 export interface LoadResult {
   readonly answered: number
   readonly refused: number

@@ -25,6 +25,7 @@ export const workloadNames = [
   'health at overload',
   'mixed 90/10',
   'insert',
+  'insert batch 500',
   'insert batch 1000',
   'search during ingest',
 ] as const

@@ -31,8 +31,10 @@ process.on('disconnect', () => process.exit())
 process.send!(kind === 'echo' ? await startEcho() : await startVicinal())
 
 async function startVicinal(): Promise<Ports> {
-  const { grpcAddress, httpAddress, ready } = await startService(config)
+  const { grpcAddress, httpAddress, ready, close } = await startService(config)
   await ready
+  // Whoever starts it again on the same folder needs a clean stop.
+  process.removeAllListeners('disconnect').on('disconnect', () => void close().then(() => process.exit()))
   return { grpc: grpcAddress.port, http: httpAddress!.port }
 }
 

@@ -42,11 +42,20 @@ export interface ServerProcess extends AsyncDisposable {
   readonly ports: Ports
 }
 
-/** Starts the service with an empty store, or the echo. */
-export async function startServer(name: 'vicinal' | 'echo'): Promise<ServerProcess> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'vicinal-bench-'))
+/**
+ * Starts the service or the echo.
+ *
+ * @param folder the data directory, which is kept; an empty one that goes with the process if absent
+ * @param threads the setting THREADS; its default if absent
+ */
+export async function startServer(
+  name: 'vicinal' | 'echo',
+  { folder, threads }: { readonly folder?: string; readonly threads?: number } = {},
+): Promise<ServerProcess> {
+  const dataDir = folder ?? (await mkdtemp(join(tmpdir(), 'vicinal-bench-')))
   const child = fork(join(import.meta.dirname, 'target-process.ts'), [name, dataDir], {
     execArgv: startFlags,
+    env: { ...process.env, ...(threads === undefined ? {} : { THREADS: String(threads) }) },
   })
   const ports = await nextMessage<Ports>(child)
   return {
@@ -56,7 +65,7 @@ export async function startServer(name: 'vicinal' | 'echo'): Promise<ServerProce
       const exited = once(child, 'exit')
       child.disconnect()
       await exited
-      await rm(dataDir, { recursive: true, force: true })
+      if (folder === undefined) await rm(dataDir, { recursive: true, force: true })
     },
   }
 }

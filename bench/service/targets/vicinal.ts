@@ -16,9 +16,9 @@ import { startServer, type Target } from './target.ts'
 
 const batchSize = 1000
 
-/** The service of this working tree with its default settings. */
-export async function startVicinal(): Promise<Target> {
-  const server = await startServer('vicinal')
+/** The service of this working tree, with its default settings unless others are given. */
+export async function startVicinal(settings?: Parameters<typeof startServer>[1]): Promise<Target> {
+  const server = await startServer('vicinal', settings)
   const { ports, pid } = server
   const client = createGrpcClient({ address: `127.0.0.1:${ports.grpc}`, apiKey })
   const rowOf = new Map<string, number>()
