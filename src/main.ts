@@ -30,7 +30,7 @@ import { readinessOf } from './service/readiness.ts'
 import { mainIndexDirectory } from './service/stored-data.ts'
 import { registerSystem, registerTransports } from './service/system-metrics.ts'
 import { SharedState } from './serving/shared-state.ts'
-import { countsOf, engineThread } from './serving/thread-setup.ts'
+import { countsOf, engineThread, servingThreadsOf, type ThreadCounts } from './serving/thread-setup.ts'
 import type { StoreOptions } from './storage/data-store.ts'
 import { damageIn } from './storage/files/data-directory.ts'
 import type { Ports, Transports } from './transports.ts'
@@ -65,8 +65,8 @@ export async function startService(
     readonly logger?: Logger
     readonly sources?: SettingSources
     readonly openLog?: OpenLog | undefined
-    /** How many threads serve the transports; 0: this one does. */
-    readonly servingThreads?: number
+    /** How many threads serve the transports from the start, for tests; 0: this one does. */
+    readonly servingThreads?: number | undefined
   } = {},
 ): Promise<Service> {
   const logger = options.logger ?? loggerOf(config)
@@ -96,16 +96,17 @@ async function assemble(
     logger,
     sources,
     openLog,
-    servingThreads = 0,
+    servingThreads,
   }: Pick<TransportParts, 'config' | 'logger' | 'sources'> & {
     readonly openLog?: OpenLog | undefined
-    readonly servingThreads?: number
+    readonly servingThreads?: number | undefined
   },
   closers: Closer[],
   close: () => Promise<void>,
 ): Promise<Service> {
   const started = performance.now()
-  const engine = startEngine({ ...config, logger, readingThreads: servingThreads })
+  const threads = servingThreadsOf(config, servingThreads)
+  const engine = startEngine({ ...config, logger, readingThreads: threads.max })
   closers.push(() => engine.close())
   let metrics: ServiceMetrics | undefined
   let timings: ClusterTimings | undefined
@@ -125,8 +126,8 @@ async function assemble(
   }
   let transports: Transports | undefined
   const counts = {
-    requests: ClaimCounts.memory(1 + servingThreads),
-    answers: ClaimCounts.memory(1 + servingThreads),
+    requests: ClaimCounts.memory(1 + threads.max),
+    answers: ClaimCounts.memory(1 + threads.max),
   }
   const budgets = createBodyBudgets(config, countsOf(counts, engineThread))
   const cluster = await clusterOf(config, {
@@ -152,7 +153,7 @@ async function assemble(
     keys: keys.inForce,
     refusedKeys: new RefusedKeys(logger),
     readiness: () => readinessOf(data, cluster, writesBlocked),
-    servingThreads,
+    threads,
     counts,
     state: new SharedState(),
     embeddings: createEmbedder(config, metrics, logger),
@@ -161,7 +162,7 @@ async function assemble(
   }
   closers.push(async () => parts.embeddings?.close())
   registerSystem(metrics, { ...config, simd: engine.kernelVariant, writesBlocked: () => writesBlocked })
-  registerTransports(metrics, parts)
+  registerTransports(metrics, { ...parts, threads: () => transports?.threads ?? 0 })
   const opened = await openTransports(parts, closers)
   transports = opened
   const { ports } = opened
@@ -266,7 +267,7 @@ interface TransportParts {
   readonly readiness: () => readonly string[]
   readonly embeddings: Embedder | undefined
   readonly cluster: ClusterService | undefined
-  readonly servingThreads: number
+  readonly threads: ThreadCounts
   readonly readers: Readers
   /** What serving threads share. */
   readonly counts: { readonly requests: SharedArrayBuffer; readonly answers: SharedArrayBuffer }
@@ -298,14 +299,12 @@ async function openTransports(parts: TransportParts, closers: Closer[]): Promise
   return transports
 }
 
-/** A node of a cluster serves on this thread: what its answers wait for is known here. */
 async function startOnThreads(
   options: TransportParts & { readonly context: ApiContext; readonly ports: Ports },
 ): Promise<Transports> {
-  const { servingThreads: threads, cluster } = options
-  if (threads > 0 && cluster === undefined) {
-    const { canSharePorts, startServingThreads } = await import('./serving/serving-threads.ts')
-    if (canSharePorts()) return await startServingThreads({ ...options, threads })
+  if (options.threads.first > 0) {
+    const { startServingThreads } = await import('./serving/serving-threads.ts')
+    return await startServingThreads(options)
   }
   // Loading their libraries takes a good part of the start: points are loaded meanwhile.
   const { startTransports } = await import('./transports.ts')

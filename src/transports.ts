@@ -33,6 +33,8 @@ export interface Ports {
 /** Both transports. */
 export interface Transports {
   readonly ports: Ports
+  /** How many threads serve. */
+  readonly threads: number
   /** Sets the gRPC health service's status; NOT_SERVING at first. */
   setServing(serving: boolean): void
   setKeys(keys: ServiceKeys): void
@@ -40,12 +42,15 @@ export interface Transports {
   close(timeoutMs: number): Promise<void>
 }
 
+/** Both transports on one thread. */
+export interface ThreadTransports extends Transports, Pick<RunningServer, 'connections' | 'askToReconnect'> {}
+
 /**
  * Starts both transports.
  *
  * @throws Error that names host, port and setting when one of them cannot listen
  */
-export async function startTransports(options: TransportsOptions): Promise<Transports> {
+export async function startTransports(options: TransportsOptions): Promise<ThreadTransports> {
   const { config, context, budgets, metrics, logger, keys, readiness, ports, refusedKeys } = options
   const servers: RunningServer[] = []
   const close = async (timeoutMs: number): Promise<void> => {
@@ -70,8 +75,16 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
     grpcKeys.replace(next.grpc)
     httpKeys?.replace(next.http ?? [])
   }
-  const controls = { setServing, setKeys, close }
-  if (ports.http === undefined) return { ports: { grpc: grpc.port, http: undefined }, ...controls }
+  const on = (ports: Ports): ThreadTransports => ({
+    ...{ ports, threads: 1, setServing, setKeys, close },
+    get connections() {
+      return servers.reduce((sum, { connections }) => sum + connections, 0)
+    },
+    askToReconnect() {
+      for (const server of servers) server.askToReconnect()
+    },
+  })
+  if (ports.http === undefined) return on({ grpc: grpc.port, http: undefined })
   try {
     const http = await startHttpServer({
       ...shared,
@@ -83,7 +96,7 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
       readiness,
     })
     servers.push(http)
-    return { ports: { grpc: grpc.port, http: http.port }, ...controls }
+    return on({ grpc: grpc.port, http: http.port })
   } catch (error) {
     await close(0)
     throw error

@@ -8,7 +8,7 @@ import { figureOf } from './support/metrics.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { RawGrpc } from './support/raw-grpc.ts'
 import { RawHttp } from './support/raw-http.ts'
-import { apiKey, startServedBy, type TestService } from './support/service.ts'
+import { apiKey, startServedBy, startTestService, type TestService } from './support/service.ts'
 import { until } from './support/until.ts'
 
 /** A service whose transports run on several threads, which the system chooses from for each connection. */
@@ -97,6 +97,41 @@ describe('a service on several threads', () => {
     // What the threads held when they died counts no more.
     await until(async () => (await figureOf(service, 'vicinal_buffered_request_bytes')) === 0)
     await until(async () => (await figureOf(service, 'vicinal_buffered_answer_bytes')) === 0)
+  })
+
+  it('starts threads while those that run are busy, and then spreads the connections of clients', async () => {
+    const running = watchServingThreads()
+    await using service = await startTestService({ THREADS: '4' })
+    assert.equal(running.size, 1)
+    // Only the thread that has received it works on it, for some milliseconds.
+    const body = `[${'1,'.repeat(200_000)}`
+    let isStopped = false
+    let moves = 0
+    const callUntilStopped = async (): Promise<void> => {
+      while (!isStopped) {
+        using http = await RawHttp.open(portOf(service))
+        for (let isLast = false; !isLast && !isStopped; ) {
+          http.request('POST /points', json, body)
+          const { status, headers } = await http.answer()
+          assert.equal(status, 400)
+          isLast = headers.connection === 'close'
+          if (isLast) {
+            moves += 1
+            await http.closed()
+          }
+        }
+      }
+    }
+    const callers = Array.from({ length: 8 }, callUntilStopped)
+    using grpc = new RawGrpc(service.grpcAddress, apiKey)
+    while ((await figureOf(service, 'vicinal_serving_threads')) < 4) {
+      assert.equal((await grpc.call('CountPoints', {})).code, 0)
+    }
+    await until(() => moves >= 2 * callers.length)
+    isStopped = true
+    await Promise.all(callers)
+    assert.equal(running.size, 4)
+    assert.equal((await grpc.call('CountPoints', {})).code, 0)
   })
 
   it('counts the calls of all threads together', async () => {

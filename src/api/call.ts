@@ -141,6 +141,10 @@ export interface RunningServer {
   /** The address that it listens on; `port` is the actual port if 0 was configured. */
   readonly host: string
   readonly port: number
+  /** The number of open connections. */
+  readonly connections: number
+  /** Lets clients connect anew, after the answers that they wait for: so that other threads get some of them. */
+  askToReconnect(): void
   /**
    * Stops accepting requests and resolves when the running ones have ended. Requests that still run after `timeoutMs`
    * are aborted.

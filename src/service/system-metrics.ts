@@ -35,8 +35,17 @@ export function registerSystem(
 /** Registers gauges of what all threads with transports share. */
 export function registerTransports(
   metrics: ServiceMetrics,
-  { budgets, refusedKeys }: { readonly budgets: BodyBudgets; readonly refusedKeys: RefusedKeys },
+  {
+    budgets,
+    refusedKeys,
+    threads,
+  }: {
+    readonly budgets: BodyBudgets
+    readonly refusedKeys: RefusedKeys
+    readonly threads: () => number
+  },
 ): void {
+  metrics.gauge('vicinal_serving_threads', 'Threads that serve requests.', threads)
   registerBudgets(metrics, budgets)
   registerRefusedKeys(metrics, refusedKeys)
 }

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:net'
+import type { EventLoopUtilization } from 'node:perf_hooks'
 import { Worker } from 'node:worker_threads'
 import type { RefusedKeys, ServiceKeys } from '../base/api-key.ts'
 import type { ClaimCounts } from '../base/budgets.ts'
@@ -12,7 +13,7 @@ import type { Ports, Transports, TransportsOptions } from '../transports.ts'
 import { EngineCalls } from './engine-calls.ts'
 import { Line, type LineMessage } from './line.ts'
 import type { SharedState } from './shared-state.ts'
-import { countsOf, type ThreadSetup } from './thread-setup.ts'
+import { countsOf, type ThreadCounts, type ThreadSetup } from './thread-setup.ts'
 
 interface ServingThreadsOptions
   extends Pick<TransportsOptions, 'context' | 'budgets' | 'keys' | 'metrics' | 'readiness' | 'ports'> {
@@ -22,19 +23,16 @@ interface ServingThreadsOptions
   readonly state: SharedState
   readonly counts: ThreadSetup['counts']
   readonly readers: Readers
-  /** How many threads serve. */
-  readonly threads: number
-}
-
-/** Whether several threads can listen on one port: the system must spread connections among them. */
-export function canSharePorts(): boolean {
-  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-  return process.platform === 'linux' && (major >= 24 || (major === 22 && minor >= 12))
+  readonly threads: ThreadCounts
 }
 
 /**
  * Starts threads that serve both transports on the same ports, over the engine of this thread. A thread that ends is
  * replaced: its connections break, and what the engine does for it is cancelled.
+ *
+ * A thread costs memory, so more are started only while those that run are busy, and while they have more connections
+ * than there are threads: then as many again, up to the maximum. The system spreads new connections over all threads, so
+ * clients are then asked to connect anew.
  *
  * @throws Error that names host, port and setting when a port is not available
  */
@@ -45,7 +43,6 @@ export async function startServingThreads(options: ServingThreadsOptions): Promi
   if (ports.http !== undefined) await checkFree('HTTP', config.httpHost, ports.http, 'HTTP_PORT')
   const threads = new ServingThreads(options)
   metrics.addOthers(() => threads.figures())
-  metrics.gauge('vicinal_serving_threads', 'Threads that serve requests.', () => threads.count)
   await threads.start()
   return threads
 }
@@ -71,6 +68,9 @@ class ServingThreads implements Transports {
   readonly #threads = new Map<number, ServingThread>()
   #ports: Ports
   #keys: ServiceKeys
+  /** How many should run. */
+  #wanted: number
+  #timer: NodeJS.Timeout | undefined
   #isServing = false
   #isClosing = false
 
@@ -78,6 +78,7 @@ class ServingThreads implements Transports {
     this.#options = options
     this.#ports = options.ports
     this.#keys = options.keys
+    this.#wanted = options.threads.first
   }
 
   get ports(): Ports {
@@ -88,12 +89,34 @@ class ServingThreads implements Transports {
   async start(): Promise<void> {
     try {
       await this.#startThread(1)
-      const others = Array.from({ length: this.#options.threads - 1 }, (_, index) => index + 2)
-      await Promise.all(others.map((number) => this.#startThread(number)))
+      await Promise.all(numbersAfter(1, this.#wanted).map((number) => this.#startThread(number)))
     } catch (error) {
       await this.close(0)
       throw error
     }
+    this.#growLater()
+  }
+
+  #growLater(): void {
+    if (this.#isClosing || this.#wanted === this.#options.threads.max) return
+    this.#timer = setTimeout(async () => {
+      await this.#grow()
+      this.#growLater()
+    }, growthMs).unref()
+  }
+
+  /** Starts more threads if those that run are busy. */
+  async #grow(): Promise<void> {
+    const running = this.#running
+    const uses = running.map((thread) => thread.takeUtilization())
+    if (sum(uses) < busy * this.#wanted) return
+    const connections = sum(await this.#askAll('connections', 0))
+    const wanted = Math.min(this.#options.threads.max, connections, 2 * this.#wanted)
+    if (wanted <= this.#wanted || this.#isClosing) return
+    const added = numbersAfter(this.#wanted, wanted)
+    this.#wanted = wanted
+    await Promise.all(added.map((number) => this.#add(number)))
+    for (const { line } of running) line.tell('askToReconnect')
   }
 
   async #startThread(number: number): Promise<void> {
@@ -112,27 +135,38 @@ class ServingThreads implements Transports {
     this.#threads.delete(number)
     if (this.#isClosing || !hasStarted) return
     const delayMs = performance.now() - startedMs < restartMs ? restartMs : 0
-    setTimeout(() => this.#replace(number), delayMs).unref()
+    setTimeout(() => void this.#add(number), delayMs).unref()
   }
 
-  #replace(number: number): void {
+  /** Starts a thread, sooner or later. */
+  async #add(number: number): Promise<void> {
     if (this.#isClosing) return
-    this.#startThread(number).catch((err: unknown) => {
+    try {
+      await this.#startThread(number)
+    } catch (err) {
       if (this.#isClosing) return
       this.#options.logger.error({ err, thread: number }, 'a serving thread did not start')
-      setTimeout(() => this.#replace(number), restartMs).unref()
-    })
+      setTimeout(() => void this.#add(number), restartMs).unref()
+    }
   }
 
-  /** How many serve now. */
-  get count(): number {
-    return [...this.#threads.values()].filter(({ hasStarted }) => hasStarted).length
+  /** Those that serve now. */
+  get #running(): ServingThread[] {
+    return [...this.#threads.values()].filter(({ hasStarted }) => hasStarted)
+  }
+
+  get threads(): number {
+    return this.#running.length
   }
 
   async figures(): Promise<readonly Figures[]> {
-    // A thread that ends now has no figures any more.
-    const figures = [...this.#threads.values()].map(({ line }) => line.ask('figures').catch(() => []))
-    return (await Promise.all(figures)) as readonly Figures[]
+    return await this.#askAll<Figures>('figures', [])
+  }
+
+  /** @param ended what a thread answers that ends now */
+  async #askAll<Answer>(name: string, ended: Answer): Promise<Answer[]> {
+    const asked = [...this.#threads.values()].map(({ line }) => line.ask(name).catch(() => ended))
+    return (await Promise.all(asked)) as Answer[]
   }
 
   setServing(isServing: boolean): void {
@@ -151,12 +185,25 @@ class ServingThreads implements Transports {
 
   async close(timeoutMs: number): Promise<void> {
     this.#isClosing = true
+    clearTimeout(this.#timer)
     await Promise.all([...this.#threads.values()].map((thread) => thread.close(timeoutMs)))
   }
 }
 
 /** A thread that ends sooner after its start is replaced only after this time. */
 const restartMs = 1000
+
+/** How often threads are looked at, and the share of that time for which busy ones work. */
+const growthMs = 250
+const busy = 0.5
+
+function numbersAfter(last: number, end: number): number[] {
+  return Array.from({ length: end - last }, (_, index) => last + 1 + index)
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total + each, 0)
+}
 
 /** The engine's side of one serving thread. */
 class ServingThread {
@@ -168,6 +215,7 @@ class ServingThread {
   /** Whether it has opened its ports. */
   hasStarted = false
   #isClosing = false
+  #used: EventLoopUtilization | undefined
 
   constructor(thread: number, options: ServingThreadsOptions, onEnd: () => void) {
     const { budgets, context, counts, state, logger, readers } = options
@@ -202,11 +250,20 @@ class ServingThread {
     try {
       const opened = (await this.line.ask('start', ports)) as Ports
       this.hasStarted = true
+      this.takeUtilization()
       return opened
     } catch (error) {
       await this.close(0)
       throw (error as Error).cause ?? error
     }
+  }
+
+  /** Returns the share of the time since the last call in which it worked, up to 1. */
+  takeUtilization(): number {
+    const before = this.#used
+    const { eventLoopUtilization } = this.#worker.performance
+    this.#used = eventLoopUtilization()
+    return before === undefined ? 0 : eventLoopUtilization(this.#used, before).utilization
   }
 
   /** Drains the thread's transports, then ends it. */

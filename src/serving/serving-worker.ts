@@ -7,7 +7,7 @@ import { keepTicksFast } from '../base/runtime.ts'
 import { NotHere } from '../collections/collection-view.ts'
 import { LocalReads } from '../collections/local-reads.ts'
 import type { MatchingAnswer, MatchingCall } from '../collections/reader-messages.ts'
-import { type Ports, startTransports, type Transports } from '../transports.ts'
+import { type Ports, startTransports, type ThreadTransports } from '../transports.ts'
 import { Line, type LineMessage } from './line.ts'
 import { remoteContext } from './remote-engine.ts'
 import { SharedState } from './shared-state.ts'
@@ -16,7 +16,7 @@ import { countsOf, engineThread, type ThreadSetup } from './thread-setup.ts'
 /** A serving thread: both transports, over the engine at the other end of a line. */
 const port = parentPort!
 const { config, settings, keys, thread, counts, reads, state }: ThreadSetup = workerData
-let transports: Transports | undefined
+let transports: ThreadTransports | undefined
 
 /** Counts the calls of this thread; the engine's thread adds up those of all threads. */
 class ThreadMetrics extends ServiceMetrics {
@@ -44,6 +44,8 @@ const line: Line = new Line({
     figures: () => metrics.figures(),
     setKeys: (next: ServiceKeys) => transports?.setKeys(next),
     setServing: (isServing: boolean) => transports?.setServing(isServing),
+    connections: () => transports?.connections ?? 0,
+    askToReconnect: () => transports?.askToReconnect(),
     close: (timeoutMs: number) => transports?.close(timeoutMs),
   },
 })

@@ -21,6 +21,38 @@ export interface ThreadSetup {
 
 export const engineThread = 0
 
+/** How many threads serve. */
+export interface ThreadCounts {
+  /** From the start. */
+  readonly first: number
+  /** Once those that run are busy. */
+  readonly max: number
+}
+
+/**
+ * Returns how many threads besides the engine's serve; 0: the engine's thread does.
+ *
+ * @param given so many serve from the start
+ */
+export function servingThreadsOf({ threads, clusterNatsUrl }: Config, given?: number): ThreadCounts {
+  // What the answers of a node wait for is known on the engine's thread.
+  if (clusterNatsUrl.length > 0 || !canSharePorts()) return { first: 0, max: 0 }
+  if (given !== undefined) return { first: given, max: given }
+  if (threads < servingThreadsFrom) return { first: 0, max: 0 }
+  return { first: 1, max: Math.min(threads, servingThreadsMax) }
+}
+
+/** Whether several threads can listen on one port: the system must spread connections among them. */
+function canSharePorts(): boolean {
+  const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
+  return process.platform === 'linux' && (major >= 24 || (major === 22 && minor >= 12))
+}
+
+/** On fewer cores, one thread keeps the others busy, and handing requests over only costs. */
+const servingThreadsFrom = 4
+/** Each has a lane in every segment. */
+const servingThreadsMax = 64
+
 /** The counts of a thread in the budgets that all share. */
 export function countsOf({ requests, answers }: ThreadSetup['counts'], thread: number): BodyCounts {
   return { requests: new ClaimCounts(requests, thread), answers: new ClaimCounts(answers, thread) }

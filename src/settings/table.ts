@@ -122,7 +122,7 @@ class SearchSettings {
   readonly threads: Row<number> = integer(1, 256, {
     default: availableParallelism(),
     defaultText: 'one per core',
-    doc: 'Worker threads that search, and as many that link new points into the index, at a lower priority.',
+    doc: 'Worker threads that search, and as many that link new points into the index, at a lower priority. On Linux, from 4 on, up to as many more serve requests.',
   })
 }
 

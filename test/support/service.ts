@@ -44,7 +44,10 @@ export function startServedBy(servingThreads: number, environment: TestSettings 
 const suitesRunInCluster = process.env.VICINAL_TEST_CLUSTER === '1'
 
 /** With VICINAL_TEST_SERVING_THREADS=3, so many threads serve every service under test. */
-const suiteThreads = Number(process.env.VICINAL_TEST_SERVING_THREADS ?? 0)
+const suiteThreads =
+  process.env.VICINAL_TEST_SERVING_THREADS === undefined
+    ? undefined
+    : Number(process.env.VICINAL_TEST_SERVING_THREADS)
 
 /** If set: each point is on this many nodes, and each node has a part of the points. */
 const suiteReplicas = process.env.VICINAL_TEST_CLUSTER_REPLICAS
@@ -178,7 +181,7 @@ function configOf(dataDir: string, environment: TestSettings): Config {
 async function startReady(
   config: Config,
   openLog: OpenLog | undefined,
-  servingThreads: number,
+  servingThreads: number | undefined,
 ): Promise<Service> {
   const service = await startService(config, {
     logger: createLogger({ level: config.logLevel, pretty: false }),

@@ -6,6 +6,8 @@ import { promisify } from 'node:util'
 /** The listening sockets of one port, and the connections that they accepted. */
 export interface Listener {
   readonly port: number
+  /** The number of open connections. */
+  readonly connections: number
   /** Stops accepting connections, and resolves when the open ones have ended. */
   close(): Promise<void>
   /** Destroys the connections that are still open. */
@@ -58,6 +60,9 @@ export async function listen(
   }
   return {
     port: bound,
+    get connections() {
+      return connections.size
+    },
     close,
     destroyConnections() {
       for (const socket of connections) socket.destroy()

@@ -1,4 +1,5 @@
 import {
+  type ConnectionInjector,
   logVerbosity,
   Metadata,
   type MetadataValue,
@@ -71,6 +72,8 @@ function isOperation(path: string): boolean {
 /** Shorter than the idle time-outs of load balancers and firewalls, which usually start at four minutes. */
 const keepaliveMs = 60_000
 
+const longestTimerMs = 2 ** 31 - 1
+
 const healthPrefix = '/grpc.health.v1.Health/'
 
 /**
@@ -113,13 +116,18 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
   addReflection(server)
   const health = new Health(server, ['', serviceName])
 
-  const listener = await bind(server, options)
+  const { listener, injector } = await bind(server, options)
   const setServing = (serving: boolean): void => {
     health.set(serving ? 'SERVING' : 'NOT_SERVING')
   }
   return {
     host: options.host,
     port: listener.port,
+    get connections() {
+      return listener.connections
+    },
+    // Calls that run may take as long as they need, so that no client notices.
+    askToReconnect: () => injector.drain(longestTimerMs),
     setServing,
     async close(timeoutMs) {
       setServing(false)
@@ -341,14 +349,15 @@ function refusalByRole(key: ApiKey, path: string): OutgoingStatus | undefined {
 async function bind(
   server: Server,
   { host, port, reusePort = false, readScheduler }: GrpcServerOptions,
-): Promise<Listener> {
+): Promise<{ readonly listener: Listener; readonly injector: ConnectionInjector }> {
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
   try {
-    return await listen({ host, port, reusePort }, (socket) => {
+    const listener = await listen({ host, port, reusePort }, (socket) => {
       readScheduler.track(socket)
       readScheduler.throttle(socket)
       injector.injectConnection(socket)
     })
+    return { listener, injector }
   } catch (error) {
     server.forceShutdown()
     throw new Error(`gRPC cannot listen on ${host} port ${port} (GRPC_PORT): ${(error as Error).message}`, {

@@ -24,8 +24,23 @@ export class Connections {
   /** The number of connections accepted since the start. */
   #added = 0
   readonly #stopped = Promise.withResolvers<void>()
+  /** Those whose clients have been asked to connect anew. */
+  #leaving = new WeakSet<Socket>()
   #isHangingUp = false
   #onEmpty: () => void = () => {}
+
+  get size(): number {
+    return this.#running.size
+  }
+
+  /** Lets each connection that is open now end with its next answer. */
+  leave(): void {
+    this.#leaving = new WeakSet(this.#running.keys())
+  }
+
+  isLeaving(socket: Socket): boolean {
+    return this.#leaving.has(socket)
+  }
 
   /** Adds a new connection. */
   add(socket: Socket): void {

@@ -56,7 +56,8 @@ export function refuseRequests(
   })
   // Not while a body is still arriving: the connection would be reset, and the answer could be lost.
   app.addHook('onSend', (request, reply, _payload, done) => {
-    if (closing.aborted && request.raw.complete) reply.header('connection', 'close')
+    const isLast = closing.aborted || connections.isLeaving(request.raw.socket)
+    if (isLast && request.raw.complete) reply.header('connection', 'close')
     done()
   })
   app.setNotFoundHandler((request, reply) => sendError(reply, notRouted(request, reply, offered)))

@@ -78,6 +78,10 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   return {
     host: options.host,
     port,
+    get connections() {
+      return connections.size
+    },
+    askToReconnect: () => connections.leave(),
     async close(timeoutMs) {
       closing.abort()
       // The `close` of the HTTP server would also close idle connections, on which a request may be arriving.
