@@ -175,14 +175,34 @@ describe('a log on one server', { skip }, () => {
   })
 
   it('removes announcements that nodes do not repeat', async () => {
-    await using node = await open(servers, 'nodes', { announcementMs: 2_000 })
-    const expected = new Map([['node a/1', Uint8Array.from(bytes('A'))]])
+    const options = { announcementMs: 2_000 }
+    await using node = await open(servers, 'nodes', options)
+    await using other = await open(servers, 'nodes', options)
+    const both = ['node a/1 A', 'node b B']
+    const heard = async (at: typeof node): Promise<readonly string[]> =>
+      [...(await at.documents.announced())].map(([name, value]) => `${name} ${Buffer.from(value)}`).sort()
     // A pause of the machine can outlast an announcement.
     await until(async () => {
       await node.documents.announce('node a/1', bytes('A'))
-      return isDeepStrictEqual(await node.documents.announced(), expected)
-    }, 'the announcement is found')
-    await until(async () => (await node.documents.announced()).size === 0)
+      await other.documents.announce('node b', bytes('B'))
+      return isDeepStrictEqual([await heard(node), await heard(other)], [both, both])
+    }, 'the announcements are heard')
+    await until(async () => {
+      await other.documents.announce('node b', bytes('B'))
+      return isDeepStrictEqual(await heard(other), ['node b B'])
+    }, 'the announcement is gone')
+    // What was said before a node listened is read.
+    await using late = await open(servers, 'nodes', options)
+    await other.documents.announce('node b', bytes('C'))
+    assert.deepEqual(await heard(late), ['node b C'])
+    await until(
+      async () =>
+        await late.documents.announced().then(
+          () => false,
+          () => true,
+        ),
+      'a node that is not accepted hears nothing',
+    )
   })
 })
 

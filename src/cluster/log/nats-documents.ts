@@ -1,6 +1,6 @@
 import { JetStreamApiCodes, JetStreamApiError, type JetStreamManager, StorageType } from '@nats-io/jetstream'
 import { type KV, Kvm } from '@nats-io/kv'
-import type { NatsConnection } from '@nats-io/transport-node'
+import type { NatsConnection, Subscription } from '@nats-io/transport-node'
 import { DatabaseError } from '../../base/errors.ts'
 import type { SharedDocument, SharedDocuments } from './commit-log.ts'
 
@@ -12,22 +12,27 @@ interface NatsDocumentsOptions {
 }
 
 /**
- * Documents in a key-value bucket of JetStream, and announcements in another one, whose keys expire. Everything is
- * read from the leader.
+ * Documents in a key-value bucket of JetStream, and announcements in another one, whose keys expire. Documents are read
+ * from the leader. Announcements are read from there once, and from then on heard: each is a message that the servers
+ * also deliver to whoever listens. So the messages that nodes send grow with their number, and not with its square.
  */
 export class NatsDocuments implements SharedDocuments {
   readonly #documents: KV
   readonly #nodes: KV
   readonly #nodesBucket: string
   readonly #openNodes: () => Promise<KV>
+  readonly #announcementMs: number
   readonly #jsm: JetStreamManager
   readonly #connection: NatsConnection
   readonly #closed = new AbortController()
-  /**
-   * When an announcement was last accepted, or when this node last left a server that accepts none; by
-   * `performance.now()`.
-   */
-  #heardMs = performance.now()
+  /** The latest announcement of each node, and when it was heard, by `performance.now()`. */
+  readonly #heard = new Map<string, { readonly value: Uint8Array; readonly heardMs: number }>()
+  readonly #listening: Subscription
+  #hasRead = false
+  /** When the leader last accepted an announcement of this node, by `performance.now()`. */
+  #acceptedMs = performance.now()
+  /** The same, or when this node last left a server that accepts none. */
+  #triedMs = performance.now()
 
   private constructor(buckets: Buckets, connection: NatsConnection, jsm: JetStreamManager) {
     this.#connection = connection
@@ -35,7 +40,13 @@ export class NatsDocuments implements SharedDocuments {
     this.#nodes = buckets.nodes
     this.#nodesBucket = buckets.nodesBucket
     this.#openNodes = buckets.openNodes
+    this.#announcementMs = buckets.announcementMs
     this.#jsm = jsm
+    this.#listening = connection.subscribe(`${this.#nodesPrefix}>`, {
+      callback: (error, { subject, data }) => {
+        if (error === null) this.#hear(subject.slice(this.#nodesPrefix.length), data)
+      },
+    })
   }
 
   static async open(
@@ -55,7 +66,8 @@ export class NatsDocuments implements SharedDocuments {
         // Live nodes repeat their announcements all the time.
         storage: StorageType.Memory,
       })
-    return new NatsDocuments({ documents, nodes: await openNodes(), nodesBucket, openNodes }, connection, jsm)
+    const buckets = { documents, nodes: await openNodes(), nodesBucket, openNodes, announcementMs }
+    return new NatsDocuments(buckets, connection, jsm)
   }
 
   async get(name: string): Promise<SharedDocument | undefined> {
@@ -80,7 +92,8 @@ export class NatsDocuments implements SharedDocuments {
         await answered(this.#openNodes())
         await answered(this.#nodes.put(keyOf(node), value))
       })
-      this.#heardMs = performance.now()
+      this.#acceptedMs = performance.now()
+      this.#triedMs = this.#acceptedMs
     } catch (error) {
       await this.#leaveServer()
       throw error
@@ -92,25 +105,46 @@ export class NatsDocuments implements SharedDocuments {
    * but can do nothing for them.
    */
   async #leaveServer(): Promise<void> {
-    if (performance.now() - this.#heardMs < patienceMs || this.#closed.signal.aborted) return
-    this.#heardMs = performance.now()
+    if (performance.now() - this.#triedMs < patienceMs || this.#closed.signal.aborted) return
+    this.#triedMs = performance.now()
     await this.#connection.reconnect()
   }
 
+  /** A node counts as live by what was heard of it before this node was last accepted: nobody hears without servers. */
   async announced(): Promise<ReadonlyMap<string, Uint8Array>> {
-    const subjects = `$KV.${this.#nodesBucket}.`
+    if (performance.now() - this.#acceptedMs > this.#announcementMs) throw silent()
+    if (!this.#hasRead) await this.#readAll()
+    this.#hasRead = true
+    const sinceMs = this.#acceptedMs - this.#announcementMs
+    for (const [node, { heardMs }] of this.#heard) if (heardMs < sinceMs) this.#heard.delete(node)
+    return new Map([...this.#heard].map(([node, { value }]) => [node, value]))
+  }
+
+  /** Reads what nodes announced before this one listened. */
+  async #readAll(): Promise<void> {
     const info = await answered(
-      this.#jsm.streams.info(`KV_${this.#nodesBucket}`, { subjects_filter: `${subjects}>` }),
+      this.#jsm.streams.info(`KV_${this.#nodesBucket}`, { subjects_filter: `${this.#nodesPrefix}>` }),
     )
-    const keys = Object.keys(info.state.subjects ?? {}).map((subject) => subject.slice(subjects.length))
+    const keys = Object.keys(info.state.subjects ?? {}).map((subject) =>
+      subject.slice(this.#nodesPrefix.length),
+    )
     const entries = await answered(Promise.all(keys.map((key) => this.#nodes.get(key))))
-    return new Map(
-      entries.flatMap((entry) => (entry === null ? [] : [[nodeOf(entry.key), entry.value] as const])),
-    )
+    for (const entry of entries) {
+      if (entry !== null && !this.#heard.has(nodeOf(entry.key))) this.#hear(entry.key, entry.value)
+    }
+  }
+
+  #hear(key: string, value: Uint8Array): void {
+    this.#heard.set(nodeOf(key), { value, heardMs: performance.now() })
+  }
+
+  get #nodesPrefix(): string {
+    return `$KV.${this.#nodesBucket}.`
   }
 
   async close(): Promise<void> {
     this.#closed.abort()
+    this.#listening.unsubscribe()
   }
 }
 
@@ -119,6 +153,7 @@ interface Buckets {
   readonly nodes: KV
   readonly nodesBucket: string
   readonly openNodes: () => Promise<KV>
+  readonly announcementMs: number
 }
 
 /** The name of a node as a key, which allows few characters. */
@@ -134,8 +169,12 @@ async function answered<Value>(request: Promise<Value>): Promise<Value> {
   try {
     return await request
   } catch (cause) {
-    throw new DatabaseError('not_ready', 'the log servers of the cluster do not answer', { cause })
+    throw silent(cause)
   }
+}
+
+function silent(cause?: unknown): DatabaseError {
+  return new DatabaseError('not_ready', 'the log servers of the cluster do not answer', { cause })
 }
 
 /** Longer than the servers take to elect a leader. */
