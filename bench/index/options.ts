@@ -1,8 +1,9 @@
 import { availableParallelism } from 'node:os'
+import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { setNames } from '../shared/data/data-set.ts'
 import { type CommonOptions, choices, commonArguments, readCommon, wholeNumber } from '../shared/options.ts'
-import { contenders, usualContenders } from './contenders/registry.ts'
+import { contenders, nativeName, nativeVariable, usualContenders } from './contenders/registry.ts'
 
 export const curveNames = ['growth', 'threads', 'churn', 'metrics', 'levers'] as const
 export type CurveName = (typeof curveNames)[number]
@@ -25,6 +26,7 @@ export const usage: string = `npm run bench:index -- [options]
 
   --sets wordnet,manifold,wide   data sets (all three)
   --contenders a,b               of ${Object.keys(contenders).join(', ')}
+  --native PATH                  hnswlib-node compiled for this machine (docs/decisions/benchmarks.md)
   --threads 1,all                threads to search with
   --build-threads 1,all          threads to build with; only "all" avoids the slowest builds
   --rounds 5                     rounds; each measures every contender. Shows medians
@@ -44,6 +46,7 @@ export function readOptions(argv: readonly string[]): Options | 'help' {
     options: {
       ...commonArguments,
       contenders: { type: 'string', default: usualContenders.join(',') },
+      native: { type: 'string' },
       threads: { type: 'string', default: '1,all' },
       'build-threads': { type: 'string', default: '1,all' },
       rounds: { type: 'string' },
@@ -55,11 +58,15 @@ export function readOptions(argv: readonly string[]): Options | 'help' {
   })
   if (values.help) return 'help'
   const { quick } = values
+  if (values.native !== undefined) process.env[nativeVariable] = resolve(values.native)
+  const native = process.env[nativeVariable] === undefined ? [] : [nativeName]
   const curve = values.curve === undefined ? undefined : choices('curve', values.curve, curveNames)[0]
   const resultName = `index-${curve ?? 'comparison'}`
   return {
     ...readCommon(values, { sets: setNames, quickRows: 20_000, resultName }),
-    contenders: choices('contenders', values.contenders, Object.keys(contenders)),
+    contenders: [
+      ...new Set([...choices('contenders', values.contenders, Object.keys(contenders)), ...native]),
+    ],
     curve,
     threads: threadCounts('threads', values.threads),
     buildThreads: threadCounts('build-threads', values['build-threads']),

@@ -10,9 +10,8 @@ export class HnswlibThreads {
   readonly #dimension: number
   readonly #workers: readonly Worker[]
 
-  constructor(threads: number, path: string, dimension: number) {
-    this.#dimension = dimension
-    const workerData: HnswlibSetup = { path, dimension }
+  constructor(threads: number, workerData: HnswlibSetup) {
+    this.#dimension = workerData.dimension
     const url = new URL('./hnswlib-worker.ts', import.meta.url)
     this.#workers = Array.from({ length: threads }, () => new Worker(url, { workerData }))
   }

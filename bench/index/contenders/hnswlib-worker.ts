@@ -1,9 +1,12 @@
+import { createRequire } from 'node:module'
 import { parentPort, workerData } from 'node:worker_threads'
-import hnswlib from 'hnswlib-node'
+import type { HierarchicalNSW, Library } from 'hnswlib-node'
 import { rowsOf } from '../../shared/data/rows.ts'
 import { noId, type SearchAnswer } from './contender.ts'
 
 export interface HnswlibSetup {
+  /** The package, or the folder of one. */
+  readonly library: string
   readonly path: string
   readonly dimension: number
 }
@@ -17,11 +20,15 @@ export type FromHnswlibWorker =
   | { readonly kind: 'ready' }
   | { readonly kind: 'found'; readonly ids: Uint32Array }
 
-type Index = InstanceType<typeof hnswlib.HierarchicalNSW>
+const require = createRequire(import.meta.url)
+
+export function openHnswlib(library: string, dimension: number): HierarchicalNSW {
+  return new (require(library) as Library).HierarchicalNSW('l2', dimension)
+}
 
 /** Searches on the calling thread. */
 export function searchHnswlib(
-  index: Index,
+  index: HierarchicalNSW,
   rows: readonly Float32Array[],
   k: number,
   ef: number,
@@ -34,7 +41,12 @@ export function searchHnswlib(
   )
 }
 
-function searchArrays(index: Index, queries: readonly number[][], k: number, ef: number): SearchAnswer {
+function searchArrays(
+  index: HierarchicalNSW,
+  queries: readonly number[][],
+  k: number,
+  ef: number,
+): SearchAnswer {
   const ids = new Uint32Array(queries.length * k).fill(noId)
   index.setEf(ef)
   const start = process.hrtime.bigint()
@@ -44,8 +56,8 @@ function searchArrays(index: Index, queries: readonly number[][], k: number, ef:
 
 if (parentPort !== null) serve(parentPort, workerData)
 
-function serve(port: NonNullable<typeof parentPort>, { path, dimension }: HnswlibSetup): void {
-  const index = new hnswlib.HierarchicalNSW('l2', dimension)
+function serve(port: NonNullable<typeof parentPort>, { library, path, dimension }: HnswlibSetup): void {
+  const index = openHnswlib(library, dimension)
   index.readIndexSync(path)
   let queries: number[][] = []
   const answer = (message: FromHnswlibWorker): void => port.postMessage(message)

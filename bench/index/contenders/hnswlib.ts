@@ -1,5 +1,6 @@
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import hnswlib from 'hnswlib-node'
+import type { HierarchicalNSW } from 'hnswlib-node'
 import { rowsOf } from '../../shared/data/rows.ts'
 import {
   type BuildAnswer,
@@ -12,8 +13,9 @@ import {
 } from './contender.ts'
 import { type FilteredAnswer, type FilteredRequest, timedQueries } from './filtered.ts'
 import { HnswlibThreads } from './hnswlib-threads.ts'
-import { searchHnswlib } from './hnswlib-worker.ts'
+import { openHnswlib, searchHnswlib } from './hnswlib-worker.ts'
 import { versionOf } from './package-version.ts'
+import { nativeVariable } from './registry.ts'
 
 /**
  * hnswlib as installed by `npm install hnswlib-node`. It is compiled at install time with the flags of its binding.gyp.
@@ -30,18 +32,41 @@ export const hnswlibNode: ContenderVariant = {
       'one worker thread per core, each with its own copy of the index: the binding has no threads',
     distanceMetrics: ['Euclidean'],
   },
-  create: (folder) => new HnswlibNode(folder),
+  create: (folder) => new Hnswlib(folder, 'hnswlib-node'),
 }
 
-class HnswlibNode implements Contender {
+/**
+ * The same package, compiled by the caller for this machine's own instruction set, as docs/decisions/benchmarks.md
+ * describes. Its call cost is in the table, so that what hnswlib itself takes is known.
+ *
+ * @throws Error if the folder has no such package
+ */
+export function hnswlibNative(): ContenderVariant {
+  const folder = process.env[nativeVariable]
+  if (folder === undefined) throw new Error('hnswlib-native needs --native PATH')
+  const { version } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { version: string }
+  return {
+    description: {
+      ...hnswlibNode.description,
+      version: `hnswlib-node ${version} of --native`,
+      flags: 'compiled outside the repository, for this machine, float32, space l2',
+    },
+    create: (files) => new Hnswlib(files, folder),
+  }
+}
+
+class Hnswlib implements Contender {
   readonly #path: string
-  #index!: InstanceType<typeof hnswlib.HierarchicalNSW>
+  readonly #library: string
+  #index!: HierarchicalNSW
   #dimension = 0
   #isSaved = false
   #threads: HnswlibThreads | undefined
 
-  constructor(folder: string) {
+  /** @param library the package, or the folder of one */
+  constructor(folder: string, library: string) {
     this.#path = join(folder, 'index.bin')
+    this.#library = library
   }
 
   async build(request: BuildRequest): Promise<BuildAnswer> {
@@ -63,7 +88,11 @@ class HnswlibNode implements Contender {
   async search({ queries, k, ef, threads }: SearchRequest): Promise<SearchAnswer> {
     if (threads === 1) return searchHnswlib(this.#index, rowsOf(queries, this.#dimension), k, ef)
     await this.save()
-    this.#threads ??= new HnswlibThreads(threads, this.#path, this.#dimension)
+    this.#threads ??= new HnswlibThreads(threads, {
+      library: this.#library,
+      path: this.#path,
+      dimension: this.#dimension,
+    })
     return this.#threads.search(queries, k, ef)
   }
 
@@ -101,7 +130,7 @@ class HnswlibNode implements Contender {
 
   #open(dimension: number): void {
     this.#dimension = dimension
-    this.#index = new hnswlib.HierarchicalNSW('l2', dimension)
+    this.#index = openHnswlib(this.#library, dimension)
   }
 }
 

@@ -3,7 +3,7 @@
  * benchmark runs, but it is always type-checked.
  */
 declare module 'hnswlib-node' {
-  interface Index {
+  export interface HierarchicalNSW {
     initIndex(options: { maxElements: number; m: number; efConstruction: number; randomSeed: number }): void
     addPoint(point: number[], label: number): void
     searchKnn(
@@ -15,8 +15,9 @@ declare module 'hnswlib-node' {
     writeIndexSync(path: string): void
     readIndexSync(path: string): void
   }
-  const library: { HierarchicalNSW: new (space: 'l2' | 'ip' | 'cosine', dimension: number) => Index }
-  export default library
+  export interface Library {
+    readonly HierarchicalNSW: new (space: 'l2' | 'ip' | 'cosine', dimension: number) => HierarchicalNSW
+  }
 }
 
 declare module 'usearch' {
