@@ -63,4 +63,55 @@ describe('a read scheduler', () => {
   it('accepts all calls of a single connection', async () => {
     assert.equal((await flood(1, 50)).received, 50)
   })
+
+  it('reads from every connection equally often while all of them always have a call', async () => {
+    const counts = await rounds(40, 400)
+    const [least, most] = [Math.min(...counts), Math.max(...counts)]
+    assert.ok(most - least <= 2, `between ${least} and ${most} calls a connection`)
+  })
 })
+
+/**
+ * Calls of half a millisecond over connections whose clients send the next call when the last one is answered.
+ *
+ * @returns the number of calls of each connection when `total` have been made since each had its first
+ */
+async function rounds(connections: number, total: number): Promise<number[]> {
+  const readScheduler = new ReadScheduler()
+  const counts: number[] = []
+  let hasBegun = false
+  const done = Promise.withResolvers<void>()
+  const server = createServer((socket) => {
+    readScheduler.track(socket)
+    readScheduler.throttle(socket)
+    socket.on('error', () => socket.destroy())
+    const place = counts.push(0) - 1
+    socket.on('data', () => {
+      readScheduler.noteWork()
+      const end = performance.now() + 0.5
+      while (performance.now() < end);
+      counts[place]! += 1
+      if (counts.length === connections && !hasBegun && counts.every((each) => each > 0)) {
+        hasBegun = true
+        counts.fill(0)
+      }
+      if (hasBegun && counts.reduce((sum, each) => sum + each) >= total) done.resolve()
+      else socket.write('.')
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const clients = Array.from({ length: connections }, () =>
+    connect((server.address() as AddressInfo).port, '127.0.0.1'),
+  )
+  await Promise.all(clients.map((client) => once(client, 'connect')))
+  for (const client of clients) {
+    client.on('data', () => client.write('.'))
+    client.write('.')
+  }
+  await done.promise
+  const seen = [...counts]
+  for (const client of clients) client.destroy()
+  server.close()
+  return seen
+}

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net'
 
 /**
  * Accepts calls for a few milliseconds at a time, however many or large they are. Then it pauses all throttled
- * connections, and resumes one more of them in each round of the event loop.
+ * connections, and in each round of the event loop resumes about as many of them as it can serve in that time.
  *
  * Without it, libuv would read every socket until it is empty, and start all calls within the same round. 16,000 calls
  * over 40 connections would block the loop for more than a second, and with it every other request, including health
@@ -12,26 +12,34 @@ import type { Socket } from 'node:net'
 export class ReadScheduler {
   /** Connections that have not sent a request yet, so that it is not known whether to throttle them. */
   readonly #fresh = new Set<Socket>()
-  readonly #reading = new Set<Socket>()
-  /** Paused connections. The first one is resumed next; fresh ones are resumed before all others. */
-  readonly #restingFresh = new Set<Socket>()
-  readonly #resting = new Set<Socket>()
+  /** Connections that are read, with the bytes that each had sent when it was resumed. */
+  readonly #reading = new Map<Socket, number>()
+  /**
+   * Paused connections, in the order in which they are resumed: fresh ones, those that were paused before anything was
+   * read from them, all others.
+   */
+  readonly #queues = { fresh: new Set<Socket>(), unread: new Set<Socket>(), read: new Set<Socket>() }
+  /** How many connections the next round resumes. */
+  #share = 1
   #turnBeganMs: number | undefined
 
   /** Adds a new connection. It may be paused until its first request decides between `throttle` and `exempt`. */
   track(socket: Socket): void {
     this.#fresh.add(socket)
     socket.once('close', () => {
-      for (const sockets of [this.#fresh, this.#reading, this.#restingFresh, this.#resting]) {
-        sockets.delete(socket)
-      }
+      this.#reading.delete(socket)
+      const { fresh, unread, read } = this.#queues
+      for (const sockets of [this.#fresh, fresh, unread, read]) sockets.delete(socket)
     })
   }
 
   /** Allows this connection to be paused: its requests take time. */
   throttle(socket: Socket): void {
     this.#fresh.delete(socket)
-    if (!this.#resting.has(socket)) this.#reading.add(socket)
+    const { fresh, unread, read } = this.#queues
+    // A paused connection can still have calls that were read before.
+    const isPaused = fresh.has(socket) || unread.has(socket) || read.has(socket)
+    if (!isPaused && !this.#reading.has(socket)) this.#reading.set(socket, -1)
   }
 
   /** Keeps this connection from being paused: its requests are cheap. */
@@ -51,36 +59,50 @@ export class ReadScheduler {
   #begin(now: number): void {
     this.#turnBeganMs = now
     setImmediate(() => {
+      const took = performance.now() - now
+      this.#share = Math.max(1, this.#share * Math.min(2, Math.max(1 / 2, turnMs / took)))
       this.#turnBeganMs = undefined
       this.#readNext()
     })
   }
 
   #rest(): void {
-    stop(this.#reading, this.#resting)
-    stop(this.#fresh, this.#restingFresh)
+    const { fresh, unread, read } = this.#queues
+    for (const socket of this.#fresh) this.#pause(socket, fresh)
+    for (const [socket, before] of this.#reading) {
+      this.#pause(socket, socket.bytesRead === before ? unread : read)
+    }
   }
 
+  #pause(socket: Socket, queue: Set<Socket>): void {
+    handleOf(socket)?.readStop()
+    this.#fresh.delete(socket)
+    this.#reading.delete(socket)
+    queue.add(socket)
+  }
+
+  /** Resumes those whose turn it is. Meanwhile, those that were just read wait, so that every connection has a turn. */
   #readNext(): void {
-    const [socket] = this.#restingFresh.size > 0 ? this.#restingFresh : this.#resting
-    if (socket === undefined) return
-    if (this.#restingFresh.delete(socket)) this.#fresh.add(socket)
-    else if (this.#resting.delete(socket)) this.#reading.add(socket)
-    handleOf(socket)?.readStart()
-    if (this.#restingFresh.size + this.#resting.size > 0) this.#begin(performance.now())
+    const { fresh, unread, read } = this.#queues
+    if (fresh.size + unread.size + read.size === 0) return
+    for (const [socket, before] of this.#reading) if (socket.bytesRead !== before) this.#pause(socket, read)
+    let left = Math.floor(this.#share)
+    for (const queue of [fresh, unread, read]) {
+      for (const socket of queue) {
+        if (left === 0) break
+        left -= 1
+        queue.delete(socket)
+        if (queue === fresh) this.#fresh.add(socket)
+        else this.#reading.set(socket, socket.bytesRead)
+        handleOf(socket)?.readStart()
+      }
+    }
+    if (fresh.size + unread.size + read.size > 0) this.#begin(performance.now())
   }
 }
 
 /** Longest time of reading in a round. A read in progress still completes: 64 KiB, or about 6 ms of small calls. */
 const turnMs = 2
-
-function stop(reading: Set<Socket>, resting: Set<Socket>): void {
-  for (const socket of reading) {
-    handleOf(socket)?.readStop()
-    resting.add(socket)
-  }
-  reading.clear()
-}
 
 interface ReadingHandle {
   readStart(): void
