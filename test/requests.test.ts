@@ -4,9 +4,12 @@ import { ByteBudget } from '../src/base/budgets.ts'
 import { DatabaseError } from '../src/base/errors.ts'
 import { createLogger } from '../src/base/log.ts'
 import { partitionCount } from '../src/base/partitions.ts'
+import { checkReached } from '../src/cluster/pings.ts'
 import { isRetryable } from '../src/cluster/reads/scatter.ts'
 import {
+  isNameTaken,
   type MessageBus,
+  NodeAbsent,
   NodeRequests,
   type NodeRequestsOptions,
   type PeerHandler,
@@ -227,6 +230,24 @@ function requestsOver(busOf: () => MessageBus | Promise<MessageBus>): void {
     await stream.next()
     b.close()
     await assert.rejects(stream.next(), hasReason('not_ready'))
+  })
+
+  it('tell a node whether others reach it', async () => {
+    const { signal } = new AbortController()
+    const bus = await busOf()
+    const [a] = [await open('a'), await open('b')]
+    await checkReached(['absent', 'b'], a, signal)
+    assert.ok(await isNameTaken(bus, 'test', 'b'))
+    // It may send requests, and gets none.
+    const deaf: MessageBus = {
+      request: (...asked) => bus.request(...asked),
+      publish: (...message) => bus.publish(...message),
+      subscribe: () => () => {},
+    }
+    const c = await open('c', { bus: deaf })
+    await assert.rejects(checkReached(['a', 'b'], c, signal), /no other node reaches this one/)
+    await assert.rejects(a.ask('c', 'ping', Buffer.alloc(0)), NodeAbsent)
+    assert.ok(!(await isNameTaken(bus, 'test', 'c')))
   })
 
   it('reach nodes whatever their names', async () => {

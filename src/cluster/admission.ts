@@ -3,12 +3,14 @@ import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { ReadPosition } from './cluster-node-options.ts'
 import type { Applier } from './log/applier.ts'
 import { LogLost } from './log/commit-log.ts'
-import { Waiters } from './waiting.ts'
+import { unlessAborted, Waiters } from './waiting.ts'
 
 interface AdmissionOptions {
   readonly barriers: Barriers
   /** Undefined while the node joins its cluster. */
   readonly applier: () => Applier | undefined
+  /** The last position of the log. */
+  readonly last: () => Promise<number>
   readonly timeoutMs: number
 }
 
@@ -33,7 +35,7 @@ export class Admission {
   ): Promise<number> {
     if (consistency === 'available') return 0
     const latest = consistency === 'latest' ? await this.latest(signal) : 0
-    if (position > this.#position) await this.waitFor(position, signal)
+    if (position > this.#position) await this.#reach(position, signal)
     return Math.max(position, latest)
   }
 
@@ -48,7 +50,9 @@ export class Admission {
     const applier = this.#options.applier()
     if (applier?.failure !== undefined) throw applier.failure
     const before = this.#position
-    const position = await this.#options.barriers.next().catch((cause: unknown) => {
+    const barrier = this.#options.barriers.next()
+    const position = await unlessAborted(barrier, signal).catch((cause: unknown) => {
+      if (signal?.aborted) throw cancellation(signal)
       const fault = 'the log of the cluster cannot be reached: the answer could be old'
       throw new DatabaseError('not_ready', fault, { cause })
     })
@@ -61,6 +65,23 @@ export class Admission {
     }
     await this.waitFor(position, signal)
     return position
+  }
+
+  /** Waits for a position that a client has seen. What was never written is not waited for. */
+  async #reach(position: number, signal: AbortSignal | undefined): Promise<void> {
+    const soon = AbortSignal.timeout(aheadMs)
+    await this.waitFor(position, signal === undefined ? soon : AbortSignal.any([soon, signal])).catch(
+      async (error: unknown) => {
+        if (signal?.aborted || !soon.aborted) throw error
+        const last = await this.#options.last().catch(() => position)
+        if (last < position)
+          throw new DatabaseError(
+            'not_ready',
+            `the log of the cluster ends at position ${last}, and the request asks for ${position}: a position counts only in the cluster that it is from`,
+          )
+        await this.waitFor(position, signal)
+      },
+    )
   }
 
   /** Advances the cluster's clock with a barrier, and waits at most `tickMs` for it. */
@@ -103,6 +124,8 @@ export class Admission {
   }
 }
 
+/** Much longer than a node usually needs for a position that another node has answered with. */
+const aheadMs = 1_000
 /** The longest that a read waits for the cluster's clock to advance. */
 const tickMs = 250
 

@@ -105,6 +105,7 @@ export class ClusterNode {
     this.#admission = new Admission({
       barriers: new Barriers(() => this.#publisher.barrier()),
       applier: () => this.#applier,
+      last: async () => (await log.bounds()).last,
       timeoutMs: options.timeoutMs,
     })
     this.#shards = new NodeShards({

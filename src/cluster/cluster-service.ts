@@ -21,6 +21,7 @@ import {
 import { removeMember, setMemberState, setReplicas } from './membership/ownership.ts'
 import { type MemberState, readTopology, toJson } from './membership/topology.ts'
 import { type NodeEvent, next } from './node-state.ts'
+import { twinMessage, untilNameIsFree } from './pings.ts'
 import { NodeRequests } from './requests.ts'
 import { type ClusterFigures, type ClusterServiceOptions, ServiceStatus } from './service-status.ts'
 import { ServiceParts } from './transfer/partition-mover.ts'
@@ -49,6 +50,8 @@ export class ClusterService {
   #state: NodeState = 'joining'
   /** Why this node does not serve, where its `ClusterNode` does not report the reason. */
   #reason: string | undefined
+  /** Whether another process has announced itself under this node's name. */
+  #hasTwin = false
   /** Why its data cannot be used. */
   #need: string | undefined
   /** An attempt to replace the data of a serving node that was in vain is repeated from then on. */
@@ -87,6 +90,7 @@ export class ClusterService {
       membership: this.#membership,
       parts: this.#parts,
       reason: this.#reason,
+      warning: this.#warning,
       lostLog: this.#lostLog,
       position: this.position,
       fetches: this.#fetches,
@@ -213,6 +217,10 @@ export class ClusterService {
     this.#logger.info({ cluster, node, first, last, bytes }, 'the log of the cluster is open')
     const { maxRequestBytes, answerBytes, onRequest: onCall } = this.#options
     const { bus, documents } = this.#nats
+    const { announcementMs = 5_000 } = this.#options
+    const { signal } = this.#stop
+    const logger = this.#logger
+    await untilNameIsFree({ bus, cluster, node, logger, signal, patienceMs: announcementMs + 1_000 })
     const peers = new NodeRequests({
       bus,
       cluster,
@@ -306,6 +314,9 @@ export class ClusterService {
       const fault = settingsFault(self, decidingSettings(this.#data!), view.announced)
       if (fault !== undefined && fault !== this.#settingsFault) this.#logger.error(fault)
       this.#settingsFault = fault
+      const { run = this.#status.run } = view.announced.get(self) ?? {}
+      if (run !== this.#status.run && !this.#hasTwin) this.#logger.error(twinMessage(self))
+      this.#hasTwin = run !== this.#status.run
       const isRunning = this.#state === 'serving' || this.#state === 'draining'
       const logId = shortIdOf(log)
       for (const [name, { lostLog, position }] of view.announced) {
@@ -450,6 +461,11 @@ export class ClusterService {
 
   /** Why the node is not ready; undefined when it is. */
   readonly notReady = (): string | undefined => this.#status.notReady
+
+  get #warning(): string | undefined {
+    if (this.#hasTwin) return twinMessage(this.#options.node)
+    return this.#view.isCutOff ? 'the log servers of the cluster do not answer this node' : undefined
+  }
 
   /** How this node sees its cluster, for operators. */
   readonly status = async (): Promise<ClusterStatus> => await this.#status.ofCluster()

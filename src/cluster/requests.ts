@@ -3,7 +3,15 @@ import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { AnswerRoom, ByteBudget } from '../base/budgets.ts'
 import { cancellation, DatabaseError, reasonIn, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import { type Ask, AskSchema, NextSchema, type Part, PartSchema } from '../messages/generated/cluster_pb.js'
+import {
+  type Ask,
+  AskSchema,
+  NextSchema,
+  type Part,
+  PartSchema,
+  PingSchema,
+} from '../messages/generated/cluster_pb.js'
+import { unlessAborted } from './waiting.ts'
 
 /**
  * Requests between the nodes of a cluster, through the servers of the log:
@@ -26,7 +34,14 @@ import { type Ask, AskSchema, NextSchema, type Part, PartSchema } from '../messa
 export type PeerOperation =
   | ('search' | 'get' | 'list' | 'count' | 'facets' | 'plan' | 'stats' | 'collectionPoints')
   | ('points' | 'pointsHeld' | 'snapshotHold' | 'snapshotPart' | 'snapshotRelease')
-  | ('write' | 'applied' | 'found')
+  | ('write' | 'applied' | 'found' | 'ping')
+
+/** No process answers for a node: it has got nothing of the request. */
+export class NodeAbsent extends DatabaseError {
+  constructor(message: string, cause?: unknown) {
+    super('not_ready', message, { cause })
+  }
+}
 
 export interface PeerAsk {
   readonly signal?: AbortSignal | undefined
@@ -41,7 +56,7 @@ export interface Peers {
   /**
    * Asks a node for one answer.
    *
-   * @throws DatabaseError that the node answered with; `not_ready` when it cannot be reached, `deadline_exceeded` when it
+   * @throws DatabaseError that the node answered with; NodeAbsent when nobody answers for it; `deadline_exceeded` when it
    *   takes too long
    */
   ask(node: string, operation: PeerOperation, body: Uint8Array, options?: PeerAsk): Promise<Buffer>
@@ -76,7 +91,7 @@ export interface MessageBus {
   /**
    * Sends a message; resolves with the reply.
    *
-   * @throws DatabaseError `not_ready` when nobody listens, `deadline_exceeded` without a reply in time
+   * @throws NodeAbsent when nobody listens; DatabaseError `deadline_exceeded` without a reply in time
    */
   request(subject: string, message: Uint8Array, timeoutMs: number): Promise<Uint8Array>
   publish(subject: string, message: Uint8Array): void
@@ -154,7 +169,7 @@ export class NodeRequests implements Peers {
   }
 
   #subjectOf(node: string, operation: string): string {
-    return `vdb.${this.#options.cluster}.${subjectToken(node)}.${operation}`
+    return subjectOf(this.#options.cluster, node, operation)
   }
 
   /** @param timeoutMs of all parts together; absent: each part has a time limit of its own */
@@ -236,7 +251,8 @@ export class NodeRequests implements Peers {
   async #begin(operation: string, ask: Ask): Promise<Part> {
     const { handlers, answerBytes, logger } = this.#options
     const { from: node, call: number } = ask
-    const handler = handlers.get(operation)
+    const handler: PeerHandler | undefined =
+      operation === 'ping' ? (body, call) => this.#answerPing(body, call) : handlers.get(operation)
     if (handler === undefined)
       return failedPart(
         new DatabaseError('not_ready', `this node does not know the request ${operation} yet`),
@@ -258,6 +274,14 @@ export class NodeRequests implements Peers {
     })
     this.#answering.set(key, call)
     return await call.next()
+  }
+
+  /** Pings the asking node first, if that one wants it. */
+  async #answerPing(body: Buffer, { node, signal }: PeerCall): Promise<Uint8Array> {
+    const isCalledBack = fromBinary(PingSchema, body).callBack
+    if (isCalledBack)
+      await this.ask(node, 'ping', pingMessage({ callBack: false }), { signal, timeoutMs: pingMs })
+    return noBytes
   }
 
   async #bodyOf({ from, call, more, body, crc }: Ask, signal: AbortSignal): Promise<Buffer> {
@@ -392,33 +416,37 @@ function errorOf({ reason, error }: Part): DatabaseError {
 }
 
 function failureOf(node: string, error: unknown, waitMs: number): DatabaseError {
-  const isLate = error instanceof DatabaseError && error.reason === 'deadline_exceeded'
-  const message = isLate
-    ? `node ${node} of the cluster has not answered in ${waitMs} ms`
-    : `node ${node} of the cluster cannot be reached: try again later`
-  return new DatabaseError(isLate ? 'deadline_exceeded' : 'not_ready', message, { cause: error })
+  if (error instanceof DatabaseError && error.reason === 'deadline_exceeded')
+    return new DatabaseError(
+      'deadline_exceeded',
+      `node ${node} of the cluster has not answered in ${waitMs} ms`,
+      { cause: error },
+    )
+  const message = `node ${node} of the cluster cannot be reached: try again later`
+  if (error instanceof NodeAbsent) return new NodeAbsent(message, error)
+  return new DatabaseError('not_ready', message, { cause: error })
 }
 
 function tooLong(what: string, bytesMax: number, why = ''): DatabaseError {
   return new DatabaseError('request_too_large', `${what} exceeds ${bytesMax} bytes${why}`)
 }
 
-async function unlessAborted<Value>(
-  promise: Promise<Value>,
-  signal: AbortSignal | undefined,
-): Promise<Value> {
-  if (signal === undefined) return await promise
-  const aborted = Promise.withResolvers<never>()
-  const onAbort = (): void => aborted.reject(signal.reason)
-  if (signal.aborted) onAbort()
-  else signal.addEventListener('abort', onAbort)
-  // Nobody waits for the other one of the two.
-  promise.catch(() => {})
-  try {
-    return await Promise.race([promise, aborted.promise])
-  } finally {
-    signal.removeEventListener('abort', onAbort)
-  }
+export function pingMessage(ping: { readonly callBack: boolean }): Uint8Array {
+  return toBinary(PingSchema, create(PingSchema, ping))
+}
+
+/** Whether a process already answers requests under the name of a node. */
+export async function isNameTaken(bus: MessageBus, cluster: string, node: string): Promise<boolean> {
+  const body = pingMessage({ callBack: false })
+  const ask = toBinary(AskSchema, create(AskSchema, { from: node, body, crc: crc32(body) }))
+  return await bus.request(subjectOf(cluster, node, 'ping'), ask, pingMs).then(
+    () => true,
+    () => false,
+  )
+}
+
+function subjectOf(cluster: string, node: string, operation: string): string {
+  return `vdb.${cluster}.${subjectToken(node)}.${operation}`
 }
 
 /** The name of a node as a part of a subject, which allows few characters. */
@@ -439,6 +467,8 @@ const gone: Part = failedPart(
 )
 const noBytes = Buffer.alloc(0)
 
+/** How long a node may take to say that it is there. */
+export const pingMs = 2_000
 /** Half of what a NATS server accepts by default, with room for the rest of the message. */
 const partBytes = 512 * 1024
 /** How long an answer of one message may take. */

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import type { ByteBudget } from '../base/budgets.ts'
 import { type ClusterStatus, drainedReason, type NodeState } from '../base/cluster-status.ts'
 import { version } from '../base/runtime.ts'
@@ -19,6 +20,8 @@ interface ServiceState {
   readonly state: NodeState
   /** Why this node does not serve, where its `ClusterNode` does not report the reason. */
   readonly reason: string | undefined
+  /** Why clients should use other nodes, although this one answers. */
+  readonly warning: string | undefined
   /** Why the log is lost; undefined while this node knows of no loss. */
   readonly lostLog: string | undefined
   /** The log position that this node has applied. */
@@ -33,6 +36,8 @@ export class ServiceStatus {
   readonly #options: ClusterServiceOptions
   readonly #view: ClusterView
   readonly #now: () => ServiceState
+  /** Of this process. */
+  readonly run: string = randomUUID()
 
   constructor(options: ClusterServiceOptions, view: ClusterView, now: () => ServiceState) {
     this.#options = options
@@ -67,7 +72,8 @@ export class ServiceStatus {
 
   /** Why the node is not ready for clients; undefined when it is. */
   get notReady(): string | undefined {
-    return this.notServing ?? (this.#now().state === 'draining' ? drainedReason : undefined)
+    const { warning, state } = this.#now()
+    return this.notServing ?? warning ?? (state === 'draining' ? drainedReason : undefined)
   }
 
   /** Why other nodes cannot fetch its data; undefined when they can, also while it is drained. */
@@ -83,8 +89,8 @@ export class ServiceStatus {
   /** For operators: this node, its log, and all members as far as they are known. */
   async ofCluster(): Promise<ClusterStatus> {
     const { cluster: name, node } = this.#options
-    const { node: running, nats, reason, lostLog, position } = this.#now()
-    const { fault = reason } = running?.status ?? beginning
+    const { node: running, nats, reason, warning, lostLog, position } = this.#now()
+    const { fault = reason ?? warning } = running?.status ?? beginning
     const [log, shown] = await Promise.all([logStatus(nats?.log), this.#nodes()])
     const { gaps, digestMismatches } = this.figures
     return {
@@ -109,6 +115,7 @@ export class ServiceStatus {
     const { position } = node?.status ?? beginning
     return {
       zone,
+      run: this.run,
       address: address(),
       version: version(),
       state,

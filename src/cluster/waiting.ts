@@ -16,6 +16,29 @@ export function pause(ms: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
+/**
+ * Waits for a promise until the signal aborts.
+ *
+ * @throws the signal's reason
+ */
+export async function unlessAborted<Value>(
+  promise: Promise<Value>,
+  signal: AbortSignal | undefined,
+): Promise<Value> {
+  if (signal === undefined) return await promise
+  const aborted = Promise.withResolvers<never>()
+  const onAbort = (): void => aborted.reject(signal.reason)
+  if (signal.aborted) onAbort()
+  else signal.addEventListener('abort', onAbort)
+  // Nobody waits for the other one of the two.
+  promise.catch(() => {})
+  try {
+    return await Promise.race([promise, aborted.promise])
+  } finally {
+    signal.removeEventListener('abort', onAbort)
+  }
+}
+
 /** Callers that wait for an event. */
 export class Waiters {
   readonly #waiting = new Set<() => void>()

@@ -27,7 +27,7 @@ import { partitionsOf } from './log/request-codec.ts'
 import { type Ended, uncertain } from './outcomes.ts'
 import { type CoverPart, checkHolds, type Placement } from './reads/placement.ts'
 import { foundParts, type Question, type Scatter } from './reads/scatter.ts'
-import type { PeerCall, PeerHandler, PeerOperation, Peers } from './requests.ts'
+import { NodeAbsent, type PeerCall, type PeerHandler, type PeerOperation, type Peers } from './requests.ts'
 import { pause } from './waiting.ts'
 
 interface WritesOptions {
@@ -182,12 +182,15 @@ export class Writes {
     let { askMs = usualAskMs } = this.#options
     const until = this.#until(caller)
     const failed = new Set<string>()
+    const startMs = performance.now()
+    let lastAbsent: NodeAbsent | undefined
     let [refusal, isUncertain]: [DatabaseError | undefined, boolean] = [undefined, false]
     while (!until.aborted) {
       const node = this.#ownerFor(asked, placement, failed)
       if (node === undefined) {
         // Every owner has failed. A full one stays full for a while.
         if (refusal !== undefined && !isUncertain) throw refusal
+        if (!isUncertain && performance.now() - startMs > absentMs) throw unowned(lastAbsent)
         failed.clear()
         // All owners may be slow: they get more time.
         askMs = Math.min(2 * askMs, askMsMax)
@@ -207,6 +210,7 @@ export class Writes {
         if (node === self) throw error
         this.#full.note(node, error)
         if (lacksRoom(error) || isOverloaded(error)) refusal = error
+        else if (error instanceof NodeAbsent) lastAbsent = error
         else isUncertain = true
       }
       failed.add(node)
@@ -331,9 +335,7 @@ export class Writes {
       return await this.#options.scatter.gather(question)
     } catch (cause) {
       if (question.signal?.aborted) throw cancellation(question.signal)
-      const message =
-        'nothing was stored, because the nodes that hold the points do not answer: try again later'
-      throw new DatabaseError('not_ready', message, { cause })
+      throw unowned(cause)
     }
   }
 
@@ -372,6 +374,11 @@ function isWhole(ended: Ended, { request, partitions }: Asked): boolean {
   if ('error' in ended || ended.held === undefined) return true
   if (partitions.without(ended.held).size === 0) return true
   return ended.result !== undefined && isUnrefusable(request)
+}
+
+function unowned(cause: unknown): DatabaseError {
+  const message = 'nothing was stored, because the nodes that hold the points do not answer: try again later'
+  return new DatabaseError('not_ready', message, { cause })
 }
 
 function isOverloaded(error: unknown): error is DatabaseError {
@@ -461,6 +468,8 @@ const fullMs = 1_000
 const lookupsMax = 16
 const firstPauseMs = 2
 const pauseMsMax = 500
+/** What a node knows about others can be a second old: an owner may be back. */
+const absentMs = 1_500
 /** Much longer than applying a record takes, and much shorter than a caller waits. */
 const usualAskMs = 1_000
 const askMsMax = 16_000

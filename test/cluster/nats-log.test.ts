@@ -142,9 +142,13 @@ describe('a log on one server', { skip }, () => {
     await node.log.append(bytes('1'), { id: '1', partition: 0 })
     await node.log.append(bytes('2'), { id: '2', partition: 0 })
     await servers.kill(0)
-    const waiting = node.log.append(bytes('3'), { id: '3', partition: 0 })
+    // Nobody waits for a log without a server.
+    await until(async () => node.log.isAway === true)
+    const refused = { name: 'DatabaseError', reason: 'not_ready', message: /nothing was stored/ }
+    await assert.rejects(node.log.append(bytes('3'), { id: '3', partition: 0 }), refused)
     await servers.startOne(0)
-    assert.equal(await waiting, 3)
+    await until(async () => node.log.isAway === false)
+    assert.equal(await node.log.append(bytes('3'), { id: '3', partition: 0 }), 3)
     assert.equal(await node.log.append(bytes('4'), { id: '4', partition: 0 }), 4)
     assert.deepEqual(await reading, ['1', '2', '3', '4'])
   })

@@ -108,6 +108,23 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     assert.equal((await fetch(`${alone.httpUrl}/cluster/nodes/a`, { method: 'DELETE' })).status, 404)
   })
 
+  it('refuse a second process with the name of one', async () => {
+    await assert.rejects(startNode(servers, 'a'), /another process runs as node a of this cluster/)
+    const [left] = nodes as [TestService]
+    assert.equal((await fetch(`${left.httpUrl}/readyz`)).status, 200)
+  })
+
+  it('answer at once for a position that their log does not have', async () => {
+    const [left] = nodes as [TestService]
+    const headers = { 'vicinal-position': '999999999', 'content-type': 'application/json' }
+    const answer = await fetch(`${left.httpUrl}/points/count`, { method: 'POST', headers, body: '{}' })
+    assert.equal(answer.status, 503)
+    assert.match(
+      await answer.text(),
+      /the log of the cluster ends at position \d+, and the request asks for 999999999/,
+    )
+  })
+
   it('refuse a node with another value of a setting that decides what is stored', async () => {
     const environment = { ...environmentOf(servers, 'c'), maxIdempotencyKeys: 5 }
     await assert.rejects(

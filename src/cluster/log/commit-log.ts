@@ -11,6 +11,8 @@ export interface CommitLog {
    * nothing to a node that has applied the former log.
    */
   readonly id: string
+  /** Whether no server has been connected for a second or more: then appends are refused at once. Absent: false. */
+  readonly isAway?: boolean
   /**
    * Appends a record; resolves with its position when a majority of the log's servers has it on disk. A retry with
    * the same `id` returns the position of the first attempt.
@@ -138,6 +140,10 @@ export class MeasuredLog implements CommitLog {
     this.id = log.id
     this.#log = log
     this.#onAppend = onAppend
+  }
+
+  get isAway(): boolean {
+    return this.#log.isAway ?? false
   }
 
   /** Gaps that readers found since the start. */

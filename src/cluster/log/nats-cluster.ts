@@ -2,7 +2,7 @@ import { type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jet
 import { errors, type NatsConnection } from '@nats-io/transport-node'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
-import type { MessageBus } from '../requests.ts'
+import { type MessageBus, NodeAbsent } from '../requests.ts'
 import { type RetryOptions, untilAnswered } from '../waiting.ts'
 import { type CommitLog, LogLost, type SharedDocuments } from './commit-log.ts'
 import { connectToNats, type NatsConnectionOptions, requireVersion, UnusableNats } from './nats-connection.ts'
@@ -41,6 +41,8 @@ export async function openNatsCluster(
   return await withServers(options, logger, signal, async ({ connection, jsm, documents, replicas }) => {
     /** Since when no server is connected, by `performance.now()`. */
     let awayMs: number | undefined
+    // The client reconnects to another server in less time, and sends what waits for it.
+    const isAway = (): boolean => awayMs !== undefined && performance.now() - awayMs > reconnectMsMax
     void (async () => {
       for await (const { type } of connection.status()) {
         if (type === 'disconnect') awayMs ??= performance.now()
@@ -63,12 +65,13 @@ export async function openNatsCluster(
       logger,
       name: config.name,
       id: logIdOf(config),
+      isAway,
     }
     const log = new NatsLog(stream, options)
     return {
       log,
       documents,
-      bus: busOf(connection, () => awayMs),
+      bus: busOf(connection, isAway),
       get isConnected() {
         return awayMs === undefined
       },
@@ -116,19 +119,19 @@ async function withServers<Result>(
   }
 }
 
-/** @param awayMs since when no server is connected, by `performance.now()` */
-function busOf(connection: NatsConnection, awayMs: () => number | undefined): MessageBus {
+/** @param isAway whether no server has been connected for a while */
+function busOf(connection: NatsConnection, isAway: () => boolean): MessageBus {
   return {
     async request(subject, message, timeoutMs) {
-      const since = awayMs()
-      // The client reconnects to another server in less time, and sends what waits for it.
-      if (since !== undefined && performance.now() - since > reconnectMsMax)
-        throw new DatabaseError('not_ready', 'no log server is connected')
+      if (isAway()) throw new NodeAbsent('no log server is connected')
       try {
         return (await connection.request(subject, message, { timeout: timeoutMs })).data
       } catch (cause) {
+        const message = 'the other node did not answer'
+        if (cause instanceof errors.RequestError && cause.isNoResponders())
+          throw new NodeAbsent(message, cause)
         const reason = cause instanceof errors.TimeoutError ? 'deadline_exceeded' : 'not_ready'
-        throw new DatabaseError(reason, 'the other node did not answer', { cause })
+        throw new DatabaseError(reason, message, { cause })
       }
     },
     publish: (subject, message) => {

@@ -39,6 +39,10 @@ export class NatsLog implements CommitLog {
     this.#appender = new NatsAppender(stream, options)
   }
 
+  get isAway(): boolean {
+    return this.#stream.isAway()
+  }
+
   append(record: Uint8Array, options: AppendOptions): Promise<number> {
     return this.#appender.append(record, options)
   }
@@ -90,6 +94,8 @@ interface NatsStream {
   readonly name: string
   /** The id of the log. */
   readonly id: string
+  /** Whether no server has been connected for a while. */
+  readonly isAway: () => boolean
   readonly logger: Logger
 }
 
@@ -191,9 +197,10 @@ class NatsAppender {
     }
   }
 
-  /** Whether to stop trying. The first attempt is always made, unless nobody waits for it any more. */
+  /** Whether to stop trying. The first attempt is always made, unless nobody waits for it or there is no server. */
   #isOver({ signal }: AppendOptions, endMs: number, attempt: number): boolean {
-    return this.#isClosed || signal?.aborted === true || (attempt > 1 && performance.now() >= endMs)
+    if (this.#isClosed || signal?.aborted === true || this.#stream.isAway()) return true
+    return attempt > 1 && performance.now() >= endMs
   }
 }
 

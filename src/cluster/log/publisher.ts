@@ -217,7 +217,7 @@ export class Publisher {
         // Once an attempt is uncertain, a later refusal says nothing about that one.
         else if (!isUncertain) throw error
         if (signal?.aborted) throw cancellation(signal)
-        if (deadline.aborted) throw uncertain(error)
+        if (deadline.aborted || log.isAway) throw uncertain(error)
         await delay(retryMs)
       }
     }

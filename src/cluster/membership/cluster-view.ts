@@ -20,11 +20,14 @@ export class ClusterView {
   #unsureUntilMs = 0
   /** The last known position of the log. */
   #last = 0
+  /** When the log servers last accepted an announcement of this node, or this view was made. */
+  #heardMs: number
 
   /** @param self this node, which also announces itself */
   constructor(self: string, nowMs: () => number = () => performance.now()) {
     this.#self = self
     this.#nowMs = nowMs
+    this.#heardMs = nowMs()
   }
 
   get topology(): Topology {
@@ -34,6 +37,11 @@ export class ClusterView {
   /** The latest announcements of the live nodes. */
   get announced(): ReadonlyMap<string, Announcement> {
     return this.#announced
+  }
+
+  /** Whether the log servers have accepted nothing for so long that this node may be behind without knowing it. */
+  get isCutOff(): boolean {
+    return this.#nowMs() - this.#heardMs > silenceMs
   }
 
   /** The last position of the log. */
@@ -70,6 +78,7 @@ export class ClusterView {
     // If this node's own announcement is missing, those of others may be missing, too.
     if (!said?.has(this.#self)) this.#unsureUntilMs = nowMs + sayingMs
     if (said === undefined) return
+    this.#heardMs = nowMs
     this.#announced = said
     this.#known = nowMs < this.#unsureUntilMs ? new Map([...this.#known, ...said]) : said
   }
@@ -77,6 +86,8 @@ export class ClusterView {
 
 /** How long a node may take to announce itself again: it may first wait for a log server that is gone. */
 const sayingMs = 15_000
+/** Announcements remain for some seconds in addition: longer than the servers take to elect a leader. */
+const silenceMs = 5_000
 
 /** The log as operators see it; undefined while the servers do not answer. */
 export async function logStatus(log: CommitLog | undefined): Promise<LogStatus | undefined> {

@@ -17,6 +17,8 @@ import {
 
 /** What a node announces about itself, again and again. */
 export interface Announcement extends Omit<Member, 'state'>, SettingsNote {
+  /** Differs between the processes that have run as this node. */
+  readonly run?: string
   readonly version: string
   readonly state: NodeState
   readonly isReady: boolean

@@ -8,6 +8,7 @@ import { withOwner, withoutCopies, withoutOwner } from '../membership/ownership.
 import { ownersIn } from '../membership/ring.ts'
 import { changeTopology, type Ownership, readTopology, type Topology } from '../membership/topology.ts'
 import type { Sharding } from '../node-shards.ts'
+import { checkReached } from '../pings.ts'
 import type { Peers } from '../requests.ts'
 import { pause } from '../waiting.ts'
 
@@ -28,6 +29,7 @@ interface PartitionMoverOptions {
   readonly self: string
   readonly view: ClusterView
   readonly documents: SharedDocuments
+  readonly peers: Peers
   readonly logger: Logger
   readonly signal: AbortSignal
 }
@@ -42,7 +44,7 @@ interface Moving {
  * Makes a node hold the partitions that it should hold, one step at a time:
  *
  *   should hold it, does not         ─> copies it from an owner
- *   should hold it, holds it         ─> enters itself as an owner
+ *   should hold it, holds it         ─> enters itself as an owner, once another node has reached it
  *   should not hold it, is an owner  ─> stops being one, once all that should hold it are owners and answer
  *   should not hold it, holds it     ─> drops it, once every node has seen that it is no owner
  *
@@ -82,7 +84,9 @@ class PartitionMover {
   async #settle(node: MovingNode, before: Ownership): Promise<void> {
     const { documents, view, self } = this.#options
     const change = (ownership: Ownership): Ownership => this.#settled(ownership, node.held)
-    if (change(before) === before) return
+    const after = change(before)
+    if (after === before) return
+    await this.#checkReached(before, after)
     const topology = await changeTopology(documents, (each) => withOwnership(each, change))
     view.noteTopology(topology)
     const { owners } = topology.ownership
@@ -91,6 +95,14 @@ class PartitionMover {
         this.#gone.set(partition, topology.generation)
       }
     }
+  }
+
+  /** An owner that nobody reaches would leave its partitions without an answer. */
+  async #checkReached({ owners: before }: Ownership, { owners: after }: Ownership): Promise<void> {
+    const { self, view, peers, signal } = this.#options
+    const isEntering = after.some((each, at) => each.includes(self) && !before[at]!.includes(self))
+    const others = [...view.announced.keys()].filter((each) => each !== self && view.canBeAsked(each))
+    if (isEntering && others.length > 0) await checkReached(others, peers, signal)
   }
 
   #settled(before: Ownership, held: PartitionSet): Ownership {
