@@ -34,6 +34,7 @@ export class Http2Connection {
   }
 
   #ready: (() => void) | undefined
+  #isLeaving = false
 
   private constructor(socket: Socket) {
     this.#socket = socket
@@ -47,6 +48,11 @@ export class Http2Connection {
 
   get hasRoom(): boolean {
     return this.#streams.size < this.#streamsMax && !this.#socket.destroyed
+  }
+
+  /** Whether the server wants the client to connect anew. Requests that it has accepted are still answered. */
+  get isLeaving(): boolean {
+    return this.#isLeaving
   }
 
   /** Sends a request. Immediately resolves to `refused` if the connection has reached its limit of requests. */
@@ -114,14 +120,20 @@ export class Http2Connection {
     else if (type === types.settings && (flag & flags.ack) === 0) this.#agree(payload)
     else if (type === types.ping && (flag & flags.ack) === 0) this.#answerPing(payload)
     else if (type === types.windowUpdate) this.#widen(stream, payload.readUInt32BE(0), id === 0)
-    else if (type === types.goAway) this.#socket.destroy()
+    else if (type === types.goAway) this.#leave()
     else if (type === types.reset && stream !== undefined) this.#end(stream, refusalOf(payload))
     const isEnd = (type === types.data || type === types.headers) && (flag & flags.endStream) !== 0
     if (isEnd && stream !== undefined) this.#end(stream, outcomeOf(stream))
   }
 
+  #leave(): void {
+    this.#isLeaving = true
+    if (this.#streams.size === 0) this.#socket.destroy()
+  }
+
   #end(stream: Stream, outcome: Outcome): void {
     this.#streams.delete(stream.id)
+    if (this.#isLeaving) this.#leave()
     this.#stalled.delete(stream)
     stream.settle(outcome)
   }

@@ -11,11 +11,21 @@ export interface Sender {
 /** gRPC over several connections, used in turn. */
 export async function connectGrpc(port: number, count: number): Promise<Sender> {
   const connections = await Promise.all(Array.from({ length: count }, () => Http2Connection.open(port)))
+  const replacements = new Map<number, Promise<void>>()
+  const replace = async (place: number): Promise<void> => {
+    connections[place] = await Http2Connection.open(port)
+    replacements.delete(place)
+  }
   let turn = 0
   return {
-    send(request) {
+    async send(request) {
       turn += 1
-      return connections[turn % count]!.send(request)
+      const place = turn % count
+      if (connections[place]!.isLeaving) {
+        if (!replacements.has(place)) replacements.set(place, replace(place))
+        await replacements.get(place)
+      }
+      return await connections[place]!.send(request)
     },
   }
 }
@@ -29,19 +39,13 @@ export async function connectHttp(
   count: number,
   waitingMax: number = Number.POSITIVE_INFINITY,
 ): Promise<Sender> {
-  const free = await Promise.all(
-    Array.from({ length: count }, async () => {
-      const socket = createConnection(port, '127.0.0.1')
-      socket.setNoDelay(true)
-      await once(socket, 'connect')
-      return new HttpConnection(socket)
-    }),
-  )
+  const free = await Promise.all(Array.from({ length: count }, () => HttpConnection.open(port)))
   const waiting: ((connection: HttpConnection) => void)[] = []
   return {
     async send(request) {
       if (free.length === 0 && waiting.length >= waitingMax) return 'refused'
-      const connection = free.pop() ?? (await new Promise<HttpConnection>((resolve) => waiting.push(resolve)))
+      let connection = free.pop() ?? (await new Promise<HttpConnection>((resolve) => waiting.push(resolve)))
+      if (connection.isLeaving) connection = await HttpConnection.open(port)
       const outcome = await connection.send(request)
       const next = waiting.shift()
       if (next === undefined) free.push(connection)
@@ -56,8 +60,21 @@ class HttpConnection {
   #received: string[] = []
   #missing = 0
   #settle: ((outcome: Outcome) => void) | undefined
+  #isLeaving = false
 
-  constructor(socket: Socket) {
+  static async open(port: number): Promise<HttpConnection> {
+    const socket = createConnection(port, '127.0.0.1')
+    socket.setNoDelay(true)
+    await once(socket, 'connect')
+    return new HttpConnection(socket)
+  }
+
+  /** Whether the server wants the client to connect anew. */
+  get isLeaving(): boolean {
+    return this.#isLeaving
+  }
+
+  private constructor(socket: Socket) {
     this.#socket = socket
     socket.setEncoding('latin1')
     // `setEncoding` makes this a string, although its type is different.
@@ -92,6 +109,7 @@ class HttpConnection {
       return
     }
     this.#received = []
+    this.#isLeaving = /^connection: *close/im.test(received.slice(0, end))
     const status = Number(received.slice(9, 12))
     this.#settle?.(status === 429 ? 'refused' : status < 300 ? 'answered' : 'failed')
   }

@@ -63,11 +63,22 @@ async function measureWith(
 ): Promise<void> {
   await using target = await startVicinal({ folder, threads })
   await target.settled()
+  await growThreads(target, data, options)
   for (const step of stepsOf(options)) {
     onRow([String(threads), ...(await rowOf(target, data, options, step))])
     if (!isReading(step.workload)) await target.settled()
   }
 }
+
+/** The service starts its threads under load. A long load also compiles the code of each. */
+async function growThreads(target: Target, data: LoadData, options: Options): Promise<void> {
+  for (const transport of options.transports) {
+    const step = { workload: 'search', transport, connections: Math.max(64, ...options.connections) } as const
+    await rowOf(target, data, { ...options, seconds: growthSeconds }, step)
+  }
+}
+
+const growthSeconds = 3
 
 async function fill(folder: string, data: LoadData, options: Options): Promise<void> {
   await using target = await startVicinal({ folder, threads: options.threads.at(-1)! })
