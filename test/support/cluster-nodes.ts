@@ -19,8 +19,8 @@ import type { SharedMemoryDocuments, SharedMemoryLog } from './memory-log.ts'
 const logger = createLogger({ level: 'silent', pretty: false })
 
 const settings = {
-  searchThreads: 1,
-  indexThreads: 1,
+  searchThreads: 0,
+  indexThreads: 0,
   maxLimit: 10_000,
   hnswEf: 128,
   hnswM: 16,

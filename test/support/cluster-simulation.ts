@@ -34,6 +34,10 @@ export interface SimulationOptions {
   readonly clocksOffUs?: number | undefined
   /** The share of changes by filter in all writes; absent: a tenth. They replace changes of single points. */
   readonly changesByFilter?: number | undefined
+  /** How likely a node is restarted before an operation; absent: 0.02. */
+  readonly restarts?: number | undefined
+  /** How long partitions may move when the clients have ended; absent: minutes. */
+  readonly settleMs?: number | undefined
   /** Introduces a fault into a node each time it has started. */
   readonly mutate?: ((node: SimulatedNode) => void) | undefined
 }
@@ -100,6 +104,8 @@ export class ClusterSimulation implements AsyncDisposable {
   #known = 0
   #restarts = 0
   #isRestarting = false
+  /** The first fault that a client has found: the others stop. */
+  #found: unknown
   /** The final owners, if partitions move. */
   #owners: Owners | undefined
 
@@ -171,19 +177,24 @@ export class ClusterSimulation implements AsyncDisposable {
 
   async run(): Promise<void> {
     for (const node of this.#nodes) await this.#start(node)
-    const clients = Array.from({ length: this.#options.clients }, () => this.#client())
+    const clients = Array.from({ length: this.#options.clients }, () =>
+      this.#client().catch((error: unknown) => {
+        this.#found ??= error
+      }),
+    )
     // Wait for all clients even if one fails: another may be starting a node.
-    const ended = await Promise.allSettled(clients)
-    for (const end of ended) if (end.status === 'rejected') throw end.reason
+    await Promise.all(clients)
+    if (this.#found !== undefined) throw this.#found
     this.#faults.chances = {}
     for (const node of this.#nodes) if (node.running === undefined) await this.#start(node)
     if (this.#topology === undefined) return
-    await until(async () => {
+    const isSettled = async (): Promise<boolean> => {
       // If nodes differ, partitions may never move again.
       for (const node of this.#nodes) this.#checkAudits(node)
       this.#checkNothingLost()
       return await this.#topology!.isSettled(this.#nodes)
-    }, 'every partition is where it should be')
+    }
+    await until(isSettled, 'every partition is where it should be', this.#options.settleMs)
     this.#owners = (await this.#topology.read()).ownership.owners
   }
 
@@ -228,8 +239,9 @@ export class ClusterSimulation implements AsyncDisposable {
     }
   }
 
-  /** Checks that every partition is still on some node. All nodes must be running. */
+  /** Checks that every partition is still on some node, as far as all nodes are running. */
   #checkNothingLost(): void {
+    if (this.#nodes.some(({ running }) => running === undefined)) return
     const held = this.#nodes.map(({ up }) => up.node.held)
     for (const partition of PartitionSet.all()) {
       assert.ok(
@@ -318,9 +330,10 @@ export class ClusterSimulation implements AsyncDisposable {
 
   async #client(): Promise<void> {
     let position = 0
-    for (let left = this.#options.operations; left > 0; left -= 1) {
+    for (let left = this.#options.operations; left > 0 && this.#found === undefined; left -= 1) {
+      this.#checkNothingLost()
       this.#nowUs += Math.floor(this.#random() * 100_000)
-      if (this.#random() < 0.02) await this.#restart()
+      if (this.#random() < (this.#options.restarts ?? 0.02)) await this.#restart()
       if (this.#topology !== undefined && this.#random() < 0.04) await this.#change()
       const running = this.#pick(...this.#nodes.filter((node) => node.running !== undefined))?.running
       if (running === undefined) continue

@@ -32,6 +32,10 @@ export const movingMutants: Readonly<Record<string, Mutant>> = {
     },
   },
   'a node drops a partition before the others have it': {
+    // Clients notice it. Requests, starts and moves then wait in vain for what nobody has any more.
+    restarts: 0,
+    timeoutMs: 500,
+    settleMs: 1000,
     foundBy: /^no node has partition \d+ any more/,
     mutate(simulated) {
       const { name, documents, up } = simulated

@@ -56,6 +56,7 @@ export const shardMutants: Readonly<Record<string, Mutant>> = {
     },
   },
   'a node does not ask others to be as new as a read has to be': {
+    seed: 4,
     foundBy: /^a (session|latest) read of/,
     mutate({ up: { node } }) {
       const readsOf = node.readsOf.bind(node)
@@ -65,6 +66,7 @@ export const shardMutants: Readonly<Record<string, Mutant>> = {
     },
   },
   'numbers of changes count what a node has': {
+    seed: 4,
     foundBy: /^(audits of|the points of|the digest of|the answer of|a \w+ read of)/,
     changesByFilter: 0.4,
     mutate({ up: { main }, sharding }) {
@@ -80,6 +82,7 @@ export const shardMutants: Readonly<Record<string, Mutant>> = {
     },
   },
   'what was found of points is believed although they have changed since': {
+    seed: 4,
     foundBy: wrongAnswer,
     mutate({ up: { main } }) {
       const { replica } = main
@@ -91,6 +94,7 @@ export const shardMutants: Readonly<Record<string, Mutant>> = {
     },
   },
   'idempotency keys are kept by the owners of the points alone': {
+    seed: 5,
     foundBy: wrongAnswer,
     mutate({ up: { main }, sharding }) {
       const { replica } = main

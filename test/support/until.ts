@@ -10,7 +10,7 @@ const pausePerLook = 4
 /** Not an AssertionError: a test that expects a check to fail must not pass because a wait timed out. */
 export class WaitTimeout extends Error {
   constructor(what: string) {
-    super(`not within ${waitMs / 1000} s: ${what}`)
+    super(`not in time: ${what}`)
   }
 }
 
@@ -22,16 +22,18 @@ export class WaitTimeout extends Error {
 export async function until(
   condition: () => boolean | Promise<boolean>,
   what: string = String(condition),
+  limitMs: number = waitMs,
 ): Promise<void> {
-  await waitFor(async () => (await condition()) || undefined, what)
+  await waitFor(async () => (await condition()) || undefined, what, limitMs)
 }
 
 /** Waits for a value. */
 export async function waitFor<Value>(
   find: () => Promise<Value | undefined>,
   what: string = String(find),
+  limitMs: number = waitMs,
 ): Promise<Value> {
-  const endMs = performance.now() + waitMs
+  const endMs = performance.now() + limitMs
   for (;;) {
     const startMs = performance.now()
     const found = await find()
