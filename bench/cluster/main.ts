@@ -6,11 +6,11 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { natsMissing } from '../../test/support/nats-servers.ts'
+import { ControlGroups } from '../shared/control-groups.ts'
 import { describeMachine } from '../shared/machine.ts'
 import { median } from '../shared/median.ts'
 import { shown, table } from '../shared/table.ts'
 import { type Options, type Part, readOptions, usage } from './options.ts'
-import { ProcessorQuota } from './processor.ts'
 import { type Join, measureFaults, measureJoin, type Recovery } from './recovery.ts'
 import { measureCluster, measureOneNode, type Throughput } from './throughput.ts'
 
@@ -25,7 +25,7 @@ else {
 async function run(chosen: Options): Promise<void> {
   const machine = describeMachine()
   const { output, ...settings } = chosen
-  const means = new ProcessorQuota(chosen.quota).means
+  const means = chosen.quota === 0 ? 'no quota' : ControlGroups.means
   console.error(`${chosen.quota || 'all'} cores per node (${means})`)
   const has = (part: Part): boolean => chosen.parts.includes(part)
   const throughput = has('throughput') ? await throughputOf(chosen) : undefined

@@ -5,9 +5,9 @@ import { createHttpClient } from '../../src/client/http-client.ts'
 import { ClusterProcesses, NodeProcess } from '../../test/cluster/cluster-processes.ts'
 import { settled as partsSettled, settingsOfParts } from '../../test/cluster/parts.ts'
 import { freePorts } from '../../test/support/free-ports.ts'
+import { ControlGroups, processorSeconds } from '../shared/control-groups.ts'
 import { acknowledge, ingest, type Rate, search } from './load.ts'
 import type { Options } from './options.ts'
-import { ProcessorQuota, processorSeconds } from './processor.ts'
 
 export interface Throughput {
   readonly nodes: number
@@ -51,9 +51,9 @@ async function measure(
   options: Options,
 ): Promise<Throughput> {
   const { points, dimension, seconds, clients: clientsPerNode, quota } = options
-  using held = new ProcessorQuota(quota)
+  using groups = new ControlGroups()
   for (const node of nodes) await ready(node)
-  for (const node of nodes) held.hold(node.pid!)
+  for (const node of nodes) groups.limit(node.pid!, { cores: quota === 0 ? undefined : quota })
   const clients = Array.from({ length: clientsPerNode * nodes.length }, (_, index) =>
     createHttpClient({ baseUrl: nodes[index % nodes.length]!.url, retries: 0 }),
   )

@@ -1,11 +1,11 @@
 import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
-import { setNames } from '../shared/data/data-set.ts'
+import { usualSets } from '../shared/data/data-set.ts'
 import { type CommonOptions, choices, commonArguments, readCommon, wholeNumber } from '../shared/options.ts'
 import { contenders, nativeName, nativeVariable, usualContenders } from './contenders/registry.ts'
 
-export const curveNames = ['growth', 'threads', 'churn', 'metrics', 'levers'] as const
+export const curveNames = ['growth', 'threads', 'churn', 'metrics', 'levers', 'scale'] as const
 export type CurveName = (typeof curveNames)[number]
 
 export interface Options extends CommonOptions {
@@ -24,14 +24,14 @@ export interface Options extends CommonOptions {
 
 export const usage: string = `npm run bench:index -- [options]
 
-  --sets wordnet,manifold,wide   data sets (all three)
+  --sets wordnet,manifold,wide   data sets (these three), or wide-768
   --contenders a,b               of ${Object.keys(contenders).join(', ')}
   --native PATH                  hnswlib-node compiled for this machine (docs/decisions/benchmarks.md)
   --threads 1,all                threads to search with
   --build-threads 1,all          threads to build with; only "all" avoids the slowest builds
   --rounds 5                     rounds; each measures every contender. Shows medians
   --quick                        20,000 rows, 200 queries, 2 rounds: a smoke test, not to quote
-  --rows N --queries N           fewer rows and queries
+  --rows N --queries N           other numbers of rows and queries
   --m 16 --ef-construction 200 --k 10
   --wordnet PATH                 the whole WordNet set: its base file or folder (or VICINAL_BENCH_DATA)
   --reuse                        reuse the indexes of an earlier run, with their build times
@@ -63,7 +63,7 @@ export function readOptions(argv: readonly string[]): Options | 'help' {
   const curve = values.curve === undefined ? undefined : choices('curve', values.curve, curveNames)[0]
   const resultName = `index-${curve ?? 'comparison'}`
   return {
-    ...readCommon(values, { sets: setNames, quickRows: 20_000, resultName }),
+    ...readCommon(values, { sets: usualSets, quickRows: 20_000, resultName }),
     contenders: [
       ...new Set([...choices('contenders', values.contenders, Object.keys(contenders)), ...native]),
     ],

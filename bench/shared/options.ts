@@ -39,10 +39,11 @@ export interface Defaults {
 /** Parses the common options. @throws Error that names the option and the invalid value */
 export function readCommon(values: CommonValues, defaults: Defaults): CommonOptions {
   const { quick } = values
+  const rows = values.rows ?? (quick ? String(defaults.quickRows) : undefined)
   const time = new Date().toISOString().slice(0, 19).replaceAll(':', '')
   return {
     sets: values.sets === undefined ? defaults.sets : choices('sets', values.sets, setNames),
-    rows: wholeNumber('rows', values.rows ?? String(quick ? defaults.quickRows : allRows)),
+    rows: rows === undefined ? undefined : wholeNumber('rows', rows),
     queries: wholeNumber('queries', values.queries ?? (quick ? '200' : '1000')),
     k: wholeNumber('k', values.k),
     wordnet: values.wordnet ?? process.env.VICINAL_BENCH_DATA,
@@ -50,9 +51,6 @@ export function readCommon(values: CommonValues, defaults: Defaults): CommonOpti
     output: values.output ?? join(benchFolder, 'results', `${defaults.resultName}-${time}.json`),
   }
 }
-
-/** More rows than any data set has. */
-const allRows = 100_000_000
 
 /** The folder `bench/`. */
 export const benchFolder: string = join(import.meta.dirname, '..')

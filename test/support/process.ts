@@ -141,13 +141,19 @@ export class ServerProcess implements AsyncDisposable {
     this.httpUrl = httpUrl
   }
 
-  /** Resolves when the server is ready. */
+  /**
+   * Resolves when the server is ready.
+   *
+   * @param onProcess called with the number of the process as soon as it runs
+   */
   static async start(
     dataDir: string,
     environment: Readonly<Record<string, string>> = {},
+    onProcess: (pid: number) => void = () => {},
   ): Promise<ServerProcess> {
     const settings = { GRPC_PORT: '0', HTTP_PORT: '0', THREADS: '1' }
     const command = new Command(['serve'], { DATA_DIR: dataDir, ...settings, ...environment })
+    if (command.child.pid !== undefined) onProcess(command.child.pid)
     await command.says(/"msg":"ready"/)
     const grpcPort = /"port":(\d+),"msg":"gRPC listens"/.exec(command.stdout)![1]
     const httpUrl = /"url":"([^"]+)"/.exec(command.stdout)?.[1] ?? ''

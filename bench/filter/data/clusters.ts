@@ -25,7 +25,7 @@ export async function clustersOf(set: DataSet): Promise<Clusters> {
 }
 
 async function compute({ basePath, count, dimension }: DataSet): Promise<Clusters> {
-  const rows = readSharedRows(basePath, count, dimension)
+  const rows = readSharedRows(basePath, 0, count, dimension)
   const clusters = Math.min(clustersMax, Math.max(4, Math.floor(count / rowsPerCluster)))
   const centres = kMeans(rows, { dimension, clusters, sample: 40 * clusters, rounds: 8, seed })
   const url = new URL('./assign-worker.ts', import.meta.url)

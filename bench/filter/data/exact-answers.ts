@@ -54,8 +54,8 @@ export async function exactAnswers(
   attributesPath: string,
   cases: readonly FilterCase[],
 ): Promise<ExactAnswers[]> {
-  const base = readSharedRows(basePath, count, dimension)
-  const queries = readSharedRows(queryPath, queryCount, dimension)
+  const base = readSharedRows(basePath, 0, count, dimension)
+  const queries = readSharedRows(queryPath, 0, queryCount, dimension)
   const depth = Math.min(depthMax, count)
   const filters = cases.map((each) => each.filters)
   const url = new URL('./exact-worker.ts', import.meta.url)

@@ -28,7 +28,7 @@ export interface EvaluatedFilter {
 
 /** Evaluates filters over points with six attributes each, without the rest of the engine. */
 export function evaluate({ rows, quick }: Pick<Options, 'rows' | 'quick'>): Evaluation {
-  const points = Math.min(rows, pointsMax)
+  const points = Math.min(rows ?? pointsMax, pointsMax)
   const index = new AttributeIndex({ findSlot: () => -1, copyId: () => {} })
   const empty = index.memoryBytes
   let microseconds = 0

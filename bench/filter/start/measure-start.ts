@@ -24,7 +24,7 @@ export interface Starts {
 
 /** Fills a data directory with points of six attributes unless an earlier run did, and starts the service with it. */
 export async function measureStarts(options: Options): Promise<Starts> {
-  const rows = Math.min(options.rows, pointsMax)
+  const rows = Math.min(options.rows ?? pointsMax, pointsMax)
   const set = await prepareSet('manifold', { ...options, rows })
   const dataDir = join(options.cache, `start-${set.count}`)
   const mark = join(dataDir, 'filled')

@@ -1,4 +1,4 @@
-import { manifoldSet } from '../../shared/data/data-set.ts'
+import { prepareSet } from '../../shared/data/data-set.ts'
 import { GroundTruth } from '../../shared/data/ground-truth.ts'
 import { shown } from '../../shared/table.ts'
 import { prepareContender } from '../run/build.ts'
@@ -23,9 +23,9 @@ export const growth: Curve = {
   ],
   async rows(options, onRow) {
     const { k, minSeconds } = options
-    const most = sizes.at(-1)!
-    for (const rows of sizes.filter((size) => size <= options.rows)) {
-      const set = await manifoldSet('manifold', { ...options, rows }, most)
+    const { rows: most = Number.POSITIVE_INFINITY } = options
+    for (const rows of sizes.filter((size) => size <= most)) {
+      const set = await prepareSet('manifold', { ...options, rows })
       const truth = await GroundTruth.of(set, 'Euclidean')
       for (const name of options.contenders) {
         const buildThreads = options.buildThreads.slice(-1)

@@ -4,6 +4,7 @@ import type { Curve } from './curve.ts'
 import { metricCurve } from './distance-metrics.ts'
 import { growth } from './growth.ts'
 import { leverCurve } from './levers.ts'
+import { scale } from './scale.ts'
 import { threadCurve } from './threads.ts'
 
 export const curves: Readonly<Record<CurveName, Curve>> = {
@@ -12,4 +13,5 @@ export const curves: Readonly<Record<CurveName, Curve>> = {
   churn,
   metrics: metricCurve,
   levers: leverCurve,
+  scale,
 }

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { firstQueryRow, type Manifold } from './manifold.ts'
 import type { ManifoldShare } from './manifold-worker.ts'
-import { writeRows } from './matrix-file.ts'
+import { appendRows, writeRows } from './matrix-file.ts'
 import { runParallel } from './parallel.ts'
 import { findWordNet, unitRows } from './wordnet.ts'
 
@@ -20,16 +20,19 @@ export interface DataSet {
 
 export interface DataOptions {
   readonly cache: string
-  /** The maximum number of base rows. */
-  readonly rows: number
+  /** The number of base rows, at most those of WordNet; undefined for the usual number of the set. */
+  readonly rows: number | undefined
   /** The maximum number of queries. */
   readonly queries: number
   /** The base file of the whole WordNet set, or its folder; undefined for the demo's glosses. */
   readonly wordnet: string | undefined
 }
 
-export const setNames = ['wordnet', 'manifold', 'wide'] as const
+export const setNames = ['wordnet', 'manifold', 'wide', 'wide-768'] as const
 export type SetName = (typeof setNames)[number]
+
+/** The sets of a run without `--sets`. */
+export const usualSets: readonly SetName[] = ['wordnet', 'manifold', 'wide']
 
 const manifolds: Readonly<Record<Exclude<SetName, 'wordnet'>, Manifold & { readonly rows: number }>> = {
   manifold: {
@@ -52,21 +55,29 @@ const manifolds: Readonly<Record<Exclude<SetName, 'wordnet'>, Manifold & { reado
     noise: 0.02,
     seed: 20_260_602,
   },
+  'wide-768': {
+    rows: 1_000_000,
+    dimension: 768,
+    latent: 24,
+    hidden: 96,
+    clusters: 1000,
+    spread: 0.5,
+    noise: 0.02,
+    seed: 20_260_603,
+  },
 }
 
 export function prepareSet(name: SetName, options: DataOptions): Promise<DataSet> {
   return name === 'wordnet' ? wordNetSet(options) : manifoldSet(name, options)
 }
 
-/** @param rows a different number of rows than usual, for the growth curve */
-export async function manifoldSet(
+async function manifoldSet(
   name: Exclude<SetName, 'wordnet'>,
   { cache, rows, queries }: DataOptions,
-  usual: number = manifolds[name].rows,
 ): Promise<DataSet> {
-  const manifold = manifolds[name]
+  const { rows: usual, ...manifold } = manifolds[name]
   const { dimension, latent, clusters, seed } = manifold
-  const count = Math.min(rows, usual)
+  const count = rows ?? usual
   const folder = folderOf(cache, `${name}-${seed}`)
   const set = {
     name,
@@ -85,17 +96,27 @@ export async function manifoldSet(
 
 const queriesMax = 1000
 
-/** Writes a file unless it already exists with enough rows: a longer file begins with the rows of a shorter one. */
+/**
+ * Adds the missing rows to a file, piece by piece: a longer file begins with the rows of a shorter one, and a set may be
+ * larger than memory.
+ */
 async function generate(path: string, manifold: Manifold, first: number, count: number): Promise<void> {
   const { dimension } = manifold
-  if (existsSync(path) && statSync(path).size >= count * dimension * 4) return
-  const rows = new Float32Array(new SharedArrayBuffer(count * dimension * 4))
+  const rowBytes = dimension * 4
+  const present = existsSync(path) ? Math.floor(statSync(path).size / rowBytes) : 0
   const url = new URL('./manifold-worker.ts', import.meta.url)
-  await runParallel<number>(url, count, (from, to): ManifoldShare => {
-    return { manifold, first: first + from, rows: rows.subarray(from * dimension, to * dimension) }
-  })
-  writeRows(path, rows)
+  const step = Math.floor(pieceBytes / rowBytes)
+  for (let at = present; at < count; at += step) {
+    const length = Math.min(step, count - at)
+    const rows = new Float32Array(new SharedArrayBuffer(length * rowBytes))
+    await runParallel<number>(url, length, (from, to): ManifoldShare => {
+      return { manifold, first: first + at + from, rows: rows.subarray(from * dimension, to * dimension) }
+    })
+    appendRows(path, at, rows, dimension)
+  }
 }
+
+const pieceBytes = 256 * 1024 * 1024
 
 async function wordNetSet({ cache, rows, queries, wordnet }: DataOptions): Promise<DataSet> {
   const source = findWordNet(wordnet)
@@ -110,7 +131,7 @@ async function wordNetSet({ cache, rows, queries, wordnet }: DataOptions): Promi
     basePath: join(folder, 'base.f32'),
     queryPath: join(folder, 'queries.f32'),
     dimension,
-    count: Math.min(rows, base.length / dimension),
+    count: Math.min(rows ?? Number.POSITIVE_INFINITY, base.length / dimension),
     queryCount: Math.min(queries, held.length / dimension),
   }
   if (!existsSync(set.basePath)) writeRows(set.basePath, base)

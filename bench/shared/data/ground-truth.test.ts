@@ -46,6 +46,15 @@ describe('generated data', () => {
     assert.deepEqual(readRows(few.basePath, 0, 50, dimension), readRows(many.basePath, 0, 50, dimension))
   })
 
+  it('is continued if a file has too few rows', async () => {
+    const options = { cache: join(cache, 'grown'), queries: 9, wordnet: undefined }
+    await prepareSet('wide', { ...options, rows: 50 })
+    const grown = await prepareSet('wide', { ...options, rows: 120 })
+    const whole = await prepareSet('wide', { ...options, cache: join(cache, 'whole'), rows: 120 })
+    const { dimension } = whole
+    assert.deepEqual(readRows(grown.basePath, 0, 120, dimension), readRows(whole.basePath, 0, 120, dimension))
+  })
+
   it('has rows of unit length, and does not contain the queries', async () => {
     const { basePath, queryPath, dimension, count } = await prepareSet('manifold', options)
     const rows = readRows(basePath, 0, count, dimension)

@@ -44,15 +44,25 @@ export class GroundTruth {
 export const depthMax = 128
 
 async function scan(set: DataSet, metric: Metric, depth: number): Promise<NearestLists> {
-  const base = readSharedRows(set.basePath, set.count, set.dimension)
-  const queries = readSharedRows(set.queryPath, set.queryCount, set.dimension)
-  const { dimension } = set
+  const { dimension, count, queryCount } = set
+  const queries = readSharedRows(set.queryPath, 0, queryCount, dimension)
   const url = new URL('./exact-worker.ts', import.meta.url)
-  const parts = await runParallel<NearestLists>(url, set.count, (from, to): ExactShare => {
-    return { base, queries, dimension, metric, depth, from, to }
-  })
-  return merge(parts, set.queryCount, depth)
+  // The rows are read piece by piece, because a set may be larger than memory.
+  const step = Math.floor(pieceBytes / (dimension * 4))
+  let nearest: NearestLists | undefined
+  for (let first = 0; first < count; first += step) {
+    const length = Math.min(step, count - first)
+    const base = readSharedRows(set.basePath, first, length, dimension)
+    const parts = await runParallel<NearestLists>(url, length, (from, to): ExactShare => {
+      return { base, queries, dimension, metric, depth, from, to }
+    })
+    for (const { ids } of parts) for (let at = 0; at < ids.length; at += 1) ids[at]! += first
+    nearest = merge(nearest === undefined ? parts : [nearest, ...parts], queryCount, depth)
+  }
+  return nearest!
 }
+
+const pieceBytes = 256 * 1024 * 1024
 
 function merge(parts: readonly NearestLists[], queryCount: number, depth: number): NearestLists {
   const merged = { ids: new Uint32Array(queryCount * depth), distances: new Float64Array(queryCount * depth) }
