@@ -43,6 +43,17 @@ export interface LogStatus {
   readonly last: number
   readonly bytes: number
   readonly bytes_max: number
+  /** The servers that store it, the leader first. */
+  readonly servers: readonly LogServer[]
+}
+
+export interface LogServer {
+  /** Its `server_name`. */
+  readonly name: string
+  readonly is_leader: boolean
+  /** Whether it has what the leader has; false also when it is away, or has switched off JetStream because of its disk. */
+  readonly is_current: boolean
+  readonly is_offline: boolean
 }
 
 /** What a node does: see docs/node-states.md. */
@@ -57,6 +68,17 @@ export const stateWords: Readonly<Record<NodeState, string>> = {
   draining: 'draining',
   logLost: 'log lost',
   failed: 'failed',
+}
+
+/** What a log server does, in words. */
+export function logServerWord({
+  is_leader: isLeader,
+  is_current: isCurrent,
+  is_offline: isOffline,
+}: LogServer): string {
+  if (isLeader) return 'leader'
+  if (isOffline) return 'away, or without JetStream'
+  return isCurrent ? 'current' : 'behind'
 }
 
 export interface NodeStatus {

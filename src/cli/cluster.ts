@@ -3,6 +3,7 @@ import type { Command } from 'commander'
 import {
   type ClusterStatus,
   drainedReason,
+  logServerWord,
   type NodePartitions,
   type NodeStatus,
   type PartitionsStatus,
@@ -135,6 +136,7 @@ function linesOf(status: ClusterStatus): string[] {
     log === undefined
       ? 'log: its servers do not answer'
       : `log: positions ${log.first} to ${log.last}, ${log.bytes} of ${log.bytes_max} bytes`,
+    ...(log?.servers ?? []).map((server) => `log server ${server.name}: ${logServerWord(server)}`),
     ...(fault === undefined ? [] : [`fault: ${fault}`]),
     partitionsOf(partitions, status.nodes.length),
     ...(status.gaps === 0 ? [] : [`positions missing in the log: ${status.gaps}`]),

@@ -35,6 +35,21 @@ export function registerCluster(metrics: ServiceMetrics, cluster: ClusterService
     Number(cluster.figures.isConnected),
   )
   metrics.gauge(
+    'vicinal_cluster_log_bytes',
+    'Bytes of the log of the cluster, on each server that has it.',
+    () => cluster.figures.logBytes,
+  )
+  metrics.gauge(
+    'vicinal_cluster_log_servers',
+    'Servers that should have the log of the cluster.',
+    () => cluster.figures.logServers,
+  )
+  metrics.gauge(
+    'vicinal_cluster_log_servers_current',
+    'Servers that have the whole log of the cluster.',
+    () => cluster.figures.logServersCurrent,
+  )
+  metrics.gauge(
     'vicinal_cluster_gaps',
     'Positions that the log of the cluster did not have, since the start.',
     () => cluster.figures.gaps,

@@ -10,7 +10,7 @@ import type { ReadPosition } from './cluster-node-options.ts'
 import { lostIn, lostLogMessage, MeasuredLog, type SharedDocuments, shortIdOf } from './log/commit-log.ts'
 import { placeOf } from './log/founding.ts'
 import { type NatsCluster, openNatsCluster } from './log/nats-cluster.ts'
-import { ClusterView } from './membership/cluster-view.ts'
+import { ClusterView, logServerNotes } from './membership/cluster-view.ts'
 import {
   type Announcement,
   checkSettings,
@@ -461,6 +461,11 @@ export class ClusterService {
 
   /** Why the node is not ready; undefined when it is. */
   readonly notReady = (): string | undefined => this.#status.notReady
+
+  /** What is amiss although this node is ready, for people. */
+  get notes(): readonly string[] {
+    return logServerNotes(this.#view.log ?? {})
+  }
 
   get #warning(): string | undefined {
     if (this.#hasTwin) return twinMessage(this.#options.node)

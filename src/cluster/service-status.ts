@@ -54,6 +54,9 @@ export class ServiceStatus {
       position,
       floor,
       lag: Math.max(0, view.last - position),
+      logBytes: view.log?.bytes ?? 0,
+      logServers: view.log?.servers?.length ?? 0,
+      logServersCurrent: view.log?.servers?.filter((each) => each.is_current).length ?? 0,
       gaps: log?.gaps ?? 0,
       digestMismatches,
       fetches,
@@ -193,6 +196,10 @@ export interface ClusterFigures {
   readonly floor: number
   /** Log records that are not applied yet. */
   readonly lag: number
+  readonly logBytes: number
+  /** Servers that store the log, and how many of them have all of it. */
+  readonly logServers: number
+  readonly logServersCurrent: number
   readonly gaps: number
   readonly digestMismatches: number
   /** How often this node fetched everything from another node. */

@@ -8,7 +8,7 @@ import type { ServedData } from '../collections/served-data.ts'
  */
 export function readinessOf(
   { loaded }: Pick<ServedData, 'loaded'>,
-  cluster: { readonly notReady: () => string | undefined } | undefined,
+  cluster: { readonly notReady: () => string | undefined; readonly notes: readonly string[] } | undefined,
   writesBlocked: WritesBlocked | undefined,
 ): readonly string[] {
   const notReady = cluster?.notReady()
@@ -16,6 +16,7 @@ export function readinessOf(
   if (loaded === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
   const { rebuilding, totals } = loaded.set
   return [
+    ...(cluster?.notes ?? []),
     ...(writesBlocked === undefined ? [] : [writesBlockedTexts[writesBlocked]]),
     ...(rebuilding === 0 ? [] : [`graphs are being rebuilt (${rebuilding}): searches are exact until then`]),
     ...(totals.damaged === 0

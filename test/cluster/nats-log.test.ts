@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { cpSync, rmSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
+import { logServerWord } from '../../src/base/cluster-status.ts'
 import { LogGap, LogLost, UncertainAppend } from '../../src/cluster/log/commit-log.ts'
 import type { NatsCluster } from '../../src/cluster/log/nats-cluster.ts'
 import { openLog as open, take } from '../support/nats-log.ts'
@@ -217,6 +218,21 @@ describe('a log on three servers', { skip }, () => {
   })
   after(async () => {
     await servers?.[Symbol.asyncDispose]()
+  })
+
+  it('says which of its servers do not have all of it', async () => {
+    await using node = await open(servers, 'health')
+    await node.log.append(bytes('1'), { id: '1', partition: 0 })
+    const statesOf = async (): Promise<readonly string[]> =>
+      ((await node.log.bounds()).servers ?? []).map(logServerWord)
+    await until(async () => isDeepStrictEqual(await statesOf(), ['leader', 'current', 'current']))
+    const { servers: [, follower] = [] } = await node.log.bounds()
+    const index = ['n0', 'n1', 'n2'].indexOf(follower!.name)
+    assert.ok(index >= 0)
+    await servers.kill(index)
+    await until(async () => (await statesOf()).includes('away, or without JetStream'), 'it is away')
+    await servers.startOne(index)
+    await until(async () => isDeepStrictEqual(await statesOf(), ['leader', 'current', 'current']))
   })
 
   it('loses no acknowledged record when its leader or all of its servers are killed', async () => {

@@ -9,6 +9,12 @@ function nodeOf(name: string, changes: Partial<NodeStatus> = {}): NodeStatus {
   return { name, zone: `zone-${name}`, address: `host-${name}:50052`, ...there, ...changes }
 }
 
+const current = { is_leader: false, is_current: true, is_offline: false }
+const servers = [
+  { ...current, name: 'n1', is_leader: true },
+  { ...current, name: 'n2' },
+]
+
 function statusOf(changes: Partial<ClusterStatus> = {}): ClusterStatus {
   return {
     name: 'shop',
@@ -17,7 +23,7 @@ function statusOf(changes: Partial<ClusterStatus> = {}): ClusterStatus {
     is_connected: true,
     position: 100,
     partitions: { replicas: 3, incoming: 0, surplus: 0, unowned: 0, under_replicated: 0 },
-    log: { first: 1, last: 100, bytes: 10, bytes_max: 1000 },
+    log: { first: 1, last: 100, bytes: 10, bytes_max: 1000, servers },
     gaps: 0,
     digest_mismatches: 0,
     nodes: [nodeOf('a'), nodeOf('b'), nodeOf('c')],
@@ -45,6 +51,16 @@ describe('the findings for a cluster', () => {
     assert.equal(found[1]!.advice, 'It is catching up and has 42 log records to apply.')
     assert.deepEqual(titlesOf({ nodes: [nodeOf('a'), away, { ...away, name: 'd' }] }), [
       'warning: Nodes b, d are unreachable.',
+    ])
+  })
+
+  it('name log servers that do not have the whole log', () => {
+    const log = { first: 1, last: 100, bytes: 10, bytes_max: 1000 }
+    const behind = { ...current, name: 'n2', is_current: false }
+    const away = { ...behind, name: 'n3', is_offline: true }
+    assert.deepEqual(titlesOf({ log: { ...log, servers: [servers[0]!, behind, away] } }), [
+      'warning: Log server n2 is behind.',
+      'warning: Log server n3 is away, or without JetStream.',
     ])
   })
 

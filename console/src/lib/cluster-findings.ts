@@ -1,4 +1,9 @@
-import type { ClusterStatus, NodeState, NodeStatus } from '../../../src/base/cluster-status.ts'
+import {
+  type ClusterStatus,
+  logServerWord,
+  type NodeState,
+  type NodeStatus,
+} from '../../../src/base/cluster-status.ts'
 import { plural } from './format.ts'
 import type { Finding } from './health.ts'
 
@@ -51,6 +56,14 @@ function* logFindings({ log, is_connected: isConnected }: ClusterStatus): Genera
       title: 'The log servers do not respond.',
       advice:
         'Searches and reads still work. Changes are refused with 503, and the status of other nodes is unknown.',
+    }
+  }
+  for (const server of log?.servers ?? []) {
+    if (server.is_current) continue
+    yield {
+      level: 'warning',
+      title: `Log server ${server.name} is ${logServerWord(server)}.`,
+      advice: 'Changes still work. They stop if another log server fails: check its process and its disk.',
     }
   }
 }

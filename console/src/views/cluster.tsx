@@ -3,6 +3,7 @@ import type { JSX } from 'preact'
 import {
   type ClusterStatus,
   type LogStatus,
+  logServerWord,
   type NodePartitions,
   type NodeStatus,
   stateWords,
@@ -249,7 +250,7 @@ function LogPanel({ log }: { readonly log: LogStatus | undefined }): JSX.Element
       </Panel>
     )
   }
-  const { first, last, bytes, bytes_max: bytesMax } = log
+  const { first, last, bytes, bytes_max: bytesMax, servers } = log
   const share = (100 * bytes) / bytesMax
   return (
     <Panel title="Log">
@@ -268,6 +269,12 @@ function LogPanel({ log }: { readonly log: LogStatus | undefined }): JSX.Element
             {formatBytes(bytes)} of {formatBytes(bytesMax)}
           </dd>
         </div>
+        {servers.map((server) => (
+          <div key={server.name}>
+            <dt>Server {server.name}</dt>
+            <dd>{logServerWord(server)}</dd>
+          </div>
+        ))}
       </dl>
       <progress class="progress below" max={100} value={share} aria-label="How full the log is">
         {share.toFixed(0)} %

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { LogServer } from '../../base/cluster-status.ts'
 /**
  * The ordered, durable log that all nodes of a cluster apply, and the small documents that they share. Records are
  * opaque here. Positions count up from 1 without gaps. The log keeps a number of bytes: it discards its oldest records
@@ -60,6 +61,8 @@ export interface LogBounds {
   readonly last: number
   readonly bytes: number
   readonly bytesMax: number
+  /** The servers that store it, the leader first. Absent: unknown. */
+  readonly servers?: readonly LogServer[]
 }
 
 /** The record may have been stored, or may still be: only a retry with the same id can tell. */

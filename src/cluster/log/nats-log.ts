@@ -10,6 +10,7 @@ import {
   type StoredMsg,
   type StreamInfo,
 } from '@nats-io/jetstream'
+import type { LogServer } from '../../base/cluster-status.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
 import { pause } from '../waiting.ts'
@@ -133,9 +134,25 @@ function millisOf(nanos: number): number {
   return Math.floor(nanos / 1e6)
 }
 
-function boundsOf({ state, config }: StreamInfo): LogBounds {
+function boundsOf({ state, config, cluster }: StreamInfo): LogBounds {
   const { messages, first_seq: first, last_seq: last, bytes } = state
-  return { first: messages === 0 ? last + 1 : first, last, bytes, bytesMax: config.max_bytes }
+  return {
+    first: messages === 0 ? last + 1 : first,
+    last,
+    bytes,
+    bytesMax: config.max_bytes,
+    servers: serversIn(cluster),
+  }
+}
+
+function serversIn({ leader, replicas = [] }: StreamInfo['cluster'] & {} = {}): readonly LogServer[] {
+  const first = leader ? [{ name: leader, is_leader: true, is_current: true, is_offline: false }] : []
+  const others = replicas.map(({ name, current, offline, active }) => {
+    // A leader calls a server offline only after a long time.
+    const isOffline = offline === true || active > silentNanos
+    return { name, is_leader: false, is_current: current && !isOffline, is_offline: isOffline }
+  })
+  return [...first, ...others.sort((one, other) => (one.name < other.name ? -1 : 1))]
 }
 
 /**
@@ -388,6 +405,8 @@ async function* bounded(
   }
 }
 
+/** The servers of a log hear from each other once a second. */
+const silentNanos = 6e9
 /** Records per fetch: all of them are in memory together. */
 const messagesMax = 32
 /** A fetch without records ends after this time. The log is then asked whether there are any. */

@@ -1,5 +1,5 @@
 import type { LogStatus, NodePartitions, NodeStatus, PartitionsStatus } from '../../base/cluster-status.ts'
-import type { CommitLog } from '../log/commit-log.ts'
+import type { CommitLog, LogBounds } from '../log/commit-log.ts'
 import type { Announcement, Membership } from './membership.ts'
 import { movesOf, shareOf, surplusOf } from './ownership.ts'
 import { ownersIn } from './ring.ts'
@@ -18,8 +18,8 @@ export class ClusterView {
   #known: ReadonlyMap<string, Announcement> = new Map()
   /** Until then, a node without an announcement may just not have announced itself again yet. */
   #unsureUntilMs = 0
-  /** The last known position of the log. */
-  #last = 0
+  /** The log as the servers last described it. */
+  #log: LogBounds | undefined
   /** When the log servers last accepted an announcement of this node, or this view was made. */
   #heardMs: number
 
@@ -46,7 +46,12 @@ export class ClusterView {
 
   /** The last position of the log. */
   get last(): number {
-    return this.#last
+    return this.#log?.last ?? 0
+  }
+
+  /** The log as the servers last described it. */
+  get log(): LogBounds | undefined {
+    return this.#log
   }
 
   /**
@@ -66,7 +71,7 @@ export class ClusterView {
     log: Pick<CommitLog, 'bounds'>,
     membership: Pick<Membership, 'announced' | 'topology'> | undefined,
   ): Promise<void> {
-    this.#last = (await log.bounds().catch(() => undefined))?.last ?? this.#last
+    this.#log = (await log.bounds().catch(() => undefined)) ?? this.#log
     this.#noteAnnounced(await membership?.announced().catch(() => undefined))
     const topology = await membership?.topology().catch(() => undefined)
     if (topology !== undefined) this.noteTopology(topology)
@@ -93,8 +98,16 @@ const silenceMs = 5_000
 export async function logStatus(log: CommitLog | undefined): Promise<LogStatus | undefined> {
   const bounds = await log?.bounds().catch(() => undefined)
   if (bounds === undefined) return undefined
-  const { first, last, bytes, bytesMax } = bounds
-  return { first, last, bytes, bytes_max: bytesMax }
+  const { first, last, bytes, bytesMax, servers = [] } = bounds
+  return { first, last, bytes, bytes_max: bytesMax, servers }
+}
+
+/** What is amiss with the servers of the log, for people. */
+export function logServerNotes({ servers = [] }: Partial<Pick<LogBounds, 'servers'>>): readonly string[] {
+  return servers.flatMap(({ name, is_current: isCurrent, is_offline: isOffline }) => {
+    if (isOffline) return [`log server ${name} is away, or its JetStream is switched off`]
+    return isCurrent ? [] : [`log server ${name} does not have all of the log yet`]
+  })
 }
 
 /** All members and all live nodes, as operators see them. */
