@@ -8,7 +8,7 @@ import { status } from '@grpc/grpc-js'
 import { createGrpcClient, createHttpClient, DatabaseError, type VectorClient } from '../src/client/index.ts'
 import { run, ServerProcess, temporaryDirectory } from './support/process.ts'
 import { RawGrpc } from './support/raw-grpc.ts'
-import { apiKey, startTestService, type TestService } from './support/service.ts'
+import { apiKey, startTestCluster, startTestService, type TestService } from './support/service.ts'
 import { until } from './support/until.ts'
 
 /** Key rotation, read-only keys, and the key that a service generated earlier. */
@@ -114,6 +114,23 @@ describe('a file of keys', () => {
     }
   })
 
+  it('lets only operators change the cluster', async () => {
+    await using directory = await temporaryDirectory()
+    const adminKey = 'a-key-that-may-do-everything-else'
+    const file = await keysFile(directory.path, `write importer ${writeKey}`, `admin operator ${adminKey}`)
+    await using cluster = await startTestCluster(['a'], { API_KEYS_FILE: file })
+    const [{ httpUrl }] = cluster.services as [TestService]
+    const drain = async (key: string): Promise<Response> =>
+      await fetch(`${httpUrl}/cluster/nodes/a/drain`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${key}` },
+      })
+    const refused = await drain(writeKey)
+    assert.equal(refused.status, 403)
+    assert.match(await refused.text(), /the key importer may not change the cluster: .* the role admin/)
+    assert.equal((await drain(adminKey)).status, 204)
+  })
+
   it('is read again when it changes; an invalid one changes nothing', async () => {
     await using directory = await temporaryDirectory()
     const file = await keysFile(directory.path, `read dashboard ${readKey}`)
@@ -176,7 +193,10 @@ describe('an invalid key file', () => {
       return stderr
     }
     for (const [lines, fault] of [
-      [[`reed x ${readKey}`], /keys:1 \(API_KEYS_FILE\) has the role "reed", it must be read or write/],
+      [
+        [`reed x ${readKey}`],
+        /keys:1 \(API_KEYS_FILE\) has the role "reed", it must be read, write or admin/,
+      ],
       [['# x', readKey], /keys:2 \(API_KEYS_FILE\) is not like `read dashboard <key>`/],
       [['read x short'], /keys:1 .* 16 or more visible ASCII characters/],
       [[`read x ${readKey}`, `read x ${writeKey}`], /keys:2 .* has the name x again/],

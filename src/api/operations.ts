@@ -1,4 +1,4 @@
-import type { ApiKey, Role } from '../base/api-key.ts'
+import { type ApiKey, type Role, roles } from '../base/api-key.ts'
 import type { ClusterStatus } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
@@ -167,21 +167,22 @@ export const operations: { readonly [Name in OperationName]: OperationRow<Name> 
   ListSlowRequests: { run: listSlowRequests, role: 'read', concerns: 'service', admission: 'now' },
   GetSettings: { run: getSettings, role: 'read', concerns: 'service', admission: 'now' },
   GetCluster: { run: getCluster, role: 'read', concerns: 'cluster', admission: 'now' },
-  RemoveNode: { run: removeNode, role: 'write', concerns: 'cluster', admission: 'now' },
-  DrainNode: { run: drainNode, role: 'write', concerns: 'cluster', admission: 'now' },
-  UndrainNode: { run: undrainNode, role: 'write', concerns: 'cluster', admission: 'now' },
-  RefetchNode: { run: refetchNode, role: 'write', concerns: 'cluster', admission: 'now' },
-  SetReplicas: { run: setReplicas, role: 'write', concerns: 'cluster', admission: 'now' },
+  RemoveNode: { run: removeNode, role: 'admin', concerns: 'cluster', admission: 'now' },
+  DrainNode: { run: drainNode, role: 'admin', concerns: 'cluster', admission: 'now' },
+  UndrainNode: { run: undrainNode, role: 'admin', concerns: 'cluster', admission: 'now' },
+  RefetchNode: { run: refetchNode, role: 'admin', concerns: 'cluster', admission: 'now' },
+  SetReplicas: { run: setReplicas, role: 'admin', concerns: 'cluster', admission: 'now' },
 }
 
 export function allows({ role }: ApiKey, needed: Role): boolean {
-  return role === 'write' || needed === 'read'
+  return roles.indexOf(role) >= roles.indexOf(needed)
 }
 
 /** @param what the transport's name for the request */
-export function permissionDenied({ name }: ApiKey, what: string): DatabaseError {
+export function permissionDenied({ name, role }: ApiKey, what: string, needed: Role): DatabaseError {
+  const may = role === 'read' ? 'may only read' : 'may not change the cluster'
   return new DatabaseError(
     'permission_denied',
-    `the key ${name} may only read: ${what} needs one with the role write`,
+    `the key ${name} ${may}: ${what} needs one with the role ${needed}`,
   )
 }

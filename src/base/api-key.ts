@@ -3,8 +3,8 @@ import { join } from 'node:path'
 import type { Logger } from './log.ts'
 import type { Transport } from './metrics.ts'
 
-/** What a key allows: only reads, or everything. */
-export const roles = ['read', 'write'] as const
+/** What a key allows: only reads, changes of data too, or also changes of the cluster. Each includes those before it. */
+export const roles = ['read', 'write', 'admin'] as const
 export type Role = (typeof roles)[number]
 
 export interface ApiKey {

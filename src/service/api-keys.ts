@@ -61,7 +61,7 @@ export class ApiKeys {
   #keysWith(fileKeys: readonly ApiKey[]): ServiceKeys {
     const { grpcRootPassword, httpApiKey } = this.#config
     const own = (name: string, key: string | undefined): ApiKey[] =>
-      key === undefined ? [] : [{ name, key, role: 'write' }]
+      key === undefined ? [] : [{ name, key, role: 'admin' }]
     const keys: ServiceKeys = {
       grpc: [
         ...own('GRPC_ROOT_PASSWORD', grpcRootPassword),

@@ -331,7 +331,7 @@ function watchCalls(
 function refusal(values: readonly MetadataValue[], keys: Keyring, path: string): OutgoingStatus | undefined {
   const [value] = values
   const key = values.length === 1 && typeof value === 'string' ? keys.find(value) : undefined
-  if (key !== undefined) return key.role === 'write' ? undefined : refusalByRole(key, path)
+  if (key !== undefined) return refusalByRole(key, path)
   const details =
     values.length === 0
       ? 'missing API key: send it as `authorization` metadata'
@@ -343,7 +343,7 @@ function refusal(values: readonly MetadataValue[], keys: Keyring, path: string):
 function refusalByRole(key: ApiKey, path: string): OutgoingStatus | undefined {
   const name = codecNames.find((each) => path === `/${serviceName}/${each}`)
   if (name === undefined || allows(key, operations[name].role)) return undefined
-  return statusOf(permissionDenied(key, name))
+  return statusOf(permissionDenied(key, name, operations[name].role))
 }
 
 async function bind(

@@ -50,8 +50,9 @@ export function refuseRequests(
       )
     }
     if (request.is404) throw notRouted(request, reply, offered)
-    if (key !== undefined && !allows(key, request.routeOptions.config.role ?? 'write')) {
-      throw permissionDenied(key, `${request.method} ${shown(pathOf(request))}`)
+    const { role = 'write' } = request.routeOptions.config
+    if (key !== undefined && !allows(key, role)) {
+      throw permissionDenied(key, `${request.method} ${shown(pathOf(request))}`, role)
     }
   })
   // Not while a body is still arriving: the connection would be reset, and the answer could be lost.
