@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { newId } from '../src/base/new-ids.ts'
 import type { NewPoint, SearchQuery } from '../src/base/point.ts'
 import { readConfig } from '../src/config.ts'
-import { SearchRing } from '../src/search/search-ring.ts'
+import { Board, placesMax } from '../src/search/board.ts'
 import { openCollection } from './support/collection.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom } from './support/random.ts'
@@ -12,31 +12,35 @@ const seed = 20_271_018
 const dimension = 512
 const payload = { contentType: 'Text', content: '' } as const
 
-/** The rings through which search threads receive work and report its completion. */
-class Rings implements Disposable {
-  readonly #rings = new Set<SearchRing>()
-  readonly #submit = SearchRing.prototype.submit
+/** The boards on which searches are submitted to search threads. */
+class Boards implements Disposable {
+  readonly #boards = new Set<Board>()
+  readonly #submit = Board.prototype.submit
+  submitted = 0
 
   constructor() {
-    const [rings, submit] = [this.#rings, this.#submit]
-    SearchRing.prototype.submit = function (...work) {
-      rings.add(this)
-      return submit.apply(this, work)
+    const note = (board: Board): void => {
+      this.#boards.add(board)
+      this.submitted += 1
     }
-  }
-
-  get submitted(): number {
-    return [...this.#rings].reduce((sum, { submitted }) => sum + submitted, 0)
+    const submit = this.#submit
+    Board.prototype.submit = function (...work) {
+      note(this)
+      submit.apply(this, work)
+    }
   }
 
   /** Blocks the event loop until the search threads have finished, so that their results are not processed yet. */
   hold(): void {
-    while ([...this.#rings].some(({ submitted, completed }) => completed !== submitted))
-      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
+    const isBusy = (board: Board): boolean =>
+      Array.from({ length: placesMax }, (_, place) => board.stateOf(place)).some(
+        (state) => state === 'open' || state === 'taken',
+      )
+    while ([...this.#boards].some(isBusy)) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
   }
 
   [Symbol.dispose](): void {
-    SearchRing.prototype.submit = this.#submit
+    Board.prototype.submit = this.#submit
   }
 }
 
@@ -52,7 +56,7 @@ describe(`a point that is removed between being found and being returned, seed $
   }
   for (const [name, queries] of Object.entries(searches)) {
     it(`is replaced by the next nearest in ${name}, also if another point takes its slot`, async () => {
-      using rings = new Rings()
+      using boards = new Boards()
       await using directory = await temporaryDirectory()
       const config = readConfig({ THREADS: '2' })
       await using opened = await openCollection(directory.path, config)
@@ -64,10 +68,10 @@ describe(`a point that is removed between being found and being returned, seed $
       const [nearest] = before
       assert.equal(nearest!.length, 1000)
 
-      const { submitted } = rings
+      const { submitted } = boards
       const search = collection.search(queries)
-      assert.ok(rings.submitted > submitted)
-      rings.hold()
+      assert.ok(boards.submitted > submitted)
+      boards.hold()
       const deleted = nearest![0]!
       const replaced = nearest![3]!
       const [emptySlot, refilledSlot] = [livePoints.table.find(deleted), livePoints.table.find(replaced)]

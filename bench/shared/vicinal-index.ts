@@ -10,7 +10,8 @@ import type { CodeBits, SegmentHandle } from '../../src/index/segment.ts'
 import { VectorIndex } from '../../src/index/vector-index.ts'
 import type { KernelModule } from '../../src/kernels/wasm-module.ts'
 import { SlotAllocator } from '../../src/points/slot-allocator.ts'
-import { createExecutor, type IndexSearches, type SearchExecutor } from '../../src/search/executor.ts'
+import { createExecutor, type SearchExecutor } from '../../src/search/executor.ts'
+import type { IndexSearches } from '../../src/search/index-searches.ts'
 
 export interface IndexOptions {
   readonly kernels: KernelModule

@@ -13,7 +13,7 @@ import type { ReadCall } from '../points/database.ts'
 import { copyPagedId, type IdPages, slotsPerPage } from '../points/id-table.ts'
 import { ReadState } from '../points/read-state.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
-import { LocalSearches } from '../search/executor.ts'
+import { LocalSearches } from '../search/index-searches.ts'
 import type { MatchingSlots, SearchedPoints } from '../search/query-planner.ts'
 import type { MatchingAnswer, ReaderSetup, ToReader } from './reader-messages.ts'
 

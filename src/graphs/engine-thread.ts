@@ -62,7 +62,7 @@ export abstract class EngineThread<ToThread, FromThread extends { readonly kind:
   }
 
   /** Whether the thread has had work. */
-  protected get hasStarted(): boolean {
+  get hasStarted(): boolean {
     return this.#worker !== undefined
   }
 
@@ -87,7 +87,7 @@ export abstract class EngineThread<ToThread, FromThread extends { readonly kind:
   }
 
   /** Call before the thread gets work on an index. */
-  protected beforeWork(index: number): void {
+  beforeWork(index: number): void {
     const unsent = this.#unsent.get(index)
     if (unsent === undefined) return
     this.#unsent.delete(index)

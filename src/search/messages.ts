@@ -1,37 +1,47 @@
-import type { DetachedMessage, FaultMessage, IndexMessage } from '../graphs/engine-thread.ts'
+import type { DetachedMessage, IndexMessage } from '../graphs/engine-thread.ts'
 
 /**
- * The messages between the main thread and the search workers.
+ * How search threads get work, and what the main thread tells them.
  *
- *   main thread                                     worker n (lane n of every segment's scratch)
- *   ───────────                                     ─────────────────────────────────────────────
- *   new Worker(workerData: ThreadSetup) ──────────> instantiate nothing yet
- *   StartMessage ─────────────────────────────────> from here on asleep in Atomics.wait, or at work
- *   IndexMessage, announced  in the ring ────────> instantiate the kernels over the segment's memory
- *   FilterMessage, announced in the ring ─────────> keep the bitmap of a filter, or drop it
- *   record in the ring ···························> search, one record after another
- *   cancelled, in the record ·····················> seen between two ranges or two queries: stops early
- *        <········································· hits in the record, and the doorbell
- *        <───────────────────────────────────────── FaultMessage, if the search has thrown
- *   IndexMessage, announced in the ring ─────────> drop everything of the index
- *        <───────────────────────────────────────── DetachedMessage
+ *   threads with searches                             search thread of lane n (its scratch in every segment)
+ *   ─────────────────────                             ──────────────────────────────────────────────────────
+ *   submit work to their own board ················> asleep in Atomics.wait, or at work: take work of any board
+ *   withdraw, cancel ······························> seen between two ranges or two queries: stop early
+ *        <·········································· hits in the record, and the board's bell
  *
- *   ───> a message       ···> shared memory: search-ring.ts, and the doorbell below
+ *   main thread
+ *   ───────────
+ *   new Worker(workerData: ThreadSetup) ───────────> instantiate nothing yet
+ *   StartMessage, BoardMessage ────────────────────> search from here on
+ *   IndexMessage ──────────────────────────────────> instantiate the kernels over the segment's memory
+ *   FilterMessage ─────────────────────────────────> keep the bitmap of a filter, or drop it
+ *   IndexMessage ──────────────────────────────────> drop everything of the index
+ *        <────────────────────────────────────────── DetachedMessage
  *
- * Every worker serves every index; messages and records identify theirs by its id, which is unique in the process.
- * Vectors of points are never posted: workers read them in place, in the segments' shared memory.
+ *   ───> a message       ···> shared memory: board.ts, and the state of the pool below
  *
- * A thread that sleeps in Atomics.wait receives no messages. Each message posted after the start is therefore counted
- * in the ring, which wakes the thread. A record never overtakes the message of its segment or filter. A request to
- * drop an index can overtake records of its index; their hits are no longer needed, and they are completed without any.
+ * Every thread serves every index; messages and records identify theirs by its id, which is unique in the process.
+ * Vectors of points are never posted: threads read them in place, in the segments' shared memory.
+ *
+ * A thread that sleeps in Atomics.wait receives no messages. Each message is therefore announced in the state of the
+ * pool, which wakes the thread. A thread that has taken work first reads what was announced, so work never overtakes
+ * the message of its segment or filter. A request to drop an index, or a filter, can overtake work: the thread then
+ * gives the work up.
  */
 
 export interface StartMessage {
   readonly kind: 'start'
-  /** The buffer of this worker's own `SearchRing`. */
-  readonly ring: SharedArrayBuffer
-  /** The buffer of the `Doorbell` that all workers share. */
-  readonly doorbell: SharedArrayBuffer
+  /** The buffer of the `PoolState`. */
+  readonly pool: SharedArrayBuffer
+  /** The messages that were announced to former threads of the lane. */
+  readonly received: number
+}
+
+/** The work of another thread; replaces that of a thread with the same number. */
+export interface BoardMessage {
+  readonly kind: 'board'
+  readonly owner: number
+  readonly board: SharedArrayBuffer
 }
 
 /** The messages about filters to a search thread. */
@@ -39,41 +49,69 @@ export type FilterMessage =
   | { readonly kind: 'filter'; readonly filter: number; readonly words: SharedArrayBuffer }
   | { readonly kind: 'drop-filter'; readonly filter: number }
 
-export type ToSearchThread = StartMessage | FilterMessage | IndexMessage
-export type FromSearchThread = DetachedMessage | FaultMessage
+export type ToSearchThread = StartMessage | BoardMessage | FilterMessage | IndexMessage
+export type FromSearchThread = DetachedMessage
 
-/**
- * Wakes the main thread when a search thread has completed work. The main thread's event loop must never block, so it
- * listens with `Atomics.waitAsync`. While it does not listen, ringing costs nothing, and it later collects everything
- * that several threads have completed meanwhile.
- */
-export class Doorbell {
+/** What all search threads, and all threads with work for them, share. Lanes of search threads start at 1. */
+export class PoolState {
   readonly buffer: SharedArrayBuffer
   readonly #words: Int32Array
 
-  constructor(buffer: SharedArrayBuffer = new SharedArrayBuffer(8)) {
+  constructor(buffer: SharedArrayBuffer) {
     this.buffer = buffer
     this.#words = new Int32Array(buffer)
   }
 
-  /** Search threads: reports completed work. */
-  ring(): void {
-    if (Atomics.exchange(this.#words, armedWord, 0) === 0) return
+  static memory(threads: number): SharedArrayBuffer {
+    return new SharedArrayBuffer((1 + threads) * wordsPerLane * Int32Array.BYTES_PER_ELEMENT)
+  }
+
+  /** Wakes a thread that sleeps, if there is one. Call after work was submitted. */
+  wakeOne(): void {
+    Atomics.add(this.#words, bellWord, 1)
+    // This saves a system call while all threads are awake.
+    if (Atomics.load(this.#words, asleepWord) > 0) Atomics.notify(this.#words, bellWord, 1)
+  }
+
+  /** Main thread: makes a thread read its port. Call after posting to it. */
+  announce(lane: number): void {
+    Atomics.add(this.#words, lane * wordsPerLane + messagesWord, 1)
     Atomics.add(this.#words, bellWord, 1)
     Atomics.notify(this.#words, bellWord)
   }
 
-  /**
-   * Main thread: the next ring calls `listener` once. Afterwards, check for work that was completed before this call.
-   */
-  listen(listener: () => void): void {
-    const bell = Atomics.load(this.#words, bellWord)
-    Atomics.store(this.#words, armedWord, 1)
-    const rung = Atomics.waitAsync(this.#words, bellWord, bell)
-    if (rung.async) rung.value.then(listener)
-    else queueMicrotask(listener)
+  /** The number of messages that were announced to a thread, modulo 2^32. */
+  messages(lane: number): number {
+    return Atomics.load(this.#words, lane * wordsPerLane + messagesWord)
+  }
+
+  get bell(): number {
+    return Atomics.load(this.#words, bellWord)
+  }
+
+  /** Search thread: sleeps until something happens; returns immediately if it has since `bell` was read. */
+  sleep(bell: number): void {
+    Atomics.add(this.#words, asleepWord, 1)
+    Atomics.wait(this.#words, bellWord, bell)
+    Atomics.sub(this.#words, asleepWord, 1)
+  }
+
+  /** Search thread: counts a piece that it has worked on. */
+  countPiece(lane: number): void {
+    Atomics.add(this.#words, lane * wordsPerLane + piecesWord, 1)
+  }
+
+  /** The pieces that the threads of a lane have worked on since the start. */
+  pieces(lane: number): number {
+    return Atomics.load(this.#words, lane * wordsPerLane + piecesWord) >>> 0
   }
 }
 
-const armedWord = 0
-const bellWord = 1
+/** A cache line each. */
+const wordsPerLane = 16
+/** Of the first line; no search thread has lane 0. */
+const bellWord = 0
+const asleepWord = 1
+/** Of the line of a lane. */
+const messagesWord = 0
+const piecesWord = 1

@@ -4,8 +4,8 @@ import type { Payload, SearchQuery } from '../base/point.ts'
 import { noWork } from '../index/searcher.ts'
 import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
 import type { IdTable } from '../points/id-table.ts'
-import type { LocalSearches } from './executor.ts'
 import type { PlannedQuery, SearchReport } from './filter-planner.ts'
+import type { LocalSearches } from './index-searches.ts'
 import { type Journal, TouchedSlots } from './one-moment.ts'
 
 /** A query in progress: what was asked, what is searched for, and what shows whether that is still the answer. */

@@ -8,8 +8,8 @@ import { type IndexQuery, rangesOf, type Searcher, type SlotRange } from '../ind
 import { efMax, queriesPerScanMax } from '../index/segment.ts'
 import { countBits, type SlotBits, type SlotFilter } from '../index/slot-filter.ts'
 import type { FilteredPlanCounts } from '../points/collection-stats.ts'
+import type { BoardWork } from './board.ts'
 import { type FilterPlan, FilterPlanner, type PlannedQuery } from './filter-planner.ts'
-import type { RingWork } from './search-ring.ts'
 
 /** Returns the current route of a metric's searches, or of a search with a filter; undefined for the exact scan. */
 export type RouteOf = (metric: Metric, ask?: FilteredAsk) => RouteInForce | undefined
@@ -261,7 +261,7 @@ function plainPlan(index: SearchedIndex, isExact: boolean, route: RouteInForce |
 }
 
 /** Part of a request: some of its queries over some of the slots. */
-export interface Piece extends RingWork {
+export interface Piece extends BoardWork {
   /** The positions of the piece's queries in the request. */
   readonly positions: readonly number[]
 }

@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { newFilterId, type SlotBits } from '../index/slot-filter.ts'
-import { Doorbell, type FilterMessage } from './messages.ts'
-import { ThreadFilters } from './search-thread.ts'
+import { Doorbell } from './board.ts'
+import type { FilterMessage, ToSearchThread } from './messages.ts'
+import { KnownFilters } from './search-thread.ts'
 
 function bits(): SlotBits {
   return { id: newFilterId(), version: 0, words: new Uint32Array(new SharedArrayBuffer(4)) }
 }
 
-/** Returns filters that record the messages to a thread, and the filters that the thread knows by them. */
-function recordingFilters(): { filters: ThreadFilters; messages: FilterMessage[]; known: () => Set<number> } {
+/** Returns filters that record the messages to threads, and the filters that threads know by them. */
+function recordingFilters(): { filters: KnownFilters; messages: FilterMessage[]; known: () => Set<number> } {
   const messages: FilterMessage[] = []
   const known = (): Set<number> => {
     const ids = new Set<number>()
@@ -19,10 +20,11 @@ function recordingFilters(): { filters: ThreadFilters; messages: FilterMessage[]
     }
     return ids
   }
-  return { filters: new ThreadFilters((message) => messages.push(message)), messages, known }
+  const filters = new KnownFilters((message: ToSearchThread) => messages.push(message as FilterMessage))
+  return { filters, messages, known }
 }
 
-describe('the filters that a thread knows', () => {
+describe('the filters that threads know', () => {
   it('are posted once, however many queries use them, and share their memory', () => {
     const { filters, messages } = recordingFilters()
     const [first, second] = [bits(), bits()]
@@ -66,6 +68,15 @@ describe('the filters that a thread knows', () => {
     filters.detach(1)
     assert.deepEqual([...known()], [kept.id])
     filters.afterWork(gone)
+  })
+
+  it('are posted to a thread that starts later', () => {
+    const { filters, messages } = recordingFilters()
+    const used = Array.from({ length: 3 }, bits)
+    for (const each of used) filters.beforeWork(1, each)
+    const late: ToSearchThread[] = []
+    filters.postTo({ post: (message) => late.push(message) })
+    assert.deepEqual(late, messages)
   })
 })
 

@@ -10,7 +10,7 @@ import { scalarDistance } from '../../src/kernels/scalar.ts'
 import type { ReadCall } from '../../src/points/database.ts'
 import { IdTable } from '../../src/points/id-table.ts'
 import { CollectionSearch } from '../../src/search/collection-search.ts'
-import type { IndexSearches } from '../../src/search/executor.ts'
+import type { IndexSearches } from '../../src/search/index-searches.ts'
 import type { SearchedPoints } from '../../src/search/query-planner.ts'
 import { IndexFixture } from './index-fixture.ts'
 

@@ -1,6 +1,7 @@
 import { Hits } from '../../../src/index/hits.ts'
 import type { IndexQuery } from '../../../src/index/searcher.ts'
-import type { IndexSearches, SearchExecutor } from '../../../src/search/executor.ts'
+import type { SearchExecutor } from '../../../src/search/executor.ts'
+import type { IndexSearches } from '../../../src/search/index-searches.ts'
 import type { VicinalIndex } from '../../shared/vicinal-index.ts'
 import { noId, timed } from './contender.ts'
 

@@ -1,5 +1,5 @@
 import { isMainThread, Worker, workerData } from 'node:worker_threads'
-import { Doorbell } from '../../../src/search/messages.ts'
+import { Doorbell } from '../../../src/search/board.ts'
 
 /**
  * Wakes the event loop at a steady rate, accurate to a few microseconds. A separate thread sleeps between the ticks.

@@ -1,0 +1,175 @@
+import type { BudgetShare } from '../base/budgets.ts'
+import { cancellation, DatabaseError } from '../base/errors.ts'
+import { Hits } from '../index/hits.ts'
+import type { SearchedIndex } from '../index/index-view.ts'
+import { Searcher } from '../index/searcher.ts'
+import type { KernelModule } from '../kernels/wasm-module.ts'
+import type { FilteredPlanCounts } from '../points/collection-stats.ts'
+import type { PlannedQuery } from './filter-planner.ts'
+import { type RouteOf, SearchPieces, SearchRequest } from './search-pieces.ts'
+import type { Submitter, WaitingSearches } from './submitter.ts'
+
+interface LocalSearchesOptions {
+  readonly index: SearchedIndex
+  readonly kernels: KernelModule
+  /** The lane of the calling thread. */
+  readonly lane: number
+  readonly routeOf: RouteOf
+  /** The number of threads among which a single scan would be divided. */
+  readonly threads: number
+}
+
+/** The searches of one index on the calling thread, however long they take. */
+export class LocalSearches {
+  readonly index: SearchedIndex
+  readonly pieces: SearchPieces
+  readonly #searcher: Searcher
+
+  constructor({ index, kernels, lane, routeOf, threads }: LocalSearchesOptions) {
+    this.index = index
+    this.#searcher = new Searcher(kernels, lane)
+    this.pieces = new SearchPieces({ index, routeOf, threads, searcher: this.#searcher })
+    index.onSegment((segment) => this.#searcher.attach(segment))
+  }
+
+  /** See `IndexSearches.search`. */
+  async search(queries: readonly PlannedQuery[], signal?: AbortSignal): Promise<Hits> {
+    if (signal?.aborted) throw cancellation(signal)
+    const hits = this.searchNow(queries)
+    this.pieces.learn(queries)
+    return hits
+  }
+
+  /** Like `search`, but in this turn of the event loop, and learns nothing from it. */
+  searchNow(queries: readonly PlannedQuery[]): Hits {
+    const hits = new Hits(this.pieces.rooms(queries))
+    for (const [list, query] of queries.entries()) {
+      const planned = this.pieces.indexQuery(query)
+      hits.add(
+        list,
+        this.#searcher.search([planned], this.pieces.ranges(), () => false),
+      )
+    }
+    return hits
+  }
+
+  close(): void {
+    this.#searcher.close()
+  }
+}
+
+interface IndexSearchesOptions extends Omit<LocalSearchesOptions, 'lane'> {
+  /** Searches of at most this many bytes of rows run on the calling thread. */
+  readonly inlineBytesMax: number
+  /** The queries that wait or run. */
+  readonly queries: BudgetShare
+  readonly submitter: Submitter
+  /** Resolves when all search threads have dropped the index. */
+  readonly detach: () => Promise<void>
+}
+
+/** The searches of one index: its waiting requests, in the order of their turns. Use `SearchExecutor.attach`. */
+export class IndexSearches implements WaitingSearches {
+  readonly index: SearchedIndex
+  readonly #options: IndexSearchesOptions
+  readonly #local: LocalSearches
+  /** Requests that have not settled. */
+  readonly #unsettled = new Set<SearchRequest>()
+  /** The requests with pieces that were not handed out yet; the first one's turn is next. */
+  #waiting: SearchRequest[] = []
+  #refusal: DatabaseError | undefined
+  #drained: (() => void) | undefined
+  #ending: Promise<void> | undefined
+
+  constructor(options: IndexSearchesOptions) {
+    this.#options = options
+    this.index = options.index
+    this.#local = new LocalSearches({ ...options, lane: 0 })
+  }
+
+  /**
+   * Returns the `limit` nearest live slots of each query, ascending by (distance, sequence).
+   *
+   * @throws DatabaseError `overloaded` when too many queries wait (a batch larger than the whole limit is accepted if
+   *   no query to its index waits); `cancelled` when `signal` aborts; `shutting_down` after `close`; the error of
+   *   `discard` after that
+   */
+  async search(queries: readonly PlannedQuery[], signal?: AbortSignal): Promise<Hits> {
+    if (this.#refusal !== undefined) throw this.#refusal
+    if (signal?.aborted) throw cancellation(signal)
+    const refusal = this.#options.queries.refusal(queries.length)
+    if (refusal !== undefined) throw refusal
+    const { pieces } = this.#local
+    if (pieces.bytesOf(queries) <= this.#options.inlineBytesMax) return await this.#local.search(queries)
+    const hits = await this.#enqueue(queries, signal)
+    pieces.learn(queries)
+    return hits
+  }
+
+  /** Like `search`, but in this turn of the event loop, however long that takes. */
+  searchNow(queries: readonly PlannedQuery[]): Hits {
+    return this.#local.searchNow(queries)
+  }
+
+  /** The number of searches with a filter, by how they were carried out. */
+  get filteredPlans(): FilteredPlanCounts {
+    return this.#local.pieces.filteredPlans
+  }
+
+  /** The waiting request whose turn is next. */
+  get next(): SearchRequest | undefined {
+    return this.#waiting[0]
+  }
+
+  /** Call after the next piece of the next request has been handed out. */
+  handOut(): void {
+    const request = this.#waiting.shift()!
+    request.handOut()
+    if (request.next !== undefined) this.#waiting.push(request)
+  }
+
+  /** Refuses new searches, waits for those in progress, and makes the threads drop the index. */
+  close(): Promise<void> {
+    this.#refusal ??= new DatabaseError('shutting_down', 'the server is shutting down')
+    this.#ending ??= this.#end()
+    return this.#ending
+  }
+
+  /** Like `close`, but searches in progress fail immediately with this error. */
+  discard(error: DatabaseError): Promise<void> {
+    this.#refusal = error
+    for (const request of [...this.#unsettled]) request.fail(error)
+    return this.close()
+  }
+
+  async #end(): Promise<void> {
+    if (this.#unsettled.size > 0) await new Promise<void>((resolve) => (this.#drained = resolve))
+    this.#local.close()
+    await this.#options.detach()
+  }
+
+  #enqueue(queries: readonly PlannedQuery[], signal: AbortSignal | undefined): Promise<Hits> {
+    const { queries: share, submitter } = this.#options
+    const { pieces } = this.#local
+    return new Promise((resolve, reject) => {
+      const request = new SearchRequest(pieces.rooms(queries), pieces.cut(queries), (error) => {
+        signal?.removeEventListener('abort', cancel)
+        if (error !== undefined) {
+          this.#waiting = this.#waiting.filter((each) => each !== request)
+          submitter.cancel(request)
+        }
+        share.release(queries.length)
+        this.#unsettled.delete(request)
+        if (this.#unsettled.size === 0) this.#drained?.()
+        if (error === undefined) resolve(request.hits)
+        else reject(error)
+      })
+      const cancel = (): void => request.fail(cancellation(signal!))
+      signal?.addEventListener('abort', cancel, { once: true })
+      share.hold(queries.length)
+      this.#unsettled.add(request)
+      this.#waiting.push(request)
+      submitter.enqueue(this)
+    })
+  }
+}

@@ -1,0 +1,146 @@
+import { type Board, type Outcome, placesMax, RecordSpace, recordBytes, sizeOf } from './board.ts'
+import type { PoolState } from './messages.ts'
+import type { Piece, SearchRequest } from './search-pieces.ts'
+
+interface SubmitterOptions {
+  readonly board: Board
+  readonly pool: PoolState
+  /** The number of search threads. */
+  readonly threads: number
+  /** Called before a piece is submitted; `count` pieces have not ended. */
+  readonly beforeWork: (piece: Piece, count: number) => void
+  /** Called when a submitted piece has ended, however it has. */
+  readonly afterWork: (piece: Piece) => void
+}
+
+/** Searches of an index: its requests take turns. */
+export interface WaitingSearches {
+  /** The request whose turn is next; undefined if none has pieces left. */
+  readonly next: SearchRequest | undefined
+  /** Call after the next piece of the next request has been submitted. */
+  handOut(): void
+}
+
+interface Submitted {
+  readonly request: SearchRequest
+  readonly piece: Piece
+  /** Where its record lies. */
+  readonly offset: number
+}
+
+/**
+ * Submits the searches of a thread to its board, and collects their hits.
+ *
+ *   search ──> requests of its index, each cut into pieces ──> the board ──> merged ──> resolved
+ *
+ * Indexes take turns, piece by piece, and so do the requests of one index. About a millisecond of work for each search
+ * thread is open, so that none need wait for its next piece. What waits beyond that can be counted, refused and
+ * cancelled. A query that arrives during a batch of thousands, or during thousands of requests to another index, waits
+ * for two or three pieces only.
+ */
+export class Submitter {
+  readonly #options: SubmitterOptions
+  readonly #board: Board
+  readonly #space: RecordSpace
+  /** By place. */
+  readonly #submitted: (Submitted | undefined)[] = new Array<undefined>(placesMax).fill(undefined)
+  #count = 0
+  /** Those with waiting requests; the first one's turn is next. */
+  #waiting: WaitingSearches[] = []
+  #isListening = false
+
+  constructor(options: SubmitterOptions) {
+    this.#options = options
+    this.#board = options.board
+    this.#space = new RecordSpace(options.board.capacity)
+  }
+
+  /** Call when searches have a new request. */
+  enqueue(searches: WaitingSearches): void {
+    if (!this.#waiting.includes(searches)) this.#waiting.push(searches)
+    this.dispatch()
+  }
+
+  /** Drops the pieces of a request that has failed. */
+  cancel(request: SearchRequest): void {
+    this.#waiting = this.#waiting.filter(({ next }) => next !== undefined)
+    for (const [place, each] of this.#submitted.entries()) {
+      if (each?.request !== request) continue
+      if (this.#board.withdraw(place)) this.#release(place, each)
+      else this.#board.cancel(place)
+    }
+    // Nobody else reports that there is room for others.
+    queueMicrotask(() => this.dispatch())
+  }
+
+  /** Collects completed pieces, submits waiting ones, and listens for the next completion. */
+  dispatch(): void {
+    this.#collectAndSubmit()
+    if (this.#isListening || this.#count === 0) return
+    this.#isListening = true
+    this.#board.bell.listen(() => {
+      this.#isListening = false
+      this.dispatch()
+    })
+    // Repeated for pieces that were completed before the bell was armed.
+    this.#collectAndSubmit()
+  }
+
+  #collectAndSubmit(): void {
+    let open = 0
+    let left = this.#count
+    for (let place = 0; place < placesMax && left > 0; place += 1) {
+      const each = this.#submitted[place]
+      if (each === undefined) continue
+      left -= 1
+      const state = this.#board.stateOf(place)
+      if (state === 'open') open += each.piece.cost
+      else if (state !== 'free' && state !== 'taken') this.#collect(place, each, state)
+    }
+    while (this.#waiting.length > 0 && open < aheadMicroseconds * this.#options.threads) {
+      const searches = this.#waiting[0]!
+      const request = searches.next!
+      const piece = request.next!
+      if (!this.#submit(request, piece)) return
+      open += piece.cost
+      this.#waiting.shift()
+      searches.handOut()
+      if (searches.next !== undefined) this.#waiting.push(searches)
+    }
+  }
+
+  /** Returns false if there is no room until a piece has ended. */
+  #submit(request: SearchRequest, piece: Piece): boolean {
+    const place = this.#count === placesMax ? -1 : this.#submitted.indexOf(undefined)
+    const offset = place === -1 ? undefined : this.#space.take(recordBytes(sizeOf(piece)))
+    if (offset === undefined) return false
+    this.#submitted[place] = { request, piece, offset }
+    this.#count += 1
+    this.#options.beforeWork(piece, this.#count)
+    this.#board.submit(place, offset, piece)
+    this.#options.pool.wakeOne()
+    return true
+  }
+
+  #collect(place: number, submitted: Submitted, outcome: Outcome): void {
+    const { request, piece } = submitted
+    if (!request.isSettled) {
+      if (outcome === 'done') {
+        this.#board.addWork(place, piece.queries)
+        request.complete(piece, this.#board.hits(place))
+      } else request.fail(outcome === 'failed' ? this.#board.errorOf(place) : new Error('the index is gone'))
+    }
+    this.#board.free(place)
+    this.#release(place, submitted)
+  }
+
+  #release(place: number, { piece, offset }: Submitted): void {
+    this.#submitted[place] = undefined
+    this.#count -= 1
+    this.#space.release(offset)
+    this.#options.afterWork(piece)
+  }
+}
+
+/** Enough for the time that the event loop is busy. */
+const aheadMicroseconds = 1000
