@@ -118,15 +118,6 @@ describeBoth('many points', (transport) => {
     assert.deepEqual(idsOf(rest.points), expected)
   })
 
-  it('are counted', async () => {
-    assert.equal(await client.count(), count)
-    assert.equal(await client.count({}), count)
-    assert.equal(await client.count({ n: { $gte: 10, $lt: 20 } }), 10)
-    assert.equal(await client.count({ $not: { parity: 'odd' } }), count / 2)
-    assert.equal(await client.count({ $or: [{ n: 1 }, { $id: ids[2]! }] }), 2)
-    assert.equal(await client.count({ missing: 1 }), 0)
-  })
-
   it('have facets: the most frequent values of paths', async () => {
     const facets = await client.facets({ paths: ['tags', 'parity', 'missing'], limit: 2 })
     assert.deepEqual(
@@ -192,29 +183,5 @@ describeBoth('many points', (transport) => {
     const { version } = await client.get(ids[0]!, { version: true })
     assert.deepEqual(await client.updateMatching(request), { changed: 0, more: false })
     assert.equal((await client.get(ids[0]!, { version: true })).version, version)
-  })
-
-  it('are deleted by filter', async () => {
-    assert.deepEqual(await client.deleteMatching({ filter: { parity: 'odd' }, dryRun: true }), {
-      changed: 125,
-      more: false,
-    })
-    assert.equal(await client.count(), count)
-    assert.deepEqual(await client.deleteMatching({ filter: { parity: 'odd' }, limit: 100 }), {
-      changed: 100,
-      more: true,
-    })
-    assert.deepEqual(await client.deleteMatching({ filter: { parity: 'odd' } }), { changed: 25, more: false })
-    await assert.rejects(client.get(ids[1]!), { reason: 'not_found' })
-    assert.deepEqual(
-      idsOf(await listed({})),
-      ids.filter((_, index) => index % 2 === 0),
-    )
-    await assert.rejects(client.deleteMatching({ filter: {} }), { reason: 'invalid_argument' })
-    assert.deepEqual(await client.deleteMatching({ filter: {}, everything: true }), {
-      changed: 125,
-      more: false,
-    })
-    assert.equal(await client.count(), 0)
   })
 })

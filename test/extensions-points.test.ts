@@ -59,32 +59,6 @@ describeBoth('points with attributes', (transport) => {
     assert.deepEqual(Object.entries(hits[0]!.payload!.attributes!), [['__proto__', 4]])
   })
 
-  it('have the ids that callers choose, converted to lower case', async () => {
-    const { client } = transport
-    const id = 'ABCDEF01-2345-1789-ABCD-EF0123456789'
-    assert.equal(await client.insert(pointOf({ id })), id.toLowerCase())
-    assert.equal((await client.get(id)).id, id.toLowerCase())
-    await assert.rejects(client.insert(pointOf({ id })), {
-      reason: 'already_exists',
-      message: `id ${id.toLowerCase()} exists: send on_conflict to replace or skip it`,
-    })
-  })
-
-  it('resolve conflicts as the caller chooses', async () => {
-    const { client } = transport
-    const id = randomUUID()
-    await client.insert(pointOf({ id }))
-    const stored = await client.count()
-    const before = await client.get(id, { version: true })
-    assert.equal(await client.insert(pointOf({ id, vector: [3, 4], onConflict: 'skip' })), id)
-    assert.deepEqual(await client.get(id, { version: true }), before)
-    assert.equal(await client.insert(pointOf({ id, vector: [3, 4], onConflict: 'replace' })), id)
-    const after = await client.get(id, { version: true })
-    assert.deepEqual(after.vector, Float32Array.of(3, 4))
-    assert.ok(after.version! > before.version!)
-    assert.equal(await client.count(), stored)
-  })
-
   it('are all stored or none, unless the batch continues after errors', async () => {
     const { client } = transport
     const taken = randomUUID()
@@ -122,65 +96,6 @@ describeBoth('points with attributes', (transport) => {
     assert.deepEqual((await client.get(ids[5]!)).vector, Float32Array.of(5, 6))
     assert.deepEqual((await client.insertEach([pointOf()])).errors, [])
     assert.deepEqual(await client.insertEach([]), { ids: [], errors: [] })
-  })
-
-  it('are put: created, then replaced', async () => {
-    const { client } = transport
-    const id = randomUUID()
-    const first = await client.put(id, pointOf())
-    assert.equal(first.created, true)
-    const second = await client.put(id, {
-      vector: [7, 8],
-      payload: { contentType: 'Image', content: 'y', attributes },
-    })
-    assert.equal(second.created, false)
-    assert.ok(second.version > first.version)
-    const found = await client.get(id, { version: true })
-    assert.equal(found.version, second.version)
-    assert.deepEqual(found.vector, Float32Array.of(7, 8))
-    assert.deepEqual(found.payload, { contentType: 'Image', content: 'y', attributes })
-  })
-
-  it('are patched, by path', async () => {
-    const { client } = transport
-    const id = await client.insert({
-      vector: [1, 2],
-      payload: { contentType: 'Text', content: 'x', attributes: { a: { b: 1, c: 2 }, d: 3 } },
-    })
-    const { version } = await client.patch(id, {
-      set: { 'a.b': 5, 'e.f': 'new' },
-      unset: ['d', 'not.there'],
-      content: 'y',
-      vector: [9, 9],
-    })
-    const found = await client.get(id, { version: true })
-    assert.deepEqual(found, {
-      id,
-      vector: Float32Array.of(9, 9),
-      payload: { contentType: 'Text', content: 'y', attributes: { a: { b: 5, c: 2 }, e: { f: 'new' } } },
-      version,
-    })
-    await client.patch(id, { unset: ['a', 'e'] })
-    assert.deepEqual((await client.get(id)).payload, { contentType: 'Text', content: 'y' })
-    await assert.rejects(client.patch(randomUUID(), { content: 'y' }), {
-      reason: 'not_found',
-      message: 'Point not found',
-    })
-    await assert.rejects(client.patch(id, {}), { reason: 'invalid_argument', message: /^there is nothing/ })
-  })
-
-  it('are written under a condition', async () => {
-    const { client } = transport
-    const id = randomUUID()
-    const notMet = { reason: 'precondition_failed' }
-    await assert.rejects(client.put(id, pointOf(), { when: { version: 1 } }), notMet)
-    const { version } = await client.put(id, pointOf(), { when: { absent: true } })
-    await assert.rejects(client.put(id, pointOf(), { when: { absent: true } }), notMet)
-    const patched = await client.patch(id, { set: { n: 1 } }, { when: { version } })
-    await assert.rejects(client.patch(id, { set: { n: 2 } }, { when: { version } }), notMet)
-    await assert.rejects(client.patch(id, { set: { n: 2 } }, { when: { filter: { n: 2 } } }), notMet)
-    await client.patch(id, { set: { n: 2 } }, { when: { filter: { n: 1, $version: patched.version } } })
-    assert.deepEqual((await client.get(id)).payload.attributes, { n: 2 })
   })
 
   it('expire, unless a patch removes the expiry', async () => {

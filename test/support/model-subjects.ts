@@ -8,6 +8,7 @@ import type { Collection } from '../../src/collections/collection.ts'
 import { readConfig } from '../../src/config.ts'
 import type { CollectionStats } from '../../src/points/collection-stats.ts'
 import { type CollectionSettings, openCollection } from './collection.ts'
+import { commandLineClient } from './command-line-client.ts'
 import { type ModelClient, overTransport } from './model-client.ts'
 import { directClient } from './model-direct-client.ts'
 import { noCollections } from './no-collections.ts'
@@ -26,8 +27,11 @@ export interface Subject extends AsyncDisposable {
   restart(): Promise<void>
 }
 
-/** The interfaces: the operations without a transport, each transport alone, and both transports alternately. */
-export type SubjectName = 'engine' | 'gRPC' | 'HTTP' | 'both transports'
+/**
+ * The interfaces: the operations without a transport, each transport alone, both transports alternately, and commands,
+ * which cannot express everything.
+ */
+export type SubjectName = 'engine' | 'gRPC' | 'HTTP' | 'both transports' | 'command line'
 
 export const subjects: Readonly<Record<SubjectName, () => Promise<Subject>>> = {
   engine: openEngineSubject,
@@ -35,9 +39,11 @@ export const subjects: Readonly<Record<SubjectName, () => Promise<Subject>>> = {
   HTTP: () => openServiceSubject(httpClient),
   'both transports': () =>
     openServiceSubject((service) => alternating([grpcClient(service), httpClient(service)])),
+  'command line': openCommandLineSubject,
 }
 
-export const subjectNames: readonly SubjectName[] = Object.keys(subjects) as SubjectName[]
+/** Those that can do everything. */
+export const subjectNames: readonly SubjectName[] = ['engine', 'gRPC', 'HTTP', 'both transports']
 
 function grpcClient({ grpcAddress }: TestService): ModelClient {
   return overTransport(createGrpcClient({ address: grpcAddress, apiKey }))
@@ -71,6 +77,26 @@ function alternating(clients: readonly ModelClient[]): ModelClient {
     changeByFilter: (request) => next().changeByFilter(request),
     async close() {
       for (const client of clients) await client.close()
+    },
+  }
+}
+
+async function openCommandLineSubject(): Promise<Subject> {
+  const files = await temporaryDirectory()
+  const subject = await openServiceSubject(({ grpcAddress }) =>
+    commandLineClient(['--grpc', grpcAddress, '--api-key', apiKey], files.path),
+  )
+  return {
+    get client() {
+      return subject.client
+    },
+    get nowUs() {
+      return subject.nowUs
+    },
+    restart: () => subject.restart(),
+    async [Symbol.asyncDispose]() {
+      await subject[Symbol.asyncDispose]()
+      await files[Symbol.asyncDispose]()
     },
   }
 }
