@@ -8,7 +8,7 @@ import {
   positionOf,
 } from '../base/request-headers.ts'
 import { backoffMs, retried } from '../base/retry.ts'
-import { fieldsOf, flagIn, oneOf, optional, textIn, wholeIn, wrongKind } from './field-readers.ts'
+import { fieldsOf, flagIn, oneOf, optional, textIn, textsIn, wholeIn, wrongKind } from './field-readers.ts'
 
 /** What the calls of both transports have in common: options, bounds, retries, errors, and the session with a cluster. */
 
@@ -132,32 +132,76 @@ export function tooLarge(maxRequestBytes: number): DatabaseError {
   )
 }
 
+/** The nodes that a client may call. It stays with one of them until that one fails. */
+export class Nodes<Node> {
+  readonly all: readonly Node[]
+  #at = 0
+
+  constructor(all: readonly Node[]) {
+    this.all = all
+  }
+
+  get current(): Node {
+    return this.all[this.#at]!
+  }
+
+  /** Moves to the next node, unless another call has already left this one. */
+  leave(node: Node): void {
+    if (node === this.current) this.#at = (this.#at + 1) % this.all.length
+  }
+}
+
+/** The addresses of a service: one, or those of the nodes of a cluster. @throws DatabaseError `invalid_argument` */
+export function addressesIn(addresses: string | readonly string[], at: string): readonly string[] {
+  const all = typeof addresses === 'string' ? [addresses] : textsIn(addresses, at)
+  if (all.length === 0) throw new DatabaseError('invalid_argument', `${at} must have at least one address`)
+  return all
+}
+
 /**
- * Makes a call: refuses it if it is too large, and repeats it until it succeeds, fails permanently, or has no retries left.
+ * Makes a call: refuses it if it is too large, and repeats it until it succeeds, fails permanently, or has no retries
+ * left. After a failure, the next node is asked, and at once if it was not asked yet.
  *
- * @param attempt receives the headers or metadata of the request that depend on the options
+ * @param attempt receives the node, and the headers or metadata of the request that depend on the options
  */
-export async function makeCall<Result>(
+export async function makeCall<Result, Node>(
   { retries, maxRequestBytes }: Bounds,
   session: Session,
+  nodes: Nodes<Node>,
   details: CallDetails,
   requestBytes: number,
-  attempt: (headers: Readonly<Record<string, string>>) => Promise<Result>,
+  attempt: (node: Node, headers: Readonly<Record<string, string>>) => Promise<Result>,
 ): Promise<Result> {
   const { signal, consistency } = details
   const key = keyHeader(details)
   if (requestBytes > maxRequestBytes) throw tooLarge(maxRequestBytes)
   const send = async (): Promise<Result> => {
     if (signal?.aborted) throw cancellation(signal)
-    return await attempt({ ...session.headers(consistency), ...key })
+    const node = nodes.current
+    try {
+      return await attempt(node, { ...session.headers(consistency), ...key })
+    } catch (error) {
+      if (isFaultOfNode(error)) nodes.leave(node)
+      throw error
+    }
   }
   const pauseOf = (error: unknown, tries: number): number | undefined => {
     if (tries >= retries || !mayBeRetried(error, details)) return undefined
+    if (tries < nodes.all.length - 1 && isFaultOfNode(error)) return 0
     // Never shorter than the service asks.
     return Math.max(error.retryAfterMs ?? 0, backoffMs(tries, firstWaitMs, waitMaxMs))
   }
   return await retried(send, pauseOf, signal)
 }
+
+/** Whether another node may do better. */
+function isFaultOfNode(error: unknown): boolean {
+  return error instanceof ServiceError && nodeReasons.has(error.reason)
+}
+
+const nodeReasons: ReadonlySet<Reason> = new Set([
+  ...(['overloaded', 'not_ready', 'shutting_down', 'deadline_exceeded'] as const),
+])
 
 /** A call that is not idempotent is retried only if the service refused it. */
 function mayBeRetried(error: unknown, { isRepeatable = false }: CallDetails): error is ServiceError {

@@ -15,10 +15,12 @@ import { Encoded } from '../messages/reader.ts'
 import { idIn, idMessage } from '../messages/values.ts'
 import { encode, type Init } from '../messages/writer.ts'
 import {
+  addressesIn,
   boundsIn,
   type CallBounds,
   type CallDetails,
   makeCall,
+  Nodes,
   noAnswerInTime,
   reasonOfStatus,
   ServiceError,
@@ -48,8 +50,8 @@ import { type CollectionCalls, collectionsOver, type PointCalls, pointsOver } fr
 import { objectOf } from './values.ts'
 
 export interface GrpcClientOptions extends CallBounds {
-  /** `host:port`. */
-  readonly address: string
+  /** `host:port`. Of several nodes of a cluster, one is called until it fails. */
+  readonly address: string | readonly string[]
   readonly apiKey: string
   /** Name or alias of the collection whose points the client accesses; the default collection if absent. */
   readonly collection?: string | undefined
@@ -60,28 +62,31 @@ export interface GrpcClientOptions extends CallBounds {
   readonly tls?: boolean | { readonly ca: string | Uint8Array }
 }
 
-/** Creates a client that speaks gRPC; all calls share one connection. */
+/** Creates a client that speaks gRPC; all calls share one connection to each node. */
 export function createGrpcClient(options: GrpcClientOptions): VectorClient {
   const names = ['address', 'apiKey', 'collection', 'tls', 'retries', 'timeoutMs', 'maxRequestBytes'] as const
   fieldsOf(options, names, 'the options')
-  const client = new Client(options.address, credentialsOf(options), {
-    'grpc.max_send_message_length': -1,
-    'grpc.max_receive_message_length': -1,
-    'grpc.max_reconnect_backoff_ms': reconnectMsMax,
-  })
-  return clientOver(client, new Session(), options)
+  const nodes = addressesIn(options.address, 'address').map((address) => ({
+    address,
+    client: new Client(address, credentialsOf(options), {
+      'grpc.max_send_message_length': -1,
+      'grpc.max_receive_message_length': -1,
+      'grpc.max_reconnect_backoff_ms': reconnectMsMax,
+    }),
+  }))
+  return clientOver(new Nodes(nodes), new Session(), options)
 }
 
-/** Creates a client over a connection and a session that other clients may share. */
-function clientOver(connection: Client, session: Session, options: GrpcClientOptions): VectorClient {
+/** Creates a client over connections and a session that other clients may share. */
+function clientOver(nodes: Nodes<GrpcNode>, session: Session, options: GrpcClientOptions): VectorClient {
   const { collection: chosen, ...others } = options
   if (chosen !== undefined) checkCollectionName(chosen)
   return {
-    ...pointsOver(pointCalls(grpcCaller(connection, session, options))),
-    collection: (name) => clientOver(connection, session, { ...options, collection: name }),
-    collections: collectionsOver(collectionCalls(grpcCaller(connection, session, others))),
+    ...pointsOver(pointCalls(grpcCaller(nodes, session, options))),
+    collection: (name) => clientOver(nodes, session, { ...options, collection: name }),
+    collections: collectionsOver(collectionCalls(grpcCaller(nodes, session, others))),
     async close() {
-      connection.close()
+      for (const { client } of nodes.all) client.close()
     },
   }
 }
@@ -236,18 +241,22 @@ interface GrpcDetails extends CallDetails {
   readonly version?: boolean | undefined
 }
 
+interface GrpcNode {
+  readonly address: string
+  readonly client: Client
+}
+
 /** What the calls of one client have in common. */
 interface GrpcCallOptions extends CallBounds {
-  readonly address: string
   readonly apiKey: string
   /** The collection of the calls. */
   readonly collection?: string | undefined
 }
 
 function grpcCaller(
-  client: Client,
+  nodes: Nodes<GrpcNode>,
   session: Session,
-  { address, apiKey, collection, ...given }: GrpcCallOptions,
+  { apiKey, collection, ...given }: GrpcCallOptions,
 ): GrpcCaller {
   const bounds = boundsIn(given)
   const { timeoutMs } = bounds
@@ -256,15 +265,16 @@ function grpcCaller(
   if (collection !== undefined) common.set('collection', collection)
   return async (method, request, read, details) => {
     const bytes = encoded(method.input, request)
-    return makeCall(bounds, session, details, bytes.length, (headers) => {
+    return makeCall(bounds, session, nodes, details, bytes.length, (node, headers) => {
       const metadata = common.clone()
       for (const [name, value] of Object.entries(headers)) metadata.set(name, value)
       if (details.version === true) metadata.set('version', 'true')
-      return attempt(method, bytes, read, metadata, details.signal)
+      return attempt(node, method, bytes, read, metadata, details.signal)
     })
   }
 
   function attempt<Method extends DescMethodUnary, Result>(
+    { address, client }: GrpcNode,
     method: Method,
     bytes: Buffer,
     read: (answer: Answer<Method>) => Result,

@@ -1,10 +1,12 @@
 import { cancellation, DatabaseError, reasonHeader, reasonIn } from '../base/errors.ts'
 import { positionHeader } from '../base/request-headers.ts'
 import {
+  addressesIn,
   boundsIn,
   type CallBounds,
   type CallDetails,
   makeCall,
+  Nodes,
   noAnswerInTime,
   reasonOfStatus,
   ServiceError,
@@ -33,19 +35,26 @@ export interface HttpCaller {
   readonly maxRequestBytes: number
 }
 
-export function httpCaller(options: HttpService): HttpCaller {
-  const base = options.baseUrl.replace(/\/+$/, '')
+/** A service, or the nodes of a cluster. */
+export interface HttpServices extends Omit<HttpService, 'baseUrl'> {
+  /** Like `http://127.0.0.1:3000`. Of several nodes of a cluster, one is called until it fails. */
+  readonly baseUrl: string | readonly string[]
+}
+
+export function httpCaller(options: HttpServices): HttpCaller {
+  const nodes = new Nodes(addressesIn(options.baseUrl, 'baseUrl').map((url) => url.replace(/\/+$/, '')))
   const bounds = boundsIn(options)
   const { timeoutMs, maxRequestBytes } = bounds
   const authorization = authorizationOf(options)
   const session = new Session()
   const call = <Answer>(method: string, path: string, body: string | undefined, details: CallDetails) =>
-    makeCall(bounds, session, details, body?.length ?? 0, (headers) =>
-      attempt<Answer>(method, path, body, headers, details.signal),
+    makeCall(bounds, session, nodes, details, body?.length ?? 0, (base, headers) =>
+      attempt<Answer>(base, method, path, body, headers, details.signal),
     )
   return Object.assign(call, { maxRequestBytes })
 
   async function attempt<Answer>(
+    base: string,
     method: string,
     path: string,
     body: string | undefined,

@@ -12,7 +12,7 @@ import type {
 } from './client.ts'
 import { fieldsOf } from './field-readers.ts'
 import { bodyOf, type HitAnswer, hitOf, type PayloadAnswer, payloadOf, renamed } from './http-bodies.ts'
-import { type HttpCaller, type HttpService, httpCaller } from './http-call.ts'
+import { type HttpCaller, type HttpServices, httpCaller } from './http-call.ts'
 import { checkCollectionName } from './input.ts'
 import {
   type CollectionCalls,
@@ -23,7 +23,7 @@ import {
 } from './transport.ts'
 import { attributeFromJson, objectOf } from './values.ts'
 
-export interface HttpClientOptions extends HttpService {
+export interface HttpClientOptions extends HttpServices {
   /** Name or alias of the collection whose points the client accesses; the default collection if absent. */
   readonly collection?: string | undefined
 }
