@@ -50,6 +50,11 @@ class AnsweringNode:
         self.requests: list[Headers] = []
         """The headers about clusters in each request."""
         self._lock = threading.Lock()
+        self._is_stopped = False
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._is_stopped
 
     @property
     def url(self) -> str:
@@ -73,6 +78,13 @@ class AnsweringNode:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the node: its connections, too."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
         self._grpc.stop(None).wait()
         self._http.shutdown()
         self._thread.join()
@@ -91,6 +103,9 @@ def _handler_of(node: AnsweringNode) -> type[BaseHTTPRequestHandler]:
 
         def handle_any(self) -> None:
             self.rfile.read(int(self.headers.get("content-length", "0")))
+            if node.is_stopped:
+                self.close_connection = True
+                return
             answer = node.next_answer({name.lower(): value for name, value in self.headers.items()})
             name = self.path.partition("?")[0].rpartition("/")[2]
             body = _BODIES.get(name, b"") if answer.status == 200 else answer.words.encode()

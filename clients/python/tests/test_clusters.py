@@ -45,7 +45,16 @@ def node() -> Iterator[AnsweringNode]:
 def client_of(
     kind: str, node: AnsweringNode, runner: asyncio.Runner, consistency: Consistency | None = None
 ) -> Iterator[Vicinal]:
-    url = node.grpc_url if "grpc" in kind else node.url
+    with client_of_all(kind, [node], runner, consistency) as one:
+        yield one
+
+
+@contextmanager
+def client_of_all(
+    kind: str, nodes: list[AnsweringNode], runner: asyncio.Runner, consistency: Consistency | None = None
+) -> Iterator[Vicinal]:
+    urls = [node.grpc_url if "grpc" in kind else node.url for node in nodes]
+    url = urls[0] if len(urls) == 1 else urls
     if "async" in kind:
         asynchronous = AsyncVicinal(url, retry=SOON, consistency=consistency)
         yield waiting(asynchronous, runner)
@@ -199,3 +208,31 @@ def test_threads_that_note_positions_keep_the_highest() -> None:
     for thread in threads:
         thread.join()
     assert session.headers == {"vicinal-position": "3999"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_client_of_several_nodes_goes_on_when_one_dies(kind: str, runner: asyncio.Runner) -> None:
+    with AnsweringNode() as second:
+        with AnsweringNode() as first, client_of_all(kind, [first, second], runner) as client:
+            for read in READS:
+                read(client)
+            assert len(first.requests) == len(READS)
+            assert second.requests == []
+            # A node that refuses is left, too.
+            first.answers = [Answer(status=503, words="this node is being drained")]
+            assert client.count() == 3
+            assert len(second.requests) == 1
+            second.answers = [Answer(status=503, words="this node is being drained")]
+            assert client.count() == 3
+            first.stop()
+            for read in READS:
+                read(client)
+            assert client.count() == 3
+        assert len(second.requests) == 2 + len(READS) + 1
+
+
+def test_a_client_of_several_nodes_needs_addresses_of_one_transport() -> None:
+    with pytest.raises(InvalidArgumentError, match="at least one address"):
+        Vicinal([])
+    with pytest.raises(InvalidArgumentError, match="all for HTTP or all for gRPC"):
+        Vicinal(["http://127.0.0.1:1", "grpc://127.0.0.1:1"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
@@ -15,13 +15,14 @@ import httpx
 from . import collection_operations, point_operations, search_operations, service_operations
 from .async_transport import AsyncHttpTransport, AsyncTransport
 from .bulk import BATCH_POINTS, Batch, Batcher, Keys, Progress, ProgressBar, batches_of
-from .clusters import Consistency
+from .clusters import Consistency, Session
 from .columns import Columns
 from .errors import VicinalError
 from .exchange import Retry
 from .filters import FilterLike
 from .http_codec import headers_of
 from .methods import documented
+from .nodes import AsyncNodesTransport, AsyncNodeTransport, urls_in
 from .operation import Operation, Place
 from .points import USUAL_LISTED, Include, NewPoint, StoredPoint
 from .snapshots import SnapshotInfo
@@ -59,7 +60,7 @@ class AsyncVicinal:
 
     def __init__(
         self,
-        url: str = "http://127.0.0.1:3000",
+        url: str | Sequence[str] = "http://127.0.0.1:3000",
         *,
         api_key: str | None = None,
         collection: str | None = None,
@@ -259,17 +260,30 @@ async def _batches(
 
 
 def _transport_of(
-    url: str,
+    url: str | Sequence[str],
     api_key: str | None,
     timeout_s: float,
     consistency: Consistency | None,
     headers: Mapping[str, str] | None,
     http_client: httpx.AsyncClient | None,
 ) -> AsyncTransport:
+    session = Session(consistency)
+    nodes = [_node_of(one, api_key, timeout_s, session, headers, http_client) for one in urls_in(url)]
+    return nodes[0] if len(nodes) == 1 else AsyncNodesTransport(nodes)
+
+
+def _node_of(
+    url: str,
+    api_key: str | None,
+    timeout_s: float,
+    session: Session,
+    headers: Mapping[str, str] | None,
+    http_client: httpx.AsyncClient | None,
+) -> AsyncNodeTransport:
     if not url.startswith(("grpc://", "grpcs://")):
-        return AsyncHttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client, consistency)
+        return AsyncHttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client, session)
     try:
         from .grpc.transport import AsyncGrpcTransport
     except ImportError as error:
         raise ImportError(f"{url} needs grpcio: pip install 'vicinal[grpc]'") from error
-    return AsyncGrpcTransport(url, api_key, timeout_s, consistency)
+    return AsyncGrpcTransport(url, api_key, timeout_s, session)

@@ -73,10 +73,10 @@ class AsyncHttpTransport:
         headers: Mapping[str, str],
         timeout_s: float,
         client: httpx.AsyncClient | None = None,
-        consistency: Consistency | None = None,
+        session: Session | None = None,
     ) -> None:
         self._url = base_of(url)
-        self._session = Session(consistency)
+        self._session = session or Session()
         self._is_closed = False
         self._connections = PerLoop(
             async_connections_to(Target(self._url, headers, timeout_s), client),
@@ -85,13 +85,16 @@ class AsyncHttpTransport:
 
     async def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Run an operation."""
-        steps = exchange(
+        return await drive(self.steps(operation, retry), self.send)
+
+    def steps(self, operation: Operation[Result], retry: Retry) -> Steps[HttpRequest, HttpResponse, Result]:
+        """Return the steps of an operation, which `send` takes at this node or at another one."""
+        return exchange(
             request_of(operation, self._session),
             reader_of(operation),
             repeatable=operation.repeatable,
             retry=retry,
         )
-        return await drive(steps, self._send)
 
     async def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
         """Write a snapshot to a file."""
@@ -123,7 +126,8 @@ class AsyncHttpTransport:
         self._is_closed = True
         await self._connections.close(lambda connections: connections.close())
 
-    async def _send(self, request: HttpRequest) -> HttpResponse | Unanswered:
+    async def send(self, request: HttpRequest) -> HttpResponse | Unanswered:
+        """Send a request once."""
         connections = self._open_connections()
         try:
             response = await connections.send(self._telling(request))

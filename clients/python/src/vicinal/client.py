@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -14,13 +14,14 @@ import httpx
 
 from . import collection_operations, point_operations, search_operations, service_operations
 from .bulk import BATCH_POINTS, Batch, Keys, Progress, ProgressBar, batches_of
-from .clusters import Consistency
+from .clusters import Consistency, Session
 from .columns import Columns
 from .errors import VicinalError
 from .exchange import Retry
 from .filters import FilterLike
 from .http_codec import headers_of
 from .methods import documented
+from .nodes import NodesTransport, NodeTransport, urls_in
 from .operation import Operation, Place
 from .points import USUAL_LISTED, Include, NewPoint, StoredPoint
 from .snapshots import SnapshotInfo
@@ -54,7 +55,8 @@ class Vicinal:
     A client for the points of one collection and for the collections themselves. Threads may share a client. A forked
     process has its own connections.
 
-    :param url: `http://…` or `https://…`; with `vicinal[grpc]` installed also `grpc://host:port` or `grpcs://…`
+    :param url: `http://…` or `https://…`; with `vicinal[grpc]` installed also `grpc://host:port` or `grpcs://…`. A list
+        of such addresses are nodes of one cluster: one is called until it fails, and then the next
     :param api_key: needed for gRPC, and for HTTP if the service has keys
     :param collection: name or alias of the collection; by default the collection `default`
     :param timeout_s: seconds to wait for a connection, and for each part of an answer
@@ -71,7 +73,7 @@ class Vicinal:
 
     def __init__(
         self,
-        url: str = "http://127.0.0.1:3000",
+        url: str | Sequence[str] = "http://127.0.0.1:3000",
         *,
         api_key: str | None = None,
         collection: str | None = None,
@@ -251,17 +253,30 @@ class Collections:
 
 
 def _transport_of(
-    url: str,
+    url: str | Sequence[str],
     api_key: str | None,
     timeout_s: float,
     consistency: Consistency | None,
     headers: Mapping[str, str] | None,
     http_client: httpx.Client | None,
 ) -> Transport:
+    session = Session(consistency)
+    nodes = [_node_of(one, api_key, timeout_s, session, headers, http_client) for one in urls_in(url)]
+    return nodes[0] if len(nodes) == 1 else NodesTransport(nodes)
+
+
+def _node_of(
+    url: str,
+    api_key: str | None,
+    timeout_s: float,
+    session: Session,
+    headers: Mapping[str, str] | None,
+    http_client: httpx.Client | None,
+) -> NodeTransport:
     if not url.startswith(("grpc://", "grpcs://")):
-        return HttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client, consistency)
+        return HttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client, session)
     try:
         from .grpc.transport import GrpcTransport
     except ImportError as error:
         raise ImportError(f"{url} needs grpcio: pip install 'vicinal[grpc]'") from error
-    return GrpcTransport(url, api_key, timeout_s, consistency)
+    return GrpcTransport(url, api_key, timeout_s, session)

@@ -70,21 +70,24 @@ class HttpTransport:
         headers: Mapping[str, str],
         timeout_s: float,
         client: httpx.Client | None = None,
-        consistency: Consistency | None = None,
+        session: Session | None = None,
     ) -> None:
         self._url = base_of(url)
-        self._session = Session(consistency)
+        self._session = session or Session()
         self._connections = connections_to(Target(self._url, headers, timeout_s), client)
 
     def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Run an operation."""
-        steps = exchange(
+        return drive(self.steps(operation, retry), self.send)
+
+    def steps(self, operation: Operation[Result], retry: Retry) -> Steps[HttpRequest, HttpResponse, Result]:
+        """Return the steps of an operation, which `send` takes at this node or at another one."""
+        return exchange(
             request_of(operation, self._session),
             reader_of(operation),
             repeatable=operation.repeatable,
             retry=retry,
         )
-        return drive(steps, self._send)
 
     def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
         """Write a snapshot to a file."""
@@ -115,7 +118,8 @@ class HttpTransport:
         """Close the connections, unless they belong to the caller."""
         self._connections.close()
 
-    def _send(self, request: HttpRequest) -> HttpResponse | Unanswered:
+    def send(self, request: HttpRequest) -> HttpResponse | Unanswered:
+        """Send a request once."""
         self._check_open()
         try:
             response = self._connections.send(self._telling(request))

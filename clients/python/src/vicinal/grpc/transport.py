@@ -78,10 +78,10 @@ class GrpcTransport:
     fork, but not if a call is running in another thread.
     """
 
-    def __init__(self, url: str, api_key: str | None, timeout_s: float, consistency: Consistency | None = None) -> None:
+    def __init__(self, url: str, api_key: str | None, timeout_s: float, session: Session | None = None) -> None:
         self._address, self._credentials = _target_of(url)
         self._key = _key_of(api_key)
-        self._session = Session(consistency)
+        self._session = session or Session()
         self._timeout_s = timeout_s
         self._opened: _Opened | None = None
         self._of_parent: list[object] = []
@@ -97,7 +97,11 @@ class GrpcTransport:
 
     def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Run an operation."""
-        return drive(_steps_of(operation, self._session, retry), self._send)
+        return drive(self.steps(operation, retry), self.send)
+
+    def steps(self, operation: Operation[Result], retry: Retry) -> Steps[GrpcCall[Any], Answer, Result]:
+        """Return the steps of an operation, which `send` takes at this node or at another one."""
+        return _steps_of(operation, self._session, retry)
 
     def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
         """Refuse: gRPC has no snapshots."""
@@ -110,7 +114,8 @@ class GrpcTransport:
             if self._opened is not None:
                 self._opened.channel.close()
 
-    def _send(self, call: GrpcCall[Any]) -> Answer | Unanswered:
+    def send(self, call: GrpcCall[Any]) -> Answer | Unanswered:
+        """Send a request once."""
         opened = self._opened or self._open()
         method = opened.methods.get(call.method)
         if method is None:
@@ -143,10 +148,10 @@ class AsyncGrpcTransport:
     _process: ClassVar[int | None] = None
     """The process that has started the thread."""
 
-    def __init__(self, url: str, api_key: str | None, timeout_s: float, consistency: Consistency | None = None) -> None:
+    def __init__(self, url: str, api_key: str | None, timeout_s: float, session: Session | None = None) -> None:
         self._address, self._credentials = _target_of(url)
         self._key = _key_of(api_key)
-        self._session = Session(consistency)
+        self._session = session or Session()
         self._timeout_s = timeout_s
         self._is_closed = False
         # An abandoned channel is closed when it is deleted.
@@ -154,7 +159,11 @@ class AsyncGrpcTransport:
 
     async def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Run an operation."""
-        return await drive_async(_steps_of(operation, self._session, retry), self._send)
+        return await drive_async(self.steps(operation, retry), self.send)
+
+    def steps(self, operation: Operation[Result], retry: Retry) -> Steps[GrpcCall[Any], Answer, Result]:
+        """Return the steps of an operation, which `send` takes at this node or at another one."""
+        return _steps_of(operation, self._session, retry)
 
     async def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
         """Refuse: gRPC has no snapshots."""
@@ -165,7 +174,8 @@ class AsyncGrpcTransport:
         self._is_closed = True
         await self._opened.close(lambda opened: opened.channel.close())
 
-    async def _send(self, call: GrpcCall[Any]) -> Answer | Unanswered:
+    async def send(self, call: GrpcCall[Any]) -> Answer | Unanswered:
+        """Send a request once."""
         if self._is_closed:
             raise ClosedError("the client is closed")
         opened = self._opened.value()
