@@ -113,6 +113,7 @@ async function assemble(
   let writesBlocked: WritesBlocked | undefined
   const data = servedData(config, engine, logger, {
     onCommit: (seconds) => metrics?.commit(seconds),
+    beforeReopen: () => engine.readers.closeRecords(),
     onWritesBlocked: (reason) => {
       writesBlocked = reason
     },
@@ -197,7 +198,7 @@ function servedData(
   config: Config,
   engine: Engine,
   logger: Logger,
-  on: Pick<StoreOptions, 'onCommit' | 'onWritesBlocked'>,
+  on: Pick<StoreOptions, 'onCommit' | 'onWritesBlocked' | 'beforeReopen'>,
 ): ServedData {
   const { dataDir, dimension, maxIdempotencyKeys, maxIdempotencyBytes } = config
   return new ServedData({

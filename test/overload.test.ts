@@ -68,10 +68,12 @@ describe('a busy service', () => {
 
   it('immediately refuses requests beyond its bound, and says when to retry, on both transports', async () => {
     const full = await whileFull(async () => {
-      const response = await fetch(`${service.httpUrl}/points/search`, {
+      // Fewer queries may be searched elsewhere, and not wait.
+      const query = { vector: [...vectors[0]!], similarity: 'Euclidean', limit: 5, ef: 1_000_000 }
+      const response = await fetch(`${service.httpUrl}/points/search/batch`, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
-        body: JSON.stringify({ vector: [...vectors[0]!], similarity: 'Euclidean', limit: 5, ef: 1_000_000 }),
+        body: JSON.stringify({ queries: Array(5).fill(query) }),
       })
       assert.equal(response.status, 429)
       assert.equal(response.headers.get('retry-after'), '1')
@@ -145,7 +147,7 @@ describe('a busy service', () => {
   })
 })
 
-/** The failure of one search, with the metadata that our client does not expose. */
+/** The failure of a batch, with the metadata that our client does not expose. */
 async function searchRefusal(address: string): Promise<ServiceError> {
   const client = new Client(address, credentials.createInsecure())
   const metadata = new Metadata()
@@ -155,21 +157,27 @@ async function searchRefusal(address: string): Promise<ServiceError> {
   const values = Buffer.concat([Buffer.from([0x0a]), length, floats])
   const valuesLength = Buffer.from([0x80 | (values.length & 0x7f), values.length >> 7])
   // query_vector, limit 5, ef 1,000,000
-  const request = Buffer.concat([
+  const query = Buffer.concat([
     Buffer.from([0x0a]),
     valuesLength,
     values,
     Buffer.from([0x18, 5, 0x20, 0xc0, 0x84, 0x3d]),
   ])
+  const queryLength = Buffer.from([0x80 | (query.length & 0x7f), query.length >> 7])
+  const request = Buffer.concat(
+    Array(5)
+      .fill([Buffer.from([0x0a]), queryLength, query])
+      .flat(),
+  )
   try {
     return await new Promise((resolve, reject) => {
       client.makeUnaryRequest(
-        '/vectordb.VectorDB/SearchPoints',
+        '/vectordb.VectorDB/SearchPointsBatch',
         (bytes: Buffer) => bytes,
         (bytes: Buffer) => bytes,
         request,
         metadata,
-        (error) => (error ? resolve(error) : reject(new Error('the search was not refused'))),
+        (error) => (error ? resolve(error) : reject(new Error('the batch was not refused'))),
       )
     })
   } finally {

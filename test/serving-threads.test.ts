@@ -35,6 +35,12 @@ function watchServingThreads(): Set<Worker> {
   return running
 }
 
+interface Hit {
+  readonly id: string
+  readonly vector: readonly number[]
+  readonly payload: { readonly content: string; readonly attributes: object }
+}
+
 /** Inserts points one after the other until told to stop, and opens a connection again when it has ended. */
 class Inserter {
   readonly stored: string[] = []
@@ -73,15 +79,18 @@ describe('a service on several threads', () => {
     const inserters = Array.from({ length: 24 }, () => new Inserter())
     const stored = (): string[] => inserters.flatMap((each) => each.stored)
     const runs = inserters.map((each) => each.run(portOf(service)))
-    for (let round = 1; round <= 4; round += 1) {
-      const before = stored().length
-      await until(() => stored().length >= before + 100)
-      const [victim] = running
-      await victim!.terminate()
-      assert.equal(running.has(victim!), false)
-      await until(async () => (await figureOf(service, 'vicinal_serving_threads')) === threads)
+    try {
+      for (let round = 1; round <= 4; round += 1) {
+        const before = stored().length
+        await until(() => stored().length >= before + 100)
+        const [victim] = running
+        await victim!.terminate()
+        assert.equal(running.has(victim!), false)
+        await until(async () => (await figureOf(service, 'vicinal_serving_threads')) === threads)
+      }
+    } finally {
+      for (const each of inserters) each.stop()
     }
-    for (const each of inserters) each.stop()
     await Promise.all(runs)
 
     const acknowledged = stored()
@@ -192,10 +201,81 @@ describe('a service on several threads', () => {
         const few = points.filter(({ at }) => at < 10)
         assert.deepEqual(await searchNear(place, { at: { $lt: 10 } }), nearest(few))
       }
+      // With what is on disk, too.
+      const include = { payload: true, vector: true, version: true }
+      const body = { vector: [3.1, 0, 1], similarity: 'Euclidean', limit: 1, include }
+      http.request('POST /points/search', json, JSON.stringify(body))
+      const { hits } = JSON.parse((await http.answer()).body) as { hits: object[] }
+      const { version, ...hit } = hits[0] as { version: number }
+      assert.equal(version, 4)
+      assert.deepEqual(hit, {
+        id: points[3]!.id,
+        payload: { content_type: 'Text', content: '', attributes: { at: 3 } },
+        vector: [3, 0, 1],
+      })
       assert.equal(searched, engineSearches)
     } finally {
       CollectionSearch.prototype.search = search
     }
+  })
+
+  it('answers searches with points as they were at one moment, while they change', async () => {
+    await using service = await startServedBy(threads)
+    const ids: string[] = Array.from({ length: 12 }, () => randomUUID())
+    const acknowledged = new Map(ids.map((id) => [id, 0]))
+    const put = async (http: RawHttp, id: string, round: number): Promise<void> => {
+      const vector = [ids.indexOf(id), round, 1]
+      const body = { vector, payload: { content_type: 'Text', content: `${round}`, attributes: { round } } }
+      http.request(`PUT /points/${id}`, json, JSON.stringify(body))
+      assert.ok((await http.answer()).status <= 201)
+      acknowledged.set(id, round)
+    }
+    using first = await RawHttp.open(portOf(service))
+    for (const id of ids) await put(first, id, 0)
+    let isOver = false
+    const write = async (own: readonly string[]): Promise<void> => {
+      using http = await RawHttp.open(portOf(service))
+      for (let round = 1; !isOver; round += 1) for (const id of own) await put(http, id, round)
+    }
+    let elsewhere = 0
+    const { search } = CollectionSearch.prototype
+    CollectionSearch.prototype.search = function (...inputs) {
+      elsewhere += 1
+      return search.apply(this, inputs)
+    }
+    let answers = 0
+    const read = async (): Promise<void> => {
+      using http = await RawHttp.open(portOf(service))
+      for (; answers < 600; answers += 1) {
+        const before = new Map(acknowledged)
+        // All points, or the nearest few.
+        const limit = answers % 2 === 0 ? ids.length : 3
+        const include = { payload: true, vector: true }
+        const body = { vector: [5, 40, 1], similarity: 'Euclidean', limit, include }
+        http.request('POST /points/search', json, JSON.stringify(body))
+        const { status, body: text } = await http.answer()
+        assert.equal(status, 200, text)
+        const { hits } = JSON.parse(text) as { hits: Hit[] }
+        assert.equal(new Set(hits.map(({ id }) => id)).size, limit)
+        for (const { id, vector, payload } of hits) {
+          const [number, round] = vector
+          assert.equal(ids[number!], id)
+          assert.equal(payload.content, `${round}`)
+          assert.deepEqual(payload.attributes, { round })
+          assert.ok(round! >= before.get(id)!, `${round} is older than ${before.get(id)}`)
+        }
+      }
+    }
+    try {
+      const writers = [ids.slice(0, 6), ids.slice(6)].map(write)
+      await Promise.all(Array.from({ length: 4 }, read))
+      isOver = true
+      await Promise.all(writers)
+    } finally {
+      isOver = true
+      CollectionSearch.prototype.search = search
+    }
+    assert.ok(elsewhere < answers / 2, `${elsewhere} of ${answers} searches ran on the thread of the engine`)
   })
 
   it('knows on every thread what was stored through another', async () => {

@@ -3,7 +3,7 @@ import type { BudgetShare } from '../base/budgets.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import { idBytes } from '../base/ids.ts'
-import type { Metric, SearchQuery } from '../base/point.ts'
+import type { Metric, Payload, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import { inTurns } from '../base/turns.ts'
 import type { RouteInForce } from '../graphs/recall-plans.ts'
@@ -15,6 +15,8 @@ import { ReadState } from '../points/read-state.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
 import { LocalSearches } from '../search/index-searches.ts'
 import type { MatchingSlots, SearchedPoints } from '../search/query-planner.ts'
+import type { StoredRecords } from '../storage/records.ts'
+import type { PointRecord, StoredPlace } from '../storage/store.ts'
 import type { MatchingAnswer, ReaderSetup, ToReader } from './reader-messages.ts'
 
 /** This thread cannot answer: the engine can. */
@@ -28,6 +30,10 @@ export class CollectionView implements SearchedPoints {
   readonly attributes: SearchedPoints['attributes']
   readonly #state: ReadState
   readonly #journal: ChangeJournal
+  readonly #place: StoredPlace
+  readonly #records: () => StoredRecords | undefined
+  /** The settled position up to which records can be read. */
+  #renewed = -1
   readonly #pages: IdPages[number][] = []
   readonly #search: CollectionSearch
   /** By filter key, the least recently used first. */
@@ -36,10 +42,15 @@ export class CollectionView implements SearchedPoints {
   readonly #ofWords = new WeakMap<SharedArrayBuffer, ViewedFilter>()
 
   constructor(
-    { kernels, lane, maxResults }: ReaderSetup,
-    { state, journal, layout, segments, pages }: Extract<ToReader, { kind: 'view' }>,
-    results: BudgetShare,
+    { kernels, lane, maxResults, maxDetailBytes }: ReaderSetup,
+    { state, journal, layout, segments, pages, place }: Extract<ToReader, { kind: 'view' }>,
+    {
+      results,
+      records,
+    }: { readonly results: BudgetShare; readonly records: () => StoredRecords | undefined },
   ) {
+    this.#place = place
+    this.#records = records
     this.#state = new ReadState(state)
     this.#journal = new ChangeJournal(journal)
     this.index = new IndexView(layout, () => this.#state.points)
@@ -71,7 +82,7 @@ export class CollectionView implements SearchedPoints {
           ? this.#state.routeOf(metric)
           : this.#ofWords.get(ask.matching.words.buffer)?.routes.get(metric),
     })
-    this.#search = new CollectionSearch({ points: this, results, maxResults, maxDetailBytes: 0 })
+    this.#search = new CollectionSearch({ points: this, results, maxResults, maxDetailBytes })
   }
 
   get hasEnded(): boolean {
@@ -109,9 +120,19 @@ export class CollectionView implements SearchedPoints {
     )
       return this.#leave()
     this.#state.noteRead()
+    const { signal, room } = call
+    let bytes = 0
+    const counted = room && {
+      add(more: number): void {
+        room.add(more)
+        bytes += more
+      },
+    }
     try {
-      return await this.#search.search(queries, call)
+      return await this.#search.search(queries, { signal, room: counted })
     } catch (error) {
+      // What was read is dropped.
+      if (error instanceof Changed || error instanceof NotHere) room?.add(-bytes)
       if (error instanceof Changed) return undefined
       throw error
     }
@@ -174,12 +195,36 @@ export class CollectionView implements SearchedPoints {
     throw new Changed()
   }
 
-  payload(): never {
-    return this.#leave()
+  payload(slot: number): Payload {
+    return this.#record(slot).payload
   }
 
-  versionOf(): never {
-    return this.#leave()
+  versionOf(slot: number): number {
+    return this.#record(slot).version
+  }
+
+  /**
+   * Reads the record of a hit. Disk is ahead of memory: a change is stored first, then noted in the journal, then takes
+   * effect. So the record is that of the hit if its change has taken effect, and if nobody notes the slot until the
+   * answer is checked.
+   */
+  #record(slot: number): PointRecord {
+    const records = this.#records() ?? this.#leave()
+    const { settled } = this.#journal
+    // LMDB shows what was stored when its transaction began.
+    if (settled !== this.#renewed) records.renew()
+    this.#renewed = settled
+    const id = new Uint8Array(idBytes)
+    this.#copyId(slot, id, 0)
+    let record: PointRecord | undefined
+    try {
+      record = records.read(this.#place, slot, id)
+    } catch {
+      // The engine knows why, or can read it.
+      this.#leave()
+    }
+    if (record === undefined || record.version > this.#state.sequence) throw new Changed()
+    return record
   }
 
   #leave(): never {

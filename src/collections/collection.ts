@@ -24,7 +24,7 @@ import { CollectionSearch } from '../search/collection-search.ts'
 import { noPlanCounts } from '../search/filter-planner.ts'
 import type { MatchingSlots, SearchedPoints } from '../search/query-planner.ts'
 import { bytesOfDetails, detailBytes } from '../search/search-answers.ts'
-import type { Snapshot, Store } from '../storage/store.ts'
+import type { Snapshot, Store, StoredPlace } from '../storage/store.ts'
 import { planByFilter } from '../write/by-filter.ts'
 import { Replica, type ReplicaHooks } from '../write/replica.ts'
 import type { TakenPoint } from '../write/requests.ts'
@@ -149,6 +149,11 @@ export class Collection implements Database, AsyncDisposable {
     }
   }
 
+  /** See `Store.place`. */
+  get place(): StoredPlace {
+    return this.#store.place
+  }
+
   /** Reads the store into memory; call before anything else: see `Engine.openCollection`. */
   async load(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted()
@@ -162,6 +167,7 @@ export class Collection implements Database, AsyncDisposable {
     const { options } = this.#parts
     await loadCollection({ ...parts, attributeCache: this.#attributeCache, options }, dimension, signal)
     points.applied()
+    points.allApplied()
     if (this.#replica !== undefined && this.#store.applied === undefined) {
       await digestAll(points, this.#replica)
     }

@@ -71,7 +71,12 @@ export class Engine implements AsyncDisposable {
   constructor(parts: EngineParts) {
     this.#parts = parts
     const { kernels, results, options } = parts
-    this.readers = new Readers({ kernels, maxResults: results.max, firstLane: firstReadingLane(options) })
+    this.readers = new Readers({
+      kernels,
+      maxResults: results.max,
+      maxDetailBytes: options.maxBufferedBytes,
+      firstLane: firstReadingLane(options),
+    })
   }
 
   /** The build of the kernels that is in use. */

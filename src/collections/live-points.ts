@@ -231,6 +231,10 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     this.attributes.journal.settle()
   }
 
+  allApplied(): void {
+    this.readState.sequence = this.#options.store.sequence
+  }
+
   #insert({ id, sequence, point, order = sequence, version = sequence }: Insertion, slot: number): void {
     // First, because this notes the slot in the journal: readers on other threads see the slot change from here on.
     this.#describe(slot, point.payload, version)

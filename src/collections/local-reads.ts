@@ -5,6 +5,7 @@ import type { SearchQuery } from '../base/point.ts'
 import { collectGarbage } from '../base/runtime.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import type { ReadCall } from '../points/database.ts'
+import { StoredRecords } from '../storage/records.ts'
 import { CollectionView, NotHere } from './collection-view.ts'
 import type { FromReader, MatchingCall, ReaderSetup, ToReader } from './reader-messages.ts'
 
@@ -24,8 +25,12 @@ export class LocalReads {
   /** Names that the engine has been asked for. */
   readonly #wanted = new Set<string>()
 
+  /** Undefined when only the engine can read records. */
+  #records: StoredRecords | undefined
+
   constructor(setup: ReaderSetup, matching: MatchingCall) {
     this.#setup = setup
+    this.#records = setup.hasRecords ? new StoredRecords() : undefined
     this.#matching = matching
     this.#results = new SharedBudget({
       max: setup.maxResults,
@@ -49,7 +54,7 @@ export class LocalReads {
     call: ReadCall = {},
   ): Promise<SearchResults | undefined> {
     const view = this.#viewOf(name)
-    if (view === undefined || queries.length > queriesMax || !queries.every(isSimple)) return undefined
+    if (view === undefined || queries.length > queriesMax || !queries.every(isSearchedHere)) return undefined
     try {
       for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
         const results = await view.search(queries, call, (query) =>
@@ -85,7 +90,12 @@ export class LocalReads {
       case 'view': {
         const { name, names, view } = message
         this.#wanted.delete(name)
-        const known = this.#views.get(view) ?? new CollectionView(this.#setup, message, this.#results.share())
+        const known =
+          this.#views.get(view) ??
+          new CollectionView(this.#setup, message, {
+            results: this.#results.share(),
+            records: () => this.#records,
+          })
         this.#views.set(view, known)
         if (names === this.#namesVersion && names === Atomics.load(this.#names, 0))
           this.#byName.set(name, known)
@@ -99,7 +109,19 @@ export class LocalReads {
         return
       case 'detach':
         this.#detach(message.view)
+        return
+      case 'closeRecords':
+        void this.close().finally(() =>
+          this.#setup.port.postMessage({ kind: 'recordsClosed' } satisfies FromReader),
+        )
     }
+  }
+
+  /** Closes the file of records: the engine must be asked for what is in them. */
+  async close(): Promise<void> {
+    const records = this.#records
+    this.#records = undefined
+    await records?.close()
   }
 
   #detach(number: number): void {
@@ -112,11 +134,9 @@ export class LocalReads {
   }
 }
 
-/** Whether a query asks for nothing but ids and distances near a vector. */
-function isSimple({ vector, include, profile }: SearchQuery): boolean {
-  if (typeof vector === 'string' || profile === true) return false
-  if (include === undefined) return true
-  return !(include.payload || include.attributes !== undefined || include.vector || include.version)
+/** Whether a query is near a vector, and does not ask for figures that only the engine has. */
+function isSearchedHere({ vector, profile }: SearchQuery): boolean {
+  return typeof vector !== 'string' && profile !== true
 }
 
 /** More are searched on all cores. */

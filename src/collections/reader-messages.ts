@@ -4,6 +4,7 @@ import type { Metric } from '../base/point.ts'
 import type { RouteInForce } from '../graphs/recall-plans.ts'
 import type { SegmentHandle, SegmentLayout } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
+import type { StoredPlace } from '../storage/store.ts'
 
 /**
  * The messages between the engine and a thread that searches by itself.
@@ -14,6 +15,8 @@ import type { KernelModule } from '../kernels/wasm-module.ts'
  *   view, or absent ────────────────────────────> attach the collection: state, journal, segments, ids
  *   segment, page ──────────────────────────────> attach more of it
  *   detach ─────────────────────────────────────> drop everything of it, when the collection has been closed
+ *   closeRecords ───────────────────────────────> close LMDB's file, and leave records to the engine from then on
+ *        <────────────────────── recordsClosed ──
  *        <··········· MatchingCall, a call ······ the bitmap of a filter, and its route
  *
  * Everything else that a search needs is in shared memory: read-state.ts, change-journal.ts, segment.ts. A thread that
@@ -25,8 +28,9 @@ export type ToReader =
   | { readonly kind: 'segment'; readonly view: number; readonly segment: SegmentHandle }
   | { readonly kind: 'page'; readonly view: number; readonly page: SharedArrayBuffer }
   | { readonly kind: 'detach'; readonly view: number }
+  | { readonly kind: 'closeRecords' }
 
-export type FromReader = { readonly kind: 'want'; readonly name: string }
+export type FromReader = { readonly kind: 'want'; readonly name: string } | { readonly kind: 'recordsClosed' }
 
 interface ViewMessage {
   /** The name or alias that was wanted. */
@@ -40,6 +44,7 @@ interface ViewMessage {
   readonly layout: SegmentLayout
   readonly segments: readonly SegmentHandle[]
   readonly pages: readonly SharedArrayBuffer[]
+  readonly place: StoredPlace
 }
 
 /** What a reading thread is started with. The port must be transferred. */
@@ -51,6 +56,9 @@ export interface ReaderSetup {
   /** One word: changes when a name or an alias may mean another collection. */
   readonly names: SharedArrayBuffer
   readonly maxResults: number
+  readonly maxDetailBytes: number
+  /** Whether records can be read from LMDB's file. */
+  readonly hasRecords: boolean
 }
 
 /** Asks the engine for the slots that match a filter, and for the route of a query with that filter. */

@@ -4,7 +4,7 @@ import { distanceMetrics } from '../base/point.ts'
 import type { Collection } from './collection.ts'
 import type { FromReader, MatchingCall, ReaderSetup, ToReader } from './reader-messages.ts'
 
-interface ReadersOptions extends Pick<ReaderSetup, 'kernels' | 'maxResults'> {
+interface ReadersOptions extends Pick<ReaderSetup, 'kernels' | 'maxResults' | 'maxDetailBytes'> {
   readonly firstLane: number
 }
 
@@ -17,6 +17,9 @@ export class Readers implements Disposable {
   readonly #names = new Int32Array(new SharedArrayBuffer(4))
   readonly #viewed = new Map<Collection, Viewed>()
   readonly #timer: NodeJS.Timeout
+  /** Those of the threads that read records, with what to call when they no longer do. */
+  readonly #ports = new Map<MessagePort, () => void>()
+  #hasRecords = true
   #views = 0
   /** Returns the collection with a name or alias if it is open and other threads may read it. None before loading. */
   find: (name: string) => Collection | undefined = () => undefined
@@ -34,14 +37,34 @@ export class Readers implements Disposable {
    * @param number below `EngineOptions.readingThreads`
    */
   add(number: number): ReaderSetup {
-    const { kernels, maxResults, firstLane } = this.#options
+    const { firstLane, ...options } = this.#options
     const { port1: own, port2: port } = new MessageChannel()
-    own.on('message', ({ name }: FromReader) => this.#view(own, name))
+    own.on('message', (message: FromReader) => {
+      if (message.kind === 'want') this.#view(own, message.name)
+      else this.#ports.get(own)?.()
+    })
+    this.#ports.set(own, () => {})
     own.on('close', () => {
+      this.#ports.get(own)!()
+      this.#ports.delete(own)
       for (const { ports } of this.#viewed.values()) ports.delete(own)
     })
     own.unref()
-    return { port, kernels, lane: firstLane + number, names: this.#names.buffer, maxResults }
+    const names = this.#names.buffer
+    return { ...options, port, lane: firstLane + number, names, hasRecords: this.#hasRecords }
+  }
+
+  /** Resolves when no other thread has the file of records open any more, nor will open it. */
+  async closeRecords(): Promise<void> {
+    if (!this.#hasRecords) return
+    this.#hasRecords = false
+    const closed = Array.from(this.#ports.keys(), (port) => {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#ports.set(port, resolve)
+      post(port, { kind: 'closeRecords' })
+      return promise
+    })
+    await Promise.all(closed)
   }
 
   /** Call when a name or an alias may mean another collection, before anybody learns of it. */
@@ -110,7 +133,8 @@ class Viewed {
     const { readState, attributes, table } = this.#collection.livePoints
     const { layout, segments } = table.index!
     const memory = { state: readState.buffer, journal: attributes.journal.buffer, layout }
-    post(port, { kind: 'view', name, names, view: this.view, ...memory, segments, pages: this.#pages })
+    const { place } = this.#collection
+    post(port, { kind: 'view', name, names, view: this.view, ...memory, segments, pages: this.#pages, place })
     this.ports.add(port)
   }
 

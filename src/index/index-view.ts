@@ -16,6 +16,7 @@ export interface SearchedIndex {
   /** Calls `listener` for every segment, now and when it is added. */
   onSegment(listener: (segment: SegmentHandle) => void): void
   /** Returns a copy of the vector in a slot. */
+  /** Returns a copy of the vector in the slot. */
   read(slot: number): Float32Array
 }
 
@@ -72,7 +73,7 @@ export class IndexView implements SearchedIndex {
     const { capacity, rows, rowBytes } = this.layout
     const { memory, rowFile } = this.#segments[Math.floor(slot / capacity)]!
     if (rowFile === undefined)
-      return new Float32Array(memory.buffer, rows + (slot % capacity) * rowBytes, this.dimension)
+      return new Float32Array(memory.buffer, rows + (slot % capacity) * rowBytes, this.dimension).slice()
     this.#reader ??= new RowReader(rowFile, this.dimension)
     const vector = new Float32Array(this.dimension)
     this.#reader.read(slot, 1, vector, this.dimension)

@@ -5,31 +5,40 @@ import type { Route } from '../index/routes.ts'
  * What threads that read a collection must know of it at any time, in shared memory. Only the main thread writes, except
  * for the two words about reads. Points and segments are as of the last settled position of the journal (change-journal.ts).
  *
- *   ├ next expiry (i64) ┼ points, segments, ended, reads, asked, route of each metric (i32) ┤
+ *   ├ next expiry, sequence (i64) ┼ points, segments, ended, reads, asked, route of each metric (i32) ┤
  *
  *   route: 0 for the exact scan, otherwise 1 + graph + 16 x distance kind + 4096 x ef multiplier
  */
 export class ReadState {
   readonly buffer: SharedArrayBuffer
-  readonly #expiry: BigInt64Array
+  readonly #longWords: BigInt64Array
   readonly #words: Int32Array
 
   /** @param buffer on another thread than the main thread */
   constructor(
-    buffer: SharedArrayBuffer = new SharedArrayBuffer(8 + 4 * (word.routes + distanceMetrics.length + 1)),
+    buffer: SharedArrayBuffer = new SharedArrayBuffer(16 + 4 * (word.routes + distanceMetrics.length + 1)),
   ) {
     this.buffer = buffer
-    this.#expiry = new BigInt64Array(buffer, 0, 1)
-    this.#words = new Int32Array(buffer, 8)
+    this.#longWords = new BigInt64Array(buffer, 0, 2)
+    this.#words = new Int32Array(buffer, 16)
   }
 
   /** When a point expires next, at the earliest, in microseconds since 1970. */
   get nextExpiryUs(): number {
-    return Number(Atomics.load(this.#expiry, 0))
+    return Number(Atomics.load(this.#longWords, 0))
   }
 
   set nextExpiryUs(us: number) {
-    Atomics.store(this.#expiry, 0, us === Number.POSITIVE_INFINITY ? neverUs : BigInt(Math.floor(us)))
+    Atomics.store(this.#longWords, 0, us === Number.POSITIVE_INFINITY ? neverUs : BigInt(Math.floor(us)))
+  }
+
+  /** All changes up to this sequence number that are stored have taken effect. */
+  get sequence(): number {
+    return Number(Atomics.load(this.#longWords, 1))
+  }
+
+  set sequence(sequence: number) {
+    Atomics.store(this.#longWords, 1, BigInt(sequence))
   }
 
   /** The number of visible points. */

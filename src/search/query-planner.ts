@@ -108,7 +108,7 @@ export interface SearchedPoints {
   hideExpired(): void
   /**
    * Returns the stored payload of a visible point. A committed change of the point takes effect first; undefined if
-   * that removes it.
+   * that removes it. Other threads than the main thread throw instead.
    */
   payload(slot: number, id: string): Payload | undefined
   /** Whether a touched slot has a point that matches; true where a thread cannot know. */

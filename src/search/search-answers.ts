@@ -12,7 +12,6 @@ import {
   type SearchQuery,
 } from '../base/point.ts'
 import type { HitDetails, SearchPlan, SearchResults } from '../base/search-results.ts'
-import { atOnce } from '../base/turns.ts'
 import type { Hit, Hits } from '../index/hits.ts'
 import { isScan, type PlannedQuery } from './filter-planner.ts'
 import { isOfOneMoment } from './one-moment.ts'
@@ -87,29 +86,23 @@ export class SearchAnswers {
    * @returns whether it was added; if not, its search must be repeated
    */
   *add(run: Run, hits: Hits, list: number): Generator<void, boolean> {
-    const { journal } = this.#points.attributes
-    const { query, near, touched } = run
+    const { query } = run
     const start = this.#count
     const left = this.#detailBytesLeft
-    for (let attempt = 1; ; attempt += 1) {
-      // What the attempt before has read is dropped.
+    this.#points.hideExpired()
+    // Otherwise, nothing needs to be read.
+    if (this.#isTouched(run, hits, list)) return false
+    const found = hits.list(list)
+    const details = yield* this.#read(query, wantsAllFound(query) ? found : cutTo(run, found))
+    this.#points.hideExpired()
+    // Points can have changed between two steps, and reading a payload can make a change take effect.
+    if (this.#isTouched(run, hits, list)) {
       this.#count = start
       if (this.#detailBytesLeft < left) this.#take(this.#detailBytesLeft - left)
-      this.#points.hideExpired()
-      // The point that is searched near may have another vector now.
-      if (near !== -1 && touched.now()?.has(near) !== false) return false
-      if (this.#isTouched(run, hits, list)) return false
-      const { position } = journal
-      const found = hits.list(list)
-      const reading = this.#read(query, wantsAllFound(query) ? found : cutTo(run, found))
-      // The last attempt runs without a pause, in case points change all the time.
-      const details = attempt < attemptsMax ? yield* reading : atOnce(reading)
-      this.#points.hideExpired()
-      // Points can have changed between two steps, and reading a payload can make a change take effect.
-      if (journal.position !== position) continue
-      this.#end(run, details)
-      return true
+      return false
     }
+    this.#end(run, details)
+    return true
   }
 
   /** Returns the answers to all queries. */
@@ -125,8 +118,10 @@ export class SearchAnswers {
   }
 
   /** Whether a change since the search began may concern the hits. */
-  #isTouched({ query, planned, touched, replacements }: Run, hits: Hits, list: number): boolean {
+  #isTouched({ query, planned, near, touched, replacements }: Run, hits: Hits, list: number): boolean {
     if (touched.isNone) return false
+    // The point that is searched near may have another vector now.
+    if (near !== -1 && touched.now()?.has(near) !== false) return true
     const points = this.#points
     return !isOfOneMoment(touched, hits, list, {
       query: planned,
@@ -329,4 +324,3 @@ const noDetails: HitDetails = {}
 const idsPerStep = 512
 /** Reading this many payloads takes a few tenths of a millisecond. */
 const detailsPerStep = 64
-const attemptsMax = 3

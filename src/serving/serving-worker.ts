@@ -33,6 +33,7 @@ class ThreadRefusedKeys extends RefusedKeys {
 }
 
 keepTicksFast()
+const localReads = new LocalReads(reads, (...query) => matching(...query))
 const metrics = new ThreadMetrics({ isOfThread: true })
 const budgets = createBodyBudgets(config, countsOf(counts, thread))
 const line: Line = new Line({
@@ -46,7 +47,10 @@ const line: Line = new Line({
     setServing: (isServing: boolean) => transports?.setServing(isServing),
     connections: () => transports?.connections ?? 0,
     askToReconnect: () => transports?.askToReconnect(),
-    close: (timeoutMs: number) => transports?.close(timeoutMs),
+    async close(timeoutMs: number) {
+      await transports?.close(timeoutMs)
+      await localReads.close()
+    },
   },
 })
 port.on('message', (messages: readonly LineMessage[]) => line.receive(messages))
@@ -66,7 +70,7 @@ async function start(ports: Ports): Promise<Ports> {
   })
   transports = await startTransports({
     config,
-    context: remoteContext(line, new SharedState(state), settings, new LocalReads(reads, matching)),
+    context: remoteContext(line, new SharedState(state), settings, localReads),
     budgets,
     metrics,
     logger,

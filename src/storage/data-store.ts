@@ -57,6 +57,8 @@ export interface StoreOptions {
   readonly onCommit?: (seconds: number) => void
   /** Called with the reason when changes begin to be refused; called with undefined when they are accepted again. */
   readonly onWritesBlocked?: (reason: WritesBlocked | undefined) => void
+  /** Called after a failed write, before the files are opened again: all other threads must close them. */
+  readonly beforeReopen?: () => Promise<void>
   /** Node's options for the writer thread. Tests use them to make its disk fail. */
   readonly writerExecArgv?: readonly string[]
 }
@@ -340,8 +342,9 @@ class DirectoryStore implements DataStore {
   async #reopen(): Promise<void> {
     if (this.#isClosing || this.#main === undefined || this.#main.isClosed) return
     await this.#environment.reopen(
-      () => {
+      async () => {
         for (const store of this.#stores.values()) store.endReads()
+        await this.#options.beforeReopen?.()
       },
       () => openDatabaseToRead(this.dataDir),
     )

@@ -1,13 +1,11 @@
 import type { Transaction } from 'lmdb'
 import { DatabaseError } from '../base/errors.ts'
-import { idBytes, idToBytes } from '../base/ids.ts'
-import { contentTypes } from '../base/point.ts'
+import { idToBytes } from '../base/ids.ts'
 import type { Applied } from './applied.ts'
-import { damaged } from './files/data-directory.ts'
 import { currentRead, type HeldReads } from './files/environment.ts'
 import { blockBytes, rowBytesOf, rowHeadBytes, rowsHeaderBytes, slotsPerBlock } from './key-layout.ts'
 import { findRequest, type RequestBounds, RequestFault, roomForRequests } from './keyed-requests.ts'
-import { damagedType, payloadOf, type RecordParts, scanRecord, splitRecord } from './payload-record.ts'
+import { damagedRecord, readRecord, recordBatches, recordOf } from './records.ts'
 import { StoreSnapshot } from './snapshot/snapshot-source.ts'
 import type {
   KeyedRequest,
@@ -15,12 +13,12 @@ import type {
   RecordBatch,
   Snapshot,
   Store,
+  StoredPlace,
   StoredRows,
   VectorsOnDisk,
   WriteGroup,
 } from './store.ts'
-import type { Table, TableEntry } from './table.ts'
-import { faultIn, readLive, type Tables } from './tables.ts'
+import { readLive, type Tables } from './tables.ts'
 import type { CollectionWriter } from './writer/writer.ts'
 
 interface PointStoreParts {
@@ -79,6 +77,11 @@ export class PointStore implements Store {
 
   get diskBytes(): number {
     return this.#writer.state.rowFileBytes
+  }
+
+  get place(): StoredPlace {
+    const { dataDir, number, collection } = this.#tables.files
+    return { dataDir, number, collection }
   }
 
   vectorsOnDisk(dimension: number): VectorsOnDisk {
@@ -146,7 +149,7 @@ export class PointStore implements Store {
     try {
       return findRequest(this.#tables.meta, keyHash)
     } catch (error) {
-      if (error instanceof RequestFault) throw this.#damaged(error.message)
+      if (error instanceof RequestFault) throw damagedRecord(this.#tables, error.message)
       throw error
     }
   }
@@ -169,13 +172,14 @@ export class PointStore implements Store {
   }
 
   #record(slot: number, id: Uint8Array): PointRecord | undefined {
-    const parts = this.#readRecord(slot)
-    if (parts?.id.equals(id)) return this.#recordOf(slot, parts)
+    const tables = this.#tables
+    const parts = readRecord(tables, slot, this.#before)
+    if (parts?.id.equals(id)) return recordOf(tables, slot, parts)
     if (this.#before !== undefined) return undefined
     // The read transaction can be older than the last commit: try again with a new one.
-    this.#tables.root.resetReadTxn()
-    const fresh = this.#readRecord(slot)
-    return fresh?.id.equals(id) ? this.#recordOf(slot, fresh) : undefined
+    tables.root.resetReadTxn()
+    const fresh = readRecord(tables, slot)
+    return fresh?.id.equals(id) ? recordOf(tables, slot, fresh) : undefined
   }
 
   snapshot(onClose: () => void): Snapshot {
@@ -219,81 +223,4 @@ export class PointStore implements Store {
     this.#tables = tables
     this.#isReopened = true
   }
-
-  #readRecord(slot: number): RecordParts | undefined {
-    const value = this.#tables.payloads.getBinary(slot, this.#before)
-    if (value === undefined) return undefined
-    const parts = splitRecord(value)
-    if (parts !== undefined) return parts
-    throw this.#damaged(`the payload of slot ${slot} does not match its checksum`)
-  }
-
-  #recordOf(slot: number, parts: RecordParts): PointRecord {
-    const { version, order } = parts
-    try {
-      return { payload: payloadOf(parts), version, order }
-    } catch (cause) {
-      throw this.#damaged(`the attributes of slot ${slot} are damaged`, cause)
-    }
-  }
-
-  #damaged(fault: string, cause?: unknown): DatabaseError {
-    const { files } = this.#tables
-    return damaged(files.database, faultIn(files, fault), cause)
-  }
 }
-
-/** Reads payload records: see `Store.records`. Each step takes well under a millisecond. */
-function* recordBatches(
-  payloads: Table,
-  from = 0,
-  limit: number = Number.POSITIVE_INFINITY,
-): Generator<RecordBatch, void> {
-  const batch = new Batch()
-  let start = from
-  for (let left = limit; left > 0 && batch.read(payloads, start, left); left -= batch.count) {
-    yield batch
-    start = batch.slots[batch.count - 1]! + 1
-  }
-}
-
-class Batch implements RecordBatch {
-  count = 0
-  readonly slots: Uint32Array = new Uint32Array(recordsMax)
-  readonly ids: Uint8Array = new Uint8Array(recordsMax * idBytes)
-  readonly contentTypes: Uint8Array = new Uint8Array(recordsMax)
-  readonly versions: Float64Array = new Float64Array(recordsMax)
-  readonly orders: Float64Array = new Float64Array(recordsMax)
-  readonly expiresAtUs: Float64Array = new Float64Array(recordsMax)
-  readonly attributes: (Uint8Array | undefined)[] = []
-
-  /** Reads the next batch. Returns false if there are no more records. */
-  read(payloads: Table, start: number, left: number): boolean {
-    this.count = 0
-    this.attributes.length = 0
-    let bytes = 0
-    for (const entry of payloads.getRange({ start, limit: Math.min(recordsMax, left) })) {
-      this.#add(entry)
-      bytes += entry.value.length
-      if (bytes >= batchBytes) break
-    }
-    return this.count > 0
-  }
-
-  #add({ key: slot, value }: TableEntry): void {
-    const at = this.count
-    const parts = scanRecord(value)
-    this.slots[at] = slot
-    this.ids.set(value.subarray(0, idBytes), at * idBytes)
-    this.contentTypes[at] = parts === undefined ? damagedType : contentTypes.indexOf(parts.contentType)
-    this.versions[at] = parts?.version ?? Number.NaN
-    this.orders[at] = parts?.order ?? Number.NaN
-    this.expiresAtUs[at] = parts?.expiresAtUs ?? Number.NaN
-    this.attributes[at] = parts === undefined || parts.attributes.length === 0 ? undefined : parts.attributes
-    this.count += 1
-  }
-}
-
-const recordsMax = 256
-/** A step ends after so many bytes, because LMDB copies whole values. */
-const batchBytes = 256 * 1024

@@ -30,6 +30,9 @@ export interface Store {
   /** Bytes of its vectors on disk, as of the last commit. The rest is in a file that all collections share. */
   readonly diskBytes: number
 
+  /** Where other threads of the process find the records of points. */
+  readonly place: StoredPlace
+
   /** The place of vectors on disk, for readers of single vectors. */
   vectorsOnDisk(dimension: number): VectorsOnDisk
 
@@ -119,6 +122,14 @@ export interface SnapshotPart {
   readonly partitions: PartitionSet
   /** Number of points in these partitions. */
   readonly points: number
+}
+
+/** The records of one collection. Can be sent to other threads. */
+export interface StoredPlace {
+  readonly dataDir: string
+  /** Number and name of the collection. */
+  readonly number: number
+  readonly collection: string
 }
 
 /** A file in which the vector of slot n begins at `firstVector + n * rowBytes`, as little-endian float32. */

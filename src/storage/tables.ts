@@ -44,6 +44,9 @@ export interface Tables {
 
 /** The files with the points of one collection. */
 interface StoreFiles {
+  readonly dataDir: string
+  /** Number of the collection. */
+  readonly number: number
   /** LMDB's file. */
   readonly database: string
   readonly rows: string
@@ -137,6 +140,8 @@ function openAt(path: string, dataDir: string, access: Access = 'write'): DataTa
       of: (number, name) => ({
         root,
         files: {
+          dataDir,
+          number,
           database: databasePath(dataDir),
           rows: rowFilePath(dataDir, number),
           collection: name,

@@ -52,6 +52,8 @@ export interface ChangeTarget extends CurrentPoints {
   apply(change: Change, slot: number): void
   /** Call when all changes of a small request, or some of a larger one, have been applied. */
   applied(): void
+  /** Call when all changes that are stored have been applied. */
+  allApplied(): void
   /** A group is closed when it exceeds this many bytes, to limit how much reaches the index together. */
   readonly comingBytesMax: number
   /** Whether a graph is being rebuilt, which slows inserts down: see `WriterRoom`. */

@@ -142,6 +142,8 @@ class Points implements ChangeTarget {
 
   applied(): void {}
 
+  allApplied(): void {}
+
   apply(change: Change, slot: number): void {
     this.appliedSequences.push(change.sequence)
     const before = this.find(change.id)

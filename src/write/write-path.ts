@@ -344,6 +344,7 @@ export class WritePath {
       placed.queued.resolve(placed.result)
       if (turn.isOver) await turn.next()
     }
+    this.#target.allApplied()
     this.#setGroup([])
   }
 

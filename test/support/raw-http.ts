@@ -45,8 +45,9 @@ export class RawHttp implements Disposable {
   request(line: string, headers: readonly string[] = [], body: string | Uint8Array = ''): void {
     const bytes = Buffer.from(body)
     const length = body === '' ? [] : [`content-length: ${bytes.length}`]
-    this.write(`${[`${line} HTTP/1.1`, 'host: localhost', ...headers, ...length].join('\r\n')}\r\n\r\n`)
-    if (bytes.length > 0) this.write(bytes)
+    const head = `${[`${line} HTTP/1.1`, 'host: localhost', ...headers, ...length].join('\r\n')}\r\n\r\n`
+    // At once: the system would delay a second packet until the first one is acknowledged.
+    this.write(Buffer.concat([Buffer.from(head), bytes]))
   }
 
   /** Resolves when the server has closed the connection. */

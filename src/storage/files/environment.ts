@@ -70,10 +70,10 @@ export class ReadEnvironment<Opened extends { readonly root: RootDatabase }> {
    * @param beforeClose ends all reads in progress; not called if LMDB can still read
    * @throws DatabaseError if the file cannot be opened now
    */
-  async reopen(beforeClose: () => void, open: () => Opened): Promise<void> {
+  async reopen(beforeClose: () => Promise<void>, open: () => Opened): Promise<void> {
     if (this.#isOpen) {
       if (canRead(this.#opened.root)) return
-      beforeClose()
+      await beforeClose()
       await this.close()
     }
     this.#opened = open()
