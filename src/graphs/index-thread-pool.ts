@@ -220,6 +220,11 @@ export interface TaskResults {
     task: MeasuredGraph & { readonly queries: readonly ScanQuery[]; readonly hidden: readonly number[] }
     result: undefined
   }
+  /** Joins the pages of a segment for some milliseconds; parameters and result as for `joinPages`. */
+  joinPages: {
+    task: { readonly ordinal: number; readonly slots: number; readonly from: number }
+    result: number | undefined
+  }
   /** Writes the graph to a file atomically. */
   save: { task: GraphPlace & { readonly path: string; readonly meta: CheckpointMeta }; result: undefined }
   /** Reads the graph back; returns undefined when there is no file. */

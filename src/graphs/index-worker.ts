@@ -6,6 +6,7 @@ import { checkSources } from '../index/distance-source-check.ts'
 import { unreachableSlots } from '../index/graph-check.ts'
 import { loadGraph, saveGraph } from '../index/graph-file.ts'
 import { GraphState, slotStates } from '../index/graph-state.ts'
+import { joinPages } from '../index/huge-pages.ts'
 import { rangesOf, Searcher } from '../index/searcher.ts'
 import type { SegmentHandle } from '../index/segment.ts'
 import { Slots } from '../index/slots.ts'
@@ -87,9 +88,10 @@ function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResult
   }
   const segment = segments[task.ordinal]!
   if (task.kind === 'fill') return fill(index, segment, task)
-  const thread = searcher.graph(task.ordinal, task.graph)
   const endMs = performance.now() + taskMs
   const isOver = (): boolean => performance.now() >= endMs
+  if (task.kind === 'joinPages') return joinPages(segment, task.slots, task.from, isOver)
+  const thread = searcher.graph(task.ordinal, task.graph)
   switch (task.kind) {
     case 'link':
       return thread.link(task.slots, task.distanceKind, isOver)

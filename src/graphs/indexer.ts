@@ -2,6 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { Metric } from '../base/point.ts'
+import { GraphState } from '../index/graph-state.ts'
+import { adviseHugePages, canUseHugePages, isLarge } from '../index/huge-pages.ts'
+import { pageBytes, pagesFor } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { BinRecall, GraphDistanceSource, MetricPlan } from '../points/collection-stats.ts'
 import { type IdPages, writePagedId } from '../points/id-table.ts'
@@ -169,7 +172,19 @@ export class Indexer {
       this.#options.logger.info({ unindexed: this.unindexed, plans }, 'the index was read from disk')
     }
     await this.#builds.beginWhenDue()
+    if (canUseHugePages()) this.#scheduler.addChore(() => this.#useHugePages())
     this.#scheduler.dispatch()
+  }
+
+  async #useHugePages(): Promise<void> {
+    for (const segment of this.#graphs.index.segments) {
+      const { slotCount: slots } = new GraphState(segment, 0)
+      if (!isLarge(pagesFor(segment.layout, slots) * pageBytes, segment.layout)) continue
+      adviseHugePages(segment)
+      for (let from: number | undefined = 0; from !== undefined && !this.#scheduler.isClosing; ) {
+        from = await this.#scheduler.submit({ kind: 'joinPages', ordinal: segment.ordinal, slots, from })
+      }
+    }
   }
 
   /** The number of points that searches scan because they are not in the graph yet. */

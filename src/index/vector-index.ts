@@ -1,6 +1,7 @@
 import { assert, DatabaseError } from '../base/errors.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import { GraphState, LinkQueue, writeGraphHeader } from './graph-state.ts'
+import { adviseHugePages, isLarge } from './huge-pages.ts'
 import type { SearchedIndex } from './index-view.ts'
 import { type MemoryBudget, MemoryFull, type MemoryUser } from './memory-budget.ts'
 import {
@@ -128,7 +129,7 @@ export class VectorIndex implements SearchedIndex, MemoryUser {
     if (slotCount > this.#slotCount && this.#isBeyondLimit(slotCount)) {
       throw this.#memoryFull(slotCount, this.#options.memoryBudget!)
     }
-    this.#eachSegment(slotCount, (segment, slots) => segment.grow(slots))
+    this.#eachSegment(slotCount, (segment, slots) => segment.reserve(slots))
     this.#reservedSlots = Math.max(this.#reservedSlots, slotCount)
   }
 
@@ -268,6 +269,7 @@ class Segment {
   #slotCount = 0
   /** Pages of the memory, cached because reading the memory's buffer takes as long as filling a slot. */
   #pages: number
+  #hasHugePages = false
 
   constructor(ordinal: number, layout: SegmentLayout, { kernels, rowFile }: VectorIndexOptions) {
     this.#pages = pagesFor(layout, 0)
@@ -281,7 +283,15 @@ class Segment {
     this.slots = new Slots(this.handle, instantiateKernels(kernels, memory), 0)
   }
 
-  grow(slotCount: number): void {
+  /** Grows the memory for slots that will be inserted, with huge pages once it is large. */
+  reserve(slotCount: number): void {
+    this.#grow(slotCount)
+    if (this.#hasHugePages || !isLarge(this.#pages * pageBytes, this.handle.layout)) return
+    adviseHugePages(this.handle)
+    this.#hasHugePages = true
+  }
+
+  #grow(slotCount: number): void {
     const { memory, layout } = this.handle
     const needed = pagesFor(layout, slotCount)
     if (needed <= this.#pages) return
@@ -297,7 +307,7 @@ class Segment {
 
   extend(slotCount: number): void {
     if (slotCount <= this.#slotCount) return
-    this.grow(slotCount)
+    this.#grow(slotCount)
     this.#slotCount = slotCount
     for (const { state } of this.queues) state.slotCount = slotCount
   }
