@@ -4,7 +4,7 @@ import { RefusedKeys } from './base/api-key.ts'
 import { type BodyBudgets, ClaimCounts, createBodyBudgets } from './base/budgets.ts'
 import { defaultCollection } from './base/collection.ts'
 import { DatabaseError, type WritesBlocked } from './base/errors.ts'
-import type { Logger } from './base/log.ts'
+import { createLogger, type Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import { keepTicksFast, version } from './base/runtime.ts'
 import { type ClusterTimings, registerCluster } from './cluster/cluster-metrics.ts'
@@ -25,7 +25,6 @@ import type { Embedder } from './embeddings/embedder.ts'
 import { ApiKeys } from './service/api-keys.ts'
 import { clusterOf } from './service/cluster.ts'
 import { createEmbedder } from './service/embeddings.ts'
-import { loggerOf } from './service/logger.ts'
 import { readinessOf } from './service/readiness.ts'
 import { mainIndexDirectory } from './service/stored-data.ts'
 import { registerSystem, registerTransports } from './service/system-metrics.ts'
@@ -69,7 +68,7 @@ export async function startService(
     readonly servingThreads?: number | undefined
   } = {},
 ): Promise<Service> {
-  const logger = options.logger ?? loggerOf(config)
+  const logger = options.logger ?? createLogger({ level: config.logLevel })
   const { node } = process.versions
   keepTicksFast()
   embeddingEndpoint(config)

@@ -1,7 +1,6 @@
 import { DatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
-import type { SearchQuery } from '../base/point.ts'
-import type { SearchResults } from '../base/search-results.ts'
+import type { SearchQuery, SearchResults } from '../base/point.ts'
 import type { ApiContext, Call } from './call.ts'
 import { embedText, embedTexts, type PlacedText, textOfQuery } from './texts.ts'
 import { type BatchItems, checkBatch, checkQuery, recheckDimension, type SearchInput } from './validation.ts'

@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { assert } from '../base/errors.ts'
 import { HashedNumbers } from './hashed-numbers.ts'
 import type { MemoryCount } from './memory-count.ts'
+import { Uint32Pages } from './memory-count.ts'
 import { type Piece, RecordReader, recordPieces } from './pieces.ts'
-import { Uint32Pages } from './uint32-pages.ts'
 
 /**
  * Stores distinct byte strings and numbers them from 0. These ordinals are reused after a value is removed. A hash

@@ -5,13 +5,12 @@ import { valueBytes } from '../base/point.ts'
 import { ByteDictionary } from './byte-dictionary.ts'
 import type { FilterSource } from './filter-nodes.ts'
 import type { GeoField } from './geo-field.ts'
-import { MemoryCount } from './memory-count.ts'
+import { MemoryCount, Uint32Pages } from './memory-count.ts'
 import type { NumberField } from './number-field.ts'
 import { NumberCounts } from './number-table.ts'
 import type { BooleanField } from './path-tree.ts'
 import { clearBit, hasBit, type SlotSet, slotsOf, wordsFor } from './slot-words.ts'
 import type { TextField } from './text-field.ts'
-import { Uint32Pages } from './uint32-pages.ts'
 
 export interface FacetCount {
   readonly value: Scalar

@@ -1,8 +1,8 @@
 import { blockBytes, columnFilter } from '../kernels/column-filter.ts'
 import { type ColumnPart, zoneLength } from './column-part.ts'
-import type { NumberTest } from './number-tests.ts'
 import type { CodeRange } from './packed-numbers.ts'
 import { hasMany, orBlock } from './slot-words.ts'
+import type { NumberTest } from './value-tests.ts'
 
 /** A test of numbers, and the bitmaps to read and write. The bitmaps cover all slots, not only those of one part. */
 interface NumberFill {

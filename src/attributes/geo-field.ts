@@ -1,8 +1,8 @@
 import type { GeoPoint } from '../base/attributes.ts'
 import type { MemoryCount } from './memory-count.ts'
 import { NumberField } from './number-field.ts'
-import { numberRange } from './number-tests.ts'
 import { andWords, clearBit, orWords, slotsOf } from './slot-words.ts'
+import { numberRange } from './value-tests.ts'
 
 /** The geo points at a path. The latitudes and longitudes of a slot are parallel lists. */
 export class GeoField {

@@ -1,6 +1,6 @@
 import { assert } from '../base/errors.ts'
 import type { MemoryCount } from './memory-count.ts'
-import { Uint32Pages } from './uint32-pages.ts'
+import { Uint32Pages } from './memory-count.ts'
 
 /**
  * Stores many short lists of 32-bit numbers in one piece of memory. A list is a block of 2^n words: one word with its

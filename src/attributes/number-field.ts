@@ -3,10 +3,10 @@ import { columnPieces, loadColumn } from './column-pieces.ts'
 import { fillFromArray } from './fill-numbers.ts'
 import type { MemoryCount } from './memory-count.ts'
 import type { NumberCounts } from './number-table.ts'
-import type { NumberTest } from './number-tests.ts'
 import type { LeftOut, Piece } from './pieces.ts'
 import { SlotColumn } from './slot-column.ts'
 import { setBit } from './slot-words.ts'
+import type { NumberTest } from './value-tests.ts'
 
 /** The numbers at a path, or the moments there in microseconds. */
 export class NumberField {

@@ -14,9 +14,18 @@ import {
 import { boxTest, type GeoTest, geoPointsTest, nearTest } from './geo-field.ts'
 import { MemoryCount } from './memory-count.ts'
 import { NumberCounts } from './number-table.ts'
-import { boundsTest, type NumberTest, numberRange, numbersTest } from './number-tests.ts'
 import type { Fields } from './path-tree.ts'
-import { OneOfTexts, SameText, TextPrefix, TextRange, type TextTest } from './text-tests.ts'
+import {
+  boundsTest,
+  type NumberTest,
+  numberRange,
+  numbersTest,
+  OneOfTexts,
+  SameText,
+  TextPrefix,
+  TextRange,
+  type TextTest,
+} from './value-tests.ts'
 
 /** A filter prepared for many tests. It stays valid when points change. */
 export interface PreparedFilter {

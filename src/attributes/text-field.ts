@@ -3,12 +3,12 @@ import { ByteDictionary } from './byte-dictionary.ts'
 import { columnPieces, loadColumn } from './column-pieces.ts'
 import type { ListArena } from './list-arena.ts'
 import type { MemoryCount } from './memory-count.ts'
+import { Uint32Pages } from './memory-count.ts'
 import type { LeftOut, Piece } from './pieces.ts'
 import { SlotColumn } from './slot-column.ts'
 import { SlotGroup } from './slot-group.ts'
 import { hasMany, orBlock, setBit } from './slot-words.ts'
-import { OneOfTexts, SameText, type TextTest } from './text-tests.ts'
-import { Uint32Pages } from './uint32-pages.ts'
+import { OneOfTexts, SameText, type TextTest } from './value-tests.ts'
 
 /**
  * The texts at a path: a dictionary of the distinct texts, the slots of each text, and the texts of each slot. A text

@@ -9,7 +9,8 @@ export type { Logger }
  */
 export function createLogger(options: {
   readonly level: LogLevel
-  readonly pretty: boolean
+  /** Absent: on a terminal. */
+  readonly pretty?: boolean
   /** Receives the lines in place of standard output: see `logLine`. */
   readonly write?: (line: string) => void
 }): Logger {
@@ -23,7 +24,7 @@ export function createLogger(options: {
       paths: ['authorization', '*.authorization', 'req.headers.authorization', 'key', '*.apiKey'],
       censor: '[redacted]',
     },
-    ...(options.pretty
+    ...((options.pretty ?? process.stdout.isTTY)
       ? {
           transport: {
             target: 'pino-pretty',

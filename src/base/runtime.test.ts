@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { promisify } from 'node:util'
+import { isLoopback } from './runtime.ts'
 
 const child = join(import.meta.dirname, '../../test/support/idle-ticks-child.ts')
 const isNode24 = process.versions.node.startsWith('24.')
@@ -22,3 +23,14 @@ async function isKept(how: string): Promise<boolean> {
   const { stdout } = await promisify(execFile)(process.execPath, [child, how])
   return JSON.parse(stdout)
 }
+
+describe('loopback', () => {
+  it('is an address or a name that only this machine can reach', async () => {
+    for (const host of ['127.0.0.1', '127.0.1.1', '::1', '::ffff:127.0.0.1', 'localhost']) {
+      assert.equal(await isLoopback(host), true, host)
+    }
+    for (const host of ['0.0.0.0', '::', '192.0.2.7', '2001:db8::1', '::ffff:192.0.2.7']) {
+      assert.equal(await isLoopback(host), false, host)
+    }
+  })
+})

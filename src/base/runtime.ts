@@ -1,5 +1,7 @@
 import { createHook } from 'node:async_hooks'
+import { lookup } from 'node:dns/promises'
 import { readFileSync } from 'node:fs'
+import { BlockList } from 'node:net'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
@@ -99,4 +101,19 @@ function exposed(): () => void {
 export function version(): string {
   const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
   return (JSON.parse(text) as { version: string }).version
+}
+
+const loopback = new BlockList()
+loopback.addSubnet('127.0.0.0', 8)
+loopback.addAddress('::1', 'ipv6')
+
+/**
+ * Whether all addresses of a host are loopback addresses.
+ *
+ * @param host an address or a name
+ * @throws the errors of `lookup`
+ */
+export async function isLoopback(host: string): Promise<boolean> {
+  const found = await lookup(host, { all: true })
+  return found.every(({ address, family }) => loopback.check(address, family === 6 ? 'ipv6' : 'ipv4'))
 }

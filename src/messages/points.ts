@@ -2,6 +2,7 @@ import {
   conflictRules,
   contentTypes,
   distanceMetrics,
+  type HitDetails,
   type NewPoint,
   type Patch,
   type Payload,
@@ -9,7 +10,6 @@ import {
   type Profile,
   type VectorQuery,
 } from '../base/point.ts'
-import type { HitDetails } from '../base/search-results.ts'
 import { filterMessage, filterOf } from './filters.ts'
 import type * as messages from './generated/vectordb_pb.js'
 import type { Encoded } from './reader.ts'

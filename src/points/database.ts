@@ -3,8 +3,16 @@ import type { AnswerRoom } from '../base/budgets.ts'
 import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
 import type { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import type { Include, NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
-import type { HitDetails, SearchResults } from '../base/search-results.ts'
+import type {
+  HitDetails,
+  Include,
+  NewPoint,
+  Patch,
+  Point,
+  Precondition,
+  SearchQuery,
+  SearchResults,
+} from '../base/point.ts'
 import type { Snapshot } from '../storage/store.ts'
 import type { CollectionStats } from './collection-stats.ts'
 

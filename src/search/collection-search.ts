@@ -1,7 +1,6 @@
 import type { BudgetShare } from '../base/budgets.ts'
 import { DatabaseError, wrongDimension } from '../base/errors.ts'
-import type { SearchQuery } from '../base/point.ts'
-import type { SearchResults } from '../base/search-results.ts'
+import type { SearchQuery, SearchResults } from '../base/point.ts'
 import { atOnce, inTurns, Turn } from '../base/turns.ts'
 import { Hits } from '../index/hits.ts'
 import type { ReadCall } from '../points/database.ts'

@@ -4,14 +4,16 @@ import { DatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import {
+  type HitDetails,
   type Include,
   type Metric,
   type Payload,
   type Profile,
   payloadBytes,
+  type SearchPlan,
   type SearchQuery,
+  type SearchResults,
 } from '../base/point.ts'
-import type { HitDetails, SearchPlan, SearchResults } from '../base/search-results.ts'
 import type { Hit, Hits } from '../index/hits.ts'
 import { isScan, type PlannedQuery } from './filter-planner.ts'
 import { isOfOneMoment } from './one-moment.ts'

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs'
 import { type CollectionSettings, defaultCollection } from '../base/collection.ts'
+import { createLogger } from '../base/log.ts'
 import { type DirectoryDiagnosis, examineDirectory } from '../collections/doctor.ts'
 import type { Config } from '../config.ts'
 import { mainNumber } from '../storage/catalog.ts'
@@ -13,7 +14,6 @@ import type { SnapshotHeader } from '../storage/snapshot/snapshot-format.ts'
 import { SnapshotReader } from '../storage/snapshot/snapshot-reader.ts'
 import { restoreSnapshot } from '../storage/snapshot/snapshot-restore.ts'
 import type { DataStore } from '../storage/store.ts'
-import { loggerOf } from './logger.ts'
 
 /** Operations on a data directory that no service uses. */
 
@@ -105,7 +105,7 @@ async function openStored(config: Config): Promise<AsyncDisposable & { readonly 
   if (!existsSync(databasePath(dataDir))) {
     throw new Error(`nothing is stored in ${dataDir}`)
   }
-  const store = await openDataStore({ dataDir, logger: loggerOf({ ...config, logLevel: 'silent' }) })
+  const store = await openDataStore({ dataDir, logger: createLogger({ level: 'silent' }) })
   return { store, [Symbol.asyncDispose]: () => store.close() }
 }
 
@@ -119,13 +119,13 @@ export async function restoreData(
   chunks: AsyncIterable<Uint8Array>,
 ): Promise<SnapshotHeader> {
   const reader = await SnapshotReader.open(chunks)
-  await restoreSnapshot(reader, config.dataDir, loggerOf({ ...config, logLevel: 'silent' }))
+  await restoreSnapshot(reader, config.dataDir, createLogger({ level: 'silent' }))
   return reader.header
 }
 
 /** Creates the data directory from a backup of all collections. @throws like `restoreData` */
 export async function restoreBackupTo(config: Config, backup: Backup): Promise<void> {
-  await restoreBackup(backup, config.dataDir, loggerOf({ ...config, logLevel: 'silent' }))
+  await restoreBackup(backup, config.dataDir, createLogger({ level: 'silent' }))
 }
 
 export function mainIndexDirectory({ dataDir }: Config): string {

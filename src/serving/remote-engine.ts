@@ -2,7 +2,7 @@ import type { ApiContext, Call, Collections, Database, Lease } from '../api/call
 import type { OperationName } from '../api/operations.ts'
 import { type SlowRequest, SlowRequests } from '../api/slow-requests.ts'
 import { DatabaseError } from '../base/errors.ts'
-import type { SearchResults } from '../base/search-results.ts'
+import type { SearchResults } from '../base/point.ts'
 import type { LocalReads } from '../collections/local-reads.ts'
 import type { Embedding, Embeddings } from '../embeddings/embeddings.ts'
 import { databaseMethods, type KnownCollection, type RemoteSnapshot } from './engine-calls.ts'

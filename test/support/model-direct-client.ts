@@ -4,8 +4,7 @@ import { operations } from '../../src/api/operations.ts'
 import type { ListAnswer } from '../../src/api/read-points.ts'
 import type { SearchInput } from '../../src/api/validation.ts'
 import { DatabaseError } from '../../src/base/errors.ts'
-import type { Precondition } from '../../src/base/point.ts'
-import type { HitDetails } from '../../src/base/search-results.ts'
+import type { HitDetails, Precondition } from '../../src/base/point.ts'
 import {
   facetsLimit,
   includeOfLists,

@@ -4,11 +4,11 @@ import { RefusedKeys } from '../../../src/base/api-key.ts'
 import { createBodyBudgets } from '../../../src/base/budgets.ts'
 import { IdLists } from '../../../src/base/id-lists.ts'
 import { idBytes } from '../../../src/base/ids.ts'
+import { createLogger } from '../../../src/base/log.ts'
 import { ServiceMetrics } from '../../../src/base/metrics.ts'
 import { keepTicksFast } from '../../../src/base/runtime.ts'
 import { readConfig } from '../../../src/config.ts'
 import { startService } from '../../../src/main.ts'
-import { loggerOf } from '../../../src/service/logger.ts'
 import { startTransports } from '../../../src/transports.ts'
 import { noCollections } from '../../../test/support/no-collections.ts'
 import { apiKey } from '../load/load-plan.ts'
@@ -82,7 +82,7 @@ async function startEcho(): Promise<Ports> {
       },
     },
   }
-  const logger = loggerOf(config)
+  const logger = createLogger({ level: config.logLevel })
   const { ports } = await startTransports({
     config,
     context,

@@ -3,8 +3,15 @@ import { DatabaseError } from '../../base/errors.ts'
 import { IdLists } from '../../base/id-lists.ts'
 import { idBytes } from '../../base/ids.ts'
 import { PartitionSet } from '../../base/partitions.ts'
-import type { Include, Point, Profile, VectorQuery } from '../../base/point.ts'
-import type { HitDetails, SearchPlan, SearchResults } from '../../base/search-results.ts'
+import type {
+  HitDetails,
+  Include,
+  Point,
+  Profile,
+  SearchPlan,
+  SearchResults,
+  VectorQuery,
+} from '../../base/point.ts'
 import { bytesOfIds, bytesOfNumbers, idsOf, numbersOf } from '../../messages/columns.ts'
 import { filterMessage, filterOf } from '../../messages/filters.ts'
 import {

@@ -4,7 +4,7 @@ import { type FastifyError, type FastifyInstance, type FastifyRequest, fastify }
 import type { RunningServer } from '../../api/call.ts'
 import type { Role } from '../../base/api-key.ts'
 import { DatabaseError } from '../../base/errors.ts'
-import { isLoopback } from '../../base/ports.ts'
+import { isLoopback } from '../../base/runtime.ts'
 import { onClosed } from './answers.ts'
 import { cutSlowReader, RequestBody, readBody, refuseAndClose } from './bodies.ts'
 import { answerBelowFramework, Connections, refuseMalformed, socketOptions } from './connections.ts'

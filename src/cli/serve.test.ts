@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { settings } from '../settings/table.ts'
-import { misspeltSettings } from './start-warnings.ts'
+import { misspeltSettings } from './serve.ts'
 
 const names = Object.values(settings).map(({ env }) => env)
 
