@@ -157,7 +157,7 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
     invalid: { loud: `is not one of ${levels.join(', ')}`, INFO: `is not one of ${levels.join(', ')}` },
   },
   threads: numbers(availableParallelism(), 1, 256),
-  clusterNatsCerts: { default: undefined, valid: { '/run/certs': '/run/certs' }, ...text },
+  certsDir: { default: undefined, valid: { '/run/certs': '/run/certs' }, ...text },
 }
 
 describe('settings', () => {

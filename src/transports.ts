@@ -4,6 +4,7 @@ import type { BodyBudgets } from './base/budgets.ts'
 import type { Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import type { Config } from './config.ts'
+import { ServerCertificate } from './server/certificate.ts'
 import { startGrpcServer } from './server/grpc/server.ts'
 import { startHttpServer } from './server/http/server.ts'
 import { ReadScheduler } from './server/read-scheduler.ts'
@@ -53,15 +54,23 @@ export interface ThreadTransports extends Transports, Pick<RunningServer, 'conne
 export async function startTransports(options: TransportsOptions): Promise<ThreadTransports> {
   const { config, context, budgets, metrics, logger, keys, readiness, ports, refusedKeys } = options
   const servers: RunningServer[] = []
+  const certificate = ServerCertificate.in(config.certsDir, logger)
   const close = async (timeoutMs: number): Promise<void> => {
     await Promise.all(servers.map((server) => server.close(timeoutMs)))
+    certificate?.close()
   }
   const { maxRequestBytes, requestTimeoutMs } = config
   const readScheduler = new ReadScheduler()
   const grpcKeys = new Keyring(keys.grpc)
   const httpKeys = keys.http === undefined ? undefined : new Keyring(keys.http)
   registerKeys(metrics, grpcKeys, httpKeys)
-  const bounds = { maxRequestBytes, requestTimeoutMs, budgets, reusePort: options.reusePort ?? false }
+  const bounds = {
+    maxRequestBytes,
+    requestTimeoutMs,
+    budgets,
+    reusePort: options.reusePort ?? false,
+    certificate,
+  }
   const shared = { ...bounds, context, readScheduler, refusedKeys, metrics, logger }
   const grpc = await startGrpcServer({
     ...shared,

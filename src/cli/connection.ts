@@ -225,7 +225,7 @@ export function addConnectionOptions(command: Command): Command {
   const withAddress = command
     .option('--grpc <address>', 'gRPC address of the service (default: GRPC_HOST and GRPC_PORT)')
     .option('--http <url>', 'use HTTP at this address instead of gRPC')
-    .option('--tls', 'use TLS with gRPC, to a proxy in front of the service')
+    .option('--tls', 'use TLS with gRPC')
   return addProxyOptions(withAddress)
     .option('--api-key-file <file>', 'file with the API key (default: DATA_DIR/api-key)')
     .option(

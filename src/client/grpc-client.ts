@@ -56,7 +56,7 @@ export interface GrpcClientOptions extends CallBounds {
   /** Name or alias of the collection whose points the client accesses; the default collection if absent. */
   readonly collection?: string | undefined
   /**
-   * For a service behind a TLS proxy, like the one in docs/examples. `true` trusts the authorities that Node knows;
+   * For a service with TLS. `true` trusts the authorities that Node knows;
    * `ca` trusts only those of this PEM text. Without it, calls and key are sent unencrypted.
    */
   readonly tls?: boolean | { readonly ca: string | Uint8Array }

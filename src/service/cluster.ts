@@ -35,7 +35,7 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
     address: () => `${host.includes(':') ? `[${host}]` : host}:${httpPort()}`,
     replicas: config.clusterReplicas,
     ...addressesOf(config.clusterNatsUrl),
-    ...filesOf(config.clusterNatsCerts),
+    ...filesOf(config.certsDir),
     logBytesMax: config.clusterLogBytes,
     appendsMax: config.clusterMaxAppends,
     appendTimeoutMs: config.clusterAppendTimeoutMs,
@@ -58,11 +58,11 @@ function addressesOf(all: readonly string[]): { readonly urls: string[]; readonl
   return { urls: all.filter((url) => !isMonitor(url)), monitorUrls: all.filter(isMonitor) }
 }
 
-/** The files of CLUSTER_NATS_CERTS that exist, under the names that Kubernetes gives them in a secret. */
+/** The files in `nats` of CERTS_DIR that exist, under the names that Kubernetes gives them in a secret. */
 function filesOf(directory: string | undefined): Readonly<Record<CertificateFile, string | undefined>> {
   const at = (name: string): string | undefined => {
     if (directory === undefined) return undefined
-    const path = join(directory, name)
+    const path = join(directory, 'nats', name)
     return existsSync(path) ? path : undefined
   }
   return {

@@ -35,7 +35,7 @@ class EssentialSettings {
 
   readonly grpcHost: Row<string> = text('host', {
     default: 'localhost',
-    doc: 'Address the gRPC server listens on. 0.0.0.0 listens on all: the transport is plaintext, so put TLS in front.',
+    doc: 'Address the gRPC server listens on. 0.0.0.0 listens on all: the transport is plaintext without CERTS_DIR.',
   })
 
   readonly grpcPort: Row<number> = port({
@@ -79,6 +79,11 @@ class AccessSettings {
   readonly apiKeysFile: Row<string | undefined> = text('file', {
     default: undefined,
     doc: 'File with further keys for both transports. Each line has a role (`read`, `write` or `admin`), a name and a key. Other users must not be able to read the file (mode 600 or 640). It is read again within a second of a change. With it, HTTP requires a key, too.',
+  })
+
+  readonly certsDir: Row<string | undefined> = text('directory', {
+    default: undefined,
+    doc: 'Directory of certificates, as PEM files. With `server/tls.crt` and `server/tls.key`, both ports speak TLS; with `server/clients.crt` too, clients must present a certificate of the authorities in it. These are read again within a second of a change. `nats/` has what a node of a cluster needs for the log servers, each file only if they require it: `ca.crt`, their authority, with which the connection uses TLS; `tls.crt` and `tls.key`; `nats.creds`, a JWT and a seed as `nsc` writes them.',
   })
 
   readonly disableHttp: Row<boolean> = boolean({
@@ -170,11 +175,6 @@ class ClusterSettings {
     defaultText: 'none: one node',
     secret: true,
     doc: 'Log servers of the cluster that this node belongs to, separated by commas, as in `nats://log1:4222,nats://log2:4222`. If the servers require a user and a password, put these before an `@`. `tls://` requires TLS. An address with `http://` or `https://` is the monitoring address of a log server; by default, these are port 8222 of the servers. At its start, a node asks each server whether it fsyncs every record, and refuses a server that does not. Prefer the environment to a flag.',
-  })
-
-  readonly clusterNatsCerts: Row<string | undefined> = text('directory', {
-    default: undefined,
-    doc: 'Directory with what this node needs for the log servers, each file only if they require it: `ca.crt`, their certificate authority, with which the connection uses TLS; `tls.crt` and `tls.key`, the certificate of this node and its private key; `nats.creds`, a JWT and a seed as `nsc` writes them.',
   })
 
   readonly clusterName: Row<string> = clusterName({

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { parse, parseAllDocuments } from 'yaml'
 import { settings } from '../../src/settings/table.ts'
@@ -195,7 +195,7 @@ describe('the files for deploying a cluster', () => {
     assert.equal(valueIn(node, 'CLUSTER_NATS_URL'), urls('tls', client).join())
     assert.equal(monitor, 8222, 'where a node looks for it')
     assert.deepEqual(JSON.parse(valueIn(log, 'NATS_ROUTES')), urls('nats', route))
-    const certificates = valueIn(node, 'CLUSTER_NATS_CERTS')
+    const certificates = join(valueIn(node, 'CERTS_DIR'), 'nats')
     assert.ok(
       node.volumeMounts.some(({ mountPath }) => mountPath === certificates),
       certificates,
@@ -250,15 +250,15 @@ describe('log servers and nodes with these files', { skip: natsMissing() }, () =
           .replaceAll('/etc/nats-tls/tls.crt', certFile)
           .replaceAll('/etc/nats-tls/tls.key', keyFile)
       await using servers = await NatsServers.start({ count: 3, configurationOf })
-      const certificates = join(directory, 'of-nodes')
-      mkdirSync(certificates)
+      const certificates = join(directory, 'of-nodes', 'nats')
+      mkdirSync(certificates, { recursive: true })
       copyFileSync(caFile, join(certificates, 'ca.crt'))
       copyFileSync(certFile, join(certificates, 'tls.crt'))
       copyFileSync(keyFile, join(certificates, 'tls.key'))
       const tlsUrls = servers.urls.map((url) => url.replace('nats:', 'tls:'))
       const shown = {
         CLUSTER_NATS_URL: [...tlsUrls, ...servers.monitorUrls].join(),
-        CLUSTER_NATS_CERTS: certificates,
+        CERTS_DIR: dirname(certificates),
       }
       await using first = await startTestService({ ...shown, CLUSTER_NODE_NAME: 'a' })
       await using second = await startTestService({ ...shown, CLUSTER_NODE_NAME: 'b' })

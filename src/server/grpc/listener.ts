@@ -1,7 +1,9 @@
 import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import { createServer as createTlsServer } from 'node:tls'
 import { promisify } from 'node:util'
+import type { ServerCertificate } from '../certificate.ts'
 
 /** The listening sockets of one port, and the connections that they accepted. */
 export interface Listener {
@@ -20,6 +22,8 @@ interface ListenPlace {
   readonly port: number
   /** Whether other threads listen on the same port. */
   readonly reusePort: boolean
+  /** With one, connections speak TLS. */
+  readonly certificate: ServerCertificate | undefined
 }
 
 /**
@@ -31,7 +35,7 @@ interface ListenPlace {
  * @throws what `lookup` throws, and the error of the first address on which it cannot listen
  */
 export async function listen(
-  { host, port, reusePort }: ListenPlace,
+  { host, port, reusePort, certificate }: ListenPlace,
   onConnection: (socket: Socket) => void,
 ): Promise<Listener> {
   const connections = new Set<Socket>()
@@ -46,7 +50,7 @@ export async function listen(
   }
   let bound = port
   for (const address of await addressesOf(host)) {
-    const server = createServer({ noDelay: true }, accept)
+    const server = serverWith(certificate, accept)
     try {
       server.listen({ port: bound, host: address, reusePort })
       await once(server, 'listening')
@@ -68,6 +72,15 @@ export async function listen(
       for (const socket of connections) socket.destroy()
     },
   }
+}
+
+function serverWith(certificate: ServerCertificate | undefined, accept: (socket: Socket) => void): Server {
+  if (certificate === undefined) return createServer({ noDelay: true }, accept)
+  const server = createTlsServer({ ...certificate.optionsFor('h2'), noDelay: true }, accept)
+  certificate.keepCurrent(server)
+  // Without a listener, Node destroys the socket all the same.
+  server.on('tlsClientError', () => {})
+  return server
 }
 
 async function addressesOf(host: string): Promise<ReadonlySet<string>> {

@@ -31,6 +31,7 @@ import type { Logger } from '../../base/log.ts'
 import type { ServiceMetrics } from '../../base/metrics.ts'
 import { consistencyHeader, positionHeader } from '../../base/request-headers.ts'
 import { setV8Flags, v8Flags } from '../../base/runtime.ts'
+import type { ServerCertificate } from '../certificate.ts'
 import type { ReadScheduler } from '../read-scheduler.ts'
 import { boundBody, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
 import { codecs } from './codec.ts'
@@ -44,6 +45,8 @@ interface GrpcServerOptions {
   readonly port: number
   /** Whether other threads listen on the same port. */
   readonly reusePort?: boolean
+  /** With one, the port speaks TLS. */
+  readonly certificate?: ServerCertificate | undefined
   readonly maxRequestBytes: number
   /** Time a client has to send a whole request, and to receive a whole answer. */
   readonly requestTimeoutMs: number
@@ -348,11 +351,11 @@ function refusalByRole(key: ApiKey, path: string): OutgoingStatus | undefined {
 
 async function bind(
   server: Server,
-  { host, port, reusePort = false, readScheduler }: GrpcServerOptions,
+  { host, port, reusePort = false, certificate, readScheduler }: GrpcServerOptions,
 ): Promise<{ readonly listener: Listener; readonly injector: ConnectionInjector }> {
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
   try {
-    const listener = await listen({ host, port, reusePort }, (socket) => {
+    const listener = await listen({ host, port, reusePort, certificate }, (socket) => {
       readScheduler.track(socket)
       readScheduler.throttle(socket)
       injector.injectConnection(socket)

@@ -3,6 +3,7 @@ import type { Keyring, RefusedKeys } from '../../base/api-key.ts'
 import type { BodyBudgets } from '../../base/budgets.ts'
 import type { Logger } from '../../base/log.ts'
 import type { ServiceMetrics } from '../../base/metrics.ts'
+import type { ServerCertificate } from '../certificate.ts'
 import type { ReadScheduler } from '../read-scheduler.ts'
 
 export interface HttpServerOptions {
@@ -11,6 +12,8 @@ export interface HttpServerOptions {
   readonly port: number
   /** Whether other threads listen on the same port. */
   readonly reusePort?: boolean
+  /** With one, the port speaks TLS. */
+  readonly certificate?: ServerCertificate | undefined
   /**
    * A key of these is required on all pages except health, readiness, the start page, the docs and the console.
    * Undefined leaves HTTP open.

@@ -1,6 +1,14 @@
+import type { Server } from 'node:http'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { Readable } from 'node:stream'
-import { type FastifyError, type FastifyInstance, type FastifyRequest, fastify } from 'fastify'
+import type { Server as TlsServer } from 'node:tls'
+import {
+  type FastifyError,
+  type FastifyHttpOptions,
+  type FastifyInstance,
+  type FastifyRequest,
+  fastify,
+} from 'fastify'
 import type { RunningServer } from '../../api/call.ts'
 import type { Role } from '../../base/api-key.ts'
 import { DatabaseError } from '../../base/errors.ts'
@@ -31,7 +39,7 @@ import type { HttpServerOptions } from './server-options.ts'
 export async function startHttpServer(options: HttpServerOptions): Promise<RunningServer> {
   const app = fastify({
     requestTimeout: options.requestTimeoutMs,
-    http: socketOptions(options.requestTimeoutMs),
+    ...protocolOf(options),
     keepAliveTimeout: 65_000,
     forceCloseConnections: 'idle',
     logger: false,
@@ -58,7 +66,8 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   })
   answerBelowFramework(app.server)
   const connections = new Connections()
-  app.server.on('connection', (socket: Socket) => {
+  options.certificate?.keepCurrent(app.server as NetServer as TlsServer)
+  app.server.on(options.certificate === undefined ? 'connection' : 'secureConnection', (socket: Socket) => {
     options.readScheduler.track(socket)
     connections.add(socket)
   })
@@ -89,6 +98,16 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
       await app.close()
     },
   }
+}
+
+/** The framework's options for HTTP or HTTPS, which its types tell apart although all else is the same. */
+function protocolOf({
+  requestTimeoutMs,
+  certificate,
+}: HttpServerOptions): Pick<FastifyHttpOptions<Server>, 'http'> {
+  const http = socketOptions(requestTimeoutMs)
+  if (certificate === undefined) return { http }
+  return { https: { ...http, ...certificate.optionsFor('http/1.1') } } as object
 }
 
 async function isLocalHost(host: string): Promise<boolean> {
