@@ -10,11 +10,25 @@ import {
   stateWords,
 } from '../base/cluster-status.ts'
 import type { HttpService } from '../client/http-call.ts'
+import { readConfig } from '../config.ts'
 import { aligned, type Environment, UsageError } from './arguments.ts'
 import { addHttpOptions, fetchFrom, type HttpOptions, httpService, textOf } from './connection.ts'
 
 interface ClusterStatusOptions extends HttpOptions {
   readonly json?: boolean
+}
+
+/** @throws UsageError without log servers */
+async function found(environment: Environment): Promise<void> {
+  const config = readConfig(environment)
+  if (config.clusterNatsUrl.length === 0) throw new UsageError('set CLUSTER_NATS_URL to the log servers')
+  const { foundCluster } = await import('../service/cluster.ts')
+  const { createLogger } = await import('../base/log.ts')
+  const isNew = await foundCluster(config, createLogger({ level: config.logLevel, pretty: false }))
+  const { clusterName: name } = config
+  console.log(
+    isNew ? `the cluster ${name} is founded: start its nodes` : `there is a cluster ${name} already`,
+  )
 }
 
 /** Prints how a node sees its cluster. */
@@ -182,6 +196,10 @@ function shareText({ owned, wanted, from }: NodePartitions): string {
 /** Adds `vicinal cluster` with its subcommands. */
 export function addCluster(program: Command, environment: Environment): void {
   const cluster = program.command('cluster').description('show and change the cluster of a running service')
+  cluster
+    .command('found')
+    .description('found the cluster of the CLUSTER_ settings in its log servers, once: then start its nodes')
+    .action(() => found(environment))
   addHttpOptions(cluster.command('status'))
     .description('print the nodes of the cluster, and how far each has applied the log')
     .option('--json', 'print the status as JSON')

@@ -210,7 +210,12 @@ export class ClusterService {
       ({ main }) => main.applied !== undefined,
       () => true,
     )
-    this.#nats = await openLog({ ...this.#options, mayFound: !hasApplied }, this.#logger, this.#stop.signal)
+    const onUnfounded = (why: string): void => {
+      this.#reason = why
+    }
+    const joining = { ...this.#options, mayFound: false, isMember: hasApplied, onUnfounded }
+    this.#nats = await openLog(joining, this.#logger, this.#stop.signal)
+    this.#reason = undefined
     this.#log = new MeasuredLog(this.#nats.log, onAppend)
     const log = this.#log
     const { first, last, bytes } = await this.#answered(() => log.bounds())

@@ -28,15 +28,12 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
   const { logger, openLog, timings, answerBytes, httpPort, onServing } = parts
   const host = isAnyAddress(httpHost) ? hostname() : httpHost
   const options = {
+    ...logOf(config),
     cluster,
     node,
-    name: `vicinal ${node}`,
     zone: config.clusterZone,
     address: () => `${host.includes(':') ? `[${host}]` : host}:${httpPort()}`,
     replicas: config.clusterReplicas,
-    ...addressesOf(config.clusterNatsUrl),
-    ...filesOf(config.certsDir),
-    logBytesMax: config.clusterLogBytes,
     appendsMax: config.clusterMaxAppends,
     appendTimeoutMs: config.clusterAppendTimeoutMs,
     maxBufferedBytes: config.maxBufferedBytes,
@@ -50,6 +47,34 @@ export async function clusterOf(config: Config, parts: ClusterParts): Promise<Cl
     onAcknowledge: (seconds: number) => timings()?.acknowledge(seconds),
   }
   return new ClusterService(options, logger)
+}
+
+/**
+ * Founds the cluster that the settings name, in its log servers.
+ *
+ * @returns whether there was none
+ */
+export async function foundCluster(config: Config, logger: Logger): Promise<boolean> {
+  const { openNatsCluster } = await import('../cluster/log/nats-cluster.ts')
+  const { signal } = new AbortController()
+  const log = logOf(config)
+  let isNew = false
+  const onUnfounded = (): void => {
+    isNew = true
+  }
+  const cluster = await openNatsCluster({ ...log, mayFound: true, onUnfounded }, logger, signal)
+  await cluster.close()
+  return isNew
+}
+
+function logOf(config: Config) {
+  return {
+    cluster: config.clusterName,
+    name: `vicinal ${config.clusterNodeName}`,
+    ...addressesOf(config.clusterNatsUrl),
+    ...filesOf(config.certsDir),
+    logBytesMax: config.clusterLogBytes,
+  }
 }
 
 /** Divides the addresses of CLUSTER_NATS_URL into those of log servers and their monitoring addresses. */

@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { found } from '../support/nats-log.ts'
 import { natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { startTestService } from '../support/service.ts'
@@ -57,6 +58,7 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
       CLUSTER_NAME: 'second',
       CLUSTER_LOG_BYTES: '1G',
     }
+    await found(servers, 'second')
     await using first = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'x', DATA_DIR: founder })
     await using joined = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'y' })
     for (const { httpUrl } of [first, joined]) assert.deepEqual(await contentsOf(httpUrl), expected)
@@ -123,6 +125,7 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
       CLUSTER_LOG_BYTES: '1G',
       CLUSTER_NATS_URL: [...servers.urls, ...servers.monitorUrls].join(','),
     }
+    await found(servers, 'second')
     await using first = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'x', DATA_DIR: founder })
     await using second = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'y' })
     await using third = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'z' })

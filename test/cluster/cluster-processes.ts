@@ -13,6 +13,7 @@ import {
 import { join } from 'node:path'
 import { FaultyProxy } from '../support/faulty-proxy.ts'
 import { freePorts } from '../support/free-ports.ts'
+import { found } from '../support/nats-log.ts'
 import { NatsServers } from '../support/nats-servers.ts'
 import { SmallDisk } from '../support/small-disk.ts'
 
@@ -62,6 +63,7 @@ export class ClusterProcesses implements AsyncDisposable {
         Promise.all(servers.clientPorts.map((port) => FaultyProxy.start(port))),
       ),
     )
+    await found(servers, 'test')
     const ports = await freePorts(options.nodes * 2)
     const nodes = Array.from({ length: options.nodes }, (_, index) => {
       const name = `node-${index}`

@@ -3,6 +3,7 @@ import { createLogger } from '../../src/base/log.ts'
 import { type Service, startService } from '../../src/main.ts'
 import { FaultyProxy } from '../support/faulty-proxy.ts'
 import { freePorts } from '../support/free-ports.ts'
+import { found } from '../support/nats-log.ts'
 import { NatsServers } from '../support/nats-servers.ts'
 import { testConfig } from '../support/settings.ts'
 import { grpcKey } from './cluster-processes.ts'
@@ -28,6 +29,7 @@ export class ClusterServices implements AsyncDisposable {
   }): Promise<ClusterServices> {
     const { logServers } = options
     const servers = await NatsServers.start({ count: logServers, isDivisible: logServers > 1 })
+    await found(servers, 'test')
     const ports = await freePorts(options.nodes * 2)
     const links = await Promise.all(
       Array.from({ length: options.nodes }, () =>

@@ -3,6 +3,7 @@ import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { statusOf } from '../support/cluster-status.ts'
+import { found } from '../support/nats-log.ts'
 import { type NatsServers, natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { startTestService } from '../support/service.ts'
@@ -135,6 +136,7 @@ async function assertContinues(
     CLUSTER_NAME: name,
     CLUSTER_LOG_BYTES: '1G',
   }
+  await found(servers, name)
   await using first = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'x', DATA_DIR: founder })
   await using second = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'y' })
   const written = await post({ url: second.httpUrl }, '/points', pointOf('after'))

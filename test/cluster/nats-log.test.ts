@@ -3,8 +3,9 @@ import { cpSync, rmSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
 import { logServerWord } from '../../src/base/cluster-status.ts'
+import { createLogger } from '../../src/base/log.ts'
 import { LogGap, LogLost, UncertainAppend } from '../../src/cluster/log/commit-log.ts'
-import type { NatsCluster } from '../../src/cluster/log/nats-cluster.ts'
+import { type NatsCluster, openNatsCluster } from '../../src/cluster/log/nats-cluster.ts'
 import { openLog as open, take } from '../support/nats-log.ts'
 import { NatsServers, natsMissing } from '../support/nats-servers.ts'
 import { until, waitFor } from '../support/until.ts'
@@ -73,6 +74,33 @@ describe('a log on one server', { skip }, () => {
   it('says which setting is too large for its servers', async () => {
     const logBytesMax = 8 * 2 ** 30
     await assert.rejects(open(servers, 'large', { logBytesMax }), /no space .*: set CLUSTER_LOG_BYTES/)
+  })
+
+  it('is made only by who founds its cluster', async () => {
+    const reasons: string[] = []
+    const stop = new AbortController()
+    const onUnfounded = (why: string): void => {
+      reasons.push(why)
+      stop.abort()
+    }
+    const logger = createLogger({ level: 'silent', pretty: false })
+    const { urls, monitorUrls } = servers
+    const options = { urls, monitorUrls, cluster: 'unfounded', name: 'test', logBytesMax: 1 << 20 }
+    const joining = { ...options, mayFound: false, onUnfounded }
+    await assert.rejects(openNatsCluster(joining, logger, stop.signal))
+    assert.match(reasons[0]!, /no cluster unfounded: check CLUSTER_NAME, or run `vicinal cluster found`/)
+    const { connect } = await import('@nats-io/transport-node')
+    const { jetstreamManager } = await import('@nats-io/jetstream')
+    const connection = await connect({ servers: [...urls] })
+    const jsm = await jetstreamManager(connection)
+    const names = (await jsm.streams.list().next()).map(({ config }) => config.name)
+    assert.deepEqual(
+      names.filter((name) => name.includes('unfounded')),
+      [],
+    )
+    await connection.close()
+    await (await open(servers, 'unfounded')).close()
+    await (await open(servers, 'unfounded', { mayFound: false })).close()
   })
 
   it('is rejected if it is shorter than before or was created again', async () => {

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { statusOf } from '../support/cluster-status.ts'
+import { found } from '../support/nats-log.ts'
 import { type NatsPlace, NatsServers, natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { startTestService, type TestService } from '../support/service.ts'
@@ -13,6 +14,7 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
   let nodes: readonly TestService[]
   before(async () => {
     servers = await NatsServers.start({ count: 1 })
+    await found(servers, 'test')
     nodes = await Promise.all(['a', 'b'].map((name) => startNode(servers, name)))
   })
   after(async () => {
@@ -154,6 +156,8 @@ describe('nodes with accounts and permissions in the log servers', { skip: natsM
         readFileSync(join(examples, 'nats-accounts.conf'), 'utf8'),
       ].join('\n')
     await using servers = await NatsServers.start({ count: 1, configurationOf })
+    const urls = [servers.urls[0]!.replace('//', '//node-a:node-secret@')]
+    await found(servers, 'vicinal', { urls })
     const nodeOf = (name: string): Promise<TestService> =>
       startTestService({
         ...environmentOf(servers, name),

@@ -7,6 +7,7 @@ import { parse, parseAllDocuments } from 'yaml'
 import { settings } from '../../src/settings/table.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { type NatsPlace, NatsServers, natsMissing } from '../support/nats-servers.ts'
+import { assertEnded, run } from '../support/process.ts'
 import { startTestCluster, startTestService, type TestService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 
@@ -260,6 +261,12 @@ describe('log servers and nodes with these files', { skip: natsMissing() }, () =
         CLUSTER_NATS_URL: [...tlsUrls, ...servers.monitorUrls].join(),
         CERTS_DIR: dirname(certificates),
       }
+      const founded = await run(['cluster', 'found'], shown)
+      assertEnded(founded, 0)
+      assert.match(founded.stdout, /the cluster vicinal is founded: start its nodes$/m)
+      const again = await run(['cluster', 'found'], shown)
+      assertEnded(again, 0)
+      assert.match(again.stdout, /there is a cluster vicinal already$/m)
       await using first = await startTestService({ ...shown, CLUSTER_NODE_NAME: 'a' })
       await using second = await startTestService({ ...shown, CLUSTER_NODE_NAME: 'b' })
       const id = await insert(first)

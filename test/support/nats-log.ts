@@ -29,6 +29,11 @@ export async function openLog(
   })
 }
 
+/** Founds a cluster, as `vicinal cluster found` does: nodes only join. */
+export async function found(servers: NatsServers, cluster: string, options: OpenOptions = {}): Promise<void> {
+  await (await openLog(servers, cluster, { logBytesMax: 2 ** 30, ...options })).close()
+}
+
 /** Discards the records of a log below a position, as if it had grown beyond its size. */
 export async function discard({ urls }: NatsServers, cluster: string, below: number): Promise<void> {
   const { connect } = await import('@nats-io/transport-node')

@@ -8,13 +8,17 @@ import { type CommitLog, LogLost, type SharedDocuments } from './commit-log.ts'
 import { connectToNats, type NatsConnectionOptions, requireVersion, UnusableNats } from './nats-connection.ts'
 import { NatsDocuments } from './nats-documents.ts'
 import { NatsLog, type NatsLogOptions } from './nats-log.ts'
-import { logIdOf, openLogStream } from './nats-stream.ts'
+import { isFounded, logIdOf, openLogStream } from './nats-stream.ts'
 
 export interface NatsClusterOptions extends NatsConnectionOptions, NatsLogOptions {
   readonly logBytesMax: number
   readonly announcementMs?: number
-  /** Whether to create the log if there is none: see `LogStreamOptions`. */
+  /** Whether to create what the cluster needs in the log servers. Absent: yes. Nodes only join. */
   readonly mayFound?: boolean | undefined
+  /** Whether the caller has been a member: then the cluster was founded, whatever the servers say. */
+  readonly isMember?: boolean | undefined
+  /** Called when there is no cluster, with the reason why the caller waits, or before it founds one. */
+  readonly onUnfounded?: ((why: string) => void) | undefined
 }
 
 /** The log and the documents of a cluster, on one connection. */
@@ -106,6 +110,7 @@ async function withServers<Result>(
   try {
     const replicas = connection.info?.cluster === undefined ? 1 : 3
     const jsm = await jetstreamManager(connection, { checkAPI: false, timeout: 3_000 })
+    await untilAnswered(() => checkFounded(jsm, options), attempt)
     const documents = await untilAnswered(
       () => NatsDocuments.open(connection, jsm, { ...options, replicas }),
       attempt,
@@ -117,6 +122,15 @@ async function withServers<Result>(
   } finally {
     signal.removeEventListener('abort', end)
   }
+}
+
+/** @throws DatabaseError `not_ready` when the caller can only join, and there is no cluster of this name */
+async function checkFounded(jsm: JetStreamManager, options: NatsClusterOptions): Promise<void> {
+  const { cluster, mayFound = true, isMember = false, onUnfounded } = options
+  if (isMember || (await isFounded(jsm, cluster))) return
+  const why = `the log servers have no cluster ${cluster}: check CLUSTER_NAME, or run \`vicinal cluster found\` once`
+  onUnfounded?.(why)
+  if (!mayFound) throw new DatabaseError('not_ready', why)
 }
 
 /** @param isAway whether no server has been connected for a while */

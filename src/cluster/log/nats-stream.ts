@@ -55,6 +55,14 @@ export async function openLogStream(
   return await adjust(jsm, info, options, logger)
 }
 
+/** Whether a cluster of this name was founded, even if its log has been deleted since then. */
+export async function isFounded(jsm: JetStreamManager, cluster: string): Promise<boolean> {
+  const found = await Promise.all(
+    [`KV_VDB-${cluster}`, streamName(cluster)].map((name) => askForStream(jsm, name)),
+  )
+  return found.some((each) => each !== undefined)
+}
+
 /** Identifies a log forever: a recreated stream has another id. */
 export function logIdOf({ metadata }: StreamConfig): string {
   return metadata?.[idKey] ?? ''
