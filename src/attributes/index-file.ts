@@ -1,7 +1,7 @@
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { syncDirectoryAsync } from '../base/sync-directory.ts'
+import { encodeHead, headBytes, headerOf, headOf, syncDirectoryAsync } from '../base/files.ts'
 import { Turn } from '../base/turns.ts'
 import type { AttributeIndex } from './attribute-index.ts'
 import { type Block, blockKinds } from './index-blocks.ts'
@@ -13,14 +13,14 @@ import { pieceForms } from './pieces.ts'
  * An attribute index on disk: a cache that a start reads instead of all payloads. It can be rebuilt from the stored
  * points.
  *
- *   "VICATTR3" | f64 offset of the header | u32 bytes of header | u32 crc of header | blocks | header (JSON)
+ *   f64 offset of the head | blocks | head with the magic "VICATTR4"
  *   block: u8 kind | u8 form | u16 0 | u32 path | u32 bytes | u32 crc of the preceding fields and of the bytes | bytes
  *
  * Points may change while the file is written. The header lists the slots touched meanwhile, and reading leaves them
  * out. The new file is written next to the old one, synced and renamed over it. After a crash, either the old or the
  * new file exists, and it is complete.
  */
-const magic = 'VICATTR3'
+const magic = 'VICATTR4'
 
 /** The state of a collection at which a file was written. */
 export interface FileMoment {
@@ -113,7 +113,7 @@ async function writeIndex(
   const turn = new Turn()
   const touched = new Set<number>()
   let { position } = index.journal
-  const writer = new Appender(file, headBytes)
+  const writer = new Appender(file, offsetBytes)
   let blocks = 0
   const drain = (): boolean => {
     const slots = index.journal.since(position)
@@ -128,11 +128,11 @@ async function writeIndex(
     if (!drain()) return false
   }
   const header: Header = { databaseId, sequence, points, blocks, touched: [...touched] }
-  const text = Buffer.from(JSON.stringify(header))
-  const head = encodeHead(writer.end, text)
-  await writer.add(text)
+  const offset = Buffer.alloc(offsetBytes)
+  offset.writeDoubleLE(writer.end)
+  await writer.add(encodeHead(magic, header))
   await writer.flush()
-  await writeAt(file, head, 0)
+  await writeAt(file, offset, 0)
   return true
 }
 
@@ -148,7 +148,7 @@ async function readIndex(
   if (databaseId !== now.databaseId || sequence > now.sequence)
     throw new Error('it belongs to another database or to a later state')
   const loader = index.loader(header.touched)
-  const bytes = new AheadReader(file, headBytes, end)
+  const bytes = new AheadReader(file, offsetBytes, end)
   let blocks = 0
   for (; bytes.left > 0; blocks += 1) {
     const head = await bytes.next(blockHeadBytes)
@@ -164,24 +164,14 @@ async function readIndex(
 }
 
 async function readHeader(file: FileHandle): Promise<{ readonly header: Header; readonly end: number }> {
-  const head = await readAt(file, headBytes, 0, 'head')
-  if (head.toString('latin1', 0, 8) !== magic) throw new Error('it is not an attribute index')
-  const offset = head.readDoubleLE(8)
-  const bytes = head.readUInt32LE(16)
   const { size } = await file.stat()
-  if (!(offset >= headBytes) || offset + bytes !== size) throw new Error('its length does not match its head')
-  const text = await readAt(file, bytes, offset, 'header')
-  if (crc32(text) !== head.readUInt32LE(20)) throw new Error('its header does not match its checksum')
-  return { header: JSON.parse(text.toString()) as Header, end: offset }
-}
-
-function encodeHead(offset: number, header: Buffer): Buffer {
-  const head = Buffer.alloc(headBytes)
-  head.write(magic, 'latin1')
-  head.writeDoubleLE(offset, 8)
-  head.writeUInt32LE(header.length, 16)
-  head.writeUInt32LE(crc32(header), 20)
-  return head
+  const end = (await readAt(file, offsetBytes, 0, 'head')).readDoubleLE()
+  if (!(Number.isInteger(end) && end >= offsetBytes && end + headBytes <= size))
+    throw new Error('it is not an attribute index of this version')
+  const head = headOf(await readAt(file, headBytes, end, 'head'), magic, 'an attribute index')
+  if (end + headBytes + head.bytes !== size) throw new Error('its length does not match its head')
+  const text = await readAt(file, head.bytes, end + headBytes, 'header')
+  return { header: headerOf(head, text), end }
 }
 
 function encodeBlock({ kind, form, path, bytes }: Block): Buffer {
@@ -296,7 +286,7 @@ async function openIfThere(path: string): Promise<FileHandle | undefined> {
   }
 }
 
-const headBytes = 24
+const offsetBytes = 8
 const blockHeadBytes = 16
 /** Reading or writing this many bytes takes well under a millisecond, hardly more than a small request. */
 const bytesAtOnce = 1024 * 1024

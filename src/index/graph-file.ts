@@ -1,8 +1,7 @@
-import { closeSync, fsyncSync, openSync, readSync, renameSync, writeSync } from 'node:fs'
-import { dirname } from 'node:path'
+import { closeSync, openSync, readSync } from 'node:fs'
 import { crc32 } from 'node:zlib'
+import { encodeHead, headBytes, headerOf, headOf, replaceFile } from '../base/files.ts'
 import type { Metric } from '../base/point.ts'
-import { syncDirectory } from '../base/sync-directory.ts'
 import { GraphState, slotStates } from './graph-state.ts'
 import type { DistanceSource, Route } from './routes.ts'
 import { type CodeBits, type SegmentHandle, SlotColumns } from './segment.ts'
@@ -10,11 +9,10 @@ import { type CodeBits, type SegmentHandle, SlotColumns } from './segment.ts'
 /**
  * A graph on disk: a cache that a start reads instead of building the graph. It can be rebuilt from the stored points.
  *
- *   "VICGRAPH" | u32 bytes of header | u32 crc of header | header (JSON) | columns in sequence
+ *   head with the magic "VICGRAPH" | columns in sequence
  *
  * In addition to the columns of the graph, the file has the sequence number of every slot. It shows which slots now
- * hold another point than the linked one. Every column has a checksum. The new file is written next to the old one,
- * synced and renamed over it. After a crash, either the old or the new file exists, and it is complete.
+ * hold another point than the linked one. Every column has a checksum.
  */
 const magic = 'VICGRAPH'
 /** A file of another version is not used: the graph is built again. */
@@ -100,17 +98,7 @@ export function saveGraph(segment: SegmentHandle, graph: number, path: string, m
     meta,
     columns: columns.map(({ name, bytes }) => ({ name, bytes: bytes.length, crc: crc32(bytes) })),
   }
-  const temporary = `${path}.new`
-  const file = openSync(temporary, 'w', 0o600)
-  try {
-    writeAll(file, encodeHeader(header))
-    for (const { bytes } of columns) writeAll(file, bytes)
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
-  renameSync(temporary, path)
-  syncDirectory(dirname(path))
+  replaceFile(path, [encodeHead(magic, header), ...columns.map(({ bytes }) => bytes)])
 }
 
 /**
@@ -209,34 +197,17 @@ function columnsOf(
   ]
 }
 
-function encodeHeader(header: Header): Uint8Array {
-  const text = Buffer.from(JSON.stringify(header))
-  const head = Buffer.alloc(16)
-  head.write(magic, 'latin1')
-  head.writeUInt32LE(text.length, 8)
-  head.writeUInt32LE(crc32(text), 12)
-  return Buffer.concat([head, text])
-}
-
 function readHeader(file: number): Header {
-  const head = Buffer.alloc(16)
-  readAll(file, head, 'header')
-  if (head.toString('latin1', 0, 8) !== magic) throw new Error('it is not a graph file')
-  const bytes = head.readUInt32LE(8)
-  if (bytes > headerBytesMax) throw new Error('its header is damaged')
-  const text = Buffer.alloc(bytes)
-  readAll(file, text, 'header')
-  if (crc32(text) !== head.readUInt32LE(12)) throw new Error('its header does not match its checksum')
-  const header = JSON.parse(text.toString()) as Header
+  const next = (bytes: number): Buffer => {
+    const read = Buffer.alloc(bytes)
+    readAll(file, read, 'header')
+    return read
+  }
+  const head = headOf(next(headBytes), magic, 'a graph file')
+  const header = headerOf<Header>(head, next(head.bytes))
   if (header.version !== formatVersion)
     throw new Error(`it has format ${header.version}, this version reads ${formatVersion}`)
   return header
-}
-
-const headerBytesMax = 1024 * 1024
-
-function writeAll(file: number, bytes: Uint8Array): void {
-  for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, bytes.length - at)
 }
 
 /** Fills `bytes` from the file. Returns the checksum of the bytes. */

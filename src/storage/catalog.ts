@@ -2,7 +2,7 @@ import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
 import { defaultCollection } from '../base/collection.ts'
-import { syncDirectoryAsync } from '../base/sync-directory.ts'
+import { syncDirectoryAsync } from '../base/files.ts'
 import {
   beyondRepair,
   collectionDirectory,

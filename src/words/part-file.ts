@@ -1,7 +1,7 @@
 import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { syncDirectory } from '../base/sync-directory.ts'
+import { encodeHead, headBytes, headerOf, headOf, syncDirectory } from '../base/files.ts'
 import { analyzerVersion } from './analyzer.ts'
 import { ByteReader, ByteWriter } from './byte-writer.ts'
 import type { PartContent } from './part-content.ts'
@@ -11,7 +11,7 @@ import type { PartContent } from './part-content.ts'
  * from the points. A start reads the files, and indexes again what changed after them. They can be rebuilt from the
  * stored points.
  *
- *   "VICWORDS" | u32 bytes of header | u32 crc of header | header (JSON) | sections in sequence
+ *   head with the magic "VICWORDS" | sections in sequence
  *
  * Each section has a checksum. The columns by document are one section of integers of variable length: runs of the
  * differences between slots, and between sequence numbers, runs of languages, and the lengths of each path. The other
@@ -64,11 +64,7 @@ export function encodePart(content: PartContent, origin: PartOrigin): Uint8Array
       crc: crc32(sections[name]),
     })),
   }
-  const json = Buffer.from(JSON.stringify(header))
-  const sizes = Buffer.alloc(8)
-  sizes.writeUInt32LE(json.length, 0)
-  sizes.writeUInt32LE(crc32(json), 4)
-  return Buffer.concat([Buffer.from(magic), sizes, json, ...sectionNames.map((name) => sections[name])])
+  return Buffer.concat([encodeHead(magic, header), ...sectionNames.map((name) => sections[name])])
 }
 
 /** Writes a part to a file: next to it, synced and renamed, so the file is complete or absent. */
@@ -93,7 +89,8 @@ export function loadPart(path: string, origin: PartOrigin): PartContent {
 
 /** Reads the bytes of `encodePart`. @throws Error that names their fault */
 export function decodePart(bytes: Buffer, origin: PartOrigin): PartContent {
-  const header = decodeHeader(bytes)
+  const head = headOf(bytes, magic, 'a file of words')
+  const header = headerOf<Header>(head, bytes.subarray(headBytes, headBytes + head.bytes))
   if (header.version !== formatVersion) {
     throw new Error(
       `the words have format ${header.version}, and this version of Vicinal reads ${formatVersion}`,
@@ -106,7 +103,7 @@ export function decodePart(bytes: Buffer, origin: PartOrigin): PartContent {
     throw new Error(`the words are of ${JSON.stringify(header.origin)}, not of ${JSON.stringify(origin)}`)
   }
   const sections = new Map<SectionName, Buffer>()
-  let at = magic.length + 8 + bytes.readUInt32LE(magic.length)
+  let at = headBytes + head.bytes
   for (const { name, bytes: size, crc } of header.sections) {
     const section = bytes.subarray(at, at + size)
     if (section.length !== size) throw new Error(`the words end inside of the ${name}`)
@@ -131,16 +128,6 @@ export function decodePart(bytes: Buffer, origin: PartOrigin): PartContent {
     norms,
     weights,
   }
-}
-
-function decodeHeader(bytes: Buffer): Header {
-  if (bytes.length < magic.length + 8 || bytes.toString('latin1', 0, magic.length) !== magic) {
-    throw new Error('the file is not one of words')
-  }
-  const json = bytes.subarray(magic.length + 8, magic.length + 8 + bytes.readUInt32LE(magic.length))
-  if (crc32(json) !== bytes.readUInt32LE(magic.length + 4))
-    throw new Error('the checksum of the header is wrong')
-  return JSON.parse(json.toString()) as Header
 }
 
 function encodeDocuments({ slots, sequences, languages, lengths }: PartContent): Uint8Array {

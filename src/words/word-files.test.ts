@@ -55,8 +55,8 @@ describe('the file of a part', () => {
   it('is refused if a byte changed, or if it ends early', () => {
     const bytes = readFileSync(path)
     for (const [at, fault] of [
-      [0, /not one of words/],
-      [20, /checksum of the header/],
+      [0, /not a file of words/],
+      [20, /header does not match its checksum/],
       [bytes.length - 1, /checksum of the positions/],
       [Math.floor(bytes.length / 2), /checksum/],
     ] as const) {
@@ -66,7 +66,7 @@ describe('the file of a part', () => {
     }
     assert.throws(() => decodePart(bytes.subarray(0, -1), origin), /end inside of the positions/)
     writeFileSync(join(directory, 'empty'), '')
-    assert.throws(() => loadPart(join(directory, 'empty'), origin), /not one of words/)
+    assert.throws(() => loadPart(join(directory, 'empty'), origin), /not a file of words/)
   })
 
   it('is refused if its texts were analyzed in another way', () => {

@@ -11,7 +11,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { syncDirectory } from '../base/sync-directory.ts'
+import { syncDirectory } from '../base/files.ts'
 import type { Part } from './part.ts'
 import { loadPart, type PartOrigin, savePart } from './part-file.ts'
 import type { SavedPart } from './word-index.ts'

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { provideExec } from '../../scripts/windows-exec.ts'
-import { syncDirectory, syncDirectoryAsync } from '../../src/base/sync-directory.ts'
+import { syncDirectory, syncDirectoryAsync } from '../../src/base/files.ts'
 import { temporaryDirectory } from '../support/process.ts'
 
 /** The differences of other systems in docs/platforms.md, as far as they can be tested on this one. */

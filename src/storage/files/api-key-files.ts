@@ -1,7 +1,7 @@
 import { closeSync, fstatSync, openSync, readFileSync, type Stats, statSync } from 'node:fs'
 import { chmod, open, readFile, rename } from 'node:fs/promises'
 import { type ApiKey, apiKeyPath, newApiKey, type Role, roles, unusedApiKeyPath } from '../../base/api-key.ts'
-import { syncDirectoryAsync } from '../../base/sync-directory.ts'
+import { syncDirectoryAsync } from '../../base/files.ts'
 
 /** A file of keys as it was read. */
 interface KeysFile {

@@ -10,7 +10,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseError } from '../../base/errors.ts'
-import { syncDirectory } from '../../base/sync-directory.ts'
+import { syncDirectory } from '../../base/files.ts'
 
 /** The files of a data directory: key-layout.ts and catalog.ts describe their contents. */
 export const lockPath = (dataDir: string): string => join(dataDir, 'lock.db')

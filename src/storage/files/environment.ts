@@ -12,7 +12,7 @@ import {
 import { dirname } from 'node:path'
 import { open as openLmdb, type RootDatabase, type Transaction } from 'lmdb'
 import { DatabaseError, isOpenFailure } from '../../base/errors.ts'
-import { syncDirectory } from '../../base/sync-directory.ts'
+import { syncDirectory } from '../../base/files.ts'
 import { beyondRepair } from './data-directory.ts'
 
 /** Whether an environment is opened for writing, or only for reading, which a read-only file system allows. */

@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { syncDirectory } from '../../base/sync-directory.ts'
+import { syncDirectory } from '../../base/files.ts'
 import { collectionsDirectory, databasePath, reservePath } from './data-directory.ts'
 
 /**

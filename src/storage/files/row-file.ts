@@ -1,6 +1,6 @@
 import { closeSync, fdatasyncSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { syncDirectory } from '../../base/sync-directory.ts'
+import { syncDirectory } from '../../base/files.ts'
 import {
   faultOfRowsHeader,
   isRowsHeader,

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { type FileHandle, link, open, rename, rm } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { DatabaseError } from '../../base/errors.ts'
-import { syncDirectory } from '../../base/sync-directory.ts'
+import { syncDirectory } from '../../base/files.ts'
 import { isDiskFull } from './disk-space.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import { assert, isOpenFailure } from '../../base/errors.ts'
-import { syncDirectory } from '../../base/sync-directory.ts'
+import { syncDirectory } from '../../base/files.ts'
 import { mainNumber } from '../catalog.ts'
 import {
   collectionDirectory,
