@@ -6,11 +6,12 @@
  *
  * Each package is one module, with what several packages need in common in further ones, so each exists once, and is
  * still loaded only where it is imported. The service's own modules are not bundled: threads and assets are found by
- * their paths.
+ * their paths. Only a serving thread is one module with all that it imports: as two hundred modules, its start takes
+ * 350 instead of 210 ms of processor time, and its heap is 34 instead of 24 MB.
  */
 import { globSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { dirname, join, relative, sep } from 'node:path'
+import { dirname, join, posix, relative, sep } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 const root = join(import.meta.dirname, '..')
@@ -55,7 +56,24 @@ const { output } = await rolldown.build({
 for (const [path, code] of codes) {
   if (bundledIn(code).length > 0) writeFileSync(join(target, path), importFromBundle(path, code))
 }
-writeLicenses(output.flatMap(({ moduleIds = [] }) => moduleIds))
+const servingDirectory = join(target, 'serving')
+const servingThread = await rolldown.build({
+  input: { 'serving-worker': join(servingDirectory, 'serving-worker.js') },
+  platform: 'node',
+  external: /^(lmdb|pino-pretty)/,
+  plugins: [{ name: 'paths', transform: keepPaths }],
+  output: { dir: servingDirectory, minify: { compress: true, mangle: false, codegen: true } },
+})
+writeLicenses([...output, ...servingThread.output].flatMap(({ moduleIds = [] }) => moduleIds))
+
+/** Lets a module of a bundle find files beside the module itself. */
+function keepPaths(code: string, id: string): string | undefined {
+  if (!code.includes('import.meta.')) return undefined
+  const path = relative(servingDirectory, id).replaceAll(sep, '/')
+  return code
+    .replaceAll('import.meta.dirname', `(import.meta.dirname + '/${posix.dirname(path)}')`)
+    .replaceAll('import.meta.url', `new URL('${path}', import.meta.url).href`)
+}
 
 function bundledIn(code: string): string[] {
   return [...code.matchAll(imported)].map(([, , , name]) => name!).filter(isBundled)

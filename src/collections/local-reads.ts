@@ -4,7 +4,8 @@ import { DatabaseError } from '../base/errors.ts'
 import type { SearchQuery, SearchResults } from '../base/point.ts'
 import { collectGarbage } from '../base/runtime.ts'
 import type { ReadCall } from '../points/database.ts'
-import { StoredRecords } from '../storage/records.ts'
+import { wantsPayload } from '../search/search-answers.ts'
+import type { StoredRecords } from '../storage/records.ts'
 import { CollectionView, NotHere } from './collection-view.ts'
 import type { FromReader, MatchingCall, ReaderSetup, ToReader } from './reader-messages.ts'
 
@@ -24,12 +25,13 @@ export class LocalReads {
   /** Names that the engine has been asked for. */
   readonly #wanted = new Set<string>()
 
-  /** Undefined when only the engine can read records. */
+  /** Undefined until a search needs records, and when only the engine can read them. */
   #records: StoredRecords | undefined
+  #mayReadRecords: boolean
 
   constructor(setup: ReaderSetup, matching: MatchingCall) {
     this.#setup = setup
-    this.#records = setup.hasRecords ? new StoredRecords() : undefined
+    this.#mayReadRecords = setup.hasRecords
     this.#matching = matching
     this.#results = new SharedBudget({
       max: setup.maxResults,
@@ -54,6 +56,7 @@ export class LocalReads {
   ): Promise<SearchResults | undefined> {
     const view = this.#viewOf(name)
     if (view === undefined || queries.length > queriesMax || !queries.every(isSearchedHere)) return undefined
+    if (queries.some(needsRecords)) await this.#openRecords()
     try {
       for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
         const results = await view.search(queries, call, (query) =>
@@ -116,9 +119,17 @@ export class LocalReads {
     }
   }
 
+  async #openRecords(): Promise<void> {
+    if (this.#records !== undefined || !this.#mayReadRecords) return
+    // LMDB's library takes 10 MB.
+    const { StoredRecords } = await import('../storage/records.ts')
+    if (this.#mayReadRecords) this.#records ??= new StoredRecords()
+  }
+
   /** Closes the file of records: the engine must be asked for what is in them. */
   async close(): Promise<void> {
     const records = this.#records
+    this.#mayReadRecords = false
     this.#records = undefined
     await records?.close()
   }
@@ -136,6 +147,10 @@ export class LocalReads {
 /** Whether a query is near a vector, and does not ask for figures that only the engine has. */
 function isSearchedHere({ vector, profile }: SearchQuery): boolean {
   return typeof vector !== 'string' && profile !== true
+}
+
+function needsRecords({ include }: SearchQuery): boolean {
+  return include !== undefined && (wantsPayload(include) || include.version)
 }
 
 /** More are searched on all cores. */
