@@ -22,7 +22,8 @@ if (options === 'help') console.log(usage)
 else await run(options)
 
 async function run(options: Options): Promise<void> {
-  if (!options.contenders.every(isVicinal)) installPackages(benchFolder, installNotice)
+  if (options.curve !== 'scale' && !options.contenders.every(isVicinal))
+    installPackages(benchFolder, installNotice)
   const machine = describeMachine()
   const { curve } = options
   writeResult(options, machine, await (curve === undefined ? compareAll(options) : drawCurve(options, curve)))

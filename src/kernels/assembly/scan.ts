@@ -135,22 +135,28 @@ function measureRow(
   k: i32,
   count: i32,
 ): i32 {
-  const worst = count == k ? load<f64>(pool) : Infinity
+  // Nothing is farther than the k-th of a pool that is not full.
+  const isFull = count == k
+  const worst = isFull ? load<f64>(pool) : Infinity
   const slack: f64 = (<f64>n / 16 + 8) * 2 * (1.0 / 16777216.0)
   let distance: f64
   if (metric == HAMMING) {
     distance = <f64>hamming(query, row, n)
   } else if (metric == EUCLIDEAN || metric == MANHATTAN) {
-    const filter = <f64>(metric == EUCLIDEAN ? euclidean32(query, row, n) : manhattan32(query, row, n))
-    lastDistance = filter
-    if (filter < Infinity && filter > worst * (1 + slack) + <f64>n * LEAST_F32 * 2) return count
+    if (isFull) {
+      const filter = <f64>(metric == EUCLIDEAN ? euclidean32(query, row, n) : manhattan32(query, row, n))
+      lastDistance = filter
+      if (filter < Infinity && filter > worst * (1 + slack) + <f64>n * LEAST_F32 * 2) return count
+    }
     distance = metric == EUCLIDEAN ? euclidean64(query, row, n) : manhattan64(query, row, n)
   } else {
     const normProduct = queryNorm * norm
-    const root = sqrt<f64>(normProduct)
-    const filter = <f64>dot32(query, row, n)
-    lastDistance = 1 - filter / root
-    if (root >= NORM_PRODUCT_MIN && abs<f64>(filter) < Infinity && lastDistance > worst + slack) return count
+    if (isFull) {
+      const root = sqrt<f64>(normProduct)
+      const filter = <f64>dot32(query, row, n)
+      lastDistance = 1 - filter / root
+      if (root >= NORM_PRODUCT_MIN && abs<f64>(filter) < Infinity && lastDistance > worst + slack) return count
+    }
     distance = cosineOf(dot64(query, row, n), normProduct)
   }
   lastDistance = distance
