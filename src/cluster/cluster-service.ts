@@ -319,6 +319,7 @@ export class ClusterService {
       const fault = settingsFault(self, decidingSettings(this.#data!), view.announced)
       if (fault !== undefined && fault !== this.#settingsFault) this.#logger.error(fault)
       this.#settingsFault = fault
+      await this.#replaceAway()
       const { run = this.#status.run } = view.announced.get(self) ?? {}
       if (run !== this.#status.run && !this.#hasTwin) this.#logger.error(twinMessage(self))
       this.#hasTwin = run !== this.#status.run
@@ -331,6 +332,16 @@ export class ClusterService {
       this.#happened.wakeAll()
       await pause(watchMs, signal)
     }
+  }
+
+  /** Lets others copy the partitions of a member that has been away for long. */
+  async #replaceAway(): Promise<void> {
+    const node = this.#view.longAway
+    if (node === undefined || this.#state !== 'serving') return
+    this.#logger.warn({ node }, 'a node has been away for long: others copy its partitions')
+    await setMemberState(this.#documents, node, 'away', (before) => before === undefined).catch(
+      (err: unknown) => this.#logger.debug({ err, node }, 'the topology could not be changed: trying again'),
+    )
   }
 
   /** Unloads the data and disconnects from the log servers. */

@@ -2,20 +2,23 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { ClusterView } from './cluster-view.ts'
 import type { Announcement } from './membership.ts'
-import { noTopology } from './topology.ts'
+import { shareOf, withEntered, withPlaces } from './ownership.ts'
+import { ownersIn } from './ring.ts'
+import { noTopology, type Topology } from './topology.ts'
 
 const log = { bounds: () => Promise.reject(new Error('not asked for here')) }
 
 /** A node's view of its cluster, refreshed at chosen times in milliseconds. */
 class Seen {
   nowMs = 0
+  topology: Topology = noTopology
   readonly view = new ClusterView('a', () => this.nowMs)
 
   /** @param nodes the nodes that the log servers know of; undefined: the servers do not answer */
   async at(nowMs: number, nodes: readonly string[] | undefined): Promise<void> {
     this.nowMs = nowMs
     await this.view.refresh(log, {
-      topology: async () => noTopology,
+      topology: async () => this.topology,
       announced: async () => {
         if (nodes === undefined) throw new Error('no log server answers')
         return new Map(nodes.map((node) => [node, announcementOf(node)]))
@@ -35,6 +38,38 @@ describe('the view of a cluster', () => {
     await seen.at(20_000, ['a', 'b', 'c'])
     await seen.at(21_000, ['a', 'b'])
     assert.ok(seen.view.canBeAsked('b') && !seen.view.canBeAsked('c'))
+  })
+
+  it('names a member that is away for a quarter of an hour while others are heard', async () => {
+    const minuteMs = 60_000
+    const seen = new Seen()
+    for (const node of ['a', 'b', 'c'])
+      seen.topology = withEntered(seen.topology, {
+        node,
+        member: { zone: '', address: node },
+        replicas: 1,
+        mayFound: true,
+      })
+    const settled = { ...seen.topology.ownership, owners: ownersIn(seen.topology.ownership.ring) }
+    seen.topology = { ...seen.topology, ownership: settled }
+    await seen.at(minuteMs, ['a', 'b', 'c'])
+    for (let minute = 2; minute <= 17; minute += 1) await seen.at(minute * minuteMs, ['a', 'c'])
+    assert.equal(seen.view.longAway, undefined, 'not yet')
+    // An outage of the log servers says nothing about nodes.
+    await seen.at(18 * minuteMs, undefined)
+    for (let minute = 19; minute <= 34; minute += 1) await seen.at(minute * minuteMs, ['a', 'c'])
+    assert.equal(seen.view.longAway, undefined, 'not yet after the outage')
+    await seen.at(36 * minuteMs, ['a', 'c'])
+    assert.equal(seen.view.longAway, 'b')
+    const away = { ...seen.topology.members.b!, state: 'away' as const }
+    seen.topology = withPlaces({
+      ...seen.topology,
+      generation: seen.topology.generation + 1,
+      members: { ...seen.topology.members, b: away },
+    })
+    assert.equal(shareOf(seen.topology.ownership, 'b').wanted, 0)
+    await seen.at(37 * minuteMs, ['a', 'c'])
+    assert.equal(seen.view.longAway, undefined, 'others are copying already')
   })
 
   it('stays the same while the log servers do not answer, and while they have lost the announcements', async () => {

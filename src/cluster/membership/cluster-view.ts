@@ -16,6 +16,8 @@ export class ClusterView {
   #announced: ReadonlyMap<string, Announcement> = new Map()
   /** The same, plus nodes whose announcements the log servers may have lost. */
   #known: ReadonlyMap<string, Announcement> = new Map()
+  /** Since when members were not heard, by name. */
+  readonly #missingSince = new Map<string, number>()
   /** Until then, a node without an announcement may just not have announced itself again yet. */
   #unsureUntilMs = 0
   /** The log as the servers last described it. */
@@ -42,6 +44,18 @@ export class ClusterView {
   /** Whether the log servers have accepted nothing for so long that this node may be behind without knowing it. */
   get isCutOff(): boolean {
     return this.#nowMs() - this.#heardMs > silenceMs
+  }
+
+  /**
+   * A member that was not heard for so long that others should have its partitions; undefined: none. One at a time: the
+   * copies of many could fill the disks of those that are left.
+   */
+  get longAway(): string | undefined {
+    const { members, ownership } = this.#topology
+    const sinceMs = this.#nowMs() - awayMs
+    const isGone = ([name, since]: readonly [string, number]): boolean =>
+      since < sinceMs && Object.hasOwn(members, name) && members[name]!.state === undefined
+    return movesOf(ownership).length > 0 ? undefined : [...this.#missingSince].find(isGone)?.[0]
   }
 
   /** The last position of the log. */
@@ -82,15 +96,24 @@ export class ClusterView {
     const nowMs = this.#nowMs()
     // If this node's own announcement is missing, those of others may be missing, too.
     if (!said?.has(this.#self)) this.#unsureUntilMs = nowMs + sayingMs
-    if (said === undefined) return
+    if (said === undefined) {
+      this.#missingSince.clear()
+      return
+    }
     this.#heardMs = nowMs
     this.#announced = said
+    for (const name of Object.keys(this.#topology.members)) {
+      if (said.has(name) || nowMs < this.#unsureUntilMs) this.#missingSince.delete(name)
+      else if (!this.#missingSince.has(name)) this.#missingSince.set(name, nowMs)
+    }
     this.#known = nowMs < this.#unsureUntilMs ? new Map([...this.#known, ...said]) : said
   }
 }
 
 /** How long a node may take to announce itself again: it may first wait for a log server that is gone. */
 const sayingMs = 15_000
+/** Longer than a machine takes to restart or an upgrade to be rolled out. */
+const awayMs = 15 * 60_000
 /** Announcements remain for some seconds in addition: longer than the servers take to elect a leader. */
 const silenceMs = 5_000
 

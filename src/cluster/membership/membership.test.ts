@@ -49,6 +49,14 @@ describe('membership', () => {
     assert.deepEqual(Object.keys((await member.topology()).members), ['a'])
   })
 
+  it('takes a node back that others had replaced', async () => {
+    await using nodes = cluster()
+    const { join, documents } = nodes
+    const member = await join('a', 0)
+    assert.equal(await setMemberState(documents, 'a', 'away'), true)
+    await until(async () => memberOf(await member.topology(), 'a')?.state === undefined)
+  })
+
   it('takes in a node with the name of a property of all objects', async () => {
     await using nodes = cluster()
     const { join, documents } = nodes

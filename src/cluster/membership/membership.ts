@@ -104,7 +104,9 @@ export class Membership {
     const { documents, node, describe, onState } = this.#options
     await documents.announce(node, toJson(describe()))
     const { state } = memberOf(await this.topology(), node) ?? {}
-    if (state === this.#state) return
+    // It is back before others had to replace it, or afterwards.
+    if (state === 'away') await setMemberState(documents, node, undefined, (before) => before === 'away')
+    if (state === this.#state || state === 'away') return
     this.#state = state
     onState?.(state)
   }

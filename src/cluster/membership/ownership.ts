@@ -155,11 +155,11 @@ export function withEntered(topology: Topology, entry: Entry): Topology {
   return { ...entered, ownership: foundedOwnership([{ name: node, zone: member.zone }], replicas) }
 }
 
-/** Makes the ring follow the members. A drained node receives nothing more, and its partitions move to the others. */
+/** Makes the ring follow the members. A node that is drained or away receives nothing more, and its partitions move to the others. */
 export function withPlaces(topology: Topology): Topology {
   const { ownership, members } = topology
   const nodes = Object.entries(members).flatMap(([name, { zone, state }]): RingNode[] =>
-    state === 'draining' ? [] : [{ name, zone }],
+    state === 'draining' || state === 'away' ? [] : [{ name, zone }],
   )
   // Without any node, everything stays where it is.
   if (nodes.length === 0) return topology

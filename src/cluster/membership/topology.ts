@@ -51,9 +51,9 @@ export interface Member {
 
 /**
  * What an operator wants of a member. `draining`: it takes no more clients and gives up its partitions; `refetching`: it
- * replaces its data.
+ * replaces its data. `away` is set by other members, until it is back: they copy its partitions.
  */
-export type MemberState = 'draining' | 'refetching'
+export type MemberState = 'draining' | 'refetching' | 'away'
 
 /**
  * Writes the next topology, and retries when another node was faster. An unchanged topology is not written.
