@@ -290,13 +290,17 @@ describe(`the graph, seed ${seed}`, () => {
     for (const vector of vectors) fixture.insert(vector)
     await fixture.settled()
     const recalls: number[] = []
-    for (const query of queries) {
+    let gone: Float32Array[] = []
+    for (const [number, query] of queries.entries()) {
       const wide = { vector: query, metric: 'Euclidean', limit: 250, ef: 1_000_000 } as const
       const [near] = (await fixture.searches.search([wide])).lists()
-      const gone = near!.map(({ slot }) => fixture.points.get(slot)!)
+      gone.push(...near!.map(({ slot }) => fixture.points.get(slot)!))
       for (const { slot } of near!) fixture.remove(slot)
       recalls.push(await fixture.recall([query], 'Euclidean'))
+      // A third of the points may be gone before the graph needs a new measurement, which takes longest here.
+      if (number % 3 < 2) continue
       for (const vector of gone) fixture.insert(vector)
+      gone = []
       await fixture.settled()
       await fixture.indexer.repaired()
     }
