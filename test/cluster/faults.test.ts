@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { natsMissing } from '../support/nats-servers.ts'
 import { runCampaign } from './campaign.ts'
-import type { faults } from './faults.ts'
-import type { faultsOfParts } from './faults-of-parts.ts'
+import type { faults, faultsOfParts } from './faults.ts'
 
 /** `npm run test:cluster` runs the others. */
 const short: readonly (keyof typeof faults)[] = [

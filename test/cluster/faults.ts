@@ -4,6 +4,7 @@ import type { Division, FaultyProxy } from '../support/faulty-proxy.ts'
 import { discard } from '../support/nats-log.ts'
 import { until } from '../support/until.ts'
 import type { ClusterProcesses, NodeProcess } from './cluster-processes.ts'
+import { drain, drawn, moveUnderWay, ownedBy, refetch, remove } from './moves.ts'
 import { metricOf } from './parts.ts'
 
 export type Strike = (cluster: ClusterProcesses, random: () => number) => Promise<void>
@@ -181,12 +182,100 @@ export const faults: Readonly<Record<string, Strike>> = {
 }
 
 /** Faults that destroy a node's copy of points. */
-export const destructive: ReadonlySet<string> = new Set([
+const destructive: ReadonlySet<string> = new Set([
   'a store emptied',
   'a store with flipped bits',
   'a store cut short',
-  'an empty node that joins after the log was trimmed',
+  'an empty node that joins after the log has discarded records',
 ])
+
+/** Additional faults of a cluster whose nodes have a part of the points each. */
+export const faultsOfParts: Readonly<Record<string, Strike>> = {
+  'kill -9 of a node that receives partitions': async ({ nodes }, random) => {
+    const node = (await moveUnderWay(nodes, random))?.to ?? drawn(nodes, random)
+    await node.kill()
+    await pause(1_000 * random())
+    await node.start()
+  },
+  'kill -9 of a node that sends partitions': async ({ nodes }, random) => {
+    const node = (await moveUnderWay(nodes, random))?.from ?? drawn(nodes, random)
+    await node.kill()
+    await pause(1_000 * random())
+    await node.start()
+  },
+  'kill -9 of both ends of a move': async ({ nodes }, random) => {
+    const move = await moveUnderWay(nodes, random)
+    const ends = move === undefined ? [drawn(nodes, random)] : [move.to, move.from]
+    await Promise.all(ends.map((node) => node.kill()))
+    await pause(1_000 * random())
+    await Promise.all(ends.map((node) => node.start()))
+  },
+  'a node that is drained and removed, then joins again': async ({ nodes }, random) => {
+    const node = drawn(nodes, random)
+    const others = nodes.filter((each) => each !== node)
+    await drain(others, node)
+    await until(
+      async () => (await ownedBy(nodes, node).catch(() => 1)) === 0,
+      'the drained node has no partitions',
+    )
+    await node.stop()
+    await remove(others, node)
+    node.emptyStore()
+    await node.start()
+  },
+  'a node that is removed while it is stopped, then comes back': async ({ nodes }, random) => {
+    const node = drawn(nodes, random)
+    await node.kill()
+    await remove(
+      nodes.filter((each) => each !== node),
+      node,
+    )
+    await pause(3_000 * random())
+    await node.start()
+  },
+  'a node that is told to fetch everything again': async ({ nodes }, random) => {
+    await refetch(nodes, drawn(nodes, random))
+  },
+}
+
+/** Faults that destroy a copy of partitions. */
+const destructiveOfParts: ReadonlySet<string> = new Set([
+  'a node that is removed while it is stopped, then comes back',
+  'a node that is told to fetch everything again',
+])
+
+export interface Fault {
+  readonly strike: Strike
+  /** Whether it destroys a copy of points: then all other copies must exist before. */
+  readonly takesCopies: boolean
+}
+
+/**
+ * All faults of a cluster, by name.
+ *
+ * @param replicas copies of each point; absent: every node has all points
+ */
+export function kindsOf(replicas?: number): Readonly<Record<string, Fault>> {
+  const all = { ...faults, ...(replicas === undefined ? {} : faultsOfParts) }
+  for (const name of destructive) assert.ok(name in faults, name)
+  for (const name of destructiveOfParts) assert.ok(name in faultsOfParts, name)
+  return Object.fromEntries(
+    Object.entries(all).map(([name, strike]) => [
+      name,
+      { strike, takesCopies: destructive.has(name) || destructiveOfParts.has(name) },
+    ]),
+  )
+}
+
+/** Draws `count` faults: all kinds in random order, then all again in another order, and so on. */
+export function drawFaults(kinds: readonly string[], count: number, random: () => number): readonly string[] {
+  const chosen: string[] = []
+  while (chosen.length < count) {
+    const rest = [...kinds]
+    while (rest.length > 0) chosen.push(...rest.splice(Math.floor(random() * rest.length), 1))
+  }
+  return chosen.slice(0, count)
+}
 
 /** From 0.1 s to 30 s, mostly short. */
 export function stopMs(random: () => number): number {

@@ -9,7 +9,7 @@ import { parseArgs } from 'node:util'
 import { natsMissing } from '../support/nats-servers.ts'
 import { seededRandom } from '../support/random.ts'
 import { runCampaign } from './campaign.ts'
-import { drawFaults, kindsOf } from './fault-kinds.ts'
+import { drawFaults, kindsOf } from './faults.ts'
 import { type Interruption, tableOf } from './interruptions.ts'
 
 const { values } = parseArgs({
