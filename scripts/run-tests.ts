@@ -63,6 +63,7 @@ const budgets: Readonly<Record<string, number>> = {
   'test/cluster-node.test.ts': 12,
   'test/partition-moves.test.ts': 12,
   // Of the product: campaigns of faults, packages that are built and installed, browsers.
+  'test/product/on-serving-threads.test.ts': 105,
   'test/product/cluster-mutants.test.ts': 33,
   'test/cluster/faults.test.ts': 44,
   'test/product/package.test.ts': 15,

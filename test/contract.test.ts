@@ -11,7 +11,7 @@ import { openCollection } from './support/collection.ts'
 import type { ContractClient, ContractPoint } from './support/contract-client.ts'
 import { noCollections } from './support/no-collections.ts'
 import { randomVector, seededRandom } from './support/random.ts'
-import { apiKey, startTestService, type TestService } from './support/service.ts'
+import { apiKey, startServedBy, startTestService, type TestService } from './support/service.ts'
 
 const seed = 7
 
@@ -23,8 +23,11 @@ interface Access {
   close(): Promise<void>
 }
 
-async function serviceAccess(connect: (service: TestService) => ContractClient): Promise<Access> {
-  const service = await startTestService()
+async function serviceAccess(
+  connect: (service: TestService) => ContractClient,
+  start: () => Promise<TestService> = startTestService,
+): Promise<Access> {
+  const service = await start()
   let client = connect(service)
   return {
     client,
@@ -111,6 +114,8 @@ const accesses: Readonly<Record<string, () => Promise<Access>>> = {
   'in process': inProcessAccess,
   gRPC: () => serviceAccess(overGrpc),
   HTTP: () => serviceAccess(overHttp),
+  'gRPC, on three threads': () => serviceAccess(overGrpc, () => startServedBy(3)),
+  'HTTP, on three threads': () => serviceAccess(overHttp, () => startServedBy(3)),
 }
 
 for (const [name, open] of Object.entries(accesses)) {

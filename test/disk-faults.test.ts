@@ -73,6 +73,9 @@ class Caller implements Disposable {
       assert.equal((await this.#http('GET', `/points/${id}`)).status, 0)
       assert.equal((await this.#grpc.call('GetPoint', { id: { value: id } })).code, 0)
     }
+    // Threads that know the collection by now read payloads by themselves.
+    const withPayloads = await this.#http('POST', '/points/search', { ...query, include: { payload: true } })
+    assert.equal(JSON.parse(withPayloads.text).hits.length, ids.size)
   }
 
   /** Asserts that statistics and metrics are answered. */
@@ -226,6 +229,7 @@ describe('a file system that becomes read-only', () => {
     await using service = await ChildService.start(join(disk.path, 'data'))
     using caller = new Caller(service)
     for (let count = 0; count < 5; count += 1) ids.add((await caller.insertHttp('before')).id)
+    await caller.assertServes(ids)
     disk.failToReadOnly()
     await insertUntilRefused(caller, 'read-only', ids)
     await caller.untilReadable([...ids][0]!)
@@ -245,6 +249,7 @@ describe('a data directory that is gone', () => {
     using caller = new Caller(service)
     const ids = new Set<string>()
     for (let count = 0; count < 5; count += 1) ids.add((await caller.insertHttp('before')).id)
+    await caller.assertServes(ids)
     renameSync(dataDir, join(directory.path, 'elsewhere'))
     disk.fail({ operation: 'fdatasync', code: 'EIO' })
     await insertUntilRefused(caller, 'gone', ids)
@@ -277,6 +282,7 @@ async function stopsWritesAndLosesNothing(
     {
       await using faulty = await startFaulty(dataDir)
       using caller = new Caller(faulty)
+      await caller.assertServes(ids)
       breakDisk()
       const refused = await insertUntilRefused(caller, 'until it breaks', ids)
       assert.equal(refused.http.status, internal.http, refused.http.text)

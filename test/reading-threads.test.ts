@@ -48,6 +48,19 @@ class Moments {
     return { vector, n, order: this.#order }
   }
 
+  /** Whether an answer is that of a moment. */
+  fits(moment: number, { query, ids, numbers }: ReadAnswer): boolean {
+    const points = this.all[moment]!
+    return (
+      isSame(ids, this.expected(moment, query)) &&
+      (numbers === undefined ||
+        isSame(
+          numbers,
+          ids.map((id) => points.get(id)!.n),
+        ))
+    )
+  }
+
   expected(moment: number, { vector, metric, limit, filter: by }: VectorQuery): string[] {
     return [...this.all[moment]!]
       .filter(([, { n }]) => by === undefined || n < 3)
@@ -65,7 +78,8 @@ async function change(
   progress: Int32Array,
   requests: number,
 ): Promise<void> {
-  const random = seededRandom(seed)
+  const first = moments.all.length
+  const random = seededRandom(seed + first)
   const below = (bound: number): number => Math.floor(random() * bound)
   const pointOf = (id: string): NewPoint & { readonly id: string; readonly n: number } => {
     const n = below(10)
@@ -85,7 +99,7 @@ async function change(
     })
     await collection.insert(points)
   }
-  for (let request = 1; request <= requests; request += 1) {
+  for (let request = first; request < first + requests; request += 1) {
     Atomics.store(progress, 0, request)
     const ids = [...moments.all.at(-1)!.keys()]
     const kind = ids.length < 60 ? 0 : random()
@@ -163,28 +177,40 @@ describe(`threads that search by themselves during changes, seed ${seed}`, () =>
     Atomics.store(progress, 0, 0)
     Atomics.store(progress, 1, 0)
     await change(collection, moments, progress, 300)
+    // From now on, payloads are the engine's.
+    await readers.closeRecords()
+    await change(collection, moments, progress, 60)
     Atomics.store(progress, 2, 1)
     let answered = 0
     let during = 0
+    let withPayloads = 0
     for (const { answers, left } of await Promise.all(reading)) {
       answered += answers.length
       assert.ok(left < answers.length, `${left} searches were left to the engine, ${answers.length} answered`)
-      for (const { query, ids, acknowledged, begun } of answers) {
+      for (const answer of answers) {
+        const { query, ids, numbers, acknowledged, begun } = answer
         if (begun > acknowledged) during += 1
+        if (numbers !== undefined) withPayloads += 1
         let moment = acknowledged
-        while (moment <= begun && !isSame(ids, moments.expected(moment, query))) moment += 1
-        if (moment > begun)
-          assert.deepEqual(
+        while (moment <= begun && !moments.fits(moment, answer)) moment += 1
+        assert.ok(
+          moment <= begun,
+          JSON.stringify({
+            query,
+            acknowledged,
+            begun,
             ids,
-            moments.expected(begun, query),
-            JSON.stringify({ query, acknowledged, begun }),
-          )
+            numbers,
+            expected: moments.expected(begun, query),
+          }),
+        )
       }
     }
     assert.ok(answered > 100 && during > 50, `${answered} answers, ${during} of them during a request`)
+    assert.ok(withPayloads > 50, `${withPayloads} answers with payloads`)
   })
 })
 
-function isSame(one: readonly string[], other: readonly string[]): boolean {
+function isSame(one: readonly unknown[], other: readonly unknown[]): boolean {
   return one.length === other.length && one.every((id, at) => id === other[at])
 }

@@ -42,7 +42,8 @@ export class ChildService implements AsyncDisposable {
         HTTP_PORT: '0',
         GRPC_ROOT_PASSWORD: apiKey,
         LOG_LEVEL: 'info',
-        THREADS: '1',
+        // From 4 on, threads of their own serve.
+        THREADS: process.env.VICINAL_TEST_SERVING_THREADS === undefined ? '1' : '4',
         SHUTDOWN_TIMEOUT_MS: '500',
       },
     })

@@ -20,6 +20,8 @@ export interface ReadingSetup {
 export interface ReadAnswer {
   readonly query: VectorQuery
   readonly ids: readonly string[]
+  /** The attribute `n` of each point, if the query includes payloads. */
+  readonly numbers: readonly unknown[] | undefined
   readonly acknowledged: number
   readonly begun: number
 }
@@ -62,13 +64,20 @@ while (Atomics.load(words, 2) === 0) {
     limit,
     ef: limit,
     ...(random() < 0.4 && { filter }),
+    ...(random() < 0.4 && {
+      include: { distance: true, payload: true, attributes: undefined, vector: false, version: false },
+    }),
   }
   const acknowledged = Atomics.load(words, 1)
   const found = await reads.search(undefined, [query])
   const begun = Atomics.load(words, 0)
   if (found === undefined) left += 1
-  else answers.push({ query, ids: found.ids.strings()[0]!, acknowledged, begun })
+  else {
+    const numbers = found.details[0]?.map(({ payload }) => payload!.attributes!.get('n'))
+    answers.push({ query, ids: found.ids.strings()[0]!, numbers, acknowledged, begun })
+  }
   await nextTurn()
 }
+await reads.close()
 post({ kind: 'answers', answers, left })
 parentPort!.close()

@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { it } from 'node:test'
+
+/**
+ * Suites that run with one thread in `npm test`, here with three. The contract runs both ways there.
+ */
+const suites = ['model', 'fuzz/fuzz', 'snapshot', 'overload', 'http-server', 'bodies']
+
+it('a service on three threads passes the suites of a service on one', async () => {
+  const root = join(import.meta.dirname, '../..')
+  const files = suites.map((suite) => `test/${suite}.test.ts`)
+  const { NODE_TEST_CONTEXT: _, ...environment } = process.env
+  const run = spawn(process.execPath, [join(root, 'scripts/run-tests.ts'), ...files], {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...environment, VICINAL_TEST_SERVING_THREADS: '3' },
+  })
+  const output: string[] = []
+  run.stdout.setEncoding('utf8').on('data', (text: string) => output.push(text))
+  const [code] = (await once(run, 'exit')) as [number]
+  assert.equal(code, 0, output.join(''))
+})
