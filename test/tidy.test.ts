@@ -62,6 +62,8 @@ const benchMayImport: Readonly<Record<string, readonly string[]>> = {
   'index/run': ['shared', 'index/contenders', 'index/options.ts'],
   'index/curves': ['shared', 'index/contenders', 'index/options.ts', 'index/run'],
   'index/main.ts': ['shared', 'index/contenders', 'index/options.ts', 'index/run', 'index/curves'],
+  'index/docs.ts': ['shared', 'index/run'],
+  'index/docs.test.ts': ['shared', 'index/docs.ts'],
   'filter/data': ['shared'],
   'filter/ways.ts': [],
   'filter/options.ts': ['shared', 'filter/data', 'filter/ways.ts'],

@@ -28,6 +28,34 @@ export function reportOf({ set, contenders }: SetResult, k: number): string {
   return parts.join('\n\n')
 }
 
+/** The figures of one data set that are quoted in docs/decisions/benchmarks.md, as Markdown. */
+export function summaryOf({ contenders }: SetResult): string {
+  const threads = contenders[0]?.searches.map((each) => each.threads) ?? []
+  const rows = contenders.map((contender) => {
+    const speeds = threads.map((count) => {
+      const search = searchOf(contender, count)
+      return recallTargets.map((_, place) => shown(search && median(speedsOf(search, place))))
+    })
+    const build = contender.builds.at(-1)
+    return [
+      contender.name,
+      ...recallTargets.map((_, place) => speeds.map((each) => each[place]).join(' / ')),
+      build === undefined ? '-' : seconds(build.seconds),
+      mebibytes(build?.memoryBytes),
+    ]
+  })
+  const [ours] = contenders.filter(({ name }) => isVicinal(name))
+  const sentences = contenders.filter(isHnswlib).map((hnswlib) => {
+    const factors = threads.map((count) => {
+      const each = ratios(ours ?? hnswlib, [hnswlib], count).map((ratio) => ratio.replace('x', ''))
+      return `${each.slice(0, -1).join(', ')} and ${each.at(-1)} times as fast as ${hnswlib.name} on ${count} thread${count === 1 ? '' : 's'}`
+    })
+    return `Within each round, ${(ours ?? hnswlib).name} is ${factors.join(', and ')}.`
+  })
+  const headings = ['', ...recallTargets.map(String), 'built on all cores', 'memory, MiB']
+  return [table(headings, rows), ...sentences].join('\n\n')
+}
+
 /** Describes each contender, for the end of the report. */
 export function describe(results: readonly SetResult[]): string {
   const known = new Map(
