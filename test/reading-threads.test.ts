@@ -162,53 +162,62 @@ function read(
 }
 
 describe(`threads that search by themselves during changes, seed ${seed}`, () => {
-  it('answer as of one moment between the start and the end of each search', async () => {
-    await using directory = await temporaryDirectory()
-    const config = readConfig({ THREADS: '1' })
-    await using opened = await openCollection(directory.path, { ...config, readingThreads: threads })
-    const { collection, engine } = opened
-    const before = new Moments()
-    const progress = new Int32Array(new SharedArrayBuffer(12))
-    await change(collection, before, progress, 30)
-    const { readers } = engine
-    readers.find = () => collection
-    const reading = Array.from({ length: threads }, (_, number) => read(readers, number, progress.buffer))
-    const moments = new Moments(before)
-    Atomics.store(progress, 0, 0)
-    Atomics.store(progress, 1, 0)
-    await change(collection, moments, progress, 300)
-    // From now on, payloads are the engine's.
-    await readers.closeRecords()
-    await change(collection, moments, progress, 60)
-    Atomics.store(progress, 2, 1)
-    let answered = 0
-    let during = 0
-    let withPayloads = 0
-    for (const { answers, left } of await Promise.all(reading)) {
-      answered += answers.length
-      assert.ok(left < answers.length, `${left} searches were left to the engine, ${answers.length} answered`)
-      for (const answer of answers) {
-        const { query, ids, numbers, acknowledged, begun } = answer
-        if (begun > acknowledged) during += 1
-        if (numbers !== undefined) withPayloads += 1
-        let moment = acknowledged
-        while (moment <= begun && !moments.fits(moment, answer)) moment += 1
+  for (const [where, inlineBytesMax] of [
+    ['batches also on search threads', undefined],
+    ['everything also on search threads', 0],
+  ] as const)
+    it(`answer as of one moment between the start and the end of each search, ${where}`, async () => {
+      await using directory = await temporaryDirectory()
+      const config = { ...readConfig({ THREADS: '1' }), inlineBytesMax }
+      await using opened = await openCollection(directory.path, { ...config, readingThreads: threads })
+      const { collection, engine } = opened
+      const before = new Moments()
+      const progress = new Int32Array(new SharedArrayBuffer(12))
+      await change(collection, before, progress, 30)
+      const { readers } = engine
+      readers.find = () => collection
+      const reading = Array.from({ length: threads }, (_, number) => read(readers, number, progress.buffer))
+      const moments = new Moments(before)
+      Atomics.store(progress, 0, 0)
+      Atomics.store(progress, 1, 0)
+      await change(collection, moments, progress, 300)
+      // From now on, payloads are the engine's.
+      await readers.closeRecords()
+      await change(collection, moments, progress, 60)
+      Atomics.store(progress, 2, 1)
+      let answered = 0
+      let during = 0
+      let withPayloads = 0
+      for (const { answers, left } of await Promise.all(reading)) {
+        answered += answers.length
         assert.ok(
-          moment <= begun,
-          JSON.stringify({
-            query,
-            acknowledged,
-            begun,
-            ids,
-            numbers,
-            expected: moments.expected(begun, query),
-          }),
+          left < answers.length,
+          `${left} searches were left to the engine, ${answers.length} answered`,
         )
+        for (const answer of answers) {
+          const { query, ids, numbers, acknowledged, begun } = answer
+          if (begun > acknowledged) during += 1
+          if (numbers !== undefined) withPayloads += 1
+          let moment = acknowledged
+          while (moment <= begun && !moments.fits(moment, answer)) moment += 1
+          assert.ok(
+            moment <= begun,
+            JSON.stringify({
+              query,
+              acknowledged,
+              begun,
+              ids,
+              numbers,
+              expected: moments.expected(begun, query),
+            }),
+          )
+        }
       }
-    }
-    assert.ok(answered > 100 && during > 50, `${answered} answers, ${during} of them during a request`)
-    assert.ok(withPayloads > 50, `${withPayloads} answers with payloads`)
-  })
+      const searched = engine.stats.searchedPieces.reduce((sum, pieces) => sum + pieces, 0)
+      assert.ok(searched > 0, 'no piece of a batch was searched by a search thread')
+      assert.ok(answered > 100 && during > 50, `${answered} answers, ${during} of them during a request`)
+      assert.ok(withPayloads > 50, `${withPayloads} answers with payloads`)
+    })
 })
 
 function isSame(one: readonly unknown[], other: readonly unknown[]): boolean {

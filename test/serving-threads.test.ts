@@ -214,8 +214,6 @@ describe('a service on several threads', () => {
         vector: [3, 0, 1],
       })
       assert.equal(searched, engineSearches)
-      const plans = 'vicinal_filtered_searches{plan="scan"}'
-      assert.equal(await figureOf(service, plans), 2)
     } finally {
       CollectionSearch.prototype.search = search
     }

@@ -88,7 +88,5 @@ export interface SearchAnswer {
 
 /** Whether the answer has more than ids. */
 export function hasDetails({ queries }: SearchAnswer): boolean {
-  return queries.some(
-    ({ include, profile, cursor }) => include !== undefined || profile === true || cursor !== undefined,
-  )
+  return queries.some(({ include, profile }) => include !== undefined || profile === true)
 }

@@ -1,10 +1,6 @@
-import type {
-  CollectionSettings,
-  CollectionInfo as StoredInfo,
-  WordLanguageChoice,
-} from '../base/collection.ts'
+import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
 import type { Reason } from '../base/errors.ts'
-import type { ContentType, Highlight, Metric, OnConflict, Profile } from '../base/point.ts'
+import type { ContentType, Metric, OnConflict, Profile } from '../base/point.ts'
 import type { SettingSource } from '../base/setting-info.ts'
 import type { BulkOptions, CallOptions, InsertOptions } from './calls.ts'
 import type { AttributesInput, AttributesOutput, Filter, Moment } from './values.ts'
@@ -59,10 +55,6 @@ export interface Include {
   readonly attributes?: readonly string[] | boolean
   readonly vector?: boolean
   readonly version?: boolean
-  /** The score and the BM25 score of a search by words. */
-  readonly scores?: boolean
-  /** Where the words of a search are in the texts. */
-  readonly highlight?: boolean
 }
 
 /** A nearest-neighbour query; without `ef` the server's default applies. */
@@ -74,20 +66,13 @@ export interface Query {
   readonly vector?: ArrayLike<number> | undefined
   readonly id?: string | undefined
   readonly text?: string | undefined
-  /** Required, unless the query has words alone. */
-  readonly metric?: Metric | undefined
+  readonly metric: Metric
   readonly limit: number
   readonly ef?: number | undefined
   readonly filter?: Filter | undefined
   /** Whether the results must be the true nearest points. */
   readonly exact?: boolean | undefined
   readonly maxDistance?: number | undefined
-  /** Rank by these words, alone or together with a vector; true for the words of `text`. */
-  readonly words?: string | true | undefined
-  /** What the vector counts in the score, 0..1; by default 0.5. */
-  readonly balance?: number | undefined
-  /** Empty for the first of several pages of a search by words, then the `nextCursor` of the page before. */
-  readonly cursor?: string | undefined
 }
 
 export interface DetailedQuery extends Query {
@@ -96,8 +81,6 @@ export interface DetailedQuery extends Query {
   readonly profile?: boolean | undefined
 }
 
-export type { Highlight }
-
 /** A point that was found, with those fields that the call asked for. */
 export interface Hit {
   readonly id: string
@@ -105,17 +88,10 @@ export interface Hit {
   readonly payload?: Partial<StoredPayload>
   readonly vector?: Float32Array
   readonly version?: number
-  /** 0..1, of a search by words; larger is better. */
-  readonly score?: number
-  /** The BM25 score of the words. */
-  readonly words?: number
-  readonly highlight?: readonly Highlight[]
 }
 
 export interface SearchAnswer {
   readonly hits: readonly Hit[]
-  /** Of a query with `cursor`, if there are more results. */
-  readonly nextCursor?: string | undefined
   readonly profile?: Profile | undefined
 }
 
@@ -378,25 +354,7 @@ export interface SettingInForce {
 }
 
 /** The settings that are fixed when a collection is created. The service or the first insert decides absent fields. */
-export interface NewCollection extends Partial<Omit<CollectionSettings, 'words'>> {
-  /** The texts that can be searched by words. Can be changed at any time; null: none. */
-  readonly words?: Words | null | undefined
-}
-
-export interface Words {
-  /** `auto`, `none` or a language like `english`. */
-  readonly language?: WordLanguageChoice | undefined
-  /** The weight of each path: `content`, or the path of an attribute. */
-  readonly paths: Readonly<Record<string, number>>
-  readonly k1?: number | undefined
-  readonly b?: number | undefined
-}
-
-/** A collection as callers see it. */
-export interface CollectionInfo extends Omit<StoredInfo, 'words'> {
-  /** Absent if the collection has none. */
-  readonly words?: Words | undefined
-}
+export type NewCollection = Partial<CollectionSettings>
 
 export interface PutResult {
   /** False if the collection already existed, with these settings. */

@@ -1,5 +1,5 @@
 import { GeoPoint } from '../base/attributes.ts'
-import type { WordLanguageChoice } from '../base/collection.ts'
+import type { CollectionInfo } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { conflictRules, contentTypes, distanceMetrics } from '../base/point.ts'
 import { atOnce } from '../base/turns.ts'
@@ -14,17 +14,13 @@ import { copyOf, vectorIn } from '../messages/vectors.ts'
 import type { Init } from '../messages/writer.ts'
 import type {
   Changed,
-  CollectionInfo,
   FacetCount,
-  Highlight,
   Hit,
   Include,
-  NewCollection,
   Point,
   Precondition,
   Selection,
   StoredPayload,
-  Words,
 } from './client.ts'
 import type { CheckedChange, CheckedPatch, CheckedPoint } from './input.ts'
 import type { CheckedQuery, Found } from './transport.ts'
@@ -80,12 +76,11 @@ export function patchMessage(patch: CheckedChange & Partial<CheckedPatch>): Init
 /** @param path of the query in the request: '' or like `queries[3].` */
 export function queryMessage(query: CheckedQuery, path = ''): Init<messages.SearchRequest> {
   const { vector, id, text, metric, limit, ef, filter, exact, maxDistance, include, profile } = query
-  const { words, balance, cursor } = query
   return {
     queryVector: vector && { values: vector },
     nearId: id === undefined ? undefined : idMessage(id),
     text,
-    similarity: metric === undefined ? undefined : distanceMetrics.indexOf(metric),
+    similarity: distanceMetrics.indexOf(metric),
     limit,
     ef,
     filter: filter && filterMessage(filter, `${path}filter`),
@@ -93,10 +88,6 @@ export function queryMessage(query: CheckedQuery, path = ''): Init<messages.Sear
     maxDistance,
     include: include && includeMessage(include),
     profile,
-    words: words === true ? undefined : words,
-    wordsOfText: words === true || undefined,
-    balance,
-    cursor,
   }
 }
 
@@ -152,33 +143,22 @@ export function facetsOf(
 }
 
 export function foundOf(message: Encoded<messages.SearchResponse>): Found {
-  const { profile, nextCursor } = message.read()
+  const { profile } = message.read()
   return {
     ids: Array.from(message.items('resultPointIds'), idIn),
     hits: Array.from(message.items('hits'), hitOf),
     profile: profile && profileOf(profile),
-    ...(nextCursor === '' ? {} : { nextCursor }),
   }
-}
-
-function highlightOf(message: Encoded<messages.Hit>): Highlight[] {
-  return Array.from(message.items('highlight'), (each) => {
-    const { path, parts } = each.read()
-    return { path, parts }
-  })
 }
 
 /** A point of a list or a hit, with those fields that the call asked for. */
 export function hitOf(message: Encoded<messages.Hit> | Encoded<messages.Point>): Hit {
-  const { id, payload, vector, ...others } = message.read()
-  const { highlight: _, ...numbers } = others as typeof others & { readonly highlight?: unknown }
-  const highlight = 'highlight' in others ? highlightOf(message as Encoded<messages.Hit>) : []
+  const { id, payload, vector, ...numbers } = message.read()
   const given = Object.entries(numbers).filter(([, value]) => value !== undefined)
   return {
     id: id === undefined ? '' : idIn(id),
     ...(payload === undefined ? {} : { payload: payloadOf(payload) }),
     ...(vector === undefined ? {} : { vector: vectorIn(vector, copyOf) }),
-    ...(highlight.length === 0 ? {} : { highlight }),
     ...Object.fromEntries(given.map(([name, value]) => [name, Number(value)])),
   }
 }
@@ -228,7 +208,7 @@ function attributeOf(message: Encoded<messages.Value>): AttributeOutput {
 }
 
 export function collectionOf(message: Encoded<messages.Collection>): CollectionInfo {
-  const { hnsw, points, dimension, embeddingModel, words, ...same } = message.read()
+  const { hnsw, points, dimension, embeddingModel, ...same } = message.read()
   const { m = 0, efConstruction = 0 } = hnsw?.read() ?? {}
   return {
     ...same,
@@ -236,28 +216,5 @@ export function collectionOf(message: Encoded<messages.Collection>): CollectionI
     points: Number(points),
     hnsw: { m, efConstruction },
     ...(embeddingModel === undefined ? {} : { embeddingModel }),
-    ...(words && { words: wordsOf(words) }),
   }
-}
-
-function wordsOf(message: Encoded<messages.WordSettings>): Words {
-  const { language, k1, b } = message.read()
-  return {
-    language: language as WordLanguageChoice,
-    paths: Object.fromEntries(
-      Array.from(message.items('paths'), (each) => {
-        const { path, weight } = each.read()
-        return [path, weight]
-      }),
-    ),
-    ...(k1 === undefined ? {} : { k1 }),
-    ...(b === undefined ? {} : { b }),
-  }
-}
-
-export function settingsMessage({ words, ...settings }: NewCollection): Init<messages.PutCollectionRequest> {
-  if (words === undefined) return settings
-  if (words === null) return { ...settings, withoutWords: true }
-  const paths = Object.entries(words.paths).map(([path, weight]) => ({ path, weight }))
-  return { ...settings, words: { ...words, paths } }
 }

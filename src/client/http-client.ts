@@ -1,8 +1,8 @@
+import type { CollectionInfo } from '../base/collection.ts'
 import type { Profile } from '../base/point.ts'
 import { type CallDetails, reasonOfStatus, repeatable, tooLarge } from './calls.ts'
 import type {
   Aliases,
-  CollectionInfo,
   CollectionStats,
   InspectionClient,
   NodeStats,
@@ -107,18 +107,13 @@ function pointCalls(call: HttpCaller, path: string): PointCalls {
       }
     },
     async search(query, details) {
-      const { results, hits, profile, next_cursor } = await post<SearchAnswer>(
-        '/search',
-        bodyOf(query),
-        details,
-      )
-      return foundOf(results, hits, profile, next_cursor)
+      const { results, hits, profile } = await post<SearchAnswer>('/search', bodyOf(query), details)
+      return foundOf(results, hits, profile)
     },
     async searchBatch(queries, details) {
       const body = batchBody(call, '{"queries":[', queries)
-      const answer = await post<SearchBatchAnswer>('/search/batch', body, details)
-      const { results, hits, profile, next_cursor } = answer
-      return results.map((ids, index) => foundOf(ids, hits?.[index], profile?.[index], next_cursor?.[index]))
+      const { results, hits, profile } = await post<SearchBatchAnswer>('/search/batch', body, details)
+      return results.map((ids, index) => foundOf(ids, hits?.[index], profile?.[index]))
     },
     async list(query, details) {
       const answer = await post<ListAnswer>('/list', bodyOf(query), details)
@@ -160,18 +155,8 @@ function profileOf(answer: unknown): Profile {
   return { ...profile, recallEstimate: profile.recallEstimate }
 }
 
-function foundOf(
-  ids: readonly string[],
-  hits: readonly HitAnswer[] = [],
-  profile?: unknown,
-  nextCursor?: string | null,
-): Found {
-  return {
-    ids,
-    hits: hits.map(hitOf),
-    profile: profile ? profileOf(profile) : undefined,
-    ...(nextCursor ? { nextCursor } : {}),
-  }
+function foundOf(ids: readonly string[], hits: readonly HitAnswer[] = [], profile?: unknown): Found {
+  return { ids, hits: hits.map(hitOf), profile: profile ? profileOf(profile) : undefined }
 }
 
 interface PointAnswer {
@@ -195,14 +180,12 @@ interface SearchAnswer {
   readonly results: readonly string[]
   readonly hits?: readonly HitAnswer[]
   readonly profile?: unknown
-  readonly next_cursor?: string
 }
 
 interface SearchBatchAnswer {
   readonly results: readonly (readonly string[])[]
   readonly hits?: readonly (readonly HitAnswer[])[]
   readonly profile?: readonly unknown[]
-  readonly next_cursor?: readonly (string | null)[]
 }
 
 interface ListAnswer {
@@ -245,10 +228,8 @@ function pathOf(name: string): string {
 }
 
 function infoOf(answer: unknown): CollectionInfo {
-  // Callers choose the names in `words`.
-  const { words, ...others } = answer as { readonly words?: CollectionInfo['words'] }
-  const info = renamed(others) as CollectionInfo
-  return { ...info, dimension: info.dimension, ...(words && { words }) }
+  const info = renamed(answer) as CollectionInfo
+  return { ...info, dimension: info.dimension }
 }
 
 /** @param base the path of the client's collection; '' for the default one */

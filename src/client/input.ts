@@ -27,7 +27,6 @@ import type {
   Precondition,
   Query,
   Selection,
-  Words,
 } from './client.ts'
 import {
   fieldsOf,
@@ -137,22 +136,18 @@ function payloadIn(payload: unknown, at: string): CheckedPayload {
 export function queryIn(query: Query, path = ''): Query & Partial<DetailedQuery> {
   const { metric, limit, ...fields } = fieldsOf(
     query,
-    [
-      ...(['vector', 'id', 'text', 'metric', 'limit', 'ef', 'filter', 'exact', 'maxDistance'] as const),
-      ...(['include', 'profile', 'words', 'balance', 'cursor'] as const),
-    ],
+    ['vector', 'id', 'text', 'metric', 'limit', 'ef', 'filter', 'exact', 'maxDistance', 'include', 'profile'],
     place(path, 'the query'),
   )
   const targets = (['text', 'vector', 'id'] as const).filter((name) => fields[name] !== undefined)
   const [first, second] = targets.map((name) => `${path}${name}`)
   if (second !== undefined) throw invalid(`${first} and ${second} are both given: a query has one of them`)
-  if (first === undefined && fields.words === undefined) throw invalid(`${path}vector is missing`)
-  const isWordsAlone = first === undefined && metric === undefined
+  if (first === undefined) throw invalid(`${path}vector is missing`)
   return {
     vector: optional(fields.vector, vectorIn, `${path}vector`),
     id: optional(fields.id, idIn, `${path}id`),
     text: optional(fields.text, textIn, `${path}text`),
-    metric: isWordsAlone ? undefined : oneOf(metric, distanceMetrics, `${path}metric`),
+    metric: oneOf(metric, distanceMetrics, `${path}metric`),
     limit: limitIn(limit, `${path}limit`),
     ef: optional(fields.ef, wholeIn, `${path}ef`),
     filter: optional(fields.filter, filterIn, `${path}filter`),
@@ -160,11 +155,6 @@ export function queryIn(query: Query, path = ''): Query & Partial<DetailedQuery>
     maxDistance: optional(fields.maxDistance, finiteIn, `${path}maxDistance`),
     ...(fields.include === undefined ? {} : { include: includeIn(fields.include, `${path}include`) }),
     profile: optional(fields.profile, flagIn, `${path}profile`),
-    ...(fields.words === undefined
-      ? {}
-      : { words: fields.words === true || textIn(fields.words, `${path}words`) }),
-    ...(fields.balance === undefined ? {} : { balance: finiteIn(fields.balance, `${path}balance`) }),
-    ...(fields.cursor === undefined ? {} : { cursor: textIn(fields.cursor, `${path}cursor`) }),
   }
 }
 
@@ -199,7 +189,7 @@ export function facetsIn(query: FacetsQuery): FacetsQuery {
 function includeIn(include: unknown, at: string): Include {
   const { attributes, ...flags } = fieldsOf(
     include,
-    ['distance', 'payload', 'attributes', 'vector', 'version', 'scores', 'highlight'],
+    ['distance', 'payload', 'attributes', 'vector', 'version'],
     at,
   )
   const read: Record<string, boolean | readonly string[]> = {}
@@ -434,7 +424,7 @@ export function checkCollectionName(name: string): string {
 
 /** Reads the settings of a new collection. @throws DatabaseError `invalid_argument` */
 export function settingsIn(settings: NewCollection = {}): NewCollection {
-  const { dimension, hnsw, words } = fieldsOf(settings, ['dimension', 'hnsw', 'words'], 'the settings')
+  const { dimension, hnsw } = fieldsOf(settings, ['dimension', 'hnsw'], 'the settings')
   const { m, efConstruction } = fieldsOf(hnsw ?? {}, ['m', 'efConstruction'], 'hnsw')
   return {
     ...(dimension === undefined ? {} : { dimension: wholeIn(dimension, 'dimension') }),
@@ -442,23 +432,6 @@ export function settingsIn(settings: NewCollection = {}): NewCollection {
       m: optional(m, wholeIn, 'hnsw.m'),
       efConstruction: optional(efConstruction, wholeIn, 'hnsw.efConstruction'),
     },
-    ...(words === undefined ? {} : { words: words === null ? null : wordsIn(words) }),
-  }
-}
-
-function wordsIn(value: unknown): Words {
-  const { language, paths, k1, b } = fieldsOf(value, ['language', 'paths', 'k1', 'b'], 'words')
-  if (!isPlain(paths)) throw wrongKind(paths, 'words.paths', 'an object of weights by path')
-  return {
-    language: optional(language, textIn, 'words.language') as Words['language'],
-    paths: Object.fromEntries(
-      Object.entries(paths as object).map(([path, weight]) => [
-        path,
-        finiteIn(weight, `words.paths.${path}`),
-      ]),
-    ),
-    k1: optional(k1, finiteIn, 'words.k1'),
-    b: optional(b, finiteIn, 'words.b'),
   }
 }
 

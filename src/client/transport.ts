@@ -1,10 +1,10 @@
+import type { CollectionInfo } from '../base/collection.ts'
 import { type BatchInsert, insertEachOf, insertInBatches, pagesOf } from './bulk-insert.ts'
 import { type CallDetails, optionsIn, repeatable, withKey } from './calls.ts'
 import type {
   AliasChanges,
   Aliases,
   Changed,
-  CollectionInfo,
   CollectionsClient,
   DetailedQuery,
   FacetCount,
@@ -158,6 +158,6 @@ function writeOptionsIn(options: WriteOptions | undefined): WriteOptions & CallD
   return { when, ...details, isRepeatable: when === undefined }
 }
 
-function hitsOf({ ids: _, ...answer }: Found): SearchAnswer {
-  return answer
+function hitsOf({ hits, profile }: Found): SearchAnswer {
+  return { hits, profile }
 }

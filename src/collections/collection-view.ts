@@ -8,14 +8,14 @@ import { inTurns } from '../base/turns.ts'
 import type { RouteInForce } from '../graphs/recall-plans.ts'
 import { IndexView } from '../index/index-view.ts'
 import { isCheaperThanScan } from '../index/routes.ts'
-import { type FilteredPlanCounts, filteredPlanNames } from '../points/collection-stats.ts'
 import type { ReadCall } from '../points/database.ts'
 import { copyPagedId, type IdPages, slotsPerPage } from '../points/id-table.ts'
 import { ReadState } from '../points/read-state.ts'
 import { CollectionSearch } from '../search/collection-search.ts'
-import { noPlanCounts } from '../search/filter-planner.ts'
-import { LocalSearches } from '../search/index-searches.ts'
+import type { PlannedQuery } from '../search/filter-planner.ts'
+import { IndexSearches } from '../search/index-searches.ts'
 import type { MatchingSlots, SearchedPoints } from '../search/query-planner.ts'
+import type { Submitter } from '../search/submitter.ts'
 import type { StoredRecords } from '../storage/records.ts'
 import type { PointRecord, StoredPlace } from '../storage/store.ts'
 import type { MatchingAnswer, ReaderSetup, ToReader } from './reader-messages.ts'
@@ -26,7 +26,7 @@ export class NotHere extends Error {}
 /** A collection on a thread that searches by itself. */
 export class CollectionView implements SearchedPoints {
   readonly index: IndexView
-  readonly searches: LocalSearches
+  readonly searches: IndexSearches
   readonly ids: SearchedPoints['ids']
   readonly attributes: SearchedPoints['attributes']
   readonly #state: ReadState
@@ -35,8 +35,6 @@ export class CollectionView implements SearchedPoints {
   readonly #records: () => StoredRecords | undefined
   /** The settled position up to which records can be read. */
   #renewed = -1
-  /** The plans of searches that the engine knows of. */
-  #counted: FilteredPlanCounts = noPlanCounts()
   readonly #pages: IdPages[number][] = []
   readonly #search: CollectionSearch
   /** By filter key, the least recently used first. */
@@ -45,18 +43,15 @@ export class CollectionView implements SearchedPoints {
   readonly #ofWords = new WeakMap<SharedArrayBuffer, ViewedFilter>()
 
   constructor(
-    { kernels, lane, maxResults, maxDetailBytes }: ReaderSetup,
-    { state, journal, layout, segments, pages, place }: Extract<ToReader, { kind: 'view' }>,
-    {
-      results,
-      records,
-    }: { readonly results: BudgetShare; readonly records: () => StoredRecords | undefined },
+    { kernels, lane, maxResults, maxDetailBytes, inlineBytesMax, submitter: { threads } }: ReaderSetup,
+    { index, state, journal, layout, segments, pages, place }: Extract<ToReader, { kind: 'view' }>,
+    { results, records, queries, submitter, prepare }: ViewParts,
   ) {
     this.#place = place
     this.#records = records
     this.#state = new ReadState(state)
     this.#journal = new ChangeJournal(journal)
-    this.index = new IndexView(layout, () => this.#state.points)
+    this.index = new IndexView(index, layout, () => this.#state.points)
     for (const segment of segments) this.index.add(segment)
     for (const page of pages) this.addPage(page)
     const points = this.#state
@@ -75,15 +70,19 @@ export class CollectionView implements SearchedPoints {
         return ofFilter.get(filter)!
       },
     }
-    this.searches = new LocalSearches({
+    this.searches = new IndexSearches({
       index: this.index,
       kernels,
       lane,
-      threads: 1,
+      threads,
+      isShort: (asked, pieces) =>
+        inlineBytesMax === undefined ? this.#areShort(asked) : pieces.bytesOf(asked) <= inlineBytesMax,
+      queries,
+      submitter,
+      prepare,
+      detach: async () => {},
       routeOf: (metric, ask) =>
-        ask === undefined
-          ? this.#state.routeOf(metric)
-          : this.#ofWords.get(ask.matching.words.buffer)?.routes.get(metric),
+        ask === undefined ? this.#state.routeOf(metric) : this.#filteredRoute(ask.matching, metric),
     })
     this.#search = new CollectionSearch({ points: this, results, maxResults, maxDetailBytes })
   }
@@ -117,11 +116,7 @@ export class CollectionView implements SearchedPoints {
     for (const query of queries) {
       if (query.filter !== undefined) await this.#prepare(query.filter, query as AskedQuery, ask)
     }
-    if (
-      this.#state.segments !== this.index.segments.length ||
-      !queries.every((query) => this.#isShort(query))
-    )
-      return this.#leave()
+    if (this.#state.segments !== this.index.segments.length) return this.#leave()
     this.#state.noteRead()
     const { signal, room } = call
     let bytes = 0
@@ -132,9 +127,7 @@ export class CollectionView implements SearchedPoints {
       },
     }
     try {
-      const results = await this.#search.search(queries, { signal, room: counted })
-      if (queries.some(({ filter }) => filter !== undefined)) this.#countPlans()
-      return results
+      return await this.#search.search(queries, { signal, room: counted })
     } catch (error) {
       // What was read is dropped.
       if (error instanceof Changed || error instanceof NotHere) room?.add(-bytes)
@@ -143,24 +136,23 @@ export class CollectionView implements SearchedPoints {
     }
   }
 
-  #countPlans(): void {
-    const counts = { ...this.searches.pieces.filteredPlans }
-    const added = { ...counts }
-    for (const name of filteredPlanNames) added[name] -= this.#counted[name]
-    this.#counted = counts
-    this.#state.addPlans(added)
+  /** Whether searches take no longer than a turn of the event loop should. */
+  #areShort(queries: readonly PlannedQuery[]): boolean {
+    return queries.length <= queriesMax && queries.every((query) => this.#isShort(query))
   }
 
-  /** Whether the search takes no longer than a turn of the event loop should. */
-  #isShort({ metric, filter, ef, exact }: SearchQuery): boolean {
+  #isShort({ metric, matching, ef, exact }: PlannedQuery): boolean {
     const { layout, slotCount, liveCount } = this.index
-    const { count: matching, routes } = (filter && this.#ofFilter.get(filter)) ?? { count: slotCount }
-    const route = filter === undefined ? this.#state.routeOf(metric) : routes?.get(metric)
+    const route = matching === undefined ? this.#state.routeOf(metric) : this.#filteredRoute(matching, metric)
     const isWalk =
       exact !== true &&
       route !== undefined &&
-      (filter !== undefined || isCheaperThanScan(ef * route.efMultiplier, liveCount))
-    return isWalk || matching * layout.rowBytes <= scanBytesMax
+      (matching !== undefined || isCheaperThanScan(ef * route.efMultiplier, liveCount))
+    return isWalk || (matching?.count ?? slotCount) * layout.rowBytes <= scanBytesMax
+  }
+
+  #filteredRoute({ words }: Pick<MatchingSlots, 'words'>, metric: Metric): RouteInForce | undefined {
+    return this.#ofWords.get(words.buffer)?.routes.get(metric)
   }
 
   /** Gets the bitmap of a filter from the engine, unless it is known. */
@@ -204,8 +196,9 @@ export class CollectionView implements SearchedPoints {
     return this.index.has(slot) || this.#leave()
   }
 
-  beforeRepetition(): never {
-    throw new Changed()
+  beforeRepetition({ filter }: SearchQuery, isLast: boolean): void {
+    // The bitmap is of the past.
+    if (isLast || filter !== undefined) throw new Changed()
   }
 
   payload(slot: number): Payload {
@@ -255,13 +248,23 @@ export class CollectionView implements SearchedPoints {
   }
 
   close(): void {
-    this.searches.close()
+    void this.searches.discard(new NotHere())
     this.index.close()
   }
 }
 
 /** Points have changed during a search. */
 class Changed extends Error {}
+
+/** What the views of a thread share. */
+interface ViewParts {
+  readonly results: BudgetShare
+  readonly records: () => StoredRecords | undefined
+  readonly queries: BudgetShare
+  readonly submitter: Submitter
+  /** Lets the search threads know this collection, and the filters of queries. */
+  readonly prepare: (queries: readonly PlannedQuery[]) => Promise<void> | undefined
+}
 
 type AskedQuery = SearchQuery & { readonly vector: Float32Array }
 
@@ -289,6 +292,8 @@ function viewedFilter(
   }
 }
 
+/** More are searched on all cores. */
+const queriesMax = 4
 /** A millisecond of scanning. */
 const scanBytesMax = 8 * 1024 * 1024
 /** Routes of searches with filters change when their recall has been measured. */

@@ -1,6 +1,5 @@
 import type { AttributeIndex } from '../attributes/attribute-index.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
-import type { WordSettings } from '../base/collection.ts'
 import { assert, cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
@@ -8,11 +7,7 @@ import type { Metric, NewPoint, Patch, Payload, Point, SearchQuery, SearchResult
 import { inTurns } from '../base/turns.ts'
 import { Indexer } from '../graphs/indexer.ts'
 import { newFilterId } from '../index/slot-filter.ts'
-import {
-  type CollectionStats,
-  type FilteredPlanCounts,
-  filteredPlanNames,
-} from '../points/collection-stats.ts'
+import type { CollectionStats } from '../points/collection-stats.ts'
 import type {
   ChangeByFilter,
   Database,
@@ -107,8 +102,7 @@ export class Collection implements Database, AsyncDisposable {
     const deleteExpired = async (take: () => readonly string[]): Promise<void> => {
       await (hooks?.expire(take) ?? this.#writes.submit({ kind: 'expire', ids: take() }))
     }
-    const payload = (slot: number, id: string): Payload | undefined => this.#reader.payload(slot, id)
-    this.livePoints = new LivePoints({ parts, store, options, indexer, payload, deleteExpired })
+    this.livePoints = new LivePoints({ parts, store, options, indexer, deleteExpired })
     const path = {
       store,
       slots: this.#slots,
@@ -140,7 +134,6 @@ export class Collection implements Database, AsyncDisposable {
     return {
       ids: points.table,
       attributes: points.attributes,
-      words: points.words,
       get searches() {
         return points.searches
       },
@@ -165,7 +158,6 @@ export class Collection implements Database, AsyncDisposable {
     signal?.throwIfAborted()
     const { dimension } = this.#store
     if (dimension === undefined) {
-      await this.livePoints.words.load()
       this.livePoints.expirations.start()
       return
     }
@@ -173,7 +165,6 @@ export class Collection implements Database, AsyncDisposable {
     const parts = { store: this.#store, slots: this.#slots, indexer: this.#indexer, points }
     const { options } = this.#parts
     await loadCollection({ ...parts, attributeCache: this.#attributeCache, options }, dimension, signal)
-    await points.words.load()
     points.applied()
     points.allApplied()
     if (this.#replica !== undefined && this.#store.applied === undefined) {
@@ -197,11 +188,6 @@ export class Collection implements Database, AsyncDisposable {
     return this.livePoints.latestUs
   }
 
-  /** Declares other words, or none: they are indexed in the background. */
-  declareWords(words: WordSettings | undefined): void {
-    this.livePoints.words.declare(words)
-  }
-
   /** The number of visible points. */
   get points(): number {
     return this.livePoints.table.size
@@ -221,12 +207,12 @@ export class Collection implements Database, AsyncDisposable {
 
   /** What the points count towards MAX_MEMORY_BYTES: vectors, graphs, ids and attributes. */
   get claimedBytes(): number {
-    const { table, attributes, words, claimedBytes } = this.livePoints
-    return (table.index?.claimedBytes ?? 0) + attributes.claimedBytes + words.claimedBytes + claimedBytes
+    const { table, attributes, claimedBytes } = this.livePoints
+    return (table.index?.claimedBytes ?? 0) + attributes.claimedBytes + claimedBytes
   }
 
   get stats(): CollectionStats {
-    const { searches, table, attributes, words } = this.livePoints
+    const { searches, table, attributes } = this.livePoints
     const index = searches && table.index
     return {
       points: table.size,
@@ -235,8 +221,6 @@ export class Collection implements Database, AsyncDisposable {
       indexBytes: index?.memoryBytes ?? 0,
       idTableBytes: table.ids.memoryBytes,
       attributeBytes: attributes.memoryBytes,
-      wordBytes: words.claimedBytes,
-      wordsWaiting: words.waiting,
       diskBytes: this.#store.diskBytes,
       sequence: this.#store.sequence,
       unindexed: this.#indexer.unindexed,
@@ -245,17 +229,8 @@ export class Collection implements Database, AsyncDisposable {
       distanceSources: this.#indexer.distanceSources,
       plans: this.#indexer.plans,
       filteredRecalls: this.#indexer.filteredRecalls,
-      filteredPlans: this.#filteredPlans,
+      filteredPlans: searches?.filteredPlans ?? noPlanCounts(),
     }
-  }
-
-  /** Those of this thread and of the threads that search by themselves. */
-  get #filteredPlans(): FilteredPlanCounts {
-    const { searches, readState } = this.livePoints
-    const counts = { ...(searches?.filteredPlans ?? noPlanCounts()) }
-    const { plans } = readState
-    for (const name of filteredPlanNames) counts[name] += plans[name]
-    return counts
   }
 
   insert(
@@ -504,11 +479,7 @@ export class Collection implements Database, AsyncDisposable {
       this.#refusal ??= new DatabaseError('shutting_down', 'the server is shutting down')
       await this.#reads.ended()
       await this.livePoints.searches?.close()
-      await Promise.all([
-        this.#indexer.close(timeoutMs),
-        this.#keepAttributes(),
-        this.livePoints.words.close(),
-      ])
+      await Promise.all([this.#indexer.close(timeoutMs), this.#keepAttributes()])
     })
     return this.#ending
   }
@@ -531,7 +502,6 @@ export class Collection implements Database, AsyncDisposable {
       await (searches ?? this.livePoints.searches?.discard(removed))
       await this.#indexer.discard()
       await this.#attributeCache.ended
-      await this.livePoints.words.discard()
     })
     return this.#ending
   }
@@ -559,7 +529,10 @@ export class Collection implements Database, AsyncDisposable {
 export const unindexedBytesMax: number = 2 * 1024 * 1024
 
 /** Evaluates a filter, and notes of which journal position the result is. */
-function* matchingNow(attributes: AttributeIndex, filter: Filter): Generator<void, Required<MatchingSlots>> {
+function* matchingNow(
+  attributes: AttributeIndex,
+  filter: Filter,
+): Generator<void, Required<Omit<MatchingSlots, 'id'>>> {
   const { words, count } = yield* attributes.matching(filter)
   return { words, count, position: attributes.journal.position }
 }

@@ -70,11 +70,13 @@ export class Engine implements AsyncDisposable {
   /** Use `startEngine`. */
   constructor(parts: EngineParts) {
     this.#parts = parts
-    const { kernels, results, options } = parts
+    const { kernels, executor, results, options } = parts
     this.readers = new Readers({
       kernels,
+      executor,
       maxResults: results.max,
       maxDetailBytes: options.maxBufferedBytes,
+      inlineBytesMax: options.inlineBytesMax,
       firstLane: firstReadingLane(options),
     })
   }

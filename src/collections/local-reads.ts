@@ -3,8 +3,13 @@ import { defaultCollection } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { SearchQuery, SearchResults } from '../base/point.ts'
 import { collectGarbage } from '../base/runtime.ts'
+import type { SlotFilter } from '../index/slot-filter.ts'
 import type { ReadCall } from '../points/database.ts'
+import { Board } from '../search/board.ts'
+import type { PlannedQuery } from '../search/filter-planner.ts'
+import { PoolState } from '../search/messages.ts'
 import { wantsPayload } from '../search/search-answers.ts'
+import { Submitter } from '../search/submitter.ts'
 import type { StoredRecords } from '../storage/records.ts'
 import { CollectionView, NotHere } from './collection-view.ts'
 import type { FromReader, MatchingCall, ReaderSetup, ToReader } from './reader-messages.ts'
@@ -17,8 +22,13 @@ import type { FromReader, MatchingCall, ReaderSetup, ToReader } from './reader-m
 export class LocalReads {
   readonly #setup: ReaderSetup
   readonly #matching: MatchingCall
-  /** Of this thread alone: a search here runs to its end before the next one begins, unless it waits for a filter. */
   readonly #results: SharedBudget
+  readonly #queries: SharedBudget
+  readonly #submitter: Submitter
+  /** Called when the engine has prepared the search threads, in the order in which it was asked to. */
+  readonly #preparing: (() => void)[] = []
+  /** The collections that they know. */
+  readonly #prepared = new Set<number>()
   readonly #names: Int32Array
   #namesVersion: number
   readonly #views = new Map<number, CollectionView>()
@@ -38,6 +48,14 @@ export class LocalReads {
       max: setup.maxResults,
       inWords: (ids) => `the searches under way ask for ${ids} ids`,
     })
+    const { board, pool, threads, maxQueuedQueries: max } = setup.submitter
+    this.#queries = new SharedBudget({ max, inWords: (queries) => `${queries} queries are waiting` })
+    this.#submitter = new Submitter({
+      board: new Board(board),
+      pool: new PoolState(pool),
+      threads,
+      lane: setup.lane,
+    })
     this.#names = new Int32Array(setup.names)
     this.#namesVersion = Atomics.load(this.#names, 0)
     setup.port.on('message', (message: ToReader) => this.#receive(message))
@@ -56,7 +74,7 @@ export class LocalReads {
     call: ReadCall = {},
   ): Promise<SearchResults | undefined> {
     const view = this.#viewOf(name)
-    if (view === undefined || queries.length > queriesMax || !queries.every(isSearchedHere)) return undefined
+    if (view === undefined || !queries.every(isSearchedHere)) return undefined
     if (queries.some(needsRecords)) await this.#openRecords()
     try {
       for (let attempt = 0; attempt < attemptsMax; attempt += 1) {
@@ -98,6 +116,9 @@ export class LocalReads {
           new CollectionView(this.#setup, message, {
             results: this.#results.share(),
             records: () => this.#records,
+            queries: this.#queries.share(),
+            submitter: this.#submitter,
+            prepare: (queries) => this.#prepare(view, filtersOf(queries)),
           })
         this.#views.set(view, known)
         if (names === this.#namesVersion && names === Atomics.load(this.#names, 0))
@@ -109,6 +130,9 @@ export class LocalReads {
         return
       case 'page':
         this.#views.get(message.view)?.addPage(message.page)
+        return
+      case 'prepared':
+        this.#preparing.shift()!()
         return
       case 'detach':
         this.#detach(message.view)
@@ -135,9 +159,22 @@ export class LocalReads {
     await records?.close()
   }
 
+  /** Lets the search threads know a collection, and filters. */
+  #prepare(view: number, filters: ReturnType<typeof filtersOf>): Promise<void> | undefined {
+    if (filters.length === 0 && this.#prepared.has(view)) return undefined
+    return new Promise((resolve) => {
+      this.#preparing.push(() => {
+        this.#prepared.add(view)
+        resolve()
+      })
+      this.#setup.port.postMessage({ kind: 'prepare', view, filters } satisfies FromReader)
+    })
+  }
+
   #detach(number: number): void {
     const view = this.#views.get(number)
     this.#views.delete(number)
+    this.#prepared.delete(number)
     for (const [name, each] of this.#byName) if (each === view) this.#byName.delete(name)
     view?.close()
     // Another thread cannot free the memory as long as this one refers to it.
@@ -146,15 +183,20 @@ export class LocalReads {
 }
 
 /** Whether a query is near a vector, and does not ask for figures that only the engine has. */
-function isSearchedHere({ vector, profile, words }: SearchQuery): boolean {
-  return typeof vector !== 'string' && profile !== true && words === undefined
+function isSearchedHere({ vector, profile }: SearchQuery): boolean {
+  return typeof vector !== 'string' && profile !== true
 }
 
 function needsRecords({ include }: SearchQuery): boolean {
   return include !== undefined && (wantsPayload(include) || include.version)
 }
 
-/** More are searched on all cores. */
-const queriesMax = 4
+/** The bitmaps of some queries, as messages have them. */
+function filtersOf(queries: readonly PlannedQuery[]): readonly Pick<SlotFilter, 'id' | 'words'>[] {
+  const filters = new Map<number, SlotFilter>()
+  for (const { matching } of queries) if (matching !== undefined) filters.set(matching.id, matching)
+  return Array.from(filters.values(), ({ id, words }) => ({ id, words }))
+}
+
 const attemptsMax = 3
 const wantedMax = 1000

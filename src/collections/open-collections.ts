@@ -189,7 +189,6 @@ export class OpenCollections {
       indexDirectory: this.#options.store.indexDirectory(number),
       hnswM: m,
       hnswEfConstruction: efConstruction,
-      words: this.#options.store.wordsOf(number),
       replica: this.#options.replicaOf?.(name),
     }
   }

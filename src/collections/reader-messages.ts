@@ -3,7 +3,9 @@ import type { Filter } from '../base/filter.ts'
 import type { Metric } from '../base/point.ts'
 import type { RouteInForce } from '../graphs/recall-plans.ts'
 import type { SegmentHandle, SegmentLayout } from '../index/segment.ts'
+import type { SlotBits } from '../index/slot-filter.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
+import type { SubmitterSetup } from '../search/executor.ts'
 import type { StoredPlace } from '../storage/store.ts'
 
 /**
@@ -17,6 +19,8 @@ import type { StoredPlace } from '../storage/store.ts'
  *   detach ─────────────────────────────────────> drop everything of it, when the collection has been closed
  *   closeRecords ───────────────────────────────> close LMDB's file, and leave records to the engine from then on
  *        <────────────────────── recordsClosed ──
+ *        <──────────────────────────── prepare ── before it submits searches to the search threads
+ *   prepared, once they know what they need ────>
  *        <··········· MatchingCall, a call ······ the bitmap of a filter, and its route
  *
  * Everything else that a search needs is in shared memory: read-state.ts, change-journal.ts, segment.ts. A thread that
@@ -29,8 +33,15 @@ export type ToReader =
   | { readonly kind: 'page'; readonly view: number; readonly page: SharedArrayBuffer }
   | { readonly kind: 'detach'; readonly view: number }
   | { readonly kind: 'closeRecords' }
+  /** The answer to the oldest `prepare`. */
+  | { readonly kind: 'prepared' }
 
-export type FromReader = { readonly kind: 'want'; readonly name: string } | { readonly kind: 'recordsClosed' }
+export type FromReader =
+  | { readonly kind: 'want'; readonly name: string }
+  | { readonly kind: 'prepare'; readonly view: number; readonly filters: readonly PreparedFilter[] }
+  | { readonly kind: 'recordsClosed' }
+
+type PreparedFilter = Pick<SlotBits, 'id' | 'words'>
 
 interface ViewMessage {
   /** The name or alias that was wanted. */
@@ -39,6 +50,8 @@ interface ViewMessage {
   readonly names: number
   /** Identifies the collection in later messages. */
   readonly view: number
+  /** The id of its index. */
+  readonly index: number
   readonly state: SharedArrayBuffer
   readonly journal: SharedArrayBuffer
   readonly layout: SegmentLayout
@@ -59,6 +72,9 @@ export interface ReaderSetup {
   readonly maxDetailBytes: number
   /** Whether records can be read from LMDB's file. */
   readonly hasRecords: boolean
+  readonly submitter: SubmitterSetup
+  /** Searches of at most this many bytes of rows run on the thread itself; undefined for the usual. */
+  readonly inlineBytesMax: number | undefined
 }
 
 /** Asks the engine for the slots that match a filter, and for the route of a query with that filter. */

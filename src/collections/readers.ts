@@ -1,10 +1,13 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import { defaultCollection } from '../base/collection.ts'
 import { distanceMetrics } from '../base/point.ts'
+import type { SearchExecutor } from '../search/executor.ts'
 import type { Collection } from './collection.ts'
 import type { FromReader, MatchingCall, ReaderSetup, ToReader } from './reader-messages.ts'
 
-interface ReadersOptions extends Pick<ReaderSetup, 'kernels' | 'maxResults' | 'maxDetailBytes'> {
+interface ReadersOptions
+  extends Pick<ReaderSetup, 'kernels' | 'maxResults' | 'maxDetailBytes' | 'inlineBytesMax'> {
+  readonly executor: SearchExecutor
   readonly firstLane: number
 }
 
@@ -37,10 +40,11 @@ export class Readers implements Disposable {
    * @param number below `EngineOptions.readingThreads`
    */
   add(number: number): ReaderSetup {
-    const { firstLane, ...options } = this.#options
+    const { firstLane, executor, ...options } = this.#options
     const { port1: own, port2: port } = new MessageChannel()
     own.on('message', (message: FromReader) => {
       if (message.kind === 'want') this.#view(own, message.name)
+      else if (message.kind === 'prepare') this.#prepare(own, message)
       else this.#ports.get(own)?.()
     })
     this.#ports.set(own, () => {})
@@ -51,7 +55,9 @@ export class Readers implements Disposable {
     })
     own.unref()
     const names = this.#names.buffer
-    return { ...options, port, lane: firstLane + number, names, hasRecords: this.#hasRecords }
+    const submitter = executor.addOwner(1 + number)
+    const lane = firstLane + number
+    return { ...options, port, lane, names, hasRecords: this.#hasRecords, submitter }
   }
 
   /** Resolves when no other thread has the file of records open any more, nor will open it. */
@@ -89,6 +95,13 @@ export class Readers implements Disposable {
     viewed.send(port, name, Atomics.load(this.#names, 0))
   }
 
+  #prepare(port: MessagePort, { view, filters }: Extract<FromReader, { kind: 'prepare' }>): void {
+    const viewed = [...this.#viewed.values()].find((each) => each.view === view)
+    // A collection that is being closed has no view any more; the thread then searches by itself.
+    if (viewed !== undefined) this.#options.executor.prepare(viewed.index, filters)
+    post(port, { kind: 'prepared' })
+  }
+
   #viewedOf(collection: Collection): Viewed {
     this.#views += 1
     const viewed = new Viewed(collection, this.#views)
@@ -108,6 +121,8 @@ export class Readers implements Disposable {
 /** A collection that reading threads know. */
 class Viewed {
   readonly view: number
+  /** The id of its index. */
+  readonly index: number
   readonly ports = new Set<MessagePort>()
   readonly #collection: Collection
   readonly #pages: SharedArrayBuffer[] = []
@@ -117,6 +132,7 @@ class Viewed {
   constructor(collection: Collection, view: number) {
     this.view = view
     this.#collection = collection
+    this.index = collection.livePoints.table.index!.id
     const { table } = collection.livePoints
     const known = table.index!.segments.length
     table.index!.onSegment((segment) => {
@@ -134,7 +150,8 @@ class Viewed {
     const { layout, segments } = table.index!
     const memory = { state: readState.buffer, journal: attributes.journal.buffer, layout }
     const { place } = this.#collection
-    post(port, { kind: 'view', name, names, view: this.view, ...memory, segments, pages: this.#pages, place })
+    const { view, index } = this
+    post(port, { kind: 'view', name, names, view, index, ...memory, segments, pages: this.#pages, place })
     this.ports.add(port)
   }
 

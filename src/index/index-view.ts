@@ -22,7 +22,7 @@ export interface SearchedIndex {
 
 /** An index on another thread than the main thread. */
 export class IndexView implements SearchedIndex {
-  readonly id = 0
+  readonly id: number
   readonly dimension: number
   readonly layout: SegmentLayout
   /** Points can always have moved: this thread does not see that from a number. */
@@ -34,7 +34,8 @@ export class IndexView implements SearchedIndex {
   #reader: RowReader | undefined
 
   /** @param livePoints returns the number of live points */
-  constructor(layout: SegmentLayout, livePoints: () => number) {
+  constructor(id: number, layout: SegmentLayout, livePoints: () => number) {
+    this.id = id
     this.dimension = layout.dimension
     this.layout = layout
     this.#livePoints = livePoints

@@ -9,9 +9,6 @@ export interface CollectionStats {
   readonly indexBytes: number
   readonly idTableBytes: number
   readonly attributeBytes: number
-  readonly wordBytes: number
-  /** About how many points wait until their words are indexed. */
-  readonly wordsWaiting: number
   /** On disk, a recent figure. For a named collection: only its vectors. */
   readonly diskBytes: number
   readonly sequence: number
@@ -51,8 +48,7 @@ export interface BinRecall {
 export type GraphDistanceSource = DistanceSource | 'nothing' | undefined
 
 /** How a search with a filter was carried out. */
-export type FilteredPlanName = (typeof filteredPlanNames)[number]
-export const filteredPlanNames = ['scan', 'code_scan', 'walk', 'walk_and_scan'] as const
+export type FilteredPlanName = 'scan' | 'code_scan' | 'walk' | 'walk_and_scan'
 
 /** The number of searches with a filter, by how they were carried out. */
 export type FilteredPlanCounts = Readonly<Record<FilteredPlanName, number>>

@@ -1,16 +1,20 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import { randomVector, seededRandom, type VectorKind, vectorKinds } from '../../test/support/random.ts'
+import { SharedBudget } from '../base/budgets.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { createLogger } from '../base/log.ts'
 import { distanceMetrics, type VectorQuery } from '../base/point.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import { placesMax } from './board.ts'
+import { Board, placesMax } from './board.ts'
 import { createExecutor, type ExecutorOptions, type SearchExecutor } from './executor.ts'
-import type { IndexSearches } from './index-searches.ts'
+import { IndexSearches } from './index-searches.ts'
+import { PoolState } from './messages.ts'
+import { Submitter } from './submitter.ts'
 
 const seed = 42
 const kernels = loadKernels()
@@ -384,6 +388,93 @@ describe('several indexes', () => {
     )
     assert.equal(started.length, 2)
     process.off('worker', note)
+  })
+})
+
+describe('another thread with searches of its own', () => {
+  const lane = 3
+
+  /** Returns the searches of an index as another thread would submit them. */
+  function searchesOf(executor: SearchExecutor, index: VectorIndex, isPrepared = true): IndexSearches {
+    executor.attach(index)
+    if (isPrepared) executor.prepare(index.id, [])
+    const { board, pool, threads } = executor.addOwner(1)
+    return new IndexSearches({
+      index,
+      kernels,
+      lane,
+      routeOf: () => undefined,
+      threads,
+      isShort: () => false,
+      queries: new SharedBudget({ max: 20_000, inWords: String }).share(),
+      submitter: new Submitter({ board: new Board(board), pool: new PoolState(pool), threads, lane }),
+      detach: async () => {},
+    })
+  }
+
+  it('gets its hits, from all threads and itself', async () => {
+    const { index, live } = filledIndex(2000, 24, 'continuous')
+    await using executor = startThreads({})
+    const searches = searchesOf(executor, index)
+    const queries = queriesOf(2000, 24, 'continuous', 5)
+    const wanted = queries.map((query) => expected(live, query))
+    assert.deepEqual(await slotsOf(searches, queries), wanted)
+    const pieces = executor.completedPieces.reduce((sum, each) => sum + each)
+    assert.ok(pieces > 0, 'no search thread took a piece')
+  })
+
+  it('searches by itself what search threads do not know', async () => {
+    const { index, live } = filledIndex(2000, 24, 'continuous')
+    const other = filledIndex(2000, 24, 'continuous')
+    await using executor = startThreads({})
+    const known = executor.attach(other.index)
+    const searches = searchesOf(executor, index, false)
+    const queries = queriesOf(300, 24, 'continuous', 5)
+    const wanted = queries.map((query) => expected(live, query))
+    const [slots] = await Promise.all([slotsOf(searches, queries), slotsOf(known, queries)])
+    assert.deepEqual(slots, wanted)
+  })
+
+  it('does other work between the pieces of a batch', async () => {
+    const { index } = filledIndex(2000, 64, 'continuous')
+    await using executor = startThreads({ threads: 1 })
+    const searches = searchesOf(executor, index)
+    let hasEnded = false
+    const batch = searches.search(queriesOf(10_000, 64, 'continuous', 5)).then(() => (hasEnded = true))
+    for (let turn = 0; turn < 20; turn += 1) {
+      await nextTurn()
+      assert.equal(hasEnded, false, `the batch ended in turn ${turn}`)
+    }
+    await batch
+  })
+
+  it('is told when a search thread has died, and is served by the next one', async () => {
+    const started: Worker[] = []
+    const note = (worker: Worker): void => void started.push(worker)
+    process.on('worker', note)
+    const { index, live } = filledIndex(2000, 64, 'continuous')
+    await using executor = startThreads({ threads: 1 })
+    const searches = searchesOf(executor, index)
+    const queries = queriesOf(8, 64, 'continuous', 5)
+    const wanted = queries.map((query) => expected(live, query))
+    for (let round = 0; round < 5; round += 1) {
+      const search = searches.search(queriesOf(3000, 64, 'continuous', 5))
+      const [outcome] = await Promise.allSettled([search, nextTurn().then(() => started.at(-1)?.terminate())])
+      if (outcome.status === 'rejected')
+        assert.match(outcome.reason.message, /a search thread ended with code 1/)
+      assert.deepEqual(await slotsOf(searches, queries), wanted)
+    }
+    process.off('worker', note)
+  })
+
+  it('is replaced with its board: what is left there is nobody’s any more', async () => {
+    const { index, live } = filledIndex(2000, 24, 'continuous')
+    await using executor = startThreads({ threads: 1 })
+    const queries = queriesOf(500, 24, 'continuous', 5)
+    const wanted = queries.map((query) => expected(live, query))
+    const gone = searchesOf(executor, index).search(queriesOf(3000, 24, 'continuous', 5))
+    assert.deepEqual(await slotsOf(searchesOf(executor, index), queries), wanted)
+    assert.equal((await gone).length, 3000)
   })
 })
 

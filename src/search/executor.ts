@@ -3,6 +3,7 @@ import type { Logger } from '../base/log.ts'
 import { dimensionMax } from '../base/point.ts'
 import { ThreadGroup } from '../graphs/engine-thread.ts'
 import { efMax, poolEntryBytes, queriesPerScanMax } from '../index/segment.ts'
+import type { SlotBits } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import { type Board, createBoard, recordBytes } from './board.ts'
@@ -79,9 +80,9 @@ export class SearchExecutor implements AsyncDisposable {
     this.#group.start(threads, 1)
   }
 
-  /** The number of queries that wait or run. */
+  /** The number of queries of all threads that wait or run. */
   get queuedQueries(): number {
-    return this.#queries.used
+    return [...this.#boards.values()].reduce((sum, { queries }) => sum + queries, 0)
   }
 
   /** The pieces that each thread has processed. */
@@ -97,7 +98,9 @@ export class SearchExecutor implements AsyncDisposable {
       kernels,
       routeOf,
       threads,
-      inlineBytesMax: this.#options.inlineBytesMax ?? inlineBytesMax,
+      lane: 0,
+      isShort: (queries, pieces) =>
+        pieces.bytesOf(queries) <= (this.#options.inlineBytesMax ?? inlineBytesMax),
       queries: this.#queries.share(),
       submitter: this.#submitter,
       detach: () => this.#detach(searches),
@@ -105,6 +108,30 @@ export class SearchExecutor implements AsyncDisposable {
     this.#attached.add(searches)
     index.onSegment((segment) => this.#group.attach(index.id, segment))
     return searches
+  }
+
+  /**
+   * Returns what another thread needs for a `Submitter` of its own. It replaces a thread with the same number.
+   *
+   * @param owner from 1
+   */
+  addOwner(owner: number): SubmitterSetup {
+    const { threads, maxLimit, maxQueuedQueries } = this.#options
+    const board = createBoard(recordBytesMax(maxLimit))
+    this.#boards.set(owner, board)
+    this.#postToAll({ kind: 'board', owner, board: board.buffer })
+    return { board: board.buffer, pool: this.#pool.buffer, threads, maxQueuedQueries }
+  }
+
+  /** Lets the threads know what another thread will submit: an index, unless it was detached, and filters. */
+  prepare(index: number, filters: readonly Pick<SlotBits, 'id' | 'words'>[]): void {
+    if (![...this.#attached].some((searches) => searches.index.id === index)) return
+    this.#use(index)
+    for (const filter of filters) {
+      this.#filters.beforeWork(index, filter)
+      this.#filters.afterWork(filter)
+    }
+    this.#startThreads(this.#options.threads)
   }
 
   /** Waits for all searches, then stops the threads. */
@@ -153,6 +180,14 @@ export class SearchExecutor implements AsyncDisposable {
   #postToAll(message: ToSearchThread): void {
     for (const thread of this.#group.threads) if (thread.hasStarted) thread.post(message)
   }
+}
+
+/** What a thread needs to submit searches: see `SearchExecutor.addOwner`. */
+export interface SubmitterSetup {
+  readonly board: SharedArrayBuffer
+  readonly pool: SharedArrayBuffer
+  readonly threads: number
+  readonly maxQueuedQueries: number
 }
 
 /** Creates the executor of a process. */

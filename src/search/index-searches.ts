@@ -6,7 +6,7 @@ import { Searcher } from '../index/searcher.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import type { FilteredPlanCounts } from '../points/collection-stats.ts'
 import type { PlannedQuery } from './filter-planner.ts'
-import { type RouteOf, SearchPieces, SearchRequest } from './search-pieces.ts'
+import { type Piece, type RouteOf, SearchPieces, SearchRequest } from './search-pieces.ts'
 import type { Submitter, WaitingSearches } from './submitter.ts'
 
 interface LocalSearchesOptions {
@@ -53,14 +53,21 @@ export class LocalSearches {
     return hits
   }
 
+  /** Searches for a piece. */
+  run({ queries, ranges }: Piece): Hits {
+    return this.#searcher.search(queries, ranges, () => false)
+  }
+
   close(): void {
     this.#searcher.close()
   }
 }
 
-interface IndexSearchesOptions extends Omit<LocalSearchesOptions, 'lane'> {
-  /** Searches of at most this many bytes of rows run on the calling thread. */
-  readonly inlineBytesMax: number
+interface IndexSearchesOptions extends LocalSearchesOptions {
+  /** Whether a request is so short that it runs on the calling thread immediately. */
+  readonly isShort: (queries: readonly PlannedQuery[], pieces: SearchPieces) => boolean
+  /** Called before queries are submitted. */
+  readonly prepare?: (queries: readonly PlannedQuery[]) => Promise<void> | undefined
   /** The queries that wait or run. */
   readonly queries: BudgetShare
   readonly submitter: Submitter
@@ -77,14 +84,14 @@ export class IndexSearches implements WaitingSearches {
   readonly #unsettled = new Set<SearchRequest>()
   /** The requests with pieces that were not handed out yet; the first one's turn is next. */
   #waiting: SearchRequest[] = []
-  #refusal: DatabaseError | undefined
+  #refusal: Error | undefined
   #drained: (() => void) | undefined
   #ending: Promise<void> | undefined
 
   constructor(options: IndexSearchesOptions) {
     this.#options = options
     this.index = options.index
-    this.#local = new LocalSearches({ ...options, lane: 0 })
+    this.#local = new LocalSearches(options)
   }
 
   /**
@@ -97,18 +104,32 @@ export class IndexSearches implements WaitingSearches {
   async search(queries: readonly PlannedQuery[], signal?: AbortSignal): Promise<Hits> {
     if (this.#refusal !== undefined) throw this.#refusal
     if (signal?.aborted) throw cancellation(signal)
-    const refusal = this.#options.queries.refusal(queries.length)
+    const { queries: share, isShort, prepare, submitter } = this.#options
+    const refusal = share.refusal(queries.length)
     if (refusal !== undefined) throw refusal
     const { pieces } = this.#local
-    if (pieces.bytesOf(queries) <= this.#options.inlineBytesMax) return await this.#local.search(queries)
-    const hits = await this.#enqueue(queries, signal)
-    pieces.learn(queries)
-    return hits
+    if (isShort(queries, pieces)) return await this.#local.search(queries)
+    share.hold(queries.length)
+    submitter.countQueries(queries.length)
+    try {
+      const prepared = prepare?.(queries)
+      if (prepared !== undefined) await prepared
+      const hits = await this.#enqueue(queries, signal)
+      pieces.learn(queries)
+      return hits
+    } finally {
+      share.release(queries.length)
+      submitter.countQueries(-queries.length)
+    }
   }
 
   /** Like `search`, but in this turn of the event loop, however long that takes. */
   searchNow(queries: readonly PlannedQuery[]): Hits {
     return this.#local.searchNow(queries)
+  }
+
+  run(piece: Piece): Hits {
+    return this.#local.run(piece)
   }
 
   /** The number of searches with a filter, by how they were carried out. */
@@ -136,7 +157,7 @@ export class IndexSearches implements WaitingSearches {
   }
 
   /** Like `close`, but searches in progress fail immediately with this error. */
-  discard(error: DatabaseError): Promise<void> {
+  discard(error: Error): Promise<void> {
     this.#refusal = error
     for (const request of [...this.#unsettled]) request.fail(error)
     return this.close()
@@ -149,7 +170,7 @@ export class IndexSearches implements WaitingSearches {
   }
 
   #enqueue(queries: readonly PlannedQuery[], signal: AbortSignal | undefined): Promise<Hits> {
-    const { queries: share, submitter } = this.#options
+    const { submitter } = this.#options
     const { pieces } = this.#local
     return new Promise((resolve, reject) => {
       const request = new SearchRequest(pieces.rooms(queries), pieces.cut(queries), (error) => {
@@ -158,7 +179,6 @@ export class IndexSearches implements WaitingSearches {
           this.#waiting = this.#waiting.filter((each) => each !== request)
           submitter.cancel(request)
         }
-        share.release(queries.length)
         this.#unsettled.delete(request)
         if (this.#unsettled.size === 0) this.#drained?.()
         if (error === undefined) resolve(request.hits)
@@ -166,7 +186,6 @@ export class IndexSearches implements WaitingSearches {
       })
       const cancel = (): void => request.fail(cancellation(signal!))
       signal?.addEventListener('abort', cancel, { once: true })
-      share.hold(queries.length)
       this.#unsettled.add(request)
       this.#waiting.push(request)
       submitter.enqueue(this)

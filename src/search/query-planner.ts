@@ -1,6 +1,6 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import type { Highlight, Payload, SearchQuery } from '../base/point.ts'
+import type { Payload, SearchQuery } from '../base/point.ts'
 import { noWork } from '../index/searcher.ts'
 import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
 import type { IdTable } from '../points/id-table.ts'
@@ -83,8 +83,8 @@ export class QueryPlanner {
     return slot
   }
 
-  #slotFilter({ words, count, position }: MatchingSlots): SlotFilter {
-    const id = this.#filterIds.get(words.buffer) ?? newFilterId()
+  #slotFilter({ id: known, words, count, position }: MatchingSlots): SlotFilter {
+    const id = known ?? this.#filterIds.get(words.buffer) ?? newFilterId()
     this.#filterIds.set(words.buffer, id)
     // Only touched slots change in a bitmap. The low bits of the position tell the versions apart that a thread has
     // copied.
@@ -99,8 +99,6 @@ export interface SearchedPoints {
   readonly searches: Pick<LocalSearches, 'index' | 'search' | 'searchNow'> | undefined
   readonly ids: Pick<IdTable, 'find' | 'copyId' | 'size'>
   readonly attributes: SlotAttributes
-  /** Absent where queries with words are left to another thread. */
-  readonly words?: SearchedWords | undefined
   /**
    * The journal position of a search that starts now: the present one on the main thread, which changes points only
    * between searches; the settled one on other threads.
@@ -117,26 +115,10 @@ export interface SearchedPoints {
   canMatch(slot: number, filter: Filter | undefined): boolean
   versionOf(slot: number): number
   /**
-   * Called when a search must be repeated. Throws where that is left to the caller, because points can change during
-   * each attempt: on another thread than the main thread.
+   * Called before a search is repeated; the last attempt runs without a pause. Throws where that is left to the caller,
+   * because points can change during each attempt: on another thread than the main thread.
    */
-  beforeRepetition?(): void
-}
-
-/** The words of the points, as searches see them. */
-export interface SearchedWords {
-  /** @throws DatabaseError `invalid_argument` if the collection has none, `not_ready` while they are indexed */
-  ready(): Promise<void>
-  /** Returns the best k points, the highest score first. */
-  search(text: string, k: number, filter?: MatchingSlots): readonly WordHit[]
-  /** Returns the scores of the points in some slots; 0 where no word is. */
-  scores(text: string, slots: Uint32Array): Float64Array
-  highlights(text: string, payload: Payload): readonly Highlight[]
-}
-
-interface WordHit {
-  readonly slot: number
-  readonly score: number
+  beforeRepetition?(query: SearchQuery, isLast: boolean): void
 }
 
 /** What searches need from the attribute index. */
@@ -155,4 +137,6 @@ export interface MatchingSlots {
   readonly count: number
   /** The journal position of which the bitmap is, where that is not the present one. */
   readonly position?: number
+  /** By which search threads know it, if the main thread has told them. */
+  readonly id?: number
 }

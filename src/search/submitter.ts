@@ -1,3 +1,5 @@
+import { Turn } from '../base/turns.ts'
+import type { Hits } from '../index/hits.ts'
 import { type Board, type Outcome, placesMax, RecordSpace, recordBytes, sizeOf } from './board.ts'
 import type { PoolState } from './messages.ts'
 import type { Piece, SearchRequest } from './search-pieces.ts'
@@ -8,9 +10,11 @@ interface SubmitterOptions {
   /** The number of search threads. */
   readonly threads: number
   /** Called before a piece is submitted; `count` pieces have not ended. */
-  readonly beforeWork: (piece: Piece, count: number) => void
+  readonly beforeWork?: (piece: Piece, count: number) => void
   /** Called when a submitted piece has ended, however it has. */
-  readonly afterWork: (piece: Piece) => void
+  readonly afterWork?: (piece: Piece) => void
+  /** The lane of this thread if it takes pieces of its own, and those that search threads give up. */
+  readonly lane?: number
 }
 
 /** Searches of an index: its requests take turns. */
@@ -19,9 +23,12 @@ export interface WaitingSearches {
   readonly next: SearchRequest | undefined
   /** Call after the next piece of the next request has been submitted. */
   handOut(): void
+  /** Searches for a piece on this thread. */
+  run(piece: Piece): Hits
 }
 
 interface Submitted {
+  readonly searches: WaitingSearches
   readonly request: SearchRequest
   readonly piece: Piece
   /** Where its record lies. */
@@ -37,6 +44,9 @@ interface Submitted {
  * thread is open, so that none need wait for its next piece. What waits beyond that can be counted, refused and
  * cancelled. A query that arrives during a batch of thousands, or during thousands of requests to another index, waits
  * for two or three pieces only.
+ *
+ * A thread that serves requests also takes pieces, for a millisecond at a time, and short ones only: between them, it
+ * answers other requests.
  */
 export class Submitter {
   readonly #options: SubmitterOptions
@@ -48,11 +58,17 @@ export class Submitter {
   /** Those with waiting requests; the first one's turn is next. */
   #waiting: WaitingSearches[] = []
   #isListening = false
+  #isHelping = false
 
   constructor(options: SubmitterOptions) {
     this.#options = options
     this.#board = options.board
     this.#space = new RecordSpace(options.board.capacity)
+  }
+
+  /** Counts queries that begin to wait, or have ended if the number is negative. */
+  countQueries(queries: number): void {
+    this.#board.countQueries(queries)
   }
 
   /** Call when searches have a new request. */
@@ -76,7 +92,9 @@ export class Submitter {
   /** Collects completed pieces, submits waiting ones, and listens for the next completion. */
   dispatch(): void {
     this.#collectAndSubmit()
-    if (this.#isListening || this.#count === 0) return
+    if (this.#count === 0) return
+    this.#help()
+    if (this.#isListening) return
     this.#isListening = true
     this.#board.bell.listen(() => {
       this.#isListening = false
@@ -84,6 +102,37 @@ export class Submitter {
     })
     // Repeated for pieces that were completed before the bell was armed.
     this.#collectAndSubmit()
+  }
+
+  /** Takes pieces when this turn of the event loop is over, as long as there are open ones. */
+  #help(): void {
+    const { lane } = this.#options
+    if (lane === undefined || this.#isHelping) return
+    this.#isHelping = true
+    setImmediate(() => {
+      this.#isHelping = false
+      const turn = new Turn()
+      let place = this.#board.take(lane, turnMicroseconds)
+      if (place === undefined) return
+      for (;;) {
+        const submitted = this.#submitted[place]!
+        this.#run(submitted)
+        this.#end(place, submitted)
+        if (turn.isOver) break
+        place = this.#board.take(lane, turnMicroseconds)
+        if (place === undefined) break
+      }
+      this.dispatch()
+    })
+  }
+
+  #run({ searches, request, piece }: Submitted): void {
+    if (request.isSettled) return
+    try {
+      request.complete(piece, searches.run(piece))
+    } catch (error) {
+      request.fail(error)
+    }
   }
 
   #collectAndSubmit(): void {
@@ -101,7 +150,7 @@ export class Submitter {
       const searches = this.#waiting[0]!
       const request = searches.next!
       const piece = request.next!
-      if (!this.#submit(request, piece)) return
+      if (!this.#submit(searches, request, piece)) return
       open += piece.cost
       this.#waiting.shift()
       searches.handOut()
@@ -110,13 +159,13 @@ export class Submitter {
   }
 
   /** Returns false if there is no room until a piece has ended. */
-  #submit(request: SearchRequest, piece: Piece): boolean {
+  #submit(searches: WaitingSearches, request: SearchRequest, piece: Piece): boolean {
     const place = this.#count === placesMax ? -1 : this.#submitted.indexOf(undefined)
     const offset = place === -1 ? undefined : this.#space.take(recordBytes(sizeOf(piece)))
     if (offset === undefined) return false
-    this.#submitted[place] = { request, piece, offset }
+    this.#submitted[place] = { searches, request, piece, offset }
     this.#count += 1
-    this.#options.beforeWork(piece, this.#count)
+    this.#options.beforeWork?.(piece, this.#count)
     this.#board.submit(place, offset, piece)
     this.#options.pool.wakeOne()
     return true
@@ -128,8 +177,14 @@ export class Submitter {
       if (outcome === 'done') {
         this.#board.addWork(place, piece.queries)
         request.complete(piece, this.#board.hits(place))
-      } else request.fail(outcome === 'failed' ? this.#board.errorOf(place) : new Error('the index is gone'))
+      } else if (outcome === 'failed') request.fail(this.#board.errorOf(place))
+      else if (this.#options.lane === undefined) request.fail(new Error('the index is gone'))
+      else this.#run(submitted)
     }
+    this.#end(place, submitted)
+  }
+
+  #end(place: number, submitted: Submitted): void {
     this.#board.free(place)
     this.#release(place, submitted)
   }
@@ -138,9 +193,12 @@ export class Submitter {
     this.#submitted[place] = undefined
     this.#count -= 1
     this.#space.release(offset)
-    this.#options.afterWork(piece)
+    this.#options.afterWork?.(piece)
   }
 }
 
 /** Enough for the time that the event loop is busy. */
 const aheadMicroseconds = 1000
+
+/** Longer pieces are left to search threads. */
+const turnMicroseconds = 1000

@@ -54,11 +54,11 @@ const reads = new LocalReads(setup, (_, __, query) => {
 const random = seededRandom(seed)
 const answers: ReadAnswer[] = []
 let left = 0
-while (Atomics.load(words, 2) === 0) {
+function randomQuery(): VectorQuery {
   const metric = distanceMetrics[Math.floor(random() * distanceMetrics.length)]!
   // More than there are points, now and then: then every change concerns the answer.
   const limit = random() < 0.05 ? 500 : 1 + Math.floor(random() * 10)
-  const query = {
+  return {
     vector: randomVector(random, dimension, 'small integers'),
     metric,
     limit,
@@ -68,14 +68,19 @@ while (Atomics.load(words, 2) === 0) {
       include: { distance: true, payload: true, attributes: undefined, vector: false, version: false },
     }),
   }
+}
+
+while (Atomics.load(words, 2) === 0) {
+  const queries = Array.from({ length: random() < 0.1 ? 20 : 1 }, randomQuery)
   const acknowledged = Atomics.load(words, 1)
-  const found = await reads.search(undefined, [query])
+  const found = await reads.search(undefined, queries)
   const begun = Atomics.load(words, 0)
   if (found === undefined) left += 1
-  else {
-    const numbers = found.details[0]?.map(({ payload }) => payload!.attributes!.get('n'))
-    answers.push({ query, ids: found.ids.strings()[0]!, numbers, acknowledged, begun })
-  }
+  else
+    for (const [at, ids] of found.ids.strings().entries()) {
+      const numbers = found.details[at]?.map(({ payload }) => payload!.attributes!.get('n'))
+      answers.push({ query: queries[at]!, ids, numbers, acknowledged, begun })
+    }
   await nextTurn()
 }
 await reads.close()

@@ -74,11 +74,6 @@ function* detailSteps(
     }
     json.add(close)
   }
-  const { nextCursors } = answer.results
-  if (nextCursors !== undefined) {
-    const cursors = JSON.stringify(isBatch ? Array.from(nextCursors, (each) => each ?? null) : nextCursors[0])
-    if (cursors !== undefined) json.add(`,"next_cursor":${cursors}`)
-  }
   json.add('}')
   return json.finish()
 }
@@ -113,16 +108,12 @@ function* listSteps({ include, page }: ListAnswer, room: AnswerRoom | undefined)
 }
 
 /** The fields that were asked for, which follow the id; each is preceded by a comma. */
-function detailsJson(details: HitDetails, include: Include): string {
-  const { payload, vector, version, score, words, highlight } = details
+function detailsJson({ payload, vector, version }: HitDetails, include: Include): string {
   let json = ''
-  if (score !== undefined) json += `,"score":${score}`
-  if (words !== undefined) json += `,"words":${words}`
   if (include.payload) json += payload === undefined ? '' : `,"payload":${payloadJson(payload)}`
   else if (include.attributes !== undefined) json += `,"payload":${attributesAlone(payload)}`
   if (vector !== undefined) json += `,"vector":${jsonNumbers(vector)}`
   if (version !== undefined) json += `,"version":${version}`
-  if (highlight !== undefined) json += `,"highlight":${JSON.stringify(highlight)}`
   return json
 }
 
@@ -231,7 +222,7 @@ function byName([a]: readonly [string, string], [b]: readonly [string, string]):
 
 /** Leaves out undefined fields. */
 function inJson(info: CountedCollection): object {
-  const { name, dimension, points, hnsw, aliases, partitions, embeddingModel, words } = info
+  const { name, dimension, points, hnsw, aliases, partitions, embeddingModel } = info
   return {
     name,
     dimension,
@@ -240,9 +231,5 @@ function inJson(info: CountedCollection): object {
     aliases,
     partitions,
     embedding_model: embeddingModel,
-    words: words && {
-      ...words,
-      paths: Object.fromEntries(words.paths.map(({ path, weight }) => [path, weight])),
-    },
   }
 }
