@@ -53,6 +53,15 @@ describe('the page of results', () => {
     assert.equal(outside(written), outside(page))
   })
 
+  it('gets the table of a curve', () => {
+    const { time, machine } = resultsOf('wordnet')
+    const curve = { time, machine, curve: 'scale', headings: ['step', 'seconds'], rows: [['stored', '5.0']] }
+    assert.match(
+      withResults(page, curve),
+      /\n<!-- bench:index --curve scale -->\n\nSome CPU, .*:\n\n\| step .*\n\| -.*\n\| stored +\| +5\.0 \|\n\n<!-- end -->/,
+    )
+  })
+
   it('has a section for each data set with results; others are refused', () => {
     for (const name of ['wordnet', 'wide', 'manifold'] as const) {
       assert.ok(setNames.includes(name))

@@ -24,18 +24,7 @@ import type { Curve } from './curve.ts'
  */
 export const scale: Curve = {
   title: 'Scale: one service, searched over gRPC, by one caller and by one for each core',
-  headings: [
-    'set',
-    'step',
-    'seconds',
-    'a second',
-    'recall',
-    'p50, ms',
-    'p99, ms',
-    'memory, MiB',
-    'files in it, MiB',
-    'segments',
-  ],
+  headings: ['', 'seconds', 'a second', 'recall', 'p50 / p99, ms', 'memory, MiB'],
   async rows(options, onRow) {
     for (const name of options.sets) {
       const set = await prepareSet(name, options)
@@ -82,7 +71,7 @@ class ScaleRun {
 
   async #fill(): Promise<void> {
     await using server = await ServerProcess.start(this.#dataDir, this.#environment)
-    const { count } = this.#set
+    const { name, count, dimension } = this.#set
     const client = createGrpcClient({ address: server.grpcAddress, apiKey, retries: insertRetries })
     const started = performance.now()
     for await (const _ of client.insertAll(pointsOf(this.#set), { batchSize: pointsPerInsert })) {
@@ -90,10 +79,12 @@ class ScaleRun {
     }
     await client.close()
     const stored = secondsSince(started)
-    await this.#row(server, { step: 'stored', seconds: stored, perSecond: count / stored })
+    const vectors = `vectors ${this.#isOnDisk ? 'on disk' : 'in memory'}`
+    const step = `${name} ${shown(count)} x ${dimension}, ${vectors}: stored`
+    this.#row(server, { step, seconds: stored, perSecond: count / stored })
     await settled(server)
     const linked = secondsSince(started)
-    await this.#row(server, { step: 'linked, recall measured', seconds: linked, perSecond: count / linked })
+    this.#row(server, { step: 'linked, recall measured', seconds: linked, perSecond: count / linked })
     await this.#search(server)
     server.command.kill('SIGKILL')
     await server.command.ended
@@ -102,11 +93,10 @@ class ScaleRun {
   async #startAgain(step: string, onProcess?: (pid: number) => void): Promise<void> {
     const started = performance.now()
     await using server = await ServerProcess.start(this.#dataDir, this.#environment, onProcess)
-    await this.#row(server, { step, seconds: secondsSince(started) })
+    this.#row(server, { step, seconds: secondsSince(started) })
     await this.#search(server)
     await settled(server)
-    await this.#row(server, { step: 'all linked again', seconds: secondsSince(started) })
-    await this.#search(server)
+    this.#row(server, { step: 'linked, recall measured', seconds: secondsSince(started) })
     this.#anonymousBytes = residentOf(server).anonymous
     server.command.kill('SIGTERM')
     await server.command.ended
@@ -148,7 +138,7 @@ class ScaleRun {
       }
       await Promise.all(Array.from({ length: callers }, call))
       const seconds = secondsSince(started)
-      await this.#row(server, {
+      this.#row(server, {
         step: `searched, ${callers} at once`,
         seconds,
         perSecond: queryCount / seconds,
@@ -159,21 +149,16 @@ class ScaleRun {
     await client.close()
   }
 
-  async #row(server: ServerProcess, { step, seconds, perSecond, recall, latencies }: Step): Promise<void> {
+  #row(server: ServerProcess, { step, seconds, perSecond, recall, latencies }: Step): void {
     const { anonymous, files } = residentOf(server)
-    const { segments } = await statsOf(server)
-    const { name, count, dimension } = this.#set
+    const spelled = (share: number): string => shown(latencies && percentile(latencies, share), 2)
     this.#onRow([
-      `${name} ${shown(count)} x ${dimension}, vectors ${this.#isOnDisk ? 'on disk' : 'in memory'}`,
       step,
       shown(seconds, 1),
       shown(perSecond),
       shown(recall, 4),
-      shown(latencies && percentile(latencies, 0.5), 2),
-      shown(latencies && percentile(latencies, 0.99), 2),
+      latencies === undefined ? '-' : `${spelled(0.5)} / ${spelled(0.99)}`,
       shown((anonymous + files) / mebibyte),
-      shown(files / mebibyte),
-      shown(segments),
     ])
   }
 }
@@ -214,7 +199,6 @@ async function settled(server: ServerProcess): Promise<void> {
 async function statsOf({ httpUrl }: ServerProcess): Promise<{
   readonly waiting: number
   readonly isSettling: boolean
-  readonly segments: number
 }> {
   return await createHttpClient({ baseUrl: httpUrl }).stats()
 }
