@@ -1,6 +1,4 @@
-import { GeoPoint } from '../base/attributes.ts'
 import type { CollectionInfo } from '../base/collection.ts'
-import { DatabaseError } from '../base/errors.ts'
 import { conflictRules, contentTypes, distanceMetrics } from '../base/point.ts'
 import { atOnce } from '../base/turns.ts'
 import { filterMessage as messageOf } from '../messages/filters.ts'
@@ -9,7 +7,7 @@ import { readFilter } from '../messages/json-filter.ts'
 import { JsonValue } from '../messages/json-reader.ts'
 import { profileOf } from '../messages/points.ts'
 import type { Encoded } from '../messages/reader.ts'
-import { attributesMessage, idIn, idMessage, payloadMessage } from '../messages/values.ts'
+import { attributesMessage, idIn, idMessage, kindOf, payloadMessage } from '../messages/values.ts'
 import { copyOf, vectorIn } from '../messages/vectors.ts'
 import type { Init } from '../messages/writer.ts'
 import type {
@@ -188,23 +186,7 @@ function attributesOf(message: Encoded<messages.Attributes>): AttributesOutput {
 }
 
 function attributeOf(message: Encoded<messages.Value>): AttributeOutput {
-  const { kind } = message.read()
-  switch (kind.case) {
-    case 'datetimeUs':
-      return momentOf(Number(kind.value))
-    case 'geo': {
-      const { lat, lon } = kind.value.read()
-      return new GeoPoint(lat, lon)
-    }
-    case 'list':
-      return Array.from(kind.value.items('items'), attributeOf)
-    case 'map':
-      return attributesOf(kind.value)
-    case undefined:
-      throw new DatabaseError('internal', 'the service sent a value of no known kind')
-    default:
-      return kind.value
-  }
+  return kindOf<AttributeOutput>(message, momentOf, attributesOf)
 }
 
 export function collectionOf(message: Encoded<messages.Collection>): CollectionInfo {

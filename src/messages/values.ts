@@ -11,7 +11,7 @@ import {
 import { isList } from '../base/attribute-json.ts'
 import { checkAttributes } from '../base/attribute-totals.ts'
 import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
-import { invalid } from '../base/errors.ts'
+import { DatabaseError, invalid } from '../base/errors.ts'
 import { contentTypes, type Payload } from '../base/point.ts'
 import type * as messages from './generated/vectordb_pb.js'
 import { bytesOf, type Encoded } from './reader.ts'
@@ -84,24 +84,36 @@ export function attributesOf(message: Encoded<messages.Attributes>): Attributes 
 
 /** Returns the value in a message of another node. */
 export function attributeOf(message: Encoded<messages.Value>): AttributeValue {
+  return kindOf<AttributeValue>(message, (us) => new DateTime(us), attributesOf)
+}
+
+/**
+ * Reads a value that a service has sent, to a node or to a client: both have the same texts, numbers, booleans,
+ * locations and lists, and other moments and maps.
+ *
+ * @throws DatabaseError `internal` for a kind that this program does not know
+ */
+export function kindOf<Value>(
+  message: Encoded<messages.Value>,
+  momentOf: (us: number) => Value,
+  mapOf: (map: Encoded<messages.Attributes>) => Value,
+): Value {
   const { kind } = message.read()
   switch (kind.case) {
-    case 'text':
-    case 'number':
-    case 'flag':
-      return kind.value
     case 'datetimeUs':
-      return new DateTime(Number(kind.value))
+      return momentOf(Number(kind.value))
     case 'geo': {
       const { lat, lon } = kind.value.read()
-      return new GeoPoint(lat, lon)
+      return new GeoPoint(lat, lon) as Value
     }
     case 'list':
-      return Array.from(kind.value.items('items'), attributeOf)
+      return Array.from(kind.value.items('items'), (item) => kindOf(item, momentOf, mapOf)) as Value
     case 'map':
-      return attributesOf(kind.value)
+      return mapOf(kind.value)
     case undefined:
-      throw new RangeError('a value has no known kind')
+      throw new DatabaseError('internal', 'a value has no known kind')
+    default:
+      return kind.value as Value
   }
 }
 
