@@ -10,8 +10,6 @@ import type { CodeBits, SegmentHandle } from '../../src/index/segment.ts'
 import { VectorIndex } from '../../src/index/vector-index.ts'
 import type { KernelModule } from '../../src/kernels/wasm-module.ts'
 import { SlotAllocator } from '../../src/points/slot-allocator.ts'
-import { createExecutor, type SearchExecutor } from '../../src/search/executor.ts'
-import type { IndexSearches } from '../../src/search/index-searches.ts'
 
 export interface IndexOptions {
   readonly kernels: KernelModule
@@ -50,7 +48,6 @@ const logger = createLogger({ level: 'warn', pretty: false })
  */
 export class VicinalIndex {
   readonly #kernels: KernelModule
-  readonly #maxLimit: number
   readonly #index: VectorIndex
   readonly #slots: SlotAllocator = new SlotAllocator(0)
   #indexer: Indexer | undefined
@@ -59,7 +56,6 @@ export class VicinalIndex {
 
   constructor(options: IndexOptions) {
     this.#kernels = options.kernels
-    this.#maxLimit = options.maxLimit
     // Lanes of scratch memory: the main thread, search threads, index threads.
     this.#index = new VectorIndex({ ...options, maxThreads: 1 + 2 * cores })
   }
@@ -155,22 +151,6 @@ export class VicinalIndex {
   /** The setup for `createSearcher` on another thread. */
   searcherSetup(lane: number): SearcherSetup {
     return { kernels: this.#kernels, lane, segments: this.#index.segments }
-  }
-
-  /** Starts the service's search threads, without a limit on waiting searches. */
-  startExecutor(
-    threads: number,
-    routeOf: (metric: Metric) => Route | undefined,
-  ): { readonly executor: SearchExecutor; readonly searches: IndexSearches } {
-    const executor = createExecutor({
-      kernels: this.#kernels,
-      threads,
-      maxQueuedQueries: Number.POSITIVE_INFINITY,
-      maxLimit: this.#maxLimit,
-      logger,
-      inlineBytesMax: 0,
-    })
-    return { executor, searches: executor.attach(this.#index, routeOf) }
   }
 }
 

@@ -3,6 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads'
 import type { HierarchicalNSW, Library } from 'hnswlib-node'
 import { rowsOf } from '../../shared/data/rows.ts'
 import { noId, type SearchAnswer } from './contender.ts'
+import type { FromSearchThread, ToSearchThread } from './search-threads.ts'
 
 export interface HnswlibSetup {
   /** The package, or the folder of one. */
@@ -11,14 +12,10 @@ export interface HnswlibSetup {
   readonly dimension: number
 }
 
-/** The first message brings the queries, which are converted to plain arrays. The second starts the timed search. */
-export type ToHnswlibWorker =
-  | { readonly kind: 'queries'; readonly queries: Float32Array }
-  | { readonly kind: 'search'; readonly k: number; readonly ef: number }
-
-export type FromHnswlibWorker =
-  | { readonly kind: 'ready' }
-  | { readonly kind: 'found'; readonly ids: Uint32Array }
+export interface HnswlibSearch {
+  readonly k: number
+  readonly ef: number
+}
 
 const require = createRequire(import.meta.url)
 
@@ -60,8 +57,8 @@ function serve(port: NonNullable<typeof parentPort>, { library, path, dimension 
   const index = openHnswlib(library, dimension)
   index.readIndexSync(path)
   let queries: number[][] = []
-  const answer = (message: FromHnswlibWorker): void => port.postMessage(message)
-  port.on('message', (message: ToHnswlibWorker) => {
+  const answer = (message: FromSearchThread): void => port.postMessage(message)
+  port.on('message', (message: ToSearchThread<HnswlibSearch>) => {
     if (message.kind === 'queries') {
       queries = rowsOf(message.queries, dimension).map((row) => Array.from(row))
       answer({ kind: 'ready' })

@@ -12,10 +12,10 @@ import {
   timed,
 } from './contender.ts'
 import { type FilteredAnswer, type FilteredRequest, timedQueries } from './filtered.ts'
-import { HnswlibThreads } from './hnswlib-threads.ts'
-import { openHnswlib, searchHnswlib } from './hnswlib-worker.ts'
+import { type HnswlibSearch, type HnswlibSetup, openHnswlib, searchHnswlib } from './hnswlib-worker.ts'
 import { versionOf } from './package-version.ts'
 import { nativeVariable } from './registry.ts'
+import { SearchThreads } from './search-threads.ts'
 
 /**
  * hnswlib as installed by `npm install hnswlib-node`. It is compiled at install time with the flags of its binding.gyp.
@@ -28,8 +28,7 @@ export const hnswlibNode: ContenderVariant = {
     flags:
       "-O3 without -march, so SSE kernels (node-gyp's and its binding.gyp's defaults), float32, space l2",
     buildThreads: 'one',
-    searchThreads:
-      'one worker thread per core, each with its own copy of the index: the binding has no threads',
+    searchThreads: 'worker threads, each with its own copy of the index: the binding has no threads',
     distanceMetrics: ['Euclidean'],
   },
   create: (folder) => new Hnswlib(folder, 'hnswlib-node'),
@@ -61,7 +60,7 @@ class Hnswlib implements Contender {
   #index!: HierarchicalNSW
   #dimension = 0
   #isSaved = false
-  #threads: HnswlibThreads | undefined
+  #threads: SearchThreads<HnswlibSearch> | undefined
 
   /** @param library the package, or the folder of one */
   constructor(folder: string, library: string) {
@@ -88,12 +87,13 @@ class Hnswlib implements Contender {
   async search({ queries, k, ef, threads }: SearchRequest): Promise<SearchAnswer> {
     if (threads === 1) return searchHnswlib(this.#index, rowsOf(queries, this.#dimension), k, ef)
     await this.save()
-    this.#threads ??= new HnswlibThreads(threads, {
-      library: this.#library,
-      path: this.#path,
-      dimension: this.#dimension,
-    })
-    return this.#threads.search(queries, k, ef)
+    if (this.#threads?.count !== threads) {
+      await this.#threads?.close()
+      const setup: HnswlibSetup = { library: this.#library, path: this.#path, dimension: this.#dimension }
+      const setups = new Array<HnswlibSetup>(threads).fill(setup)
+      this.#threads = new SearchThreads(new URL('./hnswlib-worker.ts', import.meta.url), setups)
+    }
+    return this.#threads.search(queries, { k, ef })
   }
 
   /** Its walk calls our filter function for each point. The answers are precomputed to keep the call cheap. */

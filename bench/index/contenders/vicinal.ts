@@ -19,12 +19,13 @@ import {
   timed,
 } from './contender.ts'
 import { type FilteredAnswer, type FilteredRequest, timedQueries } from './filtered.ts'
+import { SearchThreads } from './search-threads.ts'
 import type { Lever } from './vicinal-levers.ts'
-import { VicinalThreads } from './vicinal-threads.ts'
+import type { VicinalSearch } from './vicinal-worker.ts'
 
 const common: Pick<Description, 'version' | 'searchThreads' | 'distanceMetrics'> = {
   version: 'this working tree',
-  searchThreads: "the service's search threads over one index",
+  searchThreads: 'threads that search one index by themselves, as the service does',
   distanceMetrics: ['Euclidean', 'Cosine', 'Manhattan', 'Hamming'],
 }
 
@@ -67,7 +68,7 @@ class Vicinal implements Contender {
   #request!: Omit<BuildRequest, 'vectors'>
   #index!: VicinalIndex
   #searcher!: Searcher
-  #threads: VicinalThreads | undefined
+  #threads: SearchThreads<VicinalSearch> | undefined
 
   constructor(way: 'graph' | 'scan', lever?: Lever) {
     this.#way = way
@@ -98,10 +99,22 @@ class Vicinal implements Contender {
   async search({ queries, k, ef, threads }: SearchRequest): Promise<SearchAnswer> {
     const { dimension, metric } = this.#request
     const route = this.#route()
-    const asked = rowsOf(queries, dimension).map((vector): IndexQuery => ({ vector, metric, k, ef, route }))
-    if (threads === 1) return this.#searchAlone(asked, k)
-    this.#threads ??= new VicinalThreads(threads, this.#index)
-    const { slots, seconds } = await this.#threads.search(asked, k)
+    if (threads === 1) {
+      const rows = rowsOf(queries, dimension)
+      return this.#searchAlone(
+        rows.map((vector): IndexQuery => ({ vector, metric, k, ef, route })),
+        k,
+      )
+    }
+    if (this.#threads?.count !== threads) {
+      await this.#threads?.close()
+      const setups = Array.from({ length: threads }, (_, thread) => {
+        return { ...this.#index.searcherSetup(1 + thread), dimension }
+      })
+      this.#threads = new SearchThreads(new URL('./vicinal-worker.ts', import.meta.url), setups)
+    }
+    const { ranges } = this.#index
+    const { ids: slots, seconds } = await this.#threads.search(queries, { metric, k, ef, route, ranges })
     return { ids: slots.map((slot) => (slot === noId ? noId : this.#idOfSlot[slot]!)), seconds }
   }
 
