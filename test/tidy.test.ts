@@ -19,7 +19,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   write: ['base', 'attributes', 'storage', 'points'],
   collections: [
     ...['base', 'kernels', 'index', 'attributes', 'storage'],
-    ...['points', 'graphs', 'search', 'write'],
+    ...['points', 'graphs', 'search', 'write', 'words'],
   ],
   cluster: ['base', 'storage', 'points', 'search', 'write', 'collections', 'messages'],
   embeddings: ['base'],

@@ -1,3 +1,4 @@
+import { checkPath } from '../base/attribute-checks.ts'
 import {
   type CollectionInfo,
   type CollectionSettings,
@@ -5,13 +6,17 @@ import {
   collectionNameRule,
   type HnswSettings,
   hnswBounds,
+  type WordLanguageChoice,
+  type WordSettings,
+  wordBounds,
+  wordLanguageChoices,
 } from '../base/collection.ts'
 import type { DatabaseError } from '../base/errors.ts'
 import { invalid } from '../base/errors.ts'
 import { partitionCount } from '../base/partitions.ts'
 import { dimensionMax } from '../base/point.ts'
 import type { ApiContext, Call } from './call.ts'
-import { checkWhole, type IntegerInput } from './validation.ts'
+import { checkBetween, checkEnum, checkWhole, type IntegerInput } from './validation.ts'
 
 /** The operations on collections themselves, and the checks of their names. */
 
@@ -22,6 +27,16 @@ export interface CollectionInput {
 export interface PutCollectionInput extends CollectionInput {
   readonly dimension?: IntegerInput | undefined
   readonly hnsw?: HnswInput | undefined
+  /** null: no words. */
+  readonly words?: WordsInput | null | undefined
+}
+
+export interface WordsInput {
+  readonly language?: string | undefined
+  /** The weight of each path. */
+  readonly paths?: ReadonlyMap<string, number> | undefined
+  readonly k1?: number | undefined
+  readonly b?: number | undefined
 }
 
 interface HnswInput {
@@ -61,18 +76,21 @@ export async function getCollection(
 }
 
 /**
- * Creates a collection. Idempotent: does nothing if the collection exists with the same settings.
+ * Creates a collection. Idempotent: does nothing if the collection exists with the same settings. Its words can be
+ * changed at any time.
+ *
  * Fails with `already_exists` if it exists with other settings.
  */
 export async function putCollection(
   context: ApiContext,
-  { name, dimension, hnsw = {} }: PutCollectionInput,
+  { name, dimension, hnsw = {}, words }: PutCollectionInput,
   call: Call,
 ): Promise<{ readonly created: boolean; readonly info: CountedCollection }> {
   const settings: CollectionSettings = {
     dimension:
       dimension === undefined ? undefined : checkWhole(dimension, 'dimension', { min: 1, max: dimensionMax }),
     hnsw: checkHnsw(hnsw),
+    ...(words === undefined ? {} : { words: words && checkWords(words) }),
   }
   const { created, info } = await context.collections.put(checkName(name, 'name'), settings)
   return { created, info: created ? withModel(context, info) : await whole(context, info, call) }
@@ -147,6 +165,25 @@ function checkHnsw({ m, efConstruction }: HnswInput): HnswSettings {
         ? undefined
         : checkWhole(efConstruction, 'hnsw.ef_construction', hnswBounds.efConstruction),
   }
+}
+
+function checkWords({ language = 'auto', paths, k1, b }: WordsInput): WordSettings {
+  if (paths === undefined || paths.size === 0)
+    throw invalid('words.paths is missing or empty: {"content": 1}')
+  if (paths.size > wordBounds.paths) throw tooManyWordPaths()
+  return {
+    language: checkEnum<WordLanguageChoice>(language, wordLanguageChoices, 'words.language'),
+    paths: Array.from(paths, ([path, weight]) => ({
+      path: checkPath(path, `words.paths.${path}`),
+      weight: checkBetween(weight, `words.paths.${path}`, 0.001, wordBounds.weight),
+    })),
+    ...(k1 === undefined ? {} : { k1: checkBetween(k1, 'words.k1', 0, wordBounds.k1) }),
+    ...(b === undefined ? {} : { b: checkBetween(b, 'words.b', 0, wordBounds.b) }),
+  }
+}
+
+export function tooManyWordPaths(): DatabaseError {
+  return invalid(`words.paths has more than ${wordBounds.paths} paths, which is the maximum`)
 }
 
 /** How many aliases a call may change: this many fit into one commit without delaying others. */

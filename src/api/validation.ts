@@ -266,6 +266,12 @@ export function checkWhole(
   throw invalid(`${path} is ${value}, it must be a whole number from ${bounds}`)
 }
 
+/** Returns a number that is within bounds. */
+export function checkBetween(value: number, path: string, min: number, max: number): number {
+  if (value >= min && value <= max) return value
+  throw invalid(`${path} is ${value}, it must be a number from ${min} to ${max}`)
+}
+
 function isWhole(value: IntegerInput): boolean {
   return typeof value === 'bigint' || Number.isInteger(value)
 }

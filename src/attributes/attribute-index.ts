@@ -1,5 +1,5 @@
 import type { AnswerRoom } from '../base/budgets.ts'
-import { assert } from '../base/errors.ts'
+import { assert, invalid } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { filterKey } from '../base/filter-key.ts'
 import type { Payload } from '../base/point.ts'
@@ -7,7 +7,7 @@ import { CapacityCheck } from './capacity-check.ts'
 import { ChangeJournal } from './change-journal.ts'
 import { type FacetCount, FacetRun } from './facet-run.ts'
 import { type CachedFilter, FilterCache } from './filter-cache.ts'
-import { type FilterSource, testsPerStep } from './filter-nodes.ts'
+import { type FilterSource, type FilterWords, testsPerStep } from './filter-nodes.ts'
 import { type Block, BlockLoader, indexBlocks } from './index-blocks.ts'
 import { MemoryCount } from './memory-count.ts'
 import { NumberField } from './number-field.ts'
@@ -22,6 +22,8 @@ export interface AttributeIndexOptions {
   readonly findSlot: (bytes: Uint8Array, at: number) => number
   /** Writes the 16 bytes of the id of a slot. The slot must hold a point. */
   readonly copyId: (slot: number, target: Uint8Array, at: number) => void
+  /** Absent: the points have no words. */
+  readonly words?: FilterWords | undefined
   /** @throws DatabaseError `memory_full` if the index may not use this many bytes */
   readonly checkMemory?: ((bytes: number) => void) | undefined
   /** Maximum number of distinct attribute paths, including the paths of maps. */
@@ -74,7 +76,7 @@ export class AttributeIndex {
   }
 
   #emptySource(): FilterSource {
-    const { findSlot, copyId } = this.#options
+    const { findSlot, copyId, words = withoutWords } = this.#options
     return {
       tree: this.#tree,
       live: new SlotGroup(this.#memory),
@@ -83,6 +85,7 @@ export class AttributeIndex {
       versions: new NumberField(this.#memory),
       findSlot,
       copyId,
+      words,
     }
   }
 
@@ -251,6 +254,11 @@ export class AttributeIndex {
     return new BlockLoader(this.#source, this.#shapes, leftOut)
   }
 
+  /** Forgets what filters have found: call when other words are declared. */
+  forgetFilters(): void {
+    this.#cache.clear()
+  }
+
   #willChange(slot: number): void {
     for (const run of this.#runs) run.willChange(slot)
   }
@@ -329,7 +337,14 @@ function finish<Result>(work: Iterator<void, Result>): Result {
   }
 }
 
-export type { FacetCount }
+export type { FacetCount, FilterWords }
+
+const withoutWords: FilterWords = {
+  state: { of: undefined, changes: 0 },
+  matching() {
+    throw invalid('the points have no words')
+  },
+}
 
 /** 10,000 paths take about 25 MB. Nobody names that many by hand. */
 const pathsMax = 10_000

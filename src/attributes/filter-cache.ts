@@ -49,6 +49,11 @@ export class FilterCache {
     }
   }
 
+  clear(): void {
+    this.#entries.clear()
+    this.#bytes = 0
+  }
+
   #delete(key: string): void {
     const entry = this.#entries.get(key)
     if (entry === undefined) return

@@ -17,6 +17,19 @@ export interface FilterSource {
   findSlot(bytes: Uint8Array, at: number): number
   /** Writes the 16 bytes of the id of a slot. */
   copyId(slot: number, target: Uint8Array, at: number): void
+  readonly words: FilterWords
+}
+
+/** The words of the points. They change together with the attributes. */
+export interface FilterWords {
+  /** Differs after each change, and between two declarations. */
+  readonly state: { readonly of: object | undefined; readonly changes: number }
+  /** @throws DatabaseError if the collection has no words at the path, or they are not ready */
+  matching(
+    kind: 'match' | 'phrase',
+    text: string,
+    path: string,
+  ): { readonly words: Uint32Array; readonly count: number }
 }
 
 /**
@@ -132,6 +145,57 @@ export class GroupNode implements FilterNode {
 
   fill(words: Uint32Array): Iterable<void, void> {
     this.#group()?.orInto(words)
+    return []
+  }
+}
+
+/** Matches slots whose points have words. */
+export class WordsNode implements FilterNode {
+  readonly #source: FilterSource
+  readonly #path: string
+  readonly #kind: 'match' | 'phrase'
+  readonly #text: string
+  readonly matchCost = 1000
+  #found: { readonly words: Uint32Array; readonly count: number } | undefined
+  #state: FilterWords['state'] = { of: undefined, changes: 0 }
+
+  constructor(source: FilterSource, path: string, kind: 'match' | 'phrase', text: string) {
+    this.#source = source
+    this.#path = path
+    this.#kind = kind
+    this.#text = text
+  }
+
+  /** The slots that match now. */
+  get #matching(): { readonly words: Uint32Array; readonly count: number } {
+    const { words } = this.#source
+    const { of, changes } = words.state
+    if (this.#found === undefined || of !== this.#state.of || changes !== this.#state.changes) {
+      this.#found = words.matching(this.#kind, this.#text, this.#path)
+      this.#state = { of, changes }
+    }
+    return this.#found
+  }
+
+  matches(slot: number): boolean {
+    return (((this.#matching.words[slot >>> 5] ?? 0) >>> (slot & 31)) & 1) === 1
+  }
+
+  tester(): (slot: number) => boolean {
+    return (slot) => this.matches(slot)
+  }
+
+  estimate(): number {
+    return this.#matching.count
+  }
+
+  /** Finding them is the cost of `estimate`, too. */
+  fillCost(): number {
+    return this.#matching.words.length
+  }
+
+  fill(words: Uint32Array): Iterable<void, void> {
+    orWords(words, this.#matching.words)
     return []
   }
 }

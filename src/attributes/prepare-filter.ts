@@ -10,6 +10,7 @@ import {
   IdsNode,
   matchCosts,
   PartitionsNode,
+  WordsNode,
 } from './filter-nodes.ts'
 import { boxTest, type GeoTest, geoPointsTest, nearTest } from './geo-field.ts'
 import { MemoryCount } from './memory-count.ts'
@@ -90,6 +91,9 @@ class Preparation {
         return this.#exists(path)
       case 'prefix':
         return this.#text(path, new TextPrefix(test.text))
+      case 'match':
+      case 'phrase':
+        return new WordsNode(this.#source, path, test.op, test.text)
       case 'near':
         return this.#geo(path, nearTest(test.center, test.radiusM))
       case 'box':

@@ -18,11 +18,68 @@ export interface HnswSettings {
   readonly efConstruction?: number | undefined
 }
 
-/** Settings that are fixed when a collection is created. */
+/**
+ * The languages of words, by number. The first of each script is the one for texts of that script whose words show no
+ * other. Indexes store the numbers, so a new language goes to the end.
+ */
+export const wordLanguages = [
+  'english',
+  'russian',
+  'hindi',
+  'arabic',
+  'greek',
+  'tamil',
+  'armenian',
+  'german',
+  'french',
+  'spanish',
+  'portuguese',
+  'italian',
+  'dutch',
+  'danish',
+  'norwegian',
+  'swedish',
+  'finnish',
+  'hungarian',
+  'romanian',
+  'turkish',
+  'indonesian',
+  'irish',
+  'lithuanian',
+  'ukrainian',
+  'bulgarian',
+  'serbian',
+  'nepali',
+] as const
+export type WordLanguage = (typeof wordLanguages)[number]
+
+/** `auto` for the language of each text, `none` for words without stems. */
+export const wordLanguageChoices: readonly WordLanguageChoice[] = ['auto', 'none', ...wordLanguages]
+export type WordLanguageChoice = 'auto' | 'none' | WordLanguage
+
+/** The path of a point's content, among paths of words; any other is that of an attribute. */
+export const contentPath = 'content'
+
+/** The bounds of what a collection says about its words. */
+export const wordBounds = { paths: 16, weight: 1000, k1: 10, b: 1 } as const
+
+/** What texts of a collection's points can be searched by words. */
+export interface WordSettings {
+  readonly language: WordLanguageChoice
+  /** Which texts, with their weights in scores. */
+  readonly paths: readonly { readonly path: string; readonly weight: number }[]
+  /** See bm25.ts; absent: its defaults. */
+  readonly k1?: number | undefined
+  readonly b?: number | undefined
+}
+
+/** Settings of a collection. All but `words` are fixed when it is created. */
 export interface CollectionSettings {
   /** Length of every vector. If absent, the first insert fixes it. */
   readonly dimension?: number | undefined
   readonly hnsw: HnswSettings
+  /** Absent: as before, or none; null: none. */
+  readonly words?: WordSettings | null | undefined
 }
 
 /** A collection as callers see it. */
@@ -36,4 +93,6 @@ export interface CollectionInfo {
   readonly aliases: readonly string[]
   /** The model that turns texts into vectors; absent if the service has no embeddings. */
   readonly embeddingModel?: string | undefined
+  /** Absent if the collection has none. */
+  readonly words?: WordSettings | undefined
 }

@@ -30,6 +30,8 @@ export type Test =
   /** Each of these values is at the path; in a list, each is one of the elements. */
   | { readonly op: 'contains'; readonly values: readonly Scalar[] }
   | { readonly op: 'prefix'; readonly text: string }
+  /** The collection's words at the path have all words of the text; with `phrase` in its order. */
+  | { readonly op: 'match' | 'phrase'; readonly text: string }
   /** At most `radiusM` metres away on a sphere of 6,371,008.8 m (the mean radius of the Earth, IUGG). */
   | { readonly op: 'near'; readonly center: GeoPoint; readonly radiusM: number }
   /** Between the two corners, edges included. A box whose west is greater than its east crosses the 180th meridian. */
@@ -72,6 +74,8 @@ const table = {
   prefix: { field: 'prefix', operand: 'text', test: 'prefix' },
   near: { field: 'near', operand: 'circle', test: 'near' },
   box: { field: 'box', operand: 'box', test: 'box' },
+  match: { field: 'match', operand: 'text', test: 'match' },
+  phrase: { field: 'phrase', operand: 'text', test: 'phrase' },
 } as const
 
 export type OperatorName = keyof typeof table

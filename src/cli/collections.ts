@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
-import { type CollectionInfo, collectionNameRule, type HnswSettings } from '../base/collection.ts'
+import { collectionNameRule, type HnswSettings, type WordLanguageChoice } from '../base/collection.ts'
+import type { CollectionInfo, Words } from '../client/client.ts'
 import { aligned, type Environment, UsageError, whole } from './arguments.ts'
 import { addConnectionOptions, type ConnectionOptions, withClient } from './connection.ts'
 
@@ -11,6 +12,8 @@ interface CreateOptions extends ConnectionOptions {
   readonly dimension?: number
   readonly hnswM?: number
   readonly hnswEfConstruction?: number
+  readonly words?: readonly string[]
+  readonly language?: WordLanguageChoice
 }
 
 interface DeleteOptions extends ConnectionOptions {
@@ -32,9 +35,21 @@ async function createCollection(
   const { dimension, hnswM: m, hnswEfConstruction: efConstruction } = options
   const hnsw: HnswSettings = { m, efConstruction }
   const { created } = await withClient(options, environment, (client) =>
-    client.collections.put(name, { dimension, hnsw }),
+    client.collections.put(name, { dimension, hnsw, ...(options.words && { words: wordsOf(options) }) }),
   )
   console.log(created ? `created ${name}` : `${name} already exists with these settings`)
+}
+
+/** Reads paths with their weights, like `title=3`. */
+function wordsOf({ words = [], language }: CreateOptions): Words {
+  const paths = words.map((text): readonly [string, number] => {
+    const [, path = '', weight = '1'] = /^(.*?)(?:=([^=]*))?$/.exec(text)!
+    if (path === '' || !(Number(weight) > 0)) {
+      throw new UsageError(`--words ${text}: a path and perhaps a weight above 0, like title=3`)
+    }
+    return [path, Number(weight)]
+  })
+  return { language, paths: Object.fromEntries(paths) }
 }
 
 /** Deletes a collection. @throws UsageError without `yes`, because the points cannot be restored */
@@ -101,7 +116,7 @@ export function addCollections(program: Command, environment: Environment): void
   add('list', 'print all collections, with their points, settings and aliases')
     .option('--json', 'print one JSON object per line')
     .action((options) => listCollections(options, environment))
-  add('create <name>', 'create a collection; does nothing if it exists with these settings')
+  add('create <name>', 'create a collection, or change its words; does nothing if it has these settings')
     .option('--dimension <n>', 'components of every vector; by default the first insert decides', whole)
     .option('--hnsw-m <n>', 'links of a point in the graph (default: 16)', whole)
     .option(
@@ -109,6 +124,8 @@ export function addCollections(program: Command, environment: Environment): void
       'breadth of the search for the links of a new point (default: 128)',
       whole,
     )
+    .option('--words <path=weight...>', 'texts to search by words: content, or paths of attributes')
+    .option('--language <name>', 'auto, none or a language like english (default: auto)')
     .action((name, options) => createCollection(name, options, environment))
   add('delete <name>', 'delete a collection with all its points and aliases')
     .option('--yes', 'confirm the deletion')

@@ -1,8 +1,9 @@
 import { createReadStream, existsSync, statSync } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type CollectionInfo, defaultCollection } from '../base/collection.ts'
+import { type CollectionInfo, defaultCollection, type WordSettings } from '../base/collection.ts'
 import { consistencyHeader } from '../base/request-headers.ts'
+import type { Words } from '../client/client.ts'
 import { refusalOf } from '../client/http-call.ts'
 import { type Config, readConfig } from '../config.ts'
 import {
@@ -190,7 +191,13 @@ export async function collectionsIn(
   const stored = storedConfig(options, environment)
   if (stored !== undefined) return await storedCollections(stored)
   const http = options.http ?? defaultHttpUrl(environment)
-  return await withClient({ ...options, http }, environment, (client) => client.collections.list())
+  const infos = await withClient({ ...options, http }, environment, (client) => client.collections.list())
+  return infos.map(({ words, ...info }) => ({ ...info, words: words && settingsOf(words) }))
+}
+
+function settingsOf({ language = 'auto', paths, ...parameters }: Words): WordSettings {
+  const weights = Object.entries(paths).map(([path, weight]) => ({ path, weight }))
+  return { language, paths: weights, ...parameters }
 }
 
 /**

@@ -1,4 +1,8 @@
-import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
+import type {
+  CollectionSettings,
+  CollectionInfo as StoredInfo,
+  WordLanguageChoice,
+} from '../base/collection.ts'
 import type { Reason } from '../base/errors.ts'
 import type { ContentType, Metric, OnConflict, Profile } from '../base/point.ts'
 import type { SettingSource } from '../base/setting-info.ts'
@@ -354,7 +358,25 @@ export interface SettingInForce {
 }
 
 /** The settings that are fixed when a collection is created. The service or the first insert decides absent fields. */
-export type NewCollection = Partial<CollectionSettings>
+export interface NewCollection extends Partial<Omit<CollectionSettings, 'words'>> {
+  /** The texts that can be searched by words. Can be changed at any time; null: none. */
+  readonly words?: Words | null | undefined
+}
+
+export interface Words {
+  /** `auto`, `none` or a language like `english`. */
+  readonly language?: WordLanguageChoice | undefined
+  /** The weight of each path: `content`, or the path of an attribute. */
+  readonly paths: Readonly<Record<string, number>>
+  readonly k1?: number | undefined
+  readonly b?: number | undefined
+}
+
+/** A collection as callers see it. */
+export interface CollectionInfo extends Omit<StoredInfo, 'words'> {
+  /** Absent if the collection has none. */
+  readonly words?: Words | undefined
+}
 
 export interface PutResult {
   /** False if the collection already existed, with these settings. */

@@ -7,7 +7,6 @@ import {
   Metadata,
   status,
 } from '@grpc/grpc-js'
-import type { CollectionInfo } from '../base/collection.ts'
 import { DatabaseError, reasonHeader, reasonIn } from '../base/errors.ts'
 import { positionHeader } from '../base/request-headers.ts'
 import { VectorDB } from '../messages/generated/vectordb_pb.js'
@@ -27,7 +26,7 @@ import {
   Session,
   tlsFault,
 } from './calls.ts'
-import type { VectorClient } from './client.ts'
+import type { CollectionInfo, VectorClient } from './client.ts'
 import { fieldsOf } from './field-readers.ts'
 import {
   changedOf,
@@ -43,6 +42,7 @@ import {
   putMessage,
   queryMessage,
   selectionMessage,
+  settingsMessage,
   whenMessage,
 } from './grpc-messages.ts'
 import { checkCollectionName } from './input.ts'
@@ -200,7 +200,7 @@ function collectionCalls(call: GrpcCaller): CollectionCalls {
         const { created, collection } = answer.read()
         return { created, info: collectionOf(collection!) }
       }
-      return call(method.putCollection, { ...settings, name }, read, details)
+      return call(method.putCollection, { ...settingsMessage(settings), name }, read, details)
     },
     delete: (name, details) => call(method.deleteCollection, { name }, ignore, details),
     setAliases({ set, remove }, details) {

@@ -1,4 +1,4 @@
-import type { CollectionInfo } from '../base/collection.ts'
+import type { WordLanguageChoice } from '../base/collection.ts'
 import { conflictRules, contentTypes, distanceMetrics } from '../base/point.ts'
 import { atOnce } from '../base/turns.ts'
 import { filterMessage as messageOf } from '../messages/filters.ts'
@@ -12,13 +12,16 @@ import { copyOf, vectorIn } from '../messages/vectors.ts'
 import type { Init } from '../messages/writer.ts'
 import type {
   Changed,
+  CollectionInfo,
   FacetCount,
   Hit,
   Include,
+  NewCollection,
   Point,
   Precondition,
   Selection,
   StoredPayload,
+  Words,
 } from './client.ts'
 import type { CheckedChange, CheckedPatch, CheckedPoint } from './input.ts'
 import type { CheckedQuery, Found } from './transport.ts'
@@ -190,7 +193,7 @@ function attributeOf(message: Encoded<messages.Value>): AttributeOutput {
 }
 
 export function collectionOf(message: Encoded<messages.Collection>): CollectionInfo {
-  const { hnsw, points, dimension, embeddingModel, ...same } = message.read()
+  const { hnsw, points, dimension, embeddingModel, words, ...same } = message.read()
   const { m = 0, efConstruction = 0 } = hnsw?.read() ?? {}
   return {
     ...same,
@@ -198,5 +201,28 @@ export function collectionOf(message: Encoded<messages.Collection>): CollectionI
     points: Number(points),
     hnsw: { m, efConstruction },
     ...(embeddingModel === undefined ? {} : { embeddingModel }),
+    ...(words && { words: wordsOf(words) }),
   }
+}
+
+function wordsOf(message: Encoded<messages.WordSettings>): Words {
+  const { language, k1, b } = message.read()
+  return {
+    language: language as WordLanguageChoice,
+    paths: Object.fromEntries(
+      Array.from(message.items('paths'), (each) => {
+        const { path, weight } = each.read()
+        return [path, weight]
+      }),
+    ),
+    ...(k1 === undefined ? {} : { k1 }),
+    ...(b === undefined ? {} : { b }),
+  }
+}
+
+export function settingsMessage({ words, ...settings }: NewCollection): Init<messages.PutCollectionRequest> {
+  if (words === undefined) return settings
+  if (words === null) return { ...settings, withoutWords: true }
+  const paths = Object.entries(words.paths).map(([path, weight]) => ({ path, weight }))
+  return { ...settings, words: { ...words, paths } }
 }

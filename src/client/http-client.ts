@@ -1,8 +1,8 @@
-import type { CollectionInfo } from '../base/collection.ts'
 import type { Profile } from '../base/point.ts'
 import { type CallDetails, reasonOfStatus, repeatable, tooLarge } from './calls.ts'
 import type {
   Aliases,
+  CollectionInfo,
   CollectionStats,
   InspectionClient,
   NodeStats,
@@ -228,8 +228,10 @@ function pathOf(name: string): string {
 }
 
 function infoOf(answer: unknown): CollectionInfo {
-  const info = renamed(answer) as CollectionInfo
-  return { ...info, dimension: info.dimension }
+  // Callers choose the names in `words`.
+  const { words, ...others } = answer as { readonly words?: CollectionInfo['words'] }
+  const info = renamed(others) as CollectionInfo
+  return { ...info, dimension: info.dimension, ...(words && { words }) }
 }
 
 /** @param base the path of the client's collection; '' for the default one */

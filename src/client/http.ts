@@ -3,7 +3,7 @@
  */
 
 export { DateTime, GeoPoint } from '../base/attributes.ts'
-export type { CollectionInfo, HnswSettings } from '../base/collection.ts'
+export type { HnswSettings, WordLanguageChoice } from '../base/collection.ts'
 export { DatabaseError, type Reason } from '../base/errors.ts'
 export type { ContentType, Metric, OnConflict, Profile } from '../base/point.ts'
 export type { BulkOptions, CallBounds, CallOptions, InsertOptions } from './calls.ts'

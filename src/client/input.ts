@@ -27,6 +27,7 @@ import type {
   Precondition,
   Query,
   Selection,
+  Words,
 } from './client.ts'
 import {
   fieldsOf,
@@ -424,7 +425,7 @@ export function checkCollectionName(name: string): string {
 
 /** Reads the settings of a new collection. @throws DatabaseError `invalid_argument` */
 export function settingsIn(settings: NewCollection = {}): NewCollection {
-  const { dimension, hnsw } = fieldsOf(settings, ['dimension', 'hnsw'], 'the settings')
+  const { dimension, hnsw, words } = fieldsOf(settings, ['dimension', 'hnsw', 'words'], 'the settings')
   const { m, efConstruction } = fieldsOf(hnsw ?? {}, ['m', 'efConstruction'], 'hnsw')
   return {
     ...(dimension === undefined ? {} : { dimension: wholeIn(dimension, 'dimension') }),
@@ -432,6 +433,23 @@ export function settingsIn(settings: NewCollection = {}): NewCollection {
       m: optional(m, wholeIn, 'hnsw.m'),
       efConstruction: optional(efConstruction, wholeIn, 'hnsw.efConstruction'),
     },
+    ...(words === undefined ? {} : { words: words === null ? null : wordsIn(words) }),
+  }
+}
+
+function wordsIn(value: unknown): Words {
+  const { language, paths, k1, b } = fieldsOf(value, ['language', 'paths', 'k1', 'b'], 'words')
+  if (!isPlain(paths)) throw wrongKind(paths, 'words.paths', 'an object of weights by path')
+  return {
+    language: optional(language, textIn, 'words.language') as Words['language'],
+    paths: Object.fromEntries(
+      Object.entries(paths as object).map(([path, weight]) => [
+        path,
+        finiteIn(weight, `words.paths.${path}`),
+      ]),
+    ),
+    k1: optional(k1, finiteIn, 'words.k1'),
+    b: optional(b, finiteIn, 'words.b'),
   }
 }
 

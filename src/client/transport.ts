@@ -1,10 +1,10 @@
-import type { CollectionInfo } from '../base/collection.ts'
 import { type BatchInsert, insertEachOf, insertInBatches, pagesOf } from './bulk-insert.ts'
 import { type CallDetails, optionsIn, repeatable, withKey } from './calls.ts'
 import type {
   AliasChanges,
   Aliases,
   Changed,
+  CollectionInfo,
   CollectionsClient,
   DetailedQuery,
   FacetCount,

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
+import { invalid } from '../base/errors.ts'
 import { idSeedBytes } from '../base/new-ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition, SearchResults } from '../base/point.ts'
@@ -326,6 +327,9 @@ export class ClusterCollections implements Collections {
     name: string,
     settings: CollectionSettings,
   ): Promise<{ readonly created: boolean; readonly info: CollectionInfo }> {
+    if (settings.words !== undefined) {
+      throw invalid('words are not possible in a cluster yet: use a service of its own for this collection')
+    }
     const result = await this.#node.change({ kind: 'create', name, settings })
     const { created } = result as { readonly created: boolean }
     return { created, info: this.#set.get(name) }

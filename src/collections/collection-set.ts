@@ -174,13 +174,26 @@ export class CollectionSet implements Collections {
         throw new DatabaseError('already_exists', `${name} is an alias of the collection ${target}`)
       }
       const exists = name === defaultCollection || store.collections.has(name)
-      if (exists) this.#checkSame(name, settings)
-      else {
+      if (exists) {
+        this.#checkSame(name, settings)
+        await this.#declareWords(name, settings.words)
+      } else {
         if (store.collections.size >= collectionsMax) throw tooMany(store.collections.size)
-        await store.create({ name, ...settings })
+        await store.create({ name, ...settings, words: settings.words ?? undefined })
       }
       return { created: !exists, info: this.get(name) }
     })
+  }
+
+  async #declareWords(name: string, words: CollectionSettings['words']): Promise<void> {
+    if (words === undefined) return
+    const { store } = this.#options
+    const { number } = this.#find(name)
+    if (JSON.stringify(store.wordsOf(number)) === JSON.stringify(words ?? undefined)) return
+    await store.setWords(number, words ?? undefined)
+    const opened = await this.lease(name)
+    using lease = opened
+    lease.database.declareWords(words ?? undefined)
   }
 
   drop(name: string): Promise<void> {
@@ -265,6 +278,7 @@ export class CollectionSet implements Collections {
       aliases: aliases.get(name) ?? [],
       dimension,
       points,
+      words: this.#options.store.wordsOf(record.number),
     }
   }
 

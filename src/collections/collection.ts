@@ -1,5 +1,6 @@
 import type { AttributeIndex } from '../attributes/attribute-index.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
+import type { WordSettings } from '../base/collection.ts'
 import { assert, cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
@@ -102,7 +103,8 @@ export class Collection implements Database, AsyncDisposable {
     const deleteExpired = async (take: () => readonly string[]): Promise<void> => {
       await (hooks?.expire(take) ?? this.#writes.submit({ kind: 'expire', ids: take() }))
     }
-    this.livePoints = new LivePoints({ parts, store, options, indexer, deleteExpired })
+    const payload = (slot: number, id: string): Payload | undefined => this.#reader.payload(slot, id)
+    this.livePoints = new LivePoints({ parts, store, options, indexer, payload, deleteExpired })
     const path = {
       store,
       slots: this.#slots,
@@ -158,6 +160,7 @@ export class Collection implements Database, AsyncDisposable {
     signal?.throwIfAborted()
     const { dimension } = this.#store
     if (dimension === undefined) {
+      await this.livePoints.words.load()
       this.livePoints.expirations.start()
       return
     }
@@ -165,6 +168,7 @@ export class Collection implements Database, AsyncDisposable {
     const parts = { store: this.#store, slots: this.#slots, indexer: this.#indexer, points }
     const { options } = this.#parts
     await loadCollection({ ...parts, attributeCache: this.#attributeCache, options }, dimension, signal)
+    await points.words.load()
     points.applied()
     points.allApplied()
     if (this.#replica !== undefined && this.#store.applied === undefined) {
@@ -188,6 +192,11 @@ export class Collection implements Database, AsyncDisposable {
     return this.livePoints.latestUs
   }
 
+  /** Declares other words, or none: they are indexed in the background. */
+  declareWords(words: WordSettings | undefined): void {
+    this.livePoints.words.declare(words)
+  }
+
   /** The number of visible points. */
   get points(): number {
     return this.livePoints.table.size
@@ -207,12 +216,12 @@ export class Collection implements Database, AsyncDisposable {
 
   /** What the points count towards MAX_MEMORY_BYTES: vectors, graphs, ids and attributes. */
   get claimedBytes(): number {
-    const { table, attributes, claimedBytes } = this.livePoints
-    return (table.index?.claimedBytes ?? 0) + attributes.claimedBytes + claimedBytes
+    const { table, attributes, words, claimedBytes } = this.livePoints
+    return (table.index?.claimedBytes ?? 0) + attributes.claimedBytes + words.claimedBytes + claimedBytes
   }
 
   get stats(): CollectionStats {
-    const { searches, table, attributes } = this.livePoints
+    const { searches, table, attributes, words } = this.livePoints
     const index = searches && table.index
     return {
       points: table.size,
@@ -221,6 +230,8 @@ export class Collection implements Database, AsyncDisposable {
       indexBytes: index?.memoryBytes ?? 0,
       idTableBytes: table.ids.memoryBytes,
       attributeBytes: attributes.memoryBytes,
+      wordBytes: words.claimedBytes,
+      wordsWaiting: words.waiting,
       diskBytes: this.#store.diskBytes,
       sequence: this.#store.sequence,
       unindexed: this.#indexer.unindexed,
@@ -479,7 +490,11 @@ export class Collection implements Database, AsyncDisposable {
       this.#refusal ??= new DatabaseError('shutting_down', 'the server is shutting down')
       await this.#reads.ended()
       await this.livePoints.searches?.close()
-      await Promise.all([this.#indexer.close(timeoutMs), this.#keepAttributes()])
+      await Promise.all([
+        this.#indexer.close(timeoutMs),
+        this.#keepAttributes(),
+        this.livePoints.words.close(),
+      ])
     })
     return this.#ending
   }
@@ -502,6 +517,7 @@ export class Collection implements Database, AsyncDisposable {
       await (searches ?? this.livePoints.searches?.discard(removed))
       await this.#indexer.discard()
       await this.#attributeCache.ended
+      await this.livePoints.words.discard()
     })
     return this.#ending
   }

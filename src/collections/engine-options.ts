@@ -1,4 +1,5 @@
 import type { SharedBudget } from '../base/budgets.ts'
+import type { WordSettings } from '../base/collection.ts'
 import type { Logger } from '../base/log.ts'
 import type { IndexThreadPool } from '../graphs/index-thread-pool.ts'
 import type { MemoryBudget } from '../index/memory-budget.ts'
@@ -50,6 +51,8 @@ export interface CollectionOptions {
   /** The links of a node on each upper level; level 0 has twice as many. */
   readonly hnswM: number
   readonly hnswEfConstruction: number
+  /** The words that the collection declares. */
+  readonly words?: WordSettings | undefined
   /** On a node of a cluster: changes and the time come from its log. */
   readonly replica?: ReplicaHooks | undefined
   /** Aborts the opening while points are loaded. */

@@ -15,6 +15,7 @@ import type { IndexSearches } from '../search/index-searches.ts'
 import type { Change, Insertion, PointRecord, Store, Update } from '../storage/store.ts'
 import type { ChangeTarget, MatchingPoints } from '../write/change-target.ts'
 import type { Stamp } from '../write/requests.ts'
+import { CollectionWords, type IndexedPoints } from './collection-words.ts'
 import { type CollectionOptions, type EngineParts, firstReadingLane } from './engine-options.ts'
 
 interface LivePointsOptions {
@@ -22,6 +23,8 @@ interface LivePointsOptions {
   readonly store: Store
   readonly options: CollectionOptions
   readonly indexer: Indexer
+  /** Reads the payload of a visible point; a committed change of it takes effect first. */
+  readonly payload: (slot: number, id: string) => Payload | undefined
   /** Deletes expired points, for whose ids it calls `take`; resolves when that is durable. */
   readonly deleteExpired: (take: () => readonly string[]) => Promise<void>
 }
@@ -40,6 +43,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
   #attributeBytesMax = Number.POSITIVE_INFINITY
   readonly table: PointTable
   readonly attributes: AttributeIndex
+  readonly words: CollectionWords
   readonly expirations: Expirations
   readonly readState: ReadState = new ReadState()
   /** On a node of a cluster: the clock of its log, as of the last record that this collection has decided. */
@@ -56,12 +60,23 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     this.#logClockUs = store.applied?.clockUs ?? 0
     this.#indexer = indexer
     this.table = new PointTable(store.slotCount)
+    this.words = new CollectionWords({
+      points: this.#indexedPoints(),
+      settings: collectionOptions.words,
+      databaseId: store.databaseId,
+      directory: collectionOptions.indexDirectory,
+      pointsMin: parts.options.attributePointsMin,
+      onNew: () => this.attributes.forgetFilters(),
+      logger: parts.options.logger,
+    })
     this.attributes = new AttributeIndex({
       findSlot: (bytes, at) => this.table.findBytes(bytes, at),
       copyId: (slot, target, at) => this.table.copyId(slot, target, at),
       checkMemory: (bytes) => this.#checkAttributeMemory(bytes),
+      words: this.words,
     })
     parts.memory.add(this)
+    parts.memory.add(this.words)
     parts.memory.add(this.attributes)
     this.expirations = new Expirations({
       clock: collectionOptions.replica === undefined ? systemUs : () => this.#logUs(),
@@ -77,11 +92,25 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     })
   }
 
+  #indexedPoints(): IndexedPoints {
+    const { table } = this
+    const { payload } = this.#options
+    return {
+      get slotCount() {
+        return table.slotCount
+      },
+      isVisible: (slot) => table.isVisible(slot),
+      versionOf: (slot) => table.versionOf(slot),
+      payload: (slot) => payload(slot, table.idOf(slot)),
+    }
+  }
+
   /** Releases its part of the memory budget, and closes files. */
   close(): void {
     this.expirations.close()
     this.table.index?.close()
     this.#options.parts.memory.remove(this.attributes)
+    this.#options.parts.memory.remove(this.words)
     this.#options.parts.memory.remove(this)
   }
 
@@ -254,6 +283,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
     }
     this.expirations.clear(from)
     this.attributes.delete(from)
+    this.words.delete(from)
     this.#describe(slot, payload, sequence)
     this.table.move(from, slot, vector, sequence)
     this.#indexer.removed(from)
@@ -272,6 +302,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
 
   #describe(slot: number, payload: Payload, version: number): void {
     this.attributes.set(slot, { payload, version })
+    this.words.set(slot, payload, version)
     this.expirations.set(slot, payload.expiresAtUs)
   }
 
@@ -285,6 +316,7 @@ export class LivePoints implements ChangeTarget, MemoryUser {
 
   #hide(slot: number): void {
     this.attributes.delete(slot)
+    this.words.delete(slot)
     this.table.hide(slot)
   }
 

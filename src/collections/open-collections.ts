@@ -189,6 +189,7 @@ export class OpenCollections {
       indexDirectory: this.#options.store.indexDirectory(number),
       hnswM: m,
       hnswEfConstruction: efConstruction,
+      words: this.#options.store.wordsOf(number),
       replica: this.#options.replicaOf?.(name),
     }
   }

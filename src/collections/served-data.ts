@@ -2,6 +2,7 @@ import { defaultCollection } from '../base/collection.ts'
 import { assert, type DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { CollectionStats } from '../points/collection-stats.ts'
+import { mainNumber } from '../storage/catalog.ts'
 import { openDataStore, type StoreOptions } from '../storage/data-store.ts'
 import type { DataStore } from '../storage/store.ts'
 import type { ReplicaHooks } from '../write/replica.ts'
@@ -113,6 +114,7 @@ export class ServedData {
       ...this.#options,
       indexDirectory,
       signal: this.#stop.signal,
+      words: store.wordsOf(mainNumber),
       replica: replicaOf?.(defaultCollection),
     })
     const set = new CollectionSet({ ...this.#options, store, main, replicaOf })

@@ -9,6 +9,9 @@ export interface CollectionStats {
   readonly indexBytes: number
   readonly idTableBytes: number
   readonly attributeBytes: number
+  readonly wordBytes: number
+  /** About how many points wait until their words are indexed. */
+  readonly wordsWaiting: number
   /** On disk, a recent figure. For a named collection: only its vectors. */
   readonly diskBytes: number
   readonly sequence: number

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { type CollectionSettings, defaultCollection } from '../base/collection.ts'
+import { type CollectionSettings, defaultCollection, type WordSettings } from '../base/collection.ts'
 import { createLogger } from '../base/log.ts'
 import { type DirectoryDiagnosis, examineDirectory } from '../collections/doctor.ts'
 import type { Config } from '../config.ts'
@@ -52,6 +52,7 @@ async function examineAnd(
 
 /** A collection of a data directory that no service uses. */
 export interface StoredCollection extends CollectionSettings {
+  readonly words: WordSettings | undefined
   readonly name: string
   readonly points: number
   readonly aliases: readonly string[]
@@ -67,10 +68,17 @@ export async function storedCollections(config: Config): Promise<readonly Stored
   const { points, dimension } = snapshot
   snapshot.close()
   return [
-    { name: defaultCollection, points, dimension, hnsw: {}, aliases: aliasesOf(defaultCollection) },
-    ...[...collections.values()].map(({ name, number, hnsw, dimension: given }) => {
+    {
+      name: defaultCollection,
+      points,
+      dimension,
+      hnsw: {},
+      aliases: aliasesOf(defaultCollection),
+      words: data.store.wordsOf(mainNumber),
+    },
+    ...[...collections.values()].map(({ name, number, hnsw, words, dimension: given }) => {
       const { points, dimension = given } = data.store.summary(number)
-      return { name, points, dimension, hnsw, aliases: aliasesOf(name) }
+      return { name, points, dimension, hnsw, aliases: aliasesOf(name), words }
     }),
   ]
 }

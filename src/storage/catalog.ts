@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { crc32 } from 'node:zlib'
-import { defaultCollection } from '../base/collection.ts'
+import { defaultCollection, type WordSettings } from '../base/collection.ts'
 import { syncDirectoryAsync } from '../base/files.ts'
 import {
   beyondRepair,
@@ -69,6 +69,20 @@ export class Catalog {
     return this.#records.get(number)?.name
   }
 
+  /** The words that a collection declares, also the default one. */
+  wordsOf(number: number): WordSettings | undefined {
+    return this.#records.get(number)?.words
+  }
+
+  setWords(number: number, words: WordSettings | undefined): CatalogChange {
+    const { words: _, ...others } = this.#records.get(number)!
+    const record = words === undefined ? others : { ...others, words }
+    return {
+      entries: [entryOf(record, this.#aliasesOf(record.name))],
+      apply: () => this.#add(number, record),
+    }
+  }
+
   create(settings: Omit<CollectionRecord, 'number'>): CatalogChange & {
     readonly collection: CollectionRecord
   } {
@@ -121,8 +135,8 @@ export class Catalog {
     return [...aliases].filter(([, target]) => target === name).map(([alias]) => alias)
   }
 
-  #add(number: number, { name, dimension, hnsw, createdMs }: Omit<CollectionRecord, 'number'>): void {
-    const record = { number, name, dimension, hnsw, createdMs }
+  #add(number: number, { name, dimension, hnsw, words, createdMs }: Omit<CollectionRecord, 'number'>): void {
+    const record = { number, name, dimension, hnsw, createdMs, ...(words && { words }) }
     this.#records.set(number, record)
     if (number !== mainNumber) this.collections.set(name, record)
   }

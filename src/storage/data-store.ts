@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { defaultCollection } from '../base/collection.ts'
+import { defaultCollection, type WordSettings } from '../base/collection.ts'
 import { assert, type WritesBlocked } from '../base/errors.ts'
 import { syncDirectory } from '../base/files.ts'
 import type { Logger } from '../base/log.ts'
@@ -190,10 +190,27 @@ class DirectoryStore implements DataStore {
     return bytes
   }
 
-  async create({ name, dimension, hnsw = {} }: NewCollection): Promise<CollectionRecord> {
+  wordsOf(number: number): WordSettings | undefined {
+    return this.#catalog.wordsOf(number)
+  }
+
+  async setWords(number: number, words: WordSettings | undefined): Promise<void> {
+    await this.#inTurn(async () => {
+      const change = this.#catalog.setWords(number, words)
+      await this.#commit(change, { kind: 'entries', entries: change.entries })
+    })
+  }
+
+  async create({ name, dimension, hnsw = {}, words }: NewCollection): Promise<CollectionRecord> {
     return await this.#inTurn(async () => {
       assert(!this.#catalog.collections.has(name), 'the name of a new collection is not in use')
-      const change = this.#catalog.create({ name, dimension, hnsw, createdMs: Date.now() })
+      const change = this.#catalog.create({
+        name,
+        dimension,
+        hnsw,
+        createdMs: Date.now(),
+        ...(words && { words }),
+      })
       const { number: collection } = change.collection
       const first = firstEntries(dimension).map((each) => ({ table: 'meta' as const, collection, ...each }))
       const entries = [...change.entries, ...first]

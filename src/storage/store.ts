@@ -1,4 +1,4 @@
-import type { CollectionSettings, HnswSettings } from '../base/collection.ts'
+import type { CollectionSettings, HnswSettings, WordSettings } from '../base/collection.ts'
 import type { Reason } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { NewPoint, Payload } from '../base/point.ts'
@@ -275,7 +275,7 @@ export interface WriteGroup {
   readonly dimension?: number | undefined
 }
 
-/** A named collection as it was created. */
+/** A named collection as it was created, with the words that it declares now. */
 export interface CollectionRecord {
   /** Never reused for another collection, even after this one is dropped. */
   readonly number: number
@@ -283,6 +283,7 @@ export interface CollectionRecord {
   /** As given at its creation; undefined if the first insertion fixes it. */
   readonly dimension: number | undefined
   readonly hnsw: HnswSettings
+  readonly words?: WordSettings | undefined
   readonly createdMs: number
 }
 
@@ -329,6 +330,16 @@ export interface DataStore {
    *   trusted; nothing is written until a restart
    */
   create(settings: NewCollection): Promise<CollectionRecord>
+
+  /** Returns the words that a collection declares, also the default one. */
+  wordsOf(number: number): WordSettings | undefined
+
+  /**
+   * Changes the words that a collection declares; durable when this resolves.
+   *
+   * @throws DatabaseError like `create`
+   */
+  setWords(number: number, words: WordSettings | undefined): Promise<void>
 
   /**
    * Removes a collection and its aliases. This is durable when it resolves. The caller has closed the store of the

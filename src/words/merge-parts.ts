@@ -9,6 +9,10 @@ import type { PostingsReader } from './postings-reader.ts'
 /** Marks a removed document. */
 const noDocument = 0xffffffff
 
+/** A fraction of a millisecond. */
+const documentsPerStep = 4096
+const postingsPerStep = 2048
+
 /** A part while it is merged. */
 interface Source {
   readonly part: Part
@@ -21,8 +25,14 @@ interface Source {
   isOver: boolean
 }
 
-/** Joins parts into one, without their removed documents. Both stay as they are. */
-export function mergeParts(parts: readonly Part[], parameters: Bm25Parameters): PartContent {
+/**
+ * Joins parts into one, in steps, without the documents that are removed when it begins. Parts and result are
+ * independent.
+ */
+export function* mergeParts(
+  parts: readonly Part[],
+  parameters: Bm25Parameters,
+): Generator<void, PartContent> {
   const paths = parameters.weights.length
   const codes = new FrequencyCodes(paths)
   // Lists are then mostly in order already.
@@ -40,6 +50,7 @@ export function mergeParts(parts: readonly Part[], parameters: Bm25Parameters): 
     }),
   )
   const documents = numberDocuments(sources)
+  yield
   const { table, newCodes } = codes.ordered()
   for (const source of sources)
     for (const [code, joined] of source.codes.entries()) source.codes[code] = newCodes[joined]!
@@ -57,10 +68,12 @@ export function mergeParts(parts: readonly Part[], parameters: Bm25Parameters): 
       columns.languages[number] = part.languages[document]!
       for (const [path, lengths] of columns.lengths.entries())
         lengths[number] = part.lengths[path]![document]!
+      if (document % documentsPerStep === 0) yield
     }
   }
   const writer = new PartWriter(columns, table, parameters)
   const list = new MergedList(writer)
+  let postings = 0
   for (const source of sources) source.isOver = !source.cursor.next()
   for (let term = leastTerm(sources); term !== undefined; term = leastTerm(sources)) {
     for (const source of sources) {
@@ -68,7 +81,10 @@ export function mergeParts(parts: readonly Part[], parameters: Bm25Parameters): 
       list.add(source)
       source.isOver = !source.cursor.next()
     }
-    list.write(term)
+    postings += list.write(term)
+    if (postings < postingsPerStep) continue
+    postings = 0
+    yield
   }
   return writer.finish()
 }
@@ -141,16 +157,17 @@ class MergedList {
     this.#occurrences += total
   }
 
-  /** Writes what was added, if it is anything, and empties the list. */
-  write(term: string): void {
+  /** Writes what was added, if it is anything, and empties the list. Returns how many postings that were. */
+  write(term: string): number {
     const count = this.#count
-    if (count === 0) return
+    if (count === 0) return 1
     if (!this.#isSorted) this.#sort()
     for (let index = 0; index < count; index += 1) this.#writer.positions.append(this.#positions[index]!)
     this.#writer.term(term, this.#documents, this.#codes, count, this.#occurrences)
     this.#count = 0
     this.#occurrences = 0
     this.#isSorted = true
+    return count
   }
 
   #sort(): void {

@@ -1,7 +1,8 @@
-import { closeSync, fsyncSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
+import { open, rename } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { encodeHead, headBytes, headerOf, headOf, syncDirectory } from '../base/files.ts'
+import { encodeHead, headBytes, headerOf, headOf, syncDirectoryAsync } from '../base/files.ts'
 import { analyzerVersion } from './analyzer.ts'
 import { ByteReader, ByteWriter } from './byte-writer.ts'
 import type { PartContent } from './part-content.ts'
@@ -67,19 +68,23 @@ export function encodePart(content: PartContent, origin: PartOrigin): Uint8Array
   return Buffer.concat([encodeHead(magic, header), ...sectionNames.map((name) => sections[name])])
 }
 
-/** Writes a part to a file: next to it, synced and renamed, so the file is complete or absent. */
-export function savePart(path: string, content: PartContent, origin: PartOrigin): void {
-  const bytes = encodePart(content, origin)
+/** Writes a part to a file, which is complete or absent. */
+export async function savePart(path: string, content: PartContent, origin: PartOrigin): Promise<void> {
+  await writeDurably(path, encodePart(content, origin))
+}
+
+/** Writes a file next to its place, syncs and renames it. */
+export async function writeDurably(path: string, bytes: Uint8Array | string): Promise<void> {
   const temporary = `${path}.new`
-  const file = openSync(temporary, 'w', 0o600)
+  const file = await open(temporary, 'w', 0o600)
   try {
-    for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at)
-    fsyncSync(file)
+    await file.writeFile(bytes)
+    await file.sync()
   } finally {
-    closeSync(file)
+    await file.close()
   }
-  renameSync(temporary, path)
-  syncDirectory(dirname(path))
+  await rename(temporary, path)
+  await syncDirectoryAsync(dirname(path))
 }
 
 /** Reads a file of `savePart`. @throws Error that names what is wrong with the file */

@@ -31,41 +31,10 @@ import { stemmer as tamil } from '@orama/stemmers/tamil'
 import { stemmer as turkish } from '@orama/stemmers/turkish'
 import { stemmer as ukrainian } from '@orama/stemmers/ukrainian'
 import { stem as english } from 'porter2'
+import { type WordLanguage, wordLanguages } from '../base/collection.ts'
 
-/**
- * The languages, by number. The first of each script is the one for texts of that script whose words show no other.
- * Indexes store the numbers, so a new language goes to the end.
- */
-export const languages = [
-  'english',
-  'russian',
-  'hindi',
-  'arabic',
-  'greek',
-  'tamil',
-  'armenian',
-  'german',
-  'french',
-  'spanish',
-  'portuguese',
-  'italian',
-  'dutch',
-  'danish',
-  'norwegian',
-  'swedish',
-  'finnish',
-  'hungarian',
-  'romanian',
-  'turkish',
-  'indonesian',
-  'irish',
-  'lithuanian',
-  'ukrainian',
-  'bulgarian',
-  'serbian',
-  'nepali',
-] as const
-export type Language = (typeof languages)[number]
+export const languages: typeof wordLanguages = wordLanguages
+export type Language = WordLanguage
 
 export type Stemmer = (word: string) => string
 

@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { after, describe, it } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 import { BruteForceWords } from '../../test/support/brute-force-words.ts'
 import { seededRandom } from '../../test/support/random.ts'
+import { atOnce } from '../base/turns.ts'
 import { Arena } from './arena.ts'
 import { defaultB, defaultK1 } from './bm25.ts'
 import { mergeParts } from './merge-parts.ts'
@@ -39,7 +40,7 @@ function randomContent(documents: number): PartContent {
 describe('the file of a part', () => {
   const content = randomContent(900)
   const path = join(directory, 'part')
-  savePart(path, content, origin)
+  before(() => savePart(path, content, origin))
 
   it('has all of the part', () => {
     const plain = (part: PartContent): object =>
@@ -78,7 +79,7 @@ describe('the file of a part', () => {
 describe('the files of an index', () => {
   const make = (): WordIndex => new WordIndex({ language: 'english', weights: [1, 2] })
 
-  it(`restore it as it was, whatever changed between, seed ${seed}`, () => {
+  it(`restore it as it was, whatever changed between, seed ${seed}`, async () => {
     const random = seededRandom(seed)
     const below = (limit: number): number => Math.floor(random() * limit)
     const folder = join(directory, 'index')
@@ -97,8 +98,7 @@ describe('the files of an index', () => {
         const gone = [...sequences.keys()][0]!
         sequences.delete(gone)
         reference.remove(gone)
-        index.restore(saved.parts, (slot, each) => sequences.get(slot) === each)
-        assert.equal(saved.sequence, sequence)
+        index.restore(saved, (slot, each) => sequences.get(slot) === each)
       }
       for (let change = 0; change < 60; change += 1) {
         const slot = below(100)
@@ -119,15 +119,15 @@ describe('the files of an index', () => {
         const query = words()
         assert.deepEqual(index.search(query, 20), reference.search(query, 20))
       }
-      files.save(index.parts, sequence)
+      await files.save(index)
       const names = readdirSync(folder).filter((name) => name.endsWith('.part'))
       assert.equal(names.length, index.parts.length, 'files of parts that are gone were deleted')
     }
   })
 
-  it('are refused if words.json changed', () => {
+  it('are refused if words.json changed', async () => {
     const folder = join(directory, 'damaged')
-    new WordFiles(folder, origin).save([], 1)
+    await new WordFiles(folder, origin).save({ parts: [] })
     writeFileSync(
       join(folder, 'words.json'),
       readFileSync(join(folder, 'words.json'), 'utf8').replace(':1', ':2'),
@@ -141,7 +141,7 @@ describe('merging parts', () => {
     const whole = randomContent(900)
     const arena = new Arena()
     const part = new Part(arena, whole)
-    const again = mergeParts([part], parameters)
+    const again = atOnce(mergeParts([part], parameters))
     for (const name of ['slots', 'sequences', 'codes', 'dictionary', 'postings', 'positions'] as const) {
       assert.deepEqual([...again[name]], [...whole[name]], name)
     }

@@ -1,26 +1,16 @@
-import {
-  closeSync,
-  fsyncSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeSync,
-} from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
+import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { crc32 } from 'node:zlib'
-import { syncDirectory } from '../base/files.ts'
 import type { Part } from './part.ts'
-import { loadPart, type PartOrigin, savePart } from './part-file.ts'
+import { loadPart, type PartOrigin, savePart, writeDurably } from './part-file.ts'
 import type { SavedPart } from './word-index.ts'
 
 /**
  * The parts of an index of words in a directory:
  *
  * ```
- * words.json   crc, newline, JSON: the sequence number that the parts cover, and the file and removals of each part
+ * words.json   crc, newline, JSON: the file and the removals of each part
  * 17.part      see part-file.ts
  * ```
  *
@@ -33,18 +23,10 @@ const manifestVersion = 1
 
 interface Manifest {
   readonly version: number
-  /** The sequence number of the last change that the parts have. */
-  readonly sequence: number
   /** The number of the next file. */
   readonly next: number
   /** The removed documents of each part: a bit by document, in base64. */
   readonly parts: readonly { readonly file: string; readonly removed: string }[]
-}
-
-export interface SavedWords {
-  /** Points with a later version must be indexed again. */
-  readonly sequence: number
-  readonly parts: readonly SavedPart[]
 }
 
 export class WordFiles {
@@ -59,35 +41,26 @@ export class WordFiles {
     this.#origin = origin
   }
 
-  /** Writes the parts, which have all changes up to `sequence`. Parts that are on disk are not written again. */
-  save(parts: readonly Part[], sequence: number): void {
-    mkdirSync(this.#directory, { recursive: true })
-    for (const part of parts) {
-      if (this.#files.has(part)) continue
+  /**
+   * Writes the parts. Those that are on disk are not written again. Parts may change meanwhile: what was removed is seen
+   * when they are read.
+   */
+  async save(index: { readonly parts: readonly Part[] }): Promise<void> {
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 })
+    for (;;) {
+      const part = index.parts.find((each) => !this.#files.has(each))
+      if (part === undefined) break
       const file = `${this.#next++}.part`
-      savePart(join(this.#directory, file), part.content, this.#origin)
+      await savePart(join(this.#directory, file), part.content, this.#origin)
       this.#files.set(part, file)
     }
-    const files = parts.map((part) => ({ file: this.#files.get(part)!, removed: encodeRemoved(part) }))
-    this.#writeManifest({ version: manifestVersion, sequence, next: this.#next, parts: files })
-    const kept = new Set(files.map(({ file }) => file))
+    const parts = index.parts.map((part) => ({ file: this.#files.get(part)!, removed: encodeRemoved(part) }))
+    const json = JSON.stringify({ version: manifestVersion, next: this.#next, parts } satisfies Manifest)
+    await writeDurably(join(this.#directory, manifestName), `${crc32(json)}\n${json}`)
+    const kept = new Set(parts.map(({ file }) => file))
     for (const name of readdirSync(this.#directory)) {
-      if (/\.(?:part|new)$/.test(name) && !kept.has(name)) rmSync(join(this.#directory, name))
+      if (/\.(?:part|new)$/.test(name) && !kept.has(name)) await rm(join(this.#directory, name))
     }
-  }
-
-  #writeManifest(manifest: Manifest): void {
-    const json = JSON.stringify(manifest)
-    const path = join(this.#directory, manifestName)
-    const file = openSync(`${path}.new`, 'w', 0o600)
-    try {
-      writeSync(file, `${crc32(json)}\n${json}`)
-      fsyncSync(file)
-    } finally {
-      closeSync(file)
-    }
-    renameSync(`${path}.new`, path)
-    syncDirectory(this.#directory)
   }
 
   /**
@@ -95,16 +68,15 @@ export class WordFiles {
    *
    * @throws Error that names the fault. The points must then all be indexed again
    */
-  load(): SavedWords | undefined {
+  load(): readonly SavedPart[] | undefined {
     const manifest = this.#readManifest()
     if (manifest === undefined) return undefined
     this.#next = manifest.next
-    const parts = manifest.parts.map(({ file, removed }) => ({
+    return manifest.parts.map(({ file, removed }) => ({
       content: loadPart(join(this.#directory, file), this.#origin),
       removed: decodeRemoved(removed),
       adopted: (part: Part): void => void this.#files.set(part, file),
     }))
-    return { sequence: manifest.sequence, parts }
   }
 
   #readManifest(): Manifest | undefined {

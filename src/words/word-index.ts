@@ -1,3 +1,4 @@
+import { atOnce } from '../base/turns.ts'
 import { Analyzer, type LanguageChoice, noLanguage } from './analyzer.ts'
 import { Arena } from './arena.ts'
 import {
@@ -55,8 +56,11 @@ export interface SavedPart {
 }
 
 /** A pending part of more is frozen before the next search. */
-const pendingDocumentsMax = 4096
-const pendingPostingsMax = 1_000_000
+const pendingDocumentsMax = 1024
+const pendingPostingsMax = 65_536
+
+/** Parts of fewer bytes together are merged at once: that takes a millisecond or two. */
+const mergedAtOnceBytes = 262_144
 
 /** A part is merged with smaller ones if it has at most this many times their documents. */
 const mergeRatio = 2
@@ -69,6 +73,9 @@ const textGap = 128
 
 /** Seeking a posting takes about as long as reading this many. */
 const seekPostings = 16
+
+/** What a posting of a pending part takes, with its share of the terms. */
+const pendingPostingBytes = 40
 
 /** The part number of slots without a document, and of those in the pending part. */
 const nowhere = 0
@@ -91,6 +98,10 @@ export class WordIndex {
   readonly #lengths: number[]
   readonly #languages: Uint32Array = new Uint32Array(noLanguage + 1)
   #filter: { readonly address: number; readonly words: number } = { address: 0, words: 0 }
+  /** The parts that `mergeInSteps` is merging. */
+  #merging: readonly Part[] = []
+  /** Rises with every change. */
+  #changes = 0
 
   constructor({ language, weights, k1 = defaultK1, b = defaultB }: WordOptions) {
     this.parameters = { k1, b, weights }
@@ -110,6 +121,22 @@ export class WordIndex {
    */
   newScratch(): { readonly memory: WebAssembly.Memory; readonly scratch: number } {
     return { memory: this.#arena.memory, scratch: this.#arena.allocate(searcherBytes) }
+  }
+
+  /** Differs after each change of the points. */
+  get changes(): number {
+    return this.#changes
+  }
+
+  /** Bytes in memory: exactly those of parts, about those of what waits to become one. */
+  get memoryBytes(): number {
+    const bySlot = this.#partOf.byteLength + this.#documentOf.byteLength
+    return this.#arena.allocatedBytes + bySlot + pendingPostingBytes * this.#pending.postings
+  }
+
+  /** Whether a slot has a point that is indexed. */
+  has(slot: number): boolean {
+    return (this.#partOf[slot] ?? nowhere) !== nowhere
   }
 
   /** The parts, to store them. */
@@ -136,6 +163,7 @@ export class WordIndex {
       return length
     })
     this.#growTo(slot)
+    this.#changes += 1
     this.#partOf[slot] = pending
     this.#documentOf[slot] = this.#pending.add(slot, sequence, language, lengths)
     this.#count(1, language, lengths)
@@ -147,6 +175,7 @@ export class WordIndex {
   remove(slot: number): void {
     const number = this.#partOf[slot] ?? nowhere
     if (number === nowhere) return
+    this.#changes += 1
     this.#partOf[slot] = nowhere
     const document = this.#documentOf[slot]!
     if (number === pending) {
@@ -198,20 +227,44 @@ export class WordIndex {
     }
   }
 
-  /** Makes the pending documents a part, and merges parts. A search does it first. */
+  /** Makes the pending documents a part, and merges small parts. A search does it first. */
   freeze(): void {
     if (this.#pending.documents.length > 0) {
       const content = this.#pending.freeze(this.parameters)
       this.#pending = new PendingPart(this.parameters.weights.length)
       if (content.slots.length > 0) this.#adopt(new Part(this.#arena, content))
     }
-    for (let merging = this.#mergeable(); merging.length > 0; merging = this.#mergeable())
-      this.#merge(merging)
+    for (;;) {
+      const merging = this.#mergeable()
+      const bytes = merging.reduce((sum, part) => sum + part.bytes, 0)
+      if (merging.length === 0 || bytes > mergedAtOnceBytes) return
+      this.#merge(merging, atOnce(mergeParts(merging, this.parameters)))
+    }
+  }
+
+  /** Merges large parts, in steps. Points may change between them. */
+  *mergeInSteps(): Generator<void, void> {
+    if (this.#merging.length > 0) return
+    for (let parts = this.#mergeable(); parts.length > 0; parts = this.#mergeable()) {
+      this.#merging = parts
+      try {
+        this.#merge(parts, yield* mergeParts(parts, this.parameters))
+      } finally {
+        this.#merging = []
+      }
+      yield
+    }
+  }
+
+  /** Whether `mergeInSteps` has work. */
+  get isMergeable(): boolean {
+    return this.#merging.length === 0 && this.#mergeable().length > 0
   }
 
   /** Returns the parts to merge next: the smallest ones, if they are of similar sizes. */
   #mergeable(): readonly Part[] {
-    const bySize = [...this.#parts].sort((a, b) => a.liveDocuments - b.liveDocuments)
+    const free = this.#parts.filter((part) => !this.#merging.includes(part))
+    const bySize = [...free].sort((a, b) => a.liveDocuments - b.liveDocuments)
     let total = 0
     let count = 0
     for (const part of bySize) {
@@ -220,17 +273,25 @@ export class WordIndex {
       count += 1
     }
     if (count > 1) return bySize.slice(0, count)
-    return this.#parts.filter((part) => part.removed.length > removedShareMax * part.documents).slice(0, 1)
+    return free.filter((part) => part.removed.length > removedShareMax * part.documents).slice(0, 1)
   }
 
-  #merge(parts: readonly Part[]): void {
-    const content = mergeParts(parts, this.parameters)
-    this.#parts = this.#parts.filter((part) => !parts.includes(part))
-    if (content.slots.length > 0) this.#adopt(new Part(this.#arena, content))
-    for (const part of parts) {
-      this.#byNumber[this.#byNumber.indexOf(part)] = undefined
-      part.release()
+  /** Replaces parts by what they were merged to. */
+  #merge(parts: readonly Part[], content: PartContent): void {
+    const numbers = parts.map((part) => this.#byNumber.indexOf(part))
+    if (content.slots.length > 0) {
+      const part = new Part(this.#arena, content)
+      // Documents that were removed while they were merged.
+      for (const [document, slot] of part.slots.entries()) {
+        const number = this.#partOf[slot]!
+        const source = numbers.includes(number) ? this.#byNumber[number] : undefined
+        if (source?.sequences[this.#documentOf[slot]!] !== part.sequences[document]) part.remove(document)
+      }
+      this.#adopt(part)
     }
+    this.#parts = this.#parts.filter((part) => !parts.includes(part))
+    for (const number of numbers) this.#byNumber[number] = undefined
+    for (const part of parts) part.release()
   }
 
   #adopt(part: Part): void {

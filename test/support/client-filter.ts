@@ -36,6 +36,9 @@ function testsOf(test: Test): client.FilterTests {
       return { $exists: true }
     case 'prefix':
       return { $prefix: test.text }
+    case 'match':
+    case 'phrase':
+      return { [`$${test.op}`]: test.text }
     case 'near':
       return { $near: { lat: test.center.lat, lon: test.center.lon, radius_m: test.radiusM } }
     case 'box':

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { attributeToJson } from '../../src/base/attribute-json.ts'
 import {
   type Attributes,
@@ -69,9 +70,10 @@ function meets(test: Test, values: readonly AttributeValue[]): boolean {
   if (test.op === 'prefix') {
     return values.some((value) => typeof value === 'string' && value.startsWith(test.text))
   }
+  assert(!('text' in test), 'words have a reference of their own')
   const places = values.filter((value) => value instanceof GeoPoint)
   if (test.op === 'near') return places.some((place) => haversineM(place, test.center) <= test.radiusM)
-  return places.some((place) => isInBox(place, test.southWest, test.northEast))
+  return 'southWest' in test && places.some((place) => isInBox(place, test.southWest, test.northEast))
 }
 
 /** Values as JSON, which is equal exactly for equal values; values of different types are never equal. */

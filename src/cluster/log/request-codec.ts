@@ -124,7 +124,7 @@ function* messageOf(request: Exclude<ClusterRequest, LoggedInsert>): Generator<v
     case 'expire':
       return { case: 'expire', value: yield* bytesOfIds(request.ids) }
     case 'create':
-      return { case: 'create', value: { name: request.name, ...request.settings } }
+      return { case: 'create', value: { ...request.settings, name: request.name, words: undefined } }
     case 'drop':
       return { case: 'drop', value: request.name }
     case 'aliases':

@@ -1,7 +1,7 @@
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf'
 import type { ChangeByFilterInput } from '../../api/change-by-filter.ts'
 import type { PatchInput, PreconditionInput } from '../../api/change-point.ts'
-import type { SetAliasesInput } from '../../api/collections.ts'
+import type { SetAliasesInput, WordsInput } from '../../api/collections.ts'
 import type { OnErrorInput } from '../../api/insert-points.ts'
 import type { GrpcOperationName, OperationTypes } from '../../api/operations.ts'
 import {
@@ -140,8 +140,14 @@ export const codecs: { readonly [Name in GrpcOperationName]: Codec<Name> } = {
   },
   PutCollection: {
     decode(bytes) {
-      const { hnsw, ...fields } = Encoded.of(messages.PutCollectionRequestSchema, bytes).read()
-      return { ...fields, ...nameIn(fields), hnsw: hnsw?.read() }
+      const message = Encoded.of(messages.PutCollectionRequestSchema, bytes)
+      const { hnsw, words, withoutWords, ...fields } = message.read()
+      return {
+        ...fields,
+        ...nameIn(fields),
+        hnsw: hnsw?.read(),
+        words: withoutWords ? null : words && wordsIn(words),
+      }
     },
     encode: answers.putCollection,
   },
@@ -177,6 +183,21 @@ function pathOf(field: string, index: number): string {
 /** The name in a request; undefined if it is empty, like an absent one. */
 function nameIn({ name }: { readonly name: string }): { readonly name: string | undefined } {
   return { name: name || undefined }
+}
+
+function wordsIn(message: Encoded<messages.WordSettings>): WordsInput {
+  const { language, k1, b } = message.read()
+  return {
+    language: language || undefined,
+    k1,
+    b,
+    paths: new Map(Array.from(message.items('paths'), pathIn)),
+  }
+}
+
+function pathIn(message: Encoded<messages.WordPath>): readonly [path: string, weight: number] {
+  const { path, weight } = message.read()
+  return [path, weight]
 }
 
 function pointIdIn(bytes: Buffer): { id?: string | undefined } {

@@ -222,7 +222,7 @@ function byName([a]: readonly [string, string], [b]: readonly [string, string]):
 
 /** Leaves out undefined fields. */
 function inJson(info: CountedCollection): object {
-  const { name, dimension, points, hnsw, aliases, partitions, embeddingModel } = info
+  const { name, dimension, points, hnsw, aliases, partitions, embeddingModel, words } = info
   return {
     name,
     dimension,
@@ -231,5 +231,9 @@ function inJson(info: CountedCollection): object {
     aliases,
     partitions,
     embedding_model: embeddingModel,
+    words: words && {
+      ...words,
+      paths: Object.fromEntries(words.paths.map(({ path, weight }) => [path, weight])),
+    },
   }
 }

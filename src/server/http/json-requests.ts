@@ -5,6 +5,8 @@ import {
   type PutCollectionInput,
   type SetAliasesInput,
   tooManyAliases,
+  tooManyWordPaths,
+  type WordsInput,
 } from '../../api/collections.ts'
 import type { InsertVectorsBatchInput, OnErrorInput } from '../../api/insert-points.ts'
 import type { CountPointsInput, FacetPointsInput, ListPointsInput } from '../../api/read-points.ts'
@@ -17,6 +19,7 @@ import {
   type SearchInput,
   tooManyPaths,
 } from '../../api/validation.ts'
+import { wordBounds } from '../../base/collection.ts'
 import { DatabaseError, invalid } from '../../base/errors.ts'
 import { inTurns } from '../../base/turns.ts'
 import { readAttributes, readDateTime, readExactNumber, readSet } from '../../messages/json-attributes.ts'
@@ -187,7 +190,36 @@ const hnsw = new ObjectReader<NonNullable<PutCollectionInput['hnsw']>>({
   efConstruction: readNumber,
 })
 
-const decodeSettings = bodyOf(new ObjectReader<PutCollectionInput>({ dimension: readNumber, hnsw }), same)
+/** Its fields must be known: texts of a misspelled path would be missing. */
+const wordFields = new ObjectReader<WordsInput>(
+  {
+    language: readString,
+    paths(json, at) {
+      const paths = new Map<string, number>()
+      for (const path of membersAt(json, `${at}.`)) {
+        paths.set(path, readNumber(json, `${at}.${path}`))
+        if (paths.size > wordBounds.paths) throw tooManyWordPaths()
+      }
+      return paths
+    },
+    k1: readNumber,
+    b: readNumber,
+  },
+  'words',
+)
+
+const words = {
+  *steps(json: JsonScanner, at: string, notes: FieldNotes): Generator<undefined, WordsInput | null, void> {
+    if (json.peek() !== 'null') return yield* wordFields.steps(json, at, notes)
+    json.skip()
+    return null
+  },
+}
+
+const decodeSettings = bodyOf(
+  new ObjectReader<PutCollectionInput>({ dimension: readNumber, hnsw, words }),
+  same,
+)
 
 /** Without a body, a collection has the default settings of the service. */
 export const decodeCollection: Decode<PutCollectionInput> = (body, notes) =>

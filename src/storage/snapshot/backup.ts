@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import { type FileHandle, open } from 'node:fs/promises'
 import { Readable } from 'node:stream'
-import { defaultCollection, type HnswSettings } from '../../base/collection.ts'
+import { defaultCollection, type HnswSettings, type WordSettings } from '../../base/collection.ts'
 import { DatabaseError } from '../../base/errors.ts'
 import type { Logger } from '../../base/log.ts'
+import { mainNumber } from '../catalog.ts'
 import { openDataStore } from '../data-store.ts'
 import { SnapshotReader } from './snapshot-reader.ts'
 import { fillStore, restoreInto } from './snapshot-restore.ts'
@@ -25,6 +26,7 @@ interface BackedUpCollection {
   readonly points: number
   readonly dimension?: number | undefined
   readonly hnsw: HnswSettings
+  readonly words?: WordSettings | undefined
 }
 
 interface BackupManifest {
@@ -52,10 +54,10 @@ export class BackupWriter {
 
   /** Adds a collection from the bytes of its snapshot. Verifies them as they arrive. */
   async add(
-    settings: Pick<BackedUpCollection, 'name' | 'dimension' | 'hnsw'>,
+    settings: Pick<BackedUpCollection, 'name' | 'dimension' | 'hnsw' | 'words'>,
     snapshot: AsyncIterable<Uint8Array>,
   ): Promise<BackedUpCollection> {
-    const { name, dimension, hnsw } = settings
+    const { name, dimension, hnsw, words } = settings
     const file = `${name}.snapshot`
     const hash = createHash('sha256')
     let bytes = 0
@@ -70,7 +72,16 @@ export class BackupWriter {
     for await (const _ of reader.points());
     const { points } = reader.header
     const fixed = dimension === undefined ? {} : { dimension }
-    const added = { name, file, bytes, sha256: hash.digest('hex'), points, ...fixed, hnsw }
+    const added = {
+      name,
+      file,
+      bytes,
+      sha256: hash.digest('hex'),
+      points,
+      ...fixed,
+      hnsw,
+      ...(words && { words }),
+    }
     this.#collections.push(added)
     return added
   }
@@ -187,9 +198,10 @@ export async function restoreBackup(backup: Backup, dataDir: string, logger: Log
     })
     try {
       await fillStore(data.main, reader)
+      if (main!.words !== undefined) await data.setWords(mainNumber, main!.words)
       for (const collection of others) {
-        const { name, dimension: fixed, hnsw } = collection
-        const { number } = await data.create({ name, dimension: fixed, hnsw })
+        const { name, dimension: fixed, hnsw, words } = collection
+        const { number } = await data.create({ name, dimension: fixed, hnsw, words })
         const store = await data.open(number)
         try {
           await fillStore(store, await snapshotIn(backup, collection))

@@ -1,0 +1,350 @@
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isList, isMap } from '../base/attribute-json.ts'
+import type { AttributeValue } from '../base/attributes.ts'
+import { contentPath, type WordSettings } from '../base/collection.ts'
+import { DatabaseError, invalid } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import type { Payload } from '../base/point.ts'
+import { inTurns, Turn } from '../base/turns.ts'
+import type { MemoryUser } from '../index/memory-budget.ts'
+import { WordFiles } from '../words/word-files.ts'
+import { WordIndex } from '../words/word-index.ts'
+import type { SlotBitmap } from '../words/word-matches.ts'
+
+/** What the words of a collection need from its points. */
+export interface IndexedPoints {
+  /** Every slot with a point is below it. */
+  readonly slotCount: number
+  isVisible(slot: number): boolean
+  versionOf(slot: number): number
+  /** Reads the payload of a visible point; a committed change of it takes effect first. */
+  payload(slot: number): Payload | undefined
+}
+
+interface CollectionWordsOptions {
+  readonly points: IndexedPoints
+  readonly settings: WordSettings | undefined
+  /** Id of the history that versions count. */
+  readonly databaseId: string
+  /** The directory of the graphs; undefined to save nothing. */
+  readonly directory: string | undefined
+  /** A collection with fewer points is not saved. */
+  readonly pointsMin?: number | undefined
+  /** Called when other words are searched than before. */
+  readonly onNew: () => void
+  readonly logger: Logger
+}
+
+/**
+ * The words of a collection, if it declares any: kept with the points in the turn in which they change, built in the
+ * background for the points that are there before, loaded at the start, and saved when the collection closes.
+ *
+ *   declare ──> building (changes are kept, searches wait or are refused) ──> complete ──> files
+ *      ^                                                                         │
+ *      └───────────────── declared anew: the former index answers meanwhile ─────┘
+ *
+ * Main thread only.
+ */
+export class CollectionWords implements MemoryUser {
+  readonly #options: CollectionWordsOptions
+  /** What searches use. */
+  #current: Words | undefined
+  /** What is being built; it becomes the current one. */
+  #next: Words | undefined
+  /** Ends when nothing is built. */
+  #building: Promise<void> = Promise.resolve()
+  /** Merges and saves, one after another. */
+  #background: Promise<void> = Promise.resolve()
+  #isMerging = false
+  #hasEnded = false
+  /** Why the words cannot be searched. */
+  #fault: string | undefined
+
+  constructor(options: CollectionWordsOptions) {
+    this.#options = options
+    if (options.settings !== undefined) this.#next = new Words(options.settings)
+  }
+
+  get settings(): WordSettings | undefined {
+    return (this.#next ?? this.#current)?.settings
+  }
+
+  get claimedBytes(): number {
+    return (this.#current?.index.memoryBytes ?? 0) + (this.#next?.index.memoryBytes ?? 0)
+  }
+
+  /** How many points wait to be indexed; 0 if the words are complete. */
+  get waiting(): number {
+    const { points } = this.#options
+    if (this.#next === undefined) return 0
+    return Math.max(1, points.slotCount - this.#next.built)
+  }
+
+  /** Sets the point of a slot. */
+  set(slot: number, payload: Payload, version: number): void {
+    this.#change((words) => words.put(slot, payload, version))
+    if (this.#current?.index.isMergeable) this.#mergeSoon()
+  }
+
+  /** Removes the point of a slot. Idempotent. */
+  delete(slot: number): void {
+    this.#change(({ index }) => index.remove(slot))
+  }
+
+  /** The points are already stored, so a failure must not reach whoever changes them. */
+  #change(change: (words: Words) => void): void {
+    try {
+      if (this.#current !== undefined) change(this.#current)
+      if (this.#next !== undefined) change(this.#next)
+    } catch (error) {
+      this.#fail(error)
+    }
+  }
+
+  #fail(error: unknown): void {
+    this.#current = undefined
+    this.#next = undefined
+    this.#fault = (error as Error).message
+    this.#options.logger.error({ err: error }, 'the words of a collection are unusable until the next start')
+  }
+
+  /** Declares other words, or none. The points are indexed in the background. */
+  declare(settings: WordSettings | undefined): void {
+    if (JSON.stringify(settings) === JSON.stringify(this.settings)) return
+    this.#fault = undefined
+    if (settings === undefined) {
+      this.#current = undefined
+      this.#next = undefined
+      this.#options.onNew()
+      this.#background = this.#background.then(() => this.#removeFiles())
+      return
+    }
+    this.#next = new Words(settings)
+    this.#build()
+  }
+
+  /**
+   * Reads the files, after the points have been loaded. What they lack is indexed in the background. Damaged files, and
+   * those of other words, are removed.
+   */
+  async load(): Promise<void> {
+    const words = this.#next
+    if (words === undefined) return
+    const { points, logger } = this.#options
+    try {
+      const saved = this.#filesOf(words)?.load()
+      const isCurrent = (slot: number, version: number): boolean =>
+        points.isVisible(slot) && points.versionOf(slot) === version
+      if (saved !== undefined) words.index.restore(saved, isCurrent)
+    } catch (error) {
+      const fault = (error as Error).message
+      logger.warn({ fault }, 'the files of words are unusable; indexing the points again')
+      this.#next = new Words(words.settings)
+      await this.#removeFiles()
+    }
+    this.#build()
+  }
+
+  #filesOf(words: Words): WordFiles | undefined {
+    const { directory, databaseId } = this.#options
+    if (directory === undefined) return undefined
+    const { language, paths } = words.settings
+    words.files ??= new WordFiles(join(directory, 'words'), {
+      language,
+      paths: [...paths.map(({ path }) => path), databaseId],
+    })
+    return words.files
+  }
+
+  async #removeFiles(): Promise<void> {
+    const { directory } = this.#options
+    if (directory !== undefined) await rm(join(directory, 'words'), { recursive: true, force: true })
+  }
+
+  #build(): void {
+    const words = this.#next!
+    this.#building = this.#buildAll(words).catch((error: unknown) => {
+      if (this.#next === words) this.#fail(error)
+    })
+  }
+
+  async #buildAll(words: Words): Promise<void> {
+    const { points } = this.#options
+    const turn = new Turn()
+    let added = 0
+    for (; words.built < points.slotCount; words.built += 1) {
+      if (turn.isOver) await turn.next()
+      if (this.#next !== words || this.#hasEnded) return
+      const slot = words.built
+      if (!points.isVisible(slot) || words.index.has(slot)) continue
+      const payload = points.payload(slot)
+      // Reading can make a change of the point take effect, which has then indexed it.
+      if (payload === undefined || words.index.has(slot)) continue
+      words.put(slot, payload, points.versionOf(slot))
+      added += 1
+      if (added % freezesPer === 0 && words.index.isMergeable) await inTurns(words.index.mergeInSteps())
+    }
+    await inTurns(words.index.mergeInSteps())
+    if (this.#next !== words || this.#hasEnded) return
+    // In the same turn: no change may miss it.
+    while (words.built < points.slotCount) words.built += 1
+    this.#current = words
+    this.#next = undefined
+    this.#options.onNew()
+    if (added > 0) this.#saveSoon()
+  }
+
+  #mergeSoon(): void {
+    if (this.#isMerging) return
+    this.#isMerging = true
+    this.#background = this.#background.then(async () => {
+      try {
+        if (this.#current !== undefined) await inTurns(this.#current.index.mergeInSteps())
+      } catch (error) {
+        this.#fail(error)
+      } finally {
+        this.#isMerging = false
+      }
+    })
+  }
+
+  #saveSoon(): void {
+    this.#background = this.#background.then(() => this.#save())
+  }
+
+  async #save(): Promise<void> {
+    const words = this.#current
+    const { pointsMin = usualPointsMin, logger } = this.#options
+    if (words === undefined || words.index.statistics.documents < pointsMin) return
+    try {
+      words.index.freeze()
+      await this.#filesOf(words)?.save(words.index)
+    } catch (err) {
+      logger.warn({ err }, 'the words could not be saved for the next start')
+    }
+  }
+
+  /** Stops the work in the background, and saves the words for the next start. */
+  async close(): Promise<void> {
+    await this.discard()
+    await this.#save()
+  }
+
+  /** Like `close`, but saves nothing. */
+  async discard(): Promise<void> {
+    this.#hasEnded = true
+    await this.#building
+    await this.#background
+  }
+
+  /**
+   * Returns the words to search. Waits while few points are being indexed.
+   *
+   * @throws DatabaseError `invalid_argument` if the collection has none, `not_ready` while many points are being indexed
+   */
+  async ready(): Promise<void> {
+    if (this.#current === undefined && this.#next !== undefined && this.waiting <= waitedForMax)
+      await this.#building
+    this.index()
+  }
+
+  /** As `ready`, without waiting. */
+  index(): SearchableWords {
+    if (this.#current !== undefined) {
+      if (this.#current.index.isMergeable) this.#mergeSoon()
+      return this.#current
+    }
+    if (this.#fault !== undefined) {
+      throw new DatabaseError('not_ready', `the words of this collection are unusable: ${this.#fault}`)
+    }
+    if (this.#next === undefined) throw invalid(noWords)
+    const { slotCount } = this.#options.points
+    throw new DatabaseError(
+      'not_ready',
+      `the words of this collection are being indexed: ${this.#next.built} of about ${slotCount} points are done`,
+    )
+  }
+
+  /** Returns the slots of the points that have wanted words, for filters. */
+  matching(kind: 'match' | 'phrase', text: string, path: string): SlotBitmap {
+    const { settings, index } = this.index() as Words
+    const number = settings.paths.findIndex((each) => each.path === path)
+    if (number === -1) {
+      const declared = settings.paths.map((each) => each.path).join(', ')
+      throw invalid(`filter.${path}.$${kind} needs words at ${path}: the collection has them at ${declared}`)
+    }
+    return index.matching({ kind, text, path: number })
+  }
+
+  /** Differs after each change of the points, and between two declarations. */
+  get state(): { readonly of: object | undefined; readonly changes: number } {
+    const index = this.#current?.index
+    return { of: index, changes: index?.changes ?? 0 }
+  }
+}
+
+/** The words that searches use. */
+export interface SearchableWords {
+  readonly settings: WordSettings
+  readonly index: WordIndex
+  /** The texts of a point that are indexed, by path. */
+  textsOf(payload: Payload): readonly (readonly string[])[]
+}
+
+/** An index with what it is of. */
+class Words implements SearchableWords {
+  readonly settings: WordSettings
+  readonly index: WordIndex
+  /** Slots below are indexed. */
+  built = 0
+  files: WordFiles | undefined
+
+  constructor(settings: WordSettings) {
+    const { language, paths, k1, b } = settings
+    this.settings = settings
+    this.index = new WordIndex({
+      language,
+      weights: paths.map(({ weight }) => weight),
+      ...(k1 === undefined ? {} : { k1 }),
+      ...(b === undefined ? {} : { b }),
+    })
+  }
+
+  put(slot: number, payload: Payload, version: number): void {
+    this.index.put(slot, version, this.textsOf(payload))
+  }
+
+  textsOf(payload: Payload): readonly (readonly string[])[] {
+    return this.settings.paths.map(({ path }) => textsAt(payload, path))
+  }
+}
+
+/** Returns the texts at a path: the content, or an attribute that is a text or has texts in lists. */
+function textsAt({ content, contentType, attributes }: Payload, path: string): readonly string[] {
+  // The content of an image is a reference or its bytes.
+  if (path === contentPath) return contentType === 'Text' ? [content] : []
+  const texts: string[] = []
+  const names = path.split('.')
+  const walk = (value: AttributeValue | undefined, depth: number): void => {
+    if (value === undefined) return
+    if (isList(value)) for (const each of value) walk(each, depth)
+    else if (depth < names.length) {
+      if (isMap(value)) walk(value.get(names[depth]!), depth + 1)
+    } else if (typeof value === 'string') texts.push(value)
+  }
+  walk(attributes, 0)
+  return texts
+}
+
+const noWords =
+  'this collection has no words: declare them with PUT /collections/NAME and a body like {"words":{"paths":{"content":1}}}'
+
+/** A search waits while fewer points are indexed, which takes about a second. */
+const waitedForMax = 20_000
+
+/** Parts are merged after this many points. */
+const freezesPer = 4096
+
+/** Indexing this many points takes about a third of a second. */
+const usualPointsMin = 10_000
